@@ -144,6 +144,8 @@ def _other_pods(state: ClusterState) -> Iterator[str]:
 
 
 def _assumed(prepared: PreparedJob, state: ClusterState, verdict: Verdict) -> Iterator[str]:
+    if names := prepared.job.generated:
+        yield f"names of objects that have only a generateName, {listed(names)}: the API server generates others"
     own, lower = prepared.own, state.counts.lower
     if own:
         pods = "pod counts" if own == 1 else "pods count"

@@ -17,6 +17,8 @@ from distrain.yaml import yaml_loader
 T = TypeVar("T")
 Item = dict[str, Any]
 
+# Kubernetes apiserver pkg/storage/names/generate.go: the most characters that a generated name takes from generateName
+MOST_OF_PREFIX = 58
 HOOK, HOOK_DELETION = "helm.sh/hook", "helm.sh/hook-delete-policy"
 
 
@@ -25,7 +27,7 @@ class _Object(Kube):
 
     api_version: str = ""
     kind: str = ""
-    metadata: kube.Metadata | None = None
+    metadata: kube.TemplateMetadata | None = None
     data: dict[str, str] | None = None
 
 
@@ -46,6 +48,25 @@ def objects(manifest: str, origin: str) -> list[Item]:
     items = [item for found in each_of(numbered, origin, _unpacked) for item in found]
     each_of([(name_of(item), item) for item in items], origin, _refuse_untyped)
     return items
+
+
+def with_names(items: Iterable[Item]) -> tuple[list[Item], list[str]]:
+    """Name the objects that have only a generateName; return all objects, and the newly named ones in words.
+
+    The API server appends five random letters and digits; none of them is 0, so it generates no name that this
+    function sets.
+    """
+    named: list[Item] = []
+    generated: list[str] = []
+    for item in items:
+        metadata = item.get("metadata") or {}
+        prefix = metadata.get("generateName")
+        if prefix and not metadata.get("name"):
+            name = f"{prefix[:MOST_OF_PREFIX]}x{len(generated) + 1:04}"
+            item = {**item, "metadata": {**metadata, "name": name}}
+            generated.append(name_of(item))
+        named.append(item)
+    return named, generated
 
 
 def refuse_twice(items: Iterable[Item], origin: str) -> None:

@@ -100,7 +100,7 @@ class Job(Struct, frozen=True):
     name the chart's values. `created` are the objects that the manifest or the operators create. `slots` is the number
     of ranks per worker, None if the program decides it. `left_out` names the manifest's objects that are not judged and
     that may make pods. `policies` are those of the manifest, and `objects` what it and the operators create beside the
-    pods and `resources`, as quotas count it.
+    pods and `resources`, as quotas count it. `generated` names the objects whose name the API server generates.
     """
 
     resources: tuple[Resource, ...]
@@ -111,6 +111,7 @@ class Job(Struct, frozen=True):
     left_out: tuple[str, ...] = ()
     policies: Policies = Policies()
     objects: tuple[CountedObject, ...] = ()
+    generated: tuple[str, ...] = ()
 
     @property
     def creates(self) -> frozenset[ObjectName]:
@@ -173,7 +174,7 @@ def from_manifest(manifest: str, origin: str, *, judges_all: bool = False) -> Jo
     Helm hooks are left out, because they run before or after the job. Raises ValuesError if there is no job, if
     Kubernetes would refuse it, or with `judges_all` if other resources make pods, too, or an object is there twice.
     """
-    items = documents.objects(manifest, origin)
+    items, generated = documents.with_names(documents.objects(manifest, origin))
     if judges_all:
         _refuse_other_pods(items, origin)
         documents.refuse_twice((item for item in items if hook_of(item) is None), origin)
@@ -194,6 +195,7 @@ def from_manifest(manifest: str, origin: str, *, judges_all: bool = False) -> Jo
         left_out=tuple(left_out(items, _holds_pods)) if judges_all else (),
         policies=policies_of(items, origin),
         objects=tuple(dict.fromkeys([*counted_objects.of_manifest(items, origin, _holds_pods), *_counted(found)])),
+        generated=tuple(generated),
     )
 
 

@@ -94,6 +94,19 @@ def test_quota_counts_what_the_manifest_creates(name: str, items: list[Object], 
     assert in_use.next.endswith("Remove other objects of the namespace, or ask for less.")
 
 
+def test_objects_with_generated_names_count_each() -> None:
+    secrets = [{"apiVersion": "v1", "kind": "Secret", "metadata": {"generateName": "key-"}}] * 2
+
+    answer = _said(_quota({"secrets": "1"}), JOB, *secrets)
+
+    assert answer.verdict == "impossible"
+    assert "requested: secrets=2" in answer.reasons[0].reason
+    assert answer.assumed == [
+        "names of objects that have only a generateName, Secret key-x0001 and Secret key-x0002: "
+        "the API server generates others"
+    ]
+
+
 @pytest.mark.parametrize(
     ("hard", "items"),
     [

@@ -203,6 +203,9 @@ JOBS = [
         ("spec", "selector"), {"matchLabels": {"app": "x"}}, "spec.selector: Invalid value", id="selector-of-a-job"
     ),
     pytest.param(("metadata", "name"), None, "metadata.name: Required value: name or generateName", id="no-name"),
+    pytest.param(
+        ("metadata",), {"generateName": "a."}, 'metadata.generateName: Invalid value: "a.": a', id="generated-name"
+    ),
     pytest.param(("metadata", "name"), "A", 'metadata.name: Invalid value: "A": a lowercase RFC 1123', id="name"),
     pytest.param(("metadata", "name"), "x" * 64, f'template.labels: Invalid value: "{"x" * 64}"', id="name-as-label"),
     pytest.param(("metadata", "labels"), {"a b": "c"}, 'metadata.labels: Invalid value: "a b"', id="label-key"),
@@ -308,6 +311,7 @@ def test_operators_resource_without_a_valid_name_is_refused() -> None:
         pytest.param(_job(), id="job"),
         pytest.param(_set(), id="stateful-set"),
         pytest.param({**_job(), "metadata": {"generateName": "a-"}}, id="generated-name"),
+        pytest.param({**mpi_job(gpus=0), "metadata": {"generateName": "a-"}}, id="generated-name-of-an-mpijob"),
         pytest.param(_changed(_job(), POD, _mounted({"name": "data", "mountPath": "/x"})), id="mounted"),
         pytest.param(
             _changed(_job(), (*MAIN, "ports"), _ports({"hostPort": 1}, {"hostPort": 1, "protocol": "UDP"})),

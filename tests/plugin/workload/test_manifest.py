@@ -157,6 +157,27 @@ def test_roles_of_equal_names_are_told_apart(kind: str, namespace: str) -> None:
     assert sorted(found.values()) == [1000, 9000]
 
 
+def test_generated_names_are_told_apart() -> None:
+    jobs = [{**pod_maker("Job", "team", cpu), "metadata": {"generateName": "run-"}} for cpu in ("9", "1")]
+
+    job = _job(*jobs)
+
+    assert [(role.name, role.request["cpu"]) for role in job.roles] == [("run-x0001", 9000), ("run-x0002", 1000)]
+    assert job.generated == ("Job run-x0001", "Job run-x0002")
+
+
+def test_generated_name_takes_what_a_label_can_hold_of_its_prefix() -> None:
+    job = _job({**pod_maker("Job", "", "1"), "metadata": {"generateName": "a" * 70}})
+
+    assert job.roles[0].labels["job-name"] == f"{'a' * 58}x0001"
+
+
+def test_name_beside_a_generate_name_stays() -> None:
+    job = _job({**pod_maker("Job", "", "1"), "metadata": {"name": "web", "generateName": "run-"}})
+
+    assert (job.resources[0].name, job.generated) == ("web", ())
+
+
 def test_number_of_pods_costs_no_memory() -> None:
     job = pod_maker("Job", "team", "1")
     job["spec"]["parallelism"] = 2**31 - 1

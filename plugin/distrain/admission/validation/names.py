@@ -100,14 +100,14 @@ def of_each(path: str, value: str, rule: Rule) -> Iterator[str]:
 
 
 def _of_name(metadata: kube.TemplateMetadata, rule: Rule) -> Iterator[str]:
+    if prefix := metadata.generate_name:
+        # A hyphen may end the prefix, as the API server appends letters and digits.
+        wrong = rule(re.sub(".-$", "a", prefix))
+        yield from (invalid("metadata.generateName", prefix, each) for each in wrong)
     if metadata.name:
         yield from of_each("metadata.name", metadata.name, rule)
-    elif not metadata.generate_name:
-        yield required("metadata.name", "name or generateName is required")
     else:
-        # The API server appends letters and digits.
-        wrong = rule(f"{metadata.generate_name}a")
-        yield from (invalid("metadata.generateName", metadata.generate_name, each) for each in wrong)
+        yield required("metadata.name", "name or generateName is required")
 
 
 def _too_long(text: str, most: int) -> list[str]:
