@@ -42,13 +42,14 @@ def refusals(
     `own` are the release's pods in this namespace. The job replaces them, so their usage and that of their claims
     counts as free. All pods already have the defaults of their namespace and their PriorityClass.
     """
+    main = job.main if job.roles else say.job.main
     for quota in quotas:
         roles = [role for role in job.roles if role.replicas and _matches(quota, role.spec)]
         yield from _unspecified(quota, roles, say)
         asked, freed = _total(quota, job, roles), _freed(quota, own)
         add(asked, _of_claims(quota, claims.new))
         add(freed, _of_claims(quota, claims.ending))
-        yield from _exceeded(quota, asked, freed, say)
+        yield from _exceeded(quota, asked, freed, say.place(main))
 
 
 def counts(quotas: Sequence[ResourceQuota], found: CountedObject) -> bool:
@@ -74,7 +75,7 @@ def not_judged(job: Job, quotas: Sequence[ResourceQuota], claims: Sequence[NewCl
             yield f"ResourceQuota {quota.metadata.name}: {', '.join(rest)}"
 
 
-def _exceeded(quota: ResourceQuota, asked: Units, freed: Units, say: Wording) -> Iterator[Refusal]:
+def _exceeded(quota: ResourceQuota, asked: Units, freed: Units, place: str) -> Iterator[Refusal]:
     hard = {name: units(_resource(name), bound) for name, bound in sorted(_hard(quota).items()) if asked.get(name)}
     used = {name: max(0, units(_resource(name), _used(quota).get(name, 0)) - freed.get(name, 0)) for name in hard}
     exceeded = [name for name, bound in hard.items() if asked[name] + used[name] > bound]
@@ -85,7 +86,7 @@ def _exceeded(quota: ResourceQuota, asked: Units, freed: Units, say: Wording) ->
     too_small = [name for name in exceeded if asked[name] > hard[name]]
     name = (too_small or exceeded)[0]
     need, taken, bound = (amount_of(name, amounts[name]) for amounts in (asked, used, hard))
-    head = f"{say.place(say.job.main)}: the job needs {need} of {name}, and ResourceQuota {quota.metadata.name}"
+    head = f"{place}: the job needs {need} of {name}, and ResourceQuota {quota.metadata.name}"
     if too_small:
         yield Refusal(Verdict.IMPOSSIBLE, reason, f"{head} allows {bound}. Ask for less, or have the quota raised.")
         return

@@ -150,7 +150,8 @@ class Job(Struct, frozen=True):
 
     def _only(self, namespace: str, roles: Sequence[PodRole]) -> Job:
         owners = {role.owner for role in roles}
-        resources = tuple(each for each in self.resources if each in owners)
+        # Jobs of other namespaces may have the same kind and name.
+        resources = tuple(each for each in dict.fromkeys(self.resources) if each in owners)
         objects = tuple(each for each in self.objects if each.namespace == namespace)
         created = self.created.of(namespace)
         return replace(self, roles=tuple(roles), resources=resources, objects=objects, created=created)

@@ -60,6 +60,15 @@ def test_quotas_of_each_namespace_count_its_pods(quotas: list[Object], verdict: 
     assert judged(_two(), ROOM, others=[NAMED, *quotas]).verdict == verdict
 
 
+@pytest.mark.parametrize("namespace", ["team", "blue"])
+def test_jobs_of_equal_names_count_in_their_own_namespaces(namespace: str) -> None:
+    job = job_of(_part("one", "team", 1), _part("one", "blue", 1))
+    enough, none = (_quota(namespace, {"count/jobs.batch": hard}) for hard in "10")
+
+    assert judged(job, ROOM, others=[NAMED, enough]).verdict == "fits"
+    assert judged(job, ROOM, others=[NAMED, none]).next.startswith(f"{namespace}/Job/one/one: the job needs 1 of count")
+
+
 def test_limit_range_of_each_namespace_is_for_its_pods() -> None:
     limits = {"limits": [{"type": "Container", "min": {"cpu": "2"}}]}
     limited = {"kind": "LimitRange", "metadata": {"name": "large", "namespace": "blue"}, "spec": limits}
