@@ -185,7 +185,7 @@ def from_manifest(manifest: str, origin: str, *, judges_all: bool = False) -> Jo
         raise ValuesError(f"{origin}: there is no job, that is no {KINDS}; so there is nothing to check")
     roles = [(resource, role) for resource, workload in found for role in _roles(resource, workload)]
     resources = sorted((resource for resource, _ in found), key=_follows)
-    made = [item for item in items if "pre-install" in (hook_of(item) or "pre-install")]
+    made = [item for item in items if documents.is_made_before(item)]
     names = {*map(key_of, made), *(each for resource, workload in found for each in _made(resource, workload))}
     return Job(
         resources=tuple(resources),

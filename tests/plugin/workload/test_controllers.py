@@ -274,6 +274,20 @@ def test_objects_of_the_manifest_are_none_that_are_missing() -> None:
     }
 
 
+@pytest.mark.parametrize("kind", ["ServiceAccount", "PersistentVolumeClaim"])
+@pytest.mark.parametrize(("policy", "is_there"), [("hook-succeeded", False), ("hook-failed", True)])
+def test_hook_that_helm_deletes_before_the_pods_is_no_object_of_the_manifest(
+    kind: str, policy: str, is_there: bool
+) -> None:
+    hook = {**_hook("before", "pre-install"), "kind": kind}
+    hook["metadata"]["annotations"]["helm.sh/hook-delete-policy"] = policy
+
+    created = _job([hook, pytorch_job(workers=1)]).created
+
+    assert ((kind, "before") in {name for _, name in created.names}) == is_there
+    assert bool(created.storage) == (is_there and kind == "PersistentVolumeClaim")
+
+
 def _hook(name: str, event: str) -> Object:
     metadata = {"name": name, "annotations": {"helm.sh/hook": event}}
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
