@@ -298,11 +298,12 @@ def _roles(resource: Resource, workload: kube.Workload) -> Iterator[PodRole]:
 def _owner(resource: Resource, workload: kube.Workload) -> tuple[PodOwner, dict[str, kube.ReplicaSpec]]:
     """Return the pods' owner and the spec of each role. Kinds without roles have a single role without a name."""
     spec = workload.spec
-    replicas: dict[str, kube.ReplicaSpec] = {"": kube.ReplicaSpec(_number(spec), spec.template)}
-    if resource.kind in REPLICAS:
+    replicas: dict[str, kube.ReplicaSpec] = {"": kube.ReplicaSpec(_number(resource.kind, spec), spec.template)}
+    is_kubeflow = resource.kind in REPLICAS
+    if is_kubeflow:
         # Operators ignore upper and lower case in role names.
         replicas = {key.lower(): one for key, one in (getattr(spec, REPLICAS[resource.kind]) or {}).items()}
-    in_gang = bool(spec.run_policy and spec.run_policy.scheduling_policy)
+    in_gang = bool(is_kubeflow and spec.run_policy and spec.run_policy.scheduling_policy)
     return PodOwner(resource.api_version, resource.kind, resource.name, frozenset(replicas), in_gang), replicas
 
 
@@ -344,14 +345,15 @@ def _refuse_odd_quantities(spec: kube.PodSpec) -> None:
         form.refuse_odd_amounts(volume.ephemeral)
 
 
-def _number(spec: kube.WorkloadSpec) -> int:
+def _number(kind: str, spec: kube.WorkloadSpec) -> int:
     """Return how many pods of a StatefulSet, Job or Pod run at the same time.
 
-    A Job with fewer completions than its parallelism runs only that many.
+    A Job with fewer completions than its parallelism runs only that many. Kubernetes ignores or refuses fields of
+    another kind.
     """
-    wanted = spec.replicas if spec.parallelism is None else spec.parallelism
+    wanted, most = (spec.parallelism, spec.completions) if kind == "Job" else (spec.replicas, None)
     pods = 1 if wanted is None else wanted
-    return pods if spec.completions is None else min(pods, spec.completions)
+    return pods if most is None else min(pods, most)
 
 
 def _distinct(roles: Sequence[tuple[Resource, PodRole]]) -> Iterator[PodRole]:

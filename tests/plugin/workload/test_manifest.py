@@ -206,6 +206,27 @@ def test_replicas_left_out_are_one() -> None:
     assert _role(_job(job), "worker").replicas == 1
 
 
+@pytest.mark.parametrize(
+    ("kind", "own", "stray"),
+    [
+        ("StatefulSet", {"replicas": 20}, {"parallelism": 1, "completions": 1}),
+        ("Job", {"parallelism": 20}, {"replicas": 50}),
+        ("Job", {}, {"replicas": 50}),
+        ("StatefulSet", {}, {"parallelism": 50}),
+    ],
+)
+def test_field_of_another_kind_does_not_set_the_number_of_pods(kind: str, own: Object, stray: Object) -> None:
+    job = _with(pod_maker(kind, "team", "1"), **own, **stray)
+
+    assert [role.replicas for role in _job(job).roles] == [next(iter(own.values()), 1)]
+
+
+def test_job_of_kubernetes_is_in_no_gang_of_kubeflow() -> None:
+    job = _with(pod_maker("Job", "team", "1"), runPolicy={"schedulingPolicy": {"minAvailable": 1}})
+
+    assert _job(job).roles[0].spec.scheduler_name is None
+
+
 def _with(job: Object, **spec: object) -> Object:
     return {**job, "spec": {**job["spec"], **spec}}
 
