@@ -43,7 +43,8 @@ def _agreed(request: Request, current: Current, values: Source) -> tuple[Rendere
         console.say(f"warning: {orphan.words}")
     refuse_disabled(request.helm.merged_values(values))
     found = request.job(values, running=options.name)
-    before = _before(request, current)
+    job = found.job.of_release(options.name, current.revision.number + 1, options.history_max)
+    found, before = found._replace(job=job), _before(request, current)
     planned = plan(options.name, before, Next(found.manifest, found.job, found.values))
     refuse_ended(planned, before)
     report = found.report(options.name) if planned.replaces or planned.resizes else None

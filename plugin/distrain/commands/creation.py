@@ -27,7 +27,7 @@ def create(request: Request, uninstalled: int = 0) -> int:
 @before_changes()
 def _accepted(request: Request, uninstalled: int) -> RenderedJob:
     """Return the job that is to be installed, if it fits or may wait; print it with --dry-run."""
-    options, found = request.options, request.new_job(is_release=True, may_reuse_name=bool(uninstalled))
+    options, found = request.options, request.new_job(is_release=True, uninstalled=uninstalled)
     name, target = found.release.name, found.release.target
     for orphan in orphans.of_release(request.cluster, name, target.namespace, ()):
         console.say(f"warning: {orphan.words}")

@@ -80,7 +80,7 @@ def _offline_job(request: Request) -> tuple[Job, str | None]:
         return Template(request.name or NAMELESS, namespace, served, has_valid_values=True, has_test=False)
 
     complete = request.completed(source, ask, template, is_final=False)
-    job = helm.render(complete, template()).job().of_new_release(request.name or NAMELESS)
+    job = helm.render(complete, template()).job().of_release(request.name or NAMELESS)
     return job, (values.get("workers") or {}).get("gpuResource")
 
 

@@ -179,11 +179,12 @@ class Request:
 
         return ask
 
-    def new_job(self, *, is_release: bool, may_reuse_name: bool = False) -> RenderedJob:
+    def new_job(self, *, is_release: bool, uninstalled: int = 0) -> RenderedJob:
         """Render the job. Run the fast checks first: the values, then the cluster, then the chart's rules.
 
-        With `is_release` the command will create a release, so the release's name must be free unless it
-        `may_reuse_name`, and its namespace there unless --create-namespace is given. Otherwise the job is only judged.
+        With `is_release` the command will create a release, so its namespace must be there unless --create-namespace is
+        given, and its name must be free. `uninstalled` is the last revision of a release of this name that was
+        uninstalled with --keep-history. Without `is_release` the job is only judged.
         """
         refuse_disabled(self.helm.merged_values(self.source))
         self.reach()
@@ -194,10 +195,10 @@ class Request:
 
             if not self.options.create_namespace:
                 namespace.refuse_missing(self.cluster, self.cluster.target.namespace)
-            if not may_reuse_name:
+            if not uninstalled:
                 refuse_taken_name(self.helm.releases, Release(self.name or NAMELESS, self.source, self.cluster.target))
         found = self.job(self.source, is_final=is_release)
-        return found._replace(job=found.job.of_new_release(found.release.name))
+        return found._replace(job=found.job.of_release(found.release.name, uninstalled + 1))
 
     def job(self, source: Source, *, is_final: bool = True, running: str | None = None) -> RenderedJob:
         """Derive the missing values, and render the job for the cluster.

@@ -68,11 +68,16 @@ def of_operator(names: Iterable[ObjectName], namespace: str) -> Iterator[Counted
         yield CountedObject(Resource(API_VERSIONS.get(kind, "v1"), kind, name), namespace, is_of_operator=True)
 
 
-def of_release(name: str) -> Iterator[CountedObject]:
-    """Yield the object in which Helm records the first revision of a release."""
+def of_release(name: str, revision: int, history_max: int) -> Iterator[CountedObject]:
+    """Yield the object in which Helm records a revision of a release, unless Helm deletes an older record for it.
+
+    `history_max` is the number of revisions that Helm keeps, 0 for all.
+    """
+    # Helm pkg/storage/storage.go: removeLeastRecent. It never deletes the record of the deployed revision.
+    replaces = history_max > 0 and revision > max(history_max, 2)
     kind = RECORDS.get(os.environ.get("HELM_DRIVER", "").lower())
-    if kind:
-        yield CountedObject(Resource("v1", kind, f"sh.helm.release.v1.{name}.v1"), "")
+    if kind and not replaces:
+        yield CountedObject(Resource("v1", kind, f"sh.helm.release.v1.{name}.v{revision}"), "")
 
 
 def _counted(item: Item) -> CountedObject:

@@ -128,9 +128,9 @@ class Job(Struct, frozen=True):
     def others(self) -> tuple[PodRole, ...]:
         return tuple(role for role in self.roles if role is not self.main)
 
-    def of_new_release(self, name: str) -> Job:
-        """Return the job with the object in which Helm records the release that it belongs to."""
-        return replace(self, objects=(*self.objects, *counted_objects.of_release(name)))
+    def of_release(self, name: str, revision: int = 1, history_max: int = 0) -> Job:
+        """Return the job with the object in which Helm records this revision of the job's release."""
+        return replace(self, objects=(*self.objects, *counted_objects.of_release(name, revision, history_max)))
 
     def in_namespaces(self, namespace: str) -> Job:
         """Return the job with a namespace for every role and object: its own or, if it has none, `namespace`."""

@@ -212,6 +212,19 @@ def test_job_that_does_not_fit_at_the_new_size_is_refused_after_the_plan(run: Ru
     assert running.upgrades == []
 
 
+@pytest.mark.parametrize(("history", "code"), [("10", 10), ("3", 0)])
+def test_quota_counts_the_secret_in_which_helm_records_the_next_revision(
+    run: Run, running: Running, history: str, code: int
+) -> None:
+    amounts = {"hard": {"secrets": "12"}, "used": {"secrets": "11"}}
+    quota = {"metadata": {"name": "few", "namespace": "team"}, "spec": {"hard": amounts["hard"]}, "status": amounts}
+    running.api.answers["/api/v1/namespaces/team/resourcequotas"] = [quota]
+
+    outcome = run("rescale", "run1", "--workers", "3", "--dry-run", "--history-max", history)
+
+    assert outcome.code == code, outcome.err
+
+
 def test_ignored_change_is_refused_by_its_value(run: Run, running: Running) -> None:
     outcome = run("upgrade", "run1", "--yes", "--reuse-values", "--set", "podLabels.team=a")
 
