@@ -277,12 +277,18 @@ def _refuse_without_pods(resource: Resource, workload: kube.Workload, spec: obje
     name = KUBEFLOW[resource.kind].replicas
     if not (roles := getattr(workload.spec, REPLICAS[resource.kind])):
         raise documents.missing(f"spec.{name}", spec, "write its roles there")
-    worker = roles.get("Worker")
-    # Without a number, the operators of MPIJobs create no workers.
-    if resource.kind == "MPIJob" and worker and worker.replicas is None:
-        raise FormError(
-            f"spec.{name}.Worker.replicas is missing, so that there are no workers; write how many there are"
-        )
+    if resource.kind == "MPIJob":
+        _refuse_roles(f"spec.{name}", roles)
+
+
+def _refuse_roles(path: str, roles: Mapping[str, kube.ReplicaSpec]) -> None:
+    """Raise FormError if the operators of MPIJobs create no pods for a role, or none at all."""
+    if "Launcher" not in roles:
+        raise documents.missing(f"{path}.Launcher", roles, "write the pod that starts mpirun there")
+    if unknown := [key for key in roles if key not in ("Launcher", "Worker")]:
+        raise FormError(f"{path}.{unknown[0]}: no operator creates pods for it; write its pods as Launcher or Worker")
+    if "Worker" in roles and roles["Worker"].replicas is None:
+        raise FormError(f"{path}.Worker.replicas is missing, so that there are no workers; write how many there are")
 
 
 def _roles(resource: Resource, workload: kube.Workload) -> Iterator[PodRole]:
@@ -301,7 +307,7 @@ def _owner(resource: Resource, workload: kube.Workload) -> tuple[PodOwner, dict[
     replicas: dict[str, kube.ReplicaSpec] = {"": kube.ReplicaSpec(_number(resource.kind, spec), spec.template)}
     is_kubeflow = resource.kind in REPLICAS
     if is_kubeflow:
-        # Operators ignore upper and lower case in role names.
+        # The training-operator ignores upper and lower case in role names: defaulting_utils.go setTypeNameToCamelCase.
         replicas = {key.lower(): one for key, one in (getattr(spec, REPLICAS[resource.kind]) or {}).items()}
     in_gang = bool(is_kubeflow and spec.run_policy and spec.run_policy.scheduling_policy)
     return PodOwner(resource.api_version, resource.kind, resource.name, frozenset(replicas), in_gang), replicas

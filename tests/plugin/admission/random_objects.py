@@ -58,6 +58,10 @@ def _operators_pod(template: Object) -> Object:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
 
+# The launcher of an MPIJob is not judged here.
+LAUNCHER = {"template": {"spec": {"containers": [{"name": "launcher", "image": "busybox"}]}}}
+
+
 class Maker:
     """Random objects; `share` of their fields may be wrong."""
 
@@ -75,8 +79,8 @@ class Maker:
                 return {"metadata": metadata, "spec": self._job()}
             case "StatefulSet":
                 return {"metadata": metadata, "spec": self._stateful_set()}
-        worker = {"replicas": 1, "template": self._template()}
-        return {"metadata": {"name": "run1"}, "spec": {"mpiReplicaSpecs": {"Worker": worker}}}
+        roles = {"Worker": {"replicas": 1, "template": self._template()}, "Launcher": LAUNCHER}
+        return {"metadata": {"name": "run1"}, "spec": {"mpiReplicaSpecs": roles}}
 
     def _job(self) -> Object:
         numbers = ("parallelism", "completions", "backoffLimit", "ttlSecondsAfterFinished", "activeDeadlineSeconds")

@@ -38,7 +38,7 @@ def _ours(case: Case) -> tuple[bool, set[str]]:
     prepared, _ = snapshot_file.examined(snapshot_file.contents(b'{"items": []}'), job, NAMESPACE)
     invalid = [each for each in prepared.refusals if " is invalid: " in each.reason]
     assert all(each.verdict is Verdict.IMPOSSIBLE for each in invalid)
-    return bool(invalid), _plain(mistakes(job.roles[0]))
+    return bool(invalid), _plain(mistakes(job.main))
 
 
 def _theirs(validity: dict[str, Any]) -> set[str]:

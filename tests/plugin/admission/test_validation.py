@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.plugin.check.judging import chart_job, job_of, judged
-from tests.plugin.objects import Object, batch_job, mpi_job, node, template
+from tests.plugin.objects import Object, batch_job, definition, mpi_job, node, template
 
 Path = tuple[str | int, ...]
 
@@ -303,6 +303,46 @@ def test_operators_resource_without_a_valid_name_is_refused() -> None:
     assert [each.reason.partition(": a ")[0] for each in answer.reasons] == [
         'MPIJob is invalid: metadata.name: Invalid value: "A"'
     ]
+
+
+REPLICAS: Path = ("spec", "mpiReplicaSpecs")
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "words"),
+    [
+        (
+            (*REPLICAS, "Launcher", "replicas"),
+            2,
+            "spec.mpiReplicaSpecs[Launcher].replicas: Invalid value: 2: must be 1",
+        ),
+        (
+            (*REPLICAS, "Worker", "replicas"),
+            0,
+            "spec.mpiReplicaSpecs[Worker].replicas: Invalid value: 0: must be greater than or equal to 1",
+        ),
+        (
+            ("metadata", "name"),
+            "1abc",
+            'metadata.name: Invalid value: "1abc": will not able to create pod and service with invalid DNS label '
+            '"1abc-worker-1": a DNS-1035 label must consist of',
+        ),
+    ],
+)
+def test_job_that_mpi_operator_does_not_run_is_impossible(path: Path, value: Any, words: str) -> None:
+    answer = judged(job_of(_changed(mpi_job(gpus=0), path, value)), ROOM)
+
+    assert answer.verdict == "impossible"
+    assert answer.reasons[0].reason.startswith(f"MPIJob is invalid: {words}")
+    step = f"the operator does not accept this MPIJob. Correct {words.partition(': ')[0]}."
+    assert answer.next == f"launcher: {step}"
+
+
+def test_job_that_only_newer_operators_refuse_fits() -> None:
+    job = _changed(mpi_job(gpus=0, version="v1"), (*REPLICAS, "Worker", "replicas"), 0)
+    room = node("a", {"ephemeral-storage": "10Gi"})
+
+    assert judged(job_of(job), [room], others=[definition("MPIJob", "v1")]).verdict == "fits"
 
 
 @pytest.mark.parametrize(

@@ -271,6 +271,34 @@ def test_mpijob_that_leaves_its_workers_out_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("Launcher", None, "Launcher is missing; write the pod that starts mpirun there"),
+        ("Launcher", "launcher", r"Launcher is missing; did you mean it by launcher\?"),
+        ("Worker", "worker", "worker: no operator creates pods for it; write its pods as Launcher or Worker"),
+        ("Worker", "Foo", "Foo: no operator creates pods for it; write its pods as Launcher or Worker"),
+    ],
+)
+@pytest.mark.parametrize("version", ["v2beta1", "v1", "v1alpha2"])
+def test_mpijob_with_roles_that_its_operators_ignore_is_refused(
+    old: str, new: str | None, words: str, version: str
+) -> None:
+    job = mpi_job(version=version)
+    roles = job["spec"]["mpiReplicaSpecs"]
+    role = roles.pop(old)
+    roles |= {new: role} if new else {}
+
+    with pytest.raises(ValuesError, match=rf"^--manifest: MPIJob {JOB}: spec\.mpiReplicaSpecs\.{words}$"):
+        _job(job)
+
+
+def test_pytorchjob_may_write_its_roles_in_any_case() -> None:
+    text = yaml.safe_dump(pytorch_job(workers=2)).replace("Worker", "WORKER")
+
+    assert _sizes(from_manifest(text, "--manifest")) == [("worker", 2)]
+
+
+@pytest.mark.parametrize(
     "documents",
     [pytest.param([], id="nothing"), pytest.param([{"apiVersion": "v1", "kind": "ConfigMap"}], id="no-job")],
 )

@@ -12,6 +12,7 @@ from distrain.admission.validation.field_errors import invalid, required
 Rule = Callable[[str], list[str]]
 
 LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+LABEL_1035 = "[a-z]([-a-z0-9]*[a-z0-9])?"
 SUBDOMAIN = rf"{LABEL}(\.{LABEL})*"
 QUALIFIED = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
 VALUE = f"({QUALIFIED})?"
@@ -20,6 +21,10 @@ MOST_OF_LABEL, MOST_OF_SUBDOMAIN, MOST_OF_PORT = 63, 253, 15
 
 _ENDS = "must start and end with an alphanumeric character"
 _OF_LABEL = f"a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and {_ENDS}"
+_OF_LABEL_1035 = (
+    "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, "
+    "and end with an alphanumeric character"
+)
 _OF_SUBDOMAIN = (
     f"a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and {_ENDS}"
 )
@@ -34,6 +39,13 @@ def dns_label(name: str) -> list[str]:
         has_dots = re.fullmatch(SUBDOMAIN, name)
         found.append("must not contain dots" if has_dots else _unlike(_OF_LABEL, LABEL, "my-name", "123-abc"))
     return found
+
+
+def dns_1035_label(name: str) -> list[str]:
+    """Return what is wrong with a name that must be a DNS label and begin with a letter, such as that of a Service."""
+    is_right = re.fullmatch(LABEL_1035, name)
+    wrong = [] if is_right else [_unlike(_OF_LABEL_1035, LABEL_1035, "my-name", "abc-123")]
+    return _too_long(name, MOST_OF_LABEL) + wrong
 
 
 def dns_subdomain(name: str) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from distrain.admission.refusal import Refusal
-from distrain.admission.validation import names, pods
+from distrain.admission.validation import names, operators, pods
 from distrain.admission.validation.jobs import of_job
 from distrain.admission.validation.stateful_sets import of_stateful_set
 from distrain.verdict import Verdict
@@ -23,7 +23,7 @@ def refusals(job: Job, say: Wording) -> Iterator[Refusal]:
         kind, found = role.owner.kind if role.owner else "Pod", mistakes(role)
         if kind in REPLICAS:
             if role.owner not in owners:
-                yield from _refusal(kind, list(names.of_metadata(role.workload.metadata)), say.place(role))
+                yield from _of_kubeflow(role, kind, say.place(role))
             kind = "Pod"
         owners.add(role.owner)
         yield from _refusal(kind, found, say.place(role))
@@ -34,9 +34,17 @@ def mistakes(role: PodRole) -> list[str]:
     return list(dict.fromkeys(_of_pods(role)))
 
 
-def _refusal(kind: str, found: list[str], place: str) -> Iterator[Refusal]:
+def _of_kubeflow(role: PodRole, kind: str, place: str) -> Iterator[Refusal]:
+    """Refuse a job that the API server does not accept, or for which the operator creates no pods."""
+    found = list(names.of_metadata(role.workload.metadata))
+    yield from _refusal(kind, found, place)
+    if not found:
+        yield from _refusal(kind, list(operators.of_job(role)), place, "operator")
+
+
+def _refusal(kind: str, found: list[str], place: str, judge: str = "API server") -> Iterator[Refusal]:
     if found:
-        step = f"{place}: the API server does not accept this {kind}. Correct {found[0].partition(': ')[0]}."
+        step = f"{place}: the {judge} does not accept this {kind}. Correct {found[0].partition(': ')[0]}."
         yield Refusal(Verdict.IMPOSSIBLE, f"{kind} is invalid: {', '.join(found)}", step)
 
 
