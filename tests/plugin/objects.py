@@ -68,27 +68,37 @@ def mpi_job(
 
 def pytorch_job(*, workers: int, gpus: int = 4, master: bool = False) -> Object:
     """Return a PyTorchJob with this number of ranks. In the Master/Worker form, one rank is the Master."""
-    replicas = {"Worker": {"replicas": workers - master, "template": template("worker", _gpus(gpus))}}
+    replicas = {
+        "Worker": {"replicas": workers - master, "template": template("worker", _gpus(gpus), container="pytorch")}
+    }
     if master:
-        replicas["Master"] = {"replicas": 1, "template": template("master", _gpus(gpus))}
+        replicas["Master"] = {"replicas": 1, "template": template("master", _gpus(gpus), container="pytorch")}
     return kubeflow("PyTorchJob", "v1", pytorchReplicaSpecs=replicas)
 
 
 def mx_job(*, servers: int, workers: int, gpus: int = 4, server_cpu: str = "1", version: str = "v1") -> Object:
     replicas = {
-        "Scheduler": {"replicas": 1, "template": template("scheduler", {"requests": {"cpu": "100m"}})},
-        "Server": {"replicas": servers, "template": template("server", {"requests": {"cpu": server_cpu}})},
-        "Worker": {"replicas": workers, "template": template("worker", _gpus(gpus))},
+        "Scheduler": {
+            "replicas": 1,
+            "template": template("scheduler", {"requests": {"cpu": "100m"}}, container="mxnet"),
+        },
+        "Server": {
+            "replicas": servers,
+            "template": template("server", {"requests": {"cpu": server_cpu}}, container="mxnet"),
+        },
+        "Worker": {"replicas": workers, "template": template("worker", _gpus(gpus), container="mxnet")},
     }
     return kubeflow("MXJob", version, jobMode="MXTrain", mxReplicaSpecs=replicas)
 
 
 def tf_job(*, servers: int, workers: int, gpus: int = 4) -> Object:
     replicas = {
-        "Chief": {"template": template("chief", {"requests": {"cpu": "100m", "memory": "2Gi"}})},
+        "Chief": {
+            "template": template("chief", {"requests": {"cpu": "100m", "memory": "2Gi"}}, container="tensorflow")
+        },
         # The value of distrain's own role label is the section of the values.
-        "PS": {"replicas": servers, "template": template("server", {"requests": {"cpu": "1"}})},
-        "Worker": {"replicas": workers, "template": template("worker", _gpus(gpus))},
+        "PS": {"replicas": servers, "template": template("server", {"requests": {"cpu": "1"}}, container="tensorflow")},
+        "Worker": {"replicas": workers, "template": template("worker", _gpus(gpus), container="tensorflow")},
     }
     return kubeflow("TFJob", "v1", tfReplicaSpecs=replicas)
 
@@ -114,11 +124,14 @@ def batch_job(name: str, pods: Object, **spec: Any) -> Object:
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name}, "spec": {**spec, "template": pods}}
 
 
-def template(role: str, resources: Object, more: Object | None = None) -> Object:
-    """Return a pod template with distrain's labels. `more` is merged into its spec."""
+def template(role: str, resources: Object, more: Object | None = None, *, container: str = "") -> Object:
+    """Return a pod template with distrain's labels. `more` is merged into its spec.
+
+    `container` is the name of its container, by default the role.
+    """
     names = {"name": "distrain", "instance": "run1", "component": role}
     labels = {f"app.kubernetes.io/{key}": value for key, value in names.items()}
-    spec = {"containers": [{"name": role, "resources": resources}], **(more or {})}
+    spec = {"containers": [{"name": container or role, "resources": resources}], **(more or {})}
     return {"metadata": {"labels": labels}, "spec": with_images(spec)}
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.plugin.check.judging import chart_job, job_of, judged
-from tests.plugin.objects import Object, batch_job, definition, mpi_job, node, template
+from tests.plugin.objects import Object, batch_job, definition, mpi_job, node, pytorch_job, template, tf_job
 
 Path = tuple[str | int, ...]
 
@@ -336,6 +336,42 @@ def test_job_that_mpi_operator_does_not_run_is_impossible(path: Path, value: Any
     assert answer.reasons[0].reason.startswith(f"MPIJob is invalid: {words}")
     step = f"the operator does not accept this MPIJob. Correct {words.partition(': ')[0]}."
     assert answer.next == f"launcher: {step}"
+
+
+@pytest.mark.parametrize(
+    ("item", "path", "value", "words"),
+    [
+        pytest.param(
+            pytorch_job(workers=1, gpus=0),
+            ("metadata", "name"),
+            "a.b",
+            'metadata.name: Invalid value: "a.b": should match: a DNS-1035 label must',
+            id="name",
+        ),
+        pytest.param(
+            pytorch_job(workers=2, gpus=0, master=True),
+            ("spec", "pytorchReplicaSpecs", "Master", "replicas"),
+            2,
+            "spec.pytorchReplicaSpecs[Master].replicas: Forbidden: must be 1",
+            id="two-masters",
+        ),
+        pytest.param(
+            tf_job(servers=1, workers=1, gpus=0),
+            ("spec", "tfReplicaSpecs", "PS", "template", "spec", "containers", 0, "name"),
+            "main",
+            "spec.tfReplicaSpecs[PS].template.spec.containers: Required value: must have at least one container with "
+            "name tensorflow",
+            id="container",
+        ),
+    ],
+)
+def test_job_that_the_training_operator_does_not_run_is_impossible(
+    item: Object, path: Path, value: Any, words: str
+) -> None:
+    right, wrong = (judged(job_of(each), ROOM) for each in (item, _changed(item, path, value)))
+
+    assert (right.verdict, wrong.verdict) == ("fits", "impossible")
+    assert wrong.reasons[0].reason.startswith(f"{item['kind']} is invalid: {words}")
 
 
 def test_job_that_only_newer_operators_refuse_fits() -> None:

@@ -152,7 +152,7 @@ def test_job_that_depends_on_the_order_is_not_reported_to_fit() -> None:
 
 
 def test_servers_in_the_way_of_a_worker_leave_it_open() -> None:
-    worker = {"containers": [{"name": "worker", "resources": {"requests": {"cpu": "16"}}}]}
+    worker = {"containers": [{"name": "mxnet", "resources": {"requests": {"cpu": "16"}}}]}
     job = mx_job(servers=2, workers=1, gpus=0)
     job["spec"]["mxReplicaSpecs"]["Worker"]["template"]["spec"] = with_images(worker)
 
@@ -167,7 +167,7 @@ def test_servers_in_the_way_of_a_worker_leave_it_open() -> None:
 
 def test_master_is_counted_among_the_workers_that_may_not_fit_in_every_order() -> None:
     job = pytorch_job(workers=2, master=True)
-    cpu = {"containers": [{"name": "m", "resources": {"requests": {"cpu": "1"}}}]}
+    cpu = {"containers": [{"name": "pytorch", "resources": {"requests": {"cpu": "1"}}}]}
     job["spec"]["pytorchReplicaSpecs"]["Master"]["template"]["spec"] = with_images(cpu)
 
     # The Master may use up the CPU of the only node with GPUs.

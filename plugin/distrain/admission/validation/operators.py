@@ -1,40 +1,61 @@
 """Validate a job of Kubeflow as its operator does, which creates no pods for a job that it finds invalid.
 
-mpi-operator v0.8.0 pkg/apis/kubeflow/validation; training-operator v1.8.1 pkg/apis/kubeflow.org/v1/mpi_validation.go
+mpi-operator v0.8.0 pkg/apis/kubeflow/validation; training-operator v1.8.1 pkg/webhooks, and
+pkg/apis/kubeflow.org/v1/mpi_validation.go, mxnet_validation.go
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
-from distrain.admission.validation.field_errors import invalid
+from distrain import kube
+from distrain.admission.validation.field_errors import forbidden, invalid, required
 from distrain.admission.validation.names import dns_1035_label
-from distrain.workload.kinds import KUBEFLOW
-from distrain.workload.manifest import PodRole
+from distrain.workload.kinds import KUBEFLOW, VERSIONS
+from distrain.workload.manifest import REPLICAS, PodRole
 
-MPI_OPERATOR, TRAINING_OPERATOR = ("kubeflow.org/v2beta1", "MPIJob"), ("kubeflow.org/v1", "MPIJob")
+PATH = "spec.mpiReplicaSpecs"
 
 
 def of_job(role: PodRole) -> Iterator[str]:
     """Validate the job that a role belongs to."""
-    kind = role.owner and (role.owner.api_version, role.owner.kind)
-    path, replicas = f"spec.{KUBEFLOW['MPIJob'].replicas}", role.workload.spec.mpi_replicas or {}
-    if kind in (MPI_OPERATOR, TRAINING_OPERATOR):
-        yield from _of_launcher(f"{path}[Launcher].replicas", replicas["Launcher"].replicas)
-    if kind == MPI_OPERATOR:
-        number = replicas["Worker"].replicas if "Worker" in replicas else 1
-        yield from _of_workers(f"{path}[Worker].replicas", role.workload.metadata.name, number or 0)
+    owner, job = role.owner, role.workload
+    match owner and (owner.api_version, owner.kind):
+        case "kubeflow.org/v2beta1", "MPIJob":
+            yield from _of_launcher(job.spec.mpi_replicas or {})
+            yield from _of_workers(job.metadata.name, job.spec.mpi_replicas or {})
+        case "kubeflow.org/v1", "MPIJob":
+            yield from _of_launcher(job.spec.mpi_replicas or {})
+        case "kubeflow.org/v1", kind:
+            yield from _of_training_operator(kind, job)
 
 
-def _of_launcher(path: str, number: int | None) -> Iterator[str]:
+def _of_launcher(replicas: Mapping[str, kube.ReplicaSpec]) -> Iterator[str]:
+    number = replicas["Launcher"].replicas
     if number not in (None, 1):
-        yield invalid(path, number, "must be 1")
+        yield invalid(f"{PATH}[Launcher].replicas", number, "must be 1")
 
 
-def _of_workers(path: str, name: str, number: int) -> Iterator[str]:
+def _of_workers(name: str, replicas: Mapping[str, kube.ReplicaSpec]) -> Iterator[str]:
+    number = (replicas["Worker"].replicas or 0) if "Worker" in replicas else 1
     last = f"{name}-worker-{max(number, 1) - 1}"
     if wrong := dns_1035_label(last):
         rule = f'will not able to create pod and service with invalid DNS label "{last}": {", ".join(wrong)}'
         yield invalid("metadata.name", name, rule)
     if number <= 0:
-        yield invalid(path, number, "must be greater than or equal to 1")
+        yield invalid(f"{PATH}[Worker].replicas", number, "must be greater than or equal to 1")
+
+
+def _of_training_operator(kind: str, job: kube.Workload) -> Iterator[str]:
+    """Validate a job of a kind that only the training-operator runs."""
+    container = VERSIONS["kubeflow.org/v1", kind].container
+    if wrong := dns_1035_label(job.metadata.name):
+        yield invalid("metadata.name", job.metadata.name, f"should match: {','.join(wrong)}")
+    for key, replica in (getattr(job.spec, REPLICAS[kind]) or {}).items():
+        path = f"spec.{KUBEFLOW[kind].replicas}[{key}]"
+        spec = (replica.template and replica.template.spec) or kube.TemplateSpec()
+        if container not in [each.name for each in spec.containers or ()]:
+            rule = f"must have at least one container with name {container}"
+            yield required(f"{path}.template.spec.containers", rule)
+        if kind == "PyTorchJob" and key.lower() == "master" and replica.replicas not in (None, 1):
+            yield forbidden(f"{path}.replicas", "must be 1")
