@@ -315,9 +315,10 @@ def _owner(resource: Resource, workload: kube.Workload) -> tuple[PodOwner, dict[
 
 def _role(name: str, replica: kube.ReplicaSpec, added: Added, namespace: str) -> PodRole:
     template = replica.template
-    spec = stored(added.to((template and template.spec) or kube.TemplateSpec()))
+    spec = added.to((template and template.spec) or kube.TemplateSpec())
     try:
         _refuse_odd_quantities(spec)
+        spec = stored(spec)
         request = pod_request(spec)
     except ValueError as error:
         raise ValuesError(f"{name}: resources: {error}; write amounts such as 2, 500m or 4Gi") from error

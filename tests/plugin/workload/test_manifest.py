@@ -321,8 +321,13 @@ def test_field_of_the_wrong_type_names_the_resource() -> None:
         _job(job)
 
 
-def test_amount_that_kubernetes_would_refuse_names_the_role() -> None:
-    job = mpi_job(worker={"containers": [{"name": "worker", "resources": {"requests": {"memory": "4GB"}}}]})
-
+@pytest.mark.parametrize(
+    "worker",
+    [
+        pytest.param({"containers": [{"name": "w", "resources": {"requests": {"memory": "4GB"}}}]}, id="container"),
+        pytest.param({"resources": {"limits": {"memory": "4GB"}}}, id="pod"),
+    ],
+)
+def test_amount_that_kubernetes_would_refuse_names_the_role(worker: Object) -> None:
     with pytest.raises(ValuesError, match=r"worker: resources: .*4GB?.*; write amounts such as 2, 500m or 4Gi"):
-        _job(job)
+        _job(mpi_job(worker=worker))
