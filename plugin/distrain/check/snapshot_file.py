@@ -186,14 +186,17 @@ def _unpacked(content: bytes) -> bytes:
 
 def _refuse_odd_objects(found: Contents, flag: str) -> None:
     """Raise ValuesError for objects that no API server would accept; the user may have edited the file."""
+    looks = [(kind, LOOKS.get(kind, form.refuse_odd_amounts), items) for kind, items in found.by_kind.items()]
+    # With --release, the whole spec of these pods is used.
+    looks.append(("Pod", form.refuse_odd_amounts, found.chart_pods))
     mistakes = [
         f"{flag}: {kind} {item.metadata.name or 'without a name'}: {form.why(error)}; {EXPECTED}"
-        for kind, items in found.by_kind.items()
+        for kind, look, items in looks
         for item in items
-        if (error := snapshot_mistakes.error_of(LOOKS.get(kind, form.refuse_odd_amounts), item))
+        if (error := snapshot_mistakes.error_of(look, item))
     ]
     if mistakes:
-        raise ValuesError(*mistakes)
+        raise ValuesError(*dict.fromkeys(mistakes))
 
 
 def _look(pod: JsonPod) -> None:

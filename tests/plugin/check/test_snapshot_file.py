@@ -191,13 +191,18 @@ def test_anti_affinity_of_a_pod_that_was_written_by_hand_has_its_own_labels(chec
     assert check("--snapshot", str(path))[0] == 0
 
 
-def _with_pod(**container: object) -> str:
-    pod = {"kind": "Pod", "metadata": {"name": "odd"}, "spec": {"nodeName": "one", "containers": [container]}}
+def _with_pod(*volumes: Object, labels: Object | None = None, **container: object) -> str:
+    spec = {"nodeName": "one", "containers": [container], "volumes": volumes}
+    pod = {"kind": "Pod", "metadata": {"name": "odd", "labels": labels or {}}, "spec": spec}
     return json.dumps({"items": [{"kind": "Node", "metadata": {"name": "one"}}, pod]})
 
 
 def _with_node(**capacity: object) -> str:
     return json.dumps({"items": [{"kind": "Node", "metadata": {"name": "odd"}, "status": {"allocatable": capacity}}]})
+
+
+OF_CHART = {"app.kubernetes.io/name": "distrain", "app.kubernetes.io/instance": "run1"}
+ODD_CLAIM = {"name": "v", "ephemeral": {"volumeClaimTemplate": {"spec": {"resources": {"requests": {"storage": ""}}}}}}
 
 
 @pytest.mark.parametrize(
@@ -215,6 +220,16 @@ def _with_node(**capacity: object) -> str:
             id="no-port",
         ),
         pytest.param(_with_node(cpu="many"), ": Node odd: many is no quantity", id="no-capacity"),
+        pytest.param(
+            _with_pod(labels=OF_CHART, resources={"requests": {"memory": "1Gi"}, "limits": {"memory": "4GB"}}),
+            ": Pod odd: 4GB is no quantity",
+            id="no-limit-of-the-release",
+        ),
+        pytest.param(
+            _with_pod(ODD_CLAIM, labels=OF_CHART),
+            ": Pod odd: an empty text is no quantity",
+            id="no-storage-of-the-release",
+        ),
     ],
 )
 def test_file_that_is_something_else_is_refused(check: Check, tmp_path: Path, content: str, words: str) -> None:
