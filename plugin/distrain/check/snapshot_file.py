@@ -9,7 +9,7 @@ from __future__ import annotations
 import gzip
 import io
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import msgspec
@@ -174,7 +174,7 @@ def read_file(path: str) -> Contents:
     if not found.nodes:
         raise ValuesError(f"{flag} holds no node; {EXPECTED}")
     _refuse_odd_objects(found, flag)
-    return found
+    return _each_once(found, flag)
 
 
 def _unpacked(content: bytes) -> bytes:
@@ -197,6 +197,32 @@ def _refuse_odd_objects(found: Contents, flag: str) -> None:
     ]
     if mistakes:
         raise ValuesError(*dict.fromkeys(mistakes))
+
+
+def _each_once(found: Contents, flag: str) -> Contents:
+    """Return the contents with each object once, as users join the output of several `kubectl get`.
+
+    Raises ValuesError if two objects with the same name differ.
+    """
+    again = {kind: snapshot_mistakes.again(items) for kind, items in found.by_kind.items() if kind != "Snapshot"}
+    mistakes = [
+        f"{flag}: {name} is there twice, and the two differ; remove the older one"
+        for kind, places in again.items()
+        for name in snapshot_mistakes.unlike(kind, found.by_kind[kind], places)
+    ]
+    if mistakes:
+        raise ValuesError(*mistakes)
+    if not any(again.values()):
+        return found
+    return Contents(
+        {kind: _without(items, again.get(kind, ())) for kind, items in found.by_kind.items()},
+        _without(found.chart_pods, snapshot_mistakes.again(found.chart_pods)),
+        _without(found.encoded_pods, again.get("Pod", ())),
+    )
+
+
+def _without(items: Sequence[T], places: Container[int]) -> list[T]:
+    return [item for place, item in enumerate(items) if place not in places]
 
 
 def _look(pod: JsonPod) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -29,6 +30,31 @@ def error_of(look: Callable[[Any], object], item: Any) -> Exception | None:
     except (msgspec.DecodeError, ValueError) as error:
         return error
     return None
+
+
+def again(items: Sequence[Any]) -> dict[int, int]:
+    """Map the place of each object of a kind that repeats an earlier object's name to the place of the earlier one."""
+    # Only the names at first, because a file may have 150,000 pods.
+    if len({item.metadata.name for item in items}) == len(items):
+        return {}
+    times = Counter([item.metadata.name for item in items])
+    shared = ((place, item.metadata) for place, item in enumerate(items) if times[item.metadata.name] > 1)
+    first: dict[tuple[str, str], int] = {}
+    earlier = {place: first.setdefault((each.namespace, each.name), place) for place, each in shared if each.name}
+    return {place: before for place, before in earlier.items() if before != place}
+
+
+def unlike(kind: str, items: Sequence[Any], places: Mapping[int, int]) -> Iterator[str]:
+    """Name each object that differs from the earlier object of its name; `places` are those of `again`."""
+    for place, first in places.items():
+        metadata = items[place].metadata
+        if _tree(items[place]) != _tree(items[first]):
+            yield f"{kind} {metadata.name}" + f" of namespace {metadata.namespace}" * bool(metadata.namespace)
+
+
+def _tree(item: Any) -> Any:
+    """Return all that is read of an object, without differences of spaces in parts that are still encoded."""
+    return msgspec.json.decode(msgspec.json.encode(item))
 
 
 def _of_item(item: Any, place: str, forms: Mapping[str, type[Any]]) -> Iterator[str]:

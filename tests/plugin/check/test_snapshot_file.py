@@ -191,6 +191,44 @@ def test_anti_affinity_of_a_pod_that_was_written_by_hand_has_its_own_labels(chec
     assert check("--snapshot", str(path))[0] == 0
 
 
+OF_CHART = {"app.kubernetes.io/name": "distrain", "app.kubernetes.io/instance": "run1"}
+OWN = pod("p", on="a", gpu="4")
+OWN["metadata"] |= {"labels": OF_CHART, "namespace": "default"}
+PODS = {"metadata": {"name": "q", "namespace": "default"}, "status": {"hard": {"pods": "3"}, "used": {"pods": "2"}}}
+
+
+@pytest.mark.parametrize(
+    ("items", "workers", "code"),
+    [
+        pytest.param(kind("Node", *2 * [node("a", gpu="8")]), 4, 11, id="node"),
+        pytest.param(kind("Pod", *2 * [pod("p", on="a", gpu="4")]), 1, 0, id="pod"),
+        pytest.param([*kind("Pod", *2 * [OWN]), *kind("ResourceQuota", PODS)], 2, 10, id="pod-of-the-release"),
+        pytest.param(kind("Pod", *2 * [pod("", on="a", gpu="4")]), 1, 10, id="without-a-name"),
+    ],
+)
+def test_object_that_is_twice_in_a_file_counts_once(
+    check: Check, tmp_path: Path, items: list[Object], workers: int, code: int
+) -> None:
+    path = tmp_path / "nodes.json"
+    path.write_text(_list(*kind("Node", node("a", gpu="8")), *items))
+
+    assert check("--snapshot", str(path), "--release", "run1", job=mpi_job(workers=workers))[0] == code
+
+
+def test_two_unlike_objects_of_one_name_are_refused_by_name(check: Check, tmp_path: Path) -> None:
+    path = tmp_path / "nodes.json"
+    pods = [pod("p", on="a", gpu=gpu) for gpu in ("1", "2", "1")]
+    for each, namespace in zip(pods, ("blue", "blue", "red"), strict=True):
+        each["metadata"]["namespace"] = namespace
+    path.write_text(_list(*kind("Node", node("a", gpu="8"), node("a", gpu="4")), *kind("Pod", *pods)))
+
+    code, _, err = check("--snapshot", str(path))
+
+    twice = "is there twice, and the two differ; remove the older one"
+    names = ("Node a", "Pod p of namespace blue")
+    assert (code, err.splitlines()) == (2, [f"distrain: --snapshot: {path}: {name} {twice}" for name in names])
+
+
 def _with_pod(*volumes: Object, labels: Object | None = None, **container: object) -> str:
     spec = {"nodeName": "one", "containers": [container], "volumes": volumes}
     pod = {"kind": "Pod", "metadata": {"name": "odd", "labels": labels or {}}, "spec": spec}
@@ -201,7 +239,6 @@ def _with_node(**capacity: object) -> str:
     return json.dumps({"items": [{"kind": "Node", "metadata": {"name": "odd"}, "status": {"allocatable": capacity}}]})
 
 
-OF_CHART = {"app.kubernetes.io/name": "distrain", "app.kubernetes.io/instance": "run1"}
 ODD_CLAIM = {"name": "v", "ephemeral": {"volumeClaimTemplate": {"spec": {"resources": {"requests": {"storage": ""}}}}}}
 
 
