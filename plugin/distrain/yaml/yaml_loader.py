@@ -19,6 +19,8 @@ from distrain.errors import DEEPEST
 # libyaml's parser is ten times as fast as PyYAML's own.
 _Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 BRACKETS = re.compile(r"[\[\]{}]")
+# What may be an anchor; in shell scripts, & mostly stands behind > or another &.
+ANCHOR = re.compile(r"(?<![\w&>])&[\w-]")
 # A line whose indentation or dashes could nest deeper than DEEPEST.
 DEEP_LINE = re.compile(rf"(?:[ \t?-]|[\w\"'.]+:[ ]){{{DEEPEST},}}")
 
@@ -33,6 +35,10 @@ NOT_FINITE = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
 
 class NotYamlError(ValueError):
     """A text that is no YAML. The message names the line and repeats no text, which may contain a secret."""
+
+
+class _AliasError(yaml.YAMLError):
+    """A text whose aliases would grow without bound. The message says what to do."""
 
 
 class _Refused(yaml.constructor.ConstructorError):
@@ -144,6 +150,7 @@ def load_all(text: str) -> list[Any]:
     """Load all documents of a text; raise NotYamlError if the text is no YAML."""
     try:
         _refuse_depth(text)
+        _refuse_aliases(text)
         return list(yaml.load_all(text, Loader=_Loader))
     except (yaml.YAMLError, RecursionError) as error:
         raise NotYamlError(mistake(error)) from error
@@ -156,6 +163,8 @@ def mistake(error: Exception) -> str:
         return "it is no YAML: it has a control character or is no UTF-8; save it as plain text"
     if isinstance(error, RecursionError):
         return f"it is nested more than {DEEPEST} levels deep; flatten it"
+    if isinstance(error, _AliasError):
+        return str(error)
     if isinstance(error, _Refused):
         return str(error.problem)
     where = f"line {mark.line + 1} is" if mark else "it is"
@@ -198,3 +207,38 @@ def _refuse_depth(text: str) -> None:
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
         if depth > DEEPEST:
             raise RecursionError
+
+
+def _refuse_aliases(text: str) -> None:
+    """Raise _AliasError for a document that go-yaml refuses because its aliases make it too large."""
+    if not ANCHOR.search(text):
+        return
+    sizes: dict[str | None, int] = {}
+    # Per open collection: its anchor, and the number of nodes before it.
+    opened: list[tuple[str | None, int]] = []
+    nodes = repeated = 0
+    for event in yaml.parse(text, Loader=_Base):
+        if isinstance(event, yaml.DocumentStartEvent):
+            sizes, nodes, repeated = {}, 0, 0
+        elif isinstance(event, yaml.AliasEvent):
+            if any(anchor == event.anchor for anchor, _ in opened):
+                raise _AliasError("it has an anchor that contains itself; write the values out")
+            nodes, repeated = nodes + 1 + sizes.get(event.anchor, 0), repeated + sizes.get(event.anchor, 0)
+        elif isinstance(event, yaml.CollectionStartEvent):
+            opened.append((event.anchor, nodes))
+            nodes += 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            anchor, before = opened.pop()
+            sizes[anchor] = nodes - before
+        elif isinstance(event, yaml.ScalarEvent):
+            nodes += 1
+            sizes[event.anchor] = 1
+        if _is_excessive(nodes, repeated):
+            raise _AliasError("it has aliases that repeat too much; write the values out")
+
+
+def _is_excessive(nodes: int, repeated: int) -> bool:
+    """Tell whether go-yaml refuses a document of so many nodes with its aliases replaced, `repeated` by aliases."""
+    # gopkg.in/yaml.v2 decode.go: unmarshal, allowedAliasRatio
+    growth = min(max((nodes - 400_000) / 3_600_000, 0), 1)
+    return repeated > 100 and nodes > 1000 and repeated / nodes > 0.99 - 0.89 * growth

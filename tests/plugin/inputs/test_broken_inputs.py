@@ -173,7 +173,7 @@ def test_each_values_file_and_flag_that_helm_cannot_read_is_one_line(place: Benc
         "distrain: --values: latin.yaml cannot be read: it is no UTF-8 text; name another file",
         "distrain: --values: cut.yaml: line 3 is no YAML; check indentation, brackets and quotes there",
         "distrain: --values: null.yaml: line 2 has a key that is null, a list or a block; write the key as text",
-        "distrain: --values: aliases.yaml: has aliases that repeat too much; write the values out",
+        "distrain: --values: aliases.yaml: it has aliases that repeat too much; write the values out",
         "distrain: --set-json: env: cannot be read; write KEY=JSON, such as workers.gpus=8",
         "distrain: --set: workers: has no value; write KEY=VALUE",
         "distrain: --set: workers[0]: is a block of keys in the values before it, not a list; write it in one of the "
@@ -205,7 +205,7 @@ def test_flag_that_is_nested_deep_is_one_line(place: Bench) -> None:
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        pytest.param(b"a: &a [*a]\n", "has an anchor that contains itself; write the values out", id="anchor"),
+        pytest.param(b"a: &a [*a]\n", "it has an anchor that contains itself; write the values out", id="anchor"),
         pytest.param(
             b"? " + b"k" * 2000 + b"\n: 1\n",
             "is no YAML that Helm can read; write it as KEY: VALUE lines",

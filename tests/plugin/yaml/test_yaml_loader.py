@@ -70,12 +70,40 @@ def test_documents_are_read_one_by_one() -> None:
         pytest.param("- " * 5000, id="dashes"),
         pytest.param("? " * 5000, id="keys"),
         pytest.param("\n".join(f"{' ' * depth}a:" for depth in range(3000)), id="indentation"),
-        pytest.param("a: &a\n  <<: *a\n", id="merged-with-itself"),
     ],
 )
 def test_text_that_would_crash_the_parser_is_refused(text: str) -> None:
     with pytest.raises(NotYamlError, match="nested more than 100 levels deep"):
         yaml_loader.load(text)
+
+
+def _bomb(levels: int) -> str:
+    lines = ["a0: &a0 [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]"]
+    lines += [f"a{level}: &a{level} [{', '.join(10 * [f'*a{level - 1}'])}]" for level in range(1, levels)]
+    return "\n".join(lines)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        pytest.param(_bomb(9), "it has aliases that repeat too much; write the values out", id="bomb"),
+        pytest.param(f"a: 1\n---\n{_bomb(9)}", "it has aliases that repeat too much", id="second-document"),
+        pytest.param("a: &a\n  <<: *a\n", "it has an anchor that contains itself", id="merged-with-itself"),
+        pytest.param("a: &a [*a]\n", "it has an anchor that contains itself", id="inside-itself"),
+    ],
+)
+def test_aliases_that_would_take_all_memory_are_refused(text: str, words: str) -> None:
+    with pytest.raises(NotYamlError, match=words):
+        yaml_loader.load(text)
+
+
+@pytest.mark.parametrize("levels", range(1, 7))
+def test_aliases_are_refused_where_helm_refuses_them(tmp_path: Path, helm4: Path, levels: int) -> None:
+    text = _bomb(levels)
+
+    [theirs] = _read_by_helm(tmp_path, helm4, [text.encode()])
+
+    assert _read(text) == theirs
 
 
 def test_mistake_names_the_line_and_repeats_no_text() -> None:
