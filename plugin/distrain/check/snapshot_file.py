@@ -54,6 +54,7 @@ from distrain.pods.pod_requests import held
 from distrain.pods.pods_json import JsonPod
 from distrain.scheduler.node_ports import host_ports
 from distrain.workload.controllers import ObjectName
+from distrain.workload.counted_objects import CountedObject
 from distrain.workload.manifest import CHART, Job
 
 EXPECTED = "it takes the output of `helm distrain snapshot`, or of `kubectl get nodes,pods -A -o json`"
@@ -107,6 +108,11 @@ class Contents(Struct, frozen=True):
         if definitions is None:
             return None
         return {kind for each in definitions for version, kind in each.served if version == api_version}
+
+    def names(self, kind: str, namespace: str) -> set[str]:
+        """Return the names of the file's objects of a kind in a namespace."""
+        items = self.by_kind.get(kind, ())
+        return {each.metadata.name for each in items if each.metadata.namespace == namespace}
 
     def has(self, kind: str, namespace: str) -> bool:
         """Tell whether the file has all objects of the kind: in the namespace, or in all if it is empty."""
@@ -262,8 +268,7 @@ def _dependencies(found: Contents, job: Job, namespace: str, release: str | None
         volumes=by_name(of("PersistentVolume", PersistentVolume)),
         storage_classes=by_name(of("StorageClass", kube.StorageClass)),
         own=own,
-        # The file has no such objects; those of a release are there if its pods are.
-        existing=frozenset(may_exist(job, quotas, namespace) if own else ()),
+        existing=frozenset(_existing(found, may_exist(job, quotas, namespace), namespace, has_pods=bool(own))),
         pods=_pods(found, job, namespace) if counts_pods(job, labels_of(named), namespace) else None,
         csi_nodes=of("CSINode", CSINode),
         csi_drivers=by_name(of("CSIDriver", CSIDriver)),
@@ -294,9 +299,18 @@ def _pods(found: Contents, job: Job, namespace: str) -> list[kube.Pod] | None:
 def _missing(found: Contents, job: Job, namespace: str) -> Iterator[ObjectName]:
     """Yield the objects of kinds in the file that the job needs and that the file does not hold."""
     for kind, name in references(job):
-        names = [each.metadata.name for each in found.by_kind.get(kind, ()) if each.metadata.namespace == namespace]
-        if found.has(kind, namespace) and name not in names:
+        if found.has(kind, namespace) and name not in found.names(kind, namespace):
             yield kind, name
+
+
+def _existing(
+    found: Contents, objects: Sequence[CountedObject], namespace: str, *, has_pods: bool
+) -> Iterator[CountedObject]:
+    """Yield the objects that exist; of kinds that the file lacks, those of a release exist if its pods do."""
+    for each in objects:
+        kind, name = each.resource.kind, each.resource.name
+        if name in found.names(kind, namespace) if found.has(kind, namespace) else has_pods:
+            yield each
 
 
 def _unserved(found: Contents, job: Job) -> Iterator[ApiKind]:

@@ -215,6 +215,29 @@ def test_object_that_is_twice_in_a_file_counts_once(
     assert check("--snapshot", str(path), "--release", "run1", job=mpi_job(workers=workers))[0] == code
 
 
+@pytest.mark.parametrize(
+    ("accounts", "code"),
+    [
+        pytest.param(["trainer", "other"], 0, id="there"),
+        pytest.param(["other"], 10, id="not-there"),
+        pytest.param([], 10, id="kind-not-in-the-file"),
+    ],
+)
+def test_object_of_the_manifest_that_exists_uses_no_more_of_a_quota(
+    check: Check, tmp_path: Path, accounts: list[str], code: int
+) -> None:
+    hard = {"count/serviceaccounts": "2"}
+    quota = {"metadata": {"name": "q", "namespace": "default"}, "status": {"hard": hard, "used": hard}}
+    metadata = [{"name": name, "namespace": "default"} for name in accounts]
+    found = [*kind("ServiceAccount", *({"metadata": each} for each in metadata)), *kind("ResourceQuota", quota)]
+    path = tmp_path / "nodes.json"
+    path.write_text(_list(*kind("Node", node("a", gpu="8")), *found))
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "trainer"}}
+
+    job = {"apiVersion": "v1", "kind": "List", "items": [account, mpi_job()]}
+    assert check("--snapshot", str(path), job=job)[0] == code
+
+
 def test_two_unlike_objects_of_one_name_are_refused_by_name(check: Check, tmp_path: Path) -> None:
     path = tmp_path / "nodes.json"
     pods = [pod("p", on="a", gpu=gpu) for gpu in ("1", "2", "1")]
