@@ -11,6 +11,8 @@ from distrain.workload.manifest import Job, PodRole
 from distrain.workload.wording import listed
 
 WIDTH = 100
+# A command, which users copy in one piece.
+COMMAND = re.compile("`[^`]*`")
 SENTENCE = re.compile(r"(?<=\.) (?=[A-Z])")
 
 
@@ -38,7 +40,11 @@ def _table(report: Report) -> Iterator[str]:
 def _wrapped(lines: list[str]) -> Iterator[str]:
     for line in lines:
         indent = " " * 9 if line.startswith("  ") else "  "
-        yield from textwrap.wrap(line, WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+        joined = COMMAND.sub(lambda command: command[0].replace(" ", "\0"), line)
+        for part in textwrap.wrap(
+            joined, WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+        ):
+            yield part.replace("\0", " ")
 
 
 def _fitting(report: Report, job: Job) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from distrain.check.text import summary
 from tests.plugin.check.judging import GPU, GPU_TAINT, chart_job, job_of, judged, said
@@ -92,3 +93,14 @@ def test_no_line_is_wider_than_a_page_but_the_one_for_a_log() -> None:
 
     assert max(map(len, summary(answer, job))) <= 100
     assert said(answer, job).endswith("not judged: the rules of scheduler volcano of the worker")
+
+
+def test_command_is_not_broken_into_two_lines() -> None:
+    job = chart_job(workers=1, gpus=16)
+    command = f"`kubectl --namespace {'n' * 30} describe pvc {'c' * 30}`"
+    answer = replace(judged(job, [node("a", gpu="8")]), next=f"Too large. See {command}, then wait for a while.")
+
+    lines = summary(answer, job)
+
+    assert any(command in line for line in lines)
+    assert max(map(len, lines)) <= 100
