@@ -108,15 +108,15 @@ def _too_many(say: Wording, empty: ClusterState, emptied: Judgement) -> str:
             return _more_than_nodes_hold(say, role, role.pods(role.replicas), held)
     if emptied.most:
         return _more_than_nodes_hold(say, say.job.main, say.main_pods(), say.size_of(emptied.most))
+    # Fewer pods may fit: the search may have ended before it found such a placement.
+    main = say.job.main
+    misfit = f"{say.main_pods()} {'does' if main.replicas == 1 else 'do'} not fit"
     if not say.job.others:
-        words = "its rules about other pods (affinity, topology spread) leave no node for even one of them"
-        return f"{say.place(say.job.main)}: {words}. Correct them, or start what they are about first."
+        words = f"{misfit} under its rules about other pods (affinity, topology spread), even on empty nodes"
+        return f"{say.place(main)}: {words}. Correct them, or start what they are about first."
     first = listed([say.place(role) for role in reversed(say.job.others)])
     them = "them" if len(say.job.others) > 1 else "it"
-    return (
-        f"{first}: beside {them} no {say.job.main.name} fits, even on empty nodes. "
-        f"Lower what {first} or {say.place(say.job.main)} ask for."
-    )
+    return f"{first}: beside {them} {misfit}, even on empty nodes. Lower what {first} or {say.place(main)} ask for."
 
 
 def _more_than_nodes_hold(say: Wording, role: PodRole, pods: str, held: int) -> str:

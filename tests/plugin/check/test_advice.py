@@ -6,9 +6,13 @@ from typing import Any
 
 import pytest
 
-from tests.plugin.check.judging import GPU, GPU_TAINT, chart_job, job_of, judged
+from distrain.check.advice import next_step
+from distrain.solver.capacity import Judgement
+from distrain.verdict import Verdict
+from tests.plugin.check.judging import GPU, GPU_TAINT, chart_job, examined, job_of, judged
 from tests.plugin.objects import (
     Object,
+    batch_job,
     mpi_job,
     mx_job,
     node,
@@ -16,6 +20,7 @@ from tests.plugin.objects import (
     pytorch_job,
     tainted,
     tf_job,
+    with_images,
 )
 
 
@@ -168,3 +173,22 @@ def test_impossible_job_names_the_role_in_the_way(job: Object, cluster: list[Obj
     answer = judged(job_of(job), cluster)
 
     assert (answer.verdict, answer.next) == ("impossible", words)
+
+
+def test_rules_in_the_way_of_all_pods_are_not_said_to_be_in_the_way_of_each() -> None:
+    near = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "j"}}}
+    rules = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [near]}}
+    pods = {
+        "metadata": {"labels": {"app": "j"}},
+        "spec": with_images({"containers": [{"name": "c"}], "affinity": rules}),
+    }
+    prepared, state = examined(
+        job_of(batch_job("j", pods, parallelism=4, completions=4)), [node("a", labels={"zone": "1"})], [], []
+    )
+    # 4 pods do not fit, and the search of fewer pods found no placement before it ended.
+    found = Judgement(count=4, sure=0, most=None)
+
+    assert next_step(Verdict.IMPOSSIBLE, prepared.job, state, found, found, GPU) == (
+        "j: 4 pods of j do not fit under its rules about other pods (affinity, topology spread), even on empty nodes. "
+        "Correct them, or start what they are about first."
+    )
