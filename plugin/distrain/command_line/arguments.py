@@ -185,6 +185,13 @@ def _unknown_choice(name: str, value: str, choices: Sequence[str], more: Iterabl
     return ValuesError(words + meant(value, [*choices, *more]))
 
 
+def named(name: str) -> str:
+    """Read the name of a file or a node; an unset variable of a shell makes it empty."""
+    if not name:
+        raise argparse.ArgumentTypeError("it is empty; name one, or leave the flag out")
+    return name
+
+
 def release_name(name: str) -> str:
     """Read the name of a release, as Helm allows it."""
     if "/" in name or name.endswith((".yaml", ".yml")):

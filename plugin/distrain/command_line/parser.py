@@ -16,6 +16,7 @@ from distrain.command_line.arguments import (
     Version,
     count,
     dry_run,
+    named,
     release_name,
     seconds,
     total,
@@ -114,7 +115,7 @@ def _add_init(parser: Parser) -> None:
     parser.add_argument(
         "--kind", metavar="KIND", help="MPIJob, PyTorchJob, MXJob, TFJob, Plain or auto; by the cluster if unset"
     )
-    parser.add_argument("-o", "--output", metavar="FILE", help="write this file, not to stdout")
+    parser.add_argument("-o", "--output", type=named, metavar="FILE", help="write this file, not to stdout")
     parser.add_argument("--force", action="store_true", help="replace a file that is there")
     _add_nodes(parser)
     _add_chart(parser)
@@ -143,14 +144,18 @@ def _add_template(parser: Parser) -> None:
 
 def _add_check(parser: Parser) -> None:
     positionals.add(parser, "the release's name")
-    parser.add_argument("--manifest", metavar="FILE", help="check what any tool rendered, not values; - reads stdin")
+    parser.add_argument(
+        "--manifest", type=named, metavar="FILE", help="check what any tool rendered, not values; - reads stdin"
+    )
     parser.add_argument("--release", metavar="NAME", type=release_name, help="the same as NAME, for --manifest")
-    parser.add_argument("--snapshot", metavar="FILE", help="a file that snapshot or kubectl wrote; no cluster")
+    parser.add_argument(
+        "--snapshot", type=named, metavar="FILE", help="a file that snapshot or kubectl wrote; no cluster"
+    )
     parser.add_argument(
         "--assume-nodes", metavar="4x8", action="append", default=[], help="nodes that are to come: count x GPUs"
     )
     parser.add_argument("--offline", action="store_true", help="ask no cluster; only --assume-nodes are there")
-    parser.add_argument("--why", metavar="NODE", help="explain one node instead")
+    parser.add_argument("--why", type=named, metavar="NODE", help="explain one node instead")
     _add_output(parser, "form of the answer")
     _add_common(parser)
 
@@ -169,7 +174,9 @@ def _add_install(parser: Parser) -> None:
 
 
 def _add_snapshot(parser: Parser) -> None:
-    parser.add_argument("-o", "--output", metavar="FILE", help="write this file, not to stdout; NAME.gz is compressed")
+    parser.add_argument(
+        "-o", "--output", type=named, metavar="FILE", help="write this file, not to stdout; NAME.gz is compressed"
+    )
     parser.add_argument("--force", action="store_true", help="replace a file that is there")
     _add_cluster(parser)
 
@@ -186,7 +193,9 @@ def _add_completion(parser: Parser) -> None:
 def _add_nodes(parser: Parser) -> None:
     nodes = parser.add_exclusive()
     nodes.add_argument("--node-gpus", type=count, metavar="N", help="nodes of N GPUs, as many as it takes; no cluster")
-    nodes.add_argument("--snapshot", metavar="FILE", help="a file that snapshot or kubectl wrote; no cluster")
+    nodes.add_argument(
+        "--snapshot", type=named, metavar="FILE", help="a file that snapshot or kubectl wrote; no cluster"
+    )
 
 
 def _add_upgrade(parser: Parser) -> None:
@@ -286,7 +295,11 @@ def _add_common(parser: Parser) -> None:
 
 def _add_chart(parser: Parser | Group) -> None:
     parser.add_argument(
-        "--chart", default=CHART, metavar="FOLDER", help="the chart, a folder or a .tgz file, if not distrain's own"
+        "--chart",
+        type=named,
+        default=CHART,
+        metavar="FOLDER",
+        help="the chart, a folder or a .tgz file, if not distrain's own",
     )
 
 

@@ -159,6 +159,26 @@ def test_markdown_becomes_plain_text(markdown: str, shown: str) -> None:
             "-f/--values: a value is missing: FILE, values file; - reads stdin; see `distrain check --help`",
             id="no-value",
         ),
+        *(
+            pytest.param(
+                [command, flag, ""],
+                f"{flag}: it is empty; name one, or leave the flag out; see `distrain {command} --help`",
+                id=f"empty-{command}{flag}",
+            )
+            for command, flags in {
+                "check": ("--manifest", "--snapshot", "--why", "--chart"),
+                "derive": ("--snapshot",),
+            }.items()
+            for flag in flags
+        ),
+        *(
+            pytest.param(
+                [command, "--output="],
+                f"-o/--output: it is empty; name one, or leave the flag out; see `distrain {command} --help`",
+                id=f"empty-{command}--output",
+            )
+            for command in ("init", "snapshot")
+        ),
         pytest.param(
             ["install"],
             "NAME: is missing: name of the new release, or --generate-name; see `distrain install --help`",
