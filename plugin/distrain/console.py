@@ -17,6 +17,9 @@ TERMINATION_LOG = "/dev/termination-log"
 COPIED = 2**20
 # A longer line repeats a long text of the user.
 LONGEST = 1000
+# Control characters of a name, say, would change the terminal. YAML allows only \t, \n, \r and \x85 of them, and the
+# plugin's JSON none, so manifests and answers for programs stay as they are.
+CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), *range(128, 160)) if chr(code) not in "\t\n\r\x85"}
 # Errors from `tell`; `finish` raises the first one.
 _lost: list[UnwrittenError] = []
 
@@ -37,10 +40,10 @@ def open_streams() -> None:
 
 
 def answer(text: str) -> None:
-    """Print a command's result; raise UnwrittenError if stdout is closed or full."""
+    """Print a command's result, control characters escaped; raise UnwrittenError if stdout is closed or full."""
     _refuse_closed()
     try:
-        print(text, flush=True)
+        print(text.translate(CONTROLS), flush=True)
     except (OSError, ValueError) as error:
         raise unwritten(error) from error
 
@@ -109,7 +112,7 @@ def leave(line: str) -> None:
     try:
         # The file is not created: outside Kubernetes it does not exist.
         with open(TERMINATION_LOG, "r+", encoding="utf-8") as log:
-            log.write(line)
+            log.write(line.translate(CONTROLS))
             log.truncate()
     except OSError:
         return

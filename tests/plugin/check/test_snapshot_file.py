@@ -16,7 +16,7 @@ from distrain import cli
 from distrain.check.assumed_nodes import assumed_nodes
 from distrain.errors import ValuesError
 from tests.plugin.check.judging import GPU, chart_job, check_snapshot, kind
-from tests.plugin.objects import Object, definition, mpi_job, node, pod, tainted
+from tests.plugin.objects import Object, batch_job, definition, mpi_job, node, pod, tainted, with_images
 
 Check = Callable[..., tuple[int, str, str]]
 
@@ -213,6 +213,15 @@ def test_object_that_is_twice_in_a_file_counts_once(
     path.write_text(_list(*kind("Node", node("a", gpu="8")), *items))
 
     assert check("--snapshot", str(path), "--release", "run1", job=mpi_job(workers=workers))[0] == code
+
+
+def test_control_characters_of_a_name_are_shown_escaped(check: Check, snapshot: Path) -> None:
+    job = batch_job("a\x1b[31mred\x9b", {"spec": with_images({"containers": [{"name": "c"}]})})
+
+    code, out, _ = check("--snapshot", str(snapshot), job=job)
+
+    assert (code, "a\\x1b[31mred\\x9b" in out, "\x1b" in out) == (11, True, False)
+    assert "a\\u001b[31mred\\u009b" in check("--snapshot", str(snapshot), "-o", "json", job=job)[1]
 
 
 @pytest.mark.parametrize(
