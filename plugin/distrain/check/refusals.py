@@ -8,7 +8,7 @@ from typing import TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from distrain.admission import limit_ranger, pod_security, pod_validation, priority, resource_quota
+from distrain.admission import limit_ranger, pod_security, pod_validation, priority, resource_quota, runtime_class
 from distrain.admission.refusal import Refusal
 from distrain.admission.validation import refusals as validation
 from distrain.check.dependencies import Dependencies, on_nodes, with_namespace, with_policies
@@ -71,6 +71,7 @@ class _Part(Struct, frozen=True):
         yield from _gates(job, say)
         yield from validation.refusals(job, say)
         yield from pod_validation.refusals(job, found.limit_ranges or (), say)
+        yield from runtime_class.refusals(job, say)
         yield from pod_security.refusals(job, self.namespace, labels, say)
         yield from limit_ranger.refusals(job, found.limit_ranges or (), say)
         yield from limit_ranger.refusals_of_claims(self.claims.changes.new, found.limit_ranges or (), say)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 
 from distrain import kube
-from distrain.kube.quantities import Units, add, all_thousandths, whole
+from distrain.kube.quantities import Units, add, all_thousandths, text, whole
 from distrain.pods.counted_pod import Kind, is_infeasible
 
 Spec = kube.PodSpec | Kind
@@ -86,7 +86,10 @@ def stored_resources(spec: kube.PodSpec) -> kube.Resources | None:
 
 
 def _quantities(amounts: Units) -> kube.Amounts:
-    return {name: f"{amount}m" for name, amount in amounts.items()}
+    """Return amounts in thousandths as quantities."""
+    return {
+        name: f"{amount}m" if amount % 1000 else text(name, whole(name, amount)) for name, amount in amounts.items()
+    }
 
 
 def _whole_request(total: Units) -> Units:

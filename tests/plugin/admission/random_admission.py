@@ -224,7 +224,8 @@ class Maker:
             "resources": self._pod_level(),
         }
         shares = dict(zip(optional, (0.4, 0.05, 0.05, 0.2, 0.1, 0.2, 0.1), strict=True))
-        return {**spec, **{key: value for key, value in optional.items() if self._is(shares[key])}}
+        spec |= {key: value for key, value in optional.items() if self._is(shares[key])}
+        return {**spec, "runtimeClassName": "kata"} if "overhead" in spec else spec
 
     def _volume(self, name: str) -> Object:
         """Return an ephemeral volume, with a claim of each pod's own."""

@@ -23,6 +23,12 @@ VOLUMES = ("data", "cache", "tmp"), ("", "Data", "a.b", "gone", LONG)
 OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist"), ("", "Gt", "Lt", "in", "Equals")
 SCHEDULED = ("DoNotSchedule", "ScheduleAnyway"), ("", "Never")
 PORTS = (80, 443, 8080), (0, -1, 65535, 65536, 70000)
+RESOURCES = (
+    ("cpu", "memory", "ephemeral-storage", "nvidia.com/gpu", "hugepages-2Mi"),
+    ("pods", "gpu", "Memory", "nvidia.com/gpu/x", "requests.nvidia.com/gpu", "requests.cpu", "hugepages-2", "a b"),
+)
+COUNTS = ("1", "2"), ("0", "-1", "500m")
+AMOUNTS = ("0", "4Mi", "2Gi"), ("-1", "500m", "3", "3Mi")
 PORT_NAMES = ("http", "a1", ""), ("80", "a--b", "-a", "Http", "x" * 16)
 
 
@@ -62,6 +68,16 @@ def _operators_pod(template: Object) -> Object:
 LAUNCHER = {"template": {"spec": {"containers": [{"name": "launcher", "image": "busybox"}]}}}
 
 
+def _sized(spec: Object) -> Object:
+    """Return the spec of a Job or StatefulSet; if it has no pods, without resources of the pod as a whole.
+
+    The API server completes these resources in pods, but not in pod templates.
+    """
+    if 0 in (spec.get("parallelism"), spec.get("completions"), spec.get("replicas")):
+        spec["template"]["spec"].pop("resources", None)
+    return spec
+
+
 class Maker:
     """Random objects; `share` of their fields may be wrong."""
 
@@ -97,7 +113,7 @@ class Maker:
             spec["selector"] = self._selector()
         if self._wrong():
             template["metadata"].setdefault("labels", {})["job-name"] = self._of(OBJECTS)
-        return {**spec, "template": template}
+        return _sized({**spec, "template": template})
 
     def _stateful_set(self) -> Object:
         template = self._template(("Always",))
@@ -109,7 +125,7 @@ class Maker:
             spec["volumeClaimTemplates"] = [{"metadata": {"name": name}, "spec": claim} for name in names]
         if self._wrong():
             template["spec"]["activeDeadlineSeconds"] = 60
-        return {**spec, "template": template}
+        return _sized({**spec, "template": template})
 
     def _selector_of(self, labels: Object) -> Object:
         """Return a selector that mostly matches the labels."""
@@ -144,6 +160,10 @@ class Maker:
             spec["containers"] = []
         if self._is(0.2):
             spec["hostNetwork"] = True
+        if self._is(0.1):
+            spec["resources"] = self._resources((RESOURCES[0][:2], (*RESOURCES[0], *RESOURCES[1])))
+        if self._is(0.1):
+            spec |= {"overhead": self._amounts(RESOURCES), "runtimeClassName": "kata"}
         policy = self._of((tuple(policies), ("", "Always", "Never", "Sometimes")))
         return {**spec, **({"restartPolicy": policy} if policy else {})}
 
@@ -152,10 +172,24 @@ class Maker:
         image = self._of((("busybox", "example.com/a:1"), ("", " a", "a\n")))
         found |= {"image": image} if image or self._is(0.5) else {}
         if self._is(0.4):
+            found["resources"] = self._resources(RESOURCES)
+        if self._is(0.4):
             found["ports"] = [self._port() for _ in range(self.random.choice([1, 1, 2]))]
         if self._is(0.4) and (volumes or self._wrong()):
             found["volumeMounts"] = [self._mount(number, volumes) for number in range(self.random.choice([1, 2]))]
         return found
+
+    def _resources(self, names: tuple[Sequence[str], Sequence[str]]) -> Object:
+        """Return limits, and mostly the same requests."""
+        limits = self._amounts(names)
+        # Requests of huge pages need limits.
+        requests = self._amounts((names[0][:4], names[0][:4])) if self._wrong() else limits
+        return self.random.choice([{"limits": limits}, {"limits": limits, "requests": requests}])
+
+    def _amounts(self, names: tuple[Sequence[str], Sequence[str]]) -> Object:
+        chosen = [self._of(names) for _ in range(self.random.choice([1, 1, 2]))]
+        found = {name: self._of(COUNTS if name.endswith(("cpu", "gpu")) else AMOUNTS) for name in chosen}
+        return found if self._wrong() else {"cpu": "1", **found}
 
     def _port(self) -> Object:
         found: Object = {"containerPort": self._of(PORTS)}

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from distrain.check.report import Report
-from tests.plugin.check.judging import chart_job, judged
-from tests.plugin.objects import Object, node
+from tests.plugin.check.judging import chart_job, job_of, judged
+from tests.plugin.objects import Object, batch_job, node, template
 
 ROOM = [node("a", gpu="8")]
 GPU = "nvidia.com/gpu"
@@ -54,6 +54,40 @@ def _worker(**resources: Any) -> Object:
             {"limits": {"hugepages-2Mi": "4Mi"}},
             [f"{WORKERS}: Forbidden: HugePages require cpu or memory"],
             id="huge-pages-alone",
+        ),
+        pytest.param(
+            {"limits": {"hugepages-2Mi": "3Mi", "cpu": "1"}},
+            [
+                f'{WORKERS}.{kind}[hugepages-2Mi]: Invalid value: "3Mi": 3Mi is not positive integer multiple of '
+                "hugepages-2Mi"
+                for kind in ("limits", "requests")
+            ],
+            id="huge-pages-in-part",
+        ),
+        pytest.param(
+            {"limits": {"pods": "1"}},
+            [
+                f'{WORKERS}.{kind}[pods]: Invalid value: "pods": must be a standard resource for containers'
+                for kind in ("limits", "requests")
+            ],
+            id="resource-of-no-container",
+        ),
+        pytest.param(
+            {"requests": {"gpu": "0"}},
+            [
+                f'{WORKERS}.requests[gpu]: Invalid value: "gpu": must be a standard resource type or fully qualified',
+                f'{WORKERS}.requests[gpu]: Invalid value: "gpu": must be a standard resource for containers',
+            ],
+            id="resource-without-prefix",
+        ),
+        pytest.param(
+            {"limits": {f"requests.{GPU}": "0"}},
+            [
+                f'{WORKERS}.{kind}[requests.{GPU}]: Invalid value: "requests.{GPU}": doesn\'t follow extended resource '
+                "name standard"
+                for kind in ("limits", "requests")
+            ],
+            id="resource-of-a-quota",
         ),
     ],
 )
@@ -112,6 +146,26 @@ def test_resources_of_a_pod_that_contradict_its_containers_are_refused(pod: Obje
 
     assert answer.verdict == "impossible"
     assert any(words in reason.reason for reason in answer.reasons)
+
+
+def test_whole_pod_can_only_ask_for_cpu_memory_and_huge_pages() -> None:
+    worker = {"containers": [{"name": "main"}], "resources": {"requests": {"cpu": "2"}, "limits": {GPU: "8"}}}
+    answer = judged(chart_job(worker=worker), [node("a")])
+
+    assert answer.verdict == "impossible"
+    assert answer.reasons[0].reason.startswith(
+        f'Pod is invalid: spec.resources.limits[{GPU}]: Unsupported value: "{GPU}": supported values: "cpu", '
+        '"hugepages-", "memory"'
+    )
+
+
+def test_job_without_pods_is_refused_for_its_template() -> None:
+    empty = batch_job("a", template("a", {"limits": {"pods": "0"}}), parallelism=0)
+    answer = judged(job_of(empty, batch_job("b", template("b", {}))), ROOM)
+
+    assert answer.verdict == "impossible"
+    path = "spec.template.spec.containers[0].resources.limits[pods]"
+    assert answer.reasons[0].reason.startswith(f"Job is invalid: {path}: Invalid value")
 
 
 def test_defaults_of_a_limit_range_do_not_raise_what_the_pod_asks_for() -> None:

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from distrain.admission import pod_validation
 from distrain.admission.validation.refusals import mistakes
 from distrain.check import snapshot_file
 from distrain.verdict import Verdict
@@ -38,7 +39,8 @@ def _ours(case: Case) -> tuple[bool, set[str]]:
     prepared, _ = snapshot_file.examined(snapshot_file.contents(b'{"items": []}'), job, NAMESPACE)
     invalid = [each for each in prepared.refusals if " is invalid: " in each.reason]
     assert all(each.verdict is Verdict.IMPOSSIBLE for each in invalid)
-    return bool(invalid), _plain(mistakes(job.main))
+    role = job.main
+    return bool(invalid), _plain([*mistakes(role), *pod_validation.of_spec(role.spec)])
 
 
 def _theirs(validity: dict[str, Any]) -> set[str]:

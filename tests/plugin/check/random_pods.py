@@ -122,6 +122,7 @@ class Maker:
             spec["resources"] = self._pod_level(spec)
         if self.has("overhead") and random.random() < 0.5:
             spec["overhead"] = {"cpu": cpu_of(random, 250), "memory": bytes_of(random, 128 * MEBI)}
+            spec["runtimeClassName"] = "kata"
         if self.has("host-ports") and random.random() < share:
             self._host_ports(spec)
         self._node_rules(spec, share)
