@@ -27,7 +27,7 @@ from distrain.scheduler.volume_restrictions import claims_of
 from distrain.workload.controllers import ObjectName
 from distrain.workload.counted_objects import CountedObject
 from distrain.workload.kinds import KUBEFLOW
-from distrain.workload.manifest import ROLE_LABEL, Job, is_of_release
+from distrain.workload.manifest import ROLE_LABEL, Job, PodRole, is_of_release
 from distrain.workload.policies import Policies
 
 # The role of the hook with which the chart runs the check in the cluster. The hook's pod ends before the job starts.
@@ -209,10 +209,16 @@ def _definition(api_version: str, kind: str) -> ObjectName:
     return "CustomResourceDefinition", f"{KUBEFLOW[kind].resource}.{api_version.partition('/')[0]}"
 
 
-def references(job: Job) -> list[ObjectName]:
-    """Name the Secrets, ConfigMaps and ServiceAccounts that the pods need and the job's manifest does not create."""
-    found = {name for role in job.roles for name in _references(role.spec)}
-    return sorted(found - job.creates - GIVEN)
+def references(job: Job) -> dict[ObjectName, list[PodRole]]:
+    """Return the Secrets, ConfigMaps and ServiceAccounts that the job's manifest does not create, by name.
+
+    Each has the roles whose pods need it.
+    """
+    found: dict[ObjectName, list[PodRole]] = {}
+    for role in (role for role in job.roles if role.replicas):
+        for name in dict.fromkeys(_references(role.spec)):
+            found.setdefault(name, []).append(role)
+    return {name: found[name] for name in sorted(found.keys() - job.creates - GIVEN)}
 
 
 def selects_namespaces(job: Job) -> bool:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from distrain.admission import limit_ranger, pod_security, pod_validation, priority, resource_quota, runtime_class
 from distrain.admission.refusal import Refusal
 from distrain.admission.validation import refusals as validation
-from distrain.check.dependencies import Dependencies, on_nodes, with_namespace, with_policies
+from distrain.check.dependencies import Dependencies, on_nodes, references, with_namespace, with_policies
 from distrain.check.gpus import gpus_of
 from distrain.check.volumes import attach_limits, free_storage, volume_claims
 from distrain.kube.selectors import Labels
@@ -21,7 +21,9 @@ from distrain.scheduler.messages import GATED
 from distrain.scheduler.node_volume_limits import AttachLimits
 from distrain.scheduler.wait_for_first_consumer import SharedVolumes, shared_volumes
 from distrain.verdict import Verdict
-from distrain.workload.manifest import Job
+from distrain.workload.controllers import ObjectName
+from distrain.workload.left_out import is_custom
+from distrain.workload.manifest import Job, PodRole
 from distrain.workload.wording import Wording
 
 K = TypeVar("K")
@@ -75,14 +77,26 @@ class _Part(Struct, frozen=True):
         yield from pod_security.refusals(job, self.namespace, labels, say)
         yield from limit_ranger.refusals(job, found.limit_ranges or (), say)
         yield from limit_ranger.refusals_of_claims(self.claims.changes.new, found.limit_ranges or (), say)
-        yield from _missing(found, self.namespace, say)
+        yield from self._missing(say)
         yield from self.claims.refusals
         yield from resource_quota.refusals(self.new, found.quotas or (), say, found.own, self.claims.changes)
 
-    def unseen(self) -> Iterator[str]:
-        """Name what was not judged."""
+    def _missing(self, say: Wording) -> Iterator[Refusal]:
+        """Yield a refusal for each object that the pods need, that does not exist, and that nothing may create."""
+        roles = references(self.job)
+        for kind, name in sorted(self.found.missing):
+            if not _maker(kind, say.job):
+                needing = roles[kind, name]
+                role = self.job.main if self.job.main in needing else needing[0]
+                yield _missing(self.found, self.namespace, (kind, name), role, say)
+
+    def unseen(self, whole: Job) -> Iterator[str]:
+        """Name what was not judged; `whole` is the job with its parts in other namespaces."""
         yield from self.found.unseen
         yield from self.claims.unseen
+        for kind, name in sorted(self.found.missing):
+            if maker := _maker(kind, whole):
+                yield f"whether {maker} of the manifest creates {kind} {name}, which is not there"
         yield from attach_limits.not_judged(self.job, self.found)
         yield from free_storage.not_judged(self.job, self.found)
         yield from resource_quota.not_judged(self.job, self.found.quotas or (), self.claims.changes.new)
@@ -105,7 +119,7 @@ def prepare(job: Job, namespace: str, find: Find, gpu_resource: str | None) -> P
     parts = [_Part(part, where, found, volume_claims.judge_claims(part, found, say)) for part, where, found in admitted]
     refused += priority.refusals_of_classes(job.policies.priority_classes, parts[0].found.priority_classes)
     refused += [each for part in parts for each in part.refusals(say)]
-    unseen = [*job.left_out, *(each for part in parts for each in part.unseen()), *unknown_labels(job)]
+    unseen = [*job.left_out, *(each for part in parts for each in part.unseen(job)), *unknown_labels(job)]
     # Claims of different namespaces may compete for the same volumes.
     shared = shared_volumes(job, _united(part.claims.rules for part in parts))
     return PreparedJob(
@@ -193,15 +207,23 @@ def _ending(found: Dependencies, namespace: str) -> Iterator[Refusal]:
         yield Refusal(Verdict.IMPOSSIBLE, words, step)
 
 
-def _missing(found: Dependencies, namespace: str, say: Wording) -> Iterator[Refusal]:
-    for kind, name in sorted(found.missing):
-        is_account = kind == "ServiceAccount" and say.job.from_chart
-        place = "serviceAccountName" if is_account else say.place(say.job.main)
-        missing, them = f"there is no {kind} {name}", "it"
-        if not found.has_namespace:
-            missing, them = f"there is neither namespace {namespace} nor {kind} {name}", "both"
-        step = f"{place}: {missing}, without which its pods do not start. Create {them}."
-        yield Refusal(Verdict.IMPOSSIBLE, _not_found(kind, name, namespace), step)
+def _missing(found: Dependencies, namespace: str, what: ObjectName, role: PodRole, say: Wording) -> Refusal:
+    kind, name = what
+    is_account = kind == "ServiceAccount" and say.job.from_chart
+    place = "serviceAccountName" if is_account else say.place(role)
+    missing, them = f"there is no {kind} {name}", "it"
+    if not found.has_namespace:
+        missing, them = f"there is neither namespace {namespace} nor {kind} {name}", "both"
+    step = f"{place}: {missing}, without which its pods do not start. Create {them}."
+    return Refusal(Verdict.IMPOSSIBLE, _not_found(kind, name, namespace), step)
+
+
+def _maker(kind: str, job: Job) -> str:
+    """Name an object of the manifest whose controller may create Secrets and ConfigMaps, such as a SealedSecret."""
+    if kind not in ("Secret", "ConfigMap"):
+        return ""
+    custom = (each.resource for each in job.objects if is_custom(each.resource))
+    return next((f"{each.kind} {each.name}" for each in custom), "")
 
 
 def _not_found(kind: str, name: str, namespace: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
+from distrain.kube.resource import Resource
 from distrain.workload.documents import Item, hook_of, name_of
 from distrain.workload.policies import is_policy
 
@@ -17,6 +18,23 @@ WITHOUT_PODS = frozenset(
         *("PodGroup", "Queue", "LocalQueue", "ClusterQueue", "ResourceFlavor", "PodMonitor", "ServiceMonitor"),
     }
 )
+
+# The API groups of Kubernetes; the core group has no name.
+GROUPS = frozenset(
+    {
+        *("", "apps", "autoscaling", "batch", "policy", "extensions"),
+        *("admissionregistration.k8s.io", "apiextensions.k8s.io", "apiregistration.k8s.io", "authentication.k8s.io"),
+        *("authorization.k8s.io", "certificates.k8s.io", "coordination.k8s.io", "discovery.k8s.io", "events.k8s.io"),
+        *("flowcontrol.apiserver.k8s.io", "internal.apiserver.k8s.io", "networking.k8s.io", "node.k8s.io"),
+        *("rbac.authorization.k8s.io", "resource.k8s.io", "scheduling.k8s.io", "storage.k8s.io"),
+        "storagemigration.k8s.io",
+    }
+)
+
+
+def is_custom(found: Resource) -> bool:
+    """Tell whether neither Kubernetes nor distrain knows the kind, so that its controller may create any objects."""
+    return found.api_version.rpartition("/")[0] not in GROUPS and found.kind not in WITHOUT_PODS
 
 
 def left_out(items: Iterable[Item], holds_pods: Callable[[Item], bool]) -> Iterator[str]:

@@ -1,0 +1,94 @@
+"""Test which roles need the objects that are not there, and which of them a controller may still create."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from distrain.apiserver.cluster import Cluster, connect
+from distrain.apiserver.target import Target
+from distrain.check.live_cluster import check
+from distrain.check.report import Report
+from tests.plugin.check.judging import job_of
+from tests.plugin.fake_api import FakeApi
+from tests.plugin.objects import Object, batch_job, namespace, node, of_another_tool, template
+
+ROOM = [node("a")]
+SECRET = {"envFrom": [{"secretRef": {"name": "s3"}}]}
+CONFIG = {"envFrom": [{"configMapRef": {"name": "s3"}}]}
+TEAM = "/api/v1/namespaces/team"
+
+
+@pytest.fixture
+def cluster(api: FakeApi, tmp_path: Path) -> Cluster:
+    """A cluster with one node, and with a namespace without Secrets, ConfigMaps and ServiceAccounts."""
+    lists = ("/api/v1/pods", f"{TEAM}/resourcequotas", f"{TEAM}/limitranges")
+    api.answers |= {"/api/v1/nodes": ROOM, TEAM: namespace("team"), **{path: [] for path in lists}}
+    return connect(Target(str(api.kubeconfig(tmp_path)), "fake", "team"))
+
+
+def _check(cluster: Cluster, *documents: Object) -> Report:
+    return check(cluster, job_of(*documents), "team")
+
+
+def _job(name: str, container: Object, account: str = "default", **spec: Any) -> Object:
+    pods = template(name, {}, {"containers": [{"name": "main", **container}], "serviceAccountName": account})
+    return of_another_tool(batch_job(name, pods, **spec))
+
+
+def _custom(kind: str, api_version: str) -> Object:
+    return {"apiVersion": api_version, "kind": kind, "metadata": {"name": "s3"}, "spec": {}}
+
+
+@pytest.mark.parametrize(
+    "job",
+    [
+        pytest.param(_job("j", SECRET, parallelism=0), id="secret"),
+        pytest.param(_job("j", {}, "gone", parallelism=0), id="service-account"),
+    ],
+)
+def test_role_without_pods_needs_no_object(cluster: Cluster, job: Object) -> None:
+    assert _check(cluster, job, _job("k", {})).verdict == "fits"
+
+
+def test_missing_object_is_that_of_the_role_that_needs_it(cluster: Cluster) -> None:
+    answer = _check(cluster, _job("j", {}, "gone"), _job("k", {}, parallelism=2))
+
+    assert answer.verdict == "impossible"
+    assert answer.next == "j: there is no ServiceAccount gone, without which its pods do not start. Create it."
+
+
+@pytest.mark.parametrize(
+    "maker",
+    [
+        pytest.param(_custom("SealedSecret", "bitnami.com/v1alpha1"), id="sealed-secret"),
+        pytest.param(_custom("ExternalSecret", "external-secrets.io/v1"), id="external-secret"),
+        pytest.param(_custom("SecretProviderClass", "secrets-store.csi.x-k8s.io/v1"), id="secret-provider-class"),
+    ],
+)
+def test_object_that_a_controller_may_create_is_not_judged(cluster: Cluster, maker: Object) -> None:
+    for name, container in (("Secret", SECRET), ("ConfigMap", CONFIG)):
+        answer = _check(cluster, maker, _job("j", container))
+
+        words = f"whether {maker['kind']} s3 of the manifest creates {name} s3, which is not there"
+        assert answer.verdict == "fits"
+        assert words in answer.unseen
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        pytest.param(_custom("NetworkPolicy", "networking.k8s.io/v1"), id="kubernetes"),
+        pytest.param(_custom("PodMonitor", "monitoring.coreos.com/v1"), id="known-kind"),
+    ],
+)
+def test_object_that_no_controller_creates_is_missing(cluster: Cluster, other: Object) -> None:
+    assert _check(cluster, other, _job("j", SECRET)).verdict == "impossible"
+
+
+def test_no_controller_creates_service_accounts(cluster: Cluster) -> None:
+    item = _custom("SealedSecret", "bitnami.com/v1alpha1")
+
+    assert _check(cluster, item, _job("j", {}, "gone")).verdict == "impossible"
