@@ -22,7 +22,9 @@ from distrain.workload.manifest import Job, PodRole
 class RoleConstraints(Struct, frozen=True):
     """The constraints of one role's pods: required affinity, required anti-affinity, topology spread.
 
-    `beside` is the affinity that results if several pods share a claim. `keys` are all topology keys in use.
+    `beside` is the affinity that results if several pods share a claim. `keys` are all topology keys in use. Kubelet
+    admits a pod with a nodeName whatever its rules about other pods say; the scheduler applies the pod's anti-affinity
+    to pods that it places later.
     """
 
     role: PodRole
@@ -35,6 +37,11 @@ class RoleConstraints(Struct, frozen=True):
     volumes: tuple[VolumeRule, ...] = ()
     beside: Affinity | None = None
     keys: frozenset[str] = frozenset()
+
+    @property
+    def is_bound(self) -> bool:
+        """Tell whether the pods skip the scheduler, because they have a nodeName."""
+        return bool(self.role.spec.node_name)
 
     def meets_affinity(self, namespace: str, namespaces: NamespaceLabels, labels: Labels) -> bool:
         """Tell whether a pod counts for this role's affinity: the pod must match every term."""
@@ -111,9 +118,9 @@ def _of_role(
     role: PodRole, namespace: str, volumes: tuple[VolumeRule, ...], beside: Affinity | None
 ) -> RoleConstraints:
     stated = role.spec.affinity or kube.Affinity()
-    affinity = required_terms(stated.pod_affinity, namespace, role.labels)
+    affinity = () if role.spec.node_name else required_terms(stated.pod_affinity, namespace, role.labels)
     anti_affinity = required_terms(stated.pod_anti_affinity, namespace, role.labels)
-    spread = tuple(_spread(role))
+    spread = () if role.spec.node_name else tuple(_spread(role))
     keys = {term.key for term in (*affinity, *anti_affinity)} | {each.topology_key for each in spread}
     keys |= set(beside.keys if beside else ())
     ports = host_ports(role.spec)

@@ -29,6 +29,8 @@ class Refused(Struct, frozen=True):
 
     def message(self, node: kube.Node) -> str | None:
         """Return the scheduler's message for the node, or None when the filter accepts it."""
+        if self.role.is_bound:
+            return None
         found = node.metadata.labels or {}
         if any(term.key not in found for term in self.role.affinity):
             return NOT_NEAR
@@ -67,6 +69,8 @@ def anti_affinity(role: RoleConstraints, job: JobConstraints) -> tuple[AntiAffin
     """Return the anti-affinity between the role and the job's roles, also if only the other role states it."""
     found: dict[str, set[str]] = {}
     for name, other in job.roles.items():
+        if role.is_bound and other.is_bound:
+            continue
         about_other = [term for term in role.anti_affinity if other.is_selected(term, job.namespaces)]
         about_us = [term for term in other.anti_affinity if role.is_selected(term, job.namespaces)]
         for term in (*about_other, *about_us):

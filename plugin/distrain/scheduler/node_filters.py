@@ -1,6 +1,8 @@
 """Run the filters that need only the node and the pod, in the scheduler's order.
 
-These are NodeUnschedulable, NodeName, TaintToleration and NodeAffinity.
+These are NodeUnschedulable, NodeName, TaintToleration and NodeAffinity. A pod with a nodeName skips the scheduler.
+Kubelet admits it, and applies NodeName, NodeAffinity and taints with NoExecute (Kubernetes
+pkg/kubelet/lifecycle/predicate.go: generalFilter).
 """
 
 from __future__ import annotations
@@ -10,16 +12,16 @@ from msgspec.structs import replace
 from distrain import kube
 from distrain.scheduler import node_affinity, node_unschedulable
 from distrain.scheduler.messages import NO_MATCH, OTHER_NAME, UNSCHEDULABLE, UNTOLERATED
-from distrain.scheduler.taint_toleration import CONDITION_TAINTS, untolerated
+from distrain.scheduler.taint_toleration import CONDITION_TAINTS, NO_EXECUTE, untolerated
 
 
 def first_refusal(node: kube.Node, pod: kube.PodSpec) -> str | None:
     """Return the message of the first filter that refuses the node, or None when all of them accept it."""
-    if node_unschedulable.is_refused(node, pod):
+    if not pod.node_name and node_unschedulable.is_refused(node, pod):
         return UNSCHEDULABLE
     if pod.node_name and pod.node_name != node.metadata.name:
         return OTHER_NAME
-    if untolerated(node, pod):
+    if any(taint.effect == NO_EXECUTE or not pod.node_name for taint in untolerated(node, pod)):
         return UNTOLERATED
     return None if node_affinity.matches(node, pod) else NO_MATCH
 

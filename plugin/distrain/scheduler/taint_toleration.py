@@ -17,6 +17,7 @@ CONDITION_TAINTS = frozenset(
         "network-unavailable",
     )
 )
+NO_EXECUTE = "NoExecute"
 
 
 def untolerated(node: kube.Node, pod: kube.PodSpec) -> list[kube.Taint]:
@@ -30,7 +31,7 @@ def tolerates(pod: kube.PodSpec, taint: kube.Taint) -> bool:
 
 
 def _keeps_off(taint: kube.Taint) -> bool:
-    return taint.effect in ("NoSchedule", "NoExecute")
+    return taint.effect in ("NoSchedule", NO_EXECUTE)
 
 
 def _matches(toleration: kube.Toleration, taint: kube.Taint) -> bool:

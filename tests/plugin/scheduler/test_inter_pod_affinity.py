@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from distrain.scheduler.messages import NOT_APART, NOT_NEAR, REPELLED
+from distrain.scheduler.messages import NOT_APART, NOT_NEAR, OTHER_NAME, REPELLED
 from distrain.solver.problem import Affinity, AntiAffinity, Role
 from distrain.workload.manifest import Job
 from tests.plugin.check.judging import examined, job_of
@@ -222,3 +222,27 @@ def test_anti_affinity_of_a_nominated_pod_counts_where_other_rules_are_checked_t
 
     assert _refusals(job_of(_pods("j", {}, app="web")), [waiting])[0] is None
     assert _refusals(job_of(_pods("j", _apart(_term("host", "db")), app="web")), [waiting])[0] == REPELLED
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        pytest.param(_apart(_term("zone")), id="anti-affinity"),
+        pytest.param(_near(_term("zone", "gone")), id="affinity"),
+        pytest.param(
+            {
+                "topologySpreadConstraints": [
+                    {"maxSkew": 1, "topologyKey": "gone", "whenUnsatisfiable": "DoNotSchedule"}
+                ]
+            },
+            id="topology-spread",
+        ),
+    ],
+)
+def test_kubelet_applies_no_rule_between_pods(rule: Object) -> None:
+    job = job_of(_pods("j", {**rule, "nodeName": "a"}, app="web"))
+    keeping_off = _running("a", _apart(_term("host")), app="web")
+
+    assert _refusals(job, [keeping_off]) == [None, OTHER_NAME, OTHER_NAME]
+    assert _role(job, [keeping_off]).affinity is None
+    assert _role(job, [keeping_off]).anti_affinity == ()

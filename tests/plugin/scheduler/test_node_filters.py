@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+import pytest
 
 from distrain import kube
-from distrain.scheduler.messages import UNSCHEDULABLE, UNTOLERATED
+from distrain.scheduler.messages import NO_MATCH, OTHER_NAME, UNSCHEDULABLE, UNTOLERATED
 from distrain.scheduler.node_filters import first_refusal, recovered
-from tests.plugin.objects import node, nodes, tainted
+from tests.plugin.objects import Object, node, nodes, tainted
 
 GPU_TAINT = "nvidia.com/gpu=present:NoSchedule"
 
@@ -24,6 +25,23 @@ def test_cordoned_node_takes_only_pods_that_tolerate_it() -> None:
 
     assert first_refusal(cordoned, _spec()) == UNSCHEDULABLE
     assert first_refusal(cordoned, tolerant) is None
+
+
+@pytest.mark.parametrize(
+    ("found", "refusal"),
+    [
+        pytest.param(node("a", cordoned=True), None, id="cordoned"),
+        pytest.param(tainted(node("a"), GPU_TAINT), None, id="no-schedule"),
+        pytest.param(tainted(node("a"), "drain:NoExecute"), UNTOLERATED, id="no-execute"),
+        pytest.param(node("b"), OTHER_NAME, id="another-node"),
+        pytest.param(node("a", labels={"zone": "b"}), NO_MATCH, id="node-selector"),
+    ],
+)
+def test_kubelet_admits_pods_with_a_node_name(found: Object, refusal: str | None) -> None:
+    (only,) = nodes(found)
+    selector = {"zone": "a"} if refusal == NO_MATCH else {}
+
+    assert first_refusal(only, _spec(nodeName="a", nodeSelector=selector)) == refusal
 
 
 def test_recovered_node_keeps_only_taints_set_by_users() -> None:
