@@ -74,8 +74,8 @@ DEFAULTS = {
 }
 # The API server copies serviceAccountName into serviceAccount, and sets the others from priorityClassName.
 BY_API_SERVER = {"serviceAccount", "priority", "preemptionPolicy"}
-# An operator sets the field of the pod from another field of its resource.
-BY_OPERATOR = {"restartPolicy"}
+# An operator, or the controller of Jobs or StatefulSets, sets the field of the pod from another field of its resource.
+BY_OPERATOR = {"restartPolicy", "hostname"}
 # Fields of a container that are not compared. The scheduler reads none of them in an operator's own containers.
 # Operators and the API server add to volumeMounts.
 PROGRAM = ("image", "command", "args", "volumeMounts")
@@ -302,6 +302,9 @@ def _objects(volume: Object) -> Iterator[tuple[str, str]]:
 
 def _normal(part: Any, key: str = "") -> Any:
     """Return a part of a pod without empty fields, and with amounts and defaults in one notation."""
+    if key == "env" and part:
+        # Operators add variables with values of their own.
+        part = [{"valueFrom": each.get("valueFrom")} for each in part]
     if isinstance(part, list):
         return [one for one in map(_normal, part) if one]
     if not isinstance(part, dict):

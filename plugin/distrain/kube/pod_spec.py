@@ -90,12 +90,17 @@ class ValueFrom(Kube):
 
 
 class Variable(Kube):
+    name: str = ""
     value_from: ValueFrom | None = None
 
 
 class Variables(Kube):
     secret_ref: Reference | None = None
     config_map_ref: Reference | None = None
+
+
+class Source(Kube):
+    """A volume source or an action of a handler; only its type is read."""
 
 
 class Target(Kube):
@@ -107,6 +112,8 @@ class Handler(Kube):
 
     http_get: Target | None = None
     tcp_socket: Target | None = None
+    exec: Source | None = None
+    grpc: Source | None = None
 
 
 class Lifecycle(Kube):
@@ -142,10 +149,6 @@ class Projection(Kube):
 
 class Projected(Kube):
     sources: list[Projection] | None = None
-
-
-class Source(Kube):
-    """A volume source; only its type is read."""
 
 
 class TemplateVolume(Volume):
@@ -200,6 +203,7 @@ class TemplateSpec(PodSpec):
     tolerations: Sequence[TemplateToleration] | None = None
     affinity: TemplateAffinity | None = None
     topology_spread_constraints: Sequence[TemplateSpreadConstraint] | None = None
+    hostname: str | None = None
     restart_policy: str | None = None
     security_context: PodSecurityContext | None = None
     host_pid: bool | None = field(default=None, name="hostPID")

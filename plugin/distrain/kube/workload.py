@@ -40,6 +40,9 @@ class WorkloadSpec(Kube):
     completions: int | None = None
     # These fields of a Job or StatefulSet are only validated.
     completion_mode: str | None = None
+    backoff_limit_per_index: int | None = None
+    max_failed_indexes: int | None = None
+    pod_management_policy: str | None = None
     backoff_limit: int | None = None
     active_deadline_seconds: int | None = None
     ttl_seconds_after_finished: int | None = None

@@ -23,6 +23,7 @@ VOLUMES = ("data", "cache", "tmp"), ("", "Data", "a.b", "gone", LONG)
 OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist"), ("", "Gt", "Lt", "in", "Equals")
 SCHEDULED = ("DoNotSchedule", "ScheduleAnyway"), ("", "Never")
 PORTS = (80, 443, 8080), (0, -1, 65535, 65536, 70000)
+VARIABLES = ("A", "a.b", "a b", "1"), ("", "a=", "é", "a\n")
 RESOURCES = (
     ("cpu", "memory", "ephemeral-storage", "nvidia.com/gpu", "hugepages-2Mi"),
     ("pods", "gpu", "Memory", "nvidia.com/gpu/x", "requests.nvidia.com/gpu", "requests.cpu", "hugepages-2", "a b"),
@@ -103,6 +104,8 @@ class Maker:
         spec: Object = {key: self._of(((0, 1, 3), (-1, 100_001))) for key in numbers if self._is(0.3)}
         if self._is(0.4):
             spec["completionMode"] = self._of((("NonIndexed",), ("Indexed", "Sorted")))
+        for key in ("backoffLimitPerIndex", "maxFailedIndexes"):
+            spec |= {key: self._of(((1,), (0, -1)))} if self._wrong() else {}
         if self._is(0.1):
             spec |= {"completionMode": "Indexed", "completions": self.random.choice([1, 3, 1000])}
         template = self._template(("Never", "OnFailure"))
@@ -120,12 +123,28 @@ class Maker:
         labels = template["metadata"].setdefault("labels", {"app": "x"})
         spec: Object = {"replicas": self._of(((0, 1, 3), (-1,))), "serviceName": "a", **self._selector_of(labels)}
         if self._is(0.3):
-            claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+            claim = self._claim()
             names = dict.fromkeys(self._of(VOLUMES) for _ in range(self.random.choice([1, 1, 2])))
             spec["volumeClaimTemplates"] = [{"metadata": {"name": name}, "spec": claim} for name in names]
+        if self._is(0.2):
+            spec["podManagementPolicy"] = self._of((("Parallel", "OrderedReady"), ("parallel",)))
         if self._wrong():
             template["spec"]["activeDeadlineSeconds"] = 60
         return _sized({**spec, "template": template})
+
+    def _claim(self) -> Object:
+        modes = self._of(
+            ((["ReadWriteOnce"], ["ReadOnlyMany", "ReadWriteMany"]), ([], ["RWO"], ["ReadWriteOncePod"] * 2))
+        )
+        storage = self._of((("1Gi", "500M"), ("0", "-1Gi")))
+        claim: Object = {"accessModes": modes, "resources": {"requests": {"storage": storage}}}
+        if self._is(0.2):
+            claim["volumeMode"] = self._of((("Block", "Filesystem"), ("block", "File")))
+        if self._wrong():
+            claim["accessModes"] = ["ReadWriteOncePod", "ReadWriteOnce"]
+        if self._wrong():
+            claim["selector"] = self._selector()
+        return {} if self._wrong() else claim
 
     def _selector_of(self, labels: Object) -> Object:
         """Return a selector that mostly matches the labels."""
@@ -164,6 +183,10 @@ class Maker:
             spec["resources"] = self._resources((RESOURCES[0][:2], (*RESOURCES[0], *RESOURCES[1])))
         if self._is(0.1):
             spec |= {"overhead": self._amounts(RESOURCES), "runtimeClassName": "kata"}
+        if self._is(0.1):
+            spec["hostname"] = self._of(NAMES)
+        if self._is(0.1) and "Always" not in policies:
+            spec["activeDeadlineSeconds"] = self._of(((1, 60), (0, -1, 2**31)))
         policy = self._of((tuple(policies), ("", "Always", "Never", "Sometimes")))
         return {**spec, **({"restartPolicy": policy} if policy else {})}
 
@@ -171,6 +194,10 @@ class Maker:
         found: Object = {"name": self._of(((name,), (*NAMES[0], *NAMES[1])))}
         image = self._of((("busybox", "example.com/a:1"), ("", " a", "a\n")))
         found |= {"image": image} if image or self._is(0.5) else {}
+        if self._is(0.3):
+            found["env"] = [{"name": self._of(VARIABLES)} for _ in range(self.random.choice([1, 2]))]
+        for key in ("livenessProbe", "readinessProbe", "startupProbe"):
+            found |= {key: self._probe()} if self._is(0.2 if name == "c0" else self.share / 2) else {}
         if self._is(0.4):
             found["resources"] = self._resources(RESOURCES)
         if self._is(0.4):
@@ -178,6 +205,10 @@ class Maker:
         if self._is(0.4) and (volumes or self._wrong()):
             found["volumeMounts"] = [self._mount(number, volumes) for number in range(self.random.choice([1, 2]))]
         return found
+
+    def _probe(self) -> Object:
+        ways: Sequence[Object] = [{"exec": {"command": ["true"]}}, {"tcpSocket": {"port": 80}}, {"grpc": {"port": 80}}]
+        return dict(self._of((ways, [{}])))
 
     def _resources(self, names: tuple[Sequence[str], Sequence[str]]) -> Object:
         """Return limits, and mostly the same requests."""
@@ -217,8 +248,10 @@ class Maker:
 
     def _volume(self, name: str) -> Object:
         claim = {"claimName": self._of((("claim", "c.1"), ("",)))}
-        sources: list[Object] = [{}, {"emptyDir": {}}, {"persistentVolumeClaim": claim}]
-        return {"name": name, **self.random.choice(sources)}
+        own = {"volumeClaimTemplate": {"spec": self._claim()}}
+        sources: list[Object] = [{}, {"emptyDir": {}}, {"persistentVolumeClaim": claim}, {"ephemeral": own}]
+        more = self.random.choice([*sources, {"hostPath": {"path": "/x"}}]) if self._wrong() else {}
+        return {"name": name, **self.random.choice(sources), **more}
 
     def _tolerations(self) -> list[Object]:
         return [self._toleration() for _ in range(self.random.choice([1, 1, 2]))]

@@ -78,6 +78,31 @@ CONTAINERS = [
         id="name-twice",
     ),
 ]
+FIELDS = [
+    pytest.param((*MAIN, "env"), [{"name": "a b="}], 'env[0].name: Invalid value: "a b=": a valid', id="variable"),
+    pytest.param(
+        (*MAIN, "livenessProbe"), {}, "livenessProbe: Required value: must specify a handler type", id="probe"
+    ),
+    pytest.param(
+        (*POD, "initContainers"),
+        [{"name": "a", "image": "a", "startupProbe": {"exec": {}}}],
+        "initContainers[0].startupProbe: Forbidden: may not be set for init containers",
+        id="probe-of-an-init-container",
+    ),
+    pytest.param((*POD, "hostname"), "Bad_Name", 'spec.hostname: Invalid value: "Bad_Name"', id="hostname"),
+    pytest.param(
+        (*POD, "activeDeadlineSeconds"),
+        0,
+        "spec.template.spec.activeDeadlineSeconds: Invalid value: 0: must be between 1 and 2147483647, inclusive",
+        id="deadline",
+    ),
+    pytest.param(
+        ("spec", "backoffLimitPerIndex"),
+        1,
+        "spec.backoffLimitPerIndex: Invalid value: 1: requires indexed completion mode",
+        id="backoff-per-index",
+    ),
+]
 PORTS = [
     pytest.param(
         _ports({"hostPort": 1, "hostIP": "1.1.1.1"}, {"hostPort": 1, "hostIP": "1.1.1.1"}),
@@ -107,6 +132,27 @@ VOLUMES = [
         "volumes[0].persistentVolumeClaim.claimName: Required value",
         id="no-claim",
     ),
+    pytest.param(
+        [{"name": "a", "emptyDir": {}, "hostPath": {"path": "/x"}}],
+        "volumes[0].hostPath: Forbidden: may not specify more than 1 volume type",
+        id="two-types",
+    ),
+]
+CLAIMS = [
+    pytest.param({}, "spec.accessModes: Required value: at least 1 access mode is required", id="empty"),
+    pytest.param({**CLAIM, "accessModes": ["RWO"]}, 'accessModes: Unsupported value: "RWO": supported', id="mode"),
+    pytest.param(
+        {**CLAIM, "accessModes": ["ReadWriteOncePod", "ReadWriteOnce"]},
+        "accessModes: Forbidden: may not use ReadWriteOncePod with other access modes",
+        id="modes",
+    ),
+    pytest.param({**CLAIM, "resources": {}}, "spec.resources[storage]: Required value", id="no-storage"),
+    pytest.param(
+        {**CLAIM, "resources": {"requests": {"storage": "-1Gi"}}},
+        'spec.resources[storage]: Invalid value: "-1Gi": must be greater than zero',
+        id="negative-storage",
+    ),
+    pytest.param({**CLAIM, "volumeMode": "block"}, 'volumeMode: Unsupported value: "block"', id="volume-mode"),
 ]
 MOUNTS = [
     pytest.param([{"name": "x", "mountPath": "/x"}], 'volumeMounts[0].name: Not found: "x"', id="no-volume"),
@@ -225,6 +271,9 @@ SETS = [
         "`selector` does not match template `labels`",
         id="selector",
     ),
+    pytest.param(
+        ("spec", "podManagementPolicy"), "Foo", "\"Foo\": must be 'OrderedReady' or 'Parallel'", id="management"
+    ),
     pytest.param(("spec", "replicas"), -1, "spec.replicas: Invalid value: -1", id="replicas"),
     pytest.param(("metadata", "name"), "a.b", 'metadata.name: Invalid value: "a.b": must not contain dots', id="name"),
     pytest.param((*POD, "activeDeadlineSeconds"), 5, "activeDeadlineSeconds in StatefulSet is not", id="deadline"),
@@ -240,7 +289,7 @@ def _refused(item: Object, words: str) -> None:
     assert words in reasons[0]
 
 
-@pytest.mark.parametrize(("path", "value", "words"), [*CONTAINERS, *JOBS])
+@pytest.mark.parametrize(("path", "value", "words"), [*CONTAINERS, *FIELDS, *JOBS])
 def test_job_that_the_api_server_refuses_is_impossible(path: Path, value: Any, words: str) -> None:
     _refused(_changed(_job(), path, value), words)
 
@@ -265,6 +314,15 @@ def test_port_of_the_host_network_is_taken_once() -> None:
 @pytest.mark.parametrize(("volumes", "words"), VOLUMES)
 def test_volumes_that_the_api_server_refuses_are_impossible(volumes: list[Object], words: str) -> None:
     _refused(_changed(_job(), (*POD, "volumes"), volumes), words)
+
+
+@pytest.mark.parametrize(("claim", "words"), CLAIMS)
+def test_claims_that_the_api_server_refuses_are_impossible(claim: Object, words: str) -> None:
+    own = {"name": "data", "ephemeral": {"volumeClaimTemplate": {"spec": claim}}}
+    templates = [{"metadata": {"name": "data"}, "spec": claim}]
+
+    _refused(_changed(_job(), (*POD, "volumes"), [own]), words)
+    _refused(_changed(_set(), ("spec", "volumeClaimTemplates"), templates), words)
 
 
 @pytest.mark.parametrize(("mounts", "words"), MOUNTS)

@@ -48,16 +48,22 @@ def _of_numbers(spec: kube.WorkloadSpec) -> Iterator[str]:
         "activeDeadlineSeconds": spec.active_deadline_seconds,
         "backoffLimit": spec.backoff_limit,
         "ttlSecondsAfterFinished": spec.ttl_seconds_after_finished,
+        "backoffLimitPerIndex": spec.backoff_limit_per_index,
+        "maxFailedIndexes": spec.max_failed_indexes,
     }
     for key, number in numbers.items():
         if number is not None and number < 0:
             yield invalid(f"spec.{key}", number, NOT_NEGATIVE)
+    if spec.max_failed_indexes is not None and spec.backoff_limit_per_index is None:
+        yield required("spec.backoffLimitPerIndex", "when maxFailedIndexes is specified")
 
 
 def _of_mode(job: kube.Workload) -> Iterator[str]:
     spec, mode, completions = job.spec, job.spec.completion_mode, job.spec.completions
     if mode not in (None, NOT_INDEXED, INDEXED):
         yield not_supported("spec.completionMode", mode, (NOT_INDEXED, INDEXED))
+    if mode in (None, NOT_INDEXED):
+        yield from _of_indexes(spec)
     if mode != INDEXED:
         return
     if completions is None and spec.parallelism is None:
@@ -68,6 +74,14 @@ def _of_mode(job: kube.Workload) -> Iterator[str]:
         rule = f"must be less than or equal to {MOST_INDEXED} when completion mode is {INDEXED}"
         yield invalid("spec.parallelism", spec.parallelism, rule)
     yield from _of_hostname(job.metadata.name, completions or 0)
+
+
+def _of_indexes(spec: kube.WorkloadSpec) -> Iterator[str]:
+    """Find the fields that only an Indexed Job can have."""
+    numbers = {"backoffLimitPerIndex": spec.backoff_limit_per_index, "maxFailedIndexes": spec.max_failed_indexes}
+    for key, number in numbers.items():
+        if number is not None:
+            yield invalid(f"spec.{key}", number, "requires indexed completion mode")
 
 
 def _of_hostname(name: str, completions: int) -> Iterator[str]:

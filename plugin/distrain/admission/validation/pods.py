@@ -7,14 +7,16 @@ from collections.abc import Collection, Iterator
 from distrain import kube
 from distrain.admission.validation.affinity import of_affinity
 from distrain.admission.validation.containers import of_containers
-from distrain.admission.validation.field_errors import not_supported
-from distrain.admission.validation.names import of_labels
+from distrain.admission.validation.field_errors import invalid, not_supported
+from distrain.admission.validation.names import dns_label, of_each, of_labels
 from distrain.admission.validation.tolerations import of_toleration
 from distrain.admission.validation.topology_spread import of_constraints
 from distrain.admission.validation.volumes import of_volumes
 from distrain.workload.defaulting import stored
 
 ALWAYS, ON_FAILURE, NEVER = "Always", "OnFailure", "Never"
+
+LARGEST = 2**31 - 1
 
 
 def of_spec(path: str, spec: kube.TemplateSpec, more_volumes: Collection[str] = ()) -> Iterator[str]:
@@ -28,6 +30,12 @@ def of_spec(path: str, spec: kube.TemplateSpec, more_volumes: Collection[str] = 
         yield from of_toleration(f"{path}.tolerations[{index}]", toleration)
     if spec.affinity:
         yield from of_affinity(f"{path}.affinity", spec.affinity)
+    if spec.hostname:
+        yield from of_each(f"{path}.hostname", spec.hostname, dns_label)
+    seconds = spec.active_deadline_seconds
+    if seconds is not None and not 1 <= seconds <= LARGEST:
+        rule = f"must be between 1 and {LARGEST}, inclusive"
+        yield invalid(f"{path}.activeDeadlineSeconds", seconds, rule)
     yield from of_constraints(f"{path}.topologySpreadConstraints", spec.topology_spread_constraints or ())
 
 

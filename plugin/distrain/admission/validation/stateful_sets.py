@@ -8,12 +8,14 @@ from msgspec.structs import replace
 
 from distrain import kube
 from distrain.admission.validation import names, pods
+from distrain.admission.validation.claims import of_claim
 from distrain.admission.validation.field_errors import NOT_NEGATIVE, forbidden, invalid, not_supported, required
 from distrain.admission.validation.jobs import TEMPLATE, of_selected
 from distrain.admission.validation.selectors import of_label_selector
 from distrain.kube.pod_spec import Claim
 from distrain.kube.selectors import is_empty
 
+POLICIES = ("OrderedReady", "Parallel")
 UNSUPPORTED = "activeDeadlineSeconds in StatefulSet is not Supported"
 
 
@@ -23,6 +25,10 @@ def of_stateful_set(found: kube.Workload) -> Iterator[str]:
     yield from names.of_metadata(found.metadata, names.dns_label)
     if (found.spec.replicas or 0) < 0:
         yield invalid("spec.replicas", found.spec.replicas, NOT_NEGATIVE)
+    if (policy := found.spec.pod_management_policy) not in (None, *POLICIES):
+        yield invalid("spec.podManagementPolicy", policy, f"must be '{POLICIES[0]}' or '{POLICIES[1]}'")
+    for index, claim in enumerate(found.spec.volume_claim_templates or ()):
+        yield from of_claim(f"spec.volumeClaimTemplates[{index}].spec", claim.spec)
     wrong = list(_of_selector(found.spec.selector))
     yield from wrong or _of_template(found.spec, template, template.spec or kube.TemplateSpec())
 
@@ -41,7 +47,7 @@ def _of_template(spec: kube.WorkloadSpec, template: kube.PodTemplate, pod: kube.
     yield from of_selected(spec.selector, metadata.labels)
     yield from names.of_labels(f"{TEMPLATE}.labels", metadata.labels)
     yield from names.of_annotations(f"{TEMPLATE}.annotations", metadata.annotations)
-    yield from pods.of_spec(f"{TEMPLATE}.spec", replace(pod, volumes=_volumes(spec, pod)))
+    yield from pods.of_spec(f"{TEMPLATE}.spec", replace(pod, volumes=_volumes(spec, pod), hostname=None))
     yield from pods.of_restart_policy(f"{TEMPLATE}.spec", pod)
     if pod.restart_policy not in (None, "", pods.ALWAYS):
         yield not_supported(f"{TEMPLATE}.spec.restartPolicy", pod.restart_policy, (pods.ALWAYS,))

@@ -5,8 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 
 from distrain import kube
-from distrain.admission.validation.field_errors import duplicate, invalid, not_found, required
+from distrain.admission.validation.claims import of_claim
+from distrain.admission.validation.field_errors import duplicate, forbidden, invalid, not_found, required
 from distrain.admission.validation.names import dns_label, of_each
+
+ONE_TYPE = "may not specify more than 1 volume type"
+# The volume types that the API server validates before all others.
+FIRST_TYPES = ("emptyDir", "hostPath", "gitRepo", "secret", "nfs")
 
 
 def of_volumes(path: str, volumes: Sequence[kube.Volume]) -> tuple[set[str], list[str]]:
@@ -37,12 +42,25 @@ def of_mounts(path: str, mounts: Sequence[kube.VolumeMount], volumes: Collection
 
 
 def _of_volume(path: str, volume: kube.Volume, names: Collection[str]) -> Iterator[str]:
-    claim = volume.persistent_volume_claim
-    if claim and not claim.claim_name:
-        yield required(f"{path}.persistentVolumeClaim.claimName")
+    yield from list(_of_types(path, volume)) or _of_claims(path, volume)
     if not volume.name:
         yield required(f"{path}.name")
     else:
         yield from of_each(f"{path}.name", volume.name, dns_label)
     if volume.name in names:
         yield duplicate(f"{path}.name", volume.name)
+
+
+def _of_claims(path: str, volume: kube.Volume) -> Iterator[str]:
+    claim, template = volume.persistent_volume_claim, volume.ephemeral and volume.ephemeral.volume_claim_template
+    if template:
+        yield from of_claim(f"{path}.ephemeral.volumeClaimTemplate.spec", template.spec)
+    if claim and not claim.claim_name:
+        yield required(f"{path}.persistentVolumeClaim.claimName")
+
+
+def _of_types(path: str, volume: kube.Volume) -> Iterator[str]:
+    """Find a volume of several types. The API server accepts the first one in its own order."""
+    types = volume.sources if isinstance(volume, kube.TemplateVolume) else []
+    first = next((each for each in FIRST_TYPES if each in types), types[0] if types else "")
+    yield from (forbidden(f"{path}.{each}", ONE_TYPE) for each in types if each != first)

@@ -15,13 +15,14 @@ from distrain.check.report import Report
 from distrain.scheduler.messages import TOO_MANY_VOLUMES
 from tests.plugin.check.judging import examined, job_of, judged
 from tests.plugin.fake_api import FakeApi
+from tests.plugin.check.volumes.test_own_claims import ONE_GIB
 from tests.plugin.objects import Object, batch_job, namespace, node, pod, template
 
 NODES = [node("a"), node("b")]
 TEAM = "/api/v1/namespaces/team"
 STORAGE = "/apis/storage.k8s.io/v1"
 CLASS = {"metadata": {"name": "disk"}, "provisioner": "csi.disk", "volumeBindingMode": "WaitForFirstConsumer"}
-SCRATCH = {"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": {"storageClassName": "disk"}}}}
+SCRATCH = {"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": {**ONE_GIB, "storageClassName": "disk"}}}}
 SHARED = {"name": "data", "persistentVolumeClaim": {"claimName": "data"}}
 
 
@@ -73,7 +74,7 @@ def test_each_pod_needs_room_for_volumes_of_its_own() -> None:
 @pytest.mark.parametrize(("left", "verdict"), [(True, "fits"), (False, "impossible")])
 def test_claim_that_is_left_needs_no_new_volume_of_its_class(left: bool, verdict: str) -> None:
     """The volume that is left is of a driver without limits; the claim's class is of a driver that attaches nothing."""
-    spec = {"storageClassName": "disk", "resources": {"requests": {"storage": "1Gi"}}}
+    spec = {**ONE_GIB, "storageClassName": "disk"}
     claims = [{"metadata": {"name": "data"}, "spec": spec}]
     pods = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "web", "image": "i"}]}}
     wanted = {"selector": {"matchLabels": {"app": "web"}}, "template": pods, "volumeClaimTemplates": claims}

@@ -12,7 +12,7 @@ from tests.plugin.check.judging import job_of, judged
 from tests.plugin.check.volumes.test_own_claims import NODES, WAITS, _class, _set
 from tests.plugin.objects import Object, batch_job, pod, template
 
-FIVE = {"storageClassName": "gold", "resources": {"requests": {"storage": "5Gi"}}}
+FIVE = {"accessModes": ["ReadWriteOnce"], "storageClassName": "gold", "resources": {"requests": {"storage": "5Gi"}}}
 GOLD = _class("gold", **WAITS)
 OF_GOLD = "gold.storageclass.storage.k8s.io"
 

@@ -13,11 +13,14 @@ from tests.plugin.objects import Object, node, template
 
 ZONE = "topology.kubernetes.io/zone"
 NODES = [node(name, cpu="2", labels={ZONE: zone}) for name, zone in (("a", "1"), ("b", "2"))]
+# What the API server requires of a claim.
+ONE_GIB = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
 WAITS = {"provisioner": "disk", "volumeBindingMode": "WaitForFirstConsumer"}
 
 
 def _set(pods: int, spec: Object, *, is_ephemeral: bool = False) -> Object:
     """Return a StatefulSet of pods of 2 CPUs, each with a volume of its own."""
+    spec = {**ONE_GIB, **spec}
     scratch = {"volumes": [{"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": spec}}}]}
     claims = [] if is_ephemeral else [{"metadata": {"name": "scratch"}, "spec": spec}]
     pod = template("web", {"requests": {"cpu": "2"}}, scratch if is_ephemeral else {})
@@ -36,7 +39,8 @@ def _in_zones(*zones: str) -> Object:
 
 def _volume(name: str, zone: str, storage_class: str = "") -> Object:
     term = {"matchExpressions": [{"key": ZONE, "operator": "In", "values": [zone]}]}
-    spec = {"nodeAffinity": {"required": {"nodeSelectorTerms": [term]}}, "storageClassName": storage_class}
+    affinity = {"nodeAffinity": {"required": {"nodeSelectorTerms": [term]}}, "storageClassName": storage_class}
+    spec = {"accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1Gi"}, **affinity}
     return {"kind": "PersistentVolume", "metadata": {"name": name}, "spec": spec}
 
 
