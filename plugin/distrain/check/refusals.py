@@ -72,6 +72,7 @@ class _Part(Struct, frozen=True):
         yield from _ending(found, self.namespace)
         yield from _gates(job, say)
         yield from validation.refusals(job, say)
+        yield from validation.refusals_of_objects(job)
         yield from pod_validation.refusals(job, found.limit_ranges or (), say)
         yield from runtime_class.refusals(job, say)
         yield from pod_security.refusals(job, self.namespace, labels, say)

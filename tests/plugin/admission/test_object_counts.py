@@ -31,7 +31,7 @@ def _template(**spec: Any) -> Object:
 
 
 JOB = _made("Job", "train", "batch/v1", spec={"template": _template(restartPolicy="Never")})
-TWO = {"storageClassName": "gold", "resources": {"requests": {"storage": "2Gi"}}}
+TWO = {"accessModes": ["ReadWriteOnce"], "storageClassName": "gold", "resources": {"requests": {"storage": "2Gi"}}}
 SELECTOR = {"matchLabels": {"app": "train"}}
 SET = _made("StatefulSet", "train", "apps/v1", spec={"selector": SELECTOR, "template": _template()})
 PORTS = [{"port": 1}, {"port": 2, "nodePort": 30000}]

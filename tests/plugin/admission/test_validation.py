@@ -325,6 +325,35 @@ def test_claims_that_the_api_server_refuses_are_impossible(claim: Object, words:
     _refused(_changed(_set(), ("spec", "volumeClaimTemplates"), templates), words)
 
 
+@pytest.mark.parametrize(("claim", "words"), CLAIMS)
+def test_claim_of_the_manifest_that_the_api_server_refuses_is_impossible(claim: Object, words: str) -> None:
+    metadata = {"name": "data"}
+    item = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": claim}
+    answer = judged(job_of(_job(), item), ROOM)
+
+    assert answer.verdict == "impossible"
+    assert any(words in each.reason for each in answer.reasons)
+    assert answer.next.startswith(
+        "PersistentVolumeClaim data: the API server does not accept this PersistentVolumeClaim"
+    )
+
+
+@pytest.mark.parametrize("kind", ["Secret", "ConfigMap"])
+def test_object_of_the_manifest_with_an_invalid_name_is_impossible(kind: str) -> None:
+    item = {"apiVersion": "v1", "kind": kind, "metadata": {"name": "Bad_Name"}}
+    answer = judged(job_of(_job(), item), ROOM)
+
+    assert answer.verdict == "impossible"
+    assert answer.next == f"{kind} Bad_Name: the API server does not accept this {kind}. Correct metadata.name."
+
+
+@pytest.mark.parametrize("kind", ["Secret", "PersistentVolumeClaim"])
+def test_object_of_the_manifest_may_have_a_generated_name(kind: str) -> None:
+    item = {"apiVersion": "v1", "kind": kind, "metadata": {"generateName": "a-"}, "spec": CLAIM}
+
+    assert not [each for each in judged(job_of(_job(), item), ROOM).reasons if "is invalid" in each.reason]
+
+
 @pytest.mark.parametrize(("mounts", "words"), MOUNTS)
 def test_mounts_that_the_api_server_refuses_are_impossible(mounts: list[Object], words: str) -> None:
     _refused(_changed(_job(), POD, _mounted(*mounts)), words)

@@ -276,7 +276,8 @@ def test_exclusive_claim_is_in_use_wherever_its_pod_runs(api: FakeApi, cluster: 
 
 
 def test_claim_that_the_manifest_brings_is_not_missing(api: FakeApi, cluster: Cluster) -> None:
-    claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "data"}}
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "data"}, "spec": spec}
     using = {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]}
     default = {"annotations": {"storageclass.kubernetes.io/is-default-class": "true"}}
     classes = [{"metadata": {"name": "disk", **default}, "provisioner": "disk"}]

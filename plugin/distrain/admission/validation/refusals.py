@@ -6,12 +6,15 @@ from collections.abc import Iterator
 
 from distrain.admission.refusal import Refusal
 from distrain.admission.validation import names, operators, pods
+from distrain.admission.validation.claims import of_claim
 from distrain.admission.validation.jobs import of_job
 from distrain.admission.validation.stateful_sets import of_stateful_set
+from distrain.kube.storage import PersistentVolumeClaim
 from distrain.verdict import Verdict
 from distrain.workload.manifest import REPLICAS, Job, PodRole
 from distrain.workload.wording import Wording
 
+DATA = ("Secret", "ConfigMap")
 # The volumes that the operators of MPIJobs add to the pods, and that containers can mount.
 OF_OPERATORS = ("mpi-job-config", "mpi-job-kubectl", "ssh-auth")
 
@@ -27,6 +30,22 @@ def refusals(job: Job, say: Wording) -> Iterator[Refusal]:
             kind = "Pod"
         owners.add(role.owner)
         yield from _refusal(kind, found, say.place(role))
+
+
+def refusals_of_objects(job: Job) -> Iterator[Refusal]:
+    """Yield a refusal for each claim, Secret and ConfigMap of the manifest that the API server does not accept."""
+    for name, claim in sorted(job.created.by_name(PersistentVolumeClaim).items()):
+        found = [*_of_name(name), *of_claim("spec", claim.spec)]
+        yield from _refusal("PersistentVolumeClaim", found, f"PersistentVolumeClaim {name}")
+    for each in (each.resource for each in job.objects if not each.is_of_operator and each.resource.kind in DATA):
+        if each.api_version == "v1":
+            yield from _refusal(each.kind, _of_name(each.name), f"{each.kind} {each.name}")
+
+
+def _of_name(name: str) -> list[str]:
+    """Validate the name of an object; an object with generateName has none, or the name None as a CountedObject."""
+    has_name = name not in ("", "None")
+    return list(names.of_each("metadata.name", name, names.dns_subdomain)) if has_name else []
 
 
 def mistakes(role: PodRole) -> list[str]:

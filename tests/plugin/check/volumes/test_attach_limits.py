@@ -14,8 +14,8 @@ from distrain.check.live_cluster import check
 from distrain.check.report import Report
 from distrain.scheduler.messages import TOO_MANY_VOLUMES
 from tests.plugin.check.judging import examined, job_of, judged
-from tests.plugin.fake_api import FakeApi
 from tests.plugin.check.volumes.test_own_claims import ONE_GIB
+from tests.plugin.fake_api import FakeApi
 from tests.plugin.objects import Object, batch_job, namespace, node, pod, template
 
 NODES = [node("a"), node("b")]

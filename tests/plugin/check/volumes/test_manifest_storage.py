@@ -10,7 +10,7 @@ from distrain.check.report import Report
 from distrain.errors import ValuesError
 from distrain.scheduler.messages import IN_USE, NODE_CONFLICT, TOO_MANY_VOLUMES
 from tests.plugin.check.judging import job_of, judged
-from tests.plugin.check.volumes.test_own_claims import NODES, WAITS, _class, _in_zones, _set, _volume
+from tests.plugin.check.volumes.test_own_claims import NODES, ONE_GIB, WAITS, _class, _in_zones, _set, _volume
 from tests.plugin.check.volumes.test_volume_claims import _claim, _using
 from tests.plugin.objects import Object, batch_job, pod, template
 
@@ -34,7 +34,13 @@ def _made(item: Object, namespace: str = "", **spec: Any) -> Object:
     """Return the object as a manifest has it, in a namespace or in that of the job."""
     metadata = {key: value for key, value in item["metadata"].items() if key != "namespace"}
     where = {"namespace": namespace} if namespace else {}
-    return {"apiVersion": "v1", **item, "metadata": {**metadata, **where}, **spec}
+    made = {"apiVersion": "v1", **item, "metadata": {**metadata, **where}, **spec}
+    return {**made, "spec": _completed(made["spec"])} if item["kind"] == "PersistentVolumeClaim" else made
+
+
+def _completed(claim: Object) -> Object:
+    """Return the spec of a claim with all that the API server requires."""
+    return {**ONE_GIB, **{key: value for key, value in claim.items() if value != []}}
 
 
 def _answer(*documents: Object, others: list[Object] | None = None) -> Report:
