@@ -219,6 +219,11 @@ AFFINITIES = [
         f"podAffinity.{PREFERRED}[0].weight: Invalid value: 0: must be in the range 1-100",
         id="no-weight-of-pods",
     ),
+    pytest.param(
+        _apart(topologyKey="zone", labelSelector={}, matchLabelKeys=["a"], mismatchLabelKeys=["a"]),
+        'matchLabelKeys[0]: Invalid value: "a": exists in both matchLabelKeys and mismatchLabelKeys',
+        id="label-key-twice",
+    ),
     pytest.param(_apart(), f"podAntiAffinity.{REQUIRED}[0].topologyKey: Required value", id="no-topology-key"),
     pytest.param(
         _apart(topologyKey="zone", labelSelector={"matchExpressions": [{**IN, "operator": "Gt"}]}),

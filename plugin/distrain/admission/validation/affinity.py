@@ -55,6 +55,10 @@ def _of_pod_term(path: str, term: kube.PodTerm) -> Iterator[str]:
     yield from of_label_selector(f"{path}.namespaceSelector", term.namespace_selector)
     for name in term.namespaces or ():
         yield from of_each(f"{path}.namespace", name, dns_label)
+    for index, key in enumerate(term.match_label_keys or ()):
+        if key in (term.mismatch_label_keys or ()):
+            rule = "exists in both matchLabelKeys and mismatchLabelKeys"
+            yield invalid(f"{path}.matchLabelKeys[{index}]", key, rule)
     if not term.topology_key:
         yield required(f"{path}.topologyKey", "can not be empty")
     yield from of_each(f"{path}.topologyKey", term.topology_key, qualified_name)
