@@ -1,7 +1,8 @@
 """`make bench-mutants`: change one thing in a source, run the tests of its part, and count the changes that they miss.
 
-Each result is kept in the cache, so that the same command continues after an interruption. A survivor is tried again
-when the tests of its part have changed. MUTANTS_ARGS="--part checkpoint --minutes 3" tries some of the mutants.
+Each result is kept in the cache, so that the same command continues after an interruption. When the tests of a part
+change, its survivors are the first to be tried again, and count as survivors until then.
+MUTANTS_ARGS="--part checkpoint --minutes 3" tries some of the mutants.
 Survivors that behave as the source does are listed in equivalent.yaml, each with the reason. A survivor is printed as
 an entry of that file. The table in RESULTS.md is written once all mutants have been tried, or with --table.
 """
@@ -30,7 +31,10 @@ from tests.mutants.parts import PARTS, Part, files_of
 FOLDER = Path(__file__).parent
 KEPT = CACHE_DIR / "bench-mutants"
 KILLED, SURVIVED, NOT_EXECUTED = "killed", "survived", "executed by no test"
+# A survivor of tests that have changed since.
+STALE = "survived the former tests"
 EQUIVALENT, NOT_TRIED = "equivalent", "not tried"
+SURVIVORS = (SURVIVED, NOT_EXECUTED, STALE)
 HEADINGS = ("part", "mutants", "tried", "killed", "equivalent", "survived", "killed of those not equivalent")
 RECORDING_LIMIT = 900.0
 
@@ -49,10 +53,12 @@ class Results:
         lines = path.read_text().splitlines() if path.exists() else []
         self._by_key = {(one["mutant"], one["content"]): one for one in map(json.loads, lines)}
 
-    def outcome(self, mutant: Mutant, tests: str) -> str | None:
-        """Return a mutant's outcome, or None if it has to be tried. `tests` is a hash of the tests of its part."""
-        found = self._by_key.get((mutant.key, digest(mutant.content)), {})
-        return found.get("outcome") if found.get("outcome") == KILLED or found.get("tests") == tests else None
+    def outcome(self, mutant: Mutant, tests: str) -> str:
+        """Return a mutant's outcome. `tests` is a hash of the tests of its part."""
+        found = self._by_key.get((mutant.key, digest(mutant.content)))
+        if found is None:
+            return NOT_TRIED
+        return found["outcome"] if found["outcome"] == KILLED or found["tests"] == tests else STALE
 
     def add(self, mutant: Mutant, tests: str, outcome: str) -> None:
         one = {"mutant": mutant.key, "content": digest(mutant.content), "tests": tests, "outcome": outcome}
@@ -87,15 +93,15 @@ def try_all(parts: Sequence[Part], results: Results, end: float) -> bool:
     """Try the mutants of all parts. Return False if the time is over before."""
     place = trial.Place(KEPT / f"copy-{os.getpid()}")
     try:
-        return all(try_part(part, place, results, end) for part in parts)
+        return all(try_part(part, before, place, results, end) for before in (STALE, NOT_TRIED) for part in parts)
     finally:
         place.remove()
 
 
-def try_part(part: Part, place: trial.Place, results: Results, end: float) -> bool:
-    """Try the mutants of a part that have no result yet. Return False if the time is over before."""
+def try_part(part: Part, before: str, place: trial.Place, results: Results, end: float) -> bool:
+    """Try the mutants of a part that have this outcome. Return False if the time is over before."""
     tests = tests_hash(part)
-    missing = [one.mutant for one in outcomes(part, results) if one.outcome == NOT_TRIED]
+    missing = [one.mutant for one in outcomes(part, results) if one.outcome == before]
     if not missing:
         return True
     recorded: choice.Recorded = {}
@@ -152,7 +158,7 @@ def outcome_of(mutant: Mutant, part: Part, recorded: choice.Recorded, kills: Cou
 def told(parts: Sequence[Part], results: Results) -> int:
     """Print the survivors and the table. Return 1 if a survivor is not listed as equivalent."""
     found = {part.name: outcomes(part, results) for part in parts}
-    survivors = [one for each in found.values() for one in each if one.outcome in (SURVIVED, NOT_EXECUTED)]
+    survivors = [one for each in found.values() for one in each if one.outcome in SURVIVORS]
     for one in survivors:
         print(described(one))
     lines = table(found)
@@ -167,7 +173,7 @@ def outcomes(part: Part, results: Results) -> list[Tried]:
     found = []
     for mutant in drawn(part):
         is_listed = (mutant.path, mutant.function, mutant.before, mutant.after) in listed
-        outcome = EQUIVALENT if is_listed else results.outcome(mutant, tests) or NOT_TRIED
+        outcome = EQUIVALENT if is_listed else results.outcome(mutant, tests)
         found.append(Tried(mutant, outcome))
     return found
 
@@ -193,7 +199,7 @@ def table(found: dict[str, list[Tried]]) -> list[str]:
 
 def row(name: str, found: Sequence[Tried]) -> tuple[str, ...]:
     count = Counter(one.outcome for one in found)
-    killed, same, survived = count[KILLED], count[EQUIVALENT], count[SURVIVED] + count[NOT_EXECUTED]
+    killed, same, survived = count[KILLED], count[EQUIVALENT], sum(count[outcome] for outcome in SURVIVORS)
     percent = f"{100 * killed / (killed + survived):.1f} %" if killed + survived else ""
     return (name, *map(str, (len(found), killed + same + survived, killed, same, survived)), percent)
 
@@ -209,8 +215,8 @@ def write(lines: Sequence[str]) -> None:
     ]
     below = [
         "",
-        "Mutants that are not counted as tried have no result for these sources. A change of a part's tests takes the",
-        "results of its survivors away, but not those of the killed: with few tried, the last column is too high.",
+        "Mutants that are not counted as tried have no result for these sources. A survivor counts as one until it is",
+        "tried again with changed tests and killed.",
     ]
     (FOLDER / "RESULTS.md").write_text("\n".join([*heading, *lines, *below]) + "\n")
 

@@ -1,14 +1,16 @@
-"""Test the choices of `make bench-mutants`: its files exist, and a mutant runs the tests of its statement."""
+"""Test `make bench-mutants`: its files exist, a mutant runs the tests of its statement, a survivor counts as one."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import pytest
 import yaml
 
 from lab.paths import REPOSITORY
-from tests.mutants import choice, templates
+from tests.mutants import bench, choice, templates, trial
 from tests.mutants.mutants import Mutant
-from tests.mutants.parts import PARTS
+from tests.mutants.parts import PARTS, Part
 
 SOURCE = """\
 LIMIT = 1
@@ -85,3 +87,34 @@ def test_template_has_a_mutant_for_each_decision() -> None:
         source.replace('and .a (eq .b "c")', 'not (and .a (eq .b "c"))'),
         source.replace("key: {{ .d }}\n", ""),
     ])  # fmt: skip
+
+
+def test_survivor_counts_as_one_until_changed_tests_kill_it(tmp_path: Path) -> None:
+    results = bench.Results(tmp_path / "results.jsonl")
+    first, second = (Mutant("a.py", line, "", "a = 1", f"a = {line}", f"a = {line}") for line in (1, 2))
+
+    def counted() -> tuple[str, ...]:
+        return bench.row("a", [bench.Tried(one, results.outcome(one, "changed")) for one in (first, second)])[2:]
+
+    assert counted() == ("0", "0", "0", "0", "")
+    results.add(first, "former", bench.KILLED)
+    results.add(second, "former", bench.SURVIVED)
+    assert counted() == ("2", "1", "0", "1", "50.0 %")
+    results.add(second, "changed", bench.KILLED)
+    assert counted() == ("2", "2", "0", "0", "100.0 %")
+
+
+def test_survivors_of_changed_tests_are_tried_first(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    tried: list[tuple[str, str]] = []
+    monkeypatch.setattr(trial, "Place", lambda folder: type("Place", (), {"remove": lambda self: None})())
+
+    def try_part(part: Part, before: str, *rest: object) -> bool:
+        tried.append((before, part.name))
+        return True
+
+    monkeypatch.setattr(bench, "try_part", try_part)
+
+    assert bench.try_all(PARTS[:2], bench.Results(tmp_path / "results.jsonl"), end=0)
+
+    names = [part.name for part in PARTS[:2]]
+    assert tried == [(outcome, name) for outcome in (bench.STALE, bench.NOT_TRIED) for name in names]
