@@ -251,9 +251,9 @@ def _stale(work: Work, lines: Lines) -> list[str]:
         if before is None or before.value != line.value:
             now = before.value if before else "nothing"
             found.append(f"{'.'.join(path)}: found {now}, expected {line.value} ({line.source}); {NEXT_STEP}")
-    for path in work.before.keys() - lines.keys():
-        if not work.has(path):
-            found.append(f"{'.'.join(path)}: found {work.before[path].value}, expected nothing; {NEXT_STEP}")
+    for path, line in work.before.items():
+        if path not in lines and not work.has(path):
+            found.append(f"{'.'.join(path)}: found {line.value}, expected nothing; {NEXT_STEP}")
     return found
 
 

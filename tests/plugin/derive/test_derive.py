@@ -105,6 +105,13 @@ def test_deriving_twice_changes_nothing(
             id="too-few-workers-allowed",
         ),
         pytest.param(
+            "gpus: 1009\n",
+            ["--node-gpus", "8"],
+            "gpus: 1009 cannot be spread evenly over workers of at most 8; set gpus to 1008 (126 workers of 8) or 1010 "
+            "(202 workers of 5)",
+            id="prime-beyond-the-most-workers",
+        ),
+        pytest.param(
             "gpus: 9\nworkers: {replicas: 4, gpus: 2}\n",
             [],
             "gpus: 9 is not workers.replicas * workers.gpus = 4 * 2 = 8; --set gpus=8; "
@@ -196,6 +203,21 @@ def test_figures_count_one_rank(derive: Derive) -> None:
 
     assert "#   world size        1 = 1 worker x 1 rank\n" in outcome.out
     assert "#   global batch      64 = 1 rank x trainer.batchSize 64\n" in outcome.out
+
+
+def test_figures_count_the_steps_of_all_epochs(derive: Derive) -> None:
+    trainer = "data: {uri: 's3://bucket/images'}\ntrainer: {model: resnet50, batchSize: 32, epochs: 2}"
+
+    assert "; 10010 in 2 epochs\n" in derive(f"gpus: 8\n{trainer}\n", "--node-gpus", "8").out
+    assert " epochs\n" not in derive("gpus: 8\ntrainer: {model: resnet50}\n", "--node-gpus", "8").out
+
+
+def test_figures_name_the_longest_time_between_checkpoints(derive: Derive) -> None:
+    one = derive("gpus: 1\ntrainer: {model: resnet50}\n", "--node-gpus", "8").out
+    many = derive("gpus: 64\ntrainer: {model: resnet50}\n", "--node-gpus", "8").out
+
+    assert "#   checkpoint        one every 30 min, the longest that checkpoint.every: auto takes\n" in one
+    assert "loses least (Young/Daly)" in many
 
 
 def test_gpus_of_nought_train_on_cpus(derive: Derive) -> None:
@@ -341,6 +363,20 @@ def test_check_against_other_nodes_finds_the_split_stale(derive: Derive) -> None
     assert outcome.err.startswith(
         "distrain: workers.replicas: found 4, expected 8 (gpus / workers.gpus = 32 / 4); run "
     )
+
+
+def test_check_names_the_first_value_of_the_file_that_is_derived_no_more(derive: Derive) -> None:
+    derived = derive("gpus: 1\n", "--node-gpus", "8").out
+    shm = "  shm: 8Gi  # derived: 1Gi for each of 8 ranks\n"
+    share = "# derived: a node's share for 8 GPUs\n"
+
+    one, three = (
+        derive(derived.replace("workers:\n", f"workers:\n{lines}"), "--check")
+        for lines in (shm, f"  cpu: 15  {share}  memory: 60Gi  {share}{shm}")
+    )
+
+    assert one == Outcome(2, "", f"distrain: workers.shm: found 8Gi, expected nothing; {NEXT_STEP}\n")
+    assert three.err.endswith(f"distrain: workers.cpu: found 15, expected nothing; {NEXT_STEP}\n")
 
 
 def test_comment_that_looks_like_a_figure_is_not_read_as_one(derive: Derive) -> None:

@@ -53,6 +53,7 @@ def test_nearest_totals_have_none_nearer(total: int, node: int, replicas: int | 
         pytest.param(12, Limits(8, gpus=8), [Split(1, 8), Split(2, 8)], id="gpus-fixed"),
         pytest.param(32, Limits(8, replicas=3), [Split(3, 8)], id="nothing-above"),
         pytest.param(2, Limits(8, fewest=4), [Split(4, 1)], id="nothing-below"),
+        pytest.param(2, Limits(8, fewest=4, gpus=8), [Split(4, 8)], id="gpus-fixed-and-nothing-below"),
         pytest.param(1009, Limits(8), [Split(126, 8), Split(202, 5)], id="more-workers-than-the-schema-allows"),
     ],
 )

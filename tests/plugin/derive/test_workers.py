@@ -142,12 +142,29 @@ def test_share_goes_by_gpus_on_a_node_that_others_use(derive: Derive, snapshot: 
     assert (beside_much.workers["cpu"], beside_much.workers["memory"]) == (13, "111Gi")
 
 
+def test_share_is_that_of_the_smallest_node_with_a_worker(derive: Derive, snapshot: Callable[..., str]) -> None:
+    nodes = snapshot([node(name, gpu="8", cpu=cpu) for name, cpu in (("a", "64"), ("b", "32"), ("c", "16"))])
+
+    assert derive("gpus: 8\n", "--snapshot", nodes).workers["cpu"] == 63
+    assert derive("gpus: 16\n", "--snapshot", nodes).workers["cpu"] == 31
+    assert derive("gpus: 24\n", "--snapshot", nodes).workers["cpu"] == 15
+
+
+def test_share_below_one_core_is_rounded_to_tenths(derive: Derive, snapshot: Callable[..., str]) -> None:
+    nodes = snapshot([node("a", gpu="8", cpu="4", memory="32Gi")])
+
+    # The launcher asks for 100m and 512Mi.
+    assert derive("gpus: 1\n", "--snapshot", nodes).workers["cpu"] == "400m"
+
+
 def test_master_of_a_pytorch_job_is_one_of_the_workers(derive: Derive, snapshot: Callable[..., str]) -> None:
     nodes = snapshot([node(name, gpu="8") for name in "abc"])
 
     outcome = derive("gpus: 24\nframework: pytorch\njob: {elastic: false}\n", "--snapshot", nodes)
 
     assert (outcome.workers["replicas"], outcome.workers["gpus"], outcome.err) == (3, 8, "")
+    # Three nodes hold the master and two workers, so each of these has the CPUs of a node.
+    assert outcome.workers["cpu"] == 16
     assert "#   world size        24 = 3 workers x 8 ranks\n" in outcome.out
 
 
