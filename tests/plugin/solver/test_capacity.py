@@ -12,7 +12,9 @@ from msgspec.structs import replace
 from distrain.scheduler.node_resources_fit import insufficient
 from distrain.solver.budget import BUDGET
 from distrain.solver.capacity import Judgement, beside, copies, judge, room, with_pod
+from distrain.solver.pareto import fewest, most
 from distrain.solver.problem import Node, Role
+from tests.plugin.solver.small_jobs import Meter
 
 LAUNCHER = {"pods": 1, "cpu": 1}
 
@@ -209,6 +211,19 @@ def test_many_unlike_roles_are_judged_within_the_budget() -> None:
 
     assert judgement.certain
     assert peak < 5_000_000
+
+
+def test_steps_of_a_packing_grow_with_the_numbers_that_it_stores() -> None:
+    roles = 40
+    none, one = (0,) * roles, (1,) * roles
+    meter = Meter()
+
+    # Two nodes, each with 5 main pods or a pod of each other role.
+    assert most([({none: 5, one: 0}, 2)], one, meter) == 5
+    assert meter.steps > 4 * roles / 4
+    meter = Meter()
+    assert fewest([({none: 5, one: 0}, 2)], one, 9, meter) == 5
+    assert meter.steps > 4 * roles / 4
 
 
 amounts = st.integers(min_value=0, max_value=4)

@@ -18,24 +18,7 @@ from distrain.solver.reduce import reduced
 from distrain.solver.search import Search
 from distrain.solver.states import Spot, State, States
 from tests.plugin.solver.scheduling import outcomes, play, question
-
-WORKERS = frozenset({"worker"})
-
-
-def _zone(zone: str, *free: int, first: int = 0) -> list[Node]:
-    """Return a zone's nodes, each with the given free GPUs and CPUs."""
-    return [
-        Node(f"{zone}{n}", {"pods": 110, "gpu": gpus, "cpu": gpus}, {"zone": zone, "host": f"{zone}{n}"})
-        for n, gpus in enumerate(free, first)
-    ]
-
-
-def _workers(nodes: list[Node], count: int, gpus: int = 1) -> Role:
-    return Role("worker", count, {"pods": 1, "gpu": gpus, "cpu": gpus}, frozenset(node.name for node in nodes))
-
-
-def _launcher(nodes: list[Node], cpu: int = 1) -> Role:
-    return Role("launcher", 1, {"pods": 1, "cpu": cpu}, frozenset(node.name for node in nodes))
+from tests.plugin.solver.small_jobs import WORKERS, launcher_role, spread_role, worker_role, zone
 
 
 def _judge(nodes: list[Node], *roles: Role) -> Judgement:
@@ -56,44 +39,44 @@ def _both(judgement: Judgement) -> tuple[bool, bool]:
     ],
 )
 def test_first_worker_picks_the_zone_for_all(count: int, certain: bool, possible: bool) -> None:
-    nodes = _zone("a", 4, 2) + _zone("b", 4)
-    packed = replace(_workers(nodes, count), affinity=Affinity(("zone",), WORKERS))
+    nodes = zone("a", 4, 2) + zone("b", 4)
+    packed = replace(worker_role(nodes, count), affinity=Affinity(("zone",), WORKERS))
 
     assert _both(_judge(nodes, packed)) == (certain, possible)
 
 
 def test_smaller_size_that_is_sure_is_found() -> None:
-    nodes = _zone("a", 4, 2) + _zone("b", 4)
-    packed = replace(_workers(nodes, 6), affinity=Affinity(("zone",), WORKERS))
+    nodes = zone("a", 4, 2) + zone("b", 4)
+    packed = replace(worker_role(nodes, 6), affinity=Affinity(("zone",), WORKERS))
 
     assert _judge(nodes, packed) == Judgement(6, sure=4, most=6)
     assert _judge(nodes, replace(packed, count=9)) == Judgement(9, sure=4, most=6)
 
 
 def test_pods_that_are_placed_already_pick_the_zone() -> None:
-    nodes = _zone("a", 4, 2) + _zone("b", 4)
+    nodes = zone("a", 4, 2) + zone("b", 4)
     affinity = Affinity(("zone",), WORKERS, {"zone": frozenset({"a"})})
 
-    assert _both(_judge(nodes, replace(_workers(nodes, 6), affinity=affinity))) == (True, True)
-    assert _both(_judge(nodes, replace(_workers(nodes, 7), affinity=affinity))) == (False, False)
+    assert _both(_judge(nodes, replace(worker_role(nodes, 6), affinity=affinity))) == (True, True)
+    assert _both(_judge(nodes, replace(worker_role(nodes, 7), affinity=affinity))) == (False, False)
 
 
 def test_node_without_the_key_is_near_nothing() -> None:
-    nodes = [replace(node, labels={}) for node in _zone("a", 4)] + _zone("b", 2)
+    nodes = [replace(node, labels={}) for node in zone("a", 4)] + zone("b", 2)
     affinity = Affinity(("zone",), WORKERS)
 
-    assert _both(_judge(nodes, replace(_workers(nodes, 2), affinity=affinity))) == (True, True)
-    assert _both(_judge(nodes, replace(_workers(nodes, 3), affinity=affinity))) == (False, False)
+    assert _both(_judge(nodes, replace(worker_role(nodes, 2), affinity=affinity))) == (True, True)
+    assert _both(_judge(nodes, replace(worker_role(nodes, 3), affinity=affinity))) == (False, False)
 
 
 def test_launcher_may_open_a_zone_that_is_too_small() -> None:
-    nodes = _zone("a", 4) + _zone("b", 2)
+    nodes = zone("a", 4) + zone("b", 2)
     affinity = Affinity(("zone",), WORKERS | {"launcher"})
-    workers = replace(_workers(nodes, 3), affinity=affinity)
+    workers = replace(worker_role(nodes, 3), affinity=affinity)
 
-    assert _both(_judge(nodes, _launcher(nodes[1:]), workers)) == (False, True)
+    assert _both(_judge(nodes, launcher_role(nodes[1:]), workers)) == (False, True)
     # The rule keeps workers off node a until the launcher is there. Before that, the workers may fill node b.
-    assert _both(_judge(nodes, _launcher(nodes[:1]), workers)) == (True, True)
+    assert _both(_judge(nodes, launcher_role(nodes[:1]), workers)) == (True, True)
 
 
 @pytest.mark.parametrize(
@@ -104,16 +87,16 @@ def test_launcher_may_open_a_zone_that_is_too_small() -> None:
     ],
 )
 def test_workers_with_anti_affinity_by_host_take_a_host_each(count: int, certain: bool, possible: bool) -> None:
-    nodes = _zone("a", 8, 8)
-    anti_affinity = replace(_workers(nodes, count), anti_affinity=(AntiAffinity("host", WORKERS),))
+    nodes = zone("a", 8, 8)
+    anti_affinity = replace(worker_role(nodes, count), anti_affinity=(AntiAffinity("host", WORKERS),))
 
-    assert _both(_judge(nodes, _launcher(nodes), anti_affinity)) == (certain, possible)
+    assert _both(_judge(nodes, launcher_role(nodes), anti_affinity)) == (certain, possible)
 
 
 def test_launcher_apart_from_the_workers_may_take_the_host_that_they_need() -> None:
-    nodes = _zone("a", 2, 1)
-    launcher = replace(_launcher(nodes), anti_affinity=(AntiAffinity("host", WORKERS),))
-    workers = replace(_workers(nodes, 2), anti_affinity=(AntiAffinity("host", frozenset({"launcher"})),))
+    nodes = zone("a", 2, 1)
+    launcher = replace(launcher_role(nodes), anti_affinity=(AntiAffinity("host", WORKERS),))
+    workers = replace(worker_role(nodes, 2), anti_affinity=(AntiAffinity("host", frozenset({"launcher"})),))
 
     assert _both(_judge(nodes, launcher, workers)) == (False, True)
     assert _both(_judge(nodes, launcher, replace(workers, count=3))) == (False, False)
@@ -122,30 +105,25 @@ def test_launcher_apart_from_the_workers_may_take_the_host_that_they_need() -> N
 
 @pytest.mark.parametrize("key", ["host", "zone"])
 def test_anti_affinity_of_one_pod_binds_both(key: str) -> None:
-    nodes = _zone("a", 2, 2) if key == "zone" else _zone("a", 2)
-    launcher = replace(_launcher(nodes), anti_affinity=(AntiAffinity(key, WORKERS),))
+    nodes = zone("a", 2, 2) if key == "zone" else zone("a", 2)
+    launcher = replace(launcher_role(nodes), anti_affinity=(AntiAffinity(key, WORKERS),))
 
-    assert _both(_judge(nodes, launcher, _workers(nodes, 1))) == (False, False)
+    assert _both(_judge(nodes, launcher, worker_role(nodes, 1))) == (False, False)
 
 
 def test_nothing_is_apart_on_a_node_without_the_key() -> None:
-    nodes = [replace(node, labels={}) for node in _zone("a", 2)]
-    anti_affinity = replace(_workers(nodes, 2), anti_affinity=(AntiAffinity("host", WORKERS),))
+    nodes = [replace(node, labels={}) for node in zone("a", 2)]
+    anti_affinity = replace(worker_role(nodes, 2), anti_affinity=(AntiAffinity("host", WORKERS),))
 
     assert _both(_judge(nodes, anti_affinity)) == (True, True)
 
 
 def test_workers_with_anti_affinity_by_zone_take_a_zone_each() -> None:
-    nodes = _zone("a", 8, 8) + _zone("b", 8)
-    anti_affinity = replace(_workers(nodes, 2), anti_affinity=(AntiAffinity("zone", WORKERS),))
+    nodes = zone("a", 8, 8) + zone("b", 8)
+    anti_affinity = replace(worker_role(nodes, 2), anti_affinity=(AntiAffinity("zone", WORKERS),))
 
     assert _both(_judge(nodes, anti_affinity)) == (True, True)
     assert _both(_judge(nodes, replace(anti_affinity, count=3))) == (False, False)
-
-
-def _spread(nodes: list[Node], count: int, roles: frozenset[str] = WORKERS, skew: int = 1, domains: int = 1) -> Role:
-    rule = TopologySpread("zone", skew, roles, frozenset(node.name for node in nodes), {}, domains)
-    return replace(_workers(nodes, count), spread=(rule,))
 
 
 @pytest.mark.parametrize(
@@ -157,35 +135,35 @@ def _spread(nodes: list[Node], count: int, roles: frozenset[str] = WORKERS, skew
     ],
 )
 def test_full_zone_limits_what_spreads_over_the_others(count: int, skew: int, fits: bool) -> None:
-    nodes = _zone("a", 8) + _zone("b", 2)
+    nodes = zone("a", 8) + zone("b", 2)
 
-    assert _both(_judge(nodes, _spread(nodes, count, skew=skew))) == (fits, fits)
+    assert _both(_judge(nodes, spread_role(nodes, count, skew=skew))) == (fits, fits)
 
 
 def test_too_few_zones_count_as_one_that_is_empty() -> None:
-    nodes = _zone("a", 8) + _zone("b", 8)
+    nodes = zone("a", 8) + zone("b", 8)
 
-    assert _both(_judge(nodes, _spread(nodes, 2, domains=3))) == (True, True)
-    assert _both(_judge(nodes, _spread(nodes, 3, domains=3))) == (False, False)
+    assert _both(_judge(nodes, spread_role(nodes, 2, domains=3))) == (True, True)
+    assert _both(_judge(nodes, spread_role(nodes, 3, domains=3))) == (False, False)
 
 
 def test_single_zone_needs_no_spreading() -> None:
-    nodes = _zone("a", 8)
+    nodes = zone("a", 8)
 
-    assert _both(_judge(nodes, _spread(nodes, 8))) == (True, True)
+    assert _both(_judge(nodes, spread_role(nodes, 8))) == (True, True)
 
 
 def test_launcher_may_take_room_in_the_zone_that_is_smallest() -> None:
-    nodes = _zone("a", 8) + _zone("b", 2)
+    nodes = zone("a", 8) + zone("b", 2)
 
-    assert _both(_judge(nodes, _launcher(nodes), _spread(nodes, 5))) == (False, True)
-    assert _both(_judge(nodes, _launcher(nodes), _spread(nodes, 3))) == (True, True)
+    assert _both(_judge(nodes, launcher_role(nodes), spread_role(nodes, 5))) == (False, True)
+    assert _both(_judge(nodes, launcher_role(nodes), spread_role(nodes, 3))) == (True, True)
 
 
 def test_pods_that_are_in_a_zone_already_count() -> None:
-    nodes = _zone("a", 8) + _zone("b", 8)
-    (rule,) = _spread(nodes, 1).spread
-    workers = replace(_workers(nodes, 3), spread=(replace(rule, present={"a": 3}),))
+    nodes = zone("a", 8) + zone("b", 8)
+    (rule,) = spread_role(nodes, 1).spread
+    workers = replace(worker_role(nodes, 3), spread=(replace(rule, present={"a": 3}),))
 
     # All three pods are placed on b.
     assert _both(_judge(nodes, replace(workers, nodes=frozenset({"b0"})))) == (True, True)
@@ -194,29 +172,29 @@ def test_pods_that_are_in_a_zone_already_count() -> None:
 
 def test_search_counts_with_a_zone_that_becomes_the_smallest() -> None:
     # The launcher may use the capacity of zone b. Then zone a may have only one pod more than zone b.
-    nodes = _zone("a", 8) + _zone("b", 1)
-    (rule,) = _spread(nodes, 1).spread
-    workers = replace(_workers(nodes, 3), spread=(replace(rule, present={"b": 1}),))
+    nodes = zone("a", 8) + zone("b", 1)
+    (rule,) = spread_role(nodes, 1).spread
+    workers = replace(worker_role(nodes, 3), spread=(replace(rule, present={"b": 1}),))
 
-    search = Search(compact(nodes, reduced(nodes, [_launcher(nodes), workers], workers)), Budget(1000))
+    search = Search(compact(nodes, reduced(nodes, [launcher_role(nodes), workers], workers)), Budget(1000))
 
     assert search.reaches(stuck=True)
 
 
 def test_launcher_waits_for_the_workers_that_it_has_to_be_near() -> None:
-    nodes = _zone("a", 2) + _zone("b", 2)
-    launcher = replace(_launcher(nodes), affinity=Affinity(("zone",), WORKERS))
+    nodes = zone("a", 2) + zone("b", 2)
+    launcher = replace(launcher_role(nodes), affinity=Affinity(("zone",), WORKERS))
 
     # Two workers may fill either zone, so that the launcher does not fit.
-    assert _both(_judge(nodes, launcher, _workers(nodes, 2))) == (False, True)
-    assert _both(_judge(nodes, launcher, _workers(nodes, 1))) == (True, True)
-    assert _both(_judge(nodes, launcher, replace(_workers(nodes, 1), nodes=frozenset()))) == (False, False)
+    assert _both(_judge(nodes, launcher, worker_role(nodes, 2))) == (False, True)
+    assert _both(_judge(nodes, launcher, worker_role(nodes, 1))) == (True, True)
+    assert _both(_judge(nodes, launcher, replace(worker_role(nodes, 1), nodes=frozenset()))) == (False, False)
 
 
 def test_roles_with_the_same_rules_are_merged() -> None:
-    nodes = _zone("a", 4, 2) + _zone("b", 4)
+    nodes = zone("a", 4, 2) + zone("b", 4)
     affinity = Affinity(("zone",), frozenset({"master", "worker"}))
-    workers = replace(_workers(nodes, 3), affinity=affinity)
+    workers = replace(worker_role(nodes, 3), affinity=affinity)
 
     assert len(reduced(nodes, [replace(workers, name="master", count=1), workers], workers)) == 1
     assert _judge(nodes, replace(workers, name="master", count=1), workers) == Judgement(3, sure=3, most=3)

@@ -1,0 +1,62 @@
+"""Test what the bounds decide, which is the only answer for jobs that are too large for a search."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from distrain.solver import bounds
+from distrain.solver.bounds import Decision
+from distrain.solver.budget import Budget
+from distrain.solver.node_classes import compact
+from distrain.solver.problem import Affinity, AntiAffinity, Node, Role
+from distrain.solver.reduce import reduced
+from tests.plugin.solver.small_jobs import WORKERS, launcher_role, spread_role, worker_role, zone
+
+UNCERTAIN, IMPOSSIBLE = Decision(False, True), Decision(False, False)
+
+
+def _decide(nodes: list[Node], *roles: Role) -> Decision:
+    return bounds.decide(compact(nodes, reduced(nodes, roles, roles[-1])), Budget(1_000_000))
+
+
+def test_more_pods_than_zones_are_impossible_with_anti_affinity_by_zone() -> None:
+    nodes = zone("a", 8, 8) + zone("b", 8, 8)
+    apart = replace(worker_role(nodes, 3), anti_affinity=(AntiAffinity("zone", WORKERS),))
+
+    assert _decide(nodes, apart) == IMPOSSIBLE
+    assert _decide(nodes, replace(apart, count=2)).possible is not False
+
+
+def test_node_in_no_zone_takes_any_number_of_pods_with_anti_affinity_by_zone() -> None:
+    nodes = zone("a", 8, 8) + zone("b", 8) + [replace(node, labels={}) for node in zone("c", 3, 2)]
+    apart = replace(worker_role(nodes, 7), anti_affinity=(AntiAffinity("zone", WORKERS),))
+
+    assert _decide(nodes, apart).possible is not False
+    assert _decide(nodes, replace(apart, count=8)) == IMPOSSIBLE
+
+
+def test_job_that_fits_in_the_larger_zone_only_is_possible_but_not_certain() -> None:
+    nodes = zone("a", 4, 2) + zone("b", 4)
+    packed = replace(worker_role(nodes, 6), affinity=Affinity(("zone",), WORKERS))
+
+    assert _decide(nodes, packed) == UNCERTAIN
+    assert _decide(nodes, launcher_role(nodes), replace(packed, count=5)) == UNCERTAIN
+
+
+def test_launcher_that_the_workers_spread_counts_leaves_room_if_it_comes_last() -> None:
+    nodes = zone("a", 4, 4) + zone("b", 2)
+    workers = spread_role(nodes, 5, WORKERS | {"launcher"})
+
+    # A launcher that comes first leaves room for 4 workers: beside it on a, or with one worker on b.
+    assert _decide(nodes, launcher_role(nodes), workers) == UNCERTAIN
+    assert _decide(nodes, launcher_role(nodes), replace(workers, count=4)).certain is not False
+
+
+def test_launcher_takes_no_more_places_than_on_its_one_node() -> None:
+    nodes = [replace(node, free={**node.free, "cpu": 17}) for node in zone("a", 2, 2) + zone("b", 2, 2)]
+    names = frozenset(node.name for node in nodes)
+    launcher = Role("launcher", 1, {"pods": 1, "cpu": 9}, names)
+    workers = replace(spread_role(nodes, 7, skew=2), request={"pods": 1, "gpu": 1, "cpu": 8})
+
+    # The launcher asks for more than a worker's 8 CPUs, but its node has then room for one worker still.
+    assert _decide(nodes, launcher, workers).certain
