@@ -143,12 +143,11 @@ def recording(part: Part, module: Path, place: trial.Place) -> choice.Recorded:
 def outcome_of(mutant: Mutant, part: Part, recorded: choice.Recorded, kills: Counter[str], place: trial.Place) -> str:
     """Try a mutant. `kills` counts how often each test was the first to fail: tests that often do are run first."""
     source = (REPOSITORY / mutant.path).read_text("utf-8")
-    chosen, seconds = choice.tests_of(mutant, source, recorded, is_traced=part.is_traced)
+    chosen = choice.tests_of(mutant, source, recorded, is_traced=part.is_traced)
     if not chosen:
         return NOT_EXECUTED
     chosen.sort(key=lambda name: -kills[name] / (recorded[name][0] + 0.1))
-    # The limit is for mutants that hang; a busy machine may be several times slower.
-    code = place.try_mutant(mutant, chosen, limit=30 + 5 * seconds)
+    code = place.try_mutant(mutant, {name: recorded[name][0] for name in chosen})
     if code == trial.PASSED:
         return SURVIVED
     kills[place.first_failure()] += 1

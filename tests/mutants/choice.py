@@ -71,8 +71,8 @@ class Recorder:
 Recorded = dict[str, tuple[float, list[str]]]
 
 
-def tests_of(mutant: Mutant, source: str, recorded: Recorded, *, is_traced: bool) -> tuple[list[str], float]:
-    """Return the tests to run for a mutant, and how long they took without the change."""
+def tests_of(mutant: Mutant, source: str, recorded: Recorded, *, is_traced: bool) -> list[str]:
+    """Return the tests to run for a mutant."""
     wanted = {f"{mutant.path}:{line}" for line in statement_lines(source, mutant.line)} if is_traced else set()
     fitting = [
         (seconds, name) for name, (seconds, lines) in recorded.items() if not is_traced or not wanted.isdisjoint(lines)
@@ -84,7 +84,7 @@ def tests_of(mutant: Mutant, source: str, recorded: Recorded, *, is_traced: bool
             break
         chosen.append(name)
         total += seconds
-    return chosen, total
+    return chosen
 
 
 def statement_lines(source: str, line: int) -> range:

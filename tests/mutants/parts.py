@@ -78,7 +78,10 @@ PARTS = (
         "worker's script",
         40,
         (f"{FILES}/distrain-worker", f"{FILES}/distrain_program.py", f"{FILES}/distrain_keepers.py"),
-        ("tests/chart/scripts/worker/test_*.py", "tests/chart/scripts/test_supervised.py"),
+        (
+            "tests/chart/scripts/worker/test_*.py",
+            *(f"tests/chart/scripts/test_{name}.py" for name in ("program", "supervised", "distrain_run")),
+        ),
         is_traced=False,
     ),
     Part(

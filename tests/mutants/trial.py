@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import faulthandler
 import importlib
 import os
 import re
@@ -11,8 +12,10 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -30,6 +33,23 @@ OPTIONS = (
 FAILED = re.compile(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", re.MULTILINE)
 PASSED = 0
 TIMED_OUT = -1
+
+
+@dataclass
+class Deadline:
+    """A plugin of pytest that ends the process if a test takes far longer than its `seconds` without the change."""
+
+    seconds: Mapping[str, float]
+    # A busy machine may be several times slower.
+    least: float = 20.0
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, Any, Any]:
+        faulthandler.dump_traceback_later(self.least + 5 * self.seconds.get(item.nodeid, 0), exit=True)
+        try:
+            return (yield)
+        finally:
+            faulthandler.cancel_dump_traceback_later()
 
 
 class Place:
@@ -52,30 +72,33 @@ class Place:
     def remove(self) -> None:
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    def try_mutant(self, mutant: Mutant, tests: Sequence[str], limit: float) -> int:
-        """Return pytest's exit code for the tests with the mutant in place of its source."""
+    def try_mutant(self, mutant: Mutant, tests: Mapping[str, float]) -> int:
+        """Return pytest's exit code for the tests, in their order, with the mutant in place of its source.
+
+        `tests` has the seconds of each test without the change.
+        """
         path = self.root / mutant.path
         source, stat = path.read_bytes(), path.stat()
         try:
             path.write_text(mutant.content, encoding="utf-8")
             # A .pyc file counts as that of a source with the same size and second.
             os.utime(path, (stat.st_atime, stat.st_mtime + 1 + time.time() % 1e6))
-            return self.run(["-x", *tests], limit)
+            return self.run(["-x", *tests], 30 + 5 * sum(tests.values()), Deadline(tests))
         finally:
             path.write_bytes(source)
             os.utime(path, (stat.st_atime, stat.st_mtime))
 
     def record(self, module: Path, sources: Sequence[Path], kept: Path, limit: float) -> int:
         recorder = Recorder(frozenset(str(self.root / path) for path in sources))
-        return self.run([str(module)], limit, (recorder, kept))
+        return self.run([str(module)], limit, recorder, kept)
 
-    def run(self, arguments: Sequence[str], limit: float, record: tuple[Recorder, Path] | None = None) -> int:
+    def run(self, arguments: Sequence[str], limit: float, plugin: object, kept: Path | None = None) -> int:
         """Run pytest in a forked process, and end everything that it leaves. Return its exit code, or TIMED_OUT."""
         shutil.rmtree(self.root / ".hypothesis", ignore_errors=True)
         sys.stdout.flush()
         child = os.fork()
         if child == 0:
-            os._exit(self._in_child([*OPTIONS, f"--basetemp={self._scratch}", *arguments], record))
+            os._exit(self._in_child([*OPTIONS, f"--basetemp={self._scratch}", *arguments], plugin, kept))
         try:
             return _wait(child, limit)
         finally:
@@ -87,7 +110,7 @@ class Place:
         found = FAILED.search((self._folder / "output").read_text("utf-8", errors="replace"))
         return found[1] if found else ""
 
-    def _in_child(self, arguments: list[str], record: tuple[Recorder, Path] | None) -> int:
+    def _in_child(self, arguments: list[str], plugin: object, kept: Path | None) -> int:
         os.setsid()
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         os.chdir(self.root)
@@ -99,11 +122,11 @@ class Place:
         for name in [*sys.modules]:
             if name.partition(".")[0] in ("tests", "lab", "distrain", "distrain_trainer", "schemas"):
                 del sys.modules[name]
-        sys.dont_write_bytecode = record is None
+        sys.dont_write_bytecode = kept is None
         os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
-        code = int(pytest.main(arguments, plugins=[record[0]] if record else []))
-        if record:
-            record[0].write(record[1], self.root)
+        code = int(pytest.main(arguments, plugins=[plugin]))
+        if kept and isinstance(plugin, Recorder):
+            plugin.write(kept, self.root)
         return code
 
 
