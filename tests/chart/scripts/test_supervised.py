@@ -67,6 +67,16 @@ def test_killed_supervisor_starts_again_in_its_pod(bench: Bench) -> None:
     (bench.folder / "finish").touch()
 
 
+def test_what_outlives_a_killed_supervisor_is_ended_in_its_pod(bench: Bench) -> None:
+    killing = "setsid sleep 60 & echo $! >rank; kill -9 $PPID; sleep 60"
+    program = f"{COUNT}; if test $try = 1; then {killing}; fi; ! kill -0 $(cat rank)"
+
+    code, output = bench.run(program, "--max-restarts=1", before=["unshare", "--pid", "--fork", "--kill-child"])
+
+    assert code == 0, output
+    assert "(restart 1 of 1 in 3600 s): signal 9 killed it" in output
+
+
 def test_failures_are_counted_on_after_the_supervisor_was_killed(bench: Bench) -> None:
     process = bench.start(f"{COUNT}; test $try = 1 && exit 1; {TRAINING}", "--max-restarts=2")
     follow(process, "training")

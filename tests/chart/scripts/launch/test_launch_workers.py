@@ -25,6 +25,37 @@ def test_missing_workers_are_named(bench: Bench) -> None:
     ), output
 
 
+def test_next_launcher_of_one_that_missed_workers_ends_as_it_did(bench: Bench) -> None:
+    first, _ = bench.run(
+        "exit 0", "--workers-timeout=0.5", "--keep-outcome", hostfile="127.0.0.1 slots=1\n127.0.0.9 slots=1\n"
+    )
+    cause = bench.cause
+
+    second, output = bench.run("echo runs", "--keep-outcome", hostfile="127.0.0.1 slots=1\n")
+
+    assert (first, second) == (1, 1)
+    assert "127.0.0.9 (connection refused)" in cause
+    assert bench.cause == cause
+    assert "runs\n" not in output
+
+
+@pytest.mark.parametrize(("rsh", "words"), [("ssh", "the image has no ssh; use one with"), ("kubexec", "")])
+def test_image_needs_ssh_only_where_ranks_start_through_it(
+    rsh: str, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = load("distrain-launch")
+    monkeypatch.setattr(module.shutil, "which", {"mpirun": "/bin/mpirun"}.get)
+    found = ""
+
+    try:
+        assert module.check_image(SimpleNamespace(mpirun=["mpirun"], rsh=rsh)) == "/bin/mpirun"
+    except module.LaunchError as error:
+        found = str(error)
+
+    assert words in found
+    assert bool(words) == bool(found)
+
+
 @pytest.mark.parametrize(
     ("error", "reason"),
     [

@@ -1,0 +1,98 @@
+"""Test how the launcher runs a command on one worker, and when it takes a worker that it has left out."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests.chart.scripts.launching import greeting_server
+from tests.chart.scripts.pods import load
+
+
+@pytest.fixture
+def module(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    module = load("distrain_workers.py")
+    monkeypatch.setattr(module, "ssh_arguments", lambda *_: "")
+    return module
+
+
+def script(path: Path, text: str) -> Path:
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+    return path
+
+
+def ssh(module: ModuleType, port: int = 2222) -> Any:
+    return module.Ssh(SimpleNamespace(ssh_port=port, ssh_folder="/nowhere"))
+
+
+def kubexec(module: ModuleType, agent: Path) -> Any:
+    return module.Kubexec(SimpleNamespace(kubexec=str(agent)))
+
+
+def test_worker_that_was_left_out_counts_again_at_another_address(
+    module: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    addresses = {"worker": "127.0.2.1"}
+    connect = socket.create_connection
+    monkeypatch.setattr(
+        module.socket, "create_connection", lambda host, timeout: connect((addresses[host[0]], host[1]), timeout)
+    )
+    with (
+        greeting_server(b"SSH-2.0-test\r\n", "127.0.2.1") as port,
+        greeting_server(b"SSH-2.0-test\r\n", "127.0.2.2", port),
+    ):
+        way = ssh(module, port)
+        assert way.why_absent("worker") == ""
+        way.leave_out("worker", "cannot reach the storage")
+        assert way.why_absent("worker") == "cannot reach the storage"
+        addresses["worker"] = "127.0.2.2"
+        assert way.why_absent("worker") == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "reason", "output"),
+    [
+        pytest.param("echo out; echo err >&2", "", "out\n", id="succeeds"),
+        pytest.param("echo out; echo first >&2; echo ' last ' >&2; echo >&2; exit 3", "last", "", id="says-why"),
+        pytest.param("echo out; exit 3", "exit code 3", "", id="says-nothing"),
+        pytest.param("printf '%0300d' 1 >&2; exit 3", "0" * 200, "", id="says-too-much"),
+    ],
+)
+def test_reason_of_a_failed_command_is_its_last_line(
+    text: str, reason: str, output: str, module: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", f"{script(tmp_path / 'ssh', text).parent}:/usr/bin:/bin")
+
+    for way in (ssh(module), kubexec(module, script(tmp_path / "agent", text))):
+        assert (way.why_not_run("worker", "true"), way.output("worker", "true")) == (reason, output)
+
+
+def test_command_that_does_not_exist_is_named(module: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+
+    assert ssh(module).why_not_run("worker", "true") == "ssh: No such file or directory"
+
+
+def test_worker_has_ten_seconds_through_ssh_and_fifteen_through_kubectl(
+    module: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seconds: list[float] = []
+
+    def run(command: list[str], timeout: float) -> tuple[str, str]:
+        seconds.append(timeout)
+        return "no answer", ""
+
+    monkeypatch.setattr(module, "run", run)
+    through_kubectl = kubexec(module, script(tmp_path / "agent", ""))
+
+    for way in (ssh(module), through_kubectl):
+        way.why_not_run("worker", "true")
+        way.output("worker", "true")
+    through_kubectl.why_no_answer("worker")
+
+    assert seconds == [10, 10, 15, 15, 15]
