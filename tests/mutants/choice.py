@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Generator
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
@@ -72,14 +73,22 @@ Recorded = dict[str, tuple[float, list[str]]]
 
 
 def tests_of(mutant: Mutant, source: str, recorded: Recorded, *, is_traced: bool) -> list[str]:
-    """Return the tests to run for a mutant."""
-    wanted = {f"{mutant.path}:{line}" for line in statement_lines(source, mutant.line)} if is_traced else set()
-    fitting = [
-        (seconds, name) for name, (seconds, lines) in recorded.items() if not is_traced or not wanted.isdisjoint(lines)
-    ]
+    """Return the tests to run for a mutant: those that execute its statement.
+
+    A statement outside of all functions is executed at an import, before the tests. For it, and if nothing is traced,
+    any test may be the right one.
+    """
+    statement = statement_lines(source, mutant.line) if is_traced else whole_of(source)
+    wanted = {f"{mutant.path}:{line}" for line in statement}
+    executing = {name for name, (_, lines) in recorded.items() if not wanted.isdisjoint(lines)}
+    others = recorded.keys() - executing if statement == whole_of(source) else set()
+    return [*_quickest(executing, recorded), *_quickest(others, recorded)]
+
+
+def _quickest(names: AbstractSet[str], recorded: Recorded) -> list[str]:
     chosen: list[str] = []
     total = 0.0
-    for seconds, name in sorted(fitting):
+    for seconds, name in sorted((recorded[name][0], name) for name in names):
         if total + seconds > SECONDS and chosen:
             break
         chosen.append(name)
@@ -92,13 +101,17 @@ def statement_lines(source: str, line: int) -> range:
 
     A statement outside of all functions runs when its module is imported: return all lines of the module.
     """
-    whole = range(1, len(source.splitlines()) + 1)
+    whole = whole_of(source)
     inner = (whole, False)
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.stmt) and node.lineno <= line <= (node.end_lineno or 0):
             inner = _lines_of(node, line, whole, inner)
     lines, is_in_function = inner
     return lines if is_in_function else whole
+
+
+def whole_of(source: str) -> range:
+    return range(1, len(source.splitlines()) + 1)
 
 
 def _lines_of(node: ast.stmt, line: int, whole: range, outer: tuple[range, bool]) -> tuple[range, bool]:

@@ -63,7 +63,16 @@ PARTS = (
         ("plugin/distrain/scheduler/*.py",),
         ("tests/plugin/scheduler/test_*.py", "tests/plugin/check/test_*.py"),
     ),
-    Part("admission and quota", 120, ("plugin/distrain/admission/*.py",), ("tests/plugin/admission/test_*.py",)),
+    Part(
+        "admission and quota",
+        120,
+        ("plugin/distrain/admission/*.py",),
+        (
+            "tests/plugin/admission/test_*.py",
+            "tests/plugin/check/test_manifest_policies.py",
+            "tests/plugin/check/volumes/test_new_claims.py",
+        ),
+    ),
     Part("solver", 120, ("plugin/distrain/solver/*.py",), ("tests/plugin/solver/test_*.py",)),
     Part("derive", 80, ("plugin/distrain/derive/*.py",), ("tests/plugin/derive/test_*.py",)),
     Part("release", 90, ("plugin/distrain/release/*.py",), ("tests/plugin/release/test_*.py",)),

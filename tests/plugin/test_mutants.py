@@ -80,6 +80,13 @@ def test_mutant_runs_the_quickest_tests_that_execute_its_statement() -> None:
     assert choice.tests_of(mutant, SOURCE, recorded, is_traced=False) == ["other", "quick", "slow"]
 
 
+@pytest.mark.parametrize("line", [1, 12])
+def test_mutant_outside_of_functions_runs_tests_of_other_modules_too(line: int) -> None:
+    recorded = {"other": (0.1, ["b.py:7"]), "own": (0.2, ["a.py:8"])}
+
+    assert choice.tests_of(Mutant("a.py", line, "", "", "", ""), SOURCE, recorded, is_traced=True) == ["own", "other"]
+
+
 def test_test_that_hangs_ends_the_process(tmp_path: Path) -> None:
     module = tmp_path / "test_hanging.py"
     module.write_text("def test_quick(): pass\ndef test_hangs():\n    while True: pass\n")

@@ -192,8 +192,8 @@ def _has_ended(pod: kube.Pod) -> bool:
 
 
 def _usage(request: Mapping[str, int], limits: Mapping[str, int]) -> Units:
-    pods = request.get("pods", 0)
-    usage: Units = {"pods": pods, "count/pods": pods}
+    """Return the usage of one pod with these requests and limits."""
+    usage: Units = {"pods": 1, "count/pods": 1}
     for name, amount in request.items():
         if name in COMPUTE or name.startswith("hugepages-"):
             usage[name] = amount

@@ -35,6 +35,7 @@ def _verdict(hard: Object, used: Object | None = None, **spec: Any) -> str:
         pytest.param({GPUS: "8"}, {GPUS: "0"}, "fits", id="enough"),
         pytest.param({GPUS: "8"}, {GPUS: "1"}, "busy", id="in-use"),
         pytest.param({GPUS: "7"}, {GPUS: "0"}, "impossible", id="too-small"),
+        pytest.param({"nvidia.com/gpu": "7"}, {}, "fits", id="gpus-count-only-as-requests"),
         pytest.param({"pods": "3"}, {"pods": "0"}, "fits", id="pods"),
         pytest.param({"pods": "2"}, {"pods": "0"}, "impossible", id="too-few-pods"),
         pytest.param({"count/pods": "5"}, {"count/pods": "3"}, "busy", id="pods-as-objects"),

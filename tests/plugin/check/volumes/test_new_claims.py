@@ -40,6 +40,8 @@ def is_ephemeral(request: pytest.FixtureRequest) -> bool:
         pytest.param({"max": {"storage": "4Gi"}}, "maximum storage usage per PersistentVolumeClaim is 4Gi", id="max"),
         pytest.param({"min": {"storage": "6Gi"}}, "minimum storage usage per PersistentVolumeClaim is 6Gi", id="min"),
         pytest.param({"min": {"storage": "5Gi"}, "max": {"storage": "5Gi"}}, "", id="within"),
+        pytest.param({"max": {"x/y": "1"}}, "maximum x/y usage per PersistentVolumeClaim is 1", id="max-of-another"),
+        pytest.param({"min": {"x/y": "1"}}, "minimum x/y usage per PersistentVolumeClaim is 1", id="min-of-another"),
     ],
 )
 def test_limit_range_refuses_claims(bounds: Object, words: str, is_ephemeral: bool) -> None:
@@ -47,7 +49,7 @@ def test_limit_range_refuses_claims(bounds: Object, words: str, is_ephemeral: bo
 
     answer = _answer(1, limits, is_ephemeral=is_ephemeral)
 
-    reason = f"{words}, but request is 5Gi"
+    reason = f"{words}, but request is 5Gi" if "storage" in words else f"{words}.  No request is specified"
     assert (answer.verdict, [each.reason for each in answer.reasons]) == (
         ("impossible", [reason]) if words else ("fits", [])
     )
