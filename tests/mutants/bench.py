@@ -60,8 +60,9 @@ class Results:
             return NOT_TRIED
         return found["outcome"] if found["outcome"] == KILLED or found["tests"] == tests else STALE
 
-    def add(self, mutant: Mutant, tests: str, outcome: str) -> None:
-        one = {"mutant": mutant.key, "content": digest(mutant.content), "tests": tests, "outcome": outcome}
+    def add(self, mutant: Mutant, tests: str, outcome: str, by: str = "") -> None:
+        """Add a result. `by` is the test that failed; empty if none did, or if one took too long."""
+        one = {"mutant": mutant.key, "content": digest(mutant.content), "tests": tests, "outcome": outcome, "by": by}
         self._by_key[(one["mutant"], one["content"])] = one
         with self._path.open("a") as file:
             file.write(json.dumps(one) + "\n")
@@ -113,8 +114,9 @@ def try_part(part: Part, before: str, place: trial.Place, results: Results, end:
     for number, mutant in enumerate(missing, 1):
         if time.monotonic() > end:
             return False
-        outcome = outcome_of(mutant, part, recorded, kills, place)
-        results.add(mutant, tests, outcome)
+        outcome, by = outcome_of(mutant, part, recorded, kills, place)
+        kills[by] += 1
+        results.add(mutant, tests, outcome, by)
         print(f"{part.name}: {number} of {len(missing)}: {described(Tried(mutant, outcome))}", flush=True)
     return True
 
@@ -140,18 +142,22 @@ def recording(part: Part, module: Path, place: trial.Place) -> choice.Recorded:
     return {name: (seconds, lines) for name, (seconds, lines) in json.loads(kept.read_text()).items()}
 
 
-def outcome_of(mutant: Mutant, part: Part, recorded: choice.Recorded, kills: Counter[str], place: trial.Place) -> str:
-    """Try a mutant. `kills` counts how often each test was the first to fail: tests that often do are run first."""
+def outcome_of(
+    mutant: Mutant, part: Part, recorded: choice.Recorded, kills: Counter[str], place: trial.Place
+) -> tuple[str, str]:
+    """Try a mutant. Return its outcome, and the test that failed.
+
+    `kills` counts how often each test was the first to fail: tests that often do are run first.
+    """
     source = (REPOSITORY / mutant.path).read_text("utf-8")
     chosen = choice.tests_of(mutant, source, recorded, is_traced=part.is_traced)
     if not chosen:
-        return NOT_EXECUTED
+        return NOT_EXECUTED, ""
     chosen.sort(key=lambda name: -kills[name] / (recorded[name][0] + 0.1))
     code = place.try_mutant(mutant, {name: recorded[name][0] for name in chosen})
     if code == trial.PASSED:
-        return SURVIVED
-    kills[place.first_failure()] += 1
-    return KILLED
+        return SURVIVED, ""
+    return KILLED, place.first_failure()
 
 
 def told(parts: Sequence[Part], results: Results) -> int:

@@ -70,6 +70,7 @@ PARTS = (
         (
             "tests/plugin/admission/test_*.py",
             "tests/plugin/check/test_manifest_policies.py",
+            "tests/plugin/check/volumes/test_manifest_storage.py",
             "tests/plugin/check/volumes/test_new_claims.py",
         ),
     ),

@@ -41,7 +41,7 @@ class Deadline:
 
     seconds: Mapping[str, float]
     # A busy machine may be several times slower.
-    least: float = 20.0
+    least: float = 60.0
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, Any, Any]:

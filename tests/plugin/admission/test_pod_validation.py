@@ -99,6 +99,12 @@ def test_pod_that_the_api_server_refuses_is_impossible(resources: Object, words:
     assert answer.next == f"workers: no API server accepts such pods. Correct {words[0].partition(': ')[0]}."
 
 
+def test_role_without_pods_has_none_to_refuse() -> None:
+    worker = _worker(requests={"cpu": "2"}, limits={"cpu": "1"})
+
+    assert judged(chart_job(workers=0, worker=worker), ROOM).verdict == "fits"
+
+
 @pytest.mark.parametrize(
     "resources",
     [

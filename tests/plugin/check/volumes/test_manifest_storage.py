@@ -119,6 +119,20 @@ def test_claim_of_a_class_that_nobody_makes_is_refused() -> None:
     )
 
 
+def test_claim_of_the_manifest_that_a_limit_range_refuses_is_named() -> None:
+    largest = {"type": "PersistentVolumeClaim", "max": {"storage": "1Gi"}}
+    limits = {"kind": "LimitRange", "metadata": {"name": "sizes", "namespace": "team"}, "spec": {"limits": [largest]}}
+    claim = _made(_claim(storageClassName="spare", resources={"requests": {"storage": "2Gi"}}))
+
+    answer = _answer(claim, _job(**_using("data")), others=[limits])
+
+    assert answer.verdict == "impossible"
+    assert answer.next == (
+        "persistent volume claim data: LimitRange sizes refuses the claim: maximum storage usage per "
+        "PersistentVolumeClaim is 1Gi, but request is 2Gi. Change what it asks for, or the LimitRange."
+    )
+
+
 def test_claim_of_the_manifest_needs_a_node_that_can_attach_its_volume() -> None:
     claim = _made(_claim(storageClassName="spare"))
     full = {"drivers": [{"name": "disk", "allocatable": {"count": 0}}]}
