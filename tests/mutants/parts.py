@@ -98,7 +98,12 @@ PARTS = (
         "chart's rules",
         50,
         (f"{TEMPLATES}/validate/*.tpl",),
-        ("tests/chart/templates/validation/test_*.py",),
+        (
+            "tests/chart/templates/validation/test_*.py",
+            "tests/chart/templates/hooks/test_preflight.py",
+            "tests/chart/templates/kinds/test_kinds.py",
+            "tests/chart/templates/test_podmonitor.py",
+        ),
         is_traced=False,
     ),
     Part(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 from msgspec.structs import replace
 
 from distrain.solver import bounds
@@ -10,7 +12,8 @@ from distrain.solver.budget import Budget
 from distrain.solver.node_classes import compact
 from distrain.solver.problem import Affinity, AntiAffinity, Node, Role
 from distrain.solver.reduce import reduced
-from tests.plugin.solver.small_jobs import WORKERS, launcher_role, spread_role, worker_role, zone
+from tests.plugin.solver.scheduling import question
+from tests.plugin.solver.small_jobs import WORKERS, Meter, launcher_role, spread_role, worker_role, zone
 
 UNCERTAIN, IMPOSSIBLE = Decision(False, True), Decision(False, False)
 
@@ -50,6 +53,25 @@ def test_launcher_that_the_workers_spread_counts_leaves_room_if_it_comes_last() 
     # A launcher that comes first leaves room for 4 workers: beside it on a, or with one worker on b.
     assert _decide(nodes, launcher_role(nodes), workers) == UNCERTAIN
     assert _decide(nodes, launcher_role(nodes), replace(workers, count=4)).certain is not False
+
+
+def test_pods_near_others_of_the_cluster_are_certain_where_their_zone_has_room() -> None:
+    nodes = zone("a", 4, 2) + zone("b", 4)
+    near = Affinity(("zone",), WORKERS, {"zone": frozenset({"a"})})
+    workers = replace(worker_role(nodes, 5), affinity=near)
+
+    assert _decide(nodes, launcher_role(nodes), workers) == Decision(True, True)
+    assert _decide(nodes, launcher_role(nodes), replace(workers, count=7)).certain is not True
+
+
+def test_steps_of_the_bounds_stay_the_same() -> None:
+    """More steps leave more jobs undecided. After a change that saves steps, write the new number here."""
+    meter = Meter()
+    for seed in range(6000, 6100):
+        nodes, roles = question(random.Random(seed), nodes=5, pods=6)
+        bounds.decide(compact(nodes, reduced(nodes, roles, roles[-1])), meter)
+
+    assert meter.steps == 6148
 
 
 def test_launcher_takes_no_more_places_than_on_its_one_node() -> None:

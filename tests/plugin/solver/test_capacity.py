@@ -168,6 +168,15 @@ def test_role_of_no_pods_needs_no_room() -> None:
     assert _judge(nodes, Role("server", 0, {"pods": 1, "cpu": 9}, names), worker).certain
 
 
+@pytest.mark.parametrize(("workers", "sure"), [(0, 0), (2, 2), (5, 0)])
+def test_job_of_no_workers_is_its_other_pods(workers: int, sure: int) -> None:
+    nodes = [_node("a", gpu=2, cpu=9), _node("b", gpu=2, cpu=1)]
+
+    judgement = _judge(nodes, *_job(nodes, workers=workers, gpu=1, cpu=1))
+
+    assert (judgement.possible, judgement.sure) == (workers <= 3, sure)
+
+
 SERVERS = [Node(f"n{number}", {"pods": 110, "cpu": 96 - number % 7, "gpu": 8}) for number in range(400)]
 ALL = frozenset(node.name for node in SERVERS)
 

@@ -75,11 +75,12 @@ def test_walks_end_once_both_outcomes_are_found(monkeypatch: pytest.MonkeyPatch)
 def test_steps_of_a_search_stay_the_same() -> None:
     """More steps leave more jobs undecided. After a change that saves steps, write the new number here."""
     meter = Meter()
-    for seed in range(6000, 6100):
+    # In the last one, states with a pod in a domain that had one before are the same.
+    for seed in (*range(6000, 6100), 6447):
         nodes, roles = question(random.Random(seed), nodes=5, pods=6)
         _ends(_search(nodes, *roles, budget=meter))
 
-    assert meter.steps == 62434
+    assert meter.steps == 62434 + 1719
 
 
 @pytest.mark.parametrize(("seed", "fewest"), [(389, 951), (1347, 996)])
