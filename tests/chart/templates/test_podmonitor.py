@@ -76,5 +76,8 @@ def test_podmonitor_follows_the_values(helm: Path) -> None:
 def test_cluster_without_the_operator_is_refused(helm: Path) -> None:
     words = refusal(helm, *WITHOUT, *set_arguments(ON))
 
-    assert "distrain: monitoring.podMonitor: this cluster does not serve PodMonitor v1; install the" in words
+    assert (
+        "distrain: monitoring.podMonitor: this cluster does not serve PodMonitor v1; install the Prometheus operator "
+        "(https://prometheus-operator.dev), or set it to false\n"
+    ) in words
     assert template(helm, *REAL_CLUSTER, *set_arguments(ON)).returncode == 0
