@@ -13,7 +13,7 @@ from distrain.scheduler.node_resources_fit import insufficient
 from distrain.solver.budget import BUDGET
 from distrain.solver.capacity import Judgement, beside, copies, judge, room, with_pod
 from distrain.solver.pareto import fewest, most
-from distrain.solver.problem import Node, Role
+from distrain.solver.problem import AntiAffinity, Node, Role
 from tests.plugin.solver.small_jobs import Meter
 
 LAUNCHER = {"pods": 1, "cpu": 1}
@@ -175,6 +175,15 @@ def test_job_of_no_workers_is_its_other_pods(workers: int, sure: int) -> None:
     judgement = _judge(nodes, *_job(nodes, workers=workers, gpu=1, cpu=1))
 
     assert (judgement.possible, judgement.sure) == (workers <= 3, sure)
+
+
+def test_job_that_fits_in_any_order_fits_although_no_placement_was_found() -> None:
+    nodes = [Node(f"n{number}", {"pods": 110, "cpu": 8}, {"host": f"n{number}"}) for number in range(40)]
+    _, workers = _job(nodes, workers=3, cpu=1)
+    apart = replace(workers, anti_affinity=(AntiAffinity("host", frozenset({"worker"})),))
+
+    # These steps show that 3 pods cannot fill 40 nodes, and are too few to place the pods.
+    assert _judge(nodes, apart, budget=6) == Judgement(3, sure=3, most=3)
 
 
 SERVERS = [Node(f"n{number}", {"pods": 110, "cpu": 96 - number % 7, "gpu": 8}) for number in range(400)]
