@@ -10,7 +10,7 @@ from distrain.check.report import Report
 from tests.plugin.check.judging import chart_job, job_of, judged
 from tests.plugin.objects import Object, batch_job, node, template
 
-ROOM = [node("a", gpu="8")]
+ROOM = [node("a", {"ephemeral-storage": "9Gi"}, gpu="8")]
 GPU = "nvidia.com/gpu"
 WORKERS = "spec.containers[0].resources"
 
@@ -102,7 +102,7 @@ def test_pod_that_the_api_server_refuses_is_impossible(resources: Object, words:
 def test_role_without_pods_has_none_to_refuse() -> None:
     worker = _worker(requests={"cpu": "2"}, limits={"cpu": "1"})
 
-    assert judged(chart_job(workers=0, worker=worker), ROOM).verdict == "fits"
+    assert judged(chart_job(workers=0, worker=worker, version="v1"), ROOM).verdict == "fits"
 
 
 @pytest.mark.parametrize(

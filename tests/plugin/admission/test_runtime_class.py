@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.plugin.check.judging import chart_job, judged
 from tests.plugin.objects import node
 
-ROOM = [node("a", gpu="8")]
+ROOM = [node("a", {"ephemeral-storage": "9Gi"}, gpu="8")]
 OVERHEAD = {"overhead": {"cpu": "100m"}}
 
 
@@ -25,4 +25,4 @@ def test_overhead_beside_a_runtime_class_is_counted() -> None:
 
 
 def test_role_without_pods_may_have_any_overhead() -> None:
-    assert judged(chart_job(workers=0, worker=OVERHEAD), ROOM).verdict == "fits"
+    assert judged(chart_job(workers=0, worker=OVERHEAD, version="v1"), ROOM).verdict == "fits"

@@ -80,13 +80,6 @@ def test_quota_counts_claims(name: str, hard: str, used: str, verdict: str, is_e
     assert not any("ResourceQuota" in each for each in answer.unseen)
 
 
-def test_claim_that_asks_for_no_storage_uses_none_of_a_quota() -> None:
-    unsized = job_of(_set(1, {"storageClassName": "gold"}))
-
-    assert judged(unsized, NODES, others=[GOLD, _quota("requests.storage", "0")]).verdict == "fits"
-    assert judged(unsized, NODES, others=[GOLD, _quota("persistentvolumeclaims", "0")]).verdict == "impossible"
-
-
 def test_quota_counts_only_claims_that_do_not_exist_yet() -> None:
     there = {"kind": "PersistentVolumeClaim", "metadata": {"name": "scratch-web-0", "namespace": "team"}, "spec": FIVE}
 
