@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from distrain import kube
 from distrain.admission.validation.field_errors import forbidden, invalid, required
 from distrain.admission.validation.names import dns_1035_label
-from distrain.workload.kinds import KUBEFLOW, VERSIONS
+from distrain.workload.kinds import KUBEFLOW, VERSIONS, Version
 from distrain.workload.manifest import REPLICAS, PodRole
 
 PATH = "spec.mpiReplicaSpecs"
@@ -20,14 +20,17 @@ PATH = "spec.mpiReplicaSpecs"
 def of_job(role: PodRole) -> Iterator[str]:
     """Validate the job that a role belongs to."""
     owner, job = role.owner, role.workload
-    match owner and (owner.api_version, owner.kind):
-        case "kubeflow.org/v2beta1", "MPIJob":
-            yield from _of_launcher(job.spec.mpi_replicas or {})
-            yield from _of_workers(job.metadata.name, job.spec.mpi_replicas or {})
-        case "kubeflow.org/v1", "MPIJob":
-            yield from _of_launcher(job.spec.mpi_replicas or {})
-        case "kubeflow.org/v1", kind:
-            yield from _of_training_operator(kind, job)
+    version = VERSIONS.get((owner.api_version, owner.kind)) if owner else None
+    # An operator that makes a StatefulSet of the workers validates nothing.
+    if version is None or not version.operators or "worker" in version.makes:
+        return
+    if version.container:
+        yield from _of_training_operator(version, job)
+        return
+    install = KUBEFLOW[version.kind].install
+    yield from _of_launcher(job.spec.mpi_replicas or {})
+    if install and version.operators[0] == install.operator:
+        yield from _of_workers(job.metadata.name, job.spec.mpi_replicas or {})
 
 
 def _of_launcher(replicas: Mapping[str, kube.ReplicaSpec]) -> Iterator[str]:
@@ -46,9 +49,9 @@ def _of_workers(name: str, replicas: Mapping[str, kube.ReplicaSpec]) -> Iterator
         yield invalid(f"{PATH}[Worker].replicas", number, "must be greater than or equal to 1")
 
 
-def _of_training_operator(kind: str, job: kube.Workload) -> Iterator[str]:
+def _of_training_operator(version: Version, job: kube.Workload) -> Iterator[str]:
     """Validate a job of a kind that only the training-operator runs."""
-    container = VERSIONS["kubeflow.org/v1", kind].container
+    kind, container = version.kind, version.container
     if wrong := dns_1035_label(job.metadata.name):
         yield invalid("metadata.name", job.metadata.name, f"should match: {','.join(wrong)}")
     for key, replica in (getattr(job.spec, REPLICAS[kind]) or {}).items():
