@@ -1,4 +1,4 @@
-"""Test how the launcher runs a command on one worker, and when it takes a worker that it has left out."""
+"""Test how the launcher runs a command on one worker, when it takes one that it has left out, and its defaults."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
+import yaml
 
+from tests.chart.rendering import CHART
 from tests.chart.scripts.launching import greeting_server
 from tests.chart.scripts.pods import load
 
@@ -96,3 +98,16 @@ def test_worker_has_ten_seconds_through_ssh_and_fifteen_through_kubectl(
     through_kubectl.why_no_answer("worker")
 
     assert seconds == [10, 10, 15, 15, 15]
+
+
+def test_launcher_waits_by_default_as_the_chart_says() -> None:
+    values = yaml.safe_load((CHART / "values.yaml").read_text())
+
+    options, program = load("distrain-launch").parse(["mpirun", "-v", "--", "train", "--fast"])
+
+    assert (options.mpirun, program) == (["mpirun", "-v"], ["train", "--fast"])
+    assert options.lost_worker_timeout == values["rescale"]["lostWorkerTimeout"]
+    assert options.restart_window == values["job"]["restartWindow"]
+    # The chart leaves workersTimeout empty, which stands for this, and computes the grace.
+    assert (options.workers_timeout, options.grace) == (1800, 60)
+    assert (options.ssh_port, options.max_restarts, options.rescale, options.rsh) == (2222, 0, "replace", "ssh")
