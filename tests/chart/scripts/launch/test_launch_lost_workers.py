@@ -7,7 +7,7 @@ import socket
 import subprocess
 
 from tests.chart.scripts.launch.workers import ASKED, BOUNDARY, LIVE, LOSING, TICKING, Workers, address
-from tests.chart.scripts.launching import TRAINING, follow
+from tests.chart.scripts.launching import TRAINING, follow, greeting_server
 
 REFUSED = "s3.secretName: http://minio:9000 refuses the keys of this Secret (InvalidAccessKeyId)"
 # Three workers have six ranks. The ranks of the third worker cannot read from the store.
@@ -123,6 +123,17 @@ def test_worker_whose_sshd_has_ended_is_given_the_time_for_its_last_step(workers
     said = "".join(follow(launcher, "tick") for _ in range(150))
     workers.answer(1)
     assert "no sign of" not in said + workers.finish(launcher)
+
+
+def test_run_ends_with_the_name_of_the_worker_that_is_lost(workers: Workers) -> None:
+    launcher = workers.start(0, 1, options=(LIVE, "--max-restarts=0"))
+    workers.fall_silent(1)
+
+    # Another program has the address, as when a pod's address was given to another pod.
+    with greeting_server(b"HTTP/1.1 400 Bad Request\r\n\r\n", address(1), workers.bench.port):
+        assert launcher.wait(timeout=60) == 1
+
+    assert workers.bench.cause == f"distrain: no sign of {address(1)} (what answers is not sshd) for 1 s"
 
 
 def test_worker_whose_sshd_is_slow_is_not_lost(workers: Workers) -> None:
