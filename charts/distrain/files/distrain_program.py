@@ -18,7 +18,7 @@ import time
 from typing import Any, Optional
 
 from distrain_memory import oom_kills
-from distrain_message import TERMINATION_LOG, leave_message
+from distrain_message import TERMINATION_LOG
 from distrain_output import Found, no_torchrun, not_started, with_hint
 from distrain_sigterm import take_sigterm
 
@@ -288,14 +288,6 @@ def parse(name: str, argv: list) -> tuple:
     if not program:
         parser.error("needs a program after --")
     return options, program
-
-
-def fail(cause: str, code: int, termination_log: str) -> int:
-    """Print the cause, write it as the container's termination message, and return the code."""
-    line = "distrain: " + cause[:2000]
-    print(line, file=sys.stderr, flush=True)
-    leave_message(line, termination_log)
-    return code
 
 
 def run_as_child(work: Any, restarts: Restarts, say: Any) -> int:

@@ -8,11 +8,11 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from distrain_message import print_line
 from distrain_root import readable_by_user_alone
 
 SECONDS_TO_ANSWER = 3
@@ -29,7 +29,7 @@ class LaunchError(Exception):
 
 
 def say(text: str) -> None:
-    print("distrain-launch: " + text, file=sys.stderr, flush=True)
+    print_line("distrain-launch: " + text)
 
 
 def read_hostfile(path: str) -> dict:

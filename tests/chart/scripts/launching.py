@@ -80,6 +80,7 @@ class Bench:
 
     folder: Path
     port: int
+    output: int = subprocess.PIPE
 
     def start(
         self, mpirun: str = "exit 0", *options: str, program: str = "program", **overrides: str
@@ -101,7 +102,7 @@ class Bench:
             [*command, *options, given.get("path_of_mpirun", str(fake)), "--flag", "--", program],
             cwd=self.folder,
             env={**os.environ, "TMPDIR": str(self.folder), "PATH": f"{self.folder}:{os.environ['PATH']}"},
-            stdout=subprocess.PIPE,
+            stdout=self.output,
             stderr=subprocess.STDOUT,
             text=True,
         )

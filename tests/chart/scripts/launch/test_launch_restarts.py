@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
+import fcntl
 import json
 import os
 import signal
 import subprocess
 import time
+from pathlib import Path
 
 import pytest
 
@@ -302,6 +305,27 @@ def test_sigterm_between_two_tries_ends_at_once(bench: Bench) -> None:
 
     assert launcher.wait(timeout=300) == 143
     assert bench.cause == "distrain: stopped by SIGTERM"
+
+
+def test_sigterm_during_a_line_of_the_launcher_ends_it_at_once(bench: Bench) -> None:
+    reader, writer = os.pipe()
+    size = fcntl.fcntl(writer, fcntl.F_GETPIPE_SZ)
+    os.write(writer, b"." * size)
+    launcher = dataclasses.replace(bench, output=writer).start()
+    os.close(writer)
+    [child] = wait_for(lambda: list(filter(is_writing, pods.children(launcher.pid))))
+
+    os.kill(child, signal.SIGTERM)
+    with open(reader, encoding="utf-8") as output:
+        lines = output.read()[size:].splitlines()
+
+    assert launcher.wait(timeout=300) == 143
+    assert lines[-1] == bench.cause == "distrain: stopped by SIGTERM"
+
+
+def is_writing(pid: int) -> bool:
+    """Tell whether the process waits in a system call with stderr as first argument."""
+    return Path(f"/proc/{pid}/syscall").read_text().split()[1:2] == ["0x2"]
 
 
 def test_next_launcher_of_a_failed_run_ends_as_it_did(bench: Bench) -> None:

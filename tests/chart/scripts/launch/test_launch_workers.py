@@ -88,7 +88,7 @@ def gather(module: ModuleType, hosts: list[str], way: object, timeout: float, fo
 
 
 def test_progress_names_a_few_of_many(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     module = load("distrain-launch")
     assert (module.SECONDS_BETWEEN_REPORTS, module.SECONDS_BETWEEN_TRIES) == (10, 1)
@@ -99,7 +99,7 @@ def test_progress_names_a_few_of_many(
     with pytest.raises(module.LaunchError):
         gather(module, [f"run1-worker-{index}.run1.team.svc" for index in range(7)], nobody, 0.9, tmp_path)
 
-    (line,) = capsys.readouterr().err.splitlines()
+    (line,) = capfd.readouterr().err.splitlines()
     assert line.startswith("distrain-launch: 1 s: waiting for 7 of 7 workers: run1-worker-0 (no address yet), ")
     assert line.endswith("run1-worker-4 (no address yet), and 2 more")
 

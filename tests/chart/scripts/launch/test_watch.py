@@ -106,7 +106,7 @@ def test_worker_that_was_given_up_is_not_waited_for(bench: Bench) -> None:
     assert [bench.look(), bench.look()] == ["", ""]
 
 
-def test_waiting_is_reported_once_a_minute(bench: Bench, clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
+def test_waiting_is_reported_once_a_minute(bench: Bench, clock: Clock, capfd: pytest.CaptureFixture[str]) -> None:
     bench.list("a", "b", "c", "g")
     bench.way.reasons = {"c": "no address yet", "g": "no answer"}
     for seconds in (0, 59, 1, 59.9, 0.1):
@@ -114,7 +114,7 @@ def test_waiting_is_reported_once_a_minute(bench: Bench, clock: Clock, capsys: p
         assert bench.look() == ""
 
     line = "distrain-launch: waiting for 1 of 2 more workers, training goes on with 2: c (no address yet)"
-    assert capsys.readouterr().err.splitlines() == [line] * 3
+    assert capfd.readouterr().err.splitlines() == [line] * 3
 
 
 @pytest.mark.parametrize(("hosts", "count"), [(("a",), 1), (("c",), 2), (("a", "c"), 1)])
@@ -139,9 +139,7 @@ def test_run_that_is_not_live_heeds_sigterm_alone(module: ModuleType, tmp_path: 
     assert bench.look() == "SIGTERM"
 
 
-def test_ranks_are_asked_again_after_ten_seconds(
-    bench: Bench, clock: Clock, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_ranks_are_asked_again_after_ten_seconds(bench: Bench, clock: Clock, capfd: pytest.CaptureFixture[str]) -> None:
     watch, way = bench.watch, bench.way
     watch.why = "SIGTERM"
     counts = []
@@ -152,7 +150,7 @@ def test_ranks_are_asked_again_after_ten_seconds(
 
     assert counts == [2, 2, 4, 6]
     assert set(way.asked) == {("a", "kill -HUP 1"), ("b", "kill -HUP 1")}
-    assert capsys.readouterr().err == "distrain-launch: asking the ranks to stop at a step boundary: SIGTERM\n"
+    assert capfd.readouterr().err == "distrain-launch: asking the ranks to stop at a step boundary: SIGTERM\n"
     assert watch.seconds_since_asked() == 20.0
 
 
