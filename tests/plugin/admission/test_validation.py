@@ -448,6 +448,20 @@ def test_job_that_mpi_operator_does_not_run_is_impossible(path: Path, value: Any
             id="two-masters",
         ),
         pytest.param(
+            pytorch_job(workers=1, gpus=0),
+            ("spec", "pytorchReplicaSpecs"),
+            {"worker": pytorch_job(workers=1, gpus=0)["spec"]["pytorchReplicaSpecs"]["Worker"]},
+            'spec.pytorchReplicaSpecs[worker]: Unsupported value: "worker": supported values: "Master", "Worker"',
+            id="lower-case",
+        ),
+        pytest.param(
+            tf_job(servers=1, workers=1, gpus=0),
+            ("spec", "tfReplicaSpecs"),
+            dict.fromkeys(("Chief", "Master"), tf_job(servers=1, workers=1, gpus=0)["spec"]["tfReplicaSpecs"]["PS"]),
+            "spec.tfReplicaSpecs: Forbidden: must not have more than 1 Chief or Master role",
+            id="chief-and-master",
+        ),
+        pytest.param(
             tf_job(servers=1, workers=1, gpus=0),
             ("spec", "tfReplicaSpecs", "PS", "template", "spec", "containers", 0, "name"),
             "main",

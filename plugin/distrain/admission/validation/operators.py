@@ -6,10 +6,10 @@ pkg/apis/kubeflow.org/v1/mpi_validation.go, mxnet_validation.go
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from distrain import kube
-from distrain.admission.validation.field_errors import forbidden, invalid, required
+from distrain.admission.validation.field_errors import forbidden, invalid, not_supported, required
 from distrain.admission.validation.names import dns_1035_label
 from distrain.workload.kinds import KUBEFLOW, VERSIONS, Version
 from distrain.workload.manifest import REPLICAS, PodRole
@@ -54,11 +54,22 @@ def _of_training_operator(version: Version, job: kube.Workload) -> Iterator[str]
     kind, container = version.kind, version.container
     if wrong := dns_1035_label(job.metadata.name):
         yield invalid("metadata.name", job.metadata.name, f"should match: {','.join(wrong)}")
-    for key, replica in (getattr(job.spec, REPLICAS[kind]) or {}).items():
-        path = f"spec.{KUBEFLOW[kind].replicas}[{key}]"
+    replicas, field = getattr(job.spec, REPLICAS[kind]) or {}, f"spec.{KUBEFLOW[kind].replicas}"
+    yield from _of_roles(kind, field, replicas)
+    for key, replica in replicas.items():
+        path = f"{field}[{key}]"
         spec = (replica.template and replica.template.spec) or kube.TemplateSpec()
         if container not in [each.name for each in spec.containers or ()]:
             rule = f"must have at least one container with name {container}"
             yield required(f"{path}.template.spec.containers", rule)
-        if kind == "PyTorchJob" and key.lower() == "master" and replica.replicas not in (None, 1):
+        if kind == "PyTorchJob" and key == "Master" and replica.replicas not in (None, 1):
             yield forbidden(f"{path}.replicas", "must be 1")
+
+
+def _of_roles(kind: str, field: str, roles: Iterable[str]) -> Iterator[str]:
+    """Validate the names of the roles: upper and lower case matters to the webhook, not to the operator."""
+    known = KUBEFLOW[kind].roles.values()
+    if kind == "PyTorchJob":
+        yield from (not_supported(f"{field}[{key}]", key, known) for key in roles if key not in known)
+    if kind == "TFJob" and {"Chief", "Master"} <= set(roles):
+        yield forbidden(field, "must not have more than 1 Chief or Master role")
