@@ -16,7 +16,7 @@ def wait_until(what: str, ready: Callable[[], bool], *, seconds: float = 180, pa
     deadline = time.monotonic() + seconds
     while not ready():
         if time.monotonic() > deadline:
-            raise LabError(f"{what} is not ready after {seconds:.0f} s")
+            raise LabError(f"waited {seconds:.0f} s in vain for {what}")
         time.sleep(pause)
 
 

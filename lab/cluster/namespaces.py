@@ -11,13 +11,13 @@ import os
 import shutil
 import signal
 import subprocess
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from lab.builds import golang
 from lab.errors import LabError
 from lab.paths import LOG_DIR, STATE_DIR
+from lab.waiting import wait_until
 
 # Signals that stop a command of the lab: Ctrl-C, `kill`, and a terminal that is closed.
 STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -154,11 +154,10 @@ def _uninterrupted() -> Iterator[None]:
 
 def _only_child(parent: subprocess.Popen[bytes]) -> int:
     children = Path(f"/proc/{parent.pid}/task/{parent.pid}/children")
-    while parent.poll() is None:
-        if pids := children.read_text().split():
-            return int(pids[0])
-        time.sleep(0.01)
-    raise ChildProcessError("unshare ended at once")
+    wait_until("unshare's child process", lambda: bool(parent.poll() is not None or children.read_text()), pause=0.01)
+    if parent.returncode is not None:
+        raise ChildProcessError("unshare ended at once")
+    return int(children.read_text().split()[0])
 
 
 def _holder_pid() -> int | None:
@@ -246,9 +245,6 @@ def _alive(pid_file: Path) -> int | None:
         return None
 
 
-def _wait_until_gone(path: Path, seconds: float = 20) -> None:
-    deadline = time.monotonic() + seconds
-    while path.exists():
-        if time.monotonic() > deadline:
-            raise LabError(f"{path} is still there after {seconds:.0f} s; run `make clean` again once it is gone")
-        time.sleep(0.02)
+def _wait_until_gone(path: Path) -> None:
+    what = f"the end of {path}; run `make clean` again once it is gone"
+    wait_until(what, lambda: not path.exists(), seconds=20, pause=0.02)
