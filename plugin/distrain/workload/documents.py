@@ -69,6 +69,13 @@ def with_names(items: Iterable[Item]) -> tuple[list[Item], list[str]]:
     return named, generated
 
 
+def refuse_nameless(items: Iterable[Item], origin: str) -> None:
+    """Raise ValuesError for objects without a name, which no command creates."""
+    nameless = [name_of(item) for item in items if not (item.get("metadata") or {}).get("name")]
+    if nameless:
+        raise ValuesError(*(f"{origin}: {name}: metadata.name is missing; write it there" for name in nameless))
+
+
 def refuse_twice(items: Iterable[Item], origin: str) -> None:
     """Raise ValuesError for objects that the manifest has twice: one of the two would replace or refuse the other."""
     named = Counter(filter(None, map(_identity, items)))

@@ -178,6 +178,7 @@ def from_manifest(manifest: str, origin: str, *, judges_all: bool = False) -> Jo
     items, generated = documents.with_names(documents.objects(manifest, origin))
     if judges_all:
         _refuse_other_pods(items, origin)
+        documents.refuse_nameless((item for item in items if not _holds_pods(item)), origin)
         documents.refuse_twice((item for item in items if hook_of(item) is None), origin)
     named = [(documents.name_of(item), item) for item in items if _holds_pods(item)]
     found = documents.each_of(named, origin, _parsed)

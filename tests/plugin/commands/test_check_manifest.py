@@ -115,6 +115,16 @@ def test_job_that_the_api_server_refuses_is_impossible(distrain: Run, cluster: F
     assert words.endswith("next: Correct spec.template.spec.restartPolicy.")
 
 
+def test_object_without_a_name_is_refused(distrain: Run, cluster: FakeApi, manifest: str) -> None:
+    with Path(manifest).open("a") as file:
+        file.write("\n---\n{apiVersion: v1, kind: ConfigMap, metadata: {labels: {a: b}}}\n")
+
+    outcome = distrain("check", "--manifest", manifest)
+
+    words = "distrain: --manifest: ConfigMap without a name: metadata.name is missing; write it there\n"
+    assert (outcome.code, outcome.out, outcome.err) == (2, "", words)
+
+
 @pytest.mark.parametrize(
     ("more", "namespace"),
     [
