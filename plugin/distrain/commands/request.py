@@ -198,7 +198,9 @@ class Request:
             if not uninstalled:
                 refuse_taken_name(self.helm.releases, Release(self.name or NAMELESS, self.source, self.cluster.target))
         found = self.job(self.source, is_final=is_release)
-        return found._replace(job=found.job.of_release(found.release.name, uninstalled + 1))
+        # A release of this name may have any revision.
+        revision = uninstalled + 1 if is_release else 0
+        return found._replace(job=found.job.of_release(found.release.name, revision))
 
     def job(self, source: Source, *, is_final: bool = True, running: str | None = None) -> RenderedJob:
         """Derive the missing values, and render the job for the cluster.

@@ -71,7 +71,7 @@ def of_operator(names: Iterable[ObjectName], namespace: str) -> Iterator[Counted
 def of_release(name: str, revision: int, history_max: int) -> Iterator[CountedObject]:
     """Yield the object in which Helm records a revision of a release, unless Helm deletes an older record for it.
 
-    `history_max` is the number of revisions that Helm keeps, 0 for all.
+    `history_max` is the number of revisions that Helm keeps, 0 for all. Revision 0 stands for an unknown next revision.
     """
     # Helm pkg/storage/storage.go: removeLeastRecent. It never deletes the record of the deployed revision.
     replaces = history_max > 0 and revision > max(history_max, 2)

@@ -128,7 +128,7 @@ class Job(Struct, frozen=True):
     def others(self) -> tuple[PodRole, ...]:
         return tuple(role for role in self.roles if role is not self.main)
 
-    def of_release(self, name: str, revision: int = 1, history_max: int = 0) -> Job:
+    def of_release(self, name: str, revision: int = 0, history_max: int = 0) -> Job:
         """Return the job with the object in which Helm records this revision of the job's release."""
         return replace(self, objects=(*self.objects, *counted_objects.of_release(name, revision, history_max)))
 

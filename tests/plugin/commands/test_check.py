@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.plugin.fake_api import FakeApi, write_kubeconfig
+from tests.plugin.fake_api import FakeApi, release_secret, write_kubeconfig
 from tests.plugin.objects import node, pod
 from tests.plugin.program import Outcome, Run
 from tests.plugin.program import hold as _hold
@@ -298,6 +298,9 @@ def test_quota_counts_the_secret_in_which_helm_records_the_release(
     snapshot = tmp_path / "snapshot.json"
     found = [{"kind": "Node", **node("a", gpu="8")}, {"kind": "ResourceQuota", **quota}]
     snapshot.write_text(json.dumps({"items": found}))
+
+    # The record of an earlier revision is there, and counted in `used`.
+    cluster.answers["/api/v1/namespaces/team/secrets/sh.helm.release.v1.run1.v1"] = release_secret("run1", "deployed")
 
     live = run("check", "run1", "--set", "workers.gpus=4")
     file = run("check", "run1", "--set", "workers.gpus=4", "--snapshot", str(snapshot), "-n", "team")
