@@ -205,6 +205,24 @@ def test_figures_count_one_rank(derive: Derive) -> None:
     assert "#   global batch      64 = 1 rank x trainer.batchSize 64\n" in outcome.out
 
 
+@pytest.mark.parametrize(
+    ("gpus", "model", "traffic"),
+    [
+        pytest.param(1, "vgg16", set(), id="one-rank"),
+        pytest.param(2, "vgg16", {"all-reduce", "parameter server"}, id="two-ranks-of-a-worker"),
+        pytest.param(16, "vgg16", {"all-reduce", "parameter server", "communication"}, id="two-workers"),
+        pytest.param(1, "mine:model", set(), id="one-rank-of-a-users-model"),
+        pytest.param(2, "mine:model", {"all-reduce"}, id="two-ranks-of-a-users-model"),
+    ],
+)
+def test_figures_tell_of_traffic_where_there_is_some(derive: Derive, gpus: int, model: str, traffic: set[str]) -> None:
+    outcome = derive(f"gpus: {gpus}\ntrainer: {{model: '{model}'}}\n", "--node-gpus", "8")
+
+    assert {
+        name for name in ("all-reduce", "parameter server", "communication") if f"#   {name} " in outcome.out
+    } == traffic
+
+
 def test_figures_count_the_steps_of_all_epochs(derive: Derive) -> None:
     trainer = "data: {uri: 's3://bucket/images'}\ntrainer: {model: resnet50, batchSize: 32, epochs: 2}"
 
@@ -270,6 +288,13 @@ def test_files_and_flags_merge_as_helm_merges_them(derive: Derive, tmp_path: Pat
     }
     for comment in ("# first\n", "# more\n", "  # theirs\n", "gpus: 8  # all\n"):
         assert comment in outcome.out
+
+
+def test_flag_changes_one_line_of_a_section(derive: Derive) -> None:
+    outcome = derive("gpus: 8\nworkers:\n  # mine\n  shm: 3Gi\n", "--node-gpus", "8", "--set", "workers.cpu=2")
+
+    assert "  # mine\n  shm: 3Gi\n" in outcome.out
+    assert outcome.workers["cpu"] == 2
 
 
 def test_order_that_an_anchor_needs_is_kept(derive: Derive) -> None:

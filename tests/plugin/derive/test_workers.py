@@ -49,6 +49,14 @@ def test_users_own_values_stay_and_are_reported_where_they_contradict(derive: De
     )
 
 
+def test_parts_of_a_core_are_compared(derive: Derive, snapshot: Callable[..., str]) -> None:
+    nodes = snapshot([node("a", gpu="8", cpu="5", memory="512Gi")])
+
+    outcome = derive("gpus: 8\nworkers: {replicas: 8, gpus: 1, cpu: 650m}\n", "--snapshot", nodes)
+
+    assert "workers.cpu: 650m is yours and kept; it is more than 600m, " in outcome.err
+
+
 def test_null_of_the_users_is_a_choice(derive: Derive, snapshot: Callable[..., str]) -> None:
     nodes = snapshot([node("a", gpu="8", cpu="64", memory="512Gi")])
 

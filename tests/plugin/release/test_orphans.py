@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -59,6 +60,21 @@ def test_job_and_pod_that_nobody_ends_are_reported_once_with_what_ends_them() ->
         f"run1: MPIJob run1-old {told} mpijobs.kubeflow.org run1-old` ends it",
         f"run1: Pod p {told} pods p` ends it",
     ]
+
+
+def test_orphan_is_found_beside_a_job_that_has_ended() -> None:
+    ended = _job("run1-first", kube.Condition(type="Succeeded", status="True"))
+
+    assert [words.partition(" runs")[0] for words in _found([ended, _job()], [])] == ["run1: MPIJob run1-old"]
+
+
+def test_pods_that_the_user_may_not_list_are_no_orphans() -> None:
+    cluster: Any = FakeCluster([_job()], [])
+    cluster.chart_pods = Mock(side_effect=ForbiddenError("pods cannot be read"))
+
+    found = orphans.of_release(cluster, "run1", "team", [NAMED])
+
+    assert [orphan.resource.kind for orphan in found] == ["MPIJob"]
 
 
 @pytest.mark.parametrize(

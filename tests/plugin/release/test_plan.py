@@ -124,6 +124,49 @@ def test_job_of_another_name_is_replaced_by_helm_itself() -> None:
     refuse_traps(found, before)
 
 
+def test_each_job_of_plain_is_replaced_by_the_one_of_its_part() -> None:
+    old = plain(workers=2)
+    new = [{**one, "metadata": {**one["metadata"], "name": one["metadata"]["name"].replace(JOB, "b")}} for one in old]
+
+    found = plan("run1", _before(*old), _next(*new))
+
+    parts = ("launcher", "worker")
+    replaced = [(change.what, change.how) for change in found.changes if change.effect == REPLACED]
+    assert [(f"Job {JOB}-{part}", f"by Job b-{part}") for part in parts] == [
+        each for part in parts for each in replaced if each[0].endswith(part)
+    ]
+
+
+@pytest.mark.parametrize("kind", ["Service", "ServiceAccount"])
+def test_objects_beside_the_job_are_changes_of_their_own(kind: str) -> None:
+    # A Service with the job's name belongs to the job.
+    name = "other" if kind == "Service" else JOB
+    own = {"apiVersion": "v1", "kind": kind, "metadata": {"name": name}}
+
+    found = plan("run1", _before(mpi_job(), own), _next(mpi_job()))
+
+    assert [(change.effect, change.what, change.how) for change in found.changes] == [
+        (LIVE, f"{kind} {name}", "deleted")
+    ]
+
+
+def test_changes_of_a_plan_stand_in_columns() -> None:
+    before = _before(mpi_job(workers=2))
+    planned = plan("run1", before, _next(mpi_job(workers=3), workers={"replicas": 3}))
+
+    assert list(lines(planned, before, has_trainer=True))[:3] == [
+        "run1: revision 3 -> 4",
+        "  value     workers.replicas: unset -> 3",
+        f"  live      MPIJob {JOB}: spec.mpiReplicaSpecs.Worker.replicas: 2 -> 3",
+    ]
+
+
+def test_values_keep_their_letters_in_a_plan() -> None:
+    found = changes.of_values({"podLabels": {"team": "A"}, "x": True}, {"podLabels": {"team": "B"}, "x": None})
+
+    assert found == {"podLabels.team": "A -> B", "x": "true -> unset"}
+
+
 def test_job_of_another_content_is_replaced_under_its_name() -> None:
     before = _before(*(_annotated(job, "old") for job in plain(workers=2)), SERVICE_ACCOUNT)
 
