@@ -49,6 +49,16 @@ def test_nothing_under_a_prefix_is_said(bucket: str) -> None:
         store.read("a.gz")
 
 
+@pytest.mark.parametrize("name", ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"])
+def test_newline_behind_a_key_is_said_without_the_key(name: str, bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(name, f"{os.environ.get(name, 'token')}\n")
+
+    with pytest.raises(StorageError, match=rf"^s3\.secretName: {name} of this Secret begins or ends with") as refused:
+        open_store(f"s3://{bucket}/x", value="data.uri").read("a")
+
+    assert os.environ[name].strip() not in str(refused.value)
+
+
 @pytest.mark.parametrize("verb", ["read", "write", "list"])
 def test_missing_bucket_is_named(verb: str, s3_server: Any) -> None:
     with pytest.raises(

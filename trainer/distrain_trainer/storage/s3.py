@@ -202,6 +202,7 @@ def connect(uri: str, value: str) -> Any:
     import urllib3
     from botocore.config import Config
 
+    _refuse_keys_with_spaces()
     endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or None
     insecure = os.environ.get("DISTRAIN_S3_INSECURE_TLS") == "1"
     if insecure:
@@ -228,3 +229,17 @@ def connect(uri: str, value: str) -> Any:
         raise StorageError(
             f"s3.endpoint: {endpoint!r} is no URL, and {value} {uri} needs one; give one such as https://s3.example.org"
         ) from None
+
+
+def _refuse_keys_with_spaces() -> None:
+    """Raise StorageError if a key begins or ends with white space, such as the newline that `echo` adds.
+
+    Otherwise every request fails, and botocore's error shows a header with the key.
+    """
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
+        key = os.environ.get(name, "")
+        if key != key.strip():
+            raise StorageError(
+                f"s3.secretName: {name} of this Secret begins or ends with a space or newline; make the Secret again "
+                "without it: `echo` adds a newline, `echo -n` none"
+            )
