@@ -89,13 +89,22 @@ def finish() -> None:
 
 def say(line: str) -> None:
     """Print a line to stderr; ignore errors."""
+    _to_stderr(f"distrain: {_printable(_redacted(line))}")
+
+
+def say_text(text: str) -> None:
+    """Print a text of several lines to stderr, control characters escaped; ignore errors."""
+    _to_stderr(_redacted(text).translate(CONTROLS))
+
+
+def _to_stderr(text: str) -> None:
     if sys.stderr is None:
         # print(file=None) would print to stdout.
         return
     try:
-        print(f"distrain: {_printable(_redacted(line))}", file=sys.stderr, flush=True)
+        print(text, file=sys.stderr, flush=True)
     except (OSError, ValueError):
-        # stderr is closed or full; the command goes on without the line.
+        # stderr is closed or full; the command goes on without the text.
         return
 
 

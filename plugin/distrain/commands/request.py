@@ -302,7 +302,7 @@ class RenderedJob(NamedTuple):
         options = self.request.options
         # With --output json or yaml, stdout gets only the plan.
         has_plan = getattr(options, "output", "text") != "text"
-        tell = console.say if has_plan else partial(console.tell, otherwise=stays)
+        tell = console.say_text if has_plan else partial(console.tell, otherwise=stays)
         return Tools(self.request.helm.releases, self.request.cluster, Interrupts(), console.say, tell, options.atomic)
 
     def followed(self, pods: Sequence[Pod] = (), *, is_resized: bool = False) -> Followed | None:

@@ -23,11 +23,12 @@ case "$1" in
     printf '%s\\n' "$*" >> {calls}
     case "$*" in *REFUSED*) echo "Error: the server says no" >&2; exit 1 ;; esac
     touch {calls}-made
-    echo '{{"info": {{"notes": "These are the notes."}}}}' ;;
+    echo '{{"info": {{"notes": "These are the notes.\\\\n\\\\n  They have lines."}}}}' ;;
   list) if [ -e {calls}-made ]; then echo '[{{"name": "run1", "status": "deployed"}}]'; else echo '[]'; fi ;;
   *) exec {helm} "$@" ;;
 esac
 """
+NOTES = "These are the notes.\n\n  They have lines.\n"
 SMALL = ["--set", "workers.replicas=2,workers.gpus=1"]
 
 
@@ -45,7 +46,7 @@ def calls(run: Run, cluster: FakeApi, tmp_path: Path, monkeypatch: pytest.Monkey
 def test_flags_on_the_revision_are_passed_on(run: Run, calls: Callable[[], list[str]]) -> None:
     outcome = run("install", "run1", *SMALL, "--description", "for Ann", "-l", "team=a,cost=b", "--no-hooks")
 
-    assert (outcome.code, outcome.out) == (0, "These are the notes.\n"), outcome.err
+    assert (outcome.code, outcome.out) == (0, NOTES), outcome.err
     [call] = calls()
     assert call.startswith("install run1 ")
     assert "--description for Ann --labels team=a,cost=b --labels distrain-operation=" in call
@@ -57,7 +58,7 @@ def test_upgrade_installs_a_release_that_does_not_exist(run: Run, calls: Callabl
 
     assert outcome.code == 0, outcome.err
     assert yaml.safe_load(outcome.out) == {"release": "run1", "revision": 0, "verdict": "fits"}
-    assert "These are the notes." in outcome.err
+    assert outcome.err.endswith(f"\n{NOTES}")
     assert [call.split()[:2] for call in calls()] == [["install", "run1"]]
 
 
