@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 
 from distrain import console
 from distrain.apiserver.capabilities import Capabilities
 from distrain.apiserver.target import namespace_alone
 from distrain.commands.request import NAMELESS, NO_NODES, Request
 from distrain.derive.room import Room
-from distrain.errors import UnreachableError, ValuesError
-from distrain.helm.render import Template
+from distrain.errors import HelmError, UnreachableError, ValuesError
+from distrain.helm.program import Source
+from distrain.helm.render import Helm, Template
 from distrain.workload.manifest import Job
+
+# Helm's message about a file of --show-only of which the manifest has nothing.
+NOTHING_OF = re.compile(r"could not find template (.+) in chart")
+# The line that Helm writes above each object: the chart's name, and the file in it.
+SOURCE = re.compile(r"^# Source: [^/]+/(.+)$", re.MULTILINE)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -20,12 +27,24 @@ def run(options: argparse.Namespace) -> int:
     ask = _refuse if options.offline else request.cluster_nodes(hint=NO_NODES)
     complete = request.completed(request.source, ask)
     namespace, capabilities = _cluster(request)
-    only = [word for file in options.show_only for word in ("--show-only", file)]
-    only += ["--no-hooks"] * options.no_hooks + ["--skip-tests"] * options.skip_tests
+    only = ["--no-hooks"] * options.no_hooks + ["--skip-tests"] * options.skip_tests
     name = request.name or NAMELESS
     template = Template(name, namespace, capabilities, has_valid_values=True, only=only)
-    console.answer(request.helm.render(complete, template).manifest.rstrip("\n"))
+    console.answer(_manifest(request.helm, complete, template, options.show_only).rstrip("\n"))
     return 0
+
+
+def _manifest(helm: Helm, source: Source, template: Template, files: Sequence[str]) -> str:
+    """Return the manifest, of these files alone if there are any; raise ValuesError if one of them renders nothing."""
+    show_only = [word for file in files for word in ("--show-only", file)]
+    try:
+        return helm.render(source, template._replace(only=[*template.only, *show_only])).manifest
+    except HelmError as error:
+        if not (missing := NOTHING_OF.search(str(error))):
+            raise
+        there = sorted(set(SOURCE.findall(helm.render(source, template).manifest)))
+        words = f"nothing of {missing[1]} would be created; name one of {', '.join(there)}"
+        raise ValuesError(f"--show-only: {words}") from error
 
 
 def _refuse(render: Callable[[], Job], gpu_resource: str) -> Room:

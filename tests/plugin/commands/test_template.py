@@ -142,3 +142,21 @@ def test_total_that_offline_cannot_spread_is_refused(
 
     assert cli.run(["template", "--offline", "--set", "gpus=12"]) == 2
     assert capsys.readouterr().err.endswith("; add --node-gpus N, the GPUs of a node, or --snapshot FILE\n")
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        pytest.param("templates/nope.yaml", id="none-of-the-chart"),
+        pytest.param("mpijob.yaml", id="without-folder"),
+        pytest.param("templates/pytorchjob.yaml", id="another-kind"),
+    ],
+)
+def test_file_of_which_nothing_is_created_is_refused_with_those_that_there_are(
+    cluster: FakeApi, capsys: pytest.CaptureFixture[str], file: str
+) -> None:
+    code = cli.run(["template", "--offline", "--no-hooks", "--show-only", file])
+
+    files = "templates/mpijob.yaml, templates/scripts-configmap.yaml, templates/serviceaccount.yaml"
+    words = f"distrain: --show-only: nothing of {file} would be created; name one of {files}"
+    assert (code, capsys.readouterr().err.splitlines()[0]) == (2, words)
