@@ -30,6 +30,8 @@ DURATION = r"([0-9]+\.?[0-9]*|\.[0-9]+)(h|ms|m|s|us|\u00b5s|\u03bcs|ns)"
 LONGEST_SECONDS = 2.0**63 / 1e9
 # The words that Go's parser takes for a switch, as in --wait=false.
 TRUE, FALSE = ("1", "t", "T", "true", "TRUE", "True"), ("0", "f", "F", "false", "FALSE", "False")
+# Commands of Helm that users look for beside those of the same name in both programs.
+HELMS_OWN = ("get", "history", "lint", "list", "rollback", "status", "test", "uninstall")
 # The width of --help on a wide terminal.
 WIDTH = 100
 
@@ -99,6 +101,8 @@ class Parser(argparse.ArgumentParser):
         if first.startswith("-") and first not in self.flags:
             raise ValuesError(f"{first}: flags stand behind the command, as in `{self.prog} check {first} ...`")
         if not first.startswith("-") and first not in self.commands:
+            if first in HELMS_OWN:
+                raise ValuesError(f'COMMAND: there is no "{first}"; it is Helm\'s own: helm {first}')
             # Other programs have a command `version`.
             raise _unknown_choice("COMMAND", first, [*self.commands], self.flags)
         if first in self.commands:

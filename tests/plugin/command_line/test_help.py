@@ -143,6 +143,9 @@ def test_markdown_becomes_plain_text(markdown: str, shown: str) -> None:
             id="choice",
         ),
         pytest.param(
+            ["uninstall", "run1"], 'COMMAND: there is no "uninstall"; it is Helm\'s own: helm uninstall', id="helms-own"
+        ),
+        pytest.param(
             ["version"],
             'COMMAND: there is no "version"; it takes COMMANDS; did you mean --version?'.replace(
                 "COMMANDS", ", ".join(parser().commands)
