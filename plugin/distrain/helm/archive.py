@@ -14,7 +14,7 @@ def unpacked(archive: Path) -> Path:
     """Return the chart's folder in a temporary folder; raise ValuesError if the file holds no chart."""
     target = temporary.folder()
     try:
-        with tarfile.open(archive) as file:
+        with tarfile.open(archive, "r:gz") as file:
             for member in filter(tarfile.TarInfo.isfile, file):
                 _write(file, member, target)
             _refuse_damage(file)

@@ -56,9 +56,12 @@ def _listed(value: str) -> list[str]:
     import csv
 
     try:
-        return next(csv.reader([value], strict=True))
+        listed = next(csv.reader([value], strict=True))
     except csv.Error as error:
         raise ValuesError(f"--values: {value} is no list of files: {error}; write a.yaml,b.yaml") from error
+    if "" in listed:
+        raise ValuesError(f"--values: {value} has a comma too many; write a.yaml,b.yaml")
+    return listed
 
 
 def _readable(flag: str, value: str, fetch: Fetch) -> str:

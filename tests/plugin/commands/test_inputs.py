@@ -143,6 +143,7 @@ def test_mistake_in_a_pipe_is_reported_with_its_name(run: Run, tmp_path: Path) -
         pytest.param("http://127.0.0.1:1/a.yaml", "--values: http://127.0.0.1:1/a.yaml cannot be fetched: ", id="url"),
         pytest.param("none://a/b", "--values: none://a/b cannot be fetched: ", id="scheme-without-getter"),
         pytest.param('a"b,c', '--values: a"b cannot be read: No such file or directory', id="list"),
+        pytest.param("a.yaml,", "--values: a.yaml, has a comma too many; write a.yaml,b.yaml", id="comma-at-the-end"),
         pytest.param('"a', '--values: "a is no list of files: ', id="open-quote"),
         pytest.param("/nowhere/a.yaml", "--values: /nowhere/a.yaml cannot be read: No such file", id="missing"),
     ],
@@ -150,7 +151,7 @@ def test_mistake_in_a_pipe_is_reported_with_its_name(run: Run, tmp_path: Path) -
 def test_each_file_that_cannot_be_read_is_one_line(run: Run, flag: str, words: str) -> None:
     outcome = run(*TEMPLATE, "-f", flag)
 
-    assert (outcome.code, outcome.out, outcome.err.count("\n")) == (2, "", len(flag.split(",")))
+    assert (outcome.code, outcome.out, outcome.err.count("\n")) == (2, "", len(flag.strip(",").split(",")))
     assert outcome.err.startswith(f"distrain: {words}")
 
 
@@ -222,6 +223,16 @@ def test_archive_without_a_chart_is_refused(run: Run, tmp_path: Path, names: lis
     outcome = run(*TEMPLATE[:2], archive, "--offline")
 
     assert (outcome.code, outcome.err) == (2, f"distrain: --chart: {archive} {words}; name another file\n")
+
+
+def test_file_of_another_kind_is_no_archive(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "run.tgz"
+    path.write_text(SMALL)
+
+    outcome = run(*TEMPLATE[:2], str(path), "--offline")
+
+    words = "cannot be unpacked: not a gzip file; name another file"
+    assert (outcome.code, outcome.err) == (2, f"distrain: --chart: {path} {words}\n")
 
 
 def test_archive_with_a_damaged_header_is_refused(run: Run, tmp_path: Path) -> None:
