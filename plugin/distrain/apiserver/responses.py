@@ -6,6 +6,7 @@ fields that the plugin reads, each with a default.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
@@ -18,6 +19,9 @@ from distrain.kube import form
 from distrain.kube.objects import Kube
 
 T = TypeVar("T")
+
+# An API server's words about a right that the user lacks.
+DENIED = re.compile(r' cannot (\w+) resource "([^"]+)"')
 
 
 class User(Kube):
@@ -94,8 +98,14 @@ def refusal(answer: Answer, what: str, server: str) -> DistrainError:
     if status == 401:
         return UnreachableError(f"the cluster at {server} does not accept your credentials; {NEXT_STEP}")
     if status == 403:
-        return ForbiddenError(f"{what} cannot be read: {words}; ask for a role that allows `list` on them")
+        return ForbiddenError(f"{what} cannot be read: {words}; ask for a role that allows {_right(words)}")
     return UnreachableError(f"{what} cannot be read: {server} answers {status}: {words}; try again")
+
+
+def _right(words: str) -> str:
+    """Return the right that is missing, as the API server names it; without such words, that to list."""
+    denied = DENIED.search(words)
+    return f"`{denied[1]}` on {denied[2]}" if denied else "`list` on them"
 
 
 def _message(body: bytes) -> str:

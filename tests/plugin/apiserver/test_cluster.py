@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import time
 from pathlib import Path
@@ -10,7 +11,9 @@ import pytest
 
 from distrain import kube
 from distrain.apiserver.cluster import METADATA, Cluster, connect
+from distrain.apiserver.connection import Answer
 from distrain.apiserver.pages import PAGE_SIZE
+from distrain.apiserver.responses import refusal
 from distrain.apiserver.target import Target
 from distrain.errors import ForbiddenError, UnreachableError
 from distrain.kube.resource import Resource
@@ -70,6 +73,15 @@ def test_refused_credentials_are_unreachable(api: FakeApi, tmp_path: Path) -> No
 
     with pytest.raises(UnreachableError, match=r"does not accept your credentials; check KUBECONFIG"):
         _cluster(api, tmp_path).nodes()
+
+
+def test_missing_right_is_the_one_that_the_api_server_names() -> None:
+    words = 'namespaces "team" is forbidden: User "a" cannot get resource "namespaces" in API group ""'
+    answer = Answer(403, memoryview(json.dumps({"kind": "Status", "message": words}).encode()))
+
+    error = refusal(answer, "namespace team", "https://kube")
+
+    assert str(error) == f"namespace team cannot be read: {words}; ask for a role that allows `get` on namespaces"
 
 
 def test_failing_server_is_quoted(api: FakeApi, tmp_path: Path) -> None:
