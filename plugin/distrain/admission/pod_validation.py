@@ -36,11 +36,11 @@ def refusals(job: Job, ranges: Sequence[LimitRange], say: Wording) -> Iterator[R
     for role in job.roles:
         kind, found = ("Pod", [*_of_number(role), *of_spec(role.spec)]) if role.replicas else _of_template(role)
         if found:
-            step = f"Correct {found[0].partition(': ')[0]}."
+            words = f". Correct {found[0].partition(': ')[0]}."
             if name := _default_behind(found[0], role, ranges):
-                step = f"LimitRange {name} sets the limit. Set another limit in the pods, or change the LimitRange."
-            words = f"{say.place(role)}: no API server accepts such pods{':' if name else '.'} {step}"
-            yield Refusal(Verdict.IMPOSSIBLE, f"{kind} is invalid: {', '.join(found)}", words)
+                words = f": LimitRange {name} sets a limit, and {found[0]}. Ask for less, or change the LimitRange."
+            step = f"{say.place(role)}: no API server accepts such pods{words}"
+            yield Refusal(Verdict.IMPOSSIBLE, f"{kind} is invalid: {', '.join(found)}", step)
 
 
 def _default_behind(words: str, role: PodRole, ranges: Sequence[LimitRange]) -> str:

@@ -193,10 +193,11 @@ def test_defaults_of_a_limit_range_do_not_raise_what_the_pod_asks_for() -> None:
 def test_limit_range_whose_default_limit_the_pod_exceeds_is_named(limit: Object) -> None:
     answer = _answer_with({"requests": {"cpu": "200m"}}, limit)
 
-    assert "must be less than or equal to cpu limit of 100m" in answer.reasons[0].reason
+    cause = f'{WORKERS}.requests: Invalid value: "200m": must be less than or equal to cpu limit of 100m'
+    assert cause in answer.reasons[0].reason
     assert answer.next == (
-        "workers: no API server accepts such pods: LimitRange lr sets the limit. Set another limit in the pods, or "
-        "change the LimitRange."
+        f"workers: no API server accepts such pods: LimitRange lr sets a limit, and {cause}. Ask for less, or change "
+        "the LimitRange."
     )
 
 
