@@ -115,7 +115,9 @@ def _how_many(pods: Iterable[kube.Pod], role: PodRole, main: bool) -> str:
     running = _running(pods, role)
     if role.replicas == 1 and not main:
         return f"{role.name} {'running' if running else 'waiting'}"
-    return f"{running} of {role.pods(role.replicas)} running"
+    more = running - role.replicas
+    words = f"{running - max(more, 0)} of {role.pods(role.replicas)} running"
+    return f"{words} ({more} more to end)" if more > 0 else words
 
 
 def _running(pods: Iterable[kube.Pod], role: PodRole) -> int:

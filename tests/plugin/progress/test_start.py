@@ -97,6 +97,11 @@ def test_only_the_schedulers_own_condition_says_that_a_pod_is_not_placed() -> No
             '0 of 1 worker running, launcher running; run1-worker-0: secret "nope" not found',
             id="missing-volume",
         ),
+        pytest.param(
+            job_state(running_pod("launcher"), running_pod("worker"), running_pod("worker")),
+            "1 of 1 worker running (1 more to end), launcher running",
+            id="fewer-than-before",
+        ),
     ],
 )
 def test_progress_names_what_the_first_waiting_pod_waits_for(sight: JobState, line: str) -> None:
