@@ -22,6 +22,7 @@ from distrain.command_line.arguments import (
     total,
     workers,
 )
+from distrain.errors import ValuesError
 
 TYPE_CHECKING = False  # for fast start, see cli.py
 if TYPE_CHECKING:
@@ -67,6 +68,16 @@ class _ToHelm(argparse.Action):
 
     def __call__(self, _: argparse.ArgumentParser, options: argparse.Namespace, value: Any, flag: Any = None) -> None:
         options.helm_flags = [*options.helm_flags, f"--{self.option_strings[-1].lstrip('-')}", value]
+
+
+class _OneManifest(argparse.Action):
+    """Store the file; argparse would forget all files but the last, and the answer would not be about them."""
+
+    def __call__(self, _: argparse.ArgumentParser, options: argparse.Namespace, value: Any, flag: Any = None) -> None:
+        if options.manifest is not None:
+            words = "is given twice, and takes one file; join the files, with a line --- between them"
+            raise ValuesError(f"{flag}: {words}")
+        options.manifest = value
 
 
 class _HelmFlag(argparse.Action):
@@ -145,7 +156,11 @@ def _add_template(parser: Parser) -> None:
 def _add_check(parser: Parser) -> None:
     positionals.add(parser, "the release's name")
     parser.add_argument(
-        "--manifest", type=named, metavar="FILE", help="check what any tool rendered, not values; - reads stdin"
+        "--manifest",
+        action=_OneManifest,
+        type=named,
+        metavar="FILE",
+        help="check what any tool rendered, not values; - reads stdin",
     )
     parser.add_argument("--release", metavar="NAME", type=release_name, help="the same as NAME, for --manifest")
     parser.add_argument(

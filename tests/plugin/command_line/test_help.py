@@ -138,6 +138,11 @@ def test_markdown_becomes_plain_text(markdown: str, shown: str) -> None:
         pytest.param(["check", "--valeus", "a"], "--valeus: there is no such flag; did you mean --values?", id="flag"),
         pytest.param(["check", "--nope"], "--nope: there is no such flag; see `distrain check --help`", id="far"),
         pytest.param(
+            ["check", "--manifest", "a.yaml", "--manifest", "b.yaml"],
+            "--manifest: is given twice, and takes one file; join the files, with a line --- between them",
+            id="two-manifests",
+        ),
+        pytest.param(
             ["check", "-o", "jsn"],
             '-o/--output: there is no "jsn"; it takes text, json, yaml; did you mean json?',
             id="choice",
