@@ -22,6 +22,7 @@ from distrain.command_line.arguments import (
     total,
     workers,
 )
+from distrain.command_line.labels import labels
 from distrain.errors import ValuesError
 
 TYPE_CHECKING = False  # for fast start, see cli.py
@@ -277,7 +278,8 @@ def _name_template(text: str) -> tuple[str, str]:
 def _add_revision(parser: Parser) -> None:
     """Add Helm's flags on the revision that a change makes."""
     parser.add_argument("--description", action=_ToHelm, metavar="TEXT", help="description of the revision")
-    parser.add_argument("-l", "--labels", action=_ToHelm, metavar="KEY=VALUE", help="labels of the revision's Secret")
+    words = "labels of the revision's Secret"
+    parser.add_argument("-l", "--labels", action=_ToHelm, type=labels, metavar="KEY=VALUE", help=words)
     parser.add_argument("--no-hooks", action="store_true", help="do not run the chart's hooks")
     parser.set_defaults(helm_flags=[])
 

@@ -114,6 +114,19 @@ def test_chart_alone_renders_without_a_name() -> None:
             '--wait: "soon" is neither true nor false; write --wait or leave it out',
             id="switch",
         ),
+        *(
+            pytest.param([command, "run1", "--labels", labels], f"-l/--labels: {words}", id=f"{command}-{labels}")
+            for command in ("install", "upgrade", "rescale")
+            for labels, words in {
+                "a=b c": '"b c" is no value of a label: use letters, digits, -, _ and ., 63 characters at most',
+                f"a={64 * 'b'}": f'"{64 * "b"}" is no value of a label',
+                "a=b,c": '"c" is no label: write KEY=VALUE, as in team=a,cost=b',
+                "": '"" is no label: write KEY=VALUE',
+                "a=b,-c=d": '"-c" is no key of a label: write one such as team or example.com/team',
+                "A.b/c/d=e": '"A.b/c/d" is no key of a label',
+                "status=mine": '"status" is a label of Helm\'s own: choose another key',
+            }.items()
+        ),
         pytest.param(
             ["install", "run1", "--dry-run=sever"],
             '--dry-run: there is no "sever"; it takes client, server, none',
@@ -125,6 +138,13 @@ def test_wrong_form_is_one_line(arguments: list[str], words: str, capsys: pytest
     assert cli.run(arguments) == 2
 
     assert capsys.readouterr().err.startswith(f"distrain: {words}")
+
+
+@pytest.mark.parametrize("labels", ["a=", "a=b,example.com/c_D.e=0-F", "a=null", f"{63 * 'a'}={63 * 'b'}"])
+def test_labels_that_kubernetes_allows_are_passed_on(labels: str) -> None:
+    options = parser().parse(["upgrade", "run1", "-l", labels])
+
+    assert options.helm_flags == ["--labels", labels]
 
 
 @pytest.mark.parametrize(

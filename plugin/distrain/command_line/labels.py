@@ -1,0 +1,36 @@
+"""Read --labels, the labels of a revision's Secret.
+
+Helm and the API server would refuse wrong ones only when the old job of an upgrade has been ended.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+
+# Kubernetes apimachinery/pkg/util/validation, IsQualifiedName and IsValidLabelValue; compiled only where needed.
+NAME = r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
+PREFIX = r"(?=.{1,253}/)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/"
+KEY, VALUE = rf"({PREFIX})?{NAME}", rf"({NAME})?"
+# Helm keeps its own records in these (pkg/storage/driver/util.go).
+HELMS_OWN = ("name", "owner", "status", "version", "createdAt", "modifiedAt")
+
+
+def labels(text: str) -> str:
+    """Return the labels as Helm takes them, KEY=VALUE,KEY=VALUE, if Helm and Kubernetes allow them."""
+    for pair in text.split(","):
+        if words := _mistake(pair):
+            raise argparse.ArgumentTypeError(words)
+    return text
+
+
+def _mistake(pair: str) -> str:
+    """Return what is wrong with a label; an empty string if nothing is."""
+    key, has_value, value = pair.partition("=")
+    if not has_value:
+        return f'"{pair}" is no label: write KEY=VALUE, as in team=a,cost=b'
+    if not re.fullmatch(KEY, key):
+        return f'"{key}" is no key of a label: write one such as team or example.com/team'
+    if not re.fullmatch(VALUE, value):
+        return f'"{value}" is no value of a label: use letters, digits, -, _ and ., 63 characters at most'
+    return f'"{key}" is a label of Helm\'s own: choose another key' if key in HELMS_OWN else ""
