@@ -98,6 +98,12 @@ class StartError(DistrainError):
     exit_code = 4
 
 
+class GoneError(DistrainError):
+    """Someone has removed the job before it started, for example by an upgrade that replaces it."""
+
+    exit_code = 4
+
+
 class DoesNotFitError(DistrainError):
     """The job does not fit. The exit code is that of the verdict: impossible, busy or depends."""
 

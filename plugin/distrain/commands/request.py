@@ -298,7 +298,7 @@ class RenderedJob(NamedTuple):
         from distrain.release.transaction import Interrupts, Tools
 
         notes = f"`helm get notes {self.release.name} {self.release.target.helm_flags}` shows them"
-        stays = f"{self.release.name}: Helm has made the release; only its notes cannot be printed; {notes}"
+        stays = f"{self.release.name}: Helm has made the change; only its notes cannot be printed; {notes}"
         options = self.request.options
         # With --output json or yaml, stdout gets only the plan.
         has_plan = getattr(options, "output", "text") != "text"

@@ -10,7 +10,7 @@ from msgspec import Struct, field
 
 from distrain import kube
 from distrain.apiserver.cluster import Cluster
-from distrain.errors import ForbiddenError, StartError, UnreachableError
+from distrain.errors import ForbiddenError, GoneError, StartError, UnreachableError
 from distrain.progress import first_step, logs
 from distrain.progress.failures import Failure, failures
 from distrain.progress.first_step import Program, Steady
@@ -70,8 +70,8 @@ class Patience(Struct):
 def until_started(cluster: Cluster, followed: Followed, say: Callable[[str], None]) -> None:
     """Wait until the job trains, or its pods run; raise StartError if it fails before or the timeout is over.
 
-    `say` receives a line whenever the progress has changed, and a last line with what was reached. Raises
-    UnreachableError if the API server is unreachable for SILENCE_SECONDS.
+    `say` receives a line whenever the progress has changed, and a last line with what was reached. Raises GoneError if
+    someone removes the job, and UnreachableError if the API server is unreachable for SILENCE_SECONDS.
     """
     job, deadline = followed.job, time.monotonic() + followed.timeout
     patience, steady, told = Patience(), Steady(), ""
@@ -147,7 +147,7 @@ def _states(cluster: Cluster, followed: Followed) -> Iterator[kube.Workload]:
     for resource in followed.job.resources:
         found = cluster.workload(resource, followed.namespace)
         if found is None:
-            raise StartError(f"{resource.kind} {resource.name} is gone: someone removed it")
+            raise GoneError(f"{resource.kind} {resource.name} is gone: someone removed it")
         yield found
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from distrain.errors import DistrainError, NameInUseError, StartError, UnsettledError
+from distrain.errors import DistrainError, GoneError, NameInUseError, StartError, UnsettledError
 from distrain.progress.wait import Followed
 from distrain.release import namespace
 from distrain.release.namespace import MadeNamespace
+from distrain.release.others import change_by_others
 from distrain.release.transaction import Release, Tools, all_or_nothing, carry_out, wait_for_server
 
 if TYPE_CHECKING:  # pyhelm3 is slow to import, see transaction.py
@@ -40,17 +41,20 @@ def install(
     After Ctrl-C, SIGTERM or a failure of Helm, remove the release and the namespace that this installation created.
     """
     made = namespace.make(tools.cluster, release.target.namespace, operation.name) if create_namespace else None
+    installed = False
 
     def take_back() -> list[str]:
-        return _take_back(tools, release, operation, made)
+        return _take_back(tools, release, operation, made, installed=installed)
 
     def change() -> str:
+        nonlocal installed
         notes = tools.helm.install(release.name, release.source, release.target, operation)
+        installed = True
         with tools.interrupts.allowed():
             _require_deployed(tools, release, operation)
         return notes
 
-    with all_or_nothing(tools, take_back, partial(_stays, release)):
+    with all_or_nothing(tools, take_back, partial(_stays, tools, release, operation)):
         carry_out(tools, change, f"{release.name}: Helm could not install it", followed)
 
 
@@ -70,20 +74,23 @@ def _require_deployed(tools: Tools, release: Release, operation: Operation) -> N
         raise UnsettledError(f"{name}: Helm has installed it, but its status is {status or 'unknown'}; {settle}")
 
 
-def _stays(release: Release, error: Exception) -> str:
+def _stays(tools: Tools, release: Release, operation: Operation, error: Exception) -> str:
     """Return what is left of an installation that is not undone, and how to go on."""
-    if isinstance(error, StartError):
-        return f"{release.name}: stays installed; {_mend(release)}"
+    if isinstance(error, (StartError, GoneError)):
+        others = change_by_others(tools.helm, release, operation)
+        return others or f"{release.name}: stays installed; {_mend(release)}"
     return f"{release.name}: is left as it is; {remains(release)}"
 
 
-def _take_back(tools: Tools, release: Release, operation: Operation, made: MadeNamespace | None) -> list[str]:
+def _take_back(
+    tools: Tools, release: Release, operation: Operation, made: MadeNamespace | None, *, installed: bool
+) -> list[str]:
     """Remove what this installation created, and return what was done.
 
-    A release of the same name that another user created stays.
+    A release of the same name that another user created or changed stays. `installed` tells whether Helm had finished.
     """
     try:
-        told = _uninstall(tools.helm, release, operation)
+        told = _uninstall(tools.helm, release, operation, installed=installed)
     except DistrainError as error:
         # The namespace is not empty, or nobody knows.
         stays = f"{release.name}: could not be uninstalled again: {error}; {remains(release)}"
@@ -91,9 +98,10 @@ def _take_back(tools: Tools, release: Release, operation: Operation, made: MadeN
     return [*told, *([namespace.remove(tools.cluster, made)] if made else [])]
 
 
-def _uninstall(helm: Releases, release: Release, operation: Operation) -> list[str]:
+def _uninstall(helm: Releases, release: Release, operation: Operation, *, installed: bool) -> list[str]:
     if not helm.has_made(release.name, operation, release.target):
-        return []
+        others = change_by_others(helm, release, operation) if installed else ""
+        return [others] if others else []
     helm.uninstall(release.name, release.target, keeps_history=bool(operation.uninstalled))
     return [f"{release.name}: uninstalled again"]
 

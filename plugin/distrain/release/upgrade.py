@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from distrain.errors import DistrainError, EndError, StartError
+from distrain.errors import DistrainError, EndError, GoneError, StartError
 from distrain.helm.releases import Operation
 from distrain.progress.wait import Followed
 from distrain.release.ending import end
+from distrain.release.others import change_by_others
 from distrain.release.plan import Plan
 from distrain.release.transaction import Release, Tools, all_or_nothing, carry_out, wait_for_server
 
@@ -26,20 +27,25 @@ def upgrade(
     `refresh` is called after the upgrade: a running job then goes on at its new size at once, and the wait sees it.
     After Ctrl-C, SIGTERM or a failure of Helm, roll back to the previous revision.
     """
-    ended = False
+    ended = upgraded = False
 
     def go_back() -> list[str]:
+        if upgraded and (others := change_by_others(tools.helm, release, operation)):
+            return [others]
         return _go_back(tools, release, operation, planned, ended=ended)
 
     def stays(error: Exception) -> str:
-        if isinstance(error, StartError):
-            return f"{release.name}: stays upgraded; {_mend(release, planned)}"
+        if isinstance(error, (StartError, GoneError)):
+            others = change_by_others(tools.helm, release, operation)
+            return others or f"{release.name}: stays upgraded; {_mend(release, planned)}"
         deleted = "its job is deleted; once its pods are gone,"
         state = deleted if isinstance(error, EndError) else "is left as it is;"
         return f"{release.name}: {state} {_back(release, planned)} makes it again what revision {planned.revision} was"
 
     def change() -> str:
+        nonlocal upgraded
         notes = tools.helm.upgrade(release.name, release.source, release.target, operation)
+        upgraded = True
         refresh()
         return notes
 

@@ -12,7 +12,7 @@ import yaml
 
 from distrain import kube
 from distrain.apiserver.target import Target
-from distrain.errors import ForbiddenError, StartError, UnreachableError
+from distrain.errors import ForbiddenError, GoneError, StartError, UnreachableError
 from distrain.kube.resource import Resource
 from distrain.progress import wait
 from distrain.progress.failures import Failure
@@ -179,7 +179,7 @@ def test_job_that_somebody_removed_is_named() -> None:
     cluster = FakeCluster(UP)
     cluster.workload = lambda *_: None  # type: ignore[method-assign]
 
-    with pytest.raises(StartError, match=r"^MPIJob run1-1234abcd is gone: someone removed it$"):
+    with pytest.raises(GoneError, match=r"^MPIJob run1-1234abcd is gone: someone removed it$"):
         _follow(cluster)
 
 

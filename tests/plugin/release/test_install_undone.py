@@ -15,6 +15,7 @@ from distrain.apiserver.target import Target
 from distrain.errors import (
     DistrainError,
     ForbiddenError,
+    GoneError,
     HelmError,
     NameInUseError,
     StartError,
@@ -23,7 +24,7 @@ from distrain.errors import (
     UnsettledError,
 )
 from distrain.helm.program import Source
-from distrain.helm.releases import Operation
+from distrain.helm.releases import Operation, Status
 from distrain.release import install, transaction
 from distrain.release.transaction import SIGNALS, Interrupts, Release, Tools
 
@@ -47,6 +48,10 @@ class FakeHelm:
         self.fails, self.owner, self.uninstall_fails, self._status = fails, owner, uninstall_fails, status
         self.during: Callable[[], None] = lambda: None
         self.uninstalled: list[str] = []
+        self.last: Status | None = Status("deployed", 1)
+
+    def status(self, *_: Any) -> Status | None:
+        return self.last
 
     def install(self, *_: Any) -> str:
         self.during()
@@ -158,6 +163,60 @@ def test_job_that_cannot_start_is_uninstalled_again_with_atomic() -> None:
 
     assert refused.value.messages == ("no image", "run1: uninstalled again")
     assert helm.uninstalled == ["run1"]
+
+
+UNINSTALLED = "run1: is no longer installed: someone uninstalled it"
+NEWER = "run1: someone has made revision 2 of it meanwhile, which stays; `helm history run1 --namespace team` shows it"
+
+
+@pytest.mark.parametrize("is_atomic", [False, True])
+@pytest.mark.parametrize(
+    ("last", "told"),
+    [
+        pytest.param(None, UNINSTALLED, id="uninstalled"),
+        pytest.param(Status("uninstalled", 1), UNINSTALLED, id="uninstalled-with-its-history"),
+        pytest.param(Status("deployed", 2), NEWER, id="newer"),
+    ],
+)
+def test_job_that_someone_removed_is_told_with_what_became_of_the_release(
+    last: Status | None, told: str, is_atomic: bool
+) -> None:
+    helm = FakeHelm()
+
+    def start() -> None:
+        helm.last, helm.owner = last, "someone"
+        raise GoneError("MPIJob run1 is gone: someone removed it")
+
+    with pytest.raises(GoneError) as gone:
+        _install(helm, start=start, is_atomic=is_atomic)
+
+    assert gone.value.messages == ("MPIJob run1 is gone: someone removed it", told)
+    assert (gone.value.exit_code, helm.uninstalled) == (4, [])
+
+
+def test_job_that_is_gone_from_a_release_that_is_there_undoes_nothing_with_atomic() -> None:
+    # Another upgrade ends the job before Helm records its revision.
+    helm = FakeHelm()
+
+    with pytest.raises(GoneError) as gone:
+        _install(helm, start=_fail(GoneError("gone")), is_atomic=True)
+
+    assert gone.value.messages[1].startswith("run1: stays installed; mend it with ")
+    assert helm.uninstalled == []
+
+
+def test_newer_revision_stays_after_ctrl_c() -> None:
+    helm = FakeHelm()
+
+    def start() -> None:
+        helm.last, helm.owner = Status("deployed", 2), "someone"
+        _signal()
+
+    with pytest.raises(StoppedError) as stopped:
+        _install(helm, start=start)
+
+    assert stopped.value.messages == ("interrupted", NEWER)
+    assert helm.uninstalled == []
 
 
 STAYS = (

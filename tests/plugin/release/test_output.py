@@ -40,7 +40,7 @@ esac
 """
 INSTALL = ["install", "run1", "--set", "gpus=2,workers.replicas=2,workers.gpus=1"]
 NOTES_LOST = (
-    "distrain: run1: Helm has made the release; only its notes cannot be printed; "
+    "distrain: run1: Helm has made the change; only its notes cannot be printed; "
     "`helm get notes run1 --namespace team` shows them"
 )
 COMMANDS = {

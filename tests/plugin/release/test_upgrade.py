@@ -17,9 +17,9 @@ import yaml
 from distrain import console
 from distrain.apiserver.target import Target
 from distrain.commands import change as command
-from distrain.errors import DistrainError, HelmError, StartError, StoppedError, UnreachableError
+from distrain.errors import DistrainError, GoneError, HelmError, StartError, StoppedError, UnreachableError
 from distrain.helm.program import Source
-from distrain.helm.releases import Operation
+from distrain.helm.releases import Operation, Status
 from distrain.kube.resource import Resource
 from distrain.progress import hostfile
 from distrain.release import transaction, upgrade
@@ -391,6 +391,9 @@ class FakeHelm:
         self.during: Callable[[], None] = lambda: None
         self.rollbacks: list[int] = []
 
+    def status(self, *_: Any) -> Status:
+        return Status("deployed", 4 if self._has_made else 5)
+
     def upgrade(self, *_: Any) -> str:
         self.during()
         if self.fails:
@@ -471,6 +474,23 @@ def test_job_that_does_not_start_is_rolled_back_with_atomic() -> None:
         _upgrade(helm, _cannot_start, is_atomic=True)
 
     assert failed.value.messages == ("no image", "run1: rolled back to revision 3")
+
+
+@pytest.mark.parametrize("error", [GoneError("gone"), KeyboardInterrupt()])
+def test_newer_revision_of_another_user_stays(error: BaseException) -> None:
+    helm = FakeHelm()
+
+    def start() -> None:
+        helm._has_made = False
+        raise error
+
+    with pytest.raises((GoneError, StoppedError)) as refused:
+        _upgrade(helm, start, is_atomic=True)
+
+    newer = "run1: someone has made revision 5 of it meanwhile, which stays; `helm history run1 --namespace team`"
+    assert isinstance(refused.value, DistrainError)
+    assert refused.value.messages[1:] == (f"{newer} shows it",)
+    assert helm.rollbacks == []
 
 
 def test_job_that_cannot_be_followed_stays_at_its_new_revision() -> None:

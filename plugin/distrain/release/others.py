@@ -1,0 +1,29 @@
+"""Find out whether someone else has changed a release since this program did."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from distrain.errors import DistrainError
+
+if TYPE_CHECKING:  # pyhelm3 is slow to import, see transaction.py
+    from distrain.helm.releases import Operation, Releases
+    from distrain.release.transaction import Release
+
+
+def change_by_others(helm: Releases, release: Release, operation: Operation) -> str:
+    """Return what someone else has made of the release that this operation made, in words; "" if nothing.
+
+    Returns "", too, if Helm cannot tell.
+    """
+    name, target = release.name, release.target
+    try:
+        status = helm.status(name, target)
+        if status is None or status.word == "uninstalled":
+            return f"{name}: is no longer installed: someone uninstalled it"
+        if helm.has_made(name, operation, target):
+            return ""
+    except DistrainError:
+        return ""
+    history = f"`helm history {name} {target.helm_flags}` shows it"
+    return f"{name}: someone has made revision {status.revision} of it meanwhile, which stays; {history}"
