@@ -98,6 +98,10 @@ class StartError(DistrainError):
     exit_code = 4
 
 
+class LateError(StartError):
+    """The job did not start within the timeout, and may still start."""
+
+
 class GoneError(DistrainError):
     """Someone has removed the job before it started, for example by an upgrade that replaces it."""
 

@@ -10,7 +10,7 @@ from msgspec import Struct, field
 
 from distrain import kube
 from distrain.apiserver.cluster import Cluster
-from distrain.errors import ForbiddenError, GoneError, StartError, UnreachableError
+from distrain.errors import ForbiddenError, GoneError, LateError, StartError, UnreachableError
 from distrain.progress import first_step, logs
 from distrain.progress.failures import Failure, failures
 from distrain.progress.first_step import Program, Steady
@@ -87,7 +87,7 @@ def until_started(cluster: Cluster, followed: Followed, say: Callable[[str], Non
             say(line)
             told = line
         if time.monotonic() > deadline:
-            raise StartError(_too_late(found, followed, line))
+            raise LateError(_too_late(found, followed, line))
 
 
 def _reached(found: JobState, followed: Followed, steady: Steady, now: float) -> str:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from distrain.errors import DistrainError, GoneError, NameInUseError, StartError, UnsettledError
+from distrain.errors import DistrainError, GoneError, LateError, NameInUseError, StartError, UnsettledError
 from distrain.progress.wait import Followed
 from distrain.release import namespace
 from distrain.release.namespace import MadeNamespace
 from distrain.release.others import change_by_others
-from distrain.release.transaction import Release, Tools, all_or_nothing, carry_out, wait_for_server
+from distrain.release.transaction import Release, Tools, all_or_nothing, carry_out, wait_for_server, watched
 
 if TYPE_CHECKING:  # pyhelm3 is slow to import, see transaction.py
     from distrain.helm.releases import Operation, Releases
@@ -78,7 +78,9 @@ def _stays(tools: Tools, release: Release, operation: Operation, error: Exceptio
     """Return what is left of an installation that is not undone, and how to go on."""
     if isinstance(error, (StartError, GoneError)):
         others = change_by_others(tools.helm, release, operation)
-        return others or f"{release.name}: stays installed; {_mend(release)}"
+        may_start = f" and may still start; {remains(release)}"
+        next_step = may_start if isinstance(error, LateError) else f"; {_mend(release)}"
+        return others or f"{release.name}: stays installed{next_step}"
     return f"{release.name}: is left as it is; {remains(release)}"
 
 
@@ -116,9 +118,4 @@ def _mend(release: Release) -> str:
 
 def remains(release: Release) -> str:
     """Return how to watch or remove a release that this program no longer follows."""
-    name, target = release.name, release.target
-    return (
-        f"watch it with `kubectl {target.kubectl_flags} get pods --watch "
-        f"--selector app.kubernetes.io/instance={name}`, "
-        f"or remove it with `helm uninstall {name} {target.helm_flags}`"
-    )
+    return f"{watched(release)}, or remove it with `helm uninstall {release.name} {release.target.helm_flags}`"

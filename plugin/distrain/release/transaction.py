@@ -146,6 +146,12 @@ def _add_note(error: Exception, note: str) -> None:
     error.__notes__ = [*getattr(error, "__notes__", ()), note]
 
 
+def watched(release: Release) -> str:
+    """Return how to watch the pods of a release that this program no longer follows."""
+    pods = f"get pods --watch --selector app.kubernetes.io/instance={release.name}"
+    return f"watch it with `kubectl {release.target.kubectl_flags} {pods}`"
+
+
 def wait_for_server(cluster: Cluster) -> None:
     """Wait up to a minute for the API server; raise UnreachableError if it does not answer."""
     with suppress(UnreachableError):  # after half a minute

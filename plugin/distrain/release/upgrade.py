@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from distrain.errors import DistrainError, EndError, GoneError, StartError
+from distrain.errors import DistrainError, EndError, GoneError, LateError, StartError
 from distrain.helm.releases import Operation
 from distrain.progress.wait import Followed
 from distrain.release.ending import end
 from distrain.release.others import change_by_others
 from distrain.release.plan import Plan
-from distrain.release.transaction import Release, Tools, all_or_nothing, carry_out, wait_for_server
+from distrain.release.transaction import Release, Tools, all_or_nothing, carry_out, wait_for_server, watched
 
 
 def upgrade(
@@ -37,7 +37,7 @@ def upgrade(
     def stays(error: Exception) -> str:
         if isinstance(error, (StartError, GoneError)):
             others = change_by_others(tools.helm, release, operation)
-            return others or f"{release.name}: stays upgraded; {_mend(release, planned)}"
+            return others or f"{release.name}: stays upgraded{_next_step(release, planned, error)}"
         deleted = "its job is deleted; once its pods are gone,"
         state = deleted if isinstance(error, EndError) else "is left as it is;"
         return f"{release.name}: {state} {_back(release, planned)} makes it again what revision {planned.revision} was"
@@ -83,10 +83,11 @@ def _go_back(tools: Tools, release: Release, operation: Operation, planned: Plan
     return [f"{release.name}: rolled back to revision {planned.revision}{again}"]
 
 
-def _mend(release: Release, planned: Plan) -> str:
-    """Return how to mend a release whose job does not start, or how to go back."""
-    upgrade = f"`helm distrain upgrade {release.name} {release.target.helm_flags} -f ...`"
-    return f"mend it with {upgrade}, or go back to revision {planned.revision} with {_back(release, planned)}"
+def _next_step(release: Release, planned: Plan, error: Exception) -> str:
+    """Return how to mend a release whose job does not start or how to watch one that is late, or how to go back."""
+    mend = f"; mend it with `helm distrain upgrade {release.name} {release.target.helm_flags} -f ...`"
+    step = f" and may still start; {watched(release)}" if isinstance(error, LateError) else mend
+    return f"{step}, or go back to revision {planned.revision} with {_back(release, planned)}"
 
 
 def _back(release: Release, planned: Plan) -> str:

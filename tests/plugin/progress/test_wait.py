@@ -12,7 +12,7 @@ import yaml
 
 from distrain import kube
 from distrain.apiserver.target import Target
-from distrain.errors import ForbiddenError, GoneError, StartError, UnreachableError
+from distrain.errors import ForbiddenError, GoneError, LateError, StartError, UnreachableError
 from distrain.kube.resource import Resource
 from distrain.progress import wait
 from distrain.progress.failures import Failure
@@ -146,7 +146,7 @@ def test_timeout_names_the_cause(clock: FakeClock) -> None:
     condition = {"type": "PodScheduled", "status": "False", "message": "0/1 nodes are available"}
     unplaced["status"] = {"phase": "Pending", "conditions": [condition]}
 
-    with pytest.raises(StartError) as refused:
+    with pytest.raises(LateError) as refused:
         _follow(FakeCluster([unplaced]), timeout=60)
 
     assert str(refused.value) == (

@@ -17,6 +17,7 @@ from distrain.errors import (
     ForbiddenError,
     GoneError,
     HelmError,
+    LateError,
     NameInUseError,
     StartError,
     StoppedError,
@@ -144,6 +145,15 @@ def test_job_that_cannot_start_stays_and_the_message_tells_how_to_mend_it() -> N
     remove = "or remove it with `helm uninstall run1 --namespace team`"
     assert refused.value.messages == ("no image", f"{mend}, {remove}")
     assert (refused.value.exit_code, helm.uninstalled) == (4, [])
+
+
+def test_job_that_is_late_stays_and_the_message_tells_how_to_watch_it() -> None:
+    with pytest.raises(StartError) as refused:
+        _install(FakeHelm(), start=_fail(LateError("no step in 60 s")))
+
+    watch = "run1: stays installed and may still start; watch it with `kubectl --namespace team get pods --watch "
+    remove = "--selector app.kubernetes.io/instance=run1`, or remove it with `helm uninstall run1 --namespace team`"
+    assert refused.value.messages == ("no step in 60 s", f"{watch}{remove}")
 
 
 def test_history_of_a_release_that_was_installed_again_stays() -> None:

@@ -17,7 +17,7 @@ import yaml
 from distrain import console
 from distrain.apiserver.target import Target
 from distrain.commands import change as command
-from distrain.errors import DistrainError, GoneError, HelmError, StartError, StoppedError, UnreachableError
+from distrain.errors import DistrainError, GoneError, HelmError, LateError, StartError, StoppedError, UnreachableError
 from distrain.helm.program import Source
 from distrain.helm.releases import Operation, Status
 from distrain.kube.resource import Resource
@@ -465,6 +465,18 @@ def test_job_that_does_not_start_stays_and_the_message_tells_how_to_mend_it() ->
     back = "or go back to revision 3 with `helm rollback run1 3 --namespace team`"
     assert failed.value.messages == ("no image", f"{mend}, {back}")
     assert helm.rollbacks == []
+
+
+def test_job_that_is_late_stays_and_the_message_tells_how_to_watch_it() -> None:
+    def is_late() -> None:
+        raise LateError("no step in 60 s")
+
+    with pytest.raises(StartError) as failed:
+        _upgrade(FakeHelm(), is_late)
+
+    watch = "run1: stays upgraded and may still start; watch it with `kubectl --namespace team get pods --watch "
+    back = "--selector app.kubernetes.io/instance=run1`, or go back to revision 3 with `helm rollback run1 3 "
+    assert failed.value.messages == ("no step in 60 s", f"{watch}{back}--namespace team`")
 
 
 def test_job_that_does_not_start_is_rolled_back_with_atomic() -> None:
