@@ -209,6 +209,8 @@ def _settled(
             # Sorting has moved a YAML alias before its anchor.
             if body is unsorted:
                 raise
+    if any(map(commented_yaml.holds_several_documents, given.texts)):
+        raise ValuesError("values: a file holds several YAML documents; join them into one, without the line ---")
     raise ValuesError("values: this YAML cannot be completed; write its sections as blocks of KEY: VALUE lines")
 
 

@@ -68,6 +68,8 @@ def executable() -> str:
     """Return the Helm that runs the plugin, otherwise the one on PATH; raise HelmError if there is none."""
     named = os.environ.get("HELM_BIN") or "helm"
     found = shutil.which(named)
+    if found is None and os.sep in named:
+        raise HelmError(f"HELM_BIN: {named} is no program that can be run; correct or unset it")
     if found is None:
         raise HelmError(f'helm: "{named}" is not on the PATH; install Helm {OLDEST} or newer, or set HELM_BIN')
     return found

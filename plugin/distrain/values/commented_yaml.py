@@ -149,6 +149,10 @@ def parse(text: str, schema: Schema) -> Section:
     return section
 
 
+def holds_several_documents(text: str) -> bool:
+    return sum(isinstance(event, yaml.DocumentStartEvent) for event in yaml.parse(text, Loader=yaml.SafeLoader)) > 1
+
+
 def text(section: Section) -> str:
     """Return the file's text; new keys at the top get an empty line above if other keys have one."""
     spaced = any("" in entry.above for entry in section.entries)

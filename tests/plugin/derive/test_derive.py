@@ -308,6 +308,13 @@ def test_order_that_an_anchor_needs_is_kept(derive: Derive) -> None:
     assert outcome.workers["gpus"] == 8
 
 
+def test_several_documents_in_a_file_are_refused_by_name(derive: Derive) -> None:
+    outcome = derive("workers: {replicas: 2}\n---\nworkers: {replicas: 3}\n", "--node-gpus", "8")
+
+    words = "values: a file holds several YAML documents; join them into one, without the line ---"
+    assert outcome == Outcome(2, "", f"distrain: {words}\n")
+
+
 def test_number_is_what_helm_reads_as_a_number(derive: Derive) -> None:
     # PyYAML reads text, Helm reads 0.1.
     outcome = derive("gpus: 8\ntrainer: {learningRate: 1e-1}\n", "--node-gpus", "8", "-o", "json")
