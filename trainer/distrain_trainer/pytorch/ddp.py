@@ -141,7 +141,8 @@ def stdout_silenced() -> Iterator[None]:
 def choose_computer(config: Config, log: Log) -> Computer:
     # Distributed: without torchrun there is one rank per pod.
     local_rank, local_ranks = int(os.environ.get("LOCAL_RANK", "0")), int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
-    return Computer.choose(config, log, local_rank=local_rank, local_ranks=local_ranks)
+    layout = torch.channels_last
+    return Computer.choose(config, log, local_rank=local_rank, local_ranks=local_ranks, layout_on_gpu=layout)
 
 
 def train(dataset: Dataset, computer: Computer, model: Any, optimizer: Any, scaler: Any, run: Run) -> Progress:
@@ -152,7 +153,13 @@ def train(dataset: Dataset, computer: Computer, model: Any, optimizer: Any, scal
     # it keeps the buckets, so a resumed run computes the same bits. Without, it waits for the gradient of every
     # parameter, and a user's forward pass may leave out some.
     finds_unused = run.config.deterministic or is_users(run.config.model)
-    replica = DistributedDataParallel(model, find_unused_parameters=finds_unused)
+    replica = DistributedDataParallel(
+        model,
+        find_unused_parameters=finds_unused,
+        static_graph=not finds_unused,
+        broadcast_buffers=False,
+        gradient_as_bucket_view=True,
+    )
     of_ranks = OfRanks(largest_of_ranks, mean_of_ranks)
     with gradient_computed_twice_named():
         return run_steps(dataset, computer, replica, optimizer, scaler, run, of_ranks)
@@ -188,7 +195,8 @@ def evaluate(config: Config, dataset: Dataset, computer: Computer, model: Any) -
 
 def largest_of_ranks(value: int) -> Callable[[], int]:
     """Start a max-reduction over the ranks that runs beside the step. Return the function that waits for its result."""
-    largest = torch.tensor(value, device="cuda" if torch.cuda.is_available() else "cpu")
+    # Not torch.tensor(), which waits for the GPU.
+    largest = torch.full((), value, device="cuda" if torch.cuda.is_available() else "cpu")
     begun = dist.all_reduce(largest, op=dist.ReduceOp.MAX, async_op=True)  # Distributed
 
     def wait() -> int:

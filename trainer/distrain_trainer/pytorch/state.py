@@ -57,6 +57,7 @@ class TorchState:
         loaded |= {name: tensor.clone() for name, tensor in loaded.items() if name.endswith("_extra_state")}
         self._model.load_state_dict(loaded)
         self._optimizer.load_state_dict(self._optimizer_state(arrays))
+        take_layouts(self._optimizer)
         scaler = {name: number.item() for name, number in subset(arrays, "scaler.").items()}
         if scaler:
             self._scaler.load_state_dict(scaler)
@@ -95,9 +96,18 @@ def flat(
         name = by_number.get(number, number)
         found |= {f"optimizer.{name}.{slot}": value for slot, value in kept.items()}
     for number, group in enumerate(optimizer["param_groups"]):
-        found |= {f"group.{number}.{key}": value for key, value in group.items() if key != "params"}
+        # Not whether it is fused: earlier checkpoints do not say it.
+        found |= {f"group.{number}.{key}": value for key, value in group.items() if key not in ("params", "fused")}
     found |= {f"scaler.{key}": value for key, value in scaler.items()}
     return {name: of_number(value) for name, value in found.items() if value is not None}
+
+
+def take_layouts(optimizer: Any) -> None:
+    """Give the optimizer's tensors their weights' memory layout, which fused optimizers require."""
+    for parameter, kept in optimizer.state.items():
+        for slot, tensor in kept.items():
+            if tensor.shape == parameter.shape and tensor.stride() != parameter.stride():
+                kept[slot] = torch.empty_like(parameter, dtype=tensor.dtype).copy_(tensor)
 
 
 def require_storable(model: Any) -> None:

@@ -6,37 +6,67 @@ from typing import Any
 
 import torch
 
+# A module and the name of one of its buffers.
+Place = tuple[Any, str]
+
 
 class Statistics:
     """The model's buffers from before a step, for example batch normalization statistics, and copies of their values.
 
-    A step may change a buffer's values, replace the buffer by another tensor, or add a buffer.
+    A step may change a buffer's values, replace the buffer by another tensor, or add a buffer to a module.
     """
 
     def __init__(self, model: Any) -> None:
-        self._model = model
-        self._before: dict[str, tuple[Any, Any]] = {}
+        self._modules = list(model.modules())
+        self._before: dict[Place, Any] = {}
+        self._copies: list[Any] = []
 
     @torch.no_grad()  # type: ignore[untyped-decorator]  # torch is not installed where types are checked
     def keep(self) -> None:
-        self._before = {name: (buffer, without_repeats(buffer).clone()) for name, buffer in self._buffers().items()}
+        buffers = self._buffers()
+        values = [without_repeats(buffer) for buffer in buffers.values()]
+        if are_same(buffers, self._before) and shapes(values) == shapes(self._copies):
+            copy_all(values, self._copies)
+        else:
+            self._copies = [value.clone() for value in values]
+        self._before = buffers
 
     @torch.no_grad()  # type: ignore[untyped-decorator]  # torch is not installed where types are checked
     def restore(self) -> None:
         """Undo the step's changes of the buffers."""
-        for name in self._buffers().keys() - self._before.keys():
-            self._set(name, None)
-        for name, (buffer, values) in self._before.items():
+        for module, name in self._buffers().keys() - self._before.keys():
+            setattr(module, name, None)
+        for ((module, name), buffer), values in zip(self._before.items(), self._copies, strict=True):
             without_repeats(buffer).copy_(values)
-            self._set(name, buffer)
+            setattr(module, name, buffer)
 
-    def _buffers(self) -> dict[str, Any]:
-        # A tensor may stand under several names.
-        return dict(self._model.named_buffers(remove_duplicate=False))
+    def _buffers(self) -> dict[Place, Any]:
+        # Not model.named_buffers(), which takes longer than copying them on a GPU.
+        return {
+            (module, name): buffer
+            for module in self._modules
+            for name, buffer in module._buffers.items()
+            if buffer is not None
+        }
 
-    def _set(self, name: str, buffer: Any) -> None:
-        owner, _, key = name.rpartition(".")
-        setattr(self._model.get_submodule(owner), key, buffer)
+
+def are_same(buffers: dict[Place, Any], before: dict[Place, Any]) -> bool:
+    return buffers.keys() == before.keys() and all(buffer is before[place] for place, buffer in buffers.items())
+
+
+def shapes(tensors: list[Any]) -> list[Any]:
+    return [tensor.shape for tensor in tensors]
+
+
+def copy_all(sources: list[Any], targets: list[Any]) -> None:
+    """Copy tensors to others. On a GPU, those of one type take one kernel instead of one each."""
+    by_type: dict[Any, tuple[list[Any], list[Any]]] = {}
+    for source, target in zip(sources, targets, strict=True):
+        of_type = by_type.setdefault((source.dtype, source.device), ([], []))
+        of_type[0].append(source)
+        of_type[1].append(target)
+    for source_tensors, target_tensors in by_type.values():
+        torch._foreach_copy_(target_tensors, source_tensors)
 
 
 def without_repeats(tensor: Any) -> Any:

@@ -20,8 +20,10 @@ from distrain_trainer.loop.progress import Progress
 from distrain_trainer.loop.randomness import seed_python
 from distrain_trainer.loop.run import Run
 from distrain_trainer.loop.steps import make_steps
+from distrain_trainer.models.user import is_users
 from distrain_trainer.processors import count_processors
 from distrain_trainer.pytorch import models
+from distrain_trainer.pytorch.batches import TensorBatch, upload_ahead
 from distrain_trainer.pytorch.statistics import Statistics, without_repeats
 
 PRECISIONS = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
@@ -33,9 +35,18 @@ class Computer:
 
     device: torch.device
     precision: torch.dtype
+    layout: torch.memory_format = torch.contiguous_format
 
     @classmethod
-    def choose(cls, config: Config, log: Log, *, local_rank: int, local_ranks: int) -> Computer:
+    def choose(
+        cls,
+        config: Config,
+        log: Log,
+        *,
+        local_rank: int,
+        local_ranks: int,
+        layout_on_gpu: torch.memory_format = torch.contiguous_format,
+    ) -> Computer:
         """Choose one GPU of this machine, or, without GPUs, this rank's share of the processors.
 
         Raises DeviceError if there are more ranks than GPUs.
@@ -47,21 +58,31 @@ class Computer:
             return cls(torch.device("cpu"), torch.float32)
         require_gpu_of_rank(local_rank, local_ranks=local_ranks, visible=gpus)
         torch.cuda.set_device(local_rank)  # Distributed: each rank of a machine takes a GPU of its own.
-        return cls(torch.device("cuda", local_rank), PRECISIONS[config.precision])
+        choose_kernels(config)
+        # A user's model may use view(), which the channels-last layout does not allow.
+        layout = torch.contiguous_format if is_users(config.model) else layout_on_gpu
+        return cls(torch.device("cuda", local_rank), PRECISIONS[config.precision], layout)
 
     def build(self, config: Config, dataset: Dataset, *, rank: int) -> Any:
         """Return the untrained model."""
         torch.manual_seed(config.seed + rank)  # Distributed: dropout then differs between ranks.
         seed_python(config.seed + rank)
         model = models.build(config.model, shape=dataset.shape, classes=dataset.classes)
-        return model.to(self.device)
+        return model.to(self.device, memory_format=self.layout)
 
-    def loss(self, model: Any, batch: Batch) -> Any:
-        """Return this rank's loss of a batch. The mean of all ranks' losses is the loss of the global batch."""
+    def upload(self, batches: Iterator[Batch]) -> Iterator[TensorBatch]:
+        """Copy batches to the device. To a GPU, copy the next one while a step is computed on this one."""
+        return upload_ahead(batches, self.device) if self.device.type == "cuda" else map(TensorBatch.of, batches)
+
+    def logits(self, model: Any, batch: TensorBatch) -> Any:
+        """Return the model's logits of a batch, in fp32."""
         with torch.autocast(self.device.type, dtype=self.precision, enabled=self.precision != torch.float32):
-            logits = model(self._images(batch))
-        labels, weights = (torch.from_numpy(array).to(self.device) for array in (batch.labels, batch.weights))
-        return (weights * torch.nn.functional.cross_entropy(logits.float(), labels, reduction="none")).sum()
+            return model(batch.channels_first(self.layout)).float()
+
+    def loss(self, model: Any, batch: TensorBatch) -> Any:
+        """Return this rank's loss of a batch. The mean of all ranks' losses is the loss of the global batch."""
+        losses = torch.nn.functional.cross_entropy(self.logits(model, batch), batch.labels, reduction="none")
+        return (batch.weights * losses).sum()
 
     def scaler(self) -> Any:
         """Return the gradient scaler: fp16 cannot represent small gradients, so the loss is scaled up."""
@@ -70,24 +91,12 @@ class Computer:
     def count_right(self, model: Any, batches: Iterator[Batch]) -> float:
         """Count the samples of the batches that the model classifies correctly."""
         model.eval()
-        right = 0.0
+        right = torch.zeros((), dtype=torch.float64, device=self.device)
         with torch.no_grad():
-            for batch in batches:
-                hits = model(self._images(batch)).argmax(dim=1).cpu().numpy() == batch.labels
-                right += float(hits[batch.weights > 0].sum())
-        return right
-
-    def _images(self, batch: Batch) -> Any:
-        """Return the images with their channels before height and width, as PyTorch requires.
-
-        Change the memory layout too: gradients inherit a channels-last layout, and Horovod refuses to average them.
-        """
-        return (
-            torch.from_numpy(batch.images)
-            .to(self.device)
-            .permute(0, 3, 1, 2)
-            .clone(memory_format=torch.contiguous_format)
-        )
+            for batch in self.upload(batches):
+                hits = self.logits(model, batch).argmax(dim=1) == batch.labels
+                right += (hits & (batch.weights > 0)).sum()
+        return float(right)
 
 
 def require_asked_gpus() -> None:
@@ -95,6 +104,13 @@ def require_asked_gpus() -> None:
     kernels = Path(torch.__file__).parent / "lib" / "libtorch_cuda_linalg.so"
     is_for_gpus = torch.version.hip is not None or (torch.version.cuda is not None and kernels.exists())
     require_gpus("PyTorch", visible=torch.cuda.device_count(), is_for_gpus=is_for_gpus)
+
+
+def choose_kernels(config: Config) -> None:
+    """Let cuDNN choose its fastest kernels by trying them, and compute fp32 products in TF32, as convolutions are."""
+    if not config.deterministic:
+        torch.backends.cudnn.benchmark = True
+    torch.set_float32_matmul_precision("high")
 
 
 def choose_threads(local_ranks: int) -> None:
@@ -107,37 +123,51 @@ def choose_threads(local_ranks: int) -> None:
 
 
 def make_optimizer(config: Config, model: Any) -> Any:
-    """Return the optimizer; each step sets its learning rate."""
+    """Return the optimizer; each step sets its learning rate. A fused one changes all weights in a few kernels."""
     if config.optimizer == "adam":
-        return torch.optim.Adam(model.parameters())
-    return torch.optim.SGD(model.parameters(), momentum=0.9)
+        return torch.optim.Adam(model.parameters(), fused=True)
+    return torch.optim.SGD(model.parameters(), momentum=0.9, fused=True)
 
 
-def change_weights(optimizer: Any, scaler: Any, statistics: Statistics, batch: Batch, loss: Any) -> Any:
+def begin_momentum(optimizer: Any) -> None:
+    """Begin with zeros: fused SGD takes uninitialized memory as momentum if its first step is left out."""
+    for group in optimizer.param_groups:
+        for parameter in group["params"] if "momentum" in group else ():
+            optimizer.state[parameter].setdefault("momentum_buffer", torch.zeros_like(parameter))
+
+
+def change_weights(
+    optimizer: Any, scaler: Any, statistics: Statistics, batch: TensorBatch, loss: Any, scale: float
+) -> float:
     """Make the optimizer's step with gradients that are the same on all ranks, and return this rank's loss.
 
     If a gradient is not finite, the step is left out on all ranks, and the loss returned is NaN. While the fp16 loss
-    scale is above 1, the scale is the cause, and the loss is returned as it is. A batch without samples does not change
-    the statistics.
+    scale, `scale` before the step, is above 1, the scale is the cause, and the loss is returned as it is. A batch
+    without samples does not change the statistics.
     """
     if scaler.is_enabled():
-        scale = scaler.get_scale()
         scaler.step(optimizer)
         scaler.update()
         is_left_out = scaler.get_scale() < scale
         is_told = is_left_out and scale <= 1
     else:
-        is_told = is_left_out = not are_finite(optimizer)
-        if not is_left_out:
-            optimizer.step()
+        is_told = is_left_out = not step_if_finite(optimizer)
     if is_left_out or batch.is_empty:
         statistics.restore()
-    return loss.new_tensor(math.nan) if is_told else loss
+    # float() waits for the GPU. Without it the step would only be queued.
+    return math.nan if is_told else float(loss)
 
 
-def are_finite(optimizer: Any) -> bool:
+def step_if_finite(optimizer: Any) -> bool:
+    """Make the optimizer's step if all gradients are finite. Return whether they are.
+
+    The optimizer itself leaves the step out, so a GPU gets it before it is known here whether the gradients are finite.
+    """
     gradients = [each.grad for group in optimizer.param_groups for each in group["params"] if each.grad is not None]
-    return math.isfinite(torch.nn.utils.get_total_norm(gradients, norm_type=math.inf))
+    is_finite = torch.isfinite(torch.nn.utils.get_total_norm(gradients, norm_type=math.inf))
+    optimizer.found_inf = (~is_finite).float()  # The attribute by which torch.amp.GradScaler tells fused optimizers.
+    optimizer.step()
+    return bool(is_finite)
 
 
 @dataclass(frozen=True)
@@ -158,8 +188,10 @@ def run_steps(
 ) -> Progress:
     """Make all remaining steps. Raises DivergedError after too many bad steps, StoppedError on a request to stop."""
     statistics = Statistics(model)
+    begin_momentum(optimizer)
 
-    def make_step(batch: Batch, *, rate: float, seed: int, asked: int) -> tuple[float, Callable[[], int]]:
+    def make_step(batch: TensorBatch, *, rate: float, seed: int, asked: int) -> tuple[float, Callable[[], int]]:
+        scale = scaler.get_scale()  # Before the step is queued, as it waits for all that is.
         for group in optimizer.param_groups:
             group["lr"] = rate
         torch.manual_seed(seed)
@@ -169,11 +201,9 @@ def run_steps(
         loss = computer.loss(model, batch)
         scaler.scale(loss).backward()  # Distributed: the gradients are averaged over the ranks meanwhile.
         with of_ranks.averaged(optimizer):
-            loss = change_weights(optimizer, scaler, statistics, batch, loss.detach())
-        # float() waits for the GPU. Without it the step would only be queued.
-        return float(loss), largest_asked
+            return change_weights(optimizer, scaler, statistics, batch, loss.detach(), scale), largest_asked
 
-    return make_steps(run, dataset, make_step, mean=of_ranks.mean)
+    return make_steps(run, dataset, make_step, mean=of_ranks.mean, prepare=computer.upload)
 
 
 @torch.no_grad()  # type: ignore[untyped-decorator]  # torch is not installed where types are checked

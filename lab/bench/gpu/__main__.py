@@ -1,0 +1,170 @@
+"""Measure ResNet50 and VGG16 on one GPU, in bf16 and fp32: the trainer and a bare loop in turn.
+
+Run it with a Python that has PyTorch: `PYTHONPATH=trainer python3 -m lab.bench.gpu`. Prints a line per model and
+precision, and writes all figures to --json. Exits with 1 if the trainer is slower than GOAL times the bare loop.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from distrain_trainer.loop.images_per_second import untimed_steps
+
+TOTAL = "total images/sec:"
+GOAL = 0.98
+# Dense operations per second by the start of the GPU's name and precision, from NVIDIA's data sheets. fp32 is TF32.
+PEAKS = {
+    "NVIDIA A100": {"bf16": 312e12, "fp32": 156e12},
+    "NVIDIA H100 80GB": {"bf16": 989.4e12, "fp32": 494.7e12},
+    "NVIDIA H200": {"bf16": 989.4e12, "fp32": 494.7e12},
+}
+# The part of the GPU's memory that a batch may take.
+MEMORY_SHARE = 0.8
+LARGEST_BATCH = 1024
+
+
+@dataclass(frozen=True)
+class Case:
+    model: str
+    precision: str
+    batch_size: int
+    steps: int
+
+    def arguments(self) -> list[str]:
+        return [f"--model={self.model}", f"--precision={self.precision}", f"--batch-size={self.batch_size}"]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A case's figures: medians of the rounds, in images per second, and what the GPU does during a step."""
+
+    model: str
+    precision: str
+    batch_size: int
+    trainer: float
+    bare: float
+    # Of the rounds in which one ran after the other.
+    ratio: float
+    # The operations that the model needs by the GPU's peak, None where that is not known.
+    utilization: float | None
+    shares: dict[str, float]
+    bare_compiled: float | None
+
+
+def main() -> int:
+    given = arguments()
+    name, memory = device()
+    print(f"{name}, {memory / 2**30:.0f} GiB, PyTorch {version()}", flush=True)
+    outcomes = []
+    for model in given.models:
+        for precision in given.precisions:
+            size = given.batch_size or largest_batch(model, precision, memory)
+            outcomes.append(measure(Case(model, precision, size, given.steps), given, name))
+            print(line(outcomes[-1]), flush=True)
+    if given.json:
+        figures = {"device": name, "pytorch": version(), "outcomes": [asdict(outcome) for outcome in outcomes]}
+        Path(given.json).write_text(json.dumps(figures, indent=2) + "\n")
+    return int(any(outcome.ratio < GOAL for outcome in outcomes))
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="lab.bench.gpu", description=__doc__)
+    parser.add_argument("--models", nargs="+", default=["resnet50", "vgg16"])
+    parser.add_argument("--precisions", nargs="+", default=["bf16", "fp32"])
+    parser.add_argument("--batch-size", type=int, help="samples per step; the largest power of 2 that fits if not given")
+    parser.add_argument("--steps", type=int, default=50, help="timed steps")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--compile", action="store_true", help="measure the bare loop with torch.compile too")
+    parser.add_argument("--json", help="a file for the figures")
+    return parser.parse_args()
+
+
+def device() -> tuple[str, int]:
+    """Return the GPU's name and its memory in bytes, or the processor's name and 0."""
+    code = "import torch; p = torch.cuda.get_device_properties(0); print(p.total_memory, p.name)"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    memory, _, name = found.stdout.strip().partition(" ")
+    return (name, int(memory)) if found.returncode == 0 else (f"no GPU ({platform.machine()})", 0)
+
+
+def version() -> str:
+    return run(["-c", "import torch; print(torch.__version__)"]).strip()
+
+
+def largest_batch(model: str, precision: str, memory: int) -> int:
+    """Return the largest power of 2 whose step fits, from the memory that two small batches take. Without a GPU: 1."""
+    if not memory:
+        return 1
+    small, large = (bare(Case(model, precision, size, 1))["peak_bytes"] for size in (16, 32))
+    per_image = (large - small) / 16
+    size = LARGEST_BATCH
+    while small + per_image * (size - 16) > MEMORY_SHARE * memory:
+        size //= 2
+    return size
+
+
+def measure(case: Case, given: argparse.Namespace, name: str) -> Outcome:
+    rounds = [(trainer(case), bare(case)) for _ in range(given.rounds)]
+    speed = statistics.median(ours for ours, _ in rounds)
+    peak = next((peaks[case.precision] for start, peaks in PEAKS.items() if name.startswith(start)), None)
+    return Outcome(
+        case.model,
+        case.precision,
+        case.batch_size,
+        trainer=speed,
+        bare=statistics.median(theirs["images_per_second"] for _, theirs in rounds),
+        ratio=statistics.median(ours / theirs["images_per_second"] for ours, theirs in rounds),
+        utilization=speed * rounds[0][1]["operations_per_image"] / peak if peak else None,
+        shares=json.loads(run(["-m", "lab.bench.gpu.shares", *of_trainer(case)]).splitlines()[-1]),
+        bare_compiled=bare(case, "--compile")["images_per_second"] if given.compile else None,
+    )
+
+
+def of_trainer(case: Case) -> list[str]:
+    # The rate keeps the weights finite on noise.
+    return ["--framework=pytorch", *case.arguments(), "--learning-rate=1e-4"]
+
+
+def trainer(case: Case) -> float:
+    """Return the trainer's images per second. It logs as often as it does by default."""
+    steps = case.steps
+    while steps - untimed_steps(steps) < case.steps:
+        steps += 1
+    output = run(["-m", "distrain_trainer", *of_trainer(case), f"--steps={steps}"])
+    return float(output.partition(TOTAL)[2].split()[0])
+
+
+def bare(case: Case, *options: str) -> dict[str, Any]:
+    output = run(["-m", "lab.bench.gpu.bare_loop", *case.arguments(), f"--steps={case.steps}", *options])
+    figures: dict[str, Any] = json.loads(output.splitlines()[-1])
+    return figures
+
+
+def run(arguments: list[str]) -> str:
+    """Return what a Python program prints. Its errors are shown."""
+    environment = {**os.environ, "TORCH_CPP_LOG_LEVEL": "ERROR"}
+    command = [sys.executable, *arguments]
+    return subprocess.run(command, check=True, text=True, stdout=subprocess.PIPE, env=environment).stdout
+
+
+def line(outcome: Outcome) -> str:
+    utilization = f"{outcome.utilization:.3f}" if outcome.utilization is not None else "unknown"
+    shares = ", ".join(f"{name} {share:.3f}" for name, share in outcome.shares.items())
+    compiled = f", compiled {outcome.bare_compiled:.1f}" if outcome.bare_compiled is not None else ""
+    return (
+        f"{outcome.model} {outcome.precision}, batch {outcome.batch_size}: trainer {outcome.trainer:.1f} images/s, bare "
+        f"loop {outcome.bare:.1f}{compiled}, ratio {outcome.ratio:.3f}, model FLOPs utilization {utilization}; {shares}"
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,87 @@
+"""Turn batches into tensors, and copy them to a GPU while the step before is computed."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import repeat
+from typing import Any
+
+import torch
+
+from distrain_trainer.data import Batch
+
+# Batches that are copied to the GPU before they are needed.
+AHEAD = 2
+
+
+@dataclass(frozen=True)
+class TensorBatch:
+    """A Batch as tensors on the device; `images` have the shape (samples, height, width, channels)."""
+
+    images: Any
+    labels: Any
+    weights: Any
+    samples: int
+    global_samples: int
+    is_empty: bool
+
+    @classmethod
+    def of(cls, batch: Batch) -> TensorBatch:
+        """Return tensors that share the batch's memory."""
+        tensors = (torch.from_numpy(array) for array in (batch.images, batch.labels, batch.weights))
+        return cls(*tensors, batch.samples, batch.global_samples, batch.is_empty)
+
+    def tensors(self) -> tuple[Any, Any, Any]:
+        return self.images, self.labels, self.weights
+
+    def to(self, device: Any) -> TensorBatch:
+        """Copy to a GPU by way of page-locked memory, from which the GPU copies by itself."""
+        copies = (tensor.pin_memory().to(device, non_blocking=True) for tensor in self.tensors())
+        return TensorBatch(*copies, self.samples, self.global_samples, self.is_empty)
+
+    def channels_first(self, layout: Any) -> Any:
+        """Return the images as PyTorch requires, channels before height and width.
+
+        With torch.contiguous_format, copy them: gradients inherit a channels-last layout, and Horovod refuses to
+        average them.
+        """
+        images = self.images.permute(0, 3, 1, 2)
+        return images if layout == torch.channels_last else images.clone(memory_format=layout)
+
+
+def upload_ahead(batches: Iterator[Batch], device: Any) -> Iterator[TensorBatch]:
+    """Yield the batches as tensors on a GPU. A thread and a CUDA stream of their own copy those that come next."""
+    if isinstance(batches, repeat):
+        # Synthetic data is one batch again and again: it stays on the GPU.
+        yield from repeat(TensorBatch.of(next(batches)).to(device))
+    stream = torch.cuda.Stream(device)
+    thread = ThreadPoolExecutor(1)
+    try:
+        ahead = deque(thread.submit(_upload, batches, device, stream) for _ in range(AHEAD))
+        while (uploaded := ahead.popleft().result()) is not None:
+            ahead.append(thread.submit(_upload, batches, device, stream))
+            batch, is_copied = uploaded
+            _hand_over(batch, is_copied)
+            yield batch
+    finally:
+        thread.shutdown(wait=False, cancel_futures=True)
+
+
+def _upload(batches: Iterator[Batch], device: Any, stream: Any) -> tuple[TensorBatch, Any] | None:
+    """Begin to copy the next batch. Return it with the event of the copy's end, or None after the last one."""
+    batch = next(batches, None)
+    if batch is None:
+        return None
+    with torch.cuda.stream(stream):
+        return TensorBatch.of(batch).to(device), stream.record_event()
+
+
+def _hand_over(batch: TensorBatch, is_copied: Any) -> None:
+    """Have the current stream wait for the copy, and keep the memory until it has used it."""
+    current = torch.cuda.current_stream()
+    current.wait_event(is_copied)
+    for tensor in batch.tensors():
+        tensor.record_stream(current)
