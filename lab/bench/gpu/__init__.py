@@ -1,1 +1,1 @@
-"""`make bench-gpu`: compare the trainer on one GPU with the fastest loop that PyTorch allows; __main__.py is the program."""
+"""`make bench-gpu`: compare the trainer on one GPU with the fastest loop that PyTorch allows (__main__.py)."""

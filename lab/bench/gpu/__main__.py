@@ -80,7 +80,7 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="lab.bench.gpu", description=__doc__)
     parser.add_argument("--models", nargs="+", default=["resnet50", "vgg16"])
     parser.add_argument("--precisions", nargs="+", default=["bf16", "fp32"])
-    parser.add_argument("--batch-size", type=int, help="samples per step; the largest power of 2 that fits if not given")
+    parser.add_argument("--batch-size", type=int, help="samples per step; else the largest power of 2 that fits")
     parser.add_argument("--steps", type=int, default=50, help="timed steps")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--compile", action="store_true", help="measure the bare loop with torch.compile too")
@@ -161,8 +161,9 @@ def line(outcome: Outcome) -> str:
     shares = ", ".join(f"{name} {share:.3f}" for name, share in outcome.shares.items())
     compiled = f", compiled {outcome.bare_compiled:.1f}" if outcome.bare_compiled is not None else ""
     return (
-        f"{outcome.model} {outcome.precision}, batch {outcome.batch_size}: trainer {outcome.trainer:.1f} images/s, bare "
-        f"loop {outcome.bare:.1f}{compiled}, ratio {outcome.ratio:.3f}, model FLOPs utilization {utilization}; {shares}"
+        f"{outcome.model} {outcome.precision}, batch {outcome.batch_size}: trainer {outcome.trainer:.1f} images/s, "
+        f"bare loop {outcome.bare:.1f}{compiled}, ratio {outcome.ratio:.3f}, model FLOPs utilization "
+        f"{utilization}; {shares}"
     )
 
 

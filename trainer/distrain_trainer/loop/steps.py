@@ -31,7 +31,7 @@ def make_steps(
     mean: Callable[[float], float],
     prepare: Callable[[Iterator[Batch]], Iterator[Any]] = iter,
 ) -> Progress:
-    """Make all remaining steps. `mean` averages a number over the ranks; `prepare` turns batches into what a step takes.
+    """Make all remaining steps. `mean` averages a number over the ranks, `prepare` turns batches into what steps take.
 
     Raises DivergedError after too many bad steps, StoppedError on a request to stop.
     """

@@ -31,16 +31,16 @@ class TensorBatch:
     @classmethod
     def of(cls, batch: Batch) -> TensorBatch:
         """Return tensors that share the batch's memory."""
-        tensors = (torch.from_numpy(array) for array in (batch.images, batch.labels, batch.weights))
-        return cls(*tensors, batch.samples, batch.global_samples, batch.is_empty)
+        images, labels, weights = (torch.from_numpy(array) for array in (batch.images, batch.labels, batch.weights))
+        return cls(images, labels, weights, batch.samples, batch.global_samples, batch.is_empty)
 
     def tensors(self) -> tuple[Any, Any, Any]:
         return self.images, self.labels, self.weights
 
     def to(self, device: Any) -> TensorBatch:
         """Copy to a GPU by way of page-locked memory, from which the GPU copies by itself."""
-        copies = (tensor.pin_memory().to(device, non_blocking=True) for tensor in self.tensors())
-        return TensorBatch(*copies, self.samples, self.global_samples, self.is_empty)
+        images, labels, weights = (tensor.pin_memory().to(device, non_blocking=True) for tensor in self.tensors())
+        return TensorBatch(images, labels, weights, self.samples, self.global_samples, self.is_empty)
 
     def channels_first(self, layout: Any) -> Any:
         """Return the images as PyTorch requires, channels before height and width.
