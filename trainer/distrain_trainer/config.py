@@ -93,6 +93,9 @@ class Config:
     max_bad_share: float = argument(
         0.001, "share of the samples that may be left out because their image is damaged", path="data.maxBadShare"
     )
+    compile: bool = argument(
+        False, "compile the model: steps are faster after a minute; PyTorch on a GPU alone", path=EXTRA_ARGS
+    )
     deterministic: bool = argument(
         False,
         "the same values give the same weights, bit by bit, at the same size, however often interrupted; slower",

@@ -57,7 +57,8 @@ class Outcome:
     # The operations that the model needs by the GPU's peak, None where that is not known.
     utilization: float | None
     shares: dict[str, float]
-    bare_compiled: float | None
+    # The images per second of both with torch.compile, if asked for.
+    compiled: dict[str, float]
 
 
 def main() -> int:
@@ -83,7 +84,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--batch-size", type=int, help="samples per step; else the largest power of 2 that fits")
     parser.add_argument("--steps", type=int, default=50, help="timed steps")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--compile", action="store_true", help="measure the bare loop with torch.compile too")
+    parser.add_argument("--compile", action="store_true", help="measure both with torch.compile too")
     parser.add_argument("--json", help="a file for the figures")
     return parser.parse_args()
 
@@ -125,8 +126,13 @@ def measure(case: Case, given: argparse.Namespace, name: str) -> Outcome:
         ratio=statistics.median(ours / theirs["images_per_second"] for ours, theirs in rounds),
         utilization=speed * rounds[0][1]["operations_per_image"] / peak if peak else None,
         shares=json.loads(run(["-m", "lab.bench.gpu.shares", *of_trainer(case)]).splitlines()[-1]),
-        bare_compiled=bare(case, "--compile")["images_per_second"] if given.compile else None,
+        compiled=compiled(case) if given.compile else {},
     )
+
+
+def compiled(case: Case) -> dict[str, float]:
+    bare_speed: float = bare(case, "--compile")["images_per_second"]
+    return {"trainer": trainer(case, "--compile"), "bare loop": bare_speed}
 
 
 def of_trainer(case: Case) -> list[str]:
@@ -134,12 +140,12 @@ def of_trainer(case: Case) -> list[str]:
     return ["--framework=pytorch", *case.arguments(), "--learning-rate=1e-4"]
 
 
-def trainer(case: Case) -> float:
+def trainer(case: Case, *options: str) -> float:
     """Return the trainer's images per second. It logs as often as it does by default."""
     steps = case.steps
     while steps - untimed_steps(steps) < case.steps:
         steps += 1
-    output = run(["-m", "distrain_trainer", *of_trainer(case), f"--steps={steps}"])
+    output = run(["-m", "distrain_trainer", *of_trainer(case), f"--steps={steps}", *options])
     return float(output.partition(TOTAL)[2].split()[0])
 
 
@@ -159,11 +165,11 @@ def run(arguments: list[str]) -> str:
 def line(outcome: Outcome) -> str:
     utilization = f"{outcome.utilization:.3f}" if outcome.utilization is not None else "unknown"
     shares = ", ".join(f"{name} {share:.3f}" for name, share in outcome.shares.items())
-    compiled = f", compiled {outcome.bare_compiled:.1f}" if outcome.bare_compiled is not None else ""
+    compiled = "".join(f", {name} compiled {speed:.1f}" for name, speed in outcome.compiled.items())
     return (
         f"{outcome.model} {outcome.precision}, batch {outcome.batch_size}: trainer {outcome.trainer:.1f} images/s, "
-        f"bare loop {outcome.bare:.1f}{compiled}, ratio {outcome.ratio:.3f}, model FLOPs utilization "
-        f"{utilization}; {shares}"
+        f"bare loop {outcome.bare:.1f}, ratio {outcome.ratio:.3f}, model FLOPs utilization "
+        f"{utilization}; {shares}{compiled}"
     )
 
 

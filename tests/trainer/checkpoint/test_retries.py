@@ -167,7 +167,7 @@ def test_checkpoint_is_due_after_the_interval_unless_one_is_held_or_written(cloc
 
     assert writer.save(run._snapshot, holds=True)
     assert not writer.is_due()
-    writer.settle(is_good=False)
+    writer.settle(2, is_good=False)
     assert writer.is_due()
     # Nothing was given to the thread.
     assert (writer._given, writer.saved_samples) == (None, -1)
@@ -193,7 +193,7 @@ def test_step_between_copy_and_verdict_does_not_count_as_cost(clock: Clock, tmp_
 
     assert writer.save(take, holds=True)  # type: ignore[arg-type]
     clock.sleep(30)
-    writer.settle(is_good=True)
+    writer.settle(2, is_good=True)
     wait_until(lambda: writer.saved_samples == 10)
 
     [line] = writer.lines

@@ -108,9 +108,9 @@ class Writer:
             self._give()
         return True
 
-    def settle(self, *, is_good: bool) -> None:
-        """Save the held snapshot if the step after it was good, otherwise drop it."""
-        if self._held is None:
+    def settle(self, step: int, *, is_good: bool) -> None:
+        """After `step` steps, save the held snapshot if the step after it was good, otherwise drop it."""
+        if self._held is None or step <= self._held.position.step:
             return
         if is_good:
             self._taken = time.monotonic() - self._stall  # The step in between is no part of the checkpoint's cost.

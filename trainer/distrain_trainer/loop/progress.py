@@ -37,6 +37,7 @@ class Progress:
     run: Run
     steps: int
     speed: Speed
+    samples: int
     throughput: Throughput = field(default_factory=Throughput)
 
     @classmethod
@@ -45,7 +46,7 @@ class Progress:
         run.log.print(HEADER)
         made = run.position.step
         speed = Speed(made + untimed_steps(run.steps - made), made)
-        progress = cls(run, max(run.steps, made), speed)
+        progress = cls(run, max(run.steps, made), speed, run.position.samples)
         progress.throughput.start(made, run.position.samples)
         if made < run.steps:
             run.watchdog.start()
@@ -54,14 +55,14 @@ class Progress:
     def add(self, batch: Counted, *, loss: float, seconds: float, mean: Callable[[float], float]) -> None:
         """Record the step just made, which took `seconds`, and log it if it is due.
 
-        `mean` averages a number over the ranks; all ranks call it at the same steps. A loss that is not finite marks a
+        `mean` averages the loss over the ranks; all ranks call it at the same steps. A loss that is not finite marks a
         step that was left out. Raises DivergedError after more than config.max_bad_steps such steps in a row, and if
         the last step of the run is one.
         """
         self.speed.add(samples=batch.samples, global_samples=batch.global_samples, seconds=seconds)
-        samples = self.run.position.samples + batch.global_samples
+        self.samples += batch.global_samples
         if self.speed.steps == self.speed.untimed:
-            self.throughput.start(self.speed.steps, samples)
+            self.throughput.start(self.speed.steps, self.samples)
         self.run.watchdog.made_step(seconds)
         if self.run.resumed_step and self.speed.steps == self.run.resumed_step + 1:
             self.run.log.print(f"went on with step {self.speed.steps}, {seconds_since_start():.1f} s after this start")
@@ -71,7 +72,7 @@ class Progress:
         if self._is_logged():
             mean_loss = mean(loss)
             self.run.log.print(step_line(self.speed, mean_loss))
-            self.throughput.add(self.speed.steps, samples)
+            self.throughput.add(self.speed.steps, self.samples)
             self.run.log.print(self._progress_line(mean_loss))
             if math.isfinite(mean_loss):
                 results.add(self.run.history, LoggedStep(self.speed.steps, self.speed.rate, mean_loss))

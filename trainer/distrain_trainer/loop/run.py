@@ -143,7 +143,7 @@ class Run:
 
     @property
     def asked(self) -> int:
-        """This rank's request to stop, a number of stop_flag. The program passes the ranks' maximum to made_step."""
+        """This rank's request to stop, a number of stop_flag. The program passes the ranks' maximum to end_step."""
         if self.writer is None:
             return self.request.reason
         lease, outage = self.writer.lease, self.writer.outage
@@ -162,16 +162,25 @@ class Run:
         return self.writer is not None and self.writer.is_due() and not self.bad_steps
 
     def made_step(self, samples: int, *, asked: int, may_save: bool = True) -> None:
-        """Count a step on `samples` samples of all ranks, and save a checkpoint if one is due.
+        """Count a step on `samples` samples of all ranks, and save a checkpoint if one is due; see `end_step`."""
+        self.begin_step(samples)
+        self.end_step(self.position.step, asked=asked, may_save=may_save)
 
-        `asked` is the largest `asked` of all ranks. Raises StoppedError, FencedError or UnavailableError if it is set.
-        """
+    def begin_step(self, samples: int) -> None:
+        """Count a step on `samples` samples of all ranks. The state is now the one after it, once it is computed."""
         self.position = self.position.after_step(
             samples,
             ranks=self.group.size,
             batch_size=self.config.batch_size,
             epoch_samples=self.subject.epoch_samples,
         )
+
+    def end_step(self, step: int, *, asked: int, may_save: bool = True) -> None:
+        """After the outcome of a step is known, save a checkpoint if one is due, after the last step that has begun.
+
+        `step` is the number of steps whose outcome is known, `asked` the largest `asked` of all ranks. If it is set, no
+        more steps may have begun. Raises StoppedError, FencedError or UnavailableError if it is set.
+        """
         self._heed(asked)
         if self.writer is not None:
             if self.begun is None:
@@ -179,8 +188,8 @@ class Run:
                 self._prepare()
             self.writer.seconds_left = self._seconds_left(self.begun)
             self._tell(self.writer)
-            # This step's loss shows whether the weights after the step before, which may be held, are good.
-            self.writer.settle(is_good=not self.bad_steps)
+            # A step's loss shows whether the weights after the step before, which may be held, are good.
+            self.writer.settle(step, is_good=not self.bad_steps)
             if may_save and self.is_due:
                 self.state.wait()  # Otherwise the copy would wait, and the step's time would count as checkpoint cost.
                 self.writer.save(self._snapshot, holds=True)

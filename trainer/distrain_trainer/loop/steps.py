@@ -3,24 +3,36 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
-from typing import Any, Protocol
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
 
 from distrain_trainer.data import Batch, Dataset, train_batches
-from distrain_trainer.loop.progress import Progress
+from distrain_trainer.loop.progress import Counted, Progress
 from distrain_trainer.loop.randomness import seed_step
 from distrain_trainer.loop.run import Run
 from distrain_trainer.schedule import learning_rate
 
 
+class Outcome(NamedTuple):
+    """What is known after a step.
+
+    `loss` is this rank's. It is NaN if the step was left out, unless an fp16 loss scale above 1 is the cause. `asked`
+    is the largest stop request of all ranks. `mean` averages the loss over the ranks; all ranks call it at the same
+    steps.
+    """
+
+    loss: float
+    asked: int
+    mean: Callable[[float], float]
+
+
 class MakeStep(Protocol):
     """A framework's step, with the learning rate, the seed for layers such as dropout, and this rank's stop request."""
 
-    def __call__(self, batch: Any, *, rate: float, seed: int, asked: int) -> tuple[float, Callable[[], int]]:
-        """Return this rank's loss, and the function that waits for the largest stop request of all ranks.
-
-        The loss is NaN if the step was left out, unless an fp16 loss scale above 1 is the cause.
-        """
+    def __call__(self, batch: Any, *, rate: float, seed: int, asked: int) -> Callable[[], Outcome]:
+        """Begin a step, and return the function that waits for its outcome."""
 
 
 def make_steps(
@@ -28,17 +40,18 @@ def make_steps(
     dataset: Dataset,
     make_step: MakeStep,
     *,
-    mean: Callable[[float], float],
     prepare: Callable[[Iterator[Batch]], Iterator[Any]] = iter,
+    ahead: int = 0,
 ) -> Progress:
-    """Make all remaining steps. `mean` averages a number over the ranks, `prepare` turns batches into what steps take.
+    """Make all remaining steps. `prepare` turns batches into what steps take.
 
-    Raises DivergedError after too many bad steps, StoppedError on a request to stop.
+    Begin `ahead` more steps before the outcome of one is waited for: a GPU then never waits for this process. Raises
+    DivergedError after too many bad steps, StoppedError on a request to stop.
     """
     config, rank, ranks = run.config, run.group.rank, run.group.size
     # Distributed: each rank trains on its own part of the samples.
     batches = prepare(train_batches(config, dataset, rank=rank, ranks=ranks, start=run.position))
-    progress = Progress.start(run)
+    begun = BegunSteps(run, Progress.start(run))
     for step in range(run.position.step, run.steps):
         started = time.perf_counter()
         batch = run.watchdog.next(batches)
@@ -46,7 +59,40 @@ def make_steps(
         rate = learning_rate(config, step=step, ranks=ranks)
         # Distributed: dropout differs between ranks.
         seed = seed_step(config, rank=rank, samples=run.position.samples)
-        loss, asked = make_step(batch, rate=rate, seed=seed, asked=run.asked)
-        progress.add(batch, loss=loss, seconds=time.perf_counter() - started, mean=mean)
-        run.made_step(batch.global_samples, asked=asked())
-    return progress
+        outcome = make_step(batch, rate=rate, seed=seed, asked=run.asked)
+        begun.add(batch, outcome, started)
+        begun.end(leave=ahead)
+    begun.end(leave=0)
+    return begun.progress
+
+
+@dataclass
+class BegunSteps:
+    """Steps that the device computes, and whose outcomes are not known yet. On each rank they are the same steps."""
+
+    run: Run
+    progress: Progress
+    steps: deque[tuple[Counted, Callable[[], Outcome], float]] = field(default_factory=deque)
+    last_end: float = 0.0
+
+    def add(self, batch: Counted, outcome: Callable[[], Outcome], started: float) -> None:
+        self.steps.append((batch, outcome, started))
+        self.run.begin_step(batch.global_samples)
+
+    def end(self, *, leave: int) -> None:
+        """Wait for the outcomes of all steps but the last `leave`. Raises DivergedError, and StoppedError."""
+        while len(self.steps) > leave:
+            asked = self._end_first()
+            while asked and self.steps:  # All ranks stop after the last step that has begun.
+                asked = max(asked, self._end_first())
+            self.run.end_step(self.progress.speed.steps, asked=asked)
+
+    def _end_first(self) -> int:
+        """Wait for the outcome of the first step, and record it. Return the largest stop request of all ranks."""
+        batch, outcome, started = self.steps.popleft()
+        loss, asked, mean = outcome()
+        end = time.perf_counter()
+        # A step that began while the one before was computed took the time since that one's end.
+        seconds, self.last_end = end - max(started, self.last_end), end
+        self.progress.add(batch, loss=loss, seconds=seconds, mean=mean)
+        return asked

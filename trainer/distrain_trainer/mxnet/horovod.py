@@ -22,7 +22,7 @@ from distrain_trainer.loop.process_group import ProcessGroup
 from distrain_trainer.loop.progress import Progress
 from distrain_trainer.loop.randomness import pin_all_reduce, seed_python
 from distrain_trainer.loop.run import Run
-from distrain_trainer.loop.steps import make_steps
+from distrain_trainer.loop.steps import Outcome, make_steps
 from distrain_trainer.mxnet import models
 from distrain_trainer.mxnet.private import loss_scaler_of
 from distrain_trainer.mxnet.state import GluonState
@@ -108,14 +108,15 @@ def train(dataset: Dataset, model: Any, trainer: Any, run: Run, *, device: Any, 
     """Train the model in place. Raises DivergedError after too many bad steps, StoppedError on a request to stop."""
     train_step = make_train_step(model, trainer, device, is_half)
 
-    def make_step(batch: Batch, *, rate: float, seed: int, asked: int) -> tuple[float, Callable[[], int]]:
+    def make_step(batch: Batch, *, rate: float, seed: int, asked: int) -> Callable[[], Outcome]:
         mx.random.seed(seed)
         trainer.set_learning_rate(rate)
         # Distributed: all ranks stop at the same step.
         largest = hvd.allreduce(mx.nd.array([asked]), op=hvd.Max, name="asked")
-        return train_step(batch), lambda: int(largest.asscalar())
+        loss = train_step(batch)
+        return lambda: Outcome(loss, int(largest.asscalar()), mean_over_ranks)
 
-    return make_steps(run, dataset, make_step, mean=mean_over_ranks)
+    return make_steps(run, dataset, make_step)
 
 
 def mean_over_ranks(loss: float) -> float:

@@ -147,30 +147,35 @@ def choose_computer(config: Config, log: Log) -> Computer:
 
 def train(dataset: Dataset, computer: Computer, model: Any, optimizer: Any, scaler: Any, run: Run) -> Progress:
     """Train the model in place. Raises DivergedError after too many bad steps, StoppedError on a request to stop."""
-    share_uncommon_tensors(model)  # Distributed
+    share_buffers_and_uncommon_weights(model)  # Distributed
     # Distributed: DistributedDataParallel broadcasts rank 0's weights. After the first step it rebuilds its gradient
     # buckets in the order in which gradients arrived, which changes how sums are rounded. With find_unused_parameters
     # it keeps the buckets, so a resumed run computes the same bits. Without, it waits for the gradient of every
-    # parameter, and a user's forward pass may leave out some.
-    finds_unused = run.config.deterministic or is_users(run.config.model)
+    # parameter, and a user's forward pass may leave out some. A user's forward pass may also need the buffers of rank 0;
+    # distrain's models only count in them.
+    is_of_user = is_users(run.config.model)
+    finds_unused = run.config.deterministic or is_of_user
+    if run.config.compile:
+        model.compile()  # In place: the names in checkpoints stay.
     replica = DistributedDataParallel(
         model,
         find_unused_parameters=finds_unused,
-        static_graph=not finds_unused,
-        broadcast_buffers=False,
+        static_graph=not finds_unused and not run.config.compile,
+        broadcast_buffers=is_of_user,
         gradient_as_bucket_view=True,
     )
-    of_ranks = OfRanks(largest_of_ranks, mean_of_ranks)
+    of_ranks = OfRanks(dist.get_world_size(), sum_beside)
     with gradient_computed_twice_named():
         return run_steps(dataset, computer, replica, optimizer, scaler, run, of_ranks)
 
 
-def share_uncommon_tensors(model: Any) -> None:
-    """Broadcast rank 0's tensors that DistributedDataParallel cannot broadcast, and have it ignore them.
+def share_buffers_and_uncommon_weights(model: Any) -> None:
+    """Broadcast rank 0's buffers, and its tensors that DistributedDataParallel cannot broadcast and so shall ignore.
 
     These are tensors of UNKNOWN_TYPES, and tensors made by expand().
     """
-    tensors = {**dict(model.named_parameters()), **dict(model.named_buffers())}
+    buffers = dict(model.named_buffers())
+    tensors = {**dict(model.named_parameters()), **buffers}
     uncommon = {
         name: tensor
         for name, tensor in tensors.items()
@@ -178,7 +183,7 @@ def share_uncommon_tensors(model: Any) -> None:
     }
     # PyTorch has no public way to name what DistributedDataParallel should ignore.
     DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(model, list(uncommon))  # Distributed
-    take_from_rank_0(uncommon, broadcast)
+    take_from_rank_0({**buffers, **uncommon}, broadcast)
 
 
 def broadcast(tensors: dict[str, Any]) -> None:
@@ -193,22 +198,15 @@ def evaluate(config: Config, dataset: Dataset, computer: Computer, model: Any) -
     return sum_of_ranks(computer.count_right(model, batches)) / dataset.tests
 
 
-def largest_of_ranks(value: int) -> Callable[[], int]:
-    """Start a max-reduction over the ranks that runs beside the step. Return the function that waits for its result."""
-    # Not torch.tensor(), which waits for the GPU.
-    largest = torch.full((), value, device="cuda" if torch.cuda.is_available() else "cpu")
-    begun = dist.all_reduce(largest, op=dist.ReduceOp.MAX, async_op=True)  # Distributed
+def sum_beside(numbers: Any) -> Callable[[], Any]:
+    """Start to add up the ranks' tensors beside the step. Return the function that gives the sum."""
+    begun = dist.all_reduce(numbers, async_op=True)  # Distributed
 
-    def wait() -> int:
-        begun.wait()
-        return int(largest)
+    def total() -> Any:
+        begun.wait()  # On a GPU, what is queued after this waits, but this process does not.
+        return numbers
 
-    return wait
-
-
-def mean_of_ranks(value: float) -> float:
-    ranks: int = dist.get_world_size()
-    return sum_of_ranks(value) / ranks  # Distributed
+    return total
 
 
 def sum_of_ranks(value: float) -> float:

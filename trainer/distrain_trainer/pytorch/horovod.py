@@ -65,7 +65,7 @@ def train(dataset: Dataset, computer: Computer, model: Any, optimizer: Any, scal
     """Train the model in place. Raises DivergedError after too many bad steps, StoppedError on a request to stop."""
     # Distributed: start every rank from rank 0's weights. The optimizer's state is empty, or loaded on every rank.
     take_from_rank_0({**model.state_dict(), **dict(model.named_buffers())}, broadcast)
-    of_ranks = OfRanks(largest_of_ranks, mean_of_ranks, averaged)
+    of_ranks = OfRanks(hvd.size(), sum_beside, averaged)
     return run_steps(dataset, computer, model, optimizer, scaler, run, of_ranks)
 
 
@@ -89,11 +89,7 @@ def evaluate(config: Config, dataset: Dataset, computer: Computer, model: Any) -
     return float(hvd.allreduce(right, op=hvd.Sum, name="right")) / dataset.tests  # Distributed
 
 
-def largest_of_ranks(value: int) -> Callable[[], int]:
-    """Start a max-reduction over the ranks that runs beside the step. Return the function that waits for its result."""
-    begun = hvd.allreduce_async(torch.tensor(value), op=hvd.Max, name="asked")  # Distributed
-    return lambda: int(hvd.synchronize(begun))
-
-
-def mean_of_ranks(value: float) -> float:
-    return float(hvd.allreduce(torch.tensor(value, dtype=torch.float64), name="mean"))  # Distributed
+def sum_beside(numbers: Any) -> Callable[[], Any]:
+    """Start to add up the ranks' tensors beside the step. Return the function that gives the sum."""
+    begun = hvd.allreduce_async(numbers, op=hvd.Sum, name="told")  # Distributed
+    return lambda: hvd.synchronize(begun)

@@ -6,6 +6,8 @@ from typing import Any
 
 import torch
 
+# Types whose values select_all can choose on the device. Those of batch normalization are among them.
+SELECTABLE = (torch.float32, torch.float64, torch.int64)
 # A module and the name of one of its buffers.
 Place = tuple[Any, str]
 
@@ -40,6 +42,17 @@ class Statistics:
             without_repeats(buffer).copy_(values)
             setattr(module, name, buffer)
 
+    @torch.no_grad()  # type: ignore[untyped-decorator]  # torch is not installed where types are checked
+    def restore_if(self, is_bad: Any) -> None:
+        """Undo the step's changes if a boolean tensor is true. Usually this does not wait for the GPU to compute it."""
+        buffers = self._buffers()
+        values = [without_repeats(buffer) for buffer in buffers.values()]
+        is_kept = are_same(buffers, self._before) and shapes(values) == shapes(self._copies)
+        if is_kept and all(value.dtype in SELECTABLE for value in values):
+            select_all(is_bad, self._copies, values)
+        elif is_bad:
+            self.restore()
+
     def _buffers(self) -> dict[Place, Any]:
         # Not model.named_buffers(), which takes longer than copying them on a GPU.
         return {
@@ -56,6 +69,16 @@ def are_same(buffers: dict[Place, Any], before: dict[Place, Any]) -> bool:
 
 def shapes(tensors: list[Any]) -> list[Any]:
     return [tensor.shape for tensor in tensors]
+
+
+def select_all(is_true: Any, sources: list[Any], targets: list[Any]) -> None:
+    """Copy tensors to others if a boolean tensor is true. Those of one type take a few kernels instead of one each."""
+    for kind in {target.dtype for target in targets}:
+        pairs = [pair for pair in zip(sources, targets, strict=True) if pair[1].dtype == kind]
+        before, now = (torch.cat([tensor.reshape(-1) for tensor in each]) for each in zip(*pairs, strict=True))
+        of_kind = [target for _, target in pairs]
+        chosen = torch.where(is_true, before, now).split([target.numel() for target in of_kind])
+        copy_all([part.view(target.shape) for part, target in zip(chosen, of_kind, strict=True)], of_kind)
 
 
 def copy_all(sources: list[Any], targets: list[Any]) -> None:

@@ -16,10 +16,11 @@ from distrain_trainer.config import Config
 from distrain_trainer.data import Batch, Dataset
 from distrain_trainer.gpus import require_gpu_of_rank, require_gpus, tell_precision
 from distrain_trainer.log import Log
+from distrain_trainer.loop import stop_flag
 from distrain_trainer.loop.progress import Progress
 from distrain_trainer.loop.randomness import seed_python
 from distrain_trainer.loop.run import Run
-from distrain_trainer.loop.steps import make_steps
+from distrain_trainer.loop.steps import Outcome, make_steps
 from distrain_trainer.models.user import is_users
 from distrain_trainer.processors import count_processors
 from distrain_trainer.pytorch import models
@@ -69,6 +70,11 @@ class Computer:
         seed_python(config.seed + rank)
         model = models.build(config.model, shape=dataset.shape, classes=dataset.classes)
         return model.to(self.device, memory_format=self.layout)
+
+    @property
+    def steps_ahead(self) -> int:
+        """The steps that a GPU is given before the outcome of the one before is known, so that it always has work."""
+        return 1 if self.device.type == "cuda" else 0
 
     def upload(self, batches: Iterator[Batch]) -> Iterator[TensorBatch]:
         """Copy batches to the device. To a GPU, copy the next one while a step is computed on this one."""
@@ -136,50 +142,48 @@ def begin_momentum(optimizer: Any) -> None:
             optimizer.state[parameter].setdefault("momentum_buffer", torch.zeros_like(parameter))
 
 
-def change_weights(
-    optimizer: Any, scaler: Any, statistics: Statistics, batch: TensorBatch, loss: Any, scale: float
-) -> float:
-    """Make the optimizer's step with gradients that are the same on all ranks, and return this rank's loss.
+def change_weights(optimizer: Any, scaler: Any, statistics: Statistics, batch: TensorBatch, loss: Any) -> Any:
+    """Make the optimizer's step with gradients that are the same on all ranks, and return this rank's loss, a tensor.
 
     If a gradient is not finite, the step is left out on all ranks, and the loss returned is NaN. While the fp16 loss
-    scale, `scale` before the step, is above 1, the scale is the cause, and the loss is returned as it is. A batch
-    without samples does not change the statistics.
+    scale before the step is above 1, the scale is the cause, and the loss is returned as it is. A batch without samples
+    does not change the statistics. Without fp16 nothing here waits for the GPU.
     """
     if scaler.is_enabled():
+        one = torch.ones((), device=loss.device)
+        before = scaler.scale(one)
         scaler.step(optimizer)
         scaler.update()
-        is_left_out = scaler.get_scale() < scale
-        is_told = is_left_out and scale <= 1
+        is_left_out = scaler.scale(one) < before
+        is_told = is_left_out & (before <= 1)
     else:
-        is_told = is_left_out = not step_if_finite(optimizer)
-    if is_left_out or batch.is_empty:
-        statistics.restore()
-    # float() waits for the GPU. Without it the step would only be queued.
-    return math.nan if is_told else float(loss)
+        is_told = is_left_out = make_step_if_finite(optimizer)
+    statistics.restore_if(torch.ones_like(is_left_out) if batch.is_empty else is_left_out)
+    return torch.where(is_told, math.nan, loss)
 
 
-def step_if_finite(optimizer: Any) -> bool:
-    """Make the optimizer's step if all gradients are finite. Return whether they are.
+def make_step_if_finite(optimizer: Any) -> Any:
+    """Make the optimizer's step if all gradients are finite. Return whether it is left out, a boolean tensor.
 
     The optimizer itself leaves the step out, so a GPU gets it before it is known here whether the gradients are finite.
     """
     gradients = [each.grad for group in optimizer.param_groups for each in group["params"] if each.grad is not None]
-    is_finite = torch.isfinite(torch.nn.utils.get_total_norm(gradients, norm_type=math.inf))
-    optimizer.found_inf = (~is_finite).float()  # The attribute by which torch.amp.GradScaler tells fused optimizers.
+    is_left_out = ~torch.isfinite(torch.nn.utils.get_total_norm(gradients, norm_type=math.inf))
+    optimizer.found_inf = is_left_out.float()  # The attribute by which torch.amp.GradScaler tells fused optimizers.
     optimizer.step()
-    return bool(is_finite)
+    return is_left_out
 
 
 @dataclass(frozen=True)
 class OfRanks:
     """What DistributedDataParallel and Horovod each do in their own way during a step.
 
-    `largest` starts a max-reduction over the ranks, and returns the function that waits for its result. `mean` averages
-    a number. The optimizer's step is made within `averaged(optimizer)`, once the gradients are the ranks' averages.
+    `sum` starts to add up a small tensor of each rank, and returns the function that gives the sum. The optimizer's
+    step is made within `averaged(optimizer)`, once the gradients are the ranks' averages.
     """
 
-    largest: Callable[[int], Callable[[], int]]
-    mean: Callable[[float], float]
+    ranks: int
+    sum: Callable[[Any], Callable[[], Any]]
     averaged: Callable[[Any], AbstractContextManager[object]] = nullcontext
 
 
@@ -190,20 +194,47 @@ def run_steps(
     statistics = Statistics(model)
     begin_momentum(optimizer)
 
-    def make_step(batch: TensorBatch, *, rate: float, seed: int, asked: int) -> tuple[float, Callable[[], int]]:
-        scale = scaler.get_scale()  # Before the step is queued, as it waits for all that is.
+    def make_step(batch: TensorBatch, *, rate: float, seed: int, asked: int) -> Callable[[], Outcome]:
         for group in optimizer.param_groups:
             group["lr"] = rate
         torch.manual_seed(seed)
-        largest_asked = of_ranks.largest(asked)  # Distributed: all ranks stop at the same step.
         optimizer.zero_grad()
         statistics.keep()
         loss = computer.loss(model, batch)
+        told = of_ranks.sum(message(loss.detach(), asked))  # Distributed: beside the averages of the gradients.
         scaler.scale(loss).backward()  # Distributed: the gradients are averaged over the ranks meanwhile.
         with of_ranks.averaged(optimizer):
-            return change_weights(optimizer, scaler, statistics, batch, loss.detach(), scale), largest_asked
+            loss = change_weights(optimizer, scaler, statistics, batch, loss.detach())
+        return outcome_of(loss, told(), of_ranks.ranks)
 
-    return make_steps(run, dataset, make_step, mean=of_ranks.mean, prepare=computer.upload)
+    return make_steps(run, dataset, make_step, prepare=computer.upload, ahead=computer.steps_ahead)
+
+
+def message(loss: Any, asked: int) -> Any:
+    """Return what a rank tells the others at a step: its loss, and a 1 at the place of its reason to stop.
+
+    The sum of all ranks' messages tells the mean loss and the largest reason, so that all ranks stop at the same step.
+    """
+    numbers = torch.zeros(1 + len(stop_flag.REASONS), dtype=torch.float64, device=loss.device)
+    numbers[0] = loss
+    numbers[1 + asked].fill_(1)  # Not an assignment of 1, which waits for the GPU.
+    return numbers
+
+
+def outcome_of(loss: Any, told: Any, ranks: int) -> Callable[[], Outcome]:
+    """Return the function that waits for a step's outcome, but for none of the work that a GPU was given after it."""
+    numbers = torch.cat([loss.double().view(1), told]).to("cpu", non_blocking=True)
+    is_copied = torch.cuda.current_stream().record_event() if loss.is_cuda else None
+
+    def outcome() -> Outcome:
+        if is_copied is not None:
+            is_copied.synchronize()
+        own, total, *counts = numbers.tolist()
+        asked = max(reason for reason, count in zip(stop_flag.REASONS, counts, strict=True) if count)
+        # A step that was left out has no mean loss.
+        return Outcome(own, asked, lambda loss: total / ranks if math.isfinite(loss) else loss)
+
+    return outcome
 
 
 @torch.no_grad()  # type: ignore[untyped-decorator]  # torch is not installed where types are checked

@@ -20,7 +20,7 @@ from distrain_trainer.loop.process_group import ProcessGroup
 from distrain_trainer.loop.progress import Progress
 from distrain_trainer.loop.randomness import pin_all_reduce
 from distrain_trainer.loop.run import Run
-from distrain_trainer.loop.steps import make_steps
+from distrain_trainer.loop.steps import Outcome, make_steps
 from distrain_trainer.tensorflow import models
 from distrain_trainer.tensorflow.state import KerasState
 from distrain_trainer.tensorflow.training import (
@@ -86,14 +86,13 @@ def train(dataset: Dataset, model: Any, optimizer: Any, run: Run) -> Progress:
     """Train the model in place. Raises DivergedError after too many bad steps, StoppedError on a request to stop."""
     train_step, seed_layers = make_train_step(model, optimizer), seeder(model)
 
-    def make_step(batch: Batch, *, rate: float, seed: int, asked: int) -> tuple[float, Callable[[], int]]:
+    def make_step(batch: Batch, *, rate: float, seed: int, asked: int) -> Callable[[], Outcome]:
         seed_layers(seed)
         optimizer.learning_rate = rate
-        # float() waits for the GPU. Without it the step would only be queued.
-        loss, largest = map(float, train_step(batch.images, batch.labels, batch.weights, np.float32(asked)))
-        return loss, lambda: int(largest)
+        loss, largest = train_step(batch.images, batch.labels, batch.weights, np.float32(asked))
+        return lambda: Outcome(float(loss), int(largest), mean_over_ranks)
 
-    return make_steps(run, dataset, make_step, mean=mean_over_ranks)
+    return make_steps(run, dataset, make_step)
 
 
 def mean_over_ranks(loss: float) -> float:

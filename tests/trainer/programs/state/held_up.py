@@ -14,7 +14,7 @@ from distrain_trainer.loop.run import Run
 # The first steps show the memory of the training itself. Then the buffer is allocated, and later the first checkpoint
 # is saved.
 STEPS_BEFORE, FIRST_SAVE = 3, 6
-begin, made_step, finish = Run.begin, Run.made_step, Run.finish
+begin, end_step, finish = Run.begin, Run.end_step, Run.finish
 usual: list[float] = []
 
 
@@ -37,14 +37,14 @@ def begin_and_measure(*arguments: Any) -> Run:
     return run
 
 
-def make_step_and_measure(run: Run, samples: int, **named: Any) -> None:
-    made = run.position.step - run.resumed_step
+def end_step_and_measure(run: Run, step: int, **named: Any) -> None:
+    made = step - 1 - run.resumed_step
     if made == STEPS_BEFORE:
         usual.append(mebibytes("VmHWM"))
         if run.writer is not None:
             # A real run allocates the buffer in a thread, which has long ended when the first checkpoint is due.
             run.buffer.reserve(plan(run.state.fields())[-1].end)
-    made_step(run, samples, **{**named, "may_save": made >= FIRST_SAVE})
+    end_step(run, step, **{**named, "may_save": made >= FIRST_SAVE})
 
 
 def finish_and_measure(run: Run) -> None:
@@ -54,7 +54,7 @@ def finish_and_measure(run: Run) -> None:
 
 
 setattr(Run, "begin", begin_and_measure)  # noqa: B010
-setattr(Run, "made_step", make_step_and_measure)  # noqa: B010
+setattr(Run, "end_step", end_step_and_measure)  # noqa: B010
 setattr(Run, "finish", finish_and_measure)  # noqa: B010
 setattr(Run, "_prepare", lambda run: None)  # noqa: B010
 __main__.main(sys.argv[1:])

@@ -25,7 +25,7 @@ from distrain_trainer.loop.run import Run
 STOP_AFTER = int(os.environ.get("STOP_AFTER", "0"))
 WALKERS = {"torch": "live_pytorch", "tensorflow": "live_tensorflow", "mxnet": "live_mxnet"}
 
-made_step = Run.made_step
+end_step = Run.end_step
 
 
 def told(array: Any) -> dict[str, Any]:
@@ -49,17 +49,16 @@ def tell_what_is_kept(run: Run) -> None:
     Path("/out/live.json").write_text(json.dumps(kept))
 
 
-def look_and_make_step(run: Run, *arguments: Any, **named: Any) -> None:
-    step = run.position.step + 1
+def look_and_end_step(run: Run, step: int, **named: Any) -> None:
     if run.group.rank == 0 and (step == run.config.steps or 0 < STOP_AFTER <= step):
         tell_what_is_kept(run)
     if run.group.rank == 0 and step == STOP_AFTER:
         os.kill(os.getpid(), signal.SIGTERM)
-    made_step(run, *arguments, **named)
+    end_step(run, step, **named)
 
 
 def main() -> None:
-    setattr(Run, "made_step", look_and_make_step)  # noqa: B010
+    setattr(Run, "end_step", look_and_end_step)  # noqa: B010
     __main__.main(sys.argv[1:])
 
 
