@@ -1,6 +1,6 @@
 # distrain. `make` alone lists the targets.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo build test lint schema docs lock package images sbom audit cluster cluster-status bench bench-demo bench-check bench-inputs bench-chaos bench-client bench-full bench-tests bench-guest bench-mutants clean distclean
+.PHONY: help setup demo build test lint schema docs lock package images sbom audit cluster cluster-status bench bench-demo bench-check bench-inputs bench-chaos bench-client bench-full bench-tests bench-guest bench-mutants bench-gpu clean distclean
 SHELL := /bin/bash
 
 CACHE := $(or $(DISTRAIN_CACHE),$(HOME)/.cache/distrain)
@@ -93,6 +93,9 @@ bench-guest: build ## end demos at 20 moments, and compare the machine after mak
 
 bench-mutants: setup ## change the code that decides in 1,000 places, and see whether a test notices; again goes on; MUTANTS_ARGS="--minutes 3"
 	@$(PYTHON) -m tests.mutants.bench $(MUTANTS_ARGS)
+
+bench-gpu: ## on a machine with a GPU and PyTorch: hold the trainer to a bare loop; TORCH=/path/to/python3, GPU_ARGS="--models vgg16"
+	@PYTHONPATH=trainer $(or $(TORCH),python3) -m lab.bench.gpu $(GPU_ARGS)
 
 clean: ## stop and remove the embedded Kubernetes; caches stay
 	@python3 -m lab.cluster.teardown

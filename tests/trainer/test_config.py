@@ -155,6 +155,11 @@ def test_later_argument_overrides_an_earlier_one() -> None:
             id="unknown-kvstore",
         ),
         pytest.param(
+            "--steps 1 --compile",
+            r"^trainer\.extraArgs: --compile is PyTorch's, and this run is tensorflow's; remove it$",
+            id="compile-of-another",
+        ),
+        pytest.param(
             "--steps 1 --framework mxnet --kvstore dist_async",
             r"^trainer\.extraArgs: --kvstore is MXNet's, with a parameter server, and this run is mxnet's with ",
             id="kvstore-of-another",

@@ -94,7 +94,7 @@ class Config:
         0.001, "share of the samples that may be left out because their image is damaged", path="data.maxBadShare"
     )
     compile: bool = argument(
-        False, "compile the model: steps are faster after a minute; PyTorch on a GPU alone", path=EXTRA_ARGS
+        False, "compile the model, for faster steps after a minute; PyTorch on a GPU alone", path=EXTRA_ARGS
     )
     deterministic: bool = argument(
         False,
@@ -133,6 +133,11 @@ class Config:
             raise ArgumentError(
                 f"trainer.extraArgs: --kvstore is MXNet's, with a parameter server, and this run is {self.framework}'s "
                 f"with {self.strategy}; remove it, or set framework=mxnet and strategy=parameter-server"
+            )
+
+        if self.compile and self.framework != "pytorch":
+            raise ArgumentError(
+                f"trainer.extraArgs: --compile is PyTorch's, and this run is {self.framework}'s; remove it"
             )
 
     def _check_length(self) -> None:

@@ -1,12 +1,13 @@
 """Measure ResNet50 and VGG16 on one GPU, in bf16 and fp32: the trainer and a bare loop in turn.
 
-Run it with a Python that has PyTorch: `PYTHONPATH=trainer python3 -m lab.bench.gpu`. Prints a line per model and
-precision, and writes all figures to --json. Exits with 1 if the trainer is slower than GOAL times the bare loop.
+Run it with a Python that has PyTorch: `make bench-gpu TORCH=/path/to/python3`. Prints a line per model and precision,
+and writes all figures to --json. Exits with 1 if the trainer is slower than GOAL times the bare loop.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import os
 import platform
@@ -63,6 +64,8 @@ class Outcome:
 
 def main() -> int:
     given = arguments()
+    if importlib.util.find_spec("torch") is None:
+        sys.exit(f"{sys.executable} has no PyTorch; give one that has: make bench-gpu TORCH=/path/to/python3")
     name, memory = device()
     print(f"{name}, {memory / 2**30:.0f} GiB, PyTorch {version()}", flush=True)
     outcomes = []

@@ -314,3 +314,33 @@ def test_state_that_cannot_be_kept_ends_the_run_before_its_first_step(
 
     assert_refused(run, rf"trainer\.model: {said}")
     assert "images/sec" not in run.stdout
+
+
+def test_outcome_that_is_read_a_step_later_changes_nothing(program: ProgramInImage, tmp_path: Path) -> None:
+    # One step is left out, and restores the statistics of batch normalization.
+    usual, behind = (
+        train_with_a_bad_batch(program, tmp_path / name, *more) for name, *more in (("at-once",), ("later", "--ahead"))
+    )
+
+    assert "step 11 is left out" in behind.stdout
+    logged = [re.findall(r"^(\d+)\timages/sec.*\t(.*)$", run.stdout, re.MULTILINE) for run in (usual, behind)]
+    assert logged[0] == logged[1]
+    assert [step for step, _ in logged[0]] == ["5", "10", "15", "20"]
+    saved = [saved_state.arrays(saved_state.newest(tmp_path / name)) for name in ("at-once", "later")]
+    assert saved[0] == saved[1]
+    assert any("running_mean" in name for name in saved[0])
+
+
+def train_with_a_bad_batch(program: ProgramInImage, folder: Path, *more: str) -> Run:
+    folder.mkdir()
+    folder.chmod(0o777)
+    scripts = {SCRIPTS / "faults" / name: f"/{name}" for name in ("bad_batch.py", "step_behind.py")}
+    run = program(
+        *(f"--data={DIGITS_IN_IMAGE}", "--model=normalized:net", "--steps=20", "--log-every=5", "--deterministic"),
+        *("--checkpoint=/out", "--checkpoint-at-end", *more),
+        script="/step_behind.py",
+        env={"PYTHONPATH": "/models"},
+        mounts={USER_MODELS_FOLDER: "/models", **scripts, folder: "/out"},
+    )
+    assert run.returncode == 0, run.stdout + run.stderr
+    return run

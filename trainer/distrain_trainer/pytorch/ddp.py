@@ -76,7 +76,7 @@ def gradient_computed_twice_named() -> Iterator[None]:
 @lost_ranks_named()  # Distributed
 def main(config: Config, dataset: Dataset) -> None:
     """Train, test and write the outcome. Return after every rank has finished."""
-    require_asked_gpus()
+    require_asked_gpus(config)
     if config.deterministic:
         make_deterministic()
     join()  # Distributed: the processes that torchrun or the operator started; each has a rank, 0 to size - 1.
@@ -151,16 +151,14 @@ def train(dataset: Dataset, computer: Computer, model: Any, optimizer: Any, scal
     # Distributed: DistributedDataParallel broadcasts rank 0's weights. After the first step it rebuilds its gradient
     # buckets in the order in which gradients arrived, which changes how sums are rounded. With find_unused_parameters
     # it keeps the buckets, so a resumed run computes the same bits. Without, it waits for the gradient of every
-    # parameter, and a user's forward pass may leave out some. A user's forward pass may also need the buffers of rank 0;
-    # distrain's models only count in them.
+    # parameter, and a user's forward pass may leave out some. A user's forward pass may also need rank 0's buffers;
+    # those of distrain's own models only matter in the evaluation.
     is_of_user = is_users(run.config.model)
     finds_unused = run.config.deterministic or is_of_user
-    if run.config.compile:
-        model.compile()  # In place: the names in checkpoints stay.
     replica = DistributedDataParallel(
         model,
         find_unused_parameters=finds_unused,
-        static_graph=not finds_unused and not run.config.compile,
+        static_graph=not finds_unused and not run.config.compile,  # torch.compile splits the graph by gradient buckets.
         broadcast_buffers=is_of_user,
         gradient_as_bucket_view=True,
     )

@@ -35,7 +35,7 @@ from distrain_trainer.pytorch.training import (
 
 def main(config: Config, dataset: Dataset) -> None:
     """Train, test and write the outcome. Return after every rank has finished."""
-    require_asked_gpus()
+    require_asked_gpus(config)
     if config.deterministic:
         make_deterministic()
         pin_all_reduce()  # Distributed

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ import torch
 
 from distrain_trainer.config import Config
 from distrain_trainer.data import Batch, Dataset
+from distrain_trainer.errors import DeviceError
 from distrain_trainer.gpus import require_gpu_of_rank, require_gpus, tell_precision
 from distrain_trainer.log import Log
 from distrain_trainer.loop import stop_flag
@@ -55,6 +57,8 @@ class Computer:
         gpus = torch.cuda.device_count()
         tell_precision(config, log, has_gpu=gpus > 0)
         if gpus == 0:
+            if config.compile:
+                log.print("trainer.extraArgs: --compile needs a GPU and none is visible; the model is not compiled")
             choose_threads(local_ranks)
             return cls(torch.device("cpu"), torch.float32)
         require_gpu_of_rank(local_rank, local_ranks=local_ranks, visible=gpus)
@@ -69,7 +73,10 @@ class Computer:
         torch.manual_seed(config.seed + rank)  # Distributed: dropout then differs between ranks.
         seed_python(config.seed + rank)
         model = models.build(config.model, shape=dataset.shape, classes=dataset.classes)
-        return model.to(self.device, memory_format=self.layout)
+        model = model.to(self.device, memory_format=self.layout)
+        if config.compile and self.device.type == "cuda":
+            compile_forward(model)
+        return model
 
     @property
     def steps_ahead(self) -> int:
@@ -105,11 +112,17 @@ class Computer:
         return float(right)
 
 
-def require_asked_gpus() -> None:
+def require_asked_gpus(config: Config) -> None:
+    """Raise DeviceError if PyTorch sees fewer GPUs than the pod requests, or has no C compiler to compile for them."""
     # The CPU images hold PyPI's PyTorch, which reports a CUDA version, but without CUDA libraries such as this one.
     kernels = Path(torch.__file__).parent / "lib" / "libtorch_cuda_linalg.so"
     is_for_gpus = torch.version.hip is not None or (torch.version.cuda is not None and kernels.exists())
-    require_gpus("PyTorch", visible=torch.cuda.device_count(), is_for_gpus=is_for_gpus)
+    gpus = torch.cuda.device_count()
+    require_gpus("PyTorch", visible=gpus, is_for_gpus=is_for_gpus)
+    if config.compile and gpus and not any(map(shutil.which, (os.environ.get("CC", "gcc"), "clang"))):
+        raise DeviceError(
+            "trainer.extraArgs: --compile needs a C compiler, and this image has none; remove it, or add gcc"
+        )
 
 
 def choose_kernels(config: Config) -> None:
@@ -117,6 +130,17 @@ def choose_kernels(config: Config) -> None:
     if not config.deterministic:
         torch.backends.cudnn.benchmark = True
     torch.set_float32_matmul_precision("high")
+
+
+def compile_forward(model: Any) -> None:
+    """Compile the model's forward pass, and with it the backward pass, in place: the names in checkpoints stay."""
+    forward = model.forward
+
+    # torch.compile skips functions of PyTorch itself, such as nn.Sequential's, but not those that this one calls.
+    def whole(images: Any) -> Any:
+        return forward(images)
+
+    model.forward = torch.compile(whole)
 
 
 def choose_threads(local_ranks: int) -> None:

@@ -25,4 +25,6 @@ def with_a_bad_one(*arguments: Any, rank: int, **named: Any) -> Iterator[Batch]:
 
 # Patch before the program is imported, as it imports the name.
 setattr(data, "train_batches", with_a_bad_one)  # noqa: B010
-__main__.main(sys.argv[1:])
+
+if __name__ == "__main__":
+    __main__.main(sys.argv[1:])
