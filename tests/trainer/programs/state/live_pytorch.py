@@ -25,7 +25,9 @@ def walk(config: Any, alive: Alive) -> Iterator[tuple[str, Any]]:
             for slot, value in kept.items():
                 yield f"optimizer.{names[id(parameter)]}.{slot}", value
         for number, group in enumerate(optimizer.param_groups):
-            yield from numbers(f"group.{number}", {key: value for key, value in group.items() if key != "params"})
+            # Whether the optimizer is fused is no state: checkpoints of earlier versions do not say it.
+            kept = {key: value for key, value in group.items() if key not in ("params", "fused")}
+            yield from numbers(f"group.{number}", kept)
     for scheduler in alive(torch.optim.lr_scheduler.LRScheduler):
         yield from numbers("scheduler", scheduler.state_dict())
     for scaler in alive(torch.amp.GradScaler):
