@@ -232,6 +232,8 @@ CASES = [
     ("data.maxBadShare", "pattern", "-0.1", "1e-3"),
     ("trainer.learningRate", "pattern", "0.0", "1e-5"),
     ("trainer.learningRate", "pattern", "fast", ".05"),
+    ("trainer.learningRate", "pattern", "1e400", "1e+09"),
+    ("trainer.learningRate", "pattern", "1e-400", "1E-010"),
     ("trainer.learningRate", "pattern", "-0.1", "10"),
     ("env", "minLength", [{"name": ""}], [{"name": "x.y"}]),
     ("env", "maxProperties", [{"name": "x", "value": "", "valueFrom": {}}], [{"name": "x", "valueFrom": {}}]),
