@@ -227,6 +227,11 @@ def workers(number: str) -> int:
     return count(number, "workers: write 4")
 
 
+def revisions(number: str) -> int:
+    """Parse a number of revisions to keep; 0 keeps all."""
+    return 0 if number == "0" else count(number, "revisions: write 10, or 0 for all")
+
+
 def seconds(duration: str) -> float:
     """Parse a duration in Go's syntax, such as 90s, 1.5h or 1h30m; a number alone is seconds."""
     written = f"{duration}s" if re.fullmatch("[0-9]+", duration) else duration.removeprefix("+")

@@ -18,6 +18,7 @@ from distrain.command_line.arguments import (
     dry_run,
     named,
     release_name,
+    revisions,
     seconds,
     total,
     workers,
@@ -249,9 +250,8 @@ def _add_change(parser: Parser) -> None:
     _add_atomic(parser, "roll back")
     parser.add_argument("--timeout", type=seconds, default=600.0, metavar="TIME", help="limit of --wait, 10m if unset")
     parser.add_argument("--allow-busy", action="store_true", help="upgrade to a job that has to wait for room, too")
-    parser.add_argument(
-        "--history-max", type=int, default=10, metavar="N", help="revisions that Helm keeps; 0 is all, 10 if unset"
-    )
+    words = "revisions that Helm keeps; 0 is all, 10 if unset"
+    parser.add_argument("--history-max", type=revisions, default=10, metavar="N", help=words)
 
 
 def _add_wait(parser: Parser) -> None:

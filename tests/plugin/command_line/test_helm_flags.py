@@ -127,6 +127,14 @@ def test_chart_alone_renders_without_a_name() -> None:
                 "status=mine": '"status" is a label of Helm\'s own: choose another key',
             }.items()
         ),
+        *(
+            pytest.param(
+                ["upgrade", "run1", f"--history-max={number}"],
+                f'--history-max: "{number}" is no number of revisions: write 10, or 0 for all',
+                id=f"history-{number}",
+            )
+            for number in ("x", "-1", "1.5")
+        ),
         pytest.param(
             ["install", "run1", "--dry-run=sever"],
             '--dry-run: there is no "sever"; it takes client, server, none',
