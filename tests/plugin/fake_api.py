@@ -200,10 +200,12 @@ def release_secret(
     values: Object | None = None,
     chart: Object | None = None,
     labels: Mapping[str, str] | None = None,
+    apply_method: str = "csa",
 ) -> Object:
     """Return the Secret in which Helm stores a revision of a release, with the user's values and this chart."""
     info = {"status": status, "first_deployed": "2026-01-01T00:00:00Z", "last_deployed": "2026-01-01T00:00:00Z"}
     parts = {"config": values or {}, "manifest": manifest, "chart": chart or {"metadata": {}}}
+    parts["apply_method"] = apply_method
     release = {"name": name, "namespace": "team", "version": version, "info": info, **parts}
     packed = base64.b64encode(base64.b64encode(gzip.compress(json.dumps(release).encode()))).decode()
     labels = {"name": name, "owner": "helm", "status": status, "version": str(version), **(labels or {})}

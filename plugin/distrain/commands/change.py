@@ -90,7 +90,13 @@ def _carry_out(found: RenderedJob, planned: Plan, current: Current) -> int:
     options, is_resized = request.options, planned.resizes and not planned.replaces
     more = tuple(options.helm_flags)
     hooks = found.runs_hooks and not planned.ends
-    operation = Operation(uuid.uuid4().hex, hooks=hooks, history_max=options.history_max, more=more)
+    operation = Operation(
+        uuid.uuid4().hex,
+        hooks=hooks,
+        history_max=options.history_max,
+        more=more,
+        forces_conflicts=current.revision.is_applied_by_server,
+    )
 
     def refresh() -> None:
         if is_resized:

@@ -37,13 +37,17 @@ class Status(NamedTuple):
 
 
 class Revision(Struct, frozen=True):
-    """A release's last revision; `values` are the user's own, without the chart's defaults."""
+    """A release's last revision; `values` are the user's own, without the chart's defaults.
+
+    `is_applied_by_server` tells that Helm 4 changes its objects by server-side apply.
+    """
 
     number: int
     status: str
     chart_version: str
     values: dict[str, Any]
     manifest: str
+    is_applied_by_server: bool = False
 
 
 class Operation(Struct, frozen=True):
@@ -51,7 +55,8 @@ class Operation(Struct, frozen=True):
 
     `name` marks the revision that this operation makes. Without `hooks`, the chart's own check does not run. `more` are
     Helm's flags on the revision, as the user gave them. `uninstalled` is the last revision of the release that was
-    uninstalled with --keep-history and is installed again, 0 for no such release.
+    uninstalled with --keep-history and is installed again, 0 for no such release. `forces_conflicts` lets server-side
+    apply take over fields that someone else has changed, such as a number of workers, as Helm does without it.
     """
 
     name: str
@@ -59,10 +64,16 @@ class Operation(Struct, frozen=True):
     history_max: int = 10
     more: tuple[str, ...] = ()
     uninstalled: int = 0
+    forces_conflicts: bool = False
 
     @property
     def flags(self) -> list[str]:
         return [*self.more, "--labels", f"{OPERATION}={self.name}", *([] if self.hooks else ["--no-hooks"])]
+
+    @property
+    def flags_of_change(self) -> list[str]:
+        """The flags of upgrades and rollbacks alone."""
+        return ["--history-max", str(self.history_max), *(["--force-conflicts"] if self.forces_conflicts else [])]
 
 
 class Releases:
@@ -95,6 +106,7 @@ class Releases:
                 chart_version=str(metadata["version"]),
                 values=values,
                 manifest=get("manifest"),
+                is_applied_by_server=metadata.get("applyMethod") == "ssa",
             )
         return None
 
@@ -122,8 +134,8 @@ class Releases:
 
     def upgrade(self, name: str, source: Source, target: Target, operation: Operation) -> str:
         """Upgrade a release to exactly these values, and return its notes."""
-        more = ["--reset-values", "--history-max", str(operation.history_max)]
-        return self._notes(["upgrade", name, str(source.chart), *more, *operation.flags], source, target)
+        flags = ["--reset-values", *operation.flags_of_change, *operation.flags]
+        return self._notes(["upgrade", name, str(source.chart), *flags], source, target)
 
     def validate(self, verb: str, name: str, source: Source, target: Target) -> None:
         """Let the API server validate the objects of an `install` or `upgrade`; change nothing. Raise if it refuses."""
@@ -131,7 +143,7 @@ class Releases:
 
     def rollback(self, name: str, number: int, target: Target, operation: Operation) -> None:
         """Roll the release back to a revision, and create objects that are missing."""
-        more = ["--no-hooks", "--history-max", str(operation.history_max), "--namespace", target.namespace]
+        more = ["--no-hooks", *operation.flags_of_change, "--namespace", target.namespace]
         self._change(["rollback", name, str(number), *more], target)
 
     def uninstall(self, name: str, target: Target, *, keeps_history: bool = False) -> None:

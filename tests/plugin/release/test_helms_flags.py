@@ -10,6 +10,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from distrain.apiserver.target import Target
+from distrain.helm.program import Source
+from distrain.helm.releases import Operation, Releases
 from tests.plugin.fake_api import FakeApi, release_secret, releases
 from tests.plugin.program import SECRETS, Run
 
@@ -51,6 +54,21 @@ def test_flags_on_the_revision_are_passed_on(run: Run, calls: Callable[[], list[
     assert call.startswith("install run1 ")
     assert "--description for Ann --labels team=a,cost=b --labels distrain-operation=" in call
     assert "--no-hooks" in call
+
+
+@pytest.mark.parametrize("forces", [True, False])
+def test_upgrade_and_rollback_take_over_fields_if_the_release_needs_it(tmp_path: Path, forces: bool) -> None:
+    record, helm = tmp_path / "calls", tmp_path / "helm"
+    helm.write_text(f'#!/bin/sh\necho "$*" >> {shlex.quote(str(record))}\n')
+    helm.chmod(0o755)
+    target, operation = Target("config", "fake", "team"), Operation("abc", history_max=3, forces_conflicts=forces)
+
+    Releases(str(helm)).upgrade("run1", Source(Path("chart"), ()), target, operation)
+    Releases(str(helm)).rollback("run1", 2, target, operation)
+
+    calls = record.read_text().splitlines()
+    assert [call.split()[0] for call in calls] == ["upgrade", "rollback"]
+    assert all("--history-max 3" in call and ("--force-conflicts" in call) == forces for call in calls)
 
 
 def test_upgrade_installs_a_release_that_does_not_exist(run: Run, calls: Callable[[], list[str]]) -> None:

@@ -50,11 +50,14 @@ class Running:
         found: Object = next(item for item in yaml.safe_load_all(self.manifest) if item and item["kind"] == "MPIJob")
         return found
 
-    def be(self, status: str = "deployed", *, chart: str = "0.1.0", version: int = 3) -> None:
+    def be(
+        self, status: str = "deployed", *, chart: str = "0.1.0", version: int = 3, apply_method: str = "csa"
+    ) -> None:
         """Set the release's last revision."""
         defaults = yaml.safe_load((CHART / "values.yaml").read_text())
         made_of = {"metadata": {"name": "distrain", "version": chart}, "values": defaults}
-        secret = release_secret("run1", status, version=version, manifest=self.manifest, values=VALUES, chart=made_of)
+        more: dict[str, Any] = {"values": VALUES, "chart": made_of, "apply_method": apply_method}
+        secret = release_secret("run1", status, version=version, manifest=self.manifest, **more)
         self.api.answers[SECRETS] = releases(secret)
         self.api.answers[f"{SECRETS}/{secret['metadata']['name']}"] = secret
 
@@ -105,6 +108,20 @@ def test_dry_run_prints_the_plan_and_changes_nothing(run: Run, running: Running)
     assert told[4].startswith("  lost      all steps, of which the log tells none yet, ")
     assert running.upgrades == []
     assert wrote_nothing(running.api)
+
+
+@pytest.mark.parametrize(("apply_method", "forces"), [("ssa", True), ("csa", False)])
+def test_helm_4_takes_over_what_someone_else_has_changed(
+    run: Run, running: Running, monkeypatch: pytest.MonkeyPatch, helm4: Path, apply_method: str, forces: bool
+) -> None:
+    asked: list[Operation] = []
+    monkeypatch.setenv("HELM_BIN", str(helm4))
+    monkeypatch.setattr(command, "upgrade", lambda _, __, operation, *___, **____: asked.append(operation))
+    running.be(apply_method=apply_method)
+
+    assert run("rescale", "run1", "--workers", "1", "--yes").code == 0
+
+    assert [operation.forces_conflicts for operation in asked] == [forces]
 
 
 def test_plan_is_also_json(run: Run, running: Running) -> None:
