@@ -60,7 +60,10 @@ class Cluster:
         return self._access.server
 
     def version(self) -> str:
-        return self.read_one("/version", Version, "its version").git_version
+        try:
+            return self.read_one("/version", Version, "its version").git_version
+        except NotFoundError as error:
+            raise UnreachableError(f"{self.server} answers like no Kubernetes: {error}; {NEXT_STEP}") from error
 
     def capabilities(self, groups: Sequence[str]) -> Capabilities:
         return Capabilities(self.version(), tuple(api for group in groups for api in self.served(group)))

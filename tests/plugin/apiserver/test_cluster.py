@@ -132,6 +132,13 @@ def test_something_else_than_kubernetes_is_one_line(api: FakeApi, tmp_path: Path
         _cluster(api, tmp_path).capabilities(RENDERED_GROUPS)
 
 
+def test_server_without_a_version_is_no_kubernetes(api: FakeApi, tmp_path: Path) -> None:
+    api.answers["/version"] = 404
+
+    with pytest.raises(UnreachableError, match=f"^{api.url} answers like no Kubernetes: its version: .*; check KUBE"):
+        _cluster(api, tmp_path).version()
+
+
 def test_closed_port_is_reported_at_once(tmp_path: Path) -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
