@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import faulthandler
 import importlib
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -20,6 +18,7 @@ from typing import Any
 import pytest
 
 from lab.paths import REPOSITORY
+from tests.mutants import keeper
 from tests.mutants.choice import Recorder
 from tests.mutants.mutants import Mutant
 
@@ -32,7 +31,6 @@ OPTIONS = (
 )  # fmt: skip
 FAILED = re.compile(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", re.MULTILINE)
 PASSED = 0
-TIMED_OUT = -1
 
 
 @dataclass
@@ -96,14 +94,8 @@ class Place:
         """Run pytest in a forked process, and end everything that it leaves. Return its exit code, or TIMED_OUT."""
         shutil.rmtree(self.root / ".hypothesis", ignore_errors=True)
         sys.stdout.flush()
-        child = os.fork()
-        if child == 0:
-            os._exit(self._in_child([*OPTIONS, f"--basetemp={self._scratch}", *arguments], plugin, kept))
-        try:
-            return _wait(child, limit)
-        finally:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(child, signal.SIGKILL)
+        options = [*OPTIONS, f"--basetemp={self._scratch}", *arguments]
+        return keeper.run(lambda: self._in_child(options, plugin, kept), limit)
 
     def first_failure(self) -> str:
         """Return the name of the test that failed first in the last run, or "" if the run ended before."""
@@ -111,8 +103,6 @@ class Place:
         return found[1] if found else ""
 
     def _in_child(self, arguments: list[str], plugin: object, kept: Path | None) -> int:
-        os.setsid()
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
         os.chdir(self.root)
         with (self._folder / "output").open("wb") as output:
             os.dup2(output.fileno(), 1)
@@ -135,15 +125,3 @@ def remove_left_copies(folder: Path) -> None:
     for copy in folder.glob("copy-*"):
         if not Path("/proc", copy.name.removeprefix("copy-")).exists():
             shutil.rmtree(copy, ignore_errors=True)
-
-
-def _wait(child: int, limit: float) -> int:
-    end = time.monotonic() + limit
-    while time.monotonic() < end:
-        done, status = os.waitpid(child, os.WNOHANG)
-        if done:
-            return os.waitstatus_to_exitcode(status)
-        time.sleep(0.02)
-    os.killpg(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-    return TIMED_OUT

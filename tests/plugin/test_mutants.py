@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 import yaml
 
 from lab.paths import REPOSITORY
-from tests.mutants import bench, choice, templates, trial
+from tests.mutants import bench, choice, keeper, templates, trial
 from tests.mutants.mutants import Mutant
 from tests.mutants.parts import PARTS, Part
 
@@ -100,6 +101,41 @@ def test_test_that_hangs_ends_the_process(tmp_path: Path) -> None:
 
     assert done.returncode == 1
     assert done.stdout.endswith("::test_hangs ")
+
+
+# Leaves a process with a session of its own, and writes its number.
+LEAVES = """
+import os, subprocess, sys, time
+from tests.mutants import keeper
+
+def leave():
+    left = subprocess.Popen(["sleep", "300"], start_new_session=True)
+    print(left.pid, flush=True)
+    time.sleep(float(sys.argv[1]))
+    return 3
+
+print(keeper.run(leave, limit=1))
+"""
+
+
+@pytest.mark.parametrize(("seconds", "code"), [(0, 3), (60, keeper.TIMED_OUT)])
+def test_process_with_a_session_of_its_own_is_ended_with_the_tests(seconds: int, code: int) -> None:
+    command = [sys.executable, "-c", LEAVES, str(seconds)]
+    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=60, check=True)
+
+    left, returned = done.stdout.split()
+    assert int(returned) == code
+    assert not Path("/proc", left).exists()
+
+
+def test_interrupted_bench_ends_the_processes_of_its_tests() -> None:
+    with subprocess.Popen([sys.executable, "-c", LEAVES, "60"], cwd=REPOSITORY, stdout=subprocess.PIPE) as bench:
+        assert bench.stdout
+        left = bench.stdout.readline().decode().strip()
+        bench.send_signal(signal.SIGINT)
+        bench.wait(timeout=30)
+
+    assert not Path("/proc", left).exists()
 
 
 def test_template_has_a_mutant_for_each_decision() -> None:
