@@ -224,6 +224,16 @@ AFFINITIES = [
         'matchLabelKeys[0]: Invalid value: "a": exists in both matchLabelKeys and mismatchLabelKeys',
         id="label-key-twice",
     ),
+    pytest.param(
+        _apart(topologyKey="zone", matchLabelKeys=["a"]),
+        "matchLabelKeys: Forbidden: must not be specified when labelSelector is not set",
+        id="label-key-without-selector",
+    ),
+    pytest.param(
+        _apart(topologyKey="zone", labelSelector={}, mismatchLabelKeys=["a b"]),
+        'mismatchLabelKeys[0]: Invalid value: "a b": name part must consist of alphanumeric characters',
+        id="label-key-that-is-none",
+    ),
     pytest.param(_apart(), f"podAntiAffinity.{REQUIRED}[0].topologyKey: Required value", id="no-topology-key"),
     pytest.param(
         _apart(topologyKey="zone", labelSelector={"matchExpressions": [{**IN, "operator": "Gt"}]}),
@@ -374,6 +384,19 @@ def test_topology_spread_that_the_api_server_refuses_is_impossible(constraints: 
     item = _changed(_job(), (*POD, "topologySpreadConstraints"), constraints)
 
     _refused(item, f"spec.template.spec.topologySpreadConstraints{words}")
+
+
+@pytest.mark.parametrize("selector", [{"matchLabels": {"app": "x"}}, {"matchExpressions": [{**IN, "key": "app"}]}])
+def test_label_key_beside_the_same_key_of_the_selector_is_impossible(selector: Object) -> None:
+    rule = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway"}
+    spread = [{**rule, "labelSelector": selector, "matchLabelKeys": ["app"]}]
+    labelled = _changed(_job(), ("spec", "template", "metadata"), {"labels": {"app": "x"}})
+    words = 'topologySpreadConstraints[0][0]: Invalid value: "app": exists in both matchLabelKeys and labelSelector'
+
+    _refused(_changed(labelled, (*POD, "topologySpreadConstraints"), spread), words)
+    # A key that the pod does not have is not added to the selector.
+    without = _changed(_job(), (*POD, "topologySpreadConstraints"), spread)
+    assert not [each for each in judged(job_of(without), ROOM).reasons if "is invalid" in each.reason]
 
 
 @pytest.mark.parametrize(("affinity", "words"), AFFINITIES)

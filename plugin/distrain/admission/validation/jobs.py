@@ -28,9 +28,10 @@ def of_job(job: kube.Workload) -> Iterator[str]:
     yield from names.of_metadata(job.metadata)
     yield from _of_numbers(job.spec)
     yield from _of_mode(job)
-    yield from names.of_labels(f"{TEMPLATE}.labels", {**_generated(job), **(metadata.labels or {})})
+    labels = {**_generated(job), **(metadata.labels or {})}
+    yield from names.of_labels(f"{TEMPLATE}.labels", labels)
     yield from names.of_annotations(f"{TEMPLATE}.annotations", metadata.annotations)
-    yield from pods.of_spec(f"{TEMPLATE}.spec", spec)
+    yield from pods.of_spec(f"{TEMPLATE}.spec", spec, labels)
     yield from _of_restart_policy(spec)
     yield from _of_selector(job, metadata.labels)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 
 from distrain import kube
 from distrain.admission.validation.affinity import of_affinity
@@ -19,8 +19,13 @@ ALWAYS, ON_FAILURE, NEVER = "Always", "OnFailure", "Never"
 LARGEST = 2**31 - 1
 
 
-def of_spec(path: str, spec: kube.TemplateSpec, more_volumes: Collection[str] = ()) -> Iterator[str]:
-    """Validate a spec with the API server's defaults; `more_volumes` are the volumes that the pod's operator adds."""
+def of_spec(
+    path: str, spec: kube.TemplateSpec, labels: Mapping[str, str], more_volumes: Collection[str] = ()
+) -> Iterator[str]:
+    """Validate a spec with the API server's defaults.
+
+    `labels` are the pod's, `more_volumes` the volumes that the pod's operator adds.
+    """
     spec = stored(spec)
     volumes, found = of_volumes(f"{path}.volumes", spec.volumes or ())
     yield from found
@@ -29,14 +34,14 @@ def of_spec(path: str, spec: kube.TemplateSpec, more_volumes: Collection[str] = 
     for index, toleration in enumerate(spec.tolerations or ()):
         yield from of_toleration(f"{path}.tolerations[{index}]", toleration)
     if spec.affinity:
-        yield from of_affinity(f"{path}.affinity", spec.affinity)
+        yield from of_affinity(f"{path}.affinity", spec.affinity, labels)
     if spec.hostname:
         yield from of_each(f"{path}.hostname", spec.hostname, dns_label)
     seconds = spec.active_deadline_seconds
     if seconds is not None and not 1 <= seconds <= LARGEST:
         rule = f"must be between 1 and {LARGEST}, inclusive"
         yield invalid(f"{path}.activeDeadlineSeconds", seconds, rule)
-    yield from of_constraints(f"{path}.topologySpreadConstraints", spec.topology_spread_constraints or ())
+    yield from of_constraints(f"{path}.topologySpreadConstraints", spec.topology_spread_constraints or (), labels)
 
 
 def of_restart_policy(path: str, spec: kube.TemplateSpec) -> Iterator[str]:

@@ -81,7 +81,7 @@ def _of_pods(role: PodRole) -> Iterator[str]:
 
 def _of_pod(role: PodRole) -> Iterator[str]:
     yield from names.of_metadata(role.workload.metadata)
-    yield from pods.of_spec("spec", role.template)
+    yield from pods.of_spec("spec", role.template, role.labels)
     yield from pods.of_restart_policy("spec", role.template)
 
 
@@ -89,4 +89,4 @@ def _of_operators_pod(role: PodRole) -> Iterator[str]:
     """Validate a pod of an operator, which sets the restartPolicy itself."""
     yield from names.of_labels("metadata.labels", role.labels)
     yield from names.of_annotations("metadata.annotations", role.annotations)
-    yield from pods.of_spec("spec", role.template, OF_OPERATORS)
+    yield from pods.of_spec("spec", role.template, role.labels, OF_OPERATORS)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from distrain import kube
 from distrain.admission.validation.field_errors import forbidden, invalid, required
@@ -23,6 +23,27 @@ def of_label_selector(path: str, selector: kube.LabelSelector | None) -> Iterato
         for index, each in enumerate(selector.match_expressions or ()):
             yield from _of_expression(f"{path}.matchExpressions[{index}]", each)
             yield from _of_values(f"{path}.matchExpressions[{index}].values", each)
+
+
+def of_label_keys(
+    path: str, rule: kube.PodTerm | kube.TemplateSpreadConstraint, labels: Mapping[str, str]
+) -> Iterator[str]:
+    """Validate the keys whose values a rule takes from the pod's `labels`, and adds to its selector."""
+    selector, added = rule.label_selector, (rule.match_label_keys or ())
+    mismatched = rule.mismatch_label_keys or () if isinstance(rule, kube.PodTerm) else ()
+    for field, keys in (("matchLabelKeys", added), ("mismatchLabelKeys", mismatched)):
+        if keys and selector is None:
+            yield forbidden(f"{path}.{field}", "must not be specified when labelSelector is not set")
+        for index, key in enumerate(keys if selector else ()):
+            yield from of_each(f"{path}.{field}[{index}]", key, qualified_name)
+    own = selector or kube.LabelSelector()
+    stated = {*(own.match_labels or ()), *(each.key for each in own.match_expressions or ())}
+    for index, key in enumerate(added):
+        if key in stated and key in labels:
+            yield invalid(f"{path}[{index}]", key, "exists in both matchLabelKeys and labelSelector")
+    for index, key in enumerate(added):
+        if key in mismatched:
+            yield invalid(f"{path}.matchLabelKeys[{index}]", key, "exists in both matchLabelKeys and mismatchLabelKeys")
 
 
 def of_node_term(path: str, term: kube.NodeTerm, *, is_required: bool) -> Iterator[str]:

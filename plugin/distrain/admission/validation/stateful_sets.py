@@ -47,7 +47,8 @@ def _of_template(spec: kube.WorkloadSpec, template: kube.PodTemplate, pod: kube.
     yield from of_selected(spec.selector, metadata.labels)
     yield from names.of_labels(f"{TEMPLATE}.labels", metadata.labels)
     yield from names.of_annotations(f"{TEMPLATE}.annotations", metadata.annotations)
-    yield from pods.of_spec(f"{TEMPLATE}.spec", replace(pod, volumes=_volumes(spec, pod), hostname=None))
+    stored = replace(pod, volumes=_volumes(spec, pod), hostname=None)
+    yield from pods.of_spec(f"{TEMPLATE}.spec", stored, metadata.labels or {})
     yield from pods.of_restart_policy(f"{TEMPLATE}.spec", pod)
     if pod.restart_policy not in (None, "", pods.ALWAYS):
         yield not_supported(f"{TEMPLATE}.spec.restartPolicy", pod.restart_policy, (pods.ALWAYS,))

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from distrain import kube
 from distrain.admission.validation.field_errors import POSITIVE, duplicate, invalid, not_supported, required
-from distrain.admission.validation.selectors import of_label_selector
+from distrain.admission.validation.selectors import of_label_keys, of_label_selector
 
 FILTERS, SCORES = "DoNotSchedule", "ScheduleAnyway"
 POLICIES = ("Honor", "Ignore")
 
 
-def of_constraints(path: str, constraints: Sequence[kube.TemplateSpreadConstraint]) -> Iterator[str]:
-    """Validate all constraints. No two constraints may have the same topologyKey and whenUnsatisfiable."""
+def of_constraints(
+    path: str, constraints: Sequence[kube.TemplateSpreadConstraint], labels: Mapping[str, str]
+) -> Iterator[str]:
+    """Validate all constraints of a pod with these labels.
+
+    No two constraints may have the same topologyKey and whenUnsatisfiable.
+    """
     kinds = [(each.topology_key, each.when_unsatisfiable) for each in constraints]
     for index, each in enumerate(constraints):
         yield from _of_constraint(f"{path}[{index}]", each)
+        yield from of_label_keys(f"{path}[{index}]", each, labels)
         if kinds[index] in kinds[index + 1 :]:
             pair = "{" + ", ".join(kinds[index]) + "}"
             yield duplicate(f"{path}[{index}].{{topologyKey, whenUnsatisfiable}}", pair)
