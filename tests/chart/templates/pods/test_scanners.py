@@ -39,7 +39,9 @@ def checkov(folder: Path) -> set[str]:
         "-o",
         "json",
     ]
-    environment = {**os.environ, "BC_SKIP_MAPPING": "TRUE", "https_proxy": "http://127.0.0.1:9"}
+    # The folder may lie below one such as ~/.cache.
+    hidden = {"CKV_IGNORE_HIDDEN_DIRECTORIES": "false"}
+    environment = {**os.environ, **hidden, "BC_SKIP_MAPPING": "TRUE", "https_proxy": "http://127.0.0.1:9"}
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     return {failed["check_id"] for failed in json.loads(done.stdout)["results"]["failed_checks"]}
 
