@@ -61,7 +61,7 @@ PARTS = (
         "scheduler",
         150,
         ("plugin/distrain/scheduler/*.py",),
-        ("tests/plugin/scheduler/test_*.py", "tests/plugin/check/test_*.py"),
+        ("tests/plugin/scheduler/test_*.py", "tests/plugin/check/**/test_*.py"),
     ),
     Part(
         "admission and quota",
