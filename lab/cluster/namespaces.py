@@ -66,10 +66,13 @@ def destroy() -> None:
 
     Raises LabError, which names what is still there.
     """
-    pid = _holder_pid()
-    if pid:
-        os.kill(pid, signal.SIGKILL)
-        _wait_until_gone(Path(f"/proc/{pid}"))
+    holder = _holder_pid()
+    # nsenter is outside the PID namespace, and stops when its child is stopped: it would stay, and keep the link.
+    for process in filter(None, map(_alive, [*STATE_DIR.glob("*.pid")])):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process, signal.SIGKILL)
+    if holder:
+        _wait_until_gone(Path(f"/proc/{holder}"))
     # The kernel removes a namespace's links some time after its last process has ended.
     _wait_until_gone(Path(f"/sys/class/net/{LINK}"))
     _remove_cgroup()
