@@ -22,6 +22,7 @@ from distrain.scheduler.node_volume_limits import AttachLimits
 from distrain.scheduler.wait_for_first_consumer import SharedVolumes, shared_volumes
 from distrain.verdict import Verdict
 from distrain.workload.controllers import ObjectName
+from distrain.workload.kinds import QUEUE_LABEL
 from distrain.workload.left_out import is_custom
 from distrain.workload.manifest import Job, PodRole
 from distrain.workload.wording import Wording
@@ -120,7 +121,8 @@ def prepare(job: Job, namespace: str, find: Find, gpu_resource: str | None) -> P
     parts = [_Part(part, where, found, volume_claims.judge_claims(part, found, say)) for part, where, found in admitted]
     refused += priority.refusals_of_classes(job.policies.priority_classes, parts[0].found.priority_classes)
     refused += [each for part in parts for each in part.refusals(say)]
-    unseen = [*job.left_out, *(each for part in parts for each in part.unseen(job)), *unknown_labels(job)]
+    unseen = [*job.left_out, *(each for part in parts for each in part.unseen(job))]
+    unseen += [*unknown_labels(job), *_queues(job)]
     # Claims of different namespaces may compete for the same volumes.
     shared = shared_volumes(job, _united(part.claims.rules for part in parts))
     return PreparedJob(
@@ -198,6 +200,13 @@ def _unserved(found: Dependencies, say: Wording) -> Iterator[Refusal]:
         step = f"{place}: the cluster does not serve {kind} of {api_version}. Install an operator that does, or choose"
         words = f'no matches for kind "{kind}" in version "{api_version}"'
         yield Refusal(Verdict.IMPOSSIBLE, words, f"{step} another version or kind.")
+
+
+def _queues(job: Job) -> Iterator[str]:
+    """Name the queues of Kueue in which the job is to wait; without Kueue, its label has no effect."""
+    for role in job.roles:
+        if role.owner and (queue := (role.workload.metadata.labels or {}).get(QUEUE_LABEL)):
+            yield f"whether Kueue is here and has the queue {queue}; without Kueue, the {role.owner.kind} starts at once"
 
 
 def _ending(found: Dependencies, namespace: str) -> Iterator[Refusal]:

@@ -17,11 +17,11 @@ from distrain.kube.resource import Resource
 from distrain.progress.steps import Training, duration
 from distrain.release import changes, resume
 from distrain.release.changes import CONTENT, IGNORED, REPLACED, Change, Object
+from distrain.workload.kinds import QUEUE_LABEL
 from distrain.workload.manifest import Job
 from distrain.workload.wording import counted
 
 WIDTH = 9
-QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 
 
 class Next(Struct, frozen=True):

@@ -53,6 +53,15 @@ def test_role_without_pods_needs_no_object(cluster: Cluster, job: Object) -> Non
     assert _check(cluster, job, _job("k", {})).verdict == "fits"
 
 
+def test_queue_of_kueue_is_not_judged(cluster: Cluster) -> None:
+    job = _job("j", {})
+    job["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "team-a"}
+
+    words = "whether Kueue is here and has the queue team-a; without Kueue, the Job starts at once"
+    assert words in _check(cluster, job).unseen
+    assert words not in _check(cluster, _job("j", {})).unseen
+
+
 def test_missing_object_is_that_of_the_role_that_needs_it(cluster: Cluster) -> None:
     answer = _check(cluster, _job("j", {}, "gone"), _job("k", {}, parallelism=2))
 
