@@ -206,7 +206,8 @@ def _queues(job: Job) -> Iterator[str]:
     """Name the queues of Kueue in which the job is to wait; without Kueue, its label has no effect."""
     for role in job.roles:
         if role.owner and (queue := (role.workload.metadata.labels or {}).get(QUEUE_LABEL)):
-            yield f"whether Kueue is here and has the queue {queue}; without Kueue, the {role.owner.kind} starts at once"
+            effect = f"without Kueue, the {role.owner.kind} starts at once"
+            yield f"whether Kueue is here and has the queue {queue}; {effect}"
 
 
 def _ending(found: Dependencies, namespace: str) -> Iterator[Refusal]:

@@ -209,9 +209,17 @@ def test_once_other_pods_have_ended_their_rules_are_gone() -> None:
     assert snapshot.emptied().role(job.main).nodes == {"a", "b", "c"}
 
 
-def test_label_that_is_unknown_before_the_pods_exist_is_named() -> None:
-    term = _term("host", matchLabelKeys=["controller-uid"])
-    prepared, _ = examined(job_of(_pods("j", _apart(term))), ZONED, [], [])
+@pytest.mark.parametrize(
+    "rule",
+    [
+        {"matchLabelKeys": ["controller-uid"]},
+        {"mismatchLabelKeys": ["controller-uid"]},
+        {"labelSelector": {"matchLabels": {"controller-uid": "a"}}},
+        {"labelSelector": {"matchExpressions": [{"key": "controller-uid", "operator": "Exists"}]}},
+    ],
+)
+def test_label_that_is_unknown_before_the_pods_exist_is_named(rule: Object) -> None:
+    prepared, _ = examined(job_of(_pods("j", _apart({**_term("host"), **rule}))), ZONED, [], [])
 
     assert prepared.unseen == ("label controller-uid in the rules of the j",)
 

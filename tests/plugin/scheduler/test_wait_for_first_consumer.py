@@ -10,6 +10,7 @@ from tests.plugin.check.volumes.test_volume_claims import DELAYED, NODES, ZONE, 
 from tests.plugin.objects import Object, node, pod
 
 BY_ZONE = [{"matchLabelExpressions": [{"key": ZONE, "values": ["1", "2"]}]}]
+BY_ZONE_OR_RACK = [*BY_ZONE, {"matchLabelExpressions": [{"key": "rack", "values": ["1"]}]}]
 MADE = {**DELAYED, "provisioner": "disk"}
 KEPT = {**DELAYED, "provisioner": "kubernetes.io/no-provisioner"}
 LATE: Object = {"storageClassName": "late"}
@@ -41,6 +42,7 @@ def test_one_pod_needs_no_other_pod() -> None:
         ),
         pytest.param([MADE, _volume("v", zones=("1",), **LATE)], "depends", id="a-volume-or-a-new-one"),
         pytest.param([MADE], "fits", id="a-new-one-for-everywhere"),
+        pytest.param([{**MADE, "allowedTopologies": BY_ZONE_OR_RACK}], "depends", id="a-new-one-for-a-zone-or-a-rack"),
     ],
 )
 def test_volume_that_may_be_in_one_place_or_another_leaves_it_open(others: list[Object], verdict: str) -> None:
