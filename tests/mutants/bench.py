@@ -122,7 +122,8 @@ def try_part(part: Part, before: str, place: trial.Place, results: Results, end:
 
 
 def tests_hash(part: Part) -> str:
-    return digest(*((REPOSITORY / path).read_text("utf-8") for path in files_of(part.tests)))
+    contents = [(REPOSITORY / path).read_text("utf-8") for path in files_of(part.tests)]
+    return digest(*contents, *([] if part.is_traced else [str(choice.SECONDS_UNTRACED)]))
 
 
 def recording(part: Part, module: Path, place: trial.Place) -> choice.Recorded:

@@ -24,6 +24,8 @@ from tests.mutants.mutants import Mutant
 
 # The seconds that a mutant's tests took without the change, at most.
 SECONDS = 40.0
+# The same if it is not known which tests execute the mutant: then all of them may have to run.
+SECONDS_UNTRACED = 600.0
 
 
 @dataclass
@@ -82,14 +84,15 @@ def tests_of(mutant: Mutant, source: str, recorded: Recorded, *, is_traced: bool
     wanted = {f"{mutant.path}:{line}" for line in statement}
     executing = {name for name, (_, lines) in recorded.items() if not wanted.isdisjoint(lines)}
     others = recorded.keys() - executing if statement == whole_of(source) else set()
-    return [*_quickest(executing, recorded), *_quickest(others, recorded)]
+    limit = SECONDS if is_traced else SECONDS_UNTRACED
+    return [*_quickest(executing, recorded, limit), *_quickest(others, recorded, limit)]
 
 
-def _quickest(names: AbstractSet[str], recorded: Recorded) -> list[str]:
+def _quickest(names: AbstractSet[str], recorded: Recorded, limit: float) -> list[str]:
     chosen: list[str] = []
     total = 0.0
     for seconds, name in sorted((recorded[name][0], name) for name in names):
-        if total + seconds > SECONDS and chosen:
+        if total + seconds > limit and chosen:
             break
         chosen.append(name)
         total += seconds

@@ -78,7 +78,8 @@ def test_mutant_runs_the_quickest_tests_that_execute_its_statement() -> None:
     }
 
     assert choice.tests_of(mutant, SOURCE, recorded, is_traced=True) == ["quick", "slow"]
-    assert choice.tests_of(mutant, SOURCE, recorded, is_traced=False) == ["other", "quick", "slow"]
+    # Any of them may be the one.
+    assert choice.tests_of(mutant, SOURCE, recorded, is_traced=False) == ["other", "quick", "slow", "slower"]
 
 
 @pytest.mark.parametrize("line", [1, 12])
