@@ -1,6 +1,7 @@
 """Priority: give pods the priority of their PriorityClass, and refuse pods that contradict it.
 
-Kubernetes plugin/pkg/admission/priority/admission.go: admitPod, getDefaultPriorityClass
+Kubernetes plugin/pkg/admission/priority/admission.go: admitPod, getDefaultPriorityClass;
+pkg/apis/scheduling/validation/validation.go: ValidatePriorityClassUpdate
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from distrain import kube
 from distrain.admission.refusal import Refusal
 from distrain.kube.policy import PriorityClass
 from distrain.verdict import Verdict
+from distrain.workload.documents import HOOK
 from distrain.workload.manifest import Job, PodRole
 from distrain.workload.wording import Wording
 
@@ -48,6 +50,29 @@ def refusals_of_classes(new: Sequence[PriorityClass], classes: Classes | None) -
             words = f"PriorityClass {other} is already marked as default. Only one default can exist"
             step = f"PriorityClass {each.metadata.name}: {other} is the global default. Leave globalDefault out."
             yield Refusal(Verdict.IMPOSSIBLE, words, step)
+
+
+def refusals_of_changes(new: Sequence[PriorityClass], classes: Classes | None) -> Iterator[Refusal]:
+    """Yield a refusal for each class of the manifest that has another value or policy than before, in `classes`.
+
+    Helm deletes a hook's object before it creates it again. A value of 0 may be a missing one, which changes nothing.
+    """
+    for each in new:
+        name, before = each.metadata.name, (classes or {}).get(each.metadata.name)
+        if before is None or HOOK in (each.metadata.annotations or {}):
+            continue
+        policy = before.preemption_policy or PREEMPTS
+        if each.value not in (0, before.value):
+            yield _changed(name, "value", before.value, "Forbidden: may not be changed in an update.")
+        if each.preemption_policy not in (None, policy):
+            words = f'Invalid value: "{each.preemption_policy}": field is immutable'
+            yield _changed(name, "preemptionPolicy", policy, words)
+
+
+def _changed(name: str, key: str, before: object, words: str) -> Refusal:
+    reason = f'PriorityClass.scheduling.k8s.io "{name}" is invalid: {key}: {words}'
+    step = f"PriorityClass {name}: the cluster's has {key} {before}, which cannot change. Keep it, or use another name."
+    return Refusal(Verdict.IMPOSSIBLE, reason, step)
 
 
 def _applied(spec: kube.TemplateSpec, classes: Classes | None) -> kube.TemplateSpec:

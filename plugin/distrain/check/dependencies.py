@@ -50,14 +50,15 @@ class Dependencies(Struct, frozen=True):
     not serve. `has_namespace` tells whether the job's namespace exists, as far as known. `ending_namespaces` are being
     deleted. `all_claims` are those of all namespaces. `own` are the pods of the same release, which end before the job
     starts or belong to the job already. `pods` are all of the namespace, if they were read: the manifest has a quota
-    for it. `existing` are objects of the manifest that exist, and that quotas have counted already. `kubectl_flags`
-    reach the namespace.
+    for it. `existing` are objects of the manifest that exist, and that quotas have counted already. `former_classes`
+    are the PriorityClasses before the manifest changes them. `kubectl_flags` reach the namespace.
     """
 
     namespaces: Mapping[str, Labels] | None = None
     quotas: Sequence[ResourceQuota] | None = None
     limit_ranges: Sequence[LimitRange] | None = None
     priority_classes: Mapping[str, PriorityClass] | None = None
+    former_classes: Mapping[str, PriorityClass] | None = None
     claims: Mapping[str, PersistentVolumeClaim] | None = None
     volumes: Mapping[str, PersistentVolume] | None = None
     storage_classes: Mapping[str, kube.StorageClass] | None = None
@@ -154,6 +155,7 @@ def with_policies(found: Dependencies, policies: Policies, namespace: str) -> De
         quotas=_replaced(found.quotas, new),
         limit_ranges=_replaced(found.limit_ranges, policies.limit_ranges_of(namespace)),
         priority_classes=None if classes is None else {**classes, **{each.metadata.name: each for each in added}},
+        former_classes=classes,
         unseen=[*found.unseen, *(words for each in unknown for words in each)],
     )
 

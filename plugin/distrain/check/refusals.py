@@ -120,6 +120,7 @@ def prepare(job: Job, namespace: str, find: Find, gpu_resource: str | None) -> P
     say = Wording(job, gpus)
     parts = [_Part(part, where, found, volume_claims.judge_claims(part, found, say)) for part, where, found in admitted]
     refused += priority.refusals_of_classes(job.policies.priority_classes, parts[0].found.priority_classes)
+    refused += priority.refusals_of_changes(job.policies.priority_classes, parts[0].found.former_classes)
     refused += [each for part in parts for each in part.refusals(say)]
     unseen = [*job.left_out, *(each for part in parts for each in part.unseen(job))]
     unseen += [*unknown_labels(job), *_queues(job)]

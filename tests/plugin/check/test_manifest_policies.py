@@ -335,7 +335,7 @@ def test_labels_of_the_manifest_count_where_the_cluster_forbids_to_read_them(api
 )
 def test_second_global_default_is_refused(other: str, verdict: str) -> None:
     job = from_manifest(yaml_writer.dump(_job(), _class(globalDefault=True)), "--manifest")
-    there = {"kind": "PriorityClass", "metadata": {"name": other}, "value": 1, "globalDefault": True}
+    there = {"kind": "PriorityClass", "metadata": {"name": other}, "value": 7, "globalDefault": True}
 
     answer = judged(job, ROOM, others=[there])
 
@@ -350,3 +350,39 @@ def test_global_default_of_a_cluster_whose_classes_are_unknown_is_taken() -> Non
     found = snapshot_file.contents(json.dumps({"items": kind("Node", *ROOM)}).encode())
 
     assert report(*snapshot_file.examined(found, job, "team")).verdict == "fits"
+
+
+CHANGED = 'PriorityClass.scheduling.k8s.io "high" is invalid: '
+
+
+@pytest.mark.parametrize(
+    ("there", "words"),
+    [
+        pytest.param({"value": 5}, "value: Forbidden: may not be changed in an update.", id="value"),
+        pytest.param(
+            {"preemptionPolicy": "Never"},
+            'preemptionPolicy: Invalid value: "PreemptLowerPriority": field is immutable',
+            id="policy",
+        ),
+    ],
+)
+def test_change_of_a_class_is_refused(there: Object, words: str) -> None:
+    changed = _class(preemptionPolicy="PreemptLowerPriority")
+
+    answer = _said(_job(), changed, there=[{**changed, **there}])
+
+    assert (answer.verdict, answer.reasons[0].reason) == ("impossible", CHANGED + words)
+    assert "which cannot change. Keep it, or use another name." in answer.next
+
+
+@pytest.mark.parametrize(
+    ("new", "there"),
+    [
+        pytest.param(_hook(_class(), "pre-install"), _class(5), id="hook-is-deleted-first"),
+        pytest.param(_class(), _class(preemptionPolicy="Never"), id="policy-is-not-stated"),
+        pytest.param(_class(preemptionPolicy="PreemptLowerPriority"), _class(), id="policy-is-the-default"),
+        pytest.param(_class(0), _class(5), id="value-may-be-missing"),
+    ],
+)
+def test_class_without_a_change_is_accepted(new: Object, there: Object) -> None:
+    assert _said(_job(), new, there=[there]).verdict == "fits"
