@@ -154,8 +154,19 @@ def _refuse_untyped(item: Item) -> None:
 
 
 def _unpacked(document: Any) -> list[Item]:
-    if isinstance(document, dict) and document.get("kind") == "List":
-        return form.converted(document, _List).items or []
+    if isinstance(document, dict) and _is_list(document):
+        return [{**_item_type(document), **item} for item in form.converted(document, _List).items or []]
     if not isinstance(document, dict):
         raise FormError(f"found {form.NOUNS.get(type(document), 'something else')}; it needs a block of keys")
     return [document]
+
+
+def _is_list(document: Item) -> bool:
+    kind = document.get("kind")
+    return kind == "List" or (isinstance(kind, str) and kind.endswith("List") and "items" in document)
+
+
+def _item_type(document: Item) -> Item:
+    """Return the type of items that state none: that of a JobList's items is Job; a List's items must state theirs."""
+    kind = document["kind"].removesuffix("List")
+    return {"apiVersion": document.get("apiVersion"), "kind": kind} if kind else {}

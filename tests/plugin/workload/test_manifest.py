@@ -136,6 +136,16 @@ def test_what_any_tool_rendered_is_read() -> None:
     assert not job.from_chart
 
 
+def test_items_of_a_typed_list_are_read() -> None:
+    bare = batch_job("bare", template("web", {}))
+    del bare["apiVersion"], bare["kind"]
+    typed = batch_job("typed", template("web", {}))
+
+    job = _job({"apiVersion": "batch/v1", "kind": "JobList", "items": [bare, typed]})
+
+    assert sorted(_sizes(job)) == [("bare/web", 1), ("typed/web", 1)]
+
+
 def test_roles_of_several_jobs_are_told_apart() -> None:
     second = mpi_job(workers=7)
     second["metadata"]["name"] = "run2"
