@@ -20,7 +20,7 @@ from urllib.parse import urlencode
 import msgspec
 
 from distrain.apiserver.connection import JSON, Answer, Connection
-from distrain.apiserver.responses import Page, decoded, refusal
+from distrain.apiserver.responses import Page, PageHead, decoded, refusal
 from distrain.errors import UnreachableError
 from distrain.pods.counted_pod import BEGINNING, MAGIC, PROTOBUF, CountedPod
 
@@ -30,7 +30,7 @@ PAGE_SIZE = 500
 TRIES = 3
 # In a list's JSON, the metadata comes before the items.
 ITEMS = b',"items":['
-HEAD = msgspec.json.Decoder(Page[msgspec.Raw])
+HEAD = msgspec.json.Decoder(PageHead)
 
 Item = TypeVar("Item")
 T = TypeVar("T")

@@ -71,9 +71,14 @@ class PageMetadata(Kube):
 Item = TypeVar("Item")
 
 
-class Page(Struct, Generic[Item], rename="camel"):
-    items: list[Item] | None = None
+class PageHead(Kube):
     metadata: PageMetadata = field(default_factory=PageMetadata)
+
+
+class Page(Struct, Generic[Item], rename="camel"):
+    """The items have no default: without them, another server would be a cluster without nodes."""
+
+    items: list[Item] | None
 
 
 def decoded(answer: Answer, decode: Callable[[memoryview], T], what: str, server: str) -> T:

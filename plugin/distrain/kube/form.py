@@ -19,6 +19,7 @@ from distrain.kube.quantities import Amounts, Quantity, all_thousandths
 T = TypeVar("T")
 # The path in a message of msgspec, without its $.
 PLACE = re.compile(r"at `(?:key in )?`?\$\.?([^`]+)`")
+MISSING = re.compile(r"missing required field `(\w+)`")
 
 NOUNS: dict[type, str] = {
     bool: "true or false",
@@ -85,6 +86,8 @@ def why(error: Exception) -> str:
         return "it is no UTF-8 text" if isinstance(error, UnicodeError) else str(error)
     if not isinstance(error, msgspec.ValidationError):
         return "it is no JSON, or cut off"
+    if missing := MISSING.search(str(error)):
+        return f"{missing[1]} is missing"
     place = PLACE.search(str(error))
     return f"{place[1]} is of another type" if place else "it is no block of keys"
 
