@@ -68,7 +68,7 @@ def redirected(pod_uid: str, address: str, port: int, to: int) -> Iterator[None]
 
 def restart(component: str) -> None:
     """Kill a component of the cluster, such as kubelet, and start it again with the same command."""
-    pid, registered = _started(component), _registered()
+    pid, registered = started(component), _registered()
     command = _text(pid, "cmdline").rstrip("\0").split("\0")
     os.kill(pid, signal.SIGKILL)
     wait_until(f"{component}'s end", lambda: not namespaces.is_running(component), pause=0.1)
@@ -77,6 +77,15 @@ def restart(component: str) -> None:
         # kubelet admits no pod with GPUs before the device plugin has registered again.
         wait_until("the device plugin", lambda: _registered() > registered, pause=0.1)
         wait_until("the node's GPUs", lifecycle.has_gpus, pause=0.2)
+
+
+def started(name: str) -> int:
+    """Return the pid of the process that the lab started under this name: the child of its nsenter."""
+    entering = namespaces.pid(name)
+    children = _text(entering, f"task/{entering}/children").split() if entering else []
+    if not children:
+        raise LabError(f"{name} does not run")
+    return int(children[0])
 
 
 def _registered() -> int:
@@ -94,16 +103,7 @@ def refusing_s3(port: int) -> Iterator[None]:
             wait_for_port(NODE_ADDRESS, port)
             yield
         finally:
-            os.kill(_started(name), signal.SIGKILL)
-
-
-def _started(name: str) -> int:
-    """Return the pid of the process that the lab started under this name: the child of its nsenter."""
-    entering = namespaces.pid(name)
-    children = _text(entering, f"task/{entering}/children").split() if entering else []
-    if not children:
-        raise LabError(f"{name} does not run")
-    return int(children[0])
+            os.kill(started(name), signal.SIGKILL)
 
 
 def _tcp(flag: str, port: int | None) -> list[str]:

@@ -67,8 +67,9 @@ def destroy() -> None:
     Raises LabError, which names what is still there.
     """
     holder = _holder_pid()
-    # nsenter is outside the PID namespace, and stops when its child is stopped: it would stay, and keep the link.
-    for process in filter(None, map(_alive, [*STATE_DIR.glob("*.pid")])):
+    # Each component has an nsenter process outside the PID namespace. It stops when the component is stopped (SIGSTOP),
+    # and would then outlive the holder and keep the link.
+    for process in filter(None, map(_alive, STATE_DIR.glob("*.pid"))):
         with contextlib.suppress(ProcessLookupError):
             os.kill(process, signal.SIGKILL)
     if holder:

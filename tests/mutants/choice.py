@@ -22,9 +22,9 @@ import pytest
 
 from tests.mutants.mutants import Mutant
 
-# The seconds that a mutant's tests took without the change, at most.
+# The limit of the tests for one mutant: the sum of the seconds that they take on the unchanged code.
 SECONDS = 40.0
-# The same if it is not known which tests execute the mutant: then all of them may have to run.
+# The limit where it is not known which tests execute the changed line: it leaves time for all tests of the part.
 SECONDS_UNTRACED = 600.0
 
 

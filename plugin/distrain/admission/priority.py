@@ -53,9 +53,10 @@ def refusals_of_classes(new: Sequence[PriorityClass], classes: Classes | None) -
 
 
 def refusals_of_changes(new: Sequence[PriorityClass], classes: Classes | None) -> Iterator[Refusal]:
-    """Yield a refusal for each class of the manifest that has another value or policy than before, in `classes`.
+    """Yield a refusal for each PriorityClass whose value or policy in the manifest differs from the cluster's.
 
-    Helm deletes a hook's object before it creates it again. A value of 0 may be a missing one, which changes nothing.
+    `classes` are those of the cluster. A class that is a Helm hook may differ, as Helm deletes it and makes it anew.
+    The value 0 is not judged: the manifest may have no value, and an update without a value keeps the cluster's.
     """
     for each in new:
         name, before = each.metadata.name, (classes or {}).get(each.metadata.name)

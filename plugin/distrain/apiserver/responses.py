@@ -75,8 +75,8 @@ class PageHead(Kube):
     metadata: PageMetadata = field(default_factory=PageMetadata)
 
 
-class Page(Struct, Generic[Item], rename="camel"):
-    """The items have no default: without them, another server would be a cluster without nodes."""
+class Page(Struct, Generic[Item]):
+    """The items of a page. They are required: an answer without them is not from Kubernetes, and no empty list."""
 
     items: list[Item] | None
 

@@ -204,7 +204,7 @@ def _unserved(found: Dependencies, say: Wording) -> Iterator[Refusal]:
 
 
 def _queues(job: Job) -> Iterator[str]:
-    """Name the queues of Kueue in which the job is to wait; without Kueue, its label has no effect."""
+    """Yield each Kueue queue in which the job is to wait. Whether the cluster has Kueue and the queue is not judged."""
     for role in job.roles:
         if role.owner and (queue := (role.workload.metadata.labels or {}).get(QUEUE_LABEL)):
             effect = f"without Kueue, the {role.owner.kind} starts at once"

@@ -167,6 +167,6 @@ def _is_list(document: Item) -> bool:
 
 
 def _item_type(document: Item) -> Item:
-    """Return the type of items that state none: that of a JobList's items is Job; a List's items must state theirs."""
+    """Return apiVersion and kind for the items without them: a JobList has items of kind Job. A List gives none."""
     kind = document["kind"].removesuffix("List")
     return {"apiVersion": document.get("apiVersion"), "kind": kind} if kind else {}

@@ -120,7 +120,7 @@ VERSIONS = {(version.api_version, kind.name): version for kind in KUBEFLOW.value
 # The containers that operators add, by container name.
 INIT_CONTAINERS = {added.name: added for version in VERSIONS.values() if (added := version.init_container)}
 GROUPS = tuple(dict.fromkeys(kind.group for kind in KUBEFLOW.values()))
-# The label of a job that Kueue holds back.
+# The label with the name of the Kueue queue in which a job waits.
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 # The API groups whose served versions affect what the chart renders.
 RENDERED_GROUPS = (*GROUPS, "monitoring.coreos.com")

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from lab.builds import golang
-from lab.cluster import lifecycle, namespaces, teardown
+from lab.cluster import faults, lifecycle, namespaces, teardown
 from lab.cluster.namespaces import LINK
 from lab.paths import REPOSITORY, STATE_DIR
 from lab.waiting import wait_until
@@ -61,22 +61,18 @@ def test_a_clean_cluster_leaves_nothing(restored_lab: None) -> None:
 
 
 def test_stopped_processes_keep_nothing_when_the_lab_has_been_killed(restored_lab: None) -> None:
-    """A supervisor may stop all processes before it kills them one by one."""
+    """What ends a user's session may stop all its processes with SIGSTOP before it kills them one by one."""
     lifecycle.up()
-    holder, etcd = (namespaces.pid(name) for name in ("holder", "etcd"))
+    holder, nsenter = (namespaces.pid(name) for name in ("holder", "etcd"))
     assert holder
-    assert etcd
-    os.kill(_child(etcd), signal.SIGSTOP)
-    wait_until("nsenter to stop as its child has", lambda: _is_stopped(etcd))
+    assert nsenter
+    os.kill(faults.started("etcd"), signal.SIGSTOP)
+    wait_until("nsenter to stop as etcd has", lambda: _is_stopped(nsenter))
     os.kill(holder, signal.SIGKILL)
 
     teardown.down()
 
     assert _leftovers() == []
-
-
-def _child(pid: int) -> int:
-    return int(Path(f"/proc/{pid}/task/{pid}/children").read_text().split()[0])
 
 
 def _is_stopped(pid: int) -> bool:

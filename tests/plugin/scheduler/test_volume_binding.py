@@ -1,4 +1,4 @@
-"""Test where the volumes of claims can be, and whether a claim has its volume."""
+"""Test whether a volume is tied to some of the nodes, and whether a claim is bound to a volume."""
 
 from __future__ import annotations
 
