@@ -139,7 +139,12 @@ def _start_holder() -> None:
             stderr=subprocess.DEVNULL,
             start_new_session=True,
         )
-        _HOLDER.write_text(_identity(_only_child(parent)))
+        holder = _only_child(parent)
+        try:
+            _HOLDER.write_text(_identity(holder))
+        except OSError:
+            os.kill(holder, signal.SIGKILL)
+            raise
 
 
 @contextlib.contextmanager

@@ -1,7 +1,8 @@
 """`make bench-mutants`: change one thing in a source, run the tests of its part, and count the changes that they miss.
 
-Each result is kept in the cache, so that the same command continues after an interruption. When the tests of a part
-change, its survivors are the first to be tried again, and count as survivors until then.
+Each result is a line of results.jsonl, so that the same command continues after an interruption. It counts as long as
+the changed function stays the same. When the tests of a part change, its survivors are the first to be tried again, and
+count as survivors until then.
 MUTANTS_ARGS="--part checkpoint --minutes 3" tries some of the mutants.
 Survivors that behave as the source does are listed in equivalent.yaml, each with the reason. A survivor is printed as
 an entry of that file. The table in RESULTS.md is written once all mutants have been tried, or with --table.
@@ -17,7 +18,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -51,21 +52,27 @@ class Results:
     def __init__(self, path: Path) -> None:
         self._path = path
         lines = path.read_text().splitlines() if path.exists() else []
-        self._by_key = {(one["mutant"], one["content"]): one for one in map(json.loads, lines)}
+        self._by_key = {(one["mutant"], one["changed"]): one for one in map(json.loads, lines)}
 
     def outcome(self, mutant: Mutant, tests: str) -> str:
         """Return a mutant's outcome. `tests` is a hash of the tests of its part."""
-        found = self._by_key.get((mutant.key, digest(mutant.content)))
+        found = self._by_key.get((mutant.key, digest(mutant.changed)))
         if found is None:
             return NOT_TRIED
         return found["outcome"] if found["outcome"] == KILLED or found["tests"] == tests else STALE
 
     def add(self, mutant: Mutant, tests: str, outcome: str, by: str = "") -> None:
         """Add a result. `by` is the test that failed; empty if none did, or if one took too long."""
-        one = {"mutant": mutant.key, "content": digest(mutant.content), "tests": tests, "outcome": outcome, "by": by}
-        self._by_key[(one["mutant"], one["content"])] = one
+        one = {"mutant": mutant.key, "changed": digest(mutant.changed), "tests": tests, "outcome": outcome, "by": by}
+        self._by_key[(one["mutant"], one["changed"])] = one
         with self._path.open("a") as file:
             file.write(json.dumps(one) + "\n")
+
+    def forget_others(self, mutants: Iterable[Mutant]) -> None:
+        """Leave only the last results of these mutants in the file."""
+        keys = dict.fromkeys((mutant.key, digest(mutant.changed)) for mutant in mutants)
+        lines = [json.dumps(self._by_key[key]) for key in keys if key in self._by_key]
+        self._path.write_text("".join(f"{line}\n" for line in lines))
 
 
 def main() -> int:
@@ -75,7 +82,7 @@ def main() -> int:
     KEPT.mkdir(parents=True, exist_ok=True)
     trial.remove_left_copies(KEPT)
     parts = [part for part in PARTS if arguments.part in (None, part.name)]
-    results, end = Results(KEPT / "results.jsonl"), time.monotonic() + 60 * arguments.minutes
+    results, end = Results(FOLDER / "results.jsonl"), time.monotonic() + 60 * arguments.minutes
     if not arguments.table and not try_all(parts, results, end):
         print("stopped after --minutes; the same command continues")
         return 0
@@ -170,6 +177,7 @@ def told(parts: Sequence[Part], results: Results) -> int:
     lines = table(found)
     print("\n".join(lines))
     if len(parts) == len(PARTS):
+        results.forget_others(one.mutant for each in found.values() for one in each)
         write(lines)
     return int(bool(survivors))
 

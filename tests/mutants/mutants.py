@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 import hashlib
 import json
+import re
 import subprocess
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 
 from lab.builds import tools
@@ -19,6 +20,8 @@ LOCK = REPOSITORY / "requirements-mutants.txt"
 OPERATORS = Path(__file__).parent / "operators.py"
 SEED = 1
 TEMPLATES = (".tpl", ".yaml")
+# The beginning of a template in a file of the chart.
+DEFINE = re.compile(r"^\{\{-? define ", re.MULTILINE)
 GUARDS = ((" *, ", " /, "), ("(*, ", "(/, "), ("strict=True", "strict=False"))
 
 
@@ -36,6 +39,14 @@ class Mutant:
     @cached_property
     def key(self) -> str:
         return digest(self.path, self.function, self.before, self.after)
+
+    @cached_property
+    def changed(self) -> str:
+        """The function or template with the change in it. Outside of all functions, the whole source."""
+        if self.path.endswith(TEMPLATES):
+            return template_at(self.content, self.line)
+        found = innermost(self.content, self.line)
+        return "\n".join(self.content.splitlines()[found.lineno - 1 : found.end_lineno]) if found else self.content
 
 
 def digest(*texts: str) -> str:
@@ -91,10 +102,34 @@ def mutant_of(path: str, source: str, content: str) -> Mutant:
 
 def function_at(source: str, line: int) -> str:
     """Return the name of the function or class that holds a line, for example `Writer.close`."""
-    names, nodes = [], [*ast.parse(source).body]
+    return ".".join(node.name for node in holders(source, line))
+
+
+def innermost(source: str, line: int) -> ast.FunctionDef | ast.ClassDef | None:
+    """Return the function that holds a line, or outside of functions the class."""
+    found = holders(source, line)
+    return found[-1] if found else None
+
+
+def holders(source: str, line: int) -> list[ast.FunctionDef | ast.ClassDef]:
+    """Return the functions and classes that hold a line, the outermost first."""
+    found, nodes = [], [*parsed(source).body]
     while nodes:
         node = nodes.pop()
-        if node.lineno <= line <= (node.end_lineno or 0) and isinstance(node, ast.FunctionDef | ast.ClassDef):
-            names.append(node.name)
+        if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.lineno <= line <= (node.end_lineno or 0):
+            found.append(node)
             nodes = [*node.body]
-    return ".".join(names)
+    return found
+
+
+@lru_cache(maxsize=1)
+def parsed(source: str) -> ast.Module:
+    return ast.parse(source)
+
+
+def template_at(source: str, line: int) -> str:
+    """Return the template that holds a line, from its `define` to the next one."""
+    at = sum(len(each) for each in source.splitlines(keepends=True)[:line])
+    starts = [0, *(found.start() for found in DEFINE.finditer(source)), len(source)]
+    begin = max(start for start in starts if start < max(at, 1))
+    return source[begin : min(start for start in starts if start > begin)]

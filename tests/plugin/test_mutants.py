@@ -12,7 +12,7 @@ import yaml
 
 from lab.paths import REPOSITORY
 from tests.mutants import bench, choice, keeper, templates, trial
-from tests.mutants.mutants import Mutant
+from tests.mutants.mutants import Mutant, mutant_of
 from tests.mutants.parts import PARTS, Part
 
 SOURCE = """\
@@ -179,3 +179,35 @@ def test_survivors_of_changed_tests_are_tried_first(monkeypatch: pytest.MonkeyPa
 
     names = [part.name for part in PARTS[:2]]
     assert tried == [(outcome, name) for outcome in (bench.STALE, bench.NOT_TRIED) for name in names]
+
+
+def test_result_counts_as_long_as_the_changed_function_stays_the_same(tmp_path: Path) -> None:
+    results = bench.Results(tmp_path / "results.jsonl")
+    results.add(mutant_of("a.py", SOURCE, SOURCE.replace("return 2", "return 3")), "", bench.KILLED)
+
+    def outcome(source: str) -> str:
+        found = mutant_of("a.py", source, source.replace("return 2", "return 3"))
+        return bench.Results(tmp_path / "results.jsonl").outcome(found, "")
+
+    assert outcome(SOURCE) == outcome(SOURCE.replace("LIMIT = 1", "LIMIT = 1\nMORE = 2")) == bench.KILLED
+    assert outcome(SOURCE.replace("return LIMIT", "return 4")) == bench.NOT_TRIED
+
+
+def test_result_counts_as_long_as_the_changed_template_stays_the_same() -> None:
+    source = '{{- define "a" -}}\nx: 1\n{{- end }}\n{{- define "b" -}}\ny: 2\n{{- end }}\n'
+    mutant = mutant_of("a.tpl", source, source.replace("y: 2\n", ""))
+
+    assert mutant.changed == '{{- define "b" -}}\n{{- end }}\n'
+
+
+def test_results_of_mutants_that_are_no_longer_drawn_are_forgotten(tmp_path: Path) -> None:
+    results = bench.Results(tmp_path / "results.jsonl")
+    first, second = (mutant_of("a.py", "a = 1\n", f"a = {number}\n") for number in (2, 3))
+    for one in (first, second, second):
+        results.add(one, "", bench.KILLED)
+
+    results.forget_others([second])
+
+    assert len((tmp_path / "results.jsonl").read_text().splitlines()) == 1
+    again = bench.Results(tmp_path / "results.jsonl")
+    assert (again.outcome(first, ""), again.outcome(second, "")) == (bench.NOT_TRIED, bench.KILLED)

@@ -14,7 +14,8 @@ class Log:
 
     def print(self, line: str) -> None:
         if self.speaks:
-            print(line, flush=True)
+            # In one write, as other threads and processes print too, and Python may run without buffers.
+            print(f"{line}\n", end="", flush=True)
             self.lines.append(line)
 
     def text(self) -> str:

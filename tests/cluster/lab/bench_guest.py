@@ -1,8 +1,8 @@
 """`make bench-guest`: end `make demo` at 20 moments, and compare the machine after `make clean` with the one before.
 
-SIGTERM, SIGHUP and SIGKILL take turns; each goes to every process of the demo's terminal session. Before that, one demo
-runs to its end. Results are kept in the cache under the commit, so that the same command continues after an
-interruption.
+SIGTERM, SIGHUP, SIGKILL and a full disk take turns. A signal goes to every process of the demo's terminal session. The
+disk is full from this moment on, for `make clean` too. Before that, one demo runs to its end. Results are kept in the
+cache under the commit, so that the same command continues after an interruption.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -24,6 +25,17 @@ from tests.cluster.lab import machine
 
 MOMENTS = 20
 SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGKILL)
+FULL_DISK = "full disk"
+ENDINGS = (*(number.name for number in SIGNALS), FULL_DISK)
+# Runs a command whose /var/lib, where the lab keeps its state, has room for 4 GB more, and is gone when it ends.
+SMALL_DISK = """
+set -e
+mount -t tmpfs -o size=4g tmpfs /mnt
+mkdir /mnt/upper /mnt/work
+mount -t overlay -o lowerdir=/var/lib,upperdir=/mnt/upper,workdir=/mnt/work overlay /var/lib
+exec "$@"
+"""
+FILLER = Path("/var/lib/filler")
 
 
 @dataclass(frozen=True)
@@ -45,38 +57,61 @@ def main() -> int:
     trials = [_trial(folder / "whole")]
     for number in range(MOMENTS):
         second = trials[0].seconds * (number + 0.5) / MOMENTS
-        trials.append(_trial(folder / str(number), second, SIGNALS[number % len(SIGNALS)]))
+        trials.append(_trial(folder / str(number), second, ENDINGS[number % len(ENDINGS)]))
     return int(any(trial.left for trial in trials) or trials[0].ending != "exit code 0")
 
 
-def _trial(place: Path, second: float | None = None, number: signal.Signals | None = None) -> Trial:
+def _trial(place: Path, second: float | None = None, ending: str = "") -> Trial:
     """Return a trial from the cache, or run it; print its row."""
     kept = place.with_suffix(".json")
     if not kept.exists():
-        kept.write_text(json.dumps(asdict(_run(place.with_suffix(".log"), second, number))))
+        kept.write_text(_result(place.with_suffix(".log"), second, ending))
     trial = Trial(**json.loads(kept.read_text()))
     print(f"| {trial.seconds:.0f} | {trial.ending} | {'; '.join(trial.left) or 'nothing'} |", flush=True)
     return trial
 
 
-def _run(log: Path, second: float | None, number: signal.Signals | None) -> Trial:
+def _result(log: Path, second: float | None, ending: str) -> str:
+    """Run a trial, and return it as JSON."""
+    if ending != FULL_DISK:
+        return json.dumps(asdict(_run(log, second, lambda demo: _signal(demo, signal.Signals[ending]))))
+    trial = [sys.executable, "-m", "tests.cluster.lab.bench_guest", str(log), str(second)]
+    command = ["unshare", "--mount", "--propagation", "private", "sh", "-c", SMALL_DISK, "sh", *trial]
+    return subprocess.run(command, cwd=REPOSITORY, stdout=subprocess.PIPE, text=True, check=True).stdout
+
+
+def _run(log: Path, second: float | None, end: Callable[[subprocess.Popen[bytes]], str]) -> Trial:
+    """Run a demo, `end` it after `second` seconds, and clean. `end` returns what the exit code does not tell."""
     teardown.down()
-    before, started = machine.state(), time.monotonic()
+    before, started, ending = machine.state(), time.monotonic(), ""
     with log.open("w") as output:
         demo = subprocess.Popen(["make", "demo"], cwd=REPOSITORY, stdout=output, stderr=output, start_new_session=True)
         try:
             demo.wait(second)
         except subprocess.TimeoutExpired:
-            for process in _of_session(demo.pid):
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(process, number or signal.SIGTERM)
+            ending = end(demo)
             demo.wait()
         seconds = time.monotonic() - started
         clean = subprocess.run(["make", "clean"], cwd=REPOSITORY, stdout=output, stderr=output, check=False)
-    ending = f"exit code {demo.returncode}" if demo.returncode >= 0 else signal.Signals(-demo.returncode).name
+    FILLER.unlink(missing_ok=True)
+    code = f"exit code {demo.returncode}" if demo.returncode >= 0 else signal.Signals(-demo.returncode).name
     after = machine.state()
     changed = [*(f"gone: {line}" for line in sorted(before - after)), *sorted(after - before)]
-    return Trial(seconds, ending, [*changed, *(["`make clean` failed"] if clean.returncode else [])])
+    left = [*changed, *(["`make clean` failed"] if clean.returncode else [])]
+    return Trial(seconds, ", ".join(filter(None, (ending, code))), left)
+
+
+def _signal(demo: subprocess.Popen[bytes], number: signal.Signals) -> str:
+    """Send a signal to each process of the demo's session. Return the signal's name."""
+    for process in _of_session(demo.pid):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process, number)
+    return number.name
+
+
+def _fill_disk(demo: subprocess.Popen[bytes]) -> str:
+    subprocess.run(["dd", "if=/dev/zero", f"of={FILLER}", "bs=1M"], stderr=subprocess.DEVNULL, check=False)
+    return FULL_DISK
 
 
 def _of_session(session: int) -> list[int]:
@@ -93,6 +128,9 @@ def _of_session(session: int) -> list[int]:
 
 
 if __name__ == "__main__":
+    if sys.argv[1:]:
+        print(json.dumps(asdict(_run(Path(sys.argv[1]), float(sys.argv[2]), _fill_disk))))
+        sys.exit()
     try:
         sys.exit(main())
     except KeyboardInterrupt:

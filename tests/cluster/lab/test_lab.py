@@ -75,6 +75,23 @@ def test_stopped_processes_keep_nothing_when_the_lab_has_been_killed(restored_la
     assert _leftovers() == []
 
 
+def test_holder_that_cannot_be_recorded_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    holders: list[int] = []
+
+    def identity(pid: int) -> str:
+        holders.append(pid)
+        return "1 1"
+
+    monkeypatch.setattr(namespaces, "_identity", identity)
+    monkeypatch.setattr(namespaces, "_HOLDER", Path("/dev/full"))
+    golang.build(["pause"])
+
+    with pytest.raises(OSError, match="No space left"):
+        namespaces._start_holder()
+
+    wait_until("the end of the holder", lambda: not Path(f"/proc/{holders[0]}").exists())
+
+
 def _is_stopped(pid: int) -> bool:
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
 

@@ -74,10 +74,13 @@ class Chaos:
         self.dead: set[int] = set()
 
     def hear(self, line: str) -> None:
-        """Process a line of the log, and start the timer of the next kill if it is due."""
-        if line.startswith(HEADER):
+        """Process a line of the log, and start the timer of the next kill if it is due.
+
+        Other processes print, too, so what they say may stand before it in its line.
+        """
+        if HEADER in line:
             self.trains = True
-        elif resumed := RESUMED.match(line):
+        elif resumed := RESUMED.search(line):
             if self.done:
                 self.done[-1].resumed_step = int(resumed[1])
         elif self.trains and (found := STEP.match(line)):
