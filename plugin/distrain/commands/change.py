@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import uuid
 
-import yaml
 from msgspec.structs import replace
 
 from distrain import console
 from distrain.check.report import Report
 from distrain.commands.formats import dumped
+from distrain.commands.owned import Wanted, applied_from_git, in_git, source_of
 from distrain.commands.request import RenderedJob, Request, before_changes, refuse_disabled
 from distrain.errors import StoppedError, ValuesError
 from distrain.helm.program import Source
@@ -19,14 +19,25 @@ from distrain.release.current import Current, read, training
 from distrain.release.plan import Before, Next, Plan, freed, lines, plan, refuse_ended, refuse_traps
 from distrain.release.size import Values
 from distrain.release.upgrade import upgrade
-from distrain.yaml import yaml_writer
 
 
 @before_changes()
-def current_release(request: Request) -> Current:
-    """Read the release to change, from Helm and the cluster."""
+def current_release(request: Request, wanted: Wanted) -> Current:
+    """Read the release to change, from Helm and the cluster.
+
+    `wanted` returns the values that the command asks for, to name them in the refusal for a job of Argo CD.
+    """
     request.reach()
-    return read(request.helm.releases, request.cluster, request.options.name, request.cluster.target)
+    found = read(request.helm.releases, request.cluster, request.options.name, request.cluster.target)
+    return found if isinstance(found, Current) else applied_from_git(request, found, wanted)
+
+
+def all_values(request: Request, current: Current) -> Values:
+    """Return the release's values merged with the defaults of its chart; of a job of Argo CD, with those of --chart."""
+    if current.revision.number == 0:
+        return request.helm.merged_values(source_of(request.source, current.revision.values))
+    found: Values = request.helm.releases.all_values(request.options.name, request.cluster.target)
+    return found
 
 
 def change(request: Request, current: Current, values: Source) -> int:
@@ -43,7 +54,12 @@ def _agreed(request: Request, current: Current, values: Source) -> tuple[Rendere
         console.say(f"warning: {orphan.words}")
     refuse_disabled(request.helm.merged_values(values))
     found = request.job(values, running=options.name)
-    job = found.job.of_release(options.name, current.revision.number + 1, options.history_max)
+    to_do = in_git(request, current, found) if current.owner else None
+    if to_do and not options.dry_run:
+        raise to_do
+    # Argo CD makes no release, so no Secret counts against a quota.
+    number = current.revision.number + 1 if current.revision.number else 0
+    job = found.job.of_release(options.name, number, options.history_max)
     found, before = found._replace(job=job), _before(request, current)
     planned = plan(options.name, before, Next(found.manifest, found.job, found.values))
     refuse_ended(planned, before)
@@ -54,10 +70,12 @@ def _agreed(request: Request, current: Current, values: Source) -> tuple[Rendere
         console.tell(text, f"{options.name}: the plan cannot be printed; --yes agrees to it all the same")
     else:
         console.answer(text)
+    for message in to_do.messages if to_do else ():
+        console.say(message)
     refuse_traps(planned, before)
     if report:
         found.accept(report)
-    if options.dry_run == "server":
+    if options.dry_run == "server" and current.revision.number:
         release = found.release
         request.helm.releases.validate("upgrade", release.name, release.source, release.target)
     if options.dry_run or planned.is_empty:
@@ -65,15 +83,6 @@ def _agreed(request: Request, current: Current, values: Source) -> tuple[Rendere
     if not options.yes:
         _ask(options.name)
     return found, planned
-
-
-def source_of(chart: Source, values: Values) -> Source:
-    """Return the chart with these values alone."""
-    return chart.with_text(yaml_writer.dump(values))
-
-
-def chart_version(source: Source) -> str:
-    return str(yaml.safe_load((source.chart / "Chart.yaml").read_text())["version"])
 
 
 def _ask(release: str) -> None:
@@ -118,10 +127,11 @@ def _before(request: Request, current: Current) -> Before:
         revision=current.revision.number,
         manifest=current.revision.manifest,
         job=current.job,
-        values=request.helm.releases.all_values(request.options.name, request.cluster.target),
+        values=all_values(request, current),
         end=current.end,
         is_there=current.state is not None,
         helm_flags=request.cluster.target.helm_flags,
+        owner=current.owner.words if current.owner else "",
     )
 
 

@@ -6,7 +6,9 @@ import uuid
 
 from distrain import console
 from distrain.commands.formats import dumped
+from distrain.commands.owned import refuse_applied, refuse_taken
 from distrain.commands.request import RenderedJob, Request, before_changes
+from distrain.errors import NameInUseError
 from distrain.helm.releases import Operation
 from distrain.release import orphans
 from distrain.release.install import install
@@ -27,8 +29,14 @@ def create(request: Request, uninstalled: int = 0) -> int:
 @before_changes()
 def _accepted(request: Request, uninstalled: int) -> RenderedJob:
     """Return the job that is to be installed, if it fits or may wait; print it with --dry-run."""
-    options, found = request.options, request.new_job(is_release=True, uninstalled=uninstalled)
+    options = request.options
+    try:
+        found = request.new_job(is_release=True, uninstalled=uninstalled)
+    except NameInUseError:
+        refuse_taken(request, str(request.name))
+        raise
     name, target = found.release.name, found.release.target
+    refuse_applied(request, name)
     for orphan in orphans.of_release(request.cluster, name, target.namespace, ()):
         console.say(f"warning: {orphan.words}")
     report = found.report()

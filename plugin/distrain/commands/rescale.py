@@ -5,21 +5,26 @@ from __future__ import annotations
 import argparse
 
 from distrain import console
-from distrain.commands.change import change, chart_version, current_release, source_of
+from distrain.commands.change import all_values, change, current_release
+from distrain.commands.owned import chart_version, source_of
 from distrain.commands.request import Request, before_changes
-from distrain.release.size import with_gpus, with_workers
+from distrain.release.size import Values, with_gpus, with_workers
 
 
 def run(options: argparse.Namespace) -> int:
     request = Request(options)
-    source, helm = request.source, request.helm
-    current = current_release(request)
+    source = request.source
+    current = current_release(request, lambda: _size(options))
     there, here = current.revision.chart_version, chart_version(source)
     if there != here:
         words = f"{options.name} is of chart {there} and gets chart {here}, with all that has changed in it"
         console.say(f"warning: {words}; --chart names another folder")
     with before_changes():
-        full = helm.releases.all_values(options.name, request.cluster.target)
+        full = all_values(request, current)
     own = current.revision.values
     values = with_gpus(own, full, options.gpus) if options.gpus else with_workers(own, full, options.workers)
     return change(request, current, source_of(source, values))
+
+
+def _size(options: argparse.Namespace) -> Values:
+    return {"gpus": options.gpus} if options.gpus else {"workers": {"replicas": options.workers}}

@@ -6,11 +6,12 @@ import argparse
 from typing import TYPE_CHECKING
 
 from distrain import console
-from distrain.commands.change import change, chart_version, current_release, source_of
+from distrain.commands.change import all_values, change, current_release
 from distrain.commands.creation import create
+from distrain.commands.owned import chart_version, source_of
 from distrain.commands.request import Request, before_changes
 from distrain.helm.program import Source
-from distrain.release.current import Current
+from distrain.release.current import Current, owned_job
 from distrain.release.size import Values, reused
 
 if TYPE_CHECKING:  # pyhelm3 is slow to import, see release/transaction.py
@@ -24,11 +25,11 @@ def run(options: argparse.Namespace) -> int:
     helm.begin_values(source)
     if options.install:
         status = _status(request)
-        if status is None:
+        if status is None and not _is_applied(request):
             return create(request)
-        if status.word == "uninstalled":
+        if status and status.word == "uninstalled":
             return create(request, uninstalled=status.revision)
-    current = current_release(request)
+    current = current_release(request, lambda: helm.given_values(source))
     return change(request, current, _reusing(request, current))
 
 
@@ -36,6 +37,11 @@ def run(options: argparse.Namespace) -> int:
 def _status(request: Request) -> Status | None:
     request.reach()
     return request.helm.releases.status(request.options.name, request.cluster.target)
+
+
+def _is_applied(request: Request) -> bool:
+    """Tell whether Argo CD or Flux has applied the job without Helm."""
+    return owned_job(request.cluster, request.options.name, request.cluster.target.namespace) is not None
 
 
 @before_changes()
@@ -51,5 +57,5 @@ def _reusing(request: Request, current: Current) -> Source:
     old: Values = current.revision.values
     if options.reuse_values and chart_version(source) != current.revision.chart_version:
         # In this case the defaults of the old chart count, too.
-        old = request.helm.releases.all_values(options.name, request.cluster.target)
+        old = all_values(request, current)
     return source_of(source, reused(request.helm.given_values(source), old))

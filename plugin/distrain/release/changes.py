@@ -5,6 +5,7 @@ Pure functions over rendered objects and values.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -40,6 +41,8 @@ VALUES = {"labels": "podLabels", "annotations": "podAnnotations"}
 # Values that may be long or contain secrets: messages show their names, never their content.
 SECRETIVE = ("s3", "workers.podSpec", "launcher.podSpec")
 SHOWN = 60
+# Text that needs no quotes in YAML, if YAML does not read it as a boolean or null.
+PLAIN_TEXT = re.compile(r"[A-Za-z][\w./-]*")
 # The chart renders these values as numbers, but --set passes a fraction as a string.
 NUMBERS = re.compile(r"trainer\.learningRate|data\.maxBadShare|(workers|launcher|servers|scheduler)\.cpu")
 
@@ -125,6 +128,21 @@ def of_values(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, str]:
     return {path: _step(path, before, after) for path, before, after in found}
 
 
+def settings(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, str | None]:
+    """Return the line that sets each changed value ("workers.replicas: 4"), by path; None if the value is removed."""
+    found = [one for one in _differences(old, new) if not _is_same_number(*one)]
+    return {path: None if value is None else f"{path}: {_written(path, value)}" for path, _, value in found}
+
+
+def _written(path: str, value: Any) -> str:
+    """Return a value as in a YAML file, or "..." if it is secret or long."""
+    text = json.dumps(value)
+    if _is_secretive(path) or redact.shown(path, value) != value or len(text) > SHOWN:
+        return "..."
+    is_plain = isinstance(value, str) and PLAIN_TEXT.fullmatch(value) and yaml_loader.load(value) == value
+    return str(value) if is_plain else text
+
+
 def _is_same_number(path: str, before: Any, after: Any) -> bool:
     try:
         return bool(NUMBERS.fullmatch(path)) and float(before) == float(after)
@@ -174,8 +192,12 @@ def _step(path: str, before: Any, after: Any) -> str:
     return "changed" if None in shown else " -> ".join(map(str, shown))
 
 
+def _is_secretive(path: str) -> bool:
+    return any(f"{path}.".startswith(f"{start}.") for start in SECRETIVE)
+
+
 def _shown(path: str, value: Any) -> str | None:
-    if isinstance(value, Mapping | list) or any(f"{path}.".startswith(f"{start}.") for start in SECRETIVE):
+    if isinstance(value, Mapping | list) or _is_secretive(path):
         return None
     if path.startswith("spec.") and isinstance(value, str) and not TEMPLATE_METADATA.search(path):
         return None

@@ -12,12 +12,13 @@ from distrain.apiserver.cluster import Cluster
 from distrain.apiserver.target import Target
 from distrain.errors import RefusedError
 from distrain.helm.releases import Releases, Revision
+from distrain.kube.resource import Resource
 from distrain.progress import logs
 from distrain.progress.steps import Training, last_steps, seconds_since
-from distrain.release import orphans
+from distrain.release import orphans, values_in_git
 from distrain.release.changes import objects
 from distrain.release.orphans import Orphan, end_of, instance_of, jobs_in
-from distrain.release.owner import HELMS_OWN, Ownership, owner, ownership_of
+from distrain.release.owner import HELMS_OWN, Owner, Ownership, owner, ownership_of
 from distrain.workload.manifest import Job, from_manifest
 
 
@@ -25,7 +26,7 @@ class Current(Struct, frozen=True):
     """The current state of a release.
 
     `state` is the job's main resource in the cluster, None if it does not exist. `orphans` are jobs and pods of the
-    release that still run but are not in its last revision.
+    release that still run but are not in its last revision. `owner` is set if Argo CD or Flux manages the release.
     """
 
     revision: Revision
@@ -33,6 +34,7 @@ class Current(Struct, frozen=True):
     state: kube.Workload | None
     pods: Sequence[kube.Pod]
     orphans: Sequence[Orphan] = ()
+    owner: Owner | None = None
 
     @property
     def end(self) -> str | None:
@@ -44,27 +46,38 @@ class Current(Struct, frozen=True):
         return self.state is not None and self.end is None
 
 
-def read(helm: Releases, cluster: Cluster, name: str, target: Target) -> Current:
-    """Read the release; raise RefusedError if it does not exist, is unsettled, or is managed by Argo CD or Flux."""
+class OwnedJob(Struct, frozen=True):
+    """A running job without a Helm release: Argo CD, or Flux's kustomize-controller, applies what it has rendered."""
+
+    resource: Resource
+    state: kube.Workload
+    owner: Owner
+
+
+def read(helm: Releases, cluster: Cluster, name: str, target: Target) -> Current | OwnedJob:
+    """Read the release; raise RefusedError if it does not exist or is unsettled."""
     revision = helm.revision(name, target)
     if revision is None:
-        raise RefusedError(_no_release(cluster, name, target))
+        return _without_release(cluster, name, target)
     job = from_manifest(revision.manifest, name)
     found = orphans.of_release(cluster, name, target.namespace, job.resources)
-    try:
-        refuse_unsettled(revision, name, target)
-    except RefusedError as error:
-        error.messages = (*error.messages, *(orphan.words for orphan in found))
-        raise
     state = cluster.workload(job.resources[0], target.namespace)
-    refuse_owned(revision, state, name)
-    return Current(revision, job, state, cluster.release_pods(target.namespace, name), found)
+    owned = owner_of(revision, state)
+    try:
+        refuse_unsettled(revision, name, target, owned)
+    except RefusedError as error:
+        where = values_in_git.steps(name, values_in_git.find(cluster, owned, target.namespace), {}) if owned else ()
+        error.messages = (*error.messages, *where, *(orphan.words for orphan in found))
+        raise
+    return Current(revision, job, state, cluster.release_pods(target.namespace, name), found, owned)
 
 
-def refuse_unsettled(revision: Revision, name: str, target: Target) -> None:
+def refuse_unsettled(revision: Revision, name: str, target: Target, owned: Owner | None = None) -> None:
     """Raise RefusedError unless the status of the release's last revision is "deployed"."""
     if revision.status == "deployed":
         return
+    if owned:
+        raise RefusedError(f"{name}: revision {revision.number} is {revision.status}, and belongs to {owned.words}")
     if revision.status == "uninstalled":
         again = f"`helm distrain upgrade --install {name} {target.helm_flags}`"
         raise RefusedError(f"{name}: the release is uninstalled, and only its history is kept; install it with {again}")
@@ -78,11 +91,30 @@ def refuse_unsettled(revision: Revision, name: str, target: Target) -> None:
     raise RefusedError(f"{name}: revision {revision.number} is {revision.status}; go back with {back}, then try again")
 
 
-def refuse_owned(revision: Revision, state: kube.Workload | None, name: str) -> None:
-    """Raise RefusedError if Argo CD or Flux manages the release, as they would undo the change."""
-    for ownership in [*_ownerships_in(revision), *([ownership_of(state.metadata)] if state else [])]:
-        if words := owner(ownership):
-            raise RefusedError(f"{name}: {words}")
+def owner_of(revision: Revision, state: kube.Workload | None = None) -> Owner | None:
+    """Return what manages the release, by the marks on the objects of its revision and on its running job."""
+    found = [*_ownerships_in(revision), *([ownership_of(state.metadata)] if state else [])]
+    return next(filter(None, map(owner, found)), None)
+
+
+def owned_job(cluster: Cluster, name: str, namespace: str) -> OwnedJob | None:
+    """Return the job of this name that Argo CD or Flux applies without Helm, or None if there is no such job."""
+    return next(_owned(cluster, name, namespace, _made_without_helm(cluster, name, namespace)), None)
+
+
+def _made_without_helm(cluster: Cluster, name: str, namespace: str) -> list[tuple[Resource, kube.Workload]]:
+    jobs = [(resource, job) for resource, job in jobs_in(cluster, namespace) if instance_of(job.metadata) == name]
+    return [(resource, job) for resource, job in jobs if HELMS_OWN not in ownership_of(job.metadata).annotations]
+
+
+def _owned(
+    cluster: Cluster, name: str, namespace: str, jobs: Sequence[tuple[Resource, kube.Workload]]
+) -> Iterator[OwnedJob]:
+    for resource, job in jobs:
+        # Argo CD may mark its objects with the label alone that the chart sets, too.
+        found = owner(ownership_of(job.metadata)) or values_in_git.application_named(cluster, name, namespace)
+        if found:
+            yield OwnedJob(resource, job, found)
 
 
 def training(cluster: Cluster, current: Current, namespace: str, now: datetime | None = None) -> Training:
@@ -98,17 +130,16 @@ def training(cluster: Cluster, current: Current, namespace: str, now: datetime |
     return Training(made, since, saved)
 
 
-def _no_release(cluster: Cluster, name: str, target: Target) -> str:
-    """Return the message for a missing release. If a job of this name exists without Helm, name its owner."""
+def _without_release(cluster: Cluster, name: str, target: Target) -> OwnedJob:
+    """Return the job of this name that Helm does not know; raise RefusedError unless Argo CD or Flux applies it."""
     namespace = target.namespace
-    for resource, job in jobs_in(cluster, namespace):
-        ownership = ownership_of(job.metadata)
-        if instance_of(job.metadata) == name and HELMS_OWN not in ownership.annotations:
-            words = (
-                owner(ownership) or f"was not made by Helm: change {resource.kind} {resource.name} with what made it"
-            )
-            return f"{name}: is no Helm release in namespace {namespace}; it {words}"
-    return (
+    jobs = _made_without_helm(cluster, name, namespace)
+    for found in _owned(cluster, name, namespace, jobs):
+        return found
+    for resource, _ in jobs:
+        words = f"it was not made by Helm: change {resource.kind} {resource.name} with what made it"
+        raise RefusedError(f"{name}: is no Helm release in namespace {namespace}; {words}")
+    raise RefusedError(
         f"{name}: there is no release of this name in namespace {namespace}; `helm list {target.helm_flags}` "
         "names those that there are"
     )

@@ -1,4 +1,7 @@
-"""Find out whether Argo CD or Flux manages a release. Both tools undo changes that are not made in git."""
+"""Find out from an object's labels and annotations whether Argo CD or Flux manages it.
+
+Both tools undo changes that are not made in git. Where the values are kept is the task of `values_in_git.py`.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +20,7 @@ ARGO_LABEL = "argocd.argoproj.io/instance"
 ARGO_ANNOTATION = "argocd.argoproj.io/tracking-id"
 # Helm sets this annotation on the objects that it creates.
 HELMS_OWN = "meta.helm.sh/release-name"
+TOOLS = {"Application": "Argo CD", "HelmRelease": "Flux", "Kustomization": "Flux"}
 
 
 class Ownership(Struct, frozen=True):
@@ -26,22 +30,41 @@ class Ownership(Struct, frozen=True):
     annotations: Mapping[str, str]
 
 
+class Owner(Struct, frozen=True):
+    """The object that manages a release; the namespace is empty if the marks do not tell it."""
+
+    kind: str
+    name: str
+    namespace: str = ""
+
+    @property
+    def tool(self) -> str:
+        return TOOLS[self.kind]
+
+    @property
+    def words(self) -> str:
+        """Return "Flux's HelmRelease run1 in namespace team"."""
+        return f"{self.tool}'s {self.kind} {self.name}" + (f" in namespace {self.namespace}" if self.namespace else "")
+
+
 def ownership_of(metadata: kube.Metadata) -> Ownership:
     return Ownership(metadata.labels or {}, metadata.annotations or {})
 
 
-def owner(found: Ownership) -> str | None:
-    """Return the object's owner and what to change instead, or None if no owner is known."""
-    if name := found.labels.get(f"{HELM_RELEASE}/name"):
-        where = found.labels.get(f"{HELM_RELEASE}/namespace", "")
-        words = f"belongs to Flux's HelmRelease {name} in namespace {where}: change its spec.values"
-        return f"{words}, in the git repository that holds it, or Flux undoes the change"
-    if name := found.labels.get(f"{KUSTOMIZATION}/name"):
-        where = found.labels.get(f"{KUSTOMIZATION}/namespace", "")
-        words = f"belongs to Flux's Kustomization {name} in namespace {where}: change the files under its spec.path"
-        return f"{words}, in git, or Flux undoes the change"
-    tracking = found.annotations.get(ARGO_ANNOTATION, "").partition(":")[0]
-    if application := found.labels.get(ARGO_LABEL) or tracking:
-        words = f"belongs to Argo CD's Application {application.rpartition('_')[2]}: change the values under its"
-        return f"{words} spec.source.helm, or the file that this names, in git, or Argo CD undoes the change"
+def owner(found: Ownership) -> Owner | None:
+    """Return the object that manages the one with these marks, or None if no such object is known."""
+    return _of_flux(found.labels) or _of_argo(found)
+
+
+def _of_flux(labels: Mapping[str, str]) -> Owner | None:
+    for kind, prefix in (("HelmRelease", HELM_RELEASE), ("Kustomization", KUSTOMIZATION)):
+        if name := labels.get(f"{prefix}/name"):
+            return Owner(kind, name, labels.get(f"{prefix}/namespace", ""))
     return None
+
+
+def _of_argo(found: Ownership) -> Owner | None:
+    """Read APP or NAMESPACE_APP, the latter for an Application outside Argo CD's own namespace."""
+    tracking = found.annotations.get(ARGO_ANNOTATION, "").partition(":")[0]
+    namespace, _, name = (tracking or found.labels.get(ARGO_LABEL, "")).rpartition("_")
+    return Owner("Application", name, namespace) if name else None

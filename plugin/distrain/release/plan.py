@@ -36,7 +36,8 @@ class Before(Struct, frozen=True):
     """The installed release: the number, manifest, job and values of its last revision.
 
     `end` is the job's result, Succeeded or Failed, None if it has not finished. `is_there` tells whether the job's main
-    resource exists. `helm_flags` reach the release.
+    resource exists. `helm_flags` reach the release. `owner` names what manages it, if that is Argo CD or Flux.
+    Without a Helm release, `revision` is 0.
     """
 
     revision: int
@@ -46,6 +47,7 @@ class Before(Struct, frozen=True):
     end: str | None
     is_there: bool
     helm_flags: str
+    owner: str = ""
 
 
 class Plan(Struct, frozen=True):
@@ -114,7 +116,7 @@ def _with_resume(planned: Plan, before: Before, new: dict[str, Any]) -> Plan:
 def refuse_traps(planned: Plan, before: Before) -> None:
     """Raise RefusedError where Helm would report success but the job would not match the new values."""
     if ignored := [change for change in planned.changes if change.effect == IGNORED]:
-        raise RefusedError(*_ignored(ignored, planned.release, before.helm_flags))
+        raise RefusedError(*_ignored(ignored, _made_anew(planned, before)))
     if planned.conflicts:
         raise RefusedError(*_refused_checkpoints(planned))
 
@@ -134,8 +136,14 @@ def _ended(planned: Plan, before: Before) -> str:
         state = f"its job has {before.end.lower()} already, and an upgrade does not run it again"
     else:
         return ""
-    remove = f"`helm uninstall {planned.release} {before.helm_flags}`"
-    return f"{state}. {remove} and install it anew, under the same name: {_again(before)}"
+    return f"{state}. {_made_anew(planned, before)}, under the same name: {_again(before)}"
+
+
+def _made_anew(planned: Plan, before: Before) -> str:
+    """Return how to run the job once more."""
+    if before.owner:
+        return f"Remove it from git, let {before.owner} delete it, and add it anew"
+    return f"`helm uninstall {planned.release} {before.helm_flags}` and install it anew"
 
 
 def _again(before: Before) -> str:
@@ -152,7 +160,10 @@ def lines(planned: Plan, before: Before, *, has_trainer: bool) -> Iterator[str]:
         if ended := _ended(planned, before):
             yield f"{planned.release}: {ended}"
         return
-    yield f"{planned.release}: revision {planned.revision} -> {planned.revision + 1}"
+    if planned.revision:
+        yield f"{planned.release}: revision {planned.revision} -> {planned.revision + 1}"
+    else:
+        yield f"{planned.release}: values before -> values after"
     yield from (f"  value     {path}: {how}" for path, how in planned.values.items())
     yield from (f"  {change.effect:<{WIDTH}} {change.what}: {change.how}" for change in planned.changes)
     if planned.gpus and (planned.gpus.needed or planned.freed):
@@ -185,14 +196,14 @@ def _queue(job: Object) -> str:
     return str(((job.get("metadata") or {}).get("labels") or {}).get(QUEUE_LABEL, ""))
 
 
-def _ignored(found: Sequence[Change], release: str, helm_flags: str) -> Iterator[str]:
-    """Yield one message per value, or per field if the value is not known."""
+def _ignored(found: Sequence[Change], made_anew: str) -> Iterator[str]:
+    """Yield one message per value, or per field if the value is not known; `made_anew` is the other way."""
     fields = [change.what.partition(": ")[2] for change in found]
     named = {changes.value_of(path) or path: change for path, change in reversed(list(zip(fields, found, strict=True)))}
     for value, change in reversed(named.items()):
         yield (
             f"{value}: {change.what} would change ({change.how}), but nothing applies that to pods that run; leave it "
-            f"as it is, or `helm uninstall {release} {helm_flags}` and install it anew"
+            f"as it is, or {made_anew[0].lower()}{made_anew[1:]}"
         )
 
 

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from distrain import kube
-from distrain.errors import RefusedError
 from distrain.helm.releases import Revision
 from distrain.release import current
 from distrain.release.current import Current
+from distrain.release.owner import Owner
 
 REVISION = Revision(3, "deployed", "0.1.0", {}, "")
 
@@ -37,7 +37,6 @@ def test_job_runs_until_it_has_ended_or_is_gone(state: kube.Workload | None, run
 def test_owner_is_found_by_the_marks_of_the_running_job_alone() -> None:
     owned = _job(labels={"argocd.argoproj.io/instance": "run1"})
 
-    with pytest.raises(RefusedError, match=r"^run1: belongs to Argo CD's Application run1: change"):
-        current.refuse_owned(REVISION, owned, "run1")
-    current.refuse_owned(REVISION, _job(), "run1")
-    current.refuse_owned(REVISION, None, "run1")
+    assert current.owner_of(REVISION, owned) == Owner("Application", "run1")
+    assert current.owner_of(REVISION, _job()) is None
+    assert current.owner_of(REVISION) is None

@@ -16,7 +16,6 @@ from distrain.errors import RefusedError, ValuesError
 from distrain.progress.steps import Training, duration, last_steps, seconds_since
 from distrain.release import changes, resume
 from distrain.release.changes import IGNORED, LIVE, REPLACED
-from distrain.release.owner import Ownership, owner
 from distrain.release.plan import Before, Next, Plan, freed, lines, plan, refuse_ended, refuse_traps
 from distrain.release.size import reused, with_gpus, with_workers
 from distrain.workload.manifest import from_manifest
@@ -536,46 +535,6 @@ def test_time_since_the_start_is_reported_in_its_largest_units() -> None:
     assert seconds_since("2026-01-01T11:58:00Z", now) == 120
     assert seconds_since(None, now) is None
     assert [duration(seconds) for seconds in (45, 120, 11100)] == ["45 s", "2 min", "3 h 5 min"]
-
-
-@pytest.mark.parametrize(
-    ("labels", "annotations", "words"),
-    [
-        pytest.param(
-            {"helm.toolkit.fluxcd.io/name": "run1", "helm.toolkit.fluxcd.io/namespace": "team"},
-            {},
-            "belongs to Flux's HelmRelease run1 in namespace team: change its spec.values",
-            id="helm-release",
-        ),
-        pytest.param(
-            {"kustomize.toolkit.fluxcd.io/name": "runs", "kustomize.toolkit.fluxcd.io/namespace": "flux-system"},
-            {},
-            "belongs to Flux's Kustomization runs in namespace flux-system: change the files under its spec.path",
-            id="kustomization",
-        ),
-        pytest.param(
-            {"argocd.argoproj.io/instance": "run1"},
-            {},
-            "belongs to Argo CD's Application run1: change",
-            id="argo-label",
-        ),
-        pytest.param(
-            {},
-            {"argocd.argoproj.io/tracking-id": "argocd_run1:kubeflow.org/MPIJob:team/run1-1234abcd"},
-            "belongs to Argo CD's Application run1: change",
-            id="argo-annotation",
-        ),
-    ],
-)
-def test_owner_is_named_with_what_to_change(labels: dict[str, str], annotations: dict[str, str], words: str) -> None:
-    found = owner(Ownership(labels, annotations))
-
-    assert found is not None
-    assert found.startswith(words)
-
-
-def test_helms_own_marks_are_nobody_elses() -> None:
-    assert owner(Ownership({"app.kubernetes.io/managed-by": "Helm"}, {"meta.helm.sh/release-name": "run1"})) is None
 
 
 FULL = {"workers": {"replicas": 2, "gpus": 8}}

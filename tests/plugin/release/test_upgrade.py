@@ -7,7 +7,6 @@ import os
 import signal
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -21,84 +20,18 @@ from distrain.errors import DistrainError, GoneError, HelmError, LateError, Star
 from distrain.helm.program import Source
 from distrain.helm.releases import Operation, Status
 from distrain.kube.resource import Resource
-from distrain.progress import hostfile
 from distrain.release import transaction, upgrade
 from distrain.release.plan import Plan
 from distrain.release.transaction import Interrupts, Release, Tools
-from lab.paths import CHART
-from tests.plugin.fake_api import FakeApi, release_secret, releases
-from tests.plugin.objects import Object, node, pod
+from tests.plugin.fake_api import FakeApi, releases
+from tests.plugin.objects import node
 from tests.plugin.program import SECRETS, Run, hold, wrote_nothing
-
-JOBS = "/apis/kubeflow.org/v2beta1/namespaces/team/mpijobs"
-PODS = "/api/v1/namespaces/team/pods"
-VALUES = {"gpus": 2, "workers": {"replicas": 2, "gpus": 1}, "trainer": {"steps": 600}}
+from tests.plugin.release.recorded import JOBS, PODS, VALUES, Recorded
 
 pytestmark = [pytest.mark.usefixtures("signals"), pytest.mark.either_helm]
 
 
-@dataclass
-class Running:
-    """A release run1 that Helm has recorded, its job, and the changes that the program then requested from Helm."""
-
-    api: FakeApi
-    manifest: str
-    upgrades: list[tuple[Release, Plan]] = field(default_factory=list)
-
-    @property
-    def job(self) -> Object:
-        found: Object = next(item for item in yaml.safe_load_all(self.manifest) if item and item["kind"] == "MPIJob")
-        return found
-
-    def be(
-        self, status: str = "deployed", *, chart: str = "0.1.0", version: int = 3, apply_method: str = "csa"
-    ) -> None:
-        """Set the release's last revision."""
-        defaults = yaml.safe_load((CHART / "values.yaml").read_text())
-        made_of = {"metadata": {"name": "distrain", "version": chart}, "values": defaults}
-        more: dict[str, Any] = {"values": VALUES, "chart": made_of, "apply_method": apply_method}
-        secret = release_secret("run1", status, version=version, manifest=self.manifest, **more)
-        self.api.answers[SECRETS] = releases(secret)
-        self.api.answers[f"{SECRETS}/{secret['metadata']['name']}"] = secret
-
-    def show(self, **more: Any) -> None:
-        """Set the cluster's job to that of the manifest, with additions."""
-        name = self.job["metadata"]["name"]
-        self.api.answers[f"{JOBS}/{name}"] = {**self.job, **more}
-
-
-@pytest.fixture
-def running(run: Run, cluster: FakeApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Running:
-    values = tmp_path / "old.yaml"
-    values.write_text(yaml.safe_dump(VALUES))
-    found = Running(cluster, run("template", "run1", "--chart", str(CHART), "-f", str(values)).out)
-    found.manifest = yaml.safe_dump_all(
-        item
-        for item in yaml.safe_load_all(found.manifest)
-        if item and "helm.sh/hook" not in (item["metadata"].get("annotations") or {})
-    )
-    found.be()
-    found.show()
-    labels = {f"app.kubernetes.io/{key}": word for key, word in {"name": "distrain", "component": "launcher"}.items()}
-    launcher = pod("launcher-x", on="a")
-    launcher["metadata"]["labels"] = labels
-    state = {"name": "main", "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}}}
-    launcher["status"]["containerStatuses"] = [state]
-    cluster.answers[PODS] = [launcher]
-    monkeypatch.setattr(hostfile, "SECONDS_FOR_PODS", 0)
-
-    def fake_upgrade(
-        _: Any, release: Release, __: Any, planned: Plan, *, refresh: Callable[[], None], **___: Any
-    ) -> None:
-        found.upgrades.append((release, planned))
-        refresh()
-
-    monkeypatch.setattr(command, "upgrade", fake_upgrade)
-    cluster.requests.clear()
-    return found
-
-
-def test_dry_run_prints_the_plan_and_changes_nothing(run: Run, running: Running) -> None:
+def test_dry_run_prints_the_plan_and_changes_nothing(run: Run, running: Recorded) -> None:
     outcome = run("upgrade", "run1", "--reuse-values", "--set", "trainer.steps=900", "--dry-run")
 
     told = outcome.out.splitlines()
@@ -112,7 +45,7 @@ def test_dry_run_prints_the_plan_and_changes_nothing(run: Run, running: Running)
 
 @pytest.mark.parametrize(("apply_method", "forces"), [("ssa", True), ("csa", False)])
 def test_helm_4_takes_over_what_someone_else_has_changed(
-    run: Run, running: Running, monkeypatch: pytest.MonkeyPatch, helm4: Path, apply_method: str, forces: bool
+    run: Run, running: Recorded, monkeypatch: pytest.MonkeyPatch, helm4: Path, apply_method: str, forces: bool
 ) -> None:
     asked: list[Operation] = []
     monkeypatch.setenv("HELM_BIN", str(helm4))
@@ -124,7 +57,7 @@ def test_helm_4_takes_over_what_someone_else_has_changed(
     assert [operation.forces_conflicts for operation in asked] == [forces]
 
 
-def test_plan_is_also_json(run: Run, running: Running) -> None:
+def test_plan_is_also_json(run: Run, running: Recorded) -> None:
     outcome = run("rescale", "run1", "--workers", "3", "--dry-run", "-o", "json")
 
     answer = json.loads(outcome.out)
@@ -135,7 +68,7 @@ def test_plan_is_also_json(run: Run, running: Running) -> None:
 
 @pytest.mark.parametrize("command", [["upgrade", "run1"], ["rescale", "run1", "--workers", "1"]], ids=lambda it: it[0])
 def test_uninstalled_release_with_a_history_names_the_command_that_installs_it(
-    run: Run, running: Running, command: list[str]
+    run: Run, running: Recorded, command: list[str]
 ) -> None:
     running.be("uninstalled")
 
@@ -166,7 +99,7 @@ def test_releases_that_may_not_be_read_are_refused_with_the_missing_permission(
     assert wrote_nothing(cluster)
 
 
-def test_unchanged_values_change_nothing(run: Run, running: Running) -> None:
+def test_unchanged_values_change_nothing(run: Run, running: Recorded) -> None:
     outcome = run("upgrade", "run1", "--yes")
 
     assert (outcome.code, outcome.out, running.upgrades) == (0, "run1: nothing changes\n", [])
@@ -182,7 +115,7 @@ def test_unchanged_values_change_nothing(run: Run, running: Running) -> None:
     ],
 )
 def test_old_values_are_reused_as_the_flags_say(
-    run: Run, running: Running, arguments: list[str], steps: int | None
+    run: Run, running: Recorded, arguments: list[str], steps: int | None
 ) -> None:
     outcome = run("upgrade", "run1", "--yes", *arguments)
 
@@ -191,7 +124,7 @@ def test_old_values_are_reused_as_the_flags_say(
     assert (given["workers"]["gpus"], given.get("trainer", {}).get("steps")) == (2, steps)
 
 
-def test_total_of_a_rescale_is_spread_again(run: Run, running: Running) -> None:
+def test_total_of_a_rescale_is_spread_again(run: Run, running: Recorded) -> None:
     hold(running.api, [node("a", gpu="8"), node("b", gpu="8")])
 
     assert run("rescale", "run1", "--gpus", "16", "--yes").code == 0
@@ -202,7 +135,7 @@ def test_total_of_a_rescale_is_spread_again(run: Run, running: Running) -> None:
 
 @pytest.mark.parametrize("status", [pytest.param(200, id="allowed"), pytest.param(403, id="forbidden")])
 def test_launcher_at_another_size_has_its_pod_annotated_where_that_is_allowed(
-    run: Run, running: Running, status: int
+    run: Run, running: Recorded, status: int
 ) -> None:
     running.api.answers[f"{PODS}/launcher-x"] = {} if status == 200 else status
 
@@ -213,14 +146,14 @@ def test_launcher_at_another_size_has_its_pod_annotated_where_that_is_allowed(
     assert running.api.headers[-1]["Content-Type"] == "application/merge-patch+json"
 
 
-def test_job_of_the_same_size_has_no_pod_annotated(run: Run, running: Running) -> None:
+def test_job_of_the_same_size_has_no_pod_annotated(run: Run, running: Recorded) -> None:
     outcome = run("upgrade", "run1", "--reuse-values", "--set", "trainer.steps=900", "--yes")
 
     assert outcome.code == 0
     assert not any(request.startswith("PATCH") for request in running.api.requests)
 
 
-def test_job_that_does_not_fit_at_the_new_size_is_refused_after_the_plan(run: Run, running: Running) -> None:
+def test_job_that_does_not_fit_at_the_new_size_is_refused_after_the_plan(run: Run, running: Recorded) -> None:
     outcome = run("rescale", "run1", "--workers", "9", "--yes")
 
     assert outcome.code == 11
@@ -231,7 +164,7 @@ def test_job_that_does_not_fit_at_the_new_size_is_refused_after_the_plan(run: Ru
 
 @pytest.mark.parametrize(("history", "code"), [("10", 10), ("3", 0)])
 def test_quota_counts_the_secret_in_which_helm_records_the_next_revision(
-    run: Run, running: Running, history: str, code: int
+    run: Run, running: Recorded, history: str, code: int
 ) -> None:
     amounts = {"hard": {"secrets": "12"}, "used": {"secrets": "11"}}
     quota = {"metadata": {"name": "few", "namespace": "team"}, "spec": {"hard": amounts["hard"]}, "status": amounts}
@@ -242,7 +175,7 @@ def test_quota_counts_the_secret_in_which_helm_records_the_next_revision(
     assert outcome.code == code, outcome.err
 
 
-def test_ignored_change_is_refused_by_its_value(run: Run, running: Running) -> None:
+def test_ignored_change_is_refused_by_its_value(run: Run, running: Recorded) -> None:
     outcome = run("upgrade", "run1", "--yes", "--reuse-values", "--set", "podLabels.team=a")
 
     assert outcome.code == 2
@@ -251,7 +184,7 @@ def test_ignored_change_is_refused_by_its_value(run: Run, running: Running) -> N
     assert running.upgrades == []
 
 
-def test_job_that_has_ended_is_not_rescaled(run: Run, running: Running) -> None:
+def test_job_that_has_ended_is_not_rescaled(run: Run, running: Recorded) -> None:
     running.show(status={"conditions": [{"type": "Succeeded", "status": "True"}]})
 
     outcome = run("rescale", "run1", "--workers", "3", "--yes")
@@ -260,7 +193,7 @@ def test_job_that_has_ended_is_not_rescaled(run: Run, running: Running) -> None:
     assert outcome.err.startswith("distrain: run1: its job has succeeded already, and an upgrade does not run it again")
 
 
-def test_job_that_is_gone_is_not_made_again(run: Run, running: Running) -> None:
+def test_job_that_is_gone_is_not_made_again(run: Run, running: Recorded) -> None:
     del running.api.answers[f"{JOBS}/{running.job['metadata']['name']}"]
 
     outcome = run("rescale", "run1", "--workers", "3", "--yes")
@@ -282,7 +215,7 @@ def test_job_that_is_gone_is_not_made_again(run: Run, running: Running) -> None:
     ],
 )
 def test_release_between_two_revisions_is_refused(
-    run: Run, running: Running, status: str, version: int, words: str
+    run: Run, running: Recorded, status: str, version: int, words: str
 ) -> None:
     running.be(status, version=version)
 
@@ -293,7 +226,7 @@ def test_release_between_two_revisions_is_refused(
 
 @pytest.mark.parametrize("status", ["deployed", "failed"])
 def test_job_that_the_last_revision_does_not_name_is_reported_with_what_ends_it(
-    run: Run, running: Running, status: str
+    run: Run, running: Recorded, status: str
 ) -> None:
     left = {**running.job["metadata"], "name": "run1-old", "annotations": {"meta.helm.sh/release-name": "run1"}}
     known = {**left, "name": running.job["metadata"]["name"]}
@@ -305,29 +238,6 @@ def test_job_that_the_last_revision_does_not_name_is_reported_with_what_ends_it(
     ends = "`kubectl --namespace team delete mpijobs.kubeflow.org run1-old` ends it"
     assert told.count(ends) == 1
     assert told.count("kubectl") == 1
-
-
-def test_release_of_flux_is_left_to_flux(run: Run, running: Running) -> None:
-    flux = {"helm.toolkit.fluxcd.io/name": "run1", "helm.toolkit.fluxcd.io/namespace": "team"}
-    running.show(metadata={**running.job["metadata"], "labels": flux})
-
-    outcome = run("upgrade", "run1", "--yes")
-
-    assert outcome.code == 2
-    assert outcome.err.startswith("distrain: run1: belongs to Flux's HelmRelease run1 in namespace team: change its")
-
-
-def test_run_of_argo_cd_is_found_without_a_release(run: Run, running: Running) -> None:
-    running.api.answers[SECRETS] = releases()
-    metadata = {**running.job["metadata"], "annotations": {"argocd.argoproj.io/tracking-id": "run1:kubeflow.org/..."}}
-    running.api.answers[JOBS] = [{"metadata": metadata}]
-
-    outcome = run("upgrade", "run1", "--yes")
-
-    assert outcome.code == 2
-    assert outcome.err.startswith(
-        "distrain: run1: is no Helm release in namespace team; it belongs to Argo CD's Application run1: change"
-    )
 
 
 @pytest.mark.parametrize("command", [("upgrade", "run1"), ("rescale", "run1", "--workers", "2")])
@@ -349,7 +259,7 @@ def test_release_that_is_not_there_is_named(run: Run, cluster: FakeApi) -> None:
     assert outcome.err.startswith("distrain: run1: there is no release of this name in namespace team; `helm list")
 
 
-def test_chart_of_another_version_is_warned_of(run: Run, running: Running) -> None:
+def test_chart_of_another_version_is_warned_of(run: Run, running: Recorded) -> None:
     running.be(chart="0.0.9")
 
     outcome = run("rescale", "run1", "--workers", "3", "--dry-run")
@@ -358,14 +268,14 @@ def test_chart_of_another_version_is_warned_of(run: Run, running: Running) -> No
 
 
 @pytest.mark.parametrize("flags", [(), ("--reuse-values",), ("--reset-values",)])
-def test_values_that_are_not_reused_are_warned_of(run: Run, running: Running, flags: tuple[str, ...]) -> None:
+def test_values_that_are_not_reused_are_warned_of(run: Run, running: Recorded, flags: tuple[str, ...]) -> None:
     outcome = run("upgrade", "run1", "--set", "trainer.steps=900", "--dry-run", *flags)
 
     warning = "warning: the values that run1 was installed with are not used, as with `helm upgrade`; give them with -f"
     assert (warning in outcome.err) is (flags == ())
 
 
-def test_nobody_to_ask_needs_yes(run: Run, running: Running) -> None:
+def test_nobody_to_ask_needs_yes(run: Run, running: Recorded) -> None:
     outcome = run("rescale", "run1", "--workers", "3")
 
     assert (outcome.code, running.upgrades) == (2, [])
@@ -375,7 +285,7 @@ def test_nobody_to_ask_needs_yes(run: Run, running: Running) -> None:
 
 
 @pytest.mark.parametrize("command", [("upgrade", "run1", "--reuse-values"), ("rescale", "run1", "--workers", "2")])
-def test_nothing_that_changes_needs_no_yes(run: Run, running: Running, command: tuple[str, ...]) -> None:
+def test_nothing_that_changes_needs_no_yes(run: Run, running: Recorded, command: tuple[str, ...]) -> None:
     outcome = run(*command)
 
     assert (outcome.code, outcome.out, outcome.err) == (0, "run1: nothing changes\n", "")
@@ -383,7 +293,7 @@ def test_nothing_that_changes_needs_no_yes(run: Run, running: Running, command: 
 
 @pytest.mark.parametrize(("answer", "code"), [("y\n", 0), ("yes\n", 0), ("\n", 130), ("n\n", 130)])
 def test_question_is_asked_on_a_terminal(
-    run: Run, running: Running, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, answer: str, code: int
+    run: Run, running: Recorded, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, answer: str, code: int
 ) -> None:
     (tmp_path / "answer").write_text(answer)
     monkeypatch.setattr(console, "can_ask", lambda: True)

@@ -1,0 +1,99 @@
+"""Read a release that Argo CD or Flux manages, and say what to change in git instead of changing the release."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from distrain.commands.request import NAMELESS, RenderedJob, Request
+from distrain.errors import RefusedError
+from distrain.helm.program import Source
+from distrain.helm.render import Template
+from distrain.release import values_in_git
+from distrain.release.changes import settings
+from distrain.release.current import Current, OwnedJob, owned_job, owner_of
+from distrain.release.owner import Owner
+from distrain.release.values_in_git import Place
+from distrain.yaml import yaml_writer
+
+if TYPE_CHECKING:
+    from distrain.release.size import Values
+
+Wanted = Callable[[], "Values"]
+
+
+def source_of(chart: Source, values: Values) -> Source:
+    """Return the chart with these values alone."""
+    return chart.with_text(yaml_writer.dump(values))
+
+
+def chart_version(source: Source) -> str:
+    return str(yaml.safe_load((source.chart / "Chart.yaml").read_text())["version"])
+
+
+def refuse_taken(request: Request, name: str) -> None:
+    """Raise RefusedError if Flux has installed the release of this name."""
+    revision = request.helm.releases.revision(name, request.cluster.target)
+    if found := owner_of(revision) if revision else None:
+        raise _new_refusal(request, name, found)
+
+
+def refuse_applied(request: Request, name: str) -> None:
+    """Raise RefusedError if Argo CD or Flux has applied a job of this name without Helm."""
+    if found := owned_job(request.cluster, name, request.cluster.target.namespace):
+        raise _new_refusal(request, name, found.owner)
+
+
+def _new_refusal(request: Request, name: str, found: Owner) -> RefusedError:
+    place = values_in_git.find(request.cluster, found, request.cluster.target.namespace)
+    return values_in_git.refusal(name, place, settings({}, request.helm.given_values(request.source)))
+
+
+def in_git(request: Request, current: Current, found: RenderedJob) -> RefusedError:
+    """Return the refusal of a change by hand; its messages say what to write in git instead."""
+    assert current.owner
+    place = values_in_git.find(request.cluster, current.owner, found.release.target.namespace)
+    new = request.helm.given_values(found.release.source)
+    return values_in_git.refusal(request.options.name, place, settings(current.revision.values, new))
+
+
+def applied_from_git(request: Request, owned: OwnedJob, wanted: Wanted) -> Current:
+    """Return the current state of a job without a Helm release, from the values that its Application holds.
+
+    Raise RefusedError if the values are in a file in git, which nobody can read here.
+    """
+    name, cluster = request.options.name, request.cluster
+    namespace = cluster.target.namespace
+    place = values_in_git.find(cluster, owned.owner, namespace)
+    if place.inline is None:
+        raise _refusal(name, place, wanted(), is_dry_run=bool(request.options.dry_run))
+    values = _own_values(request, place)
+    source = source_of(request.source, values)
+    rendering = request.helm.render(source, Template(name or NAMELESS, namespace, request.capabilities))
+    # Imported here, because only a change needs pyhelm3.
+    from distrain.helm.releases import Revision
+
+    revision = Revision(0, "deployed", chart_version(source), values, rendering.manifest)
+    pods = cluster.release_pods(namespace, name)
+    return Current(revision, rendering.job(), owned.state, pods, owner=owned.owner)
+
+
+def _refusal(name: str, place: Place, wanted: Values, *, is_dry_run: bool) -> RefusedError:
+    error = values_in_git.refusal(name, place, settings({}, wanted))
+    if is_dry_run:
+        plan = f"helm distrain upgrade {name} --dry-run --from BEFORE -f AFTER"
+        step = f"{name}: its values are in git, not in the cluster; `{plan}` shows the plan from two files"
+        error.messages = (*error.messages, step)
+    return error
+
+
+def _own_values(request: Request, place: Place) -> dict[str, Any]:
+    """Return the Application's values, with its parameters over them, as Argo CD passes them to Helm."""
+    source = source_of(request.source, dict(place.inline or {}))
+    flags = [
+        ("--set-string" if each.force_string else "--set", f"{each.name}={each.value}") for each in place.parameters
+    ]
+    words = tuple(word for flag in flags for word in flag)
+    return request.helm.given_values(source._replace(flags=(*source.flags, *words)))

@@ -1,0 +1,51 @@
+"""Define the fixtures of the tests of releases."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from distrain.commands import change as command
+from distrain.progress import hostfile
+from distrain.release.plan import Plan
+from distrain.release.transaction import Release
+from lab.paths import CHART
+from tests.plugin.fake_api import FakeApi
+from tests.plugin.objects import pod
+from tests.plugin.program import Run
+from tests.plugin.release.recorded import PODS, VALUES, Recorded
+
+
+@pytest.fixture
+def running(run: Run, cluster: FakeApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Recorded:
+    values = tmp_path / "old.yaml"
+    values.write_text(yaml.safe_dump(VALUES))
+    found = Recorded(cluster, run("template", "run1", "--chart", str(CHART), "-f", str(values)).out)
+    found.manifest = yaml.safe_dump_all(
+        item
+        for item in yaml.safe_load_all(found.manifest)
+        if item and "helm.sh/hook" not in (item["metadata"].get("annotations") or {})
+    )
+    found.be()
+    found.show()
+    labels = {f"app.kubernetes.io/{key}": word for key, word in {"name": "distrain", "component": "launcher"}.items()}
+    launcher = pod("launcher-x", on="a")
+    launcher["metadata"]["labels"] = labels
+    state = {"name": "main", "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}}}
+    launcher["status"]["containerStatuses"] = [state]
+    cluster.answers[PODS] = [launcher]
+    monkeypatch.setattr(hostfile, "SECONDS_FOR_PODS", 0)
+
+    def fake_upgrade(
+        _: Any, release: Release, __: Any, planned: Plan, *, refresh: Callable[[], None], **___: Any
+    ) -> None:
+        found.upgrades.append((release, planned))
+        refresh()
+
+    monkeypatch.setattr(command, "upgrade", fake_upgrade)
+    cluster.requests.clear()
+    return found

@@ -1,0 +1,49 @@
+"""A release that a fake Helm has recorded in the fake API."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import yaml
+
+from distrain.release.plan import Plan
+from distrain.release.transaction import Release
+from lab.paths import CHART
+from tests.plugin.fake_api import FakeApi, release_secret, releases
+from tests.plugin.objects import Object
+from tests.plugin.program import SECRETS
+
+JOBS = "/apis/kubeflow.org/v2beta1/namespaces/team/mpijobs"
+PODS = "/api/v1/namespaces/team/pods"
+VALUES = {"gpus": 2, "workers": {"replicas": 2, "gpus": 1}, "trainer": {"steps": 600}}
+
+
+@dataclass
+class Recorded:
+    """A release run1 that Helm has recorded, its job, and the changes that the program then requested from Helm."""
+
+    api: FakeApi
+    manifest: str
+    upgrades: list[tuple[Release, Plan]] = field(default_factory=list)
+
+    @property
+    def job(self) -> Object:
+        found: Object = next(item for item in yaml.safe_load_all(self.manifest) if item and item["kind"] == "MPIJob")
+        return found
+
+    def be(
+        self, status: str = "deployed", *, chart: str = "0.1.0", version: int = 3, apply_method: str = "csa"
+    ) -> None:
+        """Set the release's last revision."""
+        defaults = yaml.safe_load((CHART / "values.yaml").read_text())
+        made_of = {"metadata": {"name": "distrain", "version": chart}, "values": defaults}
+        more: dict[str, Any] = {"values": VALUES, "chart": made_of, "apply_method": apply_method}
+        secret = release_secret("run1", status, version=version, manifest=self.manifest, **more)
+        self.api.answers[SECRETS] = releases(secret)
+        self.api.answers[f"{SECRETS}/{secret['metadata']['name']}"] = secret
+
+    def show(self, **more: Any) -> None:
+        """Set the cluster's job to that of the manifest, with additions."""
+        name = self.job["metadata"]["name"]
+        self.api.answers[f"{JOBS}/{name}"] = {**self.job, **more}

@@ -1,0 +1,200 @@
+"""Test that a release of Argo CD or Flux is planned and never changed, with real Helm and a fake API."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from distrain.apiserver.target import Target
+from distrain.errors import HelmError
+from distrain.helm.releases import Releases, Status
+from tests.plugin.fake_api import releases
+from tests.plugin.objects import Object
+from tests.plugin.program import SECRETS, Run, wrote_nothing
+from tests.plugin.release.recorded import JOBS, VALUES, Recorded
+
+APPLICATIONS = "/apis/argoproj.io/v1alpha1/applications"
+SOURCE = {"repoURL": "https://git.example.com/distrain.git", "path": "charts/distrain", "targetRevision": "main"}
+OF_FLUX = {"helm.toolkit.fluxcd.io/name": "run1", "helm.toolkit.fluxcd.io/namespace": "team"}
+OF_ARGO = {"argocd.argoproj.io/tracking-id": "run1:kubeflow.org/MPIJob:team/run1"}
+BY_FLUX = "distrain: run1: belongs to Flux's HelmRelease run1 in namespace team, which would undo the change: "
+BY_ARGO = "distrain: run1: belongs to Argo CD's Application run1 in namespace argocd, which would undo the change: "
+
+pytestmark = [pytest.mark.usefixtures("signals"), pytest.mark.either_helm]
+
+
+@pytest.fixture(autouse=True)
+def deployed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spare `helm status`, which would look up every object of a recorded release; the fake API does not have them."""
+    find = Releases.status
+
+    def status(self: Releases, name: str, target: Target) -> Status | None:
+        try:
+            return find(self, name, target)
+        except HelmError:
+            return Status("deployed", 3)
+
+    monkeypatch.setattr(Releases, "status", status)
+
+
+def _owned_by_flux(running: Recorded) -> None:
+    running.show(metadata={**running.job["metadata"], "labels": OF_FLUX})
+
+
+def _owned_by_argo(running: Recorded, helm: Object, **metadata: Any) -> None:
+    """Let the job be one of an Application with these settings of Helm, without a release of Helm's own."""
+    running.api.answers[SECRETS] = releases()
+    job = {**running.job, "metadata": {**running.job["metadata"], **(metadata or {"annotations": OF_ARGO})}}
+    running.api.answers[JOBS] = [job]
+    running.api.answers[APPLICATIONS] = [
+        {
+            "metadata": {"name": "run1", "namespace": "argocd"},
+            "spec": {"source": {**SOURCE, "helm": helm}, "destination": {"namespace": "team"}},
+        }
+    ]
+
+
+RESCALE = ["rescale", "run1", "--workers", "3"]
+
+
+@pytest.mark.parametrize(
+    ("command", "lines"),
+    [
+        pytest.param(RESCALE, "write `gpus: 3` and `workers.replicas: 3` under", id="rescale"),
+        pytest.param(
+            ["upgrade", "run1", "--reuse-values", "--set", "trainer.steps=900"],
+            "write `trainer.steps: 900` under",
+            id="upgrade",
+        ),
+        pytest.param(
+            ["upgrade", "run1", "--install", "--reuse-values", "--set", "trainer.steps=900"],
+            "write `trainer.steps: 900` under",
+            id="upgrade-install",
+        ),
+    ],
+)
+def test_release_of_flux_is_not_changed(run: Run, running: Recorded, command: list[str], lines: str) -> None:
+    _owned_by_flux(running)
+
+    outcome = run(*command, "--yes")
+
+    first, second = outcome.err.splitlines()
+    assert (outcome.code, first) == (2, f"{BY_FLUX}nothing was changed")
+    assert second.startswith(f"distrain: run1: {lines} spec.values of the HelmRelease, ")
+    assert (outcome.out, running.upgrades) == ("", [])
+    assert wrote_nothing(running.api)
+
+
+def test_release_of_flux_is_not_installed_again(run: Run, running: Recorded) -> None:
+    running.manifest = running.manifest.replace("  labels:", f"  labels:\n    {'helm.toolkit.fluxcd.io/name'}: run1", 1)
+    running.be()
+
+    outcome = run("install", "run1", "--set", "trainer.steps=900")
+
+    assert outcome.code == 2
+    assert outcome.err.startswith("distrain: run1: belongs to Flux's HelmRelease run1, which would undo the change: ")
+    assert wrote_nothing(running.api)
+
+
+def test_dry_run_shows_the_plan_of_a_release_of_flux(run: Run, running: Recorded) -> None:
+    _owned_by_flux(running)
+
+    outcome = run(*RESCALE, "--dry-run")
+
+    assert (outcome.code, outcome.out.splitlines()[0]) == (0, "run1: revision 3 -> 4")
+    assert "  live      MPIJob run1: spec.mpiReplicaSpecs.Worker.replicas: 2 -> 3\n" in outcome.out
+    assert outcome.err.startswith(BY_FLUX)
+
+
+def test_failed_revision_of_flux_is_not_rolled_back_by_hand(run: Run, running: Recorded) -> None:
+    _owned_by_flux(running)
+    running.be("failed")
+
+    outcome = run(*RESCALE, "--dry-run")
+
+    first, second = outcome.err.splitlines()
+    belongs = "belongs to Flux's HelmRelease run1 in namespace team"
+    assert (outcome.code, first) == (2, f"distrain: run1: revision 3 is failed, and {belongs}")
+    assert second.startswith("distrain: run1: change the values under spec.values of the HelmRelease, ")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        pytest.param([*RESCALE, "--yes"], id="rescale"),
+        pytest.param(
+            ["upgrade", "run1", "--reuse-values", "--set", "workers.replicas=3,gpus=3", "--yes"], id="upgrade"
+        ),
+    ],
+)
+def test_run_of_argo_cd_is_not_changed(run: Run, running: Recorded, command: list[str]) -> None:
+    _owned_by_argo(running, {"valuesObject": VALUES})
+
+    outcome = run(*command)
+
+    assert outcome.code == 2
+    assert outcome.err.splitlines() == [
+        f"{BY_ARGO}nothing was changed",
+        "distrain: run1: write `gpus: 3` and `workers.replicas: 3` under spec.source.helm.valuesObject of the "
+        "Application; the chart is charts/distrain of https://git.example.com/distrain.git, revision main",
+    ]
+    assert (outcome.out, running.upgrades) == ("", [])
+    assert wrote_nothing(running.api)
+
+
+@pytest.mark.parametrize("verb", [["install"], ["upgrade", "--install", "--yes"]], ids=lambda words: words[0])
+def test_run_of_argo_cd_is_not_installed_over(run: Run, running: Recorded, verb: list[str]) -> None:
+    _owned_by_argo(running, {"valueFiles": ["run1.yaml"]})
+
+    outcome = run(*verb, "run1", "--set", "workers.gpus=1")
+
+    assert outcome.code == 2
+    assert outcome.err.startswith(f"{BY_ARGO}nothing was changed\n")
+    assert "write `workers.gpus: 1` in charts/distrain/run1.yaml of https://git" in outcome.err
+    assert wrote_nothing(running.api)
+
+
+def test_run_that_only_the_label_of_the_chart_marks_is_found_by_its_application(run: Run, running: Recorded) -> None:
+    _owned_by_argo(running, {"valuesObject": VALUES}, annotations={})
+
+    outcome = run(*RESCALE, "--yes")
+
+    assert (outcome.code, outcome.err.startswith(f"{BY_ARGO}nothing was changed\n")) == (2, True)
+
+
+def test_job_that_helm_and_argo_cd_did_not_make_is_changed_with_what_made_it(run: Run, running: Recorded) -> None:
+    _owned_by_argo(running, {}, annotations={})
+    running.api.answers[APPLICATIONS] = []
+
+    outcome = run(*RESCALE, "--yes")
+
+    words = "run1: is no Helm release in namespace team; it was not made by Helm: change MPIJob run1 with what made it"
+    assert (outcome.code, outcome.err) == (2, f"distrain: {words}\n")
+
+
+def test_dry_run_shows_the_plan_of_a_run_whose_values_its_application_holds(run: Run, running: Recorded) -> None:
+    parameters = [{"name": "trainer.steps", "value": "700"}]
+    _owned_by_argo(running, {"valuesObject": VALUES, "parameters": parameters})
+
+    outcome = run("upgrade", "run1", "--dry-run", "--reuse-values", "--set", "trainer.steps=900")
+
+    assert outcome.code == 0, outcome.err
+    assert outcome.out.splitlines()[:3] == [
+        "run1: values before -> values after",
+        "  value     trainer.steps: 700 -> 900",
+        "  replaced  MPIJob run1: ended, then created anew",
+    ]
+    assert "write `trainer.steps: 900` among spec.source.helm.parameters of the Application" in outcome.err
+    assert wrote_nothing(running.api)
+
+
+def test_dry_run_names_the_command_for_values_that_are_in_git_alone(run: Run, running: Recorded) -> None:
+    _owned_by_argo(running, {"valueFiles": ["run1.yaml"]})
+
+    outcome = run(*RESCALE, "--dry-run")
+
+    last = "its values are in git, not in the cluster; `helm distrain upgrade run1 --dry-run --from BEFORE -f AFTER`"
+    assert outcome.code == 2
+    assert "write `workers.replicas: 3` in charts/distrain/run1.yaml of " in outcome.err
+    assert outcome.err.splitlines()[-1].startswith(f"distrain: run1: {last} shows the plan")

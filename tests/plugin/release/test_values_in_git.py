@@ -1,0 +1,287 @@
+"""Test where the values of a release of Argo CD or Flux are said to be, from the objects that a fake API serves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from distrain.apiserver.cluster import Cluster, connect
+from distrain.apiserver.target import choose
+from distrain.release import values_in_git
+from distrain.release.changes import settings
+from distrain.release.owner import Owner, Ownership, owner
+from distrain.release.values_in_git import Place
+from tests.plugin.fake_api import FakeApi
+from tests.plugin.objects import Object
+
+APPLICATIONS = "/apis/argoproj.io/v1alpha1/applications"
+RUNS = "https://git.example.com/team/runs.git"
+CHART = {"repoURL": "https://git.example.com/team/distrain.git", "path": "charts/distrain", "targetRevision": "v1"}
+OF_CHART = "the chart is charts/distrain of https://git.example.com/team/distrain.git, revision v1"
+FLUX = "toolkit.fluxcd.io"
+
+
+@pytest.mark.parametrize(
+    ("labels", "annotations", "found"),
+    [
+        pytest.param(
+            {f"helm.{FLUX}/name": "run1", f"helm.{FLUX}/namespace": "team", f"kustomize.{FLUX}/name": "runs"},
+            {},
+            "Flux's HelmRelease run1 in namespace team",
+            id="helm-release",
+        ),
+        pytest.param(
+            {f"kustomize.{FLUX}/name": "runs", f"kustomize.{FLUX}/namespace": "flux-system"},
+            {},
+            "Flux's Kustomization runs in namespace flux-system",
+            id="kustomization",
+        ),
+        pytest.param({"argocd.argoproj.io/instance": "run1"}, {}, "Argo CD's Application run1", id="argo-label"),
+        pytest.param(
+            {},
+            {"argocd.argoproj.io/tracking-id": "run1:kubeflow.org/MPIJob:team/run1-1234abcd"},
+            "Argo CD's Application run1",
+            id="argo-annotation",
+        ),
+        pytest.param(
+            {},
+            {"argocd.argoproj.io/tracking-id": "ml_run1:kubeflow.org/MPIJob:team/run1-1234abcd"},
+            "Argo CD's Application run1 in namespace ml",
+            id="application-in-any-namespace",
+        ),
+        pytest.param(
+            {"app.kubernetes.io/managed-by": "Helm", "app.kubernetes.io/instance": "run1"},
+            {"meta.helm.sh/release-name": "run1"},
+            None,
+            id="helm",
+        ),
+    ],
+)
+def test_owner_is_told_by_its_marks(labels: dict[str, str], annotations: dict[str, str], found: str | None) -> None:
+    owned = owner(Ownership(labels, annotations))
+
+    assert (owned and owned.words) == found
+
+
+@pytest.fixture
+def server(api: FakeApi, tmp_path: Path) -> Cluster:
+    config = str(api.kubeconfig(tmp_path))
+    return connect(choose(kubeconfig=config, context=None, namespace=None))
+
+
+def _application(name: str = "run1", namespace: str = "argocd", *, to: str = "team", **more: Any) -> Object:
+    metadata = {"name": name, "namespace": namespace, **more.pop("metadata", {})}
+    return {"metadata": metadata, "spec": {"destination": {"namespace": to}, **more}}
+
+
+def _steps(place: Place, old: Object, new: Object) -> list[str]:
+    return values_in_git.steps("run1", place, settings(old, new))
+
+
+def _found(server: Cluster, found: Owner | None = None) -> Place:
+    return values_in_git.find(server, found or Owner("Application", "run1"), "team")
+
+
+SIZES = {"workers": {"replicas": 2}, "image": {"tag": "a"}}
+LARGER = {"workers": {"replicas": 4}}
+
+
+@pytest.mark.parametrize(
+    ("spec", "step"),
+    [
+        pytest.param(
+            {"source": {**CHART, "helm": {"valuesObject": SIZES}}},
+            f"under spec.source.helm.valuesObject of the Application; {OF_CHART}",
+            id="values-object",
+        ),
+        pytest.param(
+            {"source": {**CHART, "helm": {"values": "workers: {replicas: 2}"}}},
+            f"under spec.source.helm.values of the Application; {OF_CHART}",
+            id="values-as-text",
+        ),
+        pytest.param(
+            {"source": CHART}, f"under spec.source.helm.valuesObject of the Application; {OF_CHART}", id="no-values"
+        ),
+        pytest.param(
+            {"source": {**CHART, "helm": {"valueFiles": ["base.yaml", "runs/run1.yaml"]}}},
+            f"in charts/distrain/runs/run1.yaml of {CHART['repoURL']}, revision v1; {OF_CHART}",
+            id="file-beside-the-chart",
+        ),
+        pytest.param(
+            {"source": {**CHART, "helm": {"valueFiles": ["/runs/run1.yaml"]}}},
+            f"in runs/run1.yaml of {CHART['repoURL']}, revision v1; {OF_CHART}",
+            id="file-from-the-root",
+        ),
+        pytest.param(
+            {
+                "sources": [
+                    {"repoURL": RUNS, "targetRevision": "main", "ref": "runs"},
+                    {**CHART, "helm": {"valueFiles": ["$runs/team/run1.yaml"]}},
+                ]
+            },
+            f"in team/run1.yaml of {RUNS}, revision main; {OF_CHART}",
+            id="file-of-another-source",
+        ),
+        pytest.param(
+            {"sources": [{"repoURL": RUNS, "path": "more"}, {**CHART, "helm": {"valuesObject": SIZES}}]},
+            f"under spec.sources[1].helm.valuesObject of the Application; {OF_CHART}",
+            id="object-of-the-second-source",
+        ),
+        pytest.param(
+            {"source": {**CHART, "helm": {"parameters": [{"name": "workers.replicas", "value": "2"}]}}},
+            f"among spec.source.helm.parameters of the Application; {OF_CHART}",
+            id="parameter-wins",
+        ),
+    ],
+)
+def test_line_to_write_is_named_with_its_place_in_an_application(
+    api: FakeApi, server: Cluster, spec: Object, step: str
+) -> None:
+    api.answers[APPLICATIONS] = [_application(**spec)]
+
+    assert _steps(_found(server), {"workers": {"replicas": 2}}, LARGER) == [f"run1: write `workers.replicas: 4` {step}"]
+
+
+def test_of_two_applications_of_a_name_the_one_that_deploys_to_the_namespace_counts(
+    api: FakeApi, server: Cluster
+) -> None:
+    api.answers[APPLICATIONS] = [_application(namespace="a", to="other"), _application(namespace="b")]
+
+    assert _found(server).owner == Owner("Application", "run1", "b")
+
+
+def test_application_is_read_in_argo_cds_own_namespace_if_a_list_is_forbidden(api: FakeApi, server: Cluster) -> None:
+    api.answers[APPLICATIONS] = 403
+    path = "/apis/argoproj.io/v1alpha1/namespaces/argocd/applications/run1"
+    api.answers[path] = _application(source={**CHART, "helm": {"valuesObject": SIZES}})
+
+    found = _found(server)
+
+    assert (found.owner.namespace, found.inline) == ("argocd", SIZES)
+
+
+@pytest.mark.parametrize(
+    ("status", "why"),
+    [(403, "you may not read the Application"), (404, "this cluster has no such Application")],
+)
+def test_application_that_cannot_be_read_is_named_with_what_is_known(
+    api: FakeApi, server: Cluster, status: int, why: str
+) -> None:
+    api.answers[APPLICATIONS] = status
+
+    assert _steps(_found(server), {}, LARGER) == [
+        "run1: write `workers.replicas: 4` under spec.source.helm of the Application, in the git repository that holds "
+        f"it; {why}, so its repository and file are not known"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("metadata", "makers"),
+    [
+        ({"ownerReferences": [{"kind": "ApplicationSet", "name": "runs"}]}, "ApplicationSet runs"),
+        (
+            {"annotations": {"argocd.argoproj.io/tracking-id": "apps:argoproj.io/Application:argocd/run1"}},
+            "Argo CD's Application apps",
+        ),
+    ],
+    ids=["application-set", "app-of-apps"],
+)
+def test_maker_of_the_application_is_named(api: FakeApi, server: Cluster, metadata: Object, makers: str) -> None:
+    api.answers[APPLICATIONS] = [_application(metadata=metadata, source=CHART)]
+
+    assert _steps(_found(server), {}, LARGER)[1:] == [
+        f"run1: the Application itself is made by {makers}: change it there"
+    ]
+
+
+def _serve_flux(api: FakeApi, *, marks: dict[str, str] | None = None, **spec: Any) -> Owner:
+    """Serve a HelmRelease run1 with these marks, and the Kustomization and the repository that apply it."""
+    for group, version, kinds in (
+        ("helm", "v2", ["HelmRelease"]),
+        ("kustomize", "v1", ["Kustomization"]),
+        ("source", "v1", ["GitRepository"]),
+    ):
+        api.serve_group(f"{group}.{FLUX}", {version: kinds})
+    metadata = {"name": "run1", "namespace": "team", "labels": marks or {}}
+    api.answers[f"/apis/helm.{FLUX}/v2/namespaces/team/helmreleases/run1"] = {"metadata": metadata, "spec": spec}
+    applied = {"path": "./runs", "sourceRef": {"kind": "GitRepository", "name": "runs"}}
+    api.answers[f"/apis/kustomize.{FLUX}/v1/namespaces/flux-system/kustomizations/all"] = {
+        "metadata": {"name": "all", "namespace": "flux-system"},
+        "spec": applied,
+    }
+    git = {"url": RUNS, "ref": {"branch": "main"}}
+    api.answers[f"/apis/source.{FLUX}/v1/namespaces/flux-system/gitrepositories/runs"] = {"spec": git}
+    return Owner("HelmRelease", "run1", "team")
+
+
+OF_RUNS = f"GitRepository runs in namespace flux-system ({RUNS}, branch main)"
+
+
+def test_helm_release_is_named_with_the_repository_that_holds_it_and_that_of_its_chart(
+    api: FakeApi, server: Cluster
+) -> None:
+    ref = {"kind": "GitRepository", "name": "charts", "namespace": "flux-system"}
+    marks = {f"kustomize.{FLUX}/name": "all", f"kustomize.{FLUX}/namespace": "flux-system"}
+    found = _serve_flux(api, marks=marks, chart={"spec": {"chart": "./charts/distrain", "sourceRef": ref}})
+
+    assert _steps(_found(server, found), SIZES, LARGER) == [
+        "run1: write `workers.replicas: 4` and remove `image.tag` under spec.values of the HelmRelease, in ./runs of "
+        f"{OF_RUNS}; the chart is ./charts/distrain of GitRepository charts in namespace flux-system"
+    ]
+
+
+def test_helm_release_of_a_chart_ref_without_a_kustomization_is_in_the_repository_that_holds_it(
+    api: FakeApi, server: Cluster
+) -> None:
+    ref = {"kind": "GitRepository", "name": "runs", "namespace": "flux-system"}
+
+    place = _found(server, _serve_flux(api, chartRef=ref))
+
+    assert place.where == "under spec.values of the HelmRelease, in the git repository that holds it"
+    assert place.rest == f"the chart is {OF_RUNS}"
+
+
+def test_helm_release_that_may_not_be_read_is_named_with_what_is_known(api: FakeApi, server: Cluster) -> None:
+    found = _serve_flux(api)
+    api.answers[f"/apis/helm.{FLUX}/v2/namespaces/team/helmreleases/run1"] = 403
+
+    [step] = _steps(_found(server, found), {}, LARGER)
+
+    assert step.endswith("; you may not read the HelmRelease, so its repository and file are not known")
+
+
+def test_job_of_a_kustomization_is_changed_where_its_manifest_comes_from(api: FakeApi, server: Cluster) -> None:
+    _serve_flux(api)
+
+    [step] = _steps(_found(server, Owner("Kustomization", "all", "flux-system")), {}, LARGER)
+
+    assert step == f"run1: write `workers.replicas: 4` in the values from which ./runs of {OF_RUNS} is rendered"
+
+
+@pytest.mark.parametrize(
+    ("value", "line"),
+    [
+        pytest.param({"a": "main"}, "a: main", id="plain"),
+        pytest.param({"a": "yes"}, 'a: "yes"', id="would-be-a-boolean"),
+        pytest.param({"a": "1.0"}, 'a: "1.0"', id="would-be-a-number"),
+        pytest.param({"a": True}, "a: true", id="boolean"),
+        pytest.param({"a": ["b", 1]}, 'a: ["b", 1]', id="list"),
+        pytest.param({"a": "x" * 99}, "a: ...", id="long"),
+        pytest.param({"apiToken": "abc"}, "apiToken: ...", id="secret-by-its-name"),
+        pytest.param({"env": [{"name": "A", "value": "b"}]}, "env: ...", id="environment"),
+        pytest.param({"s3": {"secretName": "abc"}}, "s3.secretName: ...", id="s3"),
+        pytest.param({"a": "https://me:pw@host/"}, "a: ...", id="login-in-a-url"),
+    ],
+)
+def test_line_is_as_in_a_values_file_and_shows_no_secret(value: Object, line: str) -> None:
+    assert [*settings({}, value).values()] == [line]
+
+
+def test_many_lines_are_counted() -> None:
+    place = Place(Owner("HelmRelease", "run1", "team"), "there")
+
+    [step] = _steps(place, {}, {f"x{number}": number for number in range(7)})
+
+    assert step == "run1: write `x0: 0`, `x1: 1`, `x2: 2`, `x3: 3`, `x4: 4` and 2 more there"
