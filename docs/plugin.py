@@ -67,7 +67,8 @@ def _rows(actions: Sequence[argparse.Action]) -> str:
 def _named(action: argparse.Action) -> str:
     value = action.metavar or (action.choices and "{" + ",".join(action.choices) + "}") or ""
     value = "" if action.nargs == 0 else str(value)
-    names = ", ".join(action.option_strings) or (f"[{value}]" if action.nargs == "?" else value)
+    forms = {"?": f"[{value}]", "*": f"[{value}...]"}
+    names = ", ".join(action.option_strings) or forms.get(str(action.nargs), value)
     return f"`{_escaped(f'{names} {value}'.strip() if action.option_strings else names)}`"
 
 

@@ -21,13 +21,18 @@ def summary(report: Report, job: Job, *, answer_last: bool = False) -> list[str]
 
     `answer_last` is for logs that keep only their last lines.
     """
-    found, *step = SENTENCE.split(report.next or _fitting(report, job), maxsplit=1)
+    found, *step = found_and_step(report, job)
     lines = [*_table(report), *(f"next: {words}" for words in step)]
     lines += [f"not judged: {words}" for words in report.unseen]
     lines += [f"assumed: {words}" for words in report.assumed]
     if answer_last:
         return [*_wrapped(lines), f"{report.verdict}: {' '.join([found, *step])}"]
     return list(_wrapped([f"{report.verdict}: {found}", *lines]))
+
+
+def found_and_step(report: Report, job: Job) -> list[str]:
+    """Return the finding and, if there is one, the next step."""
+    return SENTENCE.split(report.next or _fitting(report, job), maxsplit=1)
 
 
 def _table(report: Report) -> Iterator[str]:

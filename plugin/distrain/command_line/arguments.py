@@ -270,7 +270,8 @@ def _what(action: argparse.Action) -> str:
 
 
 def _usage(action: argparse.Action) -> str:
-    return f"[{action.metavar}]" if action.nargs == "?" else str(action.metavar)
+    forms = {"?": f"[{action.metavar}]", "*": f"[{action.metavar}...]"}
+    return forms.get(str(action.nargs), str(action.metavar))
 
 
 def _name(action: argparse.Action) -> str:

@@ -139,6 +139,7 @@ def _add_derive(parser: Parser) -> None:
     parser.add_argument(
         "--check", action="store_true", help="print nothing, exit 2 when the file's derived lines are stale"
     )
+    parser.add_argument("files", metavar="FILE", nargs="*", help="with --check: files to check, each by itself")
     _add_nodes(parser)
     parser.add_argument("-o", "--output", choices=["yaml", "json"], default="yaml", help="form of the values")
     _add_common(parser)
@@ -173,7 +174,7 @@ def _add_check(parser: Parser) -> None:
     )
     parser.add_argument("--offline", action="store_true", help="ask no cluster; only --assume-nodes are there")
     parser.add_argument("--why", type=named, metavar="NODE", help="explain one node instead")
-    _add_output(parser, "form of the answer")
+    _add_output(parser, "form of the answer; markdown is for a pull request", "markdown")
     _add_common(parser)
 
 
@@ -220,6 +221,15 @@ def _add_upgrade(parser: Parser) -> None:
     parser.add_argument("-i", "--install", action="store_true", help="install the release if it does not exist")
     parser.add_argument("--create-namespace", action="store_true", help="with --install: create a missing namespace")
     _add_change(parser)
+    parser.add_argument(
+        "--from",
+        dest="values_before",
+        action="append",
+        type=named,
+        default=[],
+        metavar="FILE",
+        help="with --dry-run: values file before the change, repeatable; no cluster is asked",
+    )
     _add_revision(parser)
     _add_common(parser)
     reuse = parser.add_exclusive()
@@ -245,7 +255,7 @@ def _add_rescale(parser: Parser) -> None:
 def _add_change(parser: Parser) -> None:
     _add_dry_run(parser, "print the plan")
     parser.add_argument("-y", "--yes", action="store_true", help="do not ask")
-    _add_output(parser, "form of the plan")
+    _add_output(parser, "form of the plan; markdown is for a pull request", "markdown")
     _add_wait(parser)
     _add_atomic(parser, "roll back")
     parser.add_argument("--timeout", type=seconds, default=600.0, metavar="TIME", help="limit of --wait, 10m if unset")
@@ -290,8 +300,8 @@ def _add_atomic(parser: Parser, undo: str) -> None:
     parser.add_argument("--atomic", "--rollback-on-failure", action="store_true", help=words)
 
 
-def _add_output(parser: Parser, words: str) -> None:
-    parser.add_argument("-o", "--output", choices=["text", "json", "yaml"], default="text", help=words)
+def _add_output(parser: Parser, words: str, *more: str) -> None:
+    parser.add_argument("-o", "--output", choices=["text", "json", "yaml", *more], default="text", help=words)
 
 
 def _add_dry_run(parser: Parser, words: str) -> None:

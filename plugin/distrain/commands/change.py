@@ -8,15 +8,15 @@ from msgspec.structs import replace
 
 from distrain import console
 from distrain.check.report import Report
-from distrain.commands.formats import dumped
 from distrain.commands.owned import Wanted, applied_from_git, in_git, source_of
+from distrain.commands.plan_text import told
 from distrain.commands.request import RenderedJob, Request, before_changes, refuse_disabled
 from distrain.errors import StoppedError, ValuesError
 from distrain.helm.program import Source
 from distrain.helm.releases import Operation
 from distrain.progress import hostfile
 from distrain.release.current import Current, read, training
-from distrain.release.plan import Before, Next, Plan, freed, lines, plan, refuse_ended, refuse_traps
+from distrain.release.plan import Before, Plan, freed, plan, refuse_ended, refuse_traps
 from distrain.release.size import Values
 from distrain.release.upgrade import upgrade
 
@@ -61,11 +61,11 @@ def _agreed(request: Request, current: Current, values: Source) -> tuple[Rendere
     number = current.revision.number + 1 if current.revision.number else 0
     job = found.job.of_release(options.name, number, options.history_max)
     found, before = found._replace(job=job), _before(request, current)
-    planned = plan(options.name, before, Next(found.manifest, found.job, found.values))
+    planned = plan(options.name, before, found.next)
     refuse_ended(planned, before)
     report = found.report(options.name) if planned.replaces or planned.resizes else None
     planned = _priced(planned, before, report, found, current)
-    text = _told(planned, before, report, found)
+    text = told(request, planned, before, found.next, str(report.verdict) if report else "")
     if options.yes and not options.dry_run:
         console.tell(text, f"{options.name}: the plan cannot be printed; --yes agrees to it all the same")
     else:
@@ -143,10 +143,3 @@ def _priced(planned: Plan, before: Before, report: Report | None, found: Rendere
     if current.runs and planned.replaces:
         lost = training(found.request.cluster, current, found.release.target.namespace)
     return replace(planned, gpus=report.gpus, freed=freed(planned, before, report.gpus.resource), lost=lost)
-
-
-def _told(planned: Plan, before: Before, report: Report | None, found: RenderedJob) -> str:
-    form = found.request.options.output
-    if form != "text":
-        return dumped({**planned.as_dict(), "verdict": report.verdict if report else None}, form)
-    return "\n".join(lines(planned, before, has_trainer=not found.values.get("command")))

@@ -5,7 +5,8 @@ from __future__ import annotations
 import uuid
 
 from distrain import console
-from distrain.commands.formats import dumped
+from distrain.check.markdown import check_markdown
+from distrain.commands.formats import MARKDOWN, dumped
 from distrain.commands.owned import refuse_applied, refuse_taken
 from distrain.commands.request import RenderedJob, Request, before_changes
 from distrain.errors import NameInUseError
@@ -45,7 +46,9 @@ def _accepted(request: Request, uninstalled: int) -> RenderedJob:
         request.helm.releases.validate("install", name, found.release.source, target)
     # `upgrade --install` prints a plan with --output.
     form = getattr(options, "output", "text")
-    if form != "text":
+    if form == MARKDOWN:
+        console.answer(check_markdown(name, report, found.job, title="a new release"))
+    elif form != "text":
         console.answer(dumped({"release": name, "revision": uninstalled, "verdict": report.verdict}, form))
     elif options.dry_run:
         console.answer(found.manifest.rstrip("\n"))

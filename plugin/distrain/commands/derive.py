@@ -8,9 +8,52 @@ from distrain import console
 from distrain.commands.request import NO_NODES, Request, import_msgspec
 from distrain.errors import ValuesError
 
+TYPE_CHECKING = False  # for fast start, see cli.py
+if TYPE_CHECKING:
+    from distrain.derive.complete import Derived
+
+UP_TO_DATE = "derived values are up to date"
+
 
 def run(options: argparse.Namespace) -> int:
-    request = Request(options)
+    if not options.files:
+        return _run(options)
+    if not options.check:
+        raise ValuesError(f"FILE: {options.files[0]} is for --check; add it, or name the file with -f")
+    mistakes = [mistake for file in options.files for mistake in _mistakes(options, file)]
+    if mistakes:
+        raise ValuesError(*mistakes)
+    console.answer(UP_TO_DATE)
+    return 0
+
+
+def _mistakes(options: argparse.Namespace, file: str) -> list[str]:
+    """Return what is wrong with one of several files. The files of -f count below it."""
+    try:
+        _derived(
+            Request(argparse.Namespace(**{**vars(options), "value_flags": [*options.value_flags, ("--values", file)]}))
+        )
+    except ValuesError as error:
+        return [f"{file}: {message}" for message in error.messages]
+    return []
+
+
+def _run(options: argparse.Namespace) -> int:
+    derived = _derived(Request(options))
+    for note in derived.notes:
+        console.say(note)
+    if options.check:
+        console.answer(UP_TO_DATE)
+    else:
+        # Imported late, because formats are not needed while Helm runs.
+        from distrain.commands.formats import dumped
+
+        console.answer(dumped(derived.values, "json") if options.output == "json" else derived.text.rstrip("\n"))
+    return 0
+
+
+def _derived(request: Request) -> Derived:
+    """Derive the values; with --check, raise ValuesError if a derived line is stale."""
     source = request.source
     request.helm.begin_values(source)
     from distrain.derive.rendering import UNINSTALLED
@@ -18,17 +61,10 @@ def run(options: argparse.Namespace) -> int:
     request.helm.expect_text(source.chart, UNINSTALLED)
     # Imported while Helm runs in parallel; both take as long as Python's start.
     import_msgspec()
-    from distrain.commands.formats import dumped
     from distrain.derive.complete import derive
 
-    ask = None if options.check else request.cluster_nodes(hint=NO_NODES)
-    derived = derive(request.given(source), ask=ask)
-    for note in derived.notes:
-        console.say(note)
-    if options.check:
-        if derived.stale:
-            raise ValuesError(derived.stale[0])
-        console.answer("derived values are up to date")
-    else:
-        console.answer(dumped(derived.values, "json") if options.output == "json" else derived.text.rstrip("\n"))
-    return 0
+    ask = None if request.options.check else request.cluster_nodes(hint=NO_NODES)
+    found = derive(request.given(source), ask=ask)
+    if request.options.check and found.stale:
+        raise ValuesError(found.stale[0])
+    return found

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+MARKDOWN = "markdown"
+
 
 def dumped(answer: Any, form: str) -> str:
     """Return the answer in this form, `json` or `yaml`."""

@@ -14,10 +14,11 @@ from distrain.check.assumed_nodes import assumed_nodes
 from distrain.check.cluster_state import ClusterState, over
 from distrain.check.explain import why
 from distrain.check.gpus import gpus_of
+from distrain.check.markdown import check_markdown
 from distrain.check.refusals import PreparedJob
 from distrain.check.report import report
 from distrain.check.text import summary
-from distrain.commands.formats import dumped
+from distrain.commands.formats import MARKDOWN, dumped
 from distrain.commands.request import NAMELESS, Request
 from distrain.workload.manifest import Job, from_manifest
 
@@ -35,6 +36,9 @@ def answer(request: Request, manifest: str | None) -> int:
         console.answer("\n".join(why(options.why, prepared.job, state)))
         return 0
     found = report(prepared, state, more)
+    if options.output == MARKDOWN:
+        console.answer(check_markdown(request.name or NAMELESS, found, prepared.job))
+        return found.verdict.exit_code
     if options.output != "text":
         console.answer(dumped(to_builtins(found), options.output))
         return found.verdict.exit_code

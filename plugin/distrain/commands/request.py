@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from distrain.helm.render import Helm, Template
     from distrain.kube import Pod
     from distrain.progress.wait import Followed
+    from distrain.release.plan import Next
     from distrain.release.transaction import Release, Tools
     from distrain.workload.manifest import Job
 
@@ -246,6 +247,13 @@ class RenderedJob(NamedTuple):
     manifest: str
     job: Job
     values: dict[str, Any]
+
+    @property
+    def next(self) -> Next:
+        """Return the release after an upgrade to this job."""
+        from distrain.release.plan import Next
+
+        return Next(self.manifest, self.job, self.values)
 
     @property
     def gpu_resource(self) -> str:

@@ -20,6 +20,11 @@ if TYPE_CHECKING:  # pyhelm3 is slow to import, see release/transaction.py
 
 def run(options: argparse.Namespace) -> int:
     request = Request(options)
+    if options.values_before:
+        # Imported here, because other upgrades do not need it.
+        from distrain.commands.plan_offline import plan_offline
+
+        return plan_offline(request)
     source, helm = request.source, request.helm
     # Helm computes the values while the release is read.
     helm.begin_values(source)

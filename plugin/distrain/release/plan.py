@@ -37,7 +37,7 @@ class Before(Struct, frozen=True):
 
     `end` is the job's result, Succeeded or Failed, None if it has not finished. `is_there` tells whether the job's main
     resource exists. `helm_flags` reach the release. `owner` names what manages it, if that is Argo CD or Flux.
-    Without a Helm release, `revision` is 0.
+    Without a Helm release, `revision` is 0. `is_read` tells that the job was read from a cluster.
     """
 
     revision: int
@@ -48,6 +48,7 @@ class Before(Struct, frozen=True):
     is_there: bool
     helm_flags: str
     owner: str = ""
+    is_read: bool = True
 
 
 class Plan(Struct, frozen=True):
@@ -172,7 +173,7 @@ def lines(planned: Plan, before: Before, *, has_trainer: bool) -> Iterator[str]:
         yield f"  gpus      {freed}{gpus.needed} needed, {gpus.free} of {gpus.total} free for it ({gpus.resource})"
     if planned.replaces and planned.queue:
         yield f"  queue     {planned.queue}: Kueue queues the new job anew; nothing trains until it is admitted"
-    yield f"  lost      {_loss(planned, before, has_trainer=has_trainer)}"
+    yield f"  lost      {loss(planned, before, has_trainer=has_trainer)}"
 
 
 def freed(planned: Plan, before: Before, resource: str) -> int:
@@ -215,7 +216,8 @@ def _refused_checkpoints(planned: Plan) -> Iterator[str]:
         )
 
 
-def _loss(planned: Plan, before: Before, *, has_trainer: bool) -> str:
+def loss(planned: Plan, before: Before, *, has_trainer: bool) -> str:
+    """Say which steps of the training are lost."""
     if not planned.replaces:
         return "nothing: the job goes on" if before.is_there and not before.end else "nothing"
     if before.end or planned.lost is None:
@@ -227,7 +229,8 @@ def _loss(planned: Plan, before: Before, *, has_trainer: bool) -> str:
     if not planned.starts_over and has_trainer:
         steps = counted(planned.lost.unsaved, "step") if planned.lost.steps else "the steps since the last checkpoint"
         return f"at most {steps}: the job saves when it is stopped, and the new one goes on from there"
-    made = counted(planned.lost.steps, "step") if planned.lost.steps else "steps, of which the log tells none yet"
+    unknown = "steps, of which the log tells none yet" if before.is_read else "steps made so far"
+    made = counted(planned.lost.steps, "step") if planned.lost.steps else unknown
     return f"all {made}{ran and ','}{ran}: {_next(planned, has_trainer=has_trainer)}"
 
 

@@ -144,7 +144,7 @@ def test_markdown_becomes_plain_text(markdown: str, shown: str) -> None:
         ),
         pytest.param(
             ["check", "-o", "jsn"],
-            '-o/--output: there is no "jsn"; it takes text, json, yaml; did you mean json?',
+            '-o/--output: there is no "jsn"; it takes text, json, yaml, markdown; did you mean json?',
             id="choice",
         ),
         pytest.param(

@@ -48,6 +48,17 @@ def test_verdict_is_the_exit_code_and_is_in_the_json(
     assert _wrote_nothing(cluster)
 
 
+def test_verdict_is_also_markdown(run: Run, cluster: FakeApi) -> None:
+    outcome = run("check", "run1", "--set", "workers.replicas=3,workers.gpus=4", "-o", "markdown")
+
+    lines = outcome.out.splitlines()
+    assert (outcome.code, lines[0]) == (11, "### `run1`: impossible")
+    assert lines[2].startswith("- **Verdict:** impossible: workers.replicas: 3 workers of 4 nvidia.com/gpu each do not")
+    assert "- **Next:** Lower workers.replicas to 2." in lines
+    assert "  - 1 x `Insufficient nvidia.com/gpu`" in lines
+    assert "- **GPUs:** 12 needed, 8 of 8 free" in lines
+
+
 def test_charts_pod_that_the_api_server_refuses_is_impossible(run: Run, cluster: FakeApi) -> None:
     outcome = run("check", "--set-json", 'workers.tolerations=[{"key":"a","operator":"Exists","value":"b"}]')
 

@@ -28,7 +28,7 @@ def _candidates(printed: str) -> tuple[list[str], str]:
         pytest.param(["de"], (["derive"], NO_FILES), id="command"),
         pytest.param(["--v"], (["--version"], NO_FILES), id="flag-of-the-program"),
         pytest.param(["check", "--man"], (["--manifest"], NO_FILES), id="flag"),
-        pytest.param(["check", "-o", ""], (["text", "json", "yaml"], NO_FILES), id="choice"),
+        pytest.param(["check", "-o", ""], (["text", "json", "yaml", "markdown"], NO_FILES), id="choice"),
         pytest.param(["check", "--output=j"], (["--output=json"], NO_FILES), id="joined-choice"),
         pytest.param(["check", "--output", "=", "j"], (["json"], NO_FILES), id="choice-parted-by-bash"),
         pytest.param(["check", "-f", ""], ([], FILES), id="file"),
@@ -148,7 +148,7 @@ def test_helm_completes_the_releases(plugins: None, helm: Path, api: FakeApi, tm
     ("typed", "expected"),
     [
         pytest.param("distrain de", ["derive"], id="command"),
-        pytest.param("distrain check --output ", ["text", "json", "yaml"], id="choice"),
+        pytest.param("distrain check --output ", ["text", "json", "yaml", "markdown"], id="choice"),
         pytest.param("distrain check --output=j", ["json"], id="joined-choice"),
         pytest.param("distrain check -f ru", [], id="file"),
     ],

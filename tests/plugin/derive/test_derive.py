@@ -381,6 +381,33 @@ def test_check_names_what_is_stale(derive: Derive, old: str, new: str, words: st
     assert outcome == Outcome(2, "", f"distrain: {words}; {NEXT_STEP}\n")
 
 
+def test_check_of_several_files_names_each_stale_one(derive: Derive, tmp_path: Path) -> None:
+    stale = tmp_path / "stale.yaml"
+    stale.write_text((GOLDEN / "derived.yaml").read_text().replace("gpus: 32", "gpus: 16"))
+    never = tmp_path / "never.yaml"
+    never.write_text("gpus: 32\n")
+
+    outcome = derive(GOLDEN / "derived.yaml", "--check", str(stale), str(GOLDEN / "derived.yaml"), str(never))
+
+    assert outcome.code == 2
+    assert [line.split(": ")[1] for line in outcome.err.splitlines()] == [str(stale), str(never)]
+
+
+def test_check_of_several_derived_files_passes(derive: Derive, tmp_path: Path) -> None:
+    copy = tmp_path / "copy.yaml"
+    copy.write_text((GOLDEN / "derived.yaml").read_text())
+
+    outcome = derive(GOLDEN / "derived.yaml", "--check", str(copy), str(copy))
+
+    assert (outcome.code, outcome.out) == (0, "derived values are up to date\n")
+
+
+def test_files_without_check_are_refused(derive: Derive) -> None:
+    outcome = derive("gpus: 32\n", "a.yaml")
+
+    assert (outcome.code, outcome.err.startswith("distrain: FILE: a.yaml is for --check; add it, or name")) == (2, True)
+
+
 def test_check_of_a_file_that_was_never_derived_says_so(derive: Derive) -> None:
     outcome = derive("gpus: 32\n", "--check")
 

@@ -66,6 +66,24 @@ def test_plan_is_also_json(run: Run, running: Recorded) -> None:
     assert answer["replaces"] is False
 
 
+def test_plan_is_also_markdown(run: Run, running: Recorded) -> None:
+    outcome = run("rescale", "run1", "--workers", "3", "--dry-run", "-o", "markdown")
+
+    lines = outcome.out.splitlines()
+    assert lines[0] == "### `run1`: rescales live"
+    assert "  - `workers.replicas`: `2 -> 3`" in lines
+    assert "- **GPUs:** 2 before, 3 after, `nvidia.com/gpu`" in lines
+    assert lines[-1] == "- **Verdict:** fits"
+
+
+def test_release_that_upgrade_would_install_is_also_markdown(run: Run, cluster: FakeApi) -> None:
+    cluster.answers[SECRETS] = releases()
+
+    outcome = run("upgrade", "run1", "--install", "--set", "workers.gpus=1", "--dry-run", "-o", "markdown")
+
+    assert (outcome.code, outcome.out.splitlines()[0]) == (0, "### `run1`: a new release, fits")
+
+
 @pytest.mark.parametrize("command", [["upgrade", "run1"], ["rescale", "run1", "--workers", "1"]], ids=lambda it: it[0])
 def test_uninstalled_release_with_a_history_names_the_command_that_installs_it(
     run: Run, running: Recorded, command: list[str]

@@ -1,0 +1,83 @@
+"""Plan a change from two sets of values files, for `upgrade --dry-run --from`. No cluster is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from msgspec.structs import replace
+
+from distrain import console
+from distrain.apiserver.target import namespace_alone
+from distrain.commands.plan_text import told
+from distrain.commands.request import Request, refuse_disabled
+from distrain.derive.room import Room
+from distrain.errors import ValuesError
+from distrain.helm import inputs
+from distrain.helm.program import Source
+from distrain.helm.render import Template
+from distrain.progress.steps import Training
+from distrain.release.plan import Before, Next, plan, refuse_traps
+from distrain.workload.manifest import Job
+
+# Both flags read the release's values, which are not known here.
+REUSING = ("reuse_values", "reset_then_reuse_values")
+
+
+def plan_offline(request: Request) -> int:
+    """Print what an upgrade from the values of --from to the given ones does to a run; refuse what upgrade refuses."""
+    options = request.options
+    _refuse_contradictions(options)
+    old, new = _before(request), _rendered(request, request.source)
+    before = Before(
+        revision=0,
+        manifest=old.manifest,
+        job=old.job,
+        values=old.values,
+        end=None,
+        is_there=True,
+        helm_flags="",
+        owner="the tool that applies it",
+        is_read=False,
+    )
+    planned = plan(options.name, before, new)
+    if planned.replaces:
+        # The steps are in the log of a cluster that nobody asks.
+        planned = replace(planned, lost=Training(None, None))
+    console.answer(told(request, planned, before, new))
+    refuse_traps(planned, before)
+    return 0
+
+
+def _refuse_contradictions(options: Any) -> None:
+    if options.dry_run != "client":
+        raise ValuesError("--from: asks no cluster and changes nothing; add --dry-run")
+    if any(getattr(options, flag) for flag in REUSING):
+        raise ValuesError("--from: names the values before; leave out --reuse-values and --reset-then-reuse-values")
+    if not options.value_flags:
+        raise ValuesError("--from: names the values before; name those after with -f")
+    if "-" in options.values_before and ("--values", "-") in options.value_flags:
+        raise ValuesError("--from: stdin is that of -f already; name a file for one of them")
+
+
+def _before(request: Request) -> Next:
+    given = [("--values", file) for file in request.options.values_before]
+    try:
+        source = inputs.source(request.source.chart, given, lambda url: request.helm.fetched(url))
+        return _rendered(request, source)
+    except ValuesError as error:
+        raise ValuesError(*(f"--from: {message}" for message in error.messages)) from error
+
+
+def _rendered(request: Request, source: Source) -> Next:
+    """Render the release for no cluster, with the newest API version of its kind, as `template --offline` does."""
+    refuse_disabled(request.merged_values(source))
+    complete = request.completed(source, _refuse)
+    template = Template(request.options.name, namespace_alone(request.options.namespace), None, has_valid_values=True)
+    rendering = request.helm.render(complete, template)
+    return Next(rendering.manifest, rendering.job(), request.helm.merged_values(complete))
+
+
+def _refuse(render: Callable[[], Job], gpu_resource: str) -> Room:
+    words = "the total is not spread over workers, and no cluster is asked for its nodes"
+    raise ValuesError(f"gpus: {words}; write workers.replicas and workers.gpus, as `helm distrain derive` prints them")
