@@ -1,0 +1,315 @@
+"""Test docs/ci/plan_changes.py on a git repository with a commit of each sort, with real Helm and the real plugin."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from lab.builds import golang
+from lab.paths import REPOSITORY
+from tests.plugin.objects import node
+
+SCRIPT = REPOSITORY / "docs" / "ci" / "plan_changes.py"
+TWO = "workers: {replicas: 2, gpus: 4}\n"
+FOUR = "workers: {replicas: 4, gpus: 4}\n"
+OTHER_IMAGE = f"{TWO}image: {{tag: other}}\n"
+MISSPELT = "wrokers: {replicas: 2}\n"
+# Two nodes of 4 GPUs, as kubectl prints them.
+NODES = [{"apiVersion": "v1", "kind": "Node", **node(name, gpu="4")} for name in "ab"]
+SNAPSHOT = {"apiVersion": "v1", "kind": "List", "items": NODES}
+FIRST_LINES = ["<!-- distrain-plan -->", "## What this change does to the training runs", ""]
+
+
+@dataclass(frozen=True)
+class Planned:
+    code: int
+    out: str
+    err: str
+
+    @property
+    def heads(self) -> list[str]:
+        """Return the headings of the runs."""
+        return [line.removeprefix("### ") for line in self.out.splitlines() if line.startswith("### ")]
+
+
+@dataclass(frozen=True)
+class Repository:
+    """A git repository with the runs of a team, on the branch `main`."""
+
+    folder: Path
+
+    def git(self, *words: str) -> str:
+        return subprocess.run(
+            ["git", *words], cwd=self.folder, capture_output=True, text=True, check=True
+        ).stdout.strip()
+
+    def commit(self, **files: str | None) -> None:
+        """Write, or with None delete, runs; __ in a name is a slash."""
+        for name, text in files.items():
+            path = self.folder / f"{name.replace('__', '/')}.yaml"
+            if text is None:
+                path.unlink()
+                continue
+            path.parent.mkdir(exist_ok=True, parents=True)
+            path.write_text(text)
+        self.git("add", "--all")
+        self.git("commit", "--allow-empty", "--message", "a commit")
+
+    def plan(self, *flags: str, base: str = "main", distrain: str = "") -> Planned:
+        command = distrain or f"{sys.executable} {REPOSITORY / 'plugin'}"
+        words = [sys.executable, str(SCRIPT), "--base", base, "--distrain", command, *flags]
+        environment = {**os.environ, "HELM_BIN": str(golang.binary("helm4")), "KUBECONFIG": "/nonexistent"}
+        done = subprocess.run(words, cwd=self.folder, env=environment, capture_output=True, text=True, check=False)
+        return Planned(done.returncode, done.stdout, done.stderr)
+
+
+@pytest.fixture
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repository:
+    """Return a repository with the run `run1` on main, and the branch `change` checked out."""
+    for role in ("AUTHOR", "COMMITTER"):
+        monkeypatch.setenv(f"GIT_{role}_NAME", "Jane")
+        monkeypatch.setenv(f"GIT_{role}_EMAIL", "jane@example.com")
+    found = Repository(tmp_path / "team")
+    found.folder.mkdir()
+    found.git("init", "--initial-branch", "main")
+    found.commit(runs__run1=TWO)
+    found.git("checkout", "-b", "change")
+    return found
+
+
+@pytest.fixture
+def snapshot(tmp_path: Path) -> str:
+    (tmp_path / "nodes.json").write_text(json.dumps(SNAPSHOT))
+    return str(tmp_path / "nodes.json")
+
+
+def _sections(planned: Planned) -> str:
+    lines = planned.out.splitlines()
+    assert lines[:3] == FIRST_LINES
+    return "\n".join(lines[3:])
+
+
+def test_change_of_other_files_changes_no_run(repository: Repository) -> None:
+    repository.commit(readme="a: 1\n", runs__more__run9="a: 1\n")
+
+    planned = repository.plan("--runs", "runs/run?.yaml")
+
+    assert (planned.code, _sections(planned)) == (0, "It changes no run.")
+
+
+def test_commit_without_a_change_changes_no_run(repository: Repository) -> None:
+    repository.commit()
+
+    assert _sections(repository.plan()) == "It changes no run."
+
+
+def test_comment_of_a_file_changes_nothing(repository: Repository) -> None:
+    repository.commit(runs__run1=f"# mine\n{TWO}")
+
+    assert repository.plan().heads == ["`run1`: nothing changes"]
+
+
+def test_another_size_rescales(repository: Repository) -> None:
+    repository.commit(runs__run1=FOUR)
+
+    planned = repository.plan()
+
+    assert planned.code == 0, planned.err
+    assert _sections(planned).splitlines() == [
+        "### `run1`: rescales live",
+        "",
+        "- **File:** `runs/run1.yaml`",
+        "- **Values:**",
+        "  - `workers.replicas`: `2 -> 4`",
+        "- **Effect:**",
+        "  - live: `MPIJob run1: spec.mpiReplicaSpecs.Worker.replicas`: `2 -> 4`",
+        "- **GPUs:** 8 before, 16 after, `nvidia.com/gpu`",
+        "- **Lost:** nothing: the job goes on",
+    ]
+
+
+def test_another_image_replaces_the_job(repository: Repository) -> None:
+    repository.commit(runs__run1=OTHER_IMAGE)
+
+    planned = repository.plan()
+
+    assert (planned.code, planned.heads) == (0, ["`run1`: a new job replaces the running one"])
+
+
+@pytest.mark.parametrize(
+    ("values", "code", "verdict"),
+    [
+        pytest.param(FOUR, 1, "- **Verdict:** impossible: ", id="does-not-fit"),
+        pytest.param(OTHER_IMAGE, 0, "- **Verdict:** fits: ", id="fits"),
+    ],
+)
+def test_snapshot_adds_the_verdict(repository: Repository, snapshot: str, values: str, code: int, verdict: str) -> None:
+    repository.commit(runs__run1=values)
+
+    planned = repository.plan("--snapshot", snapshot)
+
+    assert planned.code == code, planned.out
+    assert planned.out.count(verdict) == 1
+
+
+def test_values_that_the_schema_refuses_are_named(repository: Repository) -> None:
+    repository.commit(runs__run1=MISSPELT)
+
+    planned = repository.plan()
+
+    assert (planned.code, planned.heads) == (1, ["`run1`: refused"])
+    assert "\n```text\ndistrain: wrokers: " in planned.out
+
+
+def test_change_that_nothing_applies_is_refused(repository: Repository) -> None:
+    repository.commit(runs__run1=f"{TWO}podLabels: {{team: a}}\n")
+
+    planned = repository.plan()
+
+    assert (planned.code, planned.heads) == (1, ["`run1`: would be refused"])
+
+
+def test_file_that_was_refused_before_is_planned_as_a_new_run(repository: Repository) -> None:
+    repository.commit(runs__run1=MISSPELT)
+    repository.git("checkout", "-B", "main")
+    repository.git("checkout", "-b", "fix")
+    repository.commit(runs__run1=TWO)
+
+    planned = repository.plan()
+
+    assert (planned.code, planned.heads) == (0, ["`run1`: a new run"])
+    assert "- **Effect:** the file before is refused, so the run is taken as a new one." in planned.out
+
+
+def test_deleted_file_ends_its_run(repository: Repository) -> None:
+    repository.commit(runs__run1=None)
+
+    planned = repository.plan()
+
+    assert (planned.code, planned.heads) == (0, ["`run1`: removed"])
+
+
+@pytest.mark.parametrize(
+    ("values", "code", "head"),
+    [
+        pytest.param(FOUR, 1, "`run2`: a new run", id="does-not-fit"),
+        pytest.param(TWO, 0, "`run2`: a new run", id="fits"),
+        pytest.param(MISSPELT, 1, "`run2`: refused", id="refused"),
+    ],
+)
+def test_new_file_is_a_new_run(repository: Repository, snapshot: str, values: str, code: int, head: str) -> None:
+    repository.commit(runs__run2=values)
+
+    planned = repository.plan("--snapshot", snapshot)
+
+    assert (planned.code, planned.heads) == (code, [head]), planned.out
+
+
+def test_renamed_file_ends_one_run_and_starts_another(repository: Repository) -> None:
+    repository.git("mv", "runs/run1.yaml", "runs/run2.yaml")
+    repository.commit()
+
+    planned = repository.plan()
+
+    assert (planned.code, planned.heads) == (0, ["`run1`: removed", "`run2`: a new run"])
+    assert "- **Renamed:** `run2` starts as a new run: a run is known by its name" in planned.out
+    assert "It does not find the checkpoints of its old name." in planned.out
+
+
+def test_file_in_another_folder_is_the_same_run(repository: Repository) -> None:
+    (repository.folder / "runs" / "team").mkdir()
+    repository.git("mv", "runs/run1.yaml", "runs/team/run1.yaml")
+    repository.commit()
+
+    planned = repository.plan("--runs", "runs/*")
+
+    assert (planned.code, planned.heads) == (0, ["`run1`: nothing changes"])
+
+
+def test_two_runs_in_one_commit_have_a_section_each_and_the_refused_one_comes_first(repository: Repository) -> None:
+    repository.git("checkout", "main")
+    repository.commit(runs__run2=TWO)
+    repository.git("checkout", "-b", "both")
+    repository.commit(runs__run1=FOUR, runs__run2=MISSPELT)
+
+    planned = repository.plan()
+
+    assert (planned.code, planned.heads) == (1, ["`run2`: refused", "`run1`: rescales live"])
+
+
+def test_merge_of_the_base_shows_only_what_the_branch_changes(repository: Repository) -> None:
+    repository.commit(runs__run1=FOUR)
+    repository.git("checkout", "main")
+    repository.commit(runs__run2=TWO)
+    repository.git("checkout", "change")
+    repository.git("merge", "--no-edit", "main")
+
+    assert repository.plan().heads == ["`run1`: rescales live"]
+
+
+def test_branch_that_is_behind_does_not_undo_what_the_base_has_since(repository: Repository) -> None:
+    repository.commit(runs__run1=FOUR)
+    repository.git("checkout", "main")
+    repository.commit(runs__run2=TWO)
+    repository.git("checkout", "change")
+
+    assert repository.plan().heads == ["`run1`: rescales live"]
+
+
+def test_common_file_changes_every_run(repository: Repository) -> None:
+    repository.git("checkout", "main")
+    repository.commit(common="trainer: {steps: 600}\n", runs__run2=FOUR)
+    repository.git("checkout", "-b", "steps")
+    repository.commit(common="trainer: {steps: 900}\n", runs__run1=f"# mine\n{TWO}")
+
+    planned = repository.plan("--common", "common.yaml")
+
+    replaced = "a new job replaces the running one"
+    assert planned.heads == [f"`run1`: {replaced}", f"`run2`: {replaced}"]
+    assert planned.out.count("  - `trainer.steps`: `600 -> 900`") == 2
+
+
+def test_common_file_that_is_new_counts_for_the_change_alone(repository: Repository) -> None:
+    repository.commit(common="trainer: {steps: 900}\n")
+
+    assert "  - `trainer.steps`: " in repository.plan("--common", "common.yaml").out
+
+
+def test_name_of_a_file_stays_words(repository: Repository) -> None:
+    repository.commit(**{"runs__@all `x` [a](b)": TWO})
+
+    planned = repository.plan()
+
+    assert (planned.code, planned.heads) == (1, ["``@all `x` [a](b)``: refused"])
+
+
+def test_long_comment_is_cut_between_runs(repository: Repository, tmp_path: Path) -> None:
+    fake = tmp_path / "fake"
+    fake.write_text("#!/bin/sh\nprintf '### `x`: long\\n\\n%30000d\\n' 1\n")
+    fake.chmod(0o755)
+    repository.git("checkout", "main")
+    repository.commit(**{f"runs__run{number}": TWO for number in range(4)})
+    repository.git("checkout", "-b", "many")
+    repository.commit(**{f"runs__run{number}": FOUR for number in range(4)})
+
+    planned = repository.plan(distrain=str(fake))
+
+    assert len(planned.out) < 65_536
+    assert planned.out.endswith("\n\nand 3 more\n")
+
+
+@pytest.mark.parametrize(
+    ("base", "words"),
+    [("nowhere", "git merge-base: fatal: Not a valid object name nowhere; name commits of this repository")],
+)
+def test_unknown_commit_is_refused(repository: Repository, base: str, words: str) -> None:
+    planned = repository.plan(base=base)
+
+    assert (planned.code, planned.out) == (2, "")
+    assert planned.err.startswith(f"plan_changes.py: {words}")
