@@ -65,7 +65,7 @@ def _agreed(request: Request, current: Current, values: Source) -> tuple[Rendere
     refuse_ended(planned, before)
     report = found.report(options.name) if planned.replaces or planned.resizes else None
     planned = _priced(planned, before, report, found, current)
-    text = told(request, planned, before, found.next, str(report.verdict) if report else "")
+    text = told(request, planned, before, found.next, report)
     if options.yes and not options.dry_run:
         console.tell(text, f"{options.name}: the plan cannot be printed; --yes agrees to it all the same")
     else:

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from distrain.commands.request import NAMELESS, RenderedJob, Request
-from distrain.errors import RefusedError
+from distrain.errors import RefusedError, ValuesError
 from distrain.helm.program import Source
 from distrain.helm.render import Template
+from distrain.kube.gitops import HelmParameter
 from distrain.release import values_in_git
 from distrain.release.changes import settings
 from distrain.release.current import Current, OwnedJob, owned_job, owner_of
@@ -71,7 +72,8 @@ def applied_from_git(request: Request, owned: OwnedJob, wanted: Wanted) -> Curre
         raise _refusal(name, place, wanted(), is_dry_run=bool(request.options.dry_run))
     values = _own_values(request, place)
     source = source_of(request.source, values)
-    rendering = request.helm.render(source, Template(name or NAMELESS, namespace, request.capabilities))
+    template = Template(name or NAMELESS, namespace, request.capabilities, has_valid_values=True)
+    rendering = request.helm.render(source, template)
     # Imported here, because only a change needs pyhelm3.
     from distrain.helm.releases import Revision
 
@@ -90,10 +92,22 @@ def _refusal(name: str, place: Place, wanted: Values, *, is_dry_run: bool) -> Re
 
 
 def _own_values(request: Request, place: Place) -> dict[str, Any]:
-    """Return the Application's values, with its parameters over them, as Argo CD passes them to Helm."""
+    """Return the Application's values, with its parameters over them, as Argo CD passes them to Helm.
+
+    Raise ValuesError if the chart's schema refuses them.
+    """
     source = source_of(request.source, dict(place.inline or {}))
-    flags = [
-        ("--set-string" if each.force_string else "--set", f"{each.name}={each.value}") for each in place.parameters
-    ]
-    words = tuple(word for flag in flags for word in flag)
-    return request.helm.given_values(source._replace(flags=(*source.flags, *words)))
+    words = tuple(word for each in place.parameters for word in _flag(each))
+    source = source._replace(flags=(*source.flags, *words))
+    try:
+        return request.helm.given_values(source)
+    except ValuesError as error:
+        raise ValuesError(*(f"{place.owner.words}: {message}" for message in error.messages)) from error
+
+
+def _flag(parameter: HelmParameter) -> tuple[str, str]:
+    """Return Helm's flag for a parameter. Argo CD escapes a comma, except in a list like {a,b}."""
+    value = parameter.value
+    is_list = value.startswith("{") and value.endswith("}")
+    escaped = value if is_list else value.replace(",", "\\,")
+    return "--set-string" if parameter.force_string else "--set", f"{parameter.name}={escaped}"

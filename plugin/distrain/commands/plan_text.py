@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from distrain import redact
+from distrain.check.report import Report
 from distrain.commands.formats import MARKDOWN, dumped
 from distrain.commands.request import Request
 from distrain.release import plan_markdown
 from distrain.release.plan import Before, Next, Plan, lines
 
 
-def told(request: Request, planned: Plan, before: Before, after: Next, verdict: str = "") -> str:
-    """Return the plan as text, JSON, YAML or Markdown; `verdict` is empty if nothing was judged."""
+def told(request: Request, planned: Plan, before: Before, after: Next, report: Report | None = None) -> str:
+    """Return the plan as text, JSON, YAML or Markdown; `report` is None if nothing was judged."""
     form, has_trainer = request.options.output, not after.values.get("command")
     if form == MARKDOWN:
         gpu_resource = str((after.values.get("workers") or {}).get("gpuResource"))
         sizes = plan_markdown.sizes(before.job, after.job, gpu_resource)
+        verdict = ": ".join(filter(None, [report.verdict, report.next])) if report else ""
         text = plan_markdown.lines(planned, before, sizes, verdict, has_trainer=has_trainer)
         return redact.redact("\n".join(text))
     if form != "text":
-        return dumped({**planned.as_dict(), "verdict": verdict or None}, form)
+        return dumped({**planned.as_dict(), "verdict": report.verdict if report else None}, form)
     return "\n".join(lines(planned, before, has_trainer=has_trainer))

@@ -173,11 +173,14 @@ def test_job_that_helm_and_argo_cd_did_not_make_is_changed_with_what_made_it(run
     assert (outcome.code, outcome.err) == (2, f"distrain: {words}\n")
 
 
-def test_dry_run_shows_the_plan_of_a_run_whose_values_its_application_holds(run: Run, running: Recorded) -> None:
-    parameters = [{"name": "trainer.steps", "value": "700"}]
+@pytest.mark.parametrize("flags", [(), ("--install",)], ids=["upgrade", "upgrade-install"])
+def test_dry_run_shows_the_plan_of_a_run_whose_values_its_application_holds(
+    run: Run, running: Recorded, flags: tuple[str, ...]
+) -> None:
+    parameters = [{"name": "trainer.steps", "value": "700"}, {"name": "podAnnotations.note", "value": "a,b"}]
     _owned_by_argo(running, {"valuesObject": VALUES, "parameters": parameters})
 
-    outcome = run("upgrade", "run1", "--dry-run", "--reuse-values", "--set", "trainer.steps=900")
+    outcome = run("upgrade", "run1", "--dry-run", "--reuse-values", "--set", "trainer.steps=900", *flags)
 
     assert outcome.code == 0, outcome.err
     assert outcome.out.splitlines()[:3] == [
@@ -187,6 +190,15 @@ def test_dry_run_shows_the_plan_of_a_run_whose_values_its_application_holds(run:
     ]
     assert "write `trainer.steps: 900` among spec.source.helm.parameters of the Application" in outcome.err
     assert wrote_nothing(running.api)
+
+
+def test_values_of_an_application_that_the_schema_refuses_are_named(run: Run, running: Recorded) -> None:
+    _owned_by_argo(running, {"valuesObject": {**VALUES, "wrokers": {}}})
+
+    outcome = run(*RESCALE, "--dry-run")
+
+    assert outcome.code == 2
+    assert outcome.err.startswith("distrain: Argo CD's Application run1 in namespace argocd: wrokers: ")
 
 
 def test_dry_run_names_the_command_for_values_that_are_in_git_alone(run: Run, running: Recorded) -> None:

@@ -76,6 +76,13 @@ def test_plan_is_also_markdown(run: Run, running: Recorded) -> None:
     assert lines[-1] == "- **Verdict:** fits"
 
 
+def test_markdown_of_a_job_that_does_not_fit_says_why(run: Run, running: Recorded) -> None:
+    outcome = run("rescale", "run1", "--workers", "9", "--dry-run", "-o", "markdown")
+
+    assert outcome.code == 11
+    assert outcome.out.splitlines()[-1].startswith("- **Verdict:** impossible: workers.replicas: 9 workers of 1 nvidia")
+
+
 def test_release_that_upgrade_would_install_is_also_markdown(run: Run, cluster: FakeApi) -> None:
     cluster.answers[SECRETS] = releases()
 
