@@ -120,6 +120,8 @@ def fit_run_policy(values: Values, form: Form, chance: random.Random) -> None:
         job["cleanPodPolicy"] = "None"
     if form.kind == "Plain":
         job.pop("cleanPodPolicy", None)
+    if form.api_version in ("v1alpha2", "v1beta1"):
+        job.pop("suspend", None)
 
 
 def fit_gang(values: Values, form: Form, chance: random.Random) -> None:
@@ -135,6 +137,7 @@ def fit_gang(values: Values, form: Form, chance: random.Random) -> None:
     if gang["scheduler"] == "kueue":
         gang.update(queue="team-a", priorityClass=chance.choice(["", "high"]))
         values["rescale"].pop("mode", None)
+        group(values, "job").pop("suspend", None)
     if gang["scheduler"] != "none":
         values["workers"].get("podSpec", {}).pop("schedulerName", None)
 
