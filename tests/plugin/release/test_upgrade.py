@@ -554,7 +554,7 @@ def test_job_is_suspended_although_nothing_is_free(run: Run, running: Running) -
     assert outcome.code == 0, outcome.err
     [(_, planned)] = running.upgrades
     assert (planned.suspends, planned.replaces) == (True, False)
-    assert "  suspended the job's pods end, and it waits until job.suspend is false" in outcome.err
+    assert "  suspended the job's pods end, and it waits until job.suspend is false" in outcome.out
 
 
 @pytest.mark.parametrize("used", [0, 8], ids=["free", "busy"])
@@ -570,7 +570,7 @@ def test_job_goes_on_only_if_it_fits(run: Run, running: Running, used: int) -> N
     outcome = run("upgrade", "run1", "--reuse-values", "--set", "job.suspend=false", "--yes")
 
     assert (outcome.code, len(running.upgrades)) == ((10, 0) if used else (0, 1))
-    assert "  resumed   the job's pods are created; it trains from the start" in outcome.err
+    assert "  resumed   the job's pods are created; it trains from the start" in outcome.out
 
 
 @pytest.mark.parametrize("flag", ["--wait", "--atomic"])
