@@ -120,7 +120,8 @@ def fit_run_policy(values: Values, form: Form, chance: random.Random) -> None:
         job["cleanPodPolicy"] = "None"
     if form.kind == "Plain":
         job.pop("cleanPodPolicy", None)
-    if form.api_version in ("v1alpha2", "v1beta1"):
+    counts_launchers = form.kind == "Plain" or form.api_version == "v2beta1"
+    if form.api_version in ("v1alpha2", "v1beta1") or (counts_launchers and job.get("maxRestarts") == 0):
         job.pop("suspend", None)
 
 

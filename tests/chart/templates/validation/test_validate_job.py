@@ -144,6 +144,16 @@ CASES = {
         "job.suspend: true, but an MXJob v1beta1 cannot be suspended; --set job.suspend=false",
         (*MXJOB, "job.suspend=true"),
     ),
+    "suspended-without-restarts": (
+        ("job.suspend=true", "job.maxRestarts=0"),
+        "job.suspend: true, but job.maxRestarts is 0, and Kubernetes counts the end of the launcher's pod as a failure",
+        (V1, "job.suspend=true", "job.maxRestarts=0"),
+    ),
+    "suspended-plain-without-restarts": (
+        (PLAIN, "job.suspend=true", "job.maxRestarts=0"),
+        "so the job would fail; --set job.maxRestarts=1 or more",
+        (PLAIN, "job.suspend=true", "job.maxRestarts=1"),
+    ),
     "suspended-in-a-queue": (
         (*QUEUE, "job.suspend=true"),
         "job.suspend: true, but gang.scheduler is kueue, which itself suspends and resumes the job; --set "
