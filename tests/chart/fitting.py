@@ -120,6 +120,9 @@ def fit_run_policy(values: Values, form: Form, chance: random.Random) -> None:
         job["cleanPodPolicy"] = "None"
     if form.kind == "Plain":
         job.pop("cleanPodPolicy", None)
+    counts_launchers = form.kind == "Plain" or form.api_version == "v2beta1"
+    if form.api_version in ("v1alpha2", "v1beta1") or (counts_launchers and job.get("maxRestarts") == 0):
+        job.pop("suspend", None)
 
 
 def fit_gang(values: Values, form: Form, chance: random.Random) -> None:
@@ -135,6 +138,7 @@ def fit_gang(values: Values, form: Form, chance: random.Random) -> None:
     if gang["scheduler"] == "kueue":
         gang.update(queue="team-a", priorityClass=chance.choice(["", "high"]))
         values["rescale"].pop("mode", None)
+        group(values, "job").pop("suspend", None)
     if gang["scheduler"] != "none":
         values["workers"].get("podSpec", {}).pop("schedulerName", None)
 

@@ -21,6 +21,7 @@ from distrain.kube.quantities import Units, text
 from distrain.solver import capacity
 from distrain.solver.capacity import Judgement
 from distrain.verdict import Verdict
+from distrain.workload.suspension import is_suspended
 from distrain.workload.wording import listed
 
 # Disks that a pod names without a claim; they count towards the volumes that a node can attach.
@@ -146,6 +147,8 @@ def _other_pods(state: ClusterState) -> Iterator[str]:
 def _assumed(prepared: PreparedJob, state: ClusterState, verdict: Verdict) -> Iterator[str]:
     if names := prepared.job.generated:
         yield f"names of objects that have only a generateName, {listed(names)}: the API server generates others"
+    if is_suspended(prepared.job):
+        yield "the suspended job goes on"
     own, lower = prepared.own, state.counts.lower
     if own:
         pods = "pod counts" if own == 1 else "pods count"

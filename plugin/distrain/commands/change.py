@@ -63,7 +63,9 @@ def _agreed(request: Request, current: Current, values: Source) -> tuple[Rendere
     found, before = found._replace(job=job), _before(request, current)
     planned = plan(options.name, before, found.next)
     refuse_ended(planned, before)
-    report = found.report(options.name) if planned.replaces or planned.resizes else None
+    if planned.is_suspended:
+        found.refuse_waiting()
+    report = found.report(options.name) if planned.needs_room else None
     planned = _priced(planned, before, report, found, current)
     text = told(request, planned, before, found.next, report)
     if options.yes and not options.dry_run:
@@ -96,7 +98,7 @@ def _ask(release: str) -> None:
 def _carry_out(found: RenderedJob, planned: Plan, current: Current) -> int:
     request, release = found.request, found.release
     # The chart's hooks would repeat the plugin's check, and would delete the old job, which the plugin does itself.
-    options, is_resized = request.options, planned.resizes and not planned.replaces
+    options, is_resized = request.options, planned.resizes and planned.keeps_pods
     more = tuple(options.helm_flags)
     hooks = found.runs_hooks and not planned.ends
     operation = Operation(
@@ -136,10 +138,10 @@ def _before(request: Request, current: Current) -> Before:
 
 
 def _priced(planned: Plan, before: Before, report: Report | None, found: RenderedJob, current: Current) -> Plan:
-    """Return the plan; add its costs if the job is replaced or resized."""
+    """Return the plan; add its costs if pods end or new pods need room."""
+    is_stopped = (planned.replaces or planned.suspends) and not planned.was_suspended
+    if current.runs and is_stopped:
+        planned = replace(planned, lost=training(found.request.cluster, current, found.release.target.namespace))
     if report is None:
         return planned
-    lost = None
-    if current.runs and planned.replaces:
-        lost = training(found.request.cluster, current, found.release.target.namespace)
-    return replace(planned, gpus=report.gpus, freed=freed(planned, before, report.gpus.resource), lost=lost)
+    return replace(planned, gpus=report.gpus, freed=freed(planned, before, report.gpus.resource))

@@ -40,8 +40,12 @@ def _accepted(request: Request, uninstalled: int) -> RenderedJob:
     refuse_applied(request, name)
     for orphan in orphans.of_release(request.cluster, name, target.namespace, ()):
         console.say(f"warning: {orphan.words}")
+    if found.is_suspended:
+        found.refuse_waiting()
     report = found.report()
     found.accept(report)
+    if found.is_suspended:
+        console.say(f"{name}: the job is suspended: it waits until an upgrade sets job.suspend to false")
     if options.dry_run == "server":
         request.helm.releases.validate("install", name, found.release.source, target)
     # `upgrade --install` prints a plan with --output.

@@ -277,6 +277,20 @@ class RenderedJob(NamedTuple):
         """Tell whether a gang scheduler or Kueue holds the job back until all of it fits."""
         return bool((self.values.get("gang") or {}).get("scheduler", "none") != "none")
 
+    @property
+    def is_suspended(self) -> bool:
+        from distrain.workload.suspension import is_suspended
+
+        return is_suspended(self.job)
+
+    def refuse_waiting(self) -> None:
+        """Raise ValuesError if the user wants to wait for the start of this suspended job."""
+        options = self.request.options
+        flag = "--wait" if options.wait else "--wait-for" if options.wait_for else "--atomic" if options.atomic else ""
+        if flag:
+            words = f"is true, so the job has no pods, and {flag} would wait for nothing"
+            raise ValuesError(f"job.suspend: {words}; leave {flag} out, or set job.suspend to false")
+
     def value(self, section: str, key: str) -> str:
         try:
             return str(self.values[section][key])
@@ -294,7 +308,7 @@ class RenderedJob(NamedTuple):
         from distrain.check.text import summary
 
         may_wait = report.verdict in MAY_WAIT
-        waits = may_wait and (self.request.options.allow_busy or self.is_queued)
+        waits = may_wait and (self.request.options.allow_busy or self.is_queued or self.is_suspended)
         if report.verdict != Verdict.FITS and not waits:
             hint = " To install it all the same and let it wait, add --allow-busy." if may_wait else ""
             raise DoesNotFitError(f"{report.verdict}: {report.next}{hint}", report.verdict.exit_code)

@@ -17,6 +17,7 @@ class ReplicaSpec(Kube):
 
 class RunPolicy(Kube):
     scheduling_policy: dict[str, object] | None = None
+    suspend: bool | None = None
 
 
 class Ordinals(Kube):
@@ -35,6 +36,8 @@ class WorkloadSpec(Kube):
     slots_per_worker: int | None = None
     nproc_per_node: str | int | None = None
     run_policy: RunPolicy | None = None
+    # Of a Job; a Kubeflow job has the field in its run policy.
+    suspend: bool | None = None
     replicas: int | None = None
     parallelism: int | None = None
     completions: int | None = None

@@ -19,6 +19,7 @@ from distrain.release import changes, resume
 from distrain.release.changes import CONTENT, IGNORED, REPLACED, Change, Object
 from distrain.workload.kinds import QUEUE_LABEL
 from distrain.workload.manifest import Job
+from distrain.workload.suspension import is_suspended
 from distrain.workload.wording import counted
 
 WIDTH = 9
@@ -55,9 +56,11 @@ class Plan(Struct, frozen=True):
     """The changes of an upgrade, and their costs.
 
     `lost` is the progress of a running job that would lose some, otherwise None. `starts_over` is the reason why a new
-    job cannot resume from the old job's checkpoints; it is empty if the new job can resume or the old job stays.
+    job, or a suspended job that goes on, cannot resume from the checkpoints; it is empty if the job can resume, or if
+    its pods stay.
     `conflicts` are the changed values that make the new job refuse those checkpoints. `ends` are the resources to
     delete before Helm creates resources of the same names. `queue` is the Kueue queue in which the new job waits.
+    `was_suspended` and `is_suspended` tell whether the job is suspended before and after the upgrade.
     """
 
     release: str
@@ -71,6 +74,8 @@ class Plan(Struct, frozen=True):
     conflicts: Sequence[str] = ()
     ends: Sequence[Resource] = ()
     queue: str = ""
+    was_suspended: bool = False
+    is_suspended: bool = False
 
     @property
     def replaces(self) -> bool:
@@ -83,11 +88,31 @@ class Plan(Struct, frozen=True):
         return any(map(changes.is_resize, self.changes))
 
     @property
+    def suspends(self) -> bool:
+        """Tell whether the upgrade ends the pods of a job that runs, without a new job that trains."""
+        return self.is_suspended and not self.was_suspended
+
+    @property
+    def resumes(self) -> bool:
+        """Tell whether a suspended job gets its pods again."""
+        return self.was_suspended and not self.is_suspended
+
+    @property
+    def needs_room(self) -> bool:
+        """Tell whether the upgrade creates pods that have to fit."""
+        return not self.is_suspended and (self.replaces or self.resizes or self.resumes)
+
+    @property
+    def keeps_pods(self) -> bool:
+        """Tell whether the running pods stay, perhaps with others beside them."""
+        return not (self.replaces or self.was_suspended or self.is_suspended)
+
+    @property
     def is_empty(self) -> bool:
         return not self.values and not self.changes
 
     def as_dict(self) -> dict[str, Any]:
-        return {**to_builtins(self), "replaces": self.replaces}
+        return {**to_builtins(self), "replaces": self.replaces, "suspends": self.suspends, "resumes": self.resumes}
 
 
 def plan(release: str, before: Before, after: Next) -> Plan:
@@ -102,8 +127,14 @@ def plan(release: str, before: Before, after: Next) -> Plan:
         changes=found,
         ends=ends,
         queue=_queue(new.get(after.job.resources[0], {})),
+        was_suspended=is_suspended(before.job),
+        is_suspended=is_suspended(after.job),
     )
-    return _with_resume(planned, before, after.values) if planned.replaces else planned
+    if planned.replaces:
+        return _with_resume(planned, before, after.values)
+    # The pods of a suspended job end, so only what outlives the pods is left when the job goes on.
+    is_stopped = planned.suspends or planned.resumes
+    return replace(planned, starts_over=resume.obstacle(before.values, after.values)) if is_stopped else planned
 
 
 def _with_resume(planned: Plan, before: Before, new: dict[str, Any]) -> Plan:
@@ -173,12 +204,13 @@ def lines(planned: Plan, before: Before, *, has_trainer: bool) -> Iterator[str]:
         yield f"  gpus      {freed}{gpus.needed} needed, {gpus.free} of {gpus.total} free for it ({gpus.resource})"
     if planned.replaces and planned.queue:
         yield f"  queue     {planned.queue}: Kueue queues the new job anew; nothing trains until it is admitted"
+    yield from (f"  {word:<{WIDTH}} {words}" for word, words in suspension(planned, has_trainer=has_trainer))
     yield f"  lost      {loss(planned, before, has_trainer=has_trainer)}"
 
 
 def freed(planned: Plan, before: Before, resource: str) -> int:
     """Return the number of GPUs that the running job frees when it is replaced."""
-    if not planned.replaces or before.end or not before.is_there:
+    if not planned.replaces or planned.was_suspended or before.end or not before.is_there:
         return 0
     return sum(role.replicas * role.request.get(resource, 0) for role in before.job.roles)
 
@@ -216,9 +248,21 @@ def _refused_checkpoints(planned: Plan) -> Iterator[str]:
         )
 
 
+def suspension(planned: Plan, *, has_trainer: bool) -> Iterator[tuple[str, str]]:
+    """Yield a word, and what happens to the pods, for a job that is suspended before or after the upgrade."""
+    if planned.suspends:
+        yield "suspended", "the job's pods end, and it waits until job.suspend is false"
+    elif planned.is_suspended:
+        yield "suspended", "the job still waits until job.suspend is false"
+    elif planned.resumes:
+        yield "resumed", f"the job's pods are created; {_next(planned, has_trainer=has_trainer)}"
+
+
 def loss(planned: Plan, before: Before, *, has_trainer: bool) -> str:
     """Say which steps of the training are lost."""
-    if not planned.replaces:
+    if planned.was_suspended and not before.end:
+        return "nothing: a suspended job has no pods"
+    if not (planned.replaces or planned.suspends):
         return "nothing: the job goes on" if before.is_there and not before.end else "nothing"
     if before.end or planned.lost is None:
         ended = f": the job has {before.end.lower()}" if before.end else ""
@@ -228,15 +272,17 @@ def loss(planned: Plan, before: Before, *, has_trainer: bool) -> str:
         return f"what your command has not saved itself:{ran or ' all'} since its pods' start"
     if not planned.starts_over and has_trainer:
         steps = counted(planned.lost.unsaved, "step") if planned.lost.steps else "the steps since the last checkpoint"
-        return f"at most {steps}: the job saves when it is stopped, and the new one goes on from there"
+        goes_on = "the new one goes on" if planned.replaces else "it goes on"
+        return f"at most {steps}: the job saves when it is stopped, and {goes_on} from there"
     unknown = "steps, of which the log tells none yet" if before.is_read else "steps made so far"
     made = counted(planned.lost.steps, "step") if planned.lost.steps else unknown
     return f"all {made}{ran and ','}{ran}: {_next(planned, has_trainer=has_trainer)}"
 
 
 def _next(planned: Plan, *, has_trainer: bool) -> str:
+    job = "the new job" if planned.replaces else "it"
     if not has_trainer:
-        return "the new job runs your command anew"
+        return f"{job} runs your command anew"
     if planned.starts_over:
-        return f"the new job trains from the start, as {planned.starts_over}"
-    return "the new job goes on from the last checkpoint"
+        return f"{job} trains from the start, as {planned.starts_over}"
+    return f"{job} goes on from the last checkpoint"

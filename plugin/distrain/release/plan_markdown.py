@@ -46,6 +46,9 @@ def lines(planned: Plan, before: Before, gpus: Sizes, verdict: str, *, has_train
     yield from _listed("Effect", [_effect(change) for change in planned.changes])
     same = " (unchanged)" if gpus.before == gpus.after else ""
     yield f"- **GPUs:** {gpus.before} before, {gpus.after} after{same}, {code(gpus.resource)}"
+    yield from (
+        f"- **{word.capitalize()}:** {text(words)}" for word, words in plan.suspension(planned, has_trainer=has_trainer)
+    )
     yield f"- **Lost:** {text(plan.loss(planned, before, has_trainer=has_trainer))}"
     if planned.replaces and planned.queue:
         yield f"- **Queue:** {code(planned.queue)}: Kueue queues the new job anew; nothing trains until it is admitted"
@@ -60,6 +63,8 @@ def _headline(planned: Plan, before: Before, *, is_refused: bool) -> str:
         return "nothing changes"
     if planned.replaces:
         return "a new job replaces the running one" if before.is_there and not before.end else "a new job"
+    if planned.suspends or planned.resumes:
+        return "suspends the job" if planned.suspends else "resumes the job"
     return "rescales live" if planned.resizes else "stays as it is"
 
 

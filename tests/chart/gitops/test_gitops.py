@@ -28,7 +28,7 @@ SEEN = {
     "running": ("Progressing", "Current"),
     "restarting": ("Progressing", "InProgress"),
     "resumed": ("Progressing", "Current"),
-    "suspended": ("Suspended", "InProgress"),
+    "suspended": ("Suspended", "Current"),
     "succeeded": ("Healthy", "Current"),
     "failed": ("Degraded", "Failed"),
 }
@@ -89,6 +89,30 @@ def test_job_that_no_operator_has_seen_is_waited_for(status: object) -> None:
 
     assert told["argocd"] == "Progressing"
     assert told["flux"] in ("InProgress", "Unknown")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("labels", "flux"),
+    [
+        pytest.param({"kueue.x-k8s.io/queue-name": "team"}, "InProgress", id="by-kueue"),
+        pytest.param({"team": "a"}, "Current", id="by-its-values"),
+    ],
+)
+def test_flux_waits_for_a_job_that_kueue_holds_alone(kind: str, labels: dict[str, str], flux: str) -> None:
+    file = Path(__file__).parent / "statuses" / f"{kind.lower()}-suspended.yaml"
+    seen = yaml.safe_load(file.read_text(encoding="utf-8"))
+    seen["metadata"]["labels"] = labels
+
+    told = judge(seen)
+
+    assert (told["argocd"], told["flux"]) == ("Suspended", flux)
+
+
+def test_suspension_counts_more_than_an_old_restart() -> None:
+    told = judge(job(condition("Restarting"), condition("Suspended")) | {"metadata": {"name": "run1"}})
+
+    assert (told["argocd"], told["flux"]) == ("Suspended", "Current")
 
 
 def test_failed_counts_more_than_succeeded() -> None:

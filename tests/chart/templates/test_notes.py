@@ -260,3 +260,26 @@ def test_no_kubectl_command_lists_kinds_that_a_cluster_may_lack() -> None:
 
     assert texts
     assert lists == []
+
+
+@pytest.mark.parametrize(
+    ("values", "resumed"),
+    [
+        pytest.param((), "starts from the beginning", id="checkpoints-in-the-pods"),
+        pytest.param(("checkpoint.uri=s3://runs",), "goes on from the last checkpoint", id="checkpoints-kept"),
+        pytest.param(("command={train}",), "goes on from what your command has saved", id="command"),
+    ],
+)
+def test_notes_say_how_a_suspended_job_goes_on(
+    helm3: Path, chart_with_visible_notes: Path, values: tuple[str, ...], resumed: str
+) -> None:
+    text = notes(helm3, chart_with_visible_notes, "job.suspend=true", "preflight.enabled=true", *values)
+
+    (paragraph,) = [part for part in text.split("\n\n") if part.startswith("SUSPENDED: job.suspend is true")]
+    assert paragraph.endswith(f"a job that has trained before\n{resumed}.")
+    # Nothing is checked while the job is suspended.
+    assert "preflight" not in text
+
+
+def test_notes_of_a_job_that_runs_say_nothing_about_suspension(helm3: Path, chart_with_visible_notes: Path) -> None:
+    assert "suspend" not in notes(helm3, chart_with_visible_notes).lower()

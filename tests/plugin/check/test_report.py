@@ -229,3 +229,19 @@ def test_gpus_of_a_manifest_are_known_by_their_name(resource: str, found: str) -
     job = chart_job(worker={"containers": [{"name": "w", "resources": {"limits": {resource: 1}}}]})
 
     assert gpus_of(job) == found
+
+
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        pytest.param(("runPolicy", "suspend"), ["the suspended job goes on"], id="suspended"),
+        pytest.param(("runPolicy", "backoffLimit"), [], id="another-field"),
+    ],
+)
+def test_suspended_job_is_judged_as_if_it_went_on(path: tuple[str, str], words: list[str]) -> None:
+    job = pytorch_job(workers=2, gpus=4)
+    job["spec"][path[0]] = {path[1]: True if words else 3}
+
+    answer = judged(job_of(job), [node("a", gpu="4")])
+
+    assert (answer.verdict, answer.assumed) == ("impossible", words)

@@ -72,6 +72,26 @@ def test_replaced_job_with_checkpoints_loses_the_steps_since_the_last_one(plan_o
     assert "- **Lost:** at most the steps since the last checkpoint: the job saves when it is stopped" in outcome.out
 
 
+@pytest.mark.parametrize(
+    ("suspends", "line", "lost"),
+    [
+        (True, "**Suspended:** the job's pods end, and it waits until job.suspend is false", "all steps made so far"),
+        (False, "**Resumed:** the job's pods are created; it trains from the start", "nothing: a suspended job has no"),
+    ],
+    ids=["suspended", "resumed"],
+)
+def test_suspension_is_a_comment_with_what_happens_to_the_pods(
+    plan_of: PlanOf, suspends: bool, line: str, lost: str
+) -> None:
+    before, after = (_with(job={"suspend": value}) for value in (not suspends, suspends))
+
+    outcome = plan_of(after, "-o", "markdown", before=before)
+
+    assert outcome.out.startswith(f"### `run1`: {'suspends' if suspends else 'resumes'} the job\n")
+    assert f"- {line}" in outcome.out
+    assert f"- **Lost:** {lost}" in outcome.out
+
+
 def test_same_values_change_nothing(plan_of: PlanOf) -> None:
     outcome = plan_of(BEFORE, "-o", "markdown")
 

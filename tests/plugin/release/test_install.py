@@ -208,3 +208,40 @@ def test_flags_choose_what_is_waited_for(
     assert run("install", "run1", "--set", "workers.gpus=1", *flags).code == 0
 
     assert [followed and followed.waits_for for followed in found] == [waits_for]
+
+
+@pytest.mark.parametrize(
+    ("flags", "named"),
+    [
+        pytest.param(("--wait",), "--wait", id="wait"),
+        pytest.param(("--wait-for", "pods"), "--wait-for", id="wait-for"),
+        pytest.param(("--atomic",), "--atomic", id="atomic"),
+    ],
+)
+def test_nobody_waits_for_the_start_of_a_suspended_job(
+    run: Run, cluster: FakeApi, flags: tuple[str, ...], named: str
+) -> None:
+    cluster.answers[SECRETS] = releases()
+
+    outcome = run("install", "run1", "--set", "job.suspend=true", *flags)
+
+    words = f"job.suspend: is true, so the job has no pods, and {named} would wait for nothing"
+    step = f"leave {named} out, or set job.suspend to false"
+    assert outcome == Outcome(2, "", f"distrain: {words}; {step}\n")
+    assert wrote_nothing(cluster)
+
+
+@pytest.mark.parametrize("used", ["0", "3"], ids=["fits", "busy"])
+def test_suspended_job_is_installed_and_waits(
+    run: Run, cluster: FakeApi, monkeypatch: pytest.MonkeyPatch, used: str
+) -> None:
+    hold(cluster, [node("a", gpu="8")], [pod("p", on="a", gpu=used)])
+    cluster.answers[SECRETS] = releases()
+    installed: list[Followed | None] = []
+    monkeypatch.setattr(command, "install", lambda *_, followed, **__: installed.append(followed))
+
+    outcome = run("install", "run1", "--set", "workers.gpus=4,job.suspend=true")
+
+    assert (outcome.code, installed) == (0, [None])
+    assert "run1: the job is suspended: it waits until an upgrade sets job.suspend to false" in outcome.err
+    assert "the suspended job goes on" in outcome.err

@@ -24,7 +24,7 @@ from distrain.release import transaction, upgrade
 from distrain.release.plan import Plan
 from distrain.release.transaction import Interrupts, Release, Tools
 from tests.plugin.fake_api import FakeApi, releases
-from tests.plugin.objects import node
+from tests.plugin.objects import node, pod
 from tests.plugin.program import SECRETS, Run, hold, wrote_nothing
 from tests.plugin.release.recorded import JOBS, PODS, VALUES, Recorded
 
@@ -479,3 +479,39 @@ def test_signal_while_helm_upgrades_goes_back_after_it() -> None:
         _upgrade(helm)
 
     assert stopped.value.messages == ("interrupted", "run1: rolled back to revision 3")
+
+
+def test_job_is_suspended_although_nothing_is_free(run: Run, running: Recorded) -> None:
+    hold(running.api, [node("a", gpu="8")], [pod("p", on="a", gpu="8")])
+
+    outcome = run("upgrade", "run1", "--reuse-values", "--set", "job.suspend=true", "--yes")
+
+    assert outcome.code == 0, outcome.err
+    [(_, planned)] = running.upgrades
+    assert (planned.suspends, planned.replaces) == (True, False)
+    assert "  suspended the job's pods end, and it waits until job.suspend is false" in outcome.out
+
+
+@pytest.mark.parametrize("used", [0, 8], ids=["free", "busy"])
+def test_job_goes_on_only_if_it_fits(run: Run, running: Recorded, used: int) -> None:
+    suspended = [item for item in yaml.safe_load_all(running.manifest) if item]
+    for item in suspended:
+        if item["kind"] == "MPIJob":
+            item["spec"]["runPolicy"]["suspend"] = True
+    running.manifest = yaml.safe_dump_all(suspended)
+    running.be()
+    hold(running.api, [node("a", gpu="8")], [pod("p", on="a", gpu=str(used))])
+
+    outcome = run("upgrade", "run1", "--reuse-values", "--set", "job.suspend=false", "--yes")
+
+    assert (outcome.code, len(running.upgrades)) == ((10, 0) if used else (0, 1))
+    assert "  resumed   the job's pods are created; it trains from the start" in outcome.out
+
+
+@pytest.mark.parametrize("flag", ["--wait", "--atomic"])
+def test_suspension_is_not_waited_for(run: Run, running: Recorded, flag: str) -> None:
+    outcome = run("upgrade", "run1", "--reuse-values", "--set", "job.suspend=true", "--yes", flag)
+
+    assert outcome.code == 2
+    assert f"job.suspend: is true, so the job has no pods, and {flag} would wait for nothing" in outcome.err
+    assert running.upgrades == []

@@ -13,7 +13,7 @@ distrain.test.values
   Takes (dict "root" <root context> "values" <a map>). Adds all values of the test's job to the map.
 
   The test reads no data, so it needs no S3 Secret. It has a deadline, so that its GPUs become free even if Helm was
-  stopped.
+  stopped. It runs even if the release's job is suspended.
 */}}
 {{- define "distrain.test.values" -}}
 {{- $given := .root.Values -}}
@@ -30,7 +30,7 @@ pod of rank 0 before its log is read.
 {{- $clean := ternary "None" "Running" (eq $job.facts.starter "torchrun") -}}
 {{- $changes := dict
   "workers" (dict "replicas" $replicas "minReplicas" $fixed "maxReplicas" $fixed "sidecars" list)
-  "job" (dict "maxRestarts" 0 "ttlSecondsAfterFinished" nil "activeDeadlineSeconds" $deadline "cleanPodPolicy" $clean)
+  "job" (dict "suspend" false "maxRestarts" 0 "ttlSecondsAfterFinished" nil "activeDeadlineSeconds" $deadline "cleanPodPolicy" $clean)
   "data" (dict "uri" "")
   "output" (dict "uri" "")
   "checkpoint" (dict "uri" "")

@@ -98,6 +98,9 @@ activeDeadlineSeconds: {{ int64 . }}
 {{- if and (has "ttlSecondsAfterFinished" .fields) (ne $job.ttlSecondsAfterFinished nil) }}
 ttlSecondsAfterFinished: {{ int64 $job.ttlSecondsAfterFinished }}
 {{- end }}
+{{- if and (has "suspend" .fields) $job.suspend }}
+suspend: true
+{{- end }}
 {{- if has "schedulingPolicy" .fields }}
 {{- with include "distrain.gang.schedulingPolicy" .root }}
 {{ . }}

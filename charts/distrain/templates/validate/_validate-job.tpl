@@ -2,6 +2,7 @@
 Rules on the job's run policy, its size while it runs, and its gang scheduler.
 
   distrain.validate.job.runPolicy  the operator supports cleanPodPolicy, the deadline and the time to live
+  distrain.validate.job.suspend    the operator can suspend the job, and Kueue does not decide about it
   distrain.validate.job.rescale    the kind can change its size live, and has a launcher that waits for a lost worker
   distrain.validate.job.gang       the operator and the gang scheduler work together
 */}}
@@ -26,6 +27,26 @@ Rules on the job's run policy, its size while it runs, and its gang scheduler.
 {{- printf "distrain: job.activeDeadlineSeconds: %d is set, but an %s has no deadline; --set job.activeDeadlineSeconds=null\n" (int64 .) $what -}}
 {{- else if $facts.missesDeadline -}}
 {{- printf "distrain: job.activeDeadlineSeconds: %d is set, but the operator of %s ends no job in time; --set job.activeDeadlineSeconds=null%s\n" (int64 .) $what $other -}}
+{{- end -}}
+{{- end -}}
+{{- end }}
+
+{{- /*
+distrain.validate.job.suspend
+  Kueue itself sets the field, to start and to stop the jobs of its queues. Where the launcher is a Job, Kubernetes counts
+  the launcher's pod that a suspension ends as failed (pkg/controller/job/job_controller.go: isPodFailed), so that a
+  backoffLimit of 0 would fail the job for good.
+*/}}
+{{- define "distrain.validate.job.suspend" -}}
+{{- if .Values.job.suspend -}}
+{{- $policy := .Job.facts.policy -}}
+{{- if not (has "suspend" (concat ($policy.spec | default list) ($policy.runPolicy | default list))) -}}
+{{- printf "distrain: job.suspend: true, but an %s %s cannot be suspended; --set job.suspend=false, or helm uninstall the release to free its nodes\n" .Job.kind .Job.version -}}
+{{- else if and (eq (dig "makes" "launcher" "" .Job.facts) "Job") (not .Values.job.maxRestarts) -}}
+{{- "distrain: job.suspend: true, but job.maxRestarts is 0, and Kubernetes counts the end of the launcher's pod as a failure, so the job would fail; --set job.maxRestarts=1 or more\n" -}}
+{{- end -}}
+{{- if eq .Values.gang.scheduler "kueue" -}}
+{{- printf "distrain: job.suspend: true, but gang.scheduler is kueue, which itself suspends and resumes the job; --set job.suspend=false, and stop the LocalQueue %s instead, with its field stopPolicy\n" .Values.gang.queue -}}
 {{- end -}}
 {{- end -}}
 {{- end }}

@@ -25,7 +25,7 @@ next step.
 {{- $rules := list "worker-count.total" "length" "data" "volumes.folders" "volumes.list" "volumes.mounts" "pod.sizes" "pod.security" "podMonitor" "preflight" "test" "command.words" -}}
 {{- if not $noKind -}}
 {{- /* These rules need a valid kind and version. */ -}}
-{{- $rules = concat (list "kind.served" "worker-count.elastic" "worker-count.perWorker" "kind.roles" "job.runPolicy" "job.rescale" "job.gang" "mpi.options" "mpi.interfaces" "mpi.ssh") $rules -}}
+{{- $rules = concat (list "kind.served" "worker-count.elastic" "worker-count.perWorker" "kind.roles" "job.runPolicy" "job.suspend" "job.rescale" "job.gang" "mpi.options" "mpi.interfaces" "mpi.ssh") $rules -}}
 {{- $rules = concat $rules (list "pod.containers" "pod.spec" "pod.env" "pod.metadata" "command.starter") -}}
 {{- end -}}
 {{- $lines = print $lines $noKind (include "distrain.validate.lines" (dict "root" . "rules" $rules)) -}}

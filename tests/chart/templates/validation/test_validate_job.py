@@ -134,6 +134,32 @@ CASES = {
         "job.cleanPodPolicy: All, but mpi-operator leaves the launcher of an MPIJob v2beta1 nevertheless; --set",
         (V1, "job.cleanPodPolicy=All"),
     ),
+    "suspended-v1alpha2": (
+        ("job.apiVersion=v1alpha2", "job.suspend=true"),
+        "job.suspend: true, but an MPIJob v1alpha2 cannot be suspended; --set job.suspend=false, or helm uninstall",
+        (V1, "job.suspend=true"),
+    ),
+    "suspended-v1beta1": (
+        (*BETA, "job.suspend=true"),
+        "job.suspend: true, but an MXJob v1beta1 cannot be suspended; --set job.suspend=false",
+        (*MXJOB, "job.suspend=true"),
+    ),
+    "suspended-without-restarts": (
+        ("job.suspend=true", "job.maxRestarts=0"),
+        "job.suspend: true, but job.maxRestarts is 0, and Kubernetes counts the end of the launcher's pod as a failure",
+        (V1, "job.suspend=true", "job.maxRestarts=0"),
+    ),
+    "suspended-plain-without-restarts": (
+        (PLAIN, "job.suspend=true", "job.maxRestarts=0"),
+        "so the job would fail; --set job.maxRestarts=1 or more",
+        (PLAIN, "job.suspend=true", "job.maxRestarts=1"),
+    ),
+    "suspended-in-a-queue": (
+        (*QUEUE, "job.suspend=true"),
+        "job.suspend: true, but gang.scheduler is kueue, which itself suspends and resumes the job; --set "
+        "job.suspend=false, and stop the LocalQueue team instead, with its field stopPolicy",
+        ("gang.scheduler=volcano", "job.suspend=true"),
+    ),
     "clean-none-of-plain": (
         (PLAIN, "job.cleanPodPolicy=None"),
         "job.cleanPodPolicy: None, but the workers of job.kind Plain always end with the job",
