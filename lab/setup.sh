@@ -6,12 +6,13 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 venv=$1
 groups=("${@:2}")
-[ ${#groups[@]} -gt 0 ] || groups=(node images scripts archive lint)
+[ ${#groups[@]} -gt 0 ] || groups=(node images gitops scripts archive lint)
 
 declare -A packages_of=(
   [python]="python3-venv ca-certificates git"
   [node]="containerd runc containernetworking-plugins iptables conntrack iproute2 util-linux"
   [images]="buildah mmdebstrap busybox-static bash-static"
+  [gitops]="redis-server"                                # for Argo CD
   [scripts]="openssh-server openssh-client openmpi-bin"  # the chart's scripts are tested with the real ones
   [archive]="gpg gpg-agent"                              # the plugin's archive is signed in a test
   [lint]="shellcheck"
