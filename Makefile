@@ -8,7 +8,7 @@ VENV := $(CACHE)/venvs/$(shell (cat requirements.txt; python3 --version) | sha25
 PYTHON := $(VENV)/bin/python
 
 # The groups of Debian packages in lab/setup.sh that a target needs. Without a line here it gets all.
-demo cluster cluster-status bench bench-demo: PACKAGES := node images
+demo cluster cluster-status bench bench-demo: PACKAGES := node images $(if $(GITOPS),gitops)
 images sbom bench-chaos: PACKAGES := images
 lint: PACKAGES := lint
 schema docs lock audit bench-check: PACKAGES := python
@@ -58,8 +58,8 @@ sbom: setup ## write dist/*.cdx.json (CycloneDX): which packages the images and 
 audit: setup ## look up known vulnerabilities of what is pinned; error 3: their data cannot be reached from here
 	@$(PYTHON) -m lab.builds.audit
 
-cluster: setup ## start the embedded Kubernetes; MPIJOB=v2beta1, v1, v1alpha2 or none picks its operators
-	@$(PYTHON) -m lab up $(if $(MPIJOB),--mpijob=$(MPIJOB))
+cluster: setup ## start the embedded Kubernetes; MPIJOB=v2beta1, v1, v1alpha2 or none picks its operators; GITOPS=argocd or flux
+	@$(PYTHON) -m lab up $(if $(MPIJOB),--mpijob=$(MPIJOB)) $(if $(GITOPS),--gitops=$(GITOPS))
 
 cluster-status: setup ## say what runs of the embedded Kubernetes
 	@$(PYTHON) -m lab status

@@ -15,17 +15,23 @@ from lab.cluster import lifecycle, namespaces, operators
 from lab.cluster.operators import DEFAULT, Operators
 from lab.demo import story
 from lab.errors import LabError
+from lab.gitops import argocd, flux
 from lab.paths import KUBECONFIG
 
+GITOPS = {"argocd": argocd, "flux": flux}
 
-def up(mpijob: str | None = None) -> None:
-    """Start the cluster, or install the requested operators in a running cluster."""
+
+def up(mpijob: str | None = None, gitops: str | None = None) -> None:
+    """Start the cluster, or install the requested operators and GitOps controllers in a running cluster."""
     started = time.monotonic()
     chosen = DEFAULT if mpijob is None else Operators("", training=False) if mpijob == "none" else Operators(mpijob)
     was_up = lifecycle.is_ready()
     lifecycle.up(chosen)
     if was_up and mpijob:
         operators.switch(chosen)
+    if gitops:
+        golang.build(GITOPS[gitops].PROGRAMS)
+        GITOPS[gitops].start()
     print(
         f"the cluster is ready after {time.monotonic() - started:.1f} s: export KUBECONFIG={KUBECONFIG}\n"
         f"kubectl and helm lie in {lifecycle.BIN_DIR}: export PATH={lifecycle.BIN_DIR}:$PATH"
@@ -35,6 +41,8 @@ def up(mpijob: str | None = None) -> None:
 def status() -> None:
     for name, state in lifecycle.status():
         print(f"{name:25} {state}")
+    for name in filter(namespaces.is_running, (*argocd.CONTROLLERS, *flux.CONTROLLERS)):
+        print(f"{name:25} running")
 
 
 def build_images(frameworks: Sequence[str]) -> None:
@@ -61,7 +69,7 @@ def _build_images_and_environments() -> None:
 
 
 COMMANDS: dict[str, Callable[[argparse.Namespace], None]] = {
-    "up": lambda given: up(given.mpijob),
+    "up": lambda given: up(given.mpijob, given.gitops),
     "status": lambda _: status(),
     "build": lambda _: build(),
     "images": lambda given: build_images(given.frameworks),
@@ -78,6 +86,7 @@ def main() -> int:
     parser.add_argument(
         "--mpijob", choices=[*operators.MPIJOB_VERSIONS, "none"], help="for up: the MPIJob to serve; none: no operators"
     )
+    parser.add_argument("--gitops", choices=GITOPS, help="for up: the GitOps controllers that run beside the cluster")
     arguments = parser.parse_args()
     # A start that is stopped by `kill` or a closed terminal is undone as after Ctrl-C.
     for number in namespaces.STOPPING:

@@ -12,6 +12,7 @@ declare -A packages_of=(
   [python]="python3-venv ca-certificates git"
   [node]="containerd runc containernetworking-plugins iptables conntrack iproute2 util-linux"
   [images]="buildah mmdebstrap busybox-static bash-static"
+  [gitops]="redis-server"                                # for Argo CD
   [scripts]="openssh-server openssh-client openmpi-bin"  # the chart's scripts are tested with the real ones
   [archive]="gpg gpg-agent"                              # the plugin's archive is signed in a test
   [lint]="shellcheck"

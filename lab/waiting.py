@@ -22,10 +22,11 @@ def wait_until(what: str, ready: Callable[[], bool], *, seconds: float = 180, pa
 
 def wait_for_port(host: str, port: int, *, seconds: float = 20) -> None:
     """Wait until a process listens on the port. Raises LabError after the limit."""
-    wait_until(f"{host}:{port}", lambda: _listens(host, port), seconds=seconds, pause=0.05)
+    wait_until(f"{host}:{port}", lambda: listens(host, port), seconds=seconds, pause=0.05)
 
 
-def _listens(host: str, port: int) -> bool:
+def listens(host: str, port: int) -> bool:
+    """Return whether a process listens on the port."""
     with socket.socket() as probe:
         probe.settimeout(1)
         return probe.connect_ex((host, port)) == 0

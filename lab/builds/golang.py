@@ -85,6 +85,10 @@ PROGRAMS = {
         Program("versitygw", "versitygw", "github.com/versity/versitygw/cmd/versitygw"),
         Program("helm3", "helm3", "helm.sh/helm/v3/cmd/helm", HELM3_STAMPS),
         Program("helm4", "helm4", "helm.sh/helm/v4/cmd/helm", HELM4_STAMPS),
+        Program("argocd", "gitops-controllers", "."),
+        Program("source-controller", "gitops-controllers", "github.com/fluxcd/source-controller"),
+        Program("helm-controller-1.4", "gitops-controllers", "github.com/fluxcd/helm-controller"),
+        Program("helm-controller-1.6", "helm-controller-1.6", "github.com/fluxcd/helm-controller"),
         Program("kube-score", "kube-score", "github.com/zegl/kube-score/cmd/kube-score"),
         Program("govulncheck", "govulncheck", "golang.org/x/vuln/cmd/govulncheck"),
         Program("render", "render", ".", HELM3_STAMPS + HELM4_STAMPS),
@@ -98,6 +102,8 @@ CLUSTER = (
     *("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kube-proxy", "kubectl"),
     *("coredns", "gpus", "pause", "versitygw", "helm4"),
 )
+# Programs that `make cluster GITOPS=...`, `make audit` and the full matrix alone need.
+ON_REQUEST = ("argocd", "source-controller", "helm-controller-1.4", "helm-controller-1.6", "govulncheck")
 
 
 def binary(name: str) -> Path:
@@ -129,8 +135,8 @@ def build(names: Sequence[str]) -> None:
 
 
 def build_all() -> None:
-    """Build all programs of the lab and its tests that are not in the cache; `make audit` alone needs govulncheck."""
-    build([name for name in PROGRAMS if name != "govulncheck"])
+    """Build all programs of the lab and its tests that are not in the cache, without those ON_REQUEST."""
+    build([name for name in PROGRAMS if name not in ON_REQUEST])
 
 
 def module_dir(module: str, path: str) -> Path:

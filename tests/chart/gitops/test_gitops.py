@@ -147,16 +147,24 @@ def test_page_names_every_kind_for_argo_cd() -> None:
     assert re.findall(r"health\.kubeflow\.org_(\w+)=docs/argocd/health\.lua", page) == KINDS
 
 
-def test_flux_example_is_accepted_by_the_chart(helm: Path, tmp_path: Path) -> None:
+def test_values_file_of_the_examples_is_accepted_by_the_chart(helm: Path) -> None:
     release = yaml.safe_load((DOCS / "flux" / "helmrelease.yaml").read_text(encoding="utf-8"))
-    values = tmp_path / "values.yaml"
-    values.write_text(yaml.safe_dump(release["spec"]["values"]), encoding="utf-8")
 
     done = subprocess.run(
-        [helm, "template", "run1", REPOSITORY / release["spec"]["chart"]["spec"]["chart"], "--values", values],
+        [helm, "template", "run1", REPOSITORY / release["spec"]["chart"]["spec"]["chart"], "-f", DOCS / "run1.yaml"],
         capture_output=True,
         text=True,
         check=False,
     )
 
     assert done.returncode == 0, done.stderr
+
+
+def test_examples_read_the_values_file_where_the_page_says() -> None:
+    release = yaml.safe_load((DOCS / "flux" / "helmrelease.yaml").read_text(encoding="utf-8"))
+    application = yaml.safe_load((DOCS / "argocd" / "application.yaml").read_text(encoding="utf-8"))
+    page = (DOCS / "gitops.md").read_text(encoding="utf-8")
+
+    assert "`runs/run1.yaml`" in page
+    assert release["spec"]["chart"]["spec"]["valuesFiles"] == ["./charts/distrain/values.yaml", "./runs/run1.yaml"]
+    assert application["spec"]["sources"][0]["helm"]["valueFiles"] == ["$values/runs/run1.yaml"]

@@ -1,0 +1,137 @@
+"""Run Argo CD on the lab: its repository server, application controller and ApplicationSet controller, and Redis.
+
+Its web server is not there; its programs read and write Applications through the Kubernetes API.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import yaml
+
+from lab.builds.golang import binary, module_dir
+from lab.cluster.client import apply, kubectl
+from lab.cluster.namespaces import NODE_ADDRESS
+from lab.errors import LabError
+from lab.gitops import controllers, git
+from lab.paths import KUBECONFIG, REPOSITORY, STATE_DIR
+
+NAMESPACE = "argocd"
+PROGRAMS = ("argocd", "helm3")
+_REDIS, _REPO_SERVER = "redis-server", "argocd-repo-server"
+_APPLICATION, _APPLICATION_SET = "argocd-application-controller", "argocd-applicationset-controller"
+CONTROLLERS = (_REDIS, _REPO_SERVER, _APPLICATION, _APPLICATION_SET)
+KINDS = ("MPIJob", "PyTorchJob", "MXJob", "TFJob")
+HEALTH = REPOSITORY / "docs" / "argocd" / "health.lua"
+# How often the application controller looks for a commit that nobody announced.
+RESYNC_SECONDS = 20
+
+_FOLDER = STATE_DIR / "argocd"
+_REDIS_PORT, _REPO_PORT, _REPO_METRICS, _METRICS, _SET_METRICS = 6390, 18081, 18082, 18083, 18084
+
+
+def start() -> None:
+    """Install Argo CD's CRDs and settings into the running cluster, and start its programs."""
+    if shutil.which(_REDIS) is None:
+        raise LabError("not installed: redis-server, which Argo CD needs: run `lab/setup.sh` with the group gitops")
+    git.serve()
+    _FOLDER.mkdir(exist_ok=True)
+    _put_settings()
+    _start_redis()
+    _start_programs()
+
+
+def stop() -> None:
+    """End Argo CD's programs. Its CRDs, Applications and settings stay."""
+    for name in reversed(CONTROLLERS):
+        controllers.stop(name)
+
+
+def health_settings() -> dict[str, str]:
+    """Return the settings in ConfigMap argocd-cm that docs/gitops.md says to make."""
+    health = HEALTH.read_text(encoding="utf-8")
+    return {f"resource.customizations.health.kubeflow.org_{kind}": health for kind in KINDS}
+
+
+def _put_settings() -> None:
+    manifests = module_dir("gitops-controllers", "github.com/argoproj/argo-cd/v3") / "manifests"
+    controllers.put_crds(manifests / "crds")
+    apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
+    rendered = kubectl("kustomize", str(manifests / "base" / "config"))
+    for settings in yaml.safe_load_all(rendered):
+        if settings["metadata"]["name"] == "argocd-cm":
+            settings["data"] |= health_settings()
+        elif settings["metadata"]["name"] == "argocd-secret":
+            # Argo CD's web server, which is not here, would make it.
+            settings["stringData"] = {"server.secretkey": "lab"}
+        settings["metadata"]["namespace"] = NAMESPACE
+        apply(settings)
+    apply(_default_project())
+
+
+def _default_project() -> dict[str, object]:
+    """Return the project that Argo CD's web server makes: everything is allowed."""
+    spec = {
+        "sourceRepos": ["*"],
+        "destinations": [{"server": "*", "namespace": "*"}],
+        "clusterResourceWhitelist": [{"group": "*", "kind": "*"}],
+    }
+    metadata = {"name": "default", "namespace": NAMESPACE}
+    return {"apiVersion": "argoproj.io/v1alpha1", "kind": "AppProject", "metadata": metadata, "spec": spec}
+
+
+def _start_redis() -> None:
+    folder = _FOLDER / "redis"
+    folder.mkdir(exist_ok=True)
+    command = [_REDIS, "--port", str(_REDIS_PORT), "--bind", NODE_ADDRESS, "--protected-mode", "no", "--save", ""]
+    controllers.start(_REDIS, [*command, "--dir", folder], {}, _REDIS_PORT)
+
+
+def _start_programs() -> None:
+    redis = ["--redis", f"{NODE_ADDRESS}:{_REDIS_PORT}"]
+    ports = ["--port", str(_REPO_PORT), "--metrics-port", str(_REPO_METRICS)]
+    _start(_REPO_SERVER, [*ports, "--disable-tls", *redis], _REPO_PORT)
+    server = f"{NODE_ADDRESS}:{_REPO_PORT}"
+    repository = ["--repo-server", server, "--repo-server-plaintext"]
+    resync = ["--app-resync", str(RESYNC_SECONDS), "--app-resync-jitter", "0"]
+    _start(_APPLICATION, [*repository, *redis, *resync, "--metrics-port", str(_METRICS)], _METRICS)
+    addresses = [f"--metrics-addr=:{_SET_METRICS}", "--probe-addr=:18085", "--webhook-addr=:18086"]
+    repository = ["--argocd-repo-server", server, "--repo-server-plaintext"]
+    _start(_APPLICATION_SET, [*repository, *addresses, f"--namespace={NAMESPACE}"], _SET_METRICS)
+
+
+def _start(name: str, arguments: list[str], port: int) -> None:
+    # Argo CD writes to fixed paths in /tmp, so its programs see a folder of the lab there.
+    folder = _FOLDER / "tmp"
+    folder.mkdir(exist_ok=True)
+    covered: list[str | Path] = ["unshare", "--mount", "sh", "-c", 'mount --bind "$0" /tmp && exec "$@"', folder]
+    controllers.start(name, [*covered, binary("argocd"), name, *arguments], _environment(), port)
+
+
+def _environment() -> dict[str, str]:
+    empty, programs = _FOLDER / "empty", _FOLDER / "bin"
+    for folder in (empty, programs):
+        folder.mkdir(exist_ok=True)
+    helm = programs / "helm"
+    if not helm.exists():
+        helm.symlink_to(binary("helm3"))
+    return {
+        "PATH": f"{programs}:/usr/sbin:/usr/bin:/sbin:/bin",
+        "KUBECONFIG": str(_kubeconfig()),
+        # Argo CD reaches the cluster in which it runs with the kubeconfig above instead of a ServiceAccount.
+        "ARGOCD_FAKE_IN_CLUSTER": "true",
+        "ARGOCD_GPG_ENABLED": "false",
+        "ARGOCD_TLS_DATA_PATH": str(empty),
+        "ARGOCD_SSH_DATA_PATH": str(empty),
+    }
+
+
+def _kubeconfig() -> Path:
+    """Write the administrator's kubeconfig with Argo CD's namespace, in which Argo CD reads its settings."""
+    path = _FOLDER / "kubeconfig"
+    config = yaml.safe_load(KUBECONFIG.read_text())
+    config["contexts"][0]["context"]["namespace"] = NAMESPACE
+    path.touch(mode=0o600)
+    path.write_text(yaml.safe_dump(config))
+    return path

@@ -1,0 +1,44 @@
+"""Start and end a project's controllers as processes in the lab's namespaces."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from lab.cluster import faults, namespaces
+from lab.cluster.client import kubectl
+from lab.cluster.namespaces import NODE_ADDRESS
+from lab.errors import LabError
+from lab.waiting import listens, wait_until
+
+# A controller on a busy machine needs this long at most, until its caches are filled and it listens.
+STARTING = 180
+
+
+def start(name: str, command: Sequence[str | Path], environment: Mapping[str, str], port: int) -> None:
+    """Start a controller, unless it runs already, and wait until it listens on this port of the node.
+
+    Raises LabError with the controller's last words if it ends instead.
+    """
+    if namespaces.is_running(name):
+        return
+    namespaces.start(name, command, environment)
+    wait_until(name, lambda: listens(NODE_ADDRESS, port) or not namespaces.is_running(name), seconds=STARTING)
+    if not namespaces.is_running(name):
+        raise LabError(f"{name} ended: {namespaces.last_words(name)}")
+
+
+def stop(name: str) -> None:
+    """End a controller that runs, and wait for its end."""
+    if namespaces.is_running(name):
+        os.kill(faults.started(name), signal.SIGTERM)
+        wait_until(f"{name}'s end", lambda: not namespaces.is_running(name), seconds=60)
+
+
+def put_crds(folder: Path) -> None:
+    """Apply the CRDs of a folder, and wait until the API server serves them."""
+    files = [f"--filename={path}" for path in sorted(folder.glob("*.yaml")) if path.name != "kustomization.yaml"]
+    kubectl("apply", "--server-side", "--force-conflicts", *files)
+    kubectl("wait", "--for=condition=Established", "--timeout=60s", *files)

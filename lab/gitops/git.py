@@ -1,0 +1,78 @@
+"""Make git repositories that the lab's git server serves over HTTP."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from lab.cluster import namespaces
+from lab.cluster.namespaces import NODE_ADDRESS
+from lab.errors import LabError
+from lab.paths import STATE_DIR
+from lab.waiting import wait_for_port
+
+PORT = 7080
+BRANCH = "main"
+_ROOT = STATE_DIR / "git"
+_SERVER = "git-server"
+
+
+def serve() -> None:
+    """Start the git server in the lab's namespaces, unless it runs already."""
+    if namespaces.is_running(_SERVER):
+        return
+    _ROOT.mkdir(exist_ok=True)
+    program = Path(__file__).with_name("git_http.py")
+    namespaces.start(_SERVER, [sys.executable, program, _ROOT, NODE_ADDRESS, str(PORT)])
+    wait_for_port(NODE_ADDRESS, PORT)
+
+
+@dataclass(frozen=True)
+class Repository:
+    """A git repository on the lab's git server. Its files lie in `folder` and are served from `url` once committed."""
+
+    name: str
+
+    @classmethod
+    def new(cls, name: str) -> Repository:
+        """Make an empty repository; one of the same name is deleted first."""
+        serve()
+        repository = cls(name)
+        shutil.rmtree(repository.folder, ignore_errors=True)
+        repository.folder.mkdir()
+        repository._git("init", "--quiet", f"--initial-branch={BRANCH}")
+        return repository
+
+    @property
+    def url(self) -> str:
+        return f"http://{NODE_ADDRESS}:{PORT}/{self.name}"
+
+    @property
+    def folder(self) -> Path:
+        return _ROOT / self.name
+
+    def commit(self, files: Mapping[str, str] | None = None) -> str:
+        """Write files (path to text), commit the whole folder, and return the commit's hash."""
+        for path, text in (files or {}).items():
+            target = self.folder / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(text)
+        self._git("add", "--all")
+        author = ["-c", "user.name=lab", "-c", "user.email=lab@example.com"]
+        self._git(*author, "commit", "--quiet", "--allow-empty", "--message", ", ".join(files or ["a folder"]))
+        return self._git("rev-parse", "HEAD").strip()
+
+    def _git(self, *arguments: str) -> str:
+        # Neither the user's settings nor a hook's variables, such as GIT_DIR, may reach this repository.
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+        environment |= {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_SYSTEM": "/dev/null"}
+        command = ["git", "-C", str(self.folder), *arguments]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise LabError(f"git {' '.join(arguments)}: {done.stderr.strip()}")
+        return done.stdout

@@ -1,0 +1,75 @@
+"""Drive the Application of a run: commit changes, let Argo CD look at once, and read what it says."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from lab.cluster import client
+from lab.cluster.client import kubectl
+from lab.gitops import argocd
+from lab.gitops.git import Repository
+from lab.waiting import wait_until
+from tests.cluster.gitops.commits import VALUES, manifest, repository_with_chart
+from tests.cluster.testbed import Namespace
+
+REFRESH = "argocd.argoproj.io/refresh"
+# Argo CD's time for a commit on a busy machine.
+SECONDS = 300
+
+Operation = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Application:
+    """An Application named run1, and the git repository that holds the values of the run."""
+
+    runs: Repository
+
+    @classmethod
+    def new(cls, namespace: Namespace, values: str, example: str = "application.yaml") -> Application:
+        """Commit the chart and these values, and apply an example of docs/argocd."""
+        chart, runs = repository_with_chart("distrain"), Repository.new("runs")
+        chart.commit()
+        runs.commit({VALUES: values})
+        client.apply(manifest(f"argocd/{example}", namespace, {"distrain": chart.url, "runs": runs.url}))
+        return cls(runs)
+
+    def commit(self, values: str) -> Operation:
+        """Commit values, and return the sync of this commit once it has ended."""
+        revision = self.runs.commit({VALUES: values})
+        self.refresh()
+        wait_until("the sync's end", lambda: "finishedAt" in self._operation(revision), seconds=SECONDS, pause=0.5)
+        return self._operation(revision)
+
+    def refresh(self) -> tuple[str, str]:
+        """Let Argo CD compare git with the cluster, and return the sync status and health that it finds."""
+        kubectl("-n", argocd.NAMESPACE, "annotate", "--overwrite", "applications", "run1", f"{REFRESH}=normal")
+        wait_until("the refresh", lambda: REFRESH not in read()["metadata"].get("annotations", {}), seconds=SECONDS)
+        return self.state()
+
+    def state(self) -> tuple[str, str]:
+        status = read().get("status", {})
+        return status.get("sync", {}).get("status", ""), status.get("health", {}).get("status", "")
+
+    def _operation(self, revision: str) -> Operation:
+        """Return the sync of a commit, {} if it has not begun."""
+        found: Operation = read().get("status", {}).get("operationState", {})
+        return found if revision in found.get("syncResult", {}).get("revisions", []) else {}
+
+
+def read() -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(kubectl("-n", argocd.NAMESPACE, "get", "applications", "run1", "-o", "json"))
+    return found
+
+
+def names() -> list[str]:
+    """Return the names of all Applications."""
+    found = kubectl("-n", argocd.NAMESPACE, "get", "applications", "-o", "jsonpath={.items[*].metadata.name}")
+    return found.split()
+
+
+def delete_all() -> None:
+    """Delete all ApplicationSets and Applications, and wait for the end of what they own."""
+    kubectl("-n", argocd.NAMESPACE, "delete", "applicationsets,applications", "--all", "--timeout=120s")

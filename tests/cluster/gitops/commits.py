@@ -1,0 +1,58 @@
+"""Commit what Argo CD and Flux apply: the chart, and the values of a run."""
+
+from __future__ import annotations
+
+import shutil
+from typing import Any
+
+import yaml
+
+from lab.cluster import lifecycle
+from lab.gitops.git import Repository
+from lab.paths import CHART, REPOSITORY
+from tests.cluster.testbed import SECRET, Namespace
+from tests.cluster.training import CHECKPOINTS, SECONDS_BETWEEN
+
+VALUES = "runs/run1.yaml"
+DOCS = REPOSITORY / "docs"
+FOREVER = 10_000_000
+# The lab has 8 GPUs.
+TOO_MANY = 9
+
+
+def run_values(replicas: int, steps: int = FOREVER) -> str:
+    """Return a values file: docs/run1.yaml with a GPU per worker, the lab's image, and checkpoints in the lab's S3."""
+    values = yaml.safe_load((DOCS / "run1.yaml").read_text(encoding="utf-8"))
+    own: dict[str, Any] = {
+        "image": {"repository": "distrain/tensorflow"},
+        "workers": {"replicas": replicas, "gpus": 1},
+        "trainer": {"steps": steps, "logEvery": 1},
+        "checkpoint": {"uri": CHECKPOINTS, "every": SECONDS_BETWEEN},
+        "s3": {"endpoint": lifecycle.s3_server().endpoint, "secretName": SECRET},
+        # A waiting run uses almost no processor time; see tests/cluster/training.py.
+        "mpi": {"env": {"HOROVOD_CYCLE_TIME": "100"}},
+    }
+    return yaml.safe_dump({**values, **own})
+
+
+def repository_with_chart(name: str) -> Repository:
+    """Make a repository that holds the chart. Its first commit is the caller's."""
+    repository = Repository.new(name)
+    shutil.copytree(CHART, repository.folder / "charts" / "distrain")
+    return repository
+
+
+def manifest(path: str, namespace: Namespace, urls: dict[str, str]) -> dict[str, Any]:
+    """Return an example of docs/, for this namespace, with these URLs in the place of the example's."""
+    text = (DOCS / path).read_text(encoding="utf-8")
+    for example, url in urls.items():
+        text = text.replace(f"https://git.example.com/team/{example}.git", url)
+    assert "example.com" not in text
+    found: dict[str, Any] = yaml.safe_load(text.replace(": team\n", f": {namespace.name}\n"))
+    return found
+
+
+def job(namespace: Namespace) -> str:
+    """Return the uid of the namespace's only job."""
+    (found,) = namespace.get("mpijobs")
+    return str(found["metadata"]["uid"])

@@ -1,0 +1,66 @@
+"""Drive the HelmRelease of a run: commit changes, let Flux look at once, and read what it says."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+from lab.cluster import client
+from lab.cluster.client import kubectl
+from lab.gitops.git import Repository
+from lab.waiting import wait_until
+from tests.cluster.gitops.commits import DOCS, VALUES, manifest, repository_with_chart
+from tests.cluster.testbed import Namespace
+
+# The first helm-controller that reads healthCheckExprs.
+WITH_HEALTH_CHECKS = "1.6"
+# Flux's time for a commit on a busy machine.
+SECONDS = 300
+
+
+@dataclass(frozen=True)
+class Release:
+    """A HelmRelease named run1, and the git repository that holds the chart and the values of the run."""
+
+    namespace: Namespace
+    repository: Repository
+
+    @classmethod
+    def new(cls, namespace: Namespace, values: str, helm_controller: str) -> Release:
+        """Commit the chart and these values, and apply the examples of docs/flux."""
+        repository = repository_with_chart("distrain")
+        repository.commit({VALUES: values})
+        release = manifest("flux/helmrelease.yaml", namespace, {})
+        if helm_controller == WITH_HEALTH_CHECKS:
+            release["spec"] |= yaml.safe_load((DOCS / "flux" / "health-checks.yaml").read_text(encoding="utf-8"))
+        client.apply(manifest("flux/gitrepository.yaml", namespace, {"distrain": repository.url}), release)
+        return cls(namespace, repository)
+
+    def commit(self, values: str | None = None) -> dict[str, str]:
+        """Commit values, or nothing new, and return the condition Ready once Flux has judged this commit."""
+        commit = self.repository.commit({VALUES: values} if values else None)
+        stamp = f"reconcile.fluxcd.io/requestedAt={time.time()}"
+        kubectl("-n", self.namespace.name, "annotate", "--overwrite", "gitrepositories", "distrain", stamp)
+        wait_until(f"commit {commit}", lambda: bool(self._ready(commit)), seconds=SECONDS, pause=0.5)
+        return self._ready(commit)
+
+    def delete(self) -> None:
+        """Delete the HelmRelease and the GitRepository, and wait for the end of what the HelmRelease owns."""
+        kubectl("-n", self.namespace.name, "delete", "helmreleases,gitrepositories", "--all", "--timeout=120s")
+
+    def _ready(self, commit: str) -> dict[str, str]:
+        """Return the condition Ready of a commit's release, {} until Flux has judged the commit."""
+        status = self._read().get("status", {})
+        ready: dict[str, str] = next((one for one in status.get("conditions", []) if one["type"] == "Ready"), {})
+        # The chart's version, and the commit: 0.1.0+1234567890ab.1
+        tried = f"+{commit[:12]}" in status.get("lastAttemptedRevision", "")
+        return ready if tried and ready.get("status") in ("True", "False") else {}
+
+    def _read(self) -> dict[str, Any]:
+        found = kubectl("-n", self.namespace.name, "get", "helmreleases", "run1", "-o", "json")
+        release: dict[str, Any] = json.loads(found)
+        return release

@@ -1,0 +1,69 @@
+"""Test that Flux's own controllers own a run with the files of docs/flux: each change is a commit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from lab.cluster import namespaces
+from lab.cluster.client import kubectl
+from lab.gitops import flux
+from lab.waiting import wait_until
+from tests.cluster.gitops.commits import TOO_MANY, job, run_values
+from tests.cluster.gitops.flux_release import Release
+from tests.cluster.testbed import Namespace
+from tests.cluster.training import assert_no_step_was_lost, head, wait_for_checkpoint, wait_for_step
+
+# Their builds take nine minutes on two idle cores.
+pytestmark = pytest.mark.full
+
+
+@pytest.fixture(scope="module", params=flux.HELM_CONTROLLERS)
+def helm_controller(lab: None, request: pytest.FixtureRequest) -> Iterator[str]:
+    """Run Flux beside the lab, with this version of its helm-controller."""
+    flux.start(request.param)
+    yield request.param
+    flux.stop()
+
+
+@pytest.fixture
+def release(helm_controller: str, namespace: Namespace) -> Iterator[Release]:
+    """Let a HelmRelease train a run of two workers."""
+    release = Release.new(namespace, run_values(2), helm_controller)
+    yield release
+    release.delete()
+
+
+def test_helm_release_trains_rescales_and_outlives_a_refused_commit(release: Release, namespace: Namespace) -> None:
+    process = namespaces.pid(flux.HELM_CONTROLLER)
+    ready = release.commit()
+    assert ready["status"] == "True", ready
+    wait_for_checkpoint(namespace)
+    first = job(namespace)
+
+    grown = release.commit(run_values(3))
+    assert grown["status"] == "True", grown
+    wait_for_step(namespace, ranks=3)
+    assert job(namespace) == first
+    assert_no_step_was_lost(namespace)
+
+    before = head(namespace)
+    refused = release.commit(run_values(TOO_MANY))
+    assert refused["status"] == "False"
+    assert "preflight" in refused["message"]
+    assert job(namespace) == first
+    after = wait_for_checkpoint(namespace, before)
+    assert before
+    assert after.generation == before.generation
+
+    shrunk = release.commit(run_values(1))
+    assert shrunk["status"] == "True", shrunk
+    wait_for_step(namespace, ranks=1)
+    assert job(namespace) == first
+    # A crash would have ended the process, which nothing starts again.
+    assert process
+    assert namespaces.pid(flux.HELM_CONTROLLER) == process
+
+    kubectl("-n", namespace.name, "delete", "helmreleases", "run1", "--timeout=60s")
+    wait_until("the end of everything", lambda: not namespace.get("mpijobs,pods"), pause=0.5)
