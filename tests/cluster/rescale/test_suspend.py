@@ -15,7 +15,6 @@ from tests.cluster.training import RESUMED, head, remove_checkpoints, wait_for_c
 # `restricted` refuses the init container that training-operator adds to a Master/Worker PyTorchJob.
 POD_SECURITY = "baseline"
 SECONDS = 300
-FULL = pytest.mark.full
 
 
 @pytest.fixture(autouse=True)
@@ -30,9 +29,8 @@ def _alive(namespace: Namespace) -> list[str]:
     return [pod["metadata"]["name"] for pod in pods if pod["status"]["phase"] in ("Pending", "Running")]
 
 
-@pytest.mark.parametrize(
-    "name", ["mpijob", "plain", *(pytest.param(name, marks=FULL) for name in KINDS if name not in ("mpijob", "plain"))]
-)
+@pytest.mark.full
+@pytest.mark.parametrize("name", KINDS)
 def test_suspended_job_goes_on_where_it_stopped(
     namespace: Namespace, helm4: Path, on_s3: list[str], all_images: None, name: str
 ) -> None:
