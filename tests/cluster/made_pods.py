@@ -134,6 +134,8 @@ def _fitted(request: Request, namespace: str) -> Request:
         values["priorityClassName"] = CLASS
     # A deadline would end a job whose pods never start.
     values["job"].pop("activeDeadlineSeconds", None)
+    # A suspended job has no pods.
+    values["job"].pop("suspend", None)
     # The releases share a namespace.
     for key in ("nameOverride", "fullnameOverride"):
         values.pop(key, None)
