@@ -147,6 +147,9 @@ def random_keys(chance: random.Random, schema: Schema = SCHEMA, prefix: str = ""
     """Return random values for some keys, without regard to rules across values."""
     values: Values = {}
     for name, entry in schema["properties"].items():
+        # A suspended job has no pods, which most of these comparisons are about; test_suspend.py tries it.
+        if f"{prefix}{name}" == "job.suspend":
+            continue
         path = f"{prefix}{name}"
         if "default" in entry:
             if chance.random() < SHARE:
