@@ -58,6 +58,11 @@ def rescale(namespace: Namespace, helm: Path, kind: Kind, on_s3: list[str], size
     install(namespace, helm, kind, on_s3, **{"workers.replicas": size})
 
 
+def uids(namespace: Namespace, kind: Kind) -> list[str]:
+    """Return the uid of each job of the run: a job that is made anew has another one."""
+    return sorted(job["metadata"]["uid"] for job in namespace.get(kind.resources))
+
+
 def log(namespace: Namespace, kind: Kind) -> str:
     """Return the log of rank 0's pod, "" if there is no pod."""
     try:
@@ -86,7 +91,7 @@ def assert_live(
     namespace: Namespace, helm: Path, kind: Kind, on_s3: list[str], sizes: tuple[int, ...], *, seconds: float
 ) -> None:
     """Assert that a run of two workers continues at each size in the same job, and loses no step."""
-    jobs = [job["metadata"]["uid"] for job in namespace.get(kind.resources)]
+    jobs = uids(namespace, kind)
 
     for size in sizes:
         rescale(namespace, helm, kind, on_s3, size)
@@ -98,4 +103,4 @@ def assert_live(
     assert [found[1] for found in resumed] == STOPPED.findall(story)
     # The first worker of an elastic job may start to train without the other worker.
     assert [found[2] for found in resumed if found[2] != "2"] == [str(size) for size in sizes]
-    assert [job["metadata"]["uid"] for job in namespace.get(kind.resources)] == jobs
+    assert uids(namespace, kind) == jobs

@@ -2,31 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.cluster.runs_of_kinds import KINDS, assert_live, install, log, rescale, wait_for_ranks
+from tests.cluster.runs_of_kinds import KINDS, assert_live, install, log, rescale, uids, wait_for_ranks
 from tests.cluster.testbed import Namespace
-from tests.cluster.training import RESUMED, head, remove_checkpoints, wait_for_checkpoint
+from tests.cluster.training import RESUMED, head, wait_for_checkpoint
 
 # `restricted` refuses the init container that training-operator adds to a Master/Worker PyTorchJob.
 POD_SECURITY = "baseline"
 # A kubelet with default settings updates a Plain job's hostfile within 90 s.
 SECONDS = 300
 FULL = pytest.mark.full
-
-
-@pytest.fixture(autouse=True)
-def no_checkpoint(namespace: Namespace) -> Iterator[None]:
-    """Remove all checkpoints, so that each test begins a new run."""
-    yield
-    remove_checkpoints(namespace)
-
-
-def _jobs(namespace: Namespace, resources: str) -> list[str]:
-    return sorted(job["metadata"]["uid"] for job in namespace.get(resources))
 
 
 @pytest.mark.parametrize("name", ["elastic", pytest.param("plain", marks=FULL)])
@@ -46,7 +34,7 @@ def test_job_of_fixed_size_is_replaced_by_one_that_resumes(
     kind = KINDS[name]
     install(namespace, helm4, kind, on_s3)
     before = wait_for_checkpoint(namespace, seconds=SECONDS)
-    jobs = _jobs(namespace, kind.resources)
+    jobs = uids(namespace, kind)
 
     rescale(namespace, helm4, kind, on_s3, 3)
 
@@ -54,5 +42,5 @@ def test_job_of_fixed_size_is_replaced_by_one_that_resumes(
     (resumed,) = RESUMED.findall(log(namespace, kind))
     assert int(resumed[1]) >= before.samples
     wait_for_checkpoint(namespace, head(namespace), seconds=SECONDS)
-    assert len(_jobs(namespace, kind.resources)) == 1
-    assert _jobs(namespace, kind.resources) != jobs
+    assert len(uids(namespace, kind)) == 1
+    assert uids(namespace, kind) != jobs

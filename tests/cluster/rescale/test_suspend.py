@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from lab.waiting import wait_until
-from tests.cluster.runs_of_kinds import KINDS, install, log, wait_for_ranks
+from tests.cluster.runs_of_kinds import KINDS, install, log, uids, wait_for_ranks
 from tests.cluster.testbed import Namespace
-from tests.cluster.training import RESUMED, head, remove_checkpoints, wait_for_checkpoint
+from tests.cluster.training import RESUMED, head, wait_for_checkpoint
+from tests.matrix import one_of
 
 # `restricted` refuses the init container that training-operator adds to a Master/Worker PyTorchJob.
 POD_SECURITY = "baseline"
 SECONDS = 300
-
-
-@pytest.fixture(autouse=True)
-def no_checkpoint(namespace: Namespace) -> Iterator[None]:
-    """Remove all checkpoints, so that each test begins a new run."""
-    yield
-    remove_checkpoints(namespace)
 
 
 def _alive(namespace: Namespace) -> list[str]:
@@ -29,15 +22,14 @@ def _alive(namespace: Namespace) -> list[str]:
     return [pod["metadata"]["name"] for pod in pods if pod["status"]["phase"] in ("Pending", "Running")]
 
 
-@pytest.mark.full
-@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("name", one_of(["mpijob", *sorted({*KINDS} - {"mpijob"})]))
 def test_suspended_job_goes_on_where_it_stopped(
     namespace: Namespace, helm4: Path, on_s3: list[str], all_images: None, name: str
 ) -> None:
     kind = KINDS[name]
     install(namespace, helm4, kind, on_s3)
     before = wait_for_checkpoint(namespace, seconds=SECONDS)
-    jobs = [job["metadata"]["uid"] for job in namespace.get(kind.resources)]
+    jobs = uids(namespace, kind)
 
     install(namespace, helm4, kind, on_s3, **{"job.suspend": True})
     wait_until("the end of all pods", lambda: not _alive(namespace), seconds=SECONDS)
@@ -50,4 +42,4 @@ def test_suspended_job_goes_on_where_it_stopped(
     (resumed,) = RESUMED.findall(log(namespace, kind))
     assert int(resumed[1]) == stopped.samples
     wait_for_checkpoint(namespace, head(namespace), seconds=SECONDS)
-    assert [job["metadata"]["uid"] for job in namespace.get(kind.resources)] == jobs
+    assert uids(namespace, kind) == jobs
