@@ -190,8 +190,7 @@ def _removed(path: str, new_path: str | None) -> str:
 def _failed(path: str, done: subprocess.CompletedProcess[str]) -> Section:
     """Return the section of a run that the plugin refuses, with the plugin's messages."""
     words = done.stderr.strip()[:LONGEST_MESSAGE] or f"the plugin ended with {done.returncode} and no message"
-    longest = max((len(run) for run in re.findall("`+", words)), default=0)
-    fence = "`" * max(3, longest + 1)
+    fence = "`" * max(3, _longest_ticks(words) + 1)
     head = f"### {code(_name(path))}: refused\n\n- **File:** {code(path)}"
     return Section(f"{head}\n\n{fence}text\n{words}\n{fence}", is_bad=True)
 
@@ -213,9 +212,14 @@ def _comment(sections: Sequence[Section]) -> str:
 def code(words: str) -> str:
     """Return a code span, in which no character of a user's word has a meaning."""
     words = " ".join(words.split())
-    longest = max((len(run) for run in re.findall("`+", words)), default=0)
+    fence = "`" * (_longest_ticks(words) + 1)
     padding = " " if words.startswith("`") or words.endswith("`") else ""
-    return f"{'`' * (longest + 1)}{padding}{words}{padding}{'`' * (longest + 1)}"
+    return f"{fence}{padding}{words}{padding}{fence}"
+
+
+def _longest_ticks(words: str) -> int:
+    """Return the length of the longest run of backticks: a fence must be longer than any inside it."""
+    return max((len(run) for run in re.findall("`+", words)), default=0)
 
 
 def _name(path: str) -> str:

@@ -139,8 +139,7 @@ def _before(request: Request, current: Current) -> Before:
 
 def _priced(planned: Plan, before: Before, report: Report | None, found: RenderedJob, current: Current) -> Plan:
     """Return the plan; add its costs if pods end or new pods need room."""
-    is_stopped = (planned.replaces or planned.suspends) and not planned.was_suspended
-    if current.runs and is_stopped:
+    if current.runs and planned.ends_pods:
         planned = replace(planned, lost=training(found.request.cluster, current, found.release.target.namespace))
     if report is None:
         return planned

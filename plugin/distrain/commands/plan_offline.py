@@ -41,7 +41,7 @@ def plan_offline(request: Request) -> int:
         is_read=False,
     )
     planned = plan(options.name, before, new)
-    if (planned.replaces or planned.suspends) and not planned.was_suspended:
+    if planned.ends_pods:
         # The steps are in the log of a cluster that nobody asks.
         planned = replace(planned, lost=Training(None, None))
     console.answer(told(request, planned, before, new))

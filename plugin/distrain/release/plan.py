@@ -98,6 +98,11 @@ class Plan(Struct, frozen=True):
         return self.was_suspended and not self.is_suspended
 
     @property
+    def ends_pods(self) -> bool:
+        """Tell whether the upgrade ends all pods of a job that runs."""
+        return self.suspends or (self.replaces and not self.was_suspended)
+
+    @property
     def needs_room(self) -> bool:
         """Tell whether the upgrade creates pods that have to fit."""
         return not self.is_suspended and (self.replaces or self.resizes or self.resumes)

@@ -13,7 +13,7 @@ from distrain.release.changes import IGNORED, Change
 from distrain.release.plan import Before, Plan
 from distrain.workload.manifest import Job
 
-# A hosting service cuts or refuses a long comment.
+# The most lines of a list. GitHub and GitLab refuse a comment that is too long.
 MOST = 40
 
 

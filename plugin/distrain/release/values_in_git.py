@@ -162,7 +162,7 @@ def _chart_source(application: gitops.Application) -> tuple[str, gitops.Applicat
 
 
 def _in_file(application: gitops.Application, source: gitops.ApplicationSource, file: str) -> str:
-    """Say which file of which repository it is: $REF/FILE is in the source of that name."""
+    """Name the values file and its repository. A file given as $REF/FILE is in the source whose `ref` is REF."""
     if file.startswith("$"):
         ref, _, file = file[1:].partition("/")
         sources = [each for each in application.spec.sources or () if each.ref == ref]

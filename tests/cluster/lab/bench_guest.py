@@ -24,9 +24,8 @@ from tests.bench_tests import commit
 from tests.cluster.lab import machine
 
 MOMENTS = 20
-SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGKILL)
 FULL_DISK = "full disk"
-ENDINGS = (*(number.name for number in SIGNALS), FULL_DISK)
+ENDINGS = ("SIGTERM", "SIGHUP", "SIGKILL", FULL_DISK)
 # Runs a command whose /var/lib, where the lab keeps its state, has room for 4 GB more, and is gone when it ends.
 SMALL_DISK = """
 set -e

@@ -28,7 +28,7 @@ TOKEN = "secret-token"
 
 @dataclass
 class Host:
-    """A hosting service with one pull request; `comments` are those that it has, `status` is its answer."""
+    """Answer like GitHub or GitLab for one pull request, each time with this HTTP status."""
 
     kind: str
     comments: list[dict[str, Any]] = field(default_factory=list)
