@@ -157,13 +157,18 @@ def digits_settings(on_s3: list[str]) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def on_s3(lab: None) -> list[str]:
-    """Return the arguments for a values file that trains on the digits in the lab's S3 server."""
-    server = lifecycle.s3_server()
-    s3 = server.boto3_client()
+def bucket(lab: None) -> None:
+    """Create the tests' bucket in the lab's S3 server."""
+    s3 = lifecycle.s3_server().boto3_client()
     with contextlib.suppress(s3.exceptions.BucketAlreadyOwnedByYou):  # The lab was running before the tests.
         s3.create_bucket(Bucket=BUCKET)
-    digits.upload_digits(s3, BUCKET)
+
+
+@pytest.fixture(scope="module")
+def on_s3(bucket: None) -> list[str]:
+    """Return the arguments for a values file that trains on the digits in the lab's S3 server."""
+    server = lifecycle.s3_server()
+    digits.upload_digits(server.boto3_client(), BUCKET)
     values = {
         "s3.endpoint": server.endpoint,
         "s3.secretName": SECRET,

@@ -22,7 +22,7 @@ IN_TRAINING, ENDED = ("Synced", "Progressing"), ("Synced", "Healthy")
 
 
 @pytest.fixture(scope="module", autouse=True)
-def argo_cd(lab: None) -> Iterator[None]:
+def argo_cd(bucket: None) -> Iterator[None]:
     """Run Argo CD beside the lab."""
     argocd.start()
     yield

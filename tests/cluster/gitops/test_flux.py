@@ -20,7 +20,7 @@ pytestmark = pytest.mark.full
 
 
 @pytest.fixture(scope="module", params=flux.HELM_CONTROLLERS)
-def helm_controller(lab: None, request: pytest.FixtureRequest) -> Iterator[str]:
+def helm_controller(bucket: None, request: pytest.FixtureRequest) -> Iterator[str]:
     """Run Flux beside the lab, with this version of its helm-controller."""
     flux.start(request.param)
     yield request.param
