@@ -12,7 +12,6 @@ demo cluster cluster-status bench bench-demo: PACKAGES := node images $(if $(GIT
 images sbom bench-chaos: PACKAGES := images
 lint: PACKAGES := lint
 schema docs lock audit bench-check: PACKAGES := python
-bench-full: PACKAGES := node images gitops scripts archive lint
 
 help: ## list the targets
 	@sed -n 's/^\([a-z%-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 18

@@ -6,7 +6,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 venv=$1
 groups=("${@:2}")
-[ ${#groups[@]} -gt 0 ] || groups=(node images scripts archive lint)
+[ ${#groups[@]} -gt 0 ] || groups=(node images gitops scripts archive lint)
 
 declare -A packages_of=(
   [python]="python3-venv ca-certificates git"

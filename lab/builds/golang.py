@@ -102,8 +102,8 @@ CLUSTER = (
     *("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kube-proxy", "kubectl"),
     *("coredns", "gpus", "pause", "versitygw", "helm4"),
 )
-# Programs that `make cluster GITOPS=...`, `make audit` and the full matrix alone need.
-ON_REQUEST = ("argocd", "source-controller", "helm-controller-1.4", "helm-controller-1.6", "govulncheck")
+# Programs that `make audit` and the full matrix alone need.
+ON_REQUEST = ("helm-controller-1.4", "govulncheck")
 
 
 def binary(name: str) -> Path:

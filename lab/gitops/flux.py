@@ -15,7 +15,7 @@ from lab.paths import KUBECONFIG, STATE_DIR
 
 NAMESPACE = "flux-system"
 # The module of each helm-controller, by its version.
-HELM_CONTROLLERS = {"1.4": "gitops-controllers", "1.6": "helm-controller-1.6"}
+HELM_CONTROLLERS = {"1.6": "helm-controller-1.6", "1.4": "gitops-controllers"}
 DEFAULT = "1.6"
 PROGRAMS = ("source-controller", f"helm-controller-{DEFAULT}")
 SOURCE_CONTROLLER, HELM_CONTROLLER = CONTROLLERS = ("source-controller", "helm-controller")

@@ -15,9 +15,6 @@ from tests.cluster.gitops.commits import TOO_MANY, job, run_values
 from tests.cluster.testbed import Namespace
 from tests.cluster.training import assert_no_step_was_lost, head, wait_for_checkpoint, wait_for_step
 
-# Their builds take nine minutes on two idle cores.
-pytestmark = pytest.mark.full
-
 IN_TRAINING, ENDED = ("Synced", "Progressing"), ("Synced", "Healthy")
 
 
@@ -82,6 +79,7 @@ def test_application_trains_rescales_and_outlives_a_refused_commit(
     assert [application.refresh() for _ in range(3)] == [ENDED] * 3
 
 
+@pytest.mark.full
 def test_application_can_be_deleted_while_it_trains_after_a_refused_commit(
     application: Application, namespace: Namespace
 ) -> None:
@@ -94,6 +92,7 @@ def test_application_can_be_deleted_while_it_trains_after_a_refused_commit(
     wait_until("the pods' end", lambda: not namespace.get("pods"), pause=0.5)
 
 
+@pytest.mark.full
 def test_application_set_owns_a_run_per_file(application_set: Application, namespace: Namespace) -> None:
     refresh = ("annotate", "applicationsets", "runs", "argocd.argoproj.io/application-set-refresh=true")
     runs = application_set.runs

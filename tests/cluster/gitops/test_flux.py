@@ -14,12 +14,10 @@ from tests.cluster.gitops.commits import TOO_MANY, job, run_values
 from tests.cluster.gitops.flux_release import Release
 from tests.cluster.testbed import Namespace
 from tests.cluster.training import assert_no_step_was_lost, head, wait_for_checkpoint, wait_for_step
-
-# Their builds take nine minutes on two idle cores.
-pytestmark = pytest.mark.full
+from tests.matrix import one_of
 
 
-@pytest.fixture(scope="module", params=flux.HELM_CONTROLLERS)
+@pytest.fixture(scope="module", params=one_of(flux.HELM_CONTROLLERS))
 def helm_controller(bucket: None, request: pytest.FixtureRequest) -> Iterator[str]:
     """Run Flux beside the lab, with this version of its helm-controller."""
     flux.start(request.param)
