@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from msgspec.structs import replace
+
 from distrain import kube
 from distrain.check.cluster_state import ClusterState
 from distrain.kube.quantities import Units, rounded_down, text
@@ -165,15 +167,31 @@ def _without(say: Wording, role: PodRole, resource: str) -> str:
 
 def _kept_off(say: Wording, role: PodRole, large: Sequence[kube.Node], empty: ClusterState) -> str:
     free, request = {node.name: node for node in empty.free()}, empty.role(role)
-    causes = {empty.refusal(node, role) or insufficient(free[node.metadata.name], request)[0] for node in large}
-    nodes = f"{len(large)} node{'s' if len(large) > 1 else ''} would do, but for"
-    if UNTOLERATED in causes:
-        taints = ", ".join(sorted({_taint(taint) for node in large for taint in untolerated(node, role.spec)}))
-        return f"{say.place(role, 'tolerations')}: {nodes} taints: {taints}. Tolerate them, or add a node without."
-    for words, key, in_the_way, step in KEPT_OFF:
-        if words in causes:
-            return f"{say.place(role, key)}: {nodes} {in_the_way}. {step}"
-    raise AssertionError(causes)
+    by_cause: dict[str, list[kube.Node]] = {}
+    for node in large:
+        shortage = insufficient(free[node.metadata.name], request)
+        by_cause.setdefault(_obstacle(node, role, empty, shortage), []).append(node)
+    if kept := by_cause.get(UNTOLERATED):
+        taints = ", ".join(sorted({_taint(taint) for node in kept for taint in untolerated(node, role.spec)}))
+        words = f"{_but_for(kept)} taints: {taints}. Tolerate them, or add a node without."
+        return f"{say.place(role, 'tolerations')}: {words}"
+    for cause, key, in_the_way, step in KEPT_OFF:
+        if kept := by_cause.get(cause):
+            return f"{say.place(role, key)}: {_but_for(kept)} {in_the_way}. {step}"
+    raise AssertionError(by_cause)
+
+
+def _obstacle(node: kube.Node, role: PodRole, empty: ClusterState, shortage: Sequence[str]) -> str:
+    """Return the message of the first filter that refuses an empty node; taints count only if nothing else does."""
+    found = empty.refusal(node, role)
+    if found == UNTOLERATED:
+        open_to_all = replace(node, spec=replace(node.spec, taints=[]))
+        return empty.refusal(open_to_all, role) or next(iter(shortage), UNTOLERATED)
+    return found or shortage[0]
+
+
+def _but_for(nodes: Sequence[kube.Node]) -> str:
+    return f"{len(nodes)} node{'s' if len(nodes) > 1 else ''} would do, but for"
 
 
 def _holds(free: Mapping[str, int], request: Units) -> bool:

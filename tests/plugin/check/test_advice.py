@@ -35,6 +35,25 @@ def test_taint_in_the_way_is_named() -> None:
     assert (answer.gpus.free, answer.gpus.total) == (0, 8)
 
 
+def test_taint_is_not_blamed_for_a_node_that_the_labels_keep_off_too() -> None:
+    job = chart_job(workers=2, gpus=4, worker={"nodeSelector": {"pool": "gpu"}})
+    cluster = [tainted(node("a", gpu="8"), GPU_TAINT), node("b", gpu="8"), node("c", gpu="8")]
+
+    assert judged(job, cluster).next == (
+        "workers.nodeSelector: 3 nodes would do, but for labels. Correct nodeSelector or affinity."
+    )
+
+
+def test_only_nodes_that_the_taint_alone_keeps_off_are_counted() -> None:
+    job = chart_job(workers=2, gpus=4, worker={"nodeSelector": {"pool": "gpu"}})
+    cluster = [tainted(node("a", gpu="8", labels={"pool": "gpu"}), GPU_TAINT), node("b", gpu="8")]
+
+    assert judged(job, cluster).next == (
+        "workers.tolerations: 1 node would do, but for taints: nvidia.com/gpu=present:NoSchedule. Tolerate them, "
+        "or add a node without."
+    )
+
+
 def test_tolerated_taint_is_not_in_the_way() -> None:
     job = chart_job(workers=2, gpus=4, worker={"tolerations": [{"key": GPU, "operator": "Exists"}]})
 
