@@ -29,6 +29,9 @@ CA_FILE = target.TOKEN.with_name("ca.crt")
 EXEC_EXTENSION = "client.authentication.k8s.io/exec"
 IMPERSONATION = "--kube-as-user, --kube-as-group, or users.user.as and as-* of KUBECONFIG"
 
+ANEW = "log in again, or copy the kubeconfig again"
+NAMED = "correct the name, or copy the kubeconfig again"
+
 
 class Access(Struct, frozen=True):
     """A server and how to reach it. `credentials(True)` asks for other credentials after a refusal."""
@@ -76,7 +79,8 @@ def _entries(wanted: Target) -> tuple[Cluster, User]:
     for name, entries in ((context.cluster, config.clusters), (context.user, config.users)):
         if name and name not in entries:
             kind = "cluster" if entries is config.clusters else "user"
-            raise UnreachableError(f'KUBECONFIG: context {wanted.context} names {kind} "{name}", which is not there')
+            words = f'context {wanted.context} names {kind} "{name}", which is not there; {NAMED}'
+            raise UnreachableError(f"KUBECONFIG: {words}")
     cluster = config.clusters.get(context.cluster or "", Cluster())
     if not cluster.server and not wanted.overrides.server:
         raise UnreachableError(f"KUBECONFIG: context {wanted.context} has no server; set clusters.cluster.server")
@@ -137,18 +141,19 @@ def _url(server: str) -> SplitResult:
 
 
 def _tls(cluster: Cluster) -> ssl.SSLContext:
+    data = cluster.certificate_authority_data
+    file = None if data else cluster.certificate_authority or None
     try:
         if cluster.insecure_skip_tls_verify:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE
             return context
-        data = cluster.certificate_authority_data
         authority = decoded(data, "certificate-authority-data").decode("ascii") if data else None
-        file = None if data else cluster.certificate_authority or None
         context = ssl.create_default_context(cafile=file, cadata=authority)
     except (OSError, ValueError) as error:
-        raise UnreachableError(f"KUBECONFIG: certificate-authority cannot be used: {reason(error)}") from error
+        words = f"certificate-authority{f' {file}' if file else ''} cannot be used: {_in_file(error)}; {ANEW}"
+        raise UnreachableError(f"KUBECONFIG: {words}") from error
     # Python 3.13 and newer refuse authorities without some extensions; Go accepts those authorities.
     context.verify_flags &= ~getattr(ssl, "VERIFY_X509_STRICT", 0)
     return context
@@ -188,8 +193,21 @@ def _load_certificate(user: User, tls: ssl.SSLContext) -> bool:
     except (OSError, ValueError) as error:
         if is_full(error):  # The temporary file, not the certificate, is the cause.
             raise
-        raise UnreachableError(f"KUBECONFIG: client-certificate cannot be used: {reason(error)}") from error
+        files_of = " and ".join(path for path in _own_files(user) if path)
+        words = f"client-certificate{files_of and f' {files_of}'} cannot be used: {_in_file(error)}; {ANEW}"
+        raise UnreachableError(f"KUBECONFIG: {words}") from error
     return True
+
+
+def _own_files(user: User) -> tuple[str | None, str | None]:
+    """Return the paths of the client certificate and its key, where no data stands in their place."""
+    certificate = None if user.client_certificate_data else user.client_certificate
+    return certificate, None if user.client_key_data else user.client_key
+
+
+def _in_file(error: Exception) -> str:
+    """Return what is wrong with a certificate or key; OpenSSL's own words name only its functions."""
+    return "it is no PEM, or the key is another certificate's" if isinstance(error, ssl.SSLError) else reason(error)
 
 
 @contextmanager
@@ -213,7 +231,7 @@ def _token(path: str) -> str:
     try:
         return files.read(path, files.TOKEN).decode("ascii").strip()
     except (OSError, UnicodeDecodeError) as error:
-        raise UnreachableError(f"KUBECONFIG: tokenFile {path} cannot be read: {reason(error)}") from error
+        raise UnreachableError(f"KUBECONFIG: tokenFile {path} cannot be read: {reason(error)}; {ANEW}") from error
 
 
 def _told(cluster: Cluster) -> dict[str, object]:

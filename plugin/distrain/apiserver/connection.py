@@ -37,6 +37,7 @@ WORTH_TELLING = 1.0
 # OpenSSL's reasons for an answer without TLS; which one it gives depends on its version.
 WITHOUT_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "PACKET_LENGTH_TOO_LONG", "UNKNOWN_PROTOCOL")
 NEXT_STEP = "check KUBECONFIG and --kube-context"
+OF_PROXY = "check proxy-url of KUBECONFIG, HTTPS_PROXY and NO_PROXY, and --kube-context"
 JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
 
@@ -175,8 +176,9 @@ class Connection:
             advice = "write http:// in its address, or the port that speaks TLS"
             return UnreachableError(f"the cluster at {server} cannot be reached: it answers without TLS; {advice}")
         longer = ", or wait longer with --request-timeout" if isinstance(error, ReadTimeoutError) else ""
-        words = f"the cluster at {server} cannot be reached: {_cause(error)}; {NEXT_STEP}{longer}"
-        return UnreachableError(words)
+        proxy = self._access.proxy and urls.without_login(urlsplit(self._access.proxy)).geturl()
+        way, advice = (f" through the proxy {proxy}", OF_PROXY) if proxy else ("", NEXT_STEP)
+        return UnreachableError(f"the cluster at {server} cannot be reached{way}: {_cause(error)}; {advice}{longer}")
 
 
 class _Memory:

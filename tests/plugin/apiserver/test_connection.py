@@ -359,6 +359,16 @@ def test_proxy_of_the_cluster_is_used(api: FakeApi, tmp_path: Path, proxy: tuple
     assert asked == [f"GET {api.url}/api/v1/nodes?limit={PAGE_SIZE}"]
 
 
+def test_proxy_that_does_not_answer_is_named_without_its_login(api: FakeApi, tmp_path: Path) -> None:
+    with pytest.raises(UnreachableError) as refused:
+        _cluster(api, tmp_path, **{"proxy-url": "http://me:hidden@127.0.0.1:1"}).nodes()
+
+    assert str(refused.value) == (
+        f"the cluster at {api.url} cannot be reached through the proxy http://127.0.0.1:1: Connection refused; "
+        "check proxy-url of KUBECONFIG, HTTPS_PROXY and NO_PROXY, and --kube-context"
+    )
+
+
 def test_tls_goes_through_a_proxy_that_asks_for_a_password(tmp_path: Path, proxy: tuple[str, list[str]]) -> None:
     make_certificate(tmp_path / "tls.pem")
     url, asked = proxy
