@@ -88,8 +88,28 @@ def test_suspension_is_a_comment_with_what_happens_to_the_pods(
     outcome = plan_of(after, "-o", "markdown", before=before)
 
     assert outcome.out.startswith(f"### `run1`: {'suspends' if suspends else 'resumes'} the job\n")
+    assert f"- **GPUs:** {'8 before, 0' if suspends else '0 before, 8'} after, `nvidia.com/gpu`" in outcome.out
     assert f"- {line}" in outcome.out
     assert f"- **Lost:** {lost}" in outcome.out
+
+
+@pytest.mark.parametrize(
+    ("was", "will_be", "head", "gpus"),
+    [
+        (True, True, "a new, suspended job replaces the suspended one", "0 before, 0 after (unchanged)"),
+        (True, False, "a new job replaces the suspended one", "0 before, 8 after"),
+        (False, True, "a new, suspended job replaces the running one", "8 before, 0 after"),
+    ],
+)
+def test_comment_does_not_call_a_suspended_job_running(
+    plan_of: PlanOf, was: bool, will_be: bool, head: str, gpus: str
+) -> None:
+    after = _with(job={"suspend": will_be}, trainer={"steps": 900})
+
+    outcome = plan_of(after, "-o", "markdown", before=_with(job={"suspend": was}))
+
+    assert outcome.out.startswith(f"### `run1`: {head}\n")
+    assert f"- **GPUs:** {gpus}, `nvidia.com/gpu`" in outcome.out
 
 
 def test_same_values_change_nothing(plan_of: PlanOf) -> None:
