@@ -112,6 +112,17 @@ def test_comment_does_not_call_a_suspended_job_running(
     assert f"- **GPUs:** {gpus}, `nvidia.com/gpu`" in outcome.out
 
 
+@pytest.mark.parametrize("shm", ["", "  shm: 9Gi  # derived: 1Gi for each of 9 ranks\n"], ids=["unset", "stale"])
+def test_value_that_the_files_do_not_change_is_not_in_the_plan(run: Run, tmp_path: Path, shm: str) -> None:
+    before, after = tmp_path / "before.yaml", tmp_path / "after.yaml"
+    for file, gpus in ((before, 4), (after, 8)):
+        file.write_text(f"workers:\n  gpus: {gpus}\n{shm}")
+
+    outcome = run("upgrade", "run1", "--dry-run", "--from", str(before), "-f", str(after), "-o", "json")
+
+    assert json.loads(outcome.out)["values"] == {"workers.gpus": "4 -> 8"}
+
+
 def test_same_values_change_nothing(plan_of: PlanOf) -> None:
     outcome = plan_of(BEFORE, "-o", "markdown")
 
