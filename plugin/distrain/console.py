@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 
@@ -34,6 +35,9 @@ def open_streams() -> None:
             os.fstat(number)
         except OSError:
             os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # Answers are values, manifests and JSON, which are UTF-8 whatever the locale; Helm refuses YAML in Latin-1.
+        sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
     if sys.stdin is None:
         # A command that reads stdin finds it empty.
         sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115

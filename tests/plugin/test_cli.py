@@ -135,3 +135,15 @@ def test_module_and_plugin_folder_are_the_same_program(program: list[str]) -> No
     )
 
     assert printed.stdout == f"{__version__}\n"
+
+
+def test_answer_is_utf_8_in_every_locale(tmp_path: Path) -> None:
+    manifest = tmp_path / "job.yaml"
+    manifest.write_text("apiVersion: v1\nkind: Pod\nmetadata: {name: ä-€}\nspec: {containers: [{name: a, image: a}]}\n")
+    environment = {"PYTHONPATH": str(REPOSITORY / "plugin"), "PATH": "/usr/bin", "PYTHONIOENCODING": "latin-1"}
+    command = ["check", "--manifest", str(manifest), "--offline", "--assume-nodes", "1x8"]
+
+    ended = subprocess.run([sys.executable, "-m", "distrain", *command], env=environment, capture_output=True)
+
+    assert ended.returncode == 11
+    assert "ä-€" in ended.stdout.decode()

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 
 from distrain import kube
+from distrain.admission.validation import names
 from distrain.errors import ValuesError
 from distrain.kube.quantities import thousandths
 
@@ -36,7 +37,7 @@ def _nodes(words: str, name: str, gpu_resource: str) -> list[kube.Node]:
         if key in AMOUNTS:
             allocatable[key] = _amount(value, words)
         else:
-            labels[key] = value
+            labels[key] = _label(key, value, words)
     return [_node(f"{name}-{number}", labels, allocatable) for number in range(1, int(found["count"]) + 1)]
 
 
@@ -47,7 +48,15 @@ def _node(name: str, labels: dict[str, str], allocatable: kube.Amounts) -> kube.
 
 def _amount(value: str, words: str) -> str:
     try:
-        thousandths(value)
+        amount = thousandths(value)
     except ValueError as error:
         raise ValuesError(f"{FLAG}: {words}: {error}; {EXAMPLE}") from error
+    if amount < 0:
+        raise ValuesError(f"{FLAG}: {words}: a node cannot have {value}; {EXAMPLE}")
+    return value
+
+
+def _label(key: str, value: str, words: str) -> str:
+    if names.qualified_name(key) or names.label_value(value):
+        raise ValuesError(f"{FLAG}: {words}: no node can have the label {key}={value}; {EXAMPLE}")
     return value

@@ -35,6 +35,8 @@ TYPES = {
     "array": "a list",
     "null": "null",
 }
+# Go and the API server have no larger integers. A text of more digits is larger.
+LARGEST, LONGEST_NUMBER = 2**63 - 1, 20
 NOUNS: dict[type, str] = {str: "the text ", list: "the list ", dict: "the block "}
 
 
@@ -148,6 +150,8 @@ def _retype(fault: Fault, needed: Iterable[str]) -> str:
     """Return the next step for a wrong type, such as a number in quotes or a fraction that --set made a string."""
     found = fault.found
     if isinstance(found, str) and re.fullmatch(r"-?[0-9]+", found) and {"integer", "number"} & set(needed):
+        if abs(int(found[:LONGEST_NUMBER])) > LARGEST:
+            return ". It is too large; write a smaller number"
         return f". Write {found} without quotes, and with --set in place of --set-string"
     if isinstance(found, str) and re.fullmatch(r"-?[0-9]*\.[0-9]+", found) and "number" in needed:
         return f". Write {found} without quotes, or as --set-json {fault.path}={found}: --set makes text of it"

@@ -356,6 +356,9 @@ def test_assumed_nodes_have_the_stated_properties() -> None:
         pytest.param("four", "four is no number of nodes; write count x GPUs, such as 4x8", id="no-number"),
         pytest.param("4x8:cpu", "cpu in 4x8:cpu has no value", id="no-value"),
         pytest.param("4x8:memory=1TB", "4x8:memory=1TB: 1TB is no quantity", id="no-quantity"),
+        pytest.param("4x8:cpu=-3", "4x8:cpu=-3: a node cannot have -3", id="negative"),
+        pytest.param("4x8:a b=c", "4x8:a b=c: no node can have the label a b=c", id="no-key-of-a-label"),
+        pytest.param("4x8:pool=a/b", "4x8:pool=a/b: no node can have the label pool=a/b", id="no-value-of-a-label"),
     ],
 )
 def test_nodes_that_cannot_be_are_refused(words: str, found: str) -> None:

@@ -125,6 +125,12 @@ def test_right_values_are_accepted(chart: Path, values: dict[str, Any]) -> None:
             id="number-in-quotes",
         ),
         pytest.param(
+            {"workers": {"replicas": "9" * 20}},
+            f'workers.replicas: found the text "{"9" * 20}"; it needs a whole number. '
+            "It is too large; write a smaller number",
+            id="number-that-no-integer-holds",
+        ),
+        pytest.param(
             _values(trainer={"rate": "0.1"}),
             'trainer.rate: found the text "0.1"; it needs a number. '
             "Write 0.1 without quotes, or as --set-json trainer.rate=0.1: --set makes text of it",
