@@ -11,7 +11,7 @@ PYTHON := $(VENV)/bin/python
 demo cluster cluster-status bench bench-demo: PACKAGES := node images $(if $(GITOPS),gitops)
 images sbom bench-chaos: PACKAGES := images
 lint: PACKAGES := lint
-schema docs lock audit bench-check: PACKAGES := python
+schema docs lock package audit bench-check: PACKAGES := python
 
 help: ## list the targets
 	@sed -n 's/^\([a-z%-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 18
@@ -46,8 +46,8 @@ docs: setup ## write docs/plugin.md from the texts and arguments of the plugin's
 lock: setup ## write the pinned and hashed requirements from their .in files
 	@PATH=$(VENV)/bin:$$PATH lab/lock.sh
 
-package: ## write dist/distrain-VERSION.tgz, the plugin with its chart; KEY=NAME signs it with GnuPG
-	@python3 -m lab.builds.package $(KEY)
+package: setup ## write dist/: the chart, the plugin with its chart, and the Python wheel; KEY=NAME signs with GnuPG
+	@$(PYTHON) -m lab.builds.package $(KEY)
 
 images: setup ## build the trainer's images for the lab
 	@$(PYTHON) -m lab images

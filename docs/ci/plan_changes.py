@@ -40,6 +40,10 @@ class Change:
     before: str | None
     after: str | None
 
+    @property
+    def is_one_run(self) -> bool:
+        return bool(self.before and self.after and _name(self.before) == _name(self.after))
+
 
 @dataclass(frozen=True)
 class Section:
@@ -78,7 +82,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--snapshot", default="", metavar="FILE", help="check each run against this cluster, too")
     parser.add_argument("--distrain", default="helm distrain", metavar="COMMAND", help="the plugin's command")
     options = parser.parse_args()
-    options.runs = options.runs or ["runs/*.yaml"]
+    # git names files without ./
+    options.runs = [str(PurePosixPath(pattern)) for pattern in options.runs or ["runs/*.yaml"]]
+    options.common = [str(PurePosixPath(file)) for file in options.common]
     return options
 
 
@@ -97,9 +103,24 @@ def _changes(options: argparse.Namespace, base: str) -> list[Change]:
         changed += [Change(before, after)] if before or after else []
     if has_common:
         named = {change.after for change in changed}
-        every = _git("ls-tree", "-r", "-z", "--name-only", options.head).split("\0")
+        every = _git("ls-tree", "-r", "-z", "--full-tree", "--name-only", options.head).split("\0")
         changed += [Change(path, path) for path in every if path not in named and _is_run(path, options)]
-    return sorted(changed, key=lambda change: change.after or change.before or "")
+    return sorted(_by_name(changed), key=lambda change: change.after or change.before or "")
+
+
+def _by_name(changed: Sequence[Change]) -> Iterator[Change]:
+    """Join the old and the new file of a run that git takes for a removed and an added file, or for renamed ones."""
+    old = {_name(change.before): change.before for change in changed if change.before and not change.is_one_run}
+    new = {_name(change.after): change.after for change in changed if change.after and not change.is_one_run}
+    both = old.keys() & new.keys()
+    yield from (Change(old[name], new[name]) for name in both)
+    for change in changed:
+        before = None if change.before and _name(change.before) in both else change.before
+        after = None if change.after and _name(change.after) in both else change.after
+        if change.is_one_run:
+            yield change
+        elif before or after:
+            yield Change(before, after)
 
 
 def _is_run(path: str, options: argparse.Namespace) -> bool:
@@ -115,7 +136,7 @@ class Planner:
     def plan(self, change: Change) -> Iterator[Section]:
         """Yield the sections of a change: two for a run whose name changes, as Helm knows a run by its name."""
         before, after = change.before, change.after
-        if before and after and _name(before) == _name(after):
+        if before and after and change.is_one_run:
             yield self._changed(before, after)
             return
         if before:

@@ -53,7 +53,7 @@ HELM3_STAMPS = (
 )
 HELM4_STAMPS = (f"helm.sh/helm/v4/internal/version.version={HELM4_VERSION}",)
 # Programs with code in this repository, which need no stamps.
-OWN = ("coredns", "gitops", "gpus", "nslookup", "pause", "protobuf", "s3-proxy", "schedule")
+OWN = ("coredns", "gitops", "gpus", "nslookup", "pause", "protobuf", "registry", "s3-proxy", "schedule")
 
 
 def _kubernetes(name: str) -> Program:
@@ -90,6 +90,7 @@ PROGRAMS = {
         Program("helm-controller-1.4", "gitops-controllers", "github.com/fluxcd/helm-controller"),
         Program("helm-controller-1.6", "helm-controller-1.6", "github.com/fluxcd/helm-controller"),
         Program("kube-score", "kube-score", "github.com/zegl/kube-score/cmd/kube-score"),
+        Program("oras", "oras", "oras.land/oras/cmd/oras"),
         Program("govulncheck", "govulncheck", "golang.org/x/vuln/cmd/govulncheck"),
         Program("render", "render", ".", HELM3_STAMPS + HELM4_STAMPS),
         *(Program(name, name, ".") for name in OWN),

@@ -1,6 +1,7 @@
-"""`make package`: pack the plugin and its chart as dist/distrain-VERSION.tgz, for `helm plugin install`.
+"""`make package`: pack the chart, the plugin and the Python wheel into dist/.
 
-The same files give the same bytes. Only the standard library is used, so a checkout and Python are enough.
+The same files give the same bytes. Helm wants the name distrain-VERSION.tgz for the chart and for the plugin, so each
+is in a folder of its own.
 """
 
 from __future__ import annotations
@@ -9,14 +10,17 @@ import gzip
 import hashlib
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tarfile
+import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
 
-from lab.paths import REPOSITORY
+from lab.paths import CHART, REPOSITORY
 
 PLUGIN = REPOSITORY / "plugin"
 DIST = REPOSITORY / "dist"
@@ -24,31 +28,59 @@ NAME = "distrain"
 # Files that Helm also reads at the top of an archive.
 HELM_READS = ("plugin.yaml", "plugin.complete")
 PROGRAMS = ("/bin/distrain", "/bin/setup")
+# What the wheel is built from.
+WHEEL = ("LICENSE", "README.md", "charts", "plugin", "pyproject.toml", "trainer")
 LEFT_OUT = ("__pycache__", ".venv", ".venv.new", ".gitignore", "requirements.in", "distrain.egg-info")
 
 
 def main() -> None:
-    """Write the archive. Sign it if an argument names a GnuPG key."""
-    archive = write(DIST)
-    print(archive.relative_to(REPOSITORY))
+    """Write the packages. Sign the two archives if an argument names a GnuPG key."""
+    chart, plugin = write_chart(DIST / "chart"), write(DIST / "plugin")
+    written = [chart, plugin, write_wheel(DIST)]
     for key in sys.argv[1:]:
-        print(sign(archive, key).relative_to(REPOSITORY))
+        written += [sign(chart, CHART / "Chart.yaml", key), sign(plugin, PLUGIN / "plugin.yaml", key)]
+    print(*(path.relative_to(REPOSITORY) for path in written), sep="\n")
+
+
+def write_chart(folder: Path) -> Path:
+    """Write the chart's archive into a folder and return its path."""
+    path = folder / f"{NAME}-{_version(CHART / 'Chart.yaml')}.tgz"
+    with _archive(path) as archive:
+        for source in _below(CHART):
+            # As in the archives that Helm itself writes, a folder has no entry of its own.
+            if source.is_file():
+                _add(archive, str(NAME / source.relative_to(CHART)), source, source.read_bytes())
+    return path
+
+
+def write_wheel(folder: Path) -> Path:
+    """Build the wheel of plugin and trainer in a folder and return its path."""
+    with tempfile.TemporaryDirectory() as copy:
+        # A build leaves folders in its sources, and packs what an earlier build has left there.
+        for name in WHEEL:
+            source, target = REPOSITORY / name, Path(copy, name)
+            if source.is_file():
+                shutil.copy(source, target)
+            else:
+                shutil.copytree(source, target, ignore=shutil.ignore_patterns(*LEFT_OUT))
+        # The earliest time that a zip file can store.
+        environment = {**os.environ, "SOURCE_DATE_EPOCH": "315532800"}
+        built = Path(copy, "dist")
+        command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(built), copy]
+        subprocess.run(command, check=True, env=environment)
+        [wheel] = built.glob("*.whl")
+        folder.mkdir(parents=True, exist_ok=True)
+        return Path(shutil.copy(wheel, folder))
 
 
 def write(folder: Path) -> Path:
-    """Write the archive into a folder and return its path.
+    """Write the plugin's archive, which includes the chart, into a folder and return its path.
 
     For a local archive, Helm 4 looks for plugin.yaml in a folder of the plugin's name. For an archive from http, Helm 3
     looks at the top. So the archive has two plugin.yaml; the file at the top names the programs in the folder.
     """
-    folder.mkdir(exist_ok=True)
-    path = folder / f"{NAME}-{_version()}.tgz"
-    # Pass no file name and no time, because gzip would store them.
-    with (
-        path.open("wb") as file,
-        gzip.GzipFile("", "wb", 9, file, mtime=0) as compressed,
-        tarfile.open(fileobj=compressed, mode="w", format=tarfile.USTAR_FORMAT) as archive,
-    ):
+    path = folder / f"{NAME}-{_version(PLUGIN / 'plugin.yaml')}.tgz"
+    with _archive(path) as archive:
         for name in HELM_READS:
             _add(archive, name, PLUGIN / name, _of_the_top((PLUGIN / name).read_bytes()))
         for source in _below(PLUGIN):
@@ -57,20 +89,35 @@ def write(folder: Path) -> Path:
     return path
 
 
-def sign(archive: Path, key: str) -> Path:
-    """Write the provenance file with which Helm 4 verifies an archive, signed with a GnuPG key. Return its path."""
+def sign(archive: Path, description: Path, key: str) -> Path:
+    """Write the provenance file with which Helm verifies an archive, signed with a GnuPG key. Return its path.
+
+    `description` is the Chart.yaml or plugin.yaml in the archive.
+    """
     provenance = archive.with_name(f"{archive.name}.prov")
     digest = hashlib.sha256(archive.read_bytes()).hexdigest()
-    description = (PLUGIN / "plugin.yaml").read_text(encoding="utf-8")
-    text = f"{description}\n...\nfiles:\n  {archive.name}: sha256:{digest}\n"
+    text = f"{description.read_text(encoding='utf-8')}\n...\nfiles:\n  {archive.name}: sha256:{digest}\n"
     command = ["gpg", "--batch", "--yes", "--local-user", key, "--clearsign", "--output", str(provenance)]
     subprocess.run(command, input=text.encode(), check=True)
     return provenance
 
 
-def _version() -> str:
-    found = re.search(r"^version: (\S+)$", (PLUGIN / "plugin.yaml").read_text(encoding="utf-8"), re.MULTILINE)
-    assert found, "plugin.yaml has no version"
+@contextmanager
+def _archive(path: Path) -> Iterator[tarfile.TarFile]:
+    """Open a new .tgz file for writing."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # Pass no file name and no time, because gzip would store them.
+    with (
+        path.open("wb") as file,
+        gzip.GzipFile("", "wb", 9, file, mtime=0) as compressed,
+        tarfile.open(fileobj=compressed, mode="w", format=tarfile.USTAR_FORMAT) as archive,
+    ):
+        yield archive
+
+
+def _version(description: Path) -> str:
+    found = re.search(r"^version: (\S+)$", description.read_text(encoding="utf-8"), re.MULTILINE)
+    assert found, f"{description} has no version"
     return found[1]
 
 

@@ -6,6 +6,11 @@ The result reads the same on GitHub, on GitLab and in CommonMark.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from itertools import groupby
+from operator import itemgetter
+
+from distrain.redact import redact
 
 # A character with a meaning in CommonMark, or in the dialects of GitHub and GitLab.
 SPECIAL = re.compile(r"([\\`*_\[\]<>|~&$!])")
@@ -26,11 +31,17 @@ def code(words: str) -> str:
 
 
 def text(words: str) -> str:
-    """Return words outside a code span, each special character escaped; a part in backticks becomes a code span."""
-    parts = re.split(r"`([^`]*)`", " ".join(words.split()))
-    return "".join(code(part) if number % 2 else _escaped(part) for number, part in enumerate(parts))
+    """Return words outside a code span, each special character escaped; a part in backticks becomes a code span.
+
+    Secrets are hidden before, because they cannot be found any more once their characters are escaped.
+    """
+    parts = re.split(r"`([^`]*)`", " ".join(redact(words).split()))
+    pieces = [piece for number, part in enumerate(parts) for piece in ([(True, part)] if number % 2 else _pieces(part))]
+    # Code spans that touch become one: side by side, their fences would be read as one longer fence.
+    joined = [(is_code, "".join(each for _, each in run)) for is_code, run in groupby(pieces, key=itemgetter(0))]
+    return "".join(code(each) if is_code else SPECIAL.sub(r"\\\1", each) for is_code, each in joined)
 
 
-def _escaped(words: str) -> str:
-    found = (code(word) if LINK.search(word) else SPECIAL.sub(r"\\\1", word) for word in words.split(" "))
-    return " ".join(found)
+def _pieces(words: str) -> Iterator[tuple[bool, str]]:
+    """Yield words and spaces, each with whether it has to be a code span."""
+    yield from ((bool(LINK.search(each)), each) for each in re.split("( )", words) if each)

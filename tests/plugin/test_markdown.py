@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from markdown_it import MarkdownIt
 
+from distrain import redact
 from distrain.markdown import code, text
 
 WORDS = [
@@ -53,3 +54,19 @@ def test_word_that_would_notify_or_link_is_code(word: str) -> None:
 
 def test_command_in_a_text_stays_code() -> None:
     assert text("run `helm list -a_b`, then") == "run `helm list -a_b`, then"
+
+
+@pytest.mark.parametrize("words", ["`q`@a`@octocat", "`q`@a`@octocat,", "@a`b`@c", "@a`b``c`@d *", "``@a`b"])
+def test_code_spans_side_by_side_let_no_mention_out(words: str) -> None:
+    spans = _spans(text(words))
+
+    assert [content for kind, content in spans if kind != CODE and "@" in content] == []
+
+
+@pytest.mark.parametrize(
+    "words", ["the server said a_secret_of_mine", "Authorization: Bearer abcdefgh_ijklmnop_qrstuvwxyz"]
+)
+def test_secret_is_hidden_although_its_characters_would_be_escaped(words: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(redact, "_known", {"a_secret_of_mine"})
+
+    assert redact.redact(text(words)).endswith(r" \[hidden\]")

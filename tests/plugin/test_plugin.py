@@ -10,7 +10,6 @@ import http.server
 import os
 import shutil
 import subprocess
-import tempfile
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -23,11 +22,11 @@ import yaml
 from lab.builds import golang, package
 from lab.builds.installed import unpacked
 from lab.paths import REPOSITORY
+from tests.plugin import signing
 
 PLUGIN = REPOSITORY / "plugin"
 # Read before a fixture changes HOME, so that pip uses its cache instead of downloading everything.
 PIP_CACHE = {"PIP_CACHE_DIR": os.environ.get("PIP_CACHE_DIR", str(Path.home() / ".cache" / "pip"))}
-SIGNER = "distrain test <test@distrain.invalid>"
 
 pytestmark = pytest.mark.install
 
@@ -72,17 +71,7 @@ def plugin(tmp_path_factory: pytest.TempPathFactory, archive: Path) -> Plugin:
 @pytest.fixture(scope="session")
 def handout(tmp_path_factory: pytest.TempPathFactory, archive: Path) -> Iterator[Handout]:
     """Sign the archive with a temporary key, and serve it on loopback."""
-    # The path must be short, because the folder contains a UNIX socket.
-    home = tempfile.mkdtemp(prefix="gnupg-")
-    with pytest.MonkeyPatch.context() as environment:
-        environment.setenv("GNUPGHOME", home)
-        gpg = ["gpg", "--batch", "--quiet", "--passphrase", ""]
-        subprocess.run([*gpg, "--quick-generate-key", SIGNER, "ed25519", "sign", "never"], check=True)
-        package.sign(archive, SIGNER)
-        keyring = tmp_path_factory.mktemp("keys") / "pubring.gpg"
-        subprocess.run([*gpg, "--export", "--output", str(keyring)], check=True)
-        subprocess.run(["gpgconf", "--kill", "all"], check=True)
-    shutil.rmtree(home)
+    keyring = signing.sign({archive: PLUGIN / "plugin.yaml"}, tmp_path_factory.mktemp("keys"))
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), partial(_Files, directory=str(archive.parent))) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield Handout(archive, keyring, f"http://127.0.0.1:{server.server_port}/{archive.name}")

@@ -20,11 +20,23 @@ def run(options: argparse.Namespace) -> int:
         return _run(options)
     if not options.check:
         raise ValuesError(f"FILE: {options.files[0]} is for --check; add it, or name the file with -f")
-    mistakes = [mistake for file in options.files for mistake in _mistakes(options, file)]
+    common = _common(options)
+    mistakes = [mistake for file in options.files for mistake in _mistakes(common, file)]
     if mistakes:
         raise ValuesError(*mistakes)
     console.answer(UP_TO_DATE)
     return 0
+
+
+def _common(options: argparse.Namespace) -> argparse.Namespace:
+    """Return the options with a copy of each file of -f that can be read only once, as it counts below every FILE."""
+    # Imported here, because other runs do not need it.
+    from distrain.helm import inputs
+
+    source = Request(options).source
+    if [*options.files, *source.files].count("-") > 1:
+        raise ValuesError("FILE: - is stdin, which can be read only once; name a file")
+    return argparse.Namespace(**{**vars(options), "value_flags": inputs.repeatable(source)})
 
 
 def _mistakes(options: argparse.Namespace, file: str) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from msgspec.structs import replace
@@ -11,14 +10,12 @@ from distrain import console
 from distrain.apiserver.target import namespace_alone
 from distrain.commands.plan_text import told
 from distrain.commands.request import Request, refuse_disabled
-from distrain.derive.room import Room
 from distrain.errors import ValuesError
 from distrain.helm import inputs
 from distrain.helm.program import Source
 from distrain.helm.render import Template
 from distrain.progress.steps import Training
 from distrain.release.plan import Before, Next, plan, refuse_traps
-from distrain.workload.manifest import Job
 
 # Both flags read the release's values, which are not known here.
 REUSING = ("reuse_values", "reset_then_reuse_values")
@@ -70,14 +67,20 @@ def _before(request: Request) -> Next:
 
 
 def _rendered(request: Request, source: Source) -> Next:
-    """Render the release for no cluster, with the newest API version of its kind, as `template --offline` does."""
-    refuse_disabled(request.merged_values(source))
-    complete = request.completed(source, _refuse)
+    """Render the release for no cluster, with the newest API version of its kind, as `template --offline` does.
+
+    Nothing is derived, as the tool that applies the files derives nothing either.
+    """
+    values = request.merged_values(source)
+    refuse_disabled(values)
+    _refuse_unspread(request.helm.given_values(source))
     template = Template(request.options.name, namespace_alone(request.options.namespace), None, has_valid_values=True)
-    rendering = request.helm.render(complete, template)
-    return Next(rendering.manifest, rendering.job(), request.helm.merged_values(complete))
+    rendering = request.helm.render(source, template)
+    return Next(rendering.manifest, rendering.job(), values)
 
 
-def _refuse(render: Callable[[], Job], gpu_resource: str) -> Room:
-    words = "the total is not spread over workers, and no cluster is asked for its nodes"
-    raise ValuesError(f"gpus: {words}; write workers.replicas and workers.gpus, as `helm distrain derive` prints them")
+def _refuse_unspread(own: dict[str, Any]) -> None:
+    if own.get("gpus") is not None and not {"replicas", "gpus"} <= (own.get("workers") or {}).keys():
+        words = "the total is not spread over workers, and no cluster is asked for its nodes"
+        step = "write workers.replicas and workers.gpus, as `helm distrain derive` prints them"
+        raise ValuesError(f"gpus: {words}; {step}")

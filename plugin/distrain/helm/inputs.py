@@ -41,6 +41,13 @@ def source(chart: Path, given: Sequence[tuple[str, str]], fetch: Fetch) -> Sourc
     return Source(chart, tuple(words), stdin)
 
 
+def repeatable(found: Source) -> list[tuple[str, str]]:
+    """Return a source's flags for further reads: as the source, with a copy of stdin, too."""
+    stdin = temporary.copy("-", found.stdin) if found.stdin is not None else ""
+    flags = zip(found.flags[::2], found.flags[1::2], strict=True)
+    return [(flag, stdin if (flag, value) == ("--values", "-") else value) for flag, value in flags]
+
+
 def _one_file_each(flags: Sequence[tuple[str, str]]) -> Iterator[tuple[str, str]]:
     """Yield the flags; split a list of values files, which Helm reads as a line of CSV."""
     for flag, value in flags:

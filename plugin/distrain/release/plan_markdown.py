@@ -12,13 +12,14 @@ from distrain.release import plan
 from distrain.release.changes import IGNORED, Change
 from distrain.release.plan import Before, Plan
 from distrain.workload.manifest import Job
+from distrain.workload.suspension import is_suspended
 
 # The most lines of a list. GitHub and GitLab refuse a comment that is too long.
 MOST = 40
 
 
 class Sizes(Struct, frozen=True):
-    """The GPUs of the job before and after the change."""
+    """The GPUs that the job's pods hold before and after the change; a suspended job has no pods."""
 
     resource: str
     before: int
@@ -30,6 +31,8 @@ def sizes(before: Job, after: Job, resource: str) -> Sizes:
 
 
 def _gpus(job: Job, resource: str) -> int:
+    if is_suspended(job):
+        return 0
     return sum(role.replicas * role.request.get(resource, 0) for role in job.roles)
 
 
@@ -62,7 +65,9 @@ def _headline(planned: Plan, before: Before, *, is_refused: bool) -> str:
     if planned.is_empty:
         return "nothing changes"
     if planned.replaces:
-        return "a new job replaces the running one" if before.is_there and not before.end else "a new job"
+        new = "a new, suspended job" if planned.is_suspended else "a new job"
+        old = "suspended" if planned.was_suspended else "running"
+        return f"{new} replaces the {old} one" if before.is_there and not before.end else new
     if planned.suspends or planned.resumes:
         return "suspends the job" if planned.suspends else "resumes the job"
     return "rescales live" if planned.resizes else "stays as it is"

@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -232,6 +232,21 @@ def test_file_in_another_folder_is_the_same_run(repository: Repository) -> None:
     assert (planned.code, planned.heads) == (0, ["`run1`: nothing changes"])
 
 
+def test_rewritten_file_in_another_folder_is_the_same_run(repository: Repository) -> None:
+    repository.commit(runs__run1=None, runs__team__run1=f"# rewritten\ntrainer: {{model: vgg16, steps: 9}}\n{FOUR}")
+
+    assert repository.plan("--runs", "runs/*").heads == ["`run1`: a new job replaces the running one"]
+
+
+def test_run_is_known_by_its_name_although_git_takes_another_file_for_it(repository: Repository) -> None:
+    repository.git("mv", "runs/run1.yaml", "runs/run2.yaml")
+    repository.commit(runs__team__run1=f"# rewritten\ntrainer: {{model: vgg16, steps: 9}}\n{FOUR}")
+
+    planned = repository.plan("--runs", "runs/*")
+
+    assert planned.heads == ["`run2`: a new run", "`run1`: a new job replaces the running one"]
+
+
 def test_two_runs_in_one_commit_have_a_section_each_and_the_refused_one_comes_first(repository: Repository) -> None:
     repository.git("checkout", "main")
     repository.commit(runs__run2=TWO)
@@ -273,6 +288,18 @@ def test_common_file_changes_every_run(repository: Repository) -> None:
     replaced = "a new job replaces the running one"
     assert planned.heads == [f"`run1`: {replaced}", f"`run2`: {replaced}"]
     assert planned.out.count("  - `trainer.steps`: `600 -> 900`") == 2
+
+
+def test_files_may_be_named_with_a_dot_and_from_any_folder(repository: Repository) -> None:
+    repository.git("checkout", "main")
+    repository.commit(common="trainer: {steps: 600}\n")
+    repository.git("checkout", "-b", "steps")
+    repository.commit(common="trainer: {steps: 900}\n", other__a="a: 1\n")
+
+    inside = replace(repository, folder=repository.folder / "other")
+    for place in (repository, inside):
+        planned = place.plan("--common", "./common.yaml", "--runs", "./runs/*.yaml")
+        assert "  - `trainer.steps`: `600 -> 900`" in planned.out
 
 
 def test_common_file_that_is_new_counts_for_the_change_alone(repository: Repository) -> None:

@@ -88,8 +88,39 @@ def test_suspension_is_a_comment_with_what_happens_to_the_pods(
     outcome = plan_of(after, "-o", "markdown", before=before)
 
     assert outcome.out.startswith(f"### `run1`: {'suspends' if suspends else 'resumes'} the job\n")
+    assert f"- **GPUs:** {'8 before, 0' if suspends else '0 before, 8'} after, `nvidia.com/gpu`" in outcome.out
     assert f"- {line}" in outcome.out
     assert f"- **Lost:** {lost}" in outcome.out
+
+
+@pytest.mark.parametrize(
+    ("was", "will_be", "head", "gpus"),
+    [
+        (True, True, "a new, suspended job replaces the suspended one", "0 before, 0 after (unchanged)"),
+        (True, False, "a new job replaces the suspended one", "0 before, 8 after"),
+        (False, True, "a new, suspended job replaces the running one", "8 before, 0 after"),
+    ],
+)
+def test_comment_does_not_call_a_suspended_job_running(
+    plan_of: PlanOf, was: bool, will_be: bool, head: str, gpus: str
+) -> None:
+    after = _with(job={"suspend": will_be}, trainer={"steps": 900})
+
+    outcome = plan_of(after, "-o", "markdown", before=_with(job={"suspend": was}))
+
+    assert outcome.out.startswith(f"### `run1`: {head}\n")
+    assert f"- **GPUs:** {gpus}, `nvidia.com/gpu`" in outcome.out
+
+
+@pytest.mark.parametrize("shm", ["", "  shm: 9Gi  # derived: 1Gi for each of 9 ranks\n"], ids=["unset", "stale"])
+def test_value_that_the_files_do_not_change_is_not_in_the_plan(run: Run, tmp_path: Path, shm: str) -> None:
+    before, after = tmp_path / "before.yaml", tmp_path / "after.yaml"
+    for file, gpus in ((before, 4), (after, 8)):
+        file.write_text(f"workers:\n  gpus: {gpus}\n{shm}")
+
+    outcome = run("upgrade", "run1", "--dry-run", "--from", str(before), "-f", str(after), "-o", "json")
+
+    assert json.loads(outcome.out)["values"] == {"workers.gpus": "4 -> 8"}
 
 
 def test_same_values_change_nothing(plan_of: PlanOf) -> None:

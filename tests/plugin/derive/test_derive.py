@@ -387,7 +387,7 @@ def test_check_of_several_files_names_each_stale_one(derive: Derive, tmp_path: P
     never = tmp_path / "never.yaml"
     never.write_text("gpus: 32\n")
 
-    outcome = derive(GOLDEN / "derived.yaml", "--check", str(stale), str(GOLDEN / "derived.yaml"), str(never))
+    outcome = derive("", "--check", str(stale), str(GOLDEN / "derived.yaml"), str(never))
 
     assert outcome.code == 2
     assert [line.split(": ")[1] for line in outcome.err.splitlines()] == [str(stale), str(never)]
@@ -397,9 +397,29 @@ def test_check_of_several_derived_files_passes(derive: Derive, tmp_path: Path) -
     copy = tmp_path / "copy.yaml"
     copy.write_text((GOLDEN / "derived.yaml").read_text())
 
-    outcome = derive(GOLDEN / "derived.yaml", "--check", str(copy), str(copy))
+    outcome = derive("", "--check", str(copy), str(copy))
 
     assert (outcome.code, outcome.out) == (0, "derived values are up to date\n")
+
+
+def test_stdin_below_several_files_counts_for_each(derive: Derive, tmp_path: Path) -> None:
+    files = [tmp_path / "a.yaml", tmp_path / "b.yaml"]
+    for file in files:
+        file.write_text((GOLDEN / "derived.yaml").read_text())
+    assert "memory" not in files[0].read_text()
+
+    outcome = derive("workers: {memory: 4Gi}\n", "--check", *map(str, files))
+
+    words = "workers.shm: found 8Gi, expected 2Gi (half of workers.memory)"
+    assert outcome.code == 2
+    assert outcome.err.splitlines() == [f"distrain: {file}: {words}; {NEXT_STEP}" for file in files]
+
+
+@pytest.mark.parametrize("files", [["-"], ["-", "-"], ["a.yaml", "-"]])
+def test_stdin_that_would_be_read_twice_is_refused(derive: Derive, files: list[str]) -> None:
+    outcome = derive(GOLDEN / "derived.yaml", "--check", *files)
+
+    assert (outcome.code, outcome.err) == (2, "distrain: FILE: - is stdin, which can be read only once; name a file\n")
 
 
 def test_files_without_check_are_refused(derive: Derive) -> None:
