@@ -45,7 +45,7 @@ def serve(folder: Path) -> Iterator[Registry]:
 
 
 def _config(folder: Path, port: int, authority: Authority, password: str) -> dict[str, object]:
-    """Return the registry's settings; JSON is YAML, too."""
+    """Return the registry's settings. It reads YAML, and JSON is a form of YAML."""
     pair = authority.server("registry", ["localhost"], [ADDRESS])
     hashed = subprocess.run([binary("registry"), "hash"], input=password.encode(), capture_output=True, check=True)
     logins = folder / "logins"

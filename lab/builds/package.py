@@ -28,8 +28,8 @@ NAME = "distrain"
 # Files that Helm also reads at the top of an archive.
 HELM_READS = ("plugin.yaml", "plugin.complete")
 PROGRAMS = ("/bin/distrain", "/bin/setup")
-# What the wheel is built from.
-WHEEL = ("LICENSE", "README.md", "charts", "plugin", "pyproject.toml", "trainer")
+# The files and folders that setuptools reads to build the wheel. The plugin has a link to the chart.
+WHEEL = ("LICENSE", "README.md", "plugin", "pyproject.toml", "trainer")
 LEFT_OUT = ("__pycache__", ".venv", ".venv.new", ".gitignore", "requirements.in", "distrain.egg-info")
 
 

@@ -143,7 +143,7 @@ def pool_of(path: str, entry: Schema) -> Pool:
     return one(*examples, *(["abc", "1e3"] if "string" in known["type"] and "pattern" not in known else []))
 
 
-# The value that `random_values` draws apart from the others.
+# Drawn with random numbers of its own, so that it changes no other value of the same seed; see random_values.
 APART = "job.suspend"
 
 

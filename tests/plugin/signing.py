@@ -16,9 +16,12 @@ SIGNER = "distrain test <test@distrain.invalid>"
 
 
 def sign(packages: Mapping[Path, Path], folder: Path) -> Path:
-    """Sign each archive, whose description is in the file it maps to; return a keyring, in `folder`, to verify them."""
+    """Sign archives with a new key. Return a keyring that verifies them, in `folder`.
+
+    `packages` gives for each archive its Chart.yaml or plugin.yaml.
+    """
     keyring = folder / "pubring.gpg"
-    # The path must be short, because the folder contains a UNIX socket.
+    # Not in pytest's folder: gpg makes a UNIX socket there, whose path must not be longer than 107 characters.
     home = tempfile.mkdtemp(prefix="gnupg-")
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("GNUPGHOME", home)

@@ -105,7 +105,7 @@ def test_signed_chart_is_rendered_from_the_registry_as_from_its_folder(user: Use
     assert pushed.returncode == 0, pushed.stderr
     assert user.run("verify", str(packages.chart), "--keyring", str(packages.keyring)).returncode == 0
     assert rendered.returncode == 0, rendered.stderr
-    # What Helm says of the pull comes first in the output of Helm 3.
+    # Helm 3 prints before the manifest what it has pulled.
     assert rendered.stdout.endswith(user.run("template", "run1", str(CHART)).stdout)
 
 

@@ -10,6 +10,7 @@ from distrain import console
 from distrain.apiserver.target import namespace_alone
 from distrain.commands.plan_text import told
 from distrain.commands.request import Request, refuse_disabled
+from distrain.derive.complete import is_unspread
 from distrain.errors import ValuesError
 from distrain.helm import inputs
 from distrain.helm.program import Source
@@ -73,14 +74,10 @@ def _rendered(request: Request, source: Source) -> Next:
     """
     values = request.merged_values(source)
     refuse_disabled(values)
-    _refuse_unspread(request.helm.given_values(source))
-    template = Template(request.options.name, namespace_alone(request.options.namespace), None, has_valid_values=True)
-    rendering = request.helm.render(source, template)
-    return Next(rendering.manifest, rendering.job(), values)
-
-
-def _refuse_unspread(own: dict[str, Any]) -> None:
-    if own.get("gpus") is not None and not {"replicas", "gpus"} <= (own.get("workers") or {}).keys():
+    if is_unspread(request.helm.given_values(source)):
         words = "the total is not spread over workers, and no cluster is asked for its nodes"
         step = "write workers.replicas and workers.gpus, as `helm distrain derive` prints them"
         raise ValuesError(f"gpus: {words}; {step}")
+    template = Template(request.options.name, namespace_alone(request.options.namespace), None, has_valid_values=True)
+    rendering = request.helm.render(source, template)
+    return Next(rendering.manifest, rendering.job(), values)

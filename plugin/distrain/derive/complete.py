@@ -108,9 +108,14 @@ def leaves_open(given: Given, merged: Mapping[str, Any], *, is_final: bool) -> b
     workers = own.get("workers") or {}
     if any(MARK in text for text in given.texts):
         return True
-    if own.get("gpus") is not None and not {"replicas", "gpus"} <= workers.keys():
+    if is_unspread(own):
         return True
     return is_final and int((merged.get("workers") or {}).get("gpus") or 0) > 1 and "shm" not in workers
+
+
+def is_unspread(own: Mapping[str, Any]) -> bool:
+    """Tell whether the given values have a total of GPUs without the workers' number and size."""
+    return own.get("gpus") is not None and not {"replicas", "gpus"} <= (own.get("workers") or {}).keys()
 
 
 def _document(texts: Sequence[str], values: Values, schema: Mapping[str, Any]) -> commented_yaml.Section:

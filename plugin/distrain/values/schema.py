@@ -35,7 +35,7 @@ TYPES = {
     "array": "a list",
     "null": "null",
 }
-# Go and the API server have no larger integers. A text of more digits is larger.
+# The largest integer that Go and the API server can hold, and the number of characters that its text never exceeds.
 LARGEST, LONGEST_NUMBER = 2**63 - 1, 20
 NOUNS: dict[type, str] = {str: "the text ", list: "the list ", dict: "the block "}
 
