@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from lab.cluster import faults, namespaces
 from lab.cluster.client import kubectl
@@ -41,4 +43,19 @@ def put_crds(folder: Path) -> None:
     """Apply the CRDs of a folder, and wait until the API server serves them."""
     files = [f"--filename={path}" for path in sorted(folder.glob("*.yaml")) if path.name != "kustomization.yaml"]
     kubectl("apply", "--server-side", "--force-conflicts", *files)
-    kubectl("wait", "--for=condition=Established", "--timeout=60s", *files)
+    wait_for_crds(files)
+
+
+def wait_for_crds(files: Sequence[str]) -> None:
+    """Wait until the CRDs in the files are established. `kubectl wait` fails at a CRD whose conditions are null yet."""
+    wait_until("the API server to serve new CRDs", lambda: all(map(_is_established, _found(files))), seconds=60)
+
+
+def _found(files: Sequence[str]) -> list[dict[str, Any]]:
+    found = json.loads(kubectl("get", "--output=json", *files))
+    return list(found.get("items", [found]))
+
+
+def _is_established(crd: Mapping[str, Any]) -> bool:
+    conditions = crd.get("status", {}).get("conditions") or []
+    return any(condition["type"] == "Established" and condition["status"] == "True" for condition in conditions)
