@@ -25,7 +25,7 @@ from pathlib import Path, PurePosixPath
 # comment.py finds the comment of an earlier commit by its first line.
 MARKER = "<!-- distrain-plan -->"
 TITLE = "## What this change does to the training runs"
-# GitHub refuses a comment of more than 65,536 characters.
+# In bytes. GitHub refuses a comment of more than 65,536 characters, and Linux a variable of more than 131,072 bytes.
 LONGEST = 60_000
 LONGEST_MESSAGE = 4_000
 REFUSED, IMPOSSIBLE = 2, 11
@@ -217,17 +217,19 @@ def _failed(path: str, done: subprocess.CompletedProcess[str]) -> Section:
 
 
 def _comment(sections: Sequence[Section]) -> str:
-    """Join the sections; leave out the last ones of a comment that would be too long."""
+    """Join the sections; leave out those that do not fit into a comment any more."""
     found = f"{MARKER}\n{TITLE}"
     if not sections:
         return f"{found}\n\nIt changes no run."
+    left = 0
     # A refused run is the reason to read the comment.
-    ordered = sorted(sections, key=lambda section: not section.is_bad)
-    for number, section in enumerate(ordered):
-        if len(found) + len(section.text) > LONGEST:
-            return f"{found}\n\nand {len(ordered) - number} more"
-        found += f"\n\n{section.text}"
-    return found
+    for section in sorted(sections, key=lambda section: not section.is_bad):
+        longer = f"{found}\n\n{section.text}"
+        if len(longer.encode(errors="replace")) > LONGEST:
+            left += 1
+        else:
+            found = longer
+    return f"{found}\n\n{left} more that do not fit into this comment" if left else found
 
 
 def code(words: str) -> str:

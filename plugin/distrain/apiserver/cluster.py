@@ -99,7 +99,10 @@ class Cluster:
         return found
 
     def _read_nodes(self, connection: Connection) -> list[kube.Node]:
-        return self._read(connection, "/api/v1/nodes", kube.Node, "nodes", {})
+        try:
+            return self._read(connection, "/api/v1/nodes", kube.Node, "nodes", {})
+        except NotFoundError as error:
+            raise UnreachableError(f"{self.server} answers like no Kubernetes: {error}; {NEXT_STEP}") from error
 
     def node_images(self) -> list[kube.NodeImages]:
         """Return the images that each node has pulled."""

@@ -104,7 +104,9 @@ def refusal(answer: Answer, what: str, server: str) -> DistrainError:
         return UnreachableError(f"the cluster at {server} does not accept your credentials; {NEXT_STEP}")
     if status == 403:
         return ForbiddenError(f"{what} cannot be read: {words}; ask for a role that allows {_right(words)}")
-    return UnreachableError(f"{what} cannot be read: {server} answers {status}: {words}; try again")
+    # Of 400 to 499, a second try helps only against a timeout and too many requests.
+    step = "try again" if status >= 500 or status in (408, 429) else NEXT_STEP
+    return UnreachableError(f"{what} cannot be read: {server} answers {status}: {words}; {step}")
 
 
 def _right(words: str) -> str:

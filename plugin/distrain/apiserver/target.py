@@ -103,11 +103,17 @@ def choose(*, kubeconfig: str | None, context: str | None, namespace: str | None
         raise UnreachableError(f"KUBECONFIG: there is no file {path}; point it to your cluster's kubeconfig")
     name = context or os.environ.get("HELM_KUBECONTEXT") or found.current
     if name not in found.contexts and (name or not overrides.server):
-        known = ", ".join(sorted(found.contexts)) or "none"
-        raise ValuesError(f'--kube-context: {path} has no context "{name}"; it has {known}')
+        raise ValuesError(_no_context(path, name, sorted(found.contexts)))
     own = _checked(found.contexts[name].namespace if name else None, "KUBECONFIG: contexts.context.namespace")
     given = (kubeconfig or "", context or os.environ.get("HELM_KUBECONTEXT", ""))
     return Target(path, name, namespace or own or "default", overrides, given)
+
+
+def _no_context(path: str, name: str, known: list[str]) -> str:
+    found = f'{path} has no context "{name}"' if name else f"{path} names no current context"
+    if not known:
+        return f"KUBECONFIG: {found}, and no other; point it to your cluster's kubeconfig"
+    return f"--kube-context: {found}; choose one of these: {', '.join(known)}"
 
 
 def namespace_alone(namespace: str | None) -> str:

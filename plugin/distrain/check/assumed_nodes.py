@@ -57,6 +57,11 @@ def _amount(value: str, words: str) -> str:
 
 
 def _label(key: str, value: str, words: str) -> str:
+    # Imported here, because other runs do not need it.
+    from difflib import get_close_matches
+
+    if close := get_close_matches(key, AMOUNTS, n=1, cutoff=0.8):
+        raise ValuesError(f"{FLAG}: {words}: {key} would be a label; did you mean {close[0]}?")
     if names.qualified_name(key) or names.label_value(value):
         raise ValuesError(f"{FLAG}: {words}: no node can have the label {key}={value}; {EXAMPLE}")
     return value

@@ -160,8 +160,7 @@ def _assumed(prepared: PreparedJob, state: ClusterState, verdict: Verdict) -> It
 
 def _more(nodes: Sequence[kube.Node]) -> Iterator[str]:
     if nodes:
-        are = "nodes are" if len(nodes) > 1 else "node is"
-        yield f"{len(nodes)} {are} there beside those of the cluster (--assume-nodes)"
+        yield f"{len(nodes)} {'nodes exist' if len(nodes) > 1 else 'node exists'} (--assume-nodes)"
 
 
 def _verdict(now: Judgement, emptied: Judgement) -> Verdict:

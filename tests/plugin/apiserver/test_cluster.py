@@ -84,12 +84,19 @@ def test_missing_right_is_the_one_that_the_api_server_names() -> None:
     assert str(error) == f"namespace team cannot be read: {words}; ask for a role that allows `get` on namespaces"
 
 
-def test_failing_server_is_quoted(api: FakeApi, tmp_path: Path) -> None:
-    api.answers["/api/v1/nodes"] = 500
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [
+        (500, r"nodes cannot be read: http.* answers 500: .*refused with 500; try again"),
+        (429, r"nodes cannot be read: http.* answers 429: .*refused with 429; try again"),
+        (400, r"nodes cannot be read: http.* answers 400: .*refused with 400; check KUBECONFIG and --kube-context"),
+        (404, r"http.* answers like no Kubernetes: nodes: .*refused with 404; check KUBECONFIG and --kube-context"),
+    ],
+)
+def test_failing_server_is_quoted_with_the_next_step(api: FakeApi, tmp_path: Path, status: int, words: str) -> None:
+    api.answers["/api/v1/nodes"] = status
 
-    with pytest.raises(
-        UnreachableError, match=r"nodes cannot be read: http.* answers 500: .*refused with 500; try again"
-    ):
+    with pytest.raises(UnreachableError, match=f"^{words}$"):
         _cluster(api, tmp_path).nodes()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -145,8 +146,22 @@ def test_pod_without_an_account_needs_a_kubeconfig(in_pod: Path) -> None:
 def test_unknown_context_is_named_with_those_there_are(tmp_path: Path) -> None:
     path = _config(tmp_path, "config", "a", "b", current="a")
 
-    with pytest.raises(ValuesError, match=r'--kube-context: .*/config has no context "nope"; it has a, b$'):
+    with pytest.raises(ValuesError, match=r'--kube-context: .*/config has no context "nope"; choose one of these: a, b$'):
         _choose(str(path), context="nope")
+
+
+@pytest.mark.parametrize(
+    ("names", "words"),
+    [
+        ((), r"KUBECONFIG: .*/config names no current context, and no other; point it to your cluster's kubeconfig"),
+        (("a", "b"), r"--kube-context: .*/config names no current context; choose one of these: a, b"),
+    ],
+)
+def test_missing_current_context_is_told_with_the_next_step(tmp_path: Path, names: Sequence[str], words: str) -> None:
+    path = _config(tmp_path, "config", *names, current="")
+
+    with pytest.raises(ValuesError, match=f"^{words}$"):
+        _choose(str(path))
 
 
 def test_helms_flags_override_the_kubeconfig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -316,7 +316,7 @@ def test_assumed_nodes_are_added_to_those_of_a_snapshot(check: Check, snapshot: 
 
     answer = json.loads(out)
     assert (code, answer["verdict"], answer["gpus"]["total"]) == (0, "fits", 16)
-    assert answer["assumed"] == ["1 node is there beside those of the cluster (--assume-nodes)"]
+    assert answer["assumed"] == ["1 node exists (--assume-nodes)"]
 
 
 def test_assumed_nodes_alone_need_no_cluster(check: Check) -> None:
@@ -359,6 +359,7 @@ def test_assumed_nodes_have_the_stated_properties() -> None:
         pytest.param("4x8:cpu=-3", "4x8:cpu=-3: a node cannot have -3", id="negative"),
         pytest.param("4x8:a b=c", "4x8:a b=c: no node can have the label a b=c", id="no-key-of-a-label"),
         pytest.param("4x8:pool=a/b", "4x8:pool=a/b: no node can have the label pool=a/b", id="no-value-of-a-label"),
+        pytest.param("4x8:cpus=96", "4x8:cpus=96: cpus would be a label; did you mean cpu?", id="misspelt-amount"),
     ],
 )
 def test_nodes_that_cannot_be_are_refused(words: str, found: str) -> None:

@@ -316,19 +316,24 @@ def test_name_of_a_file_stays_words(repository: Repository) -> None:
     assert (planned.code, planned.heads) == (1, ["``@all `x` [a](b)``: refused"])
 
 
-def test_long_comment_is_cut_between_runs(repository: Repository, tmp_path: Path) -> None:
+def test_long_comment_leaves_out_the_runs_that_do_not_fit(repository: Repository, tmp_path: Path) -> None:
+    """A comment fits into a variable, which counts bytes, and a huge run hides no run after it."""
     fake = tmp_path / "fake"
-    fake.write_text("#!/bin/sh\nprintf '### `x`: long\\n\\n%30000d\\n' 1\n")
+    fake.write_text(
+        "#!/bin/sh\n[ $2 = run1 ] && amount=70000 || amount=20000\n"
+        "printf '### `%s`: long\\n\\n%*d%s\\n' $2 $amount 1 $(printf '€%.0s' $(seq 1000))\n"
+    )
     fake.chmod(0o755)
     repository.git("checkout", "main")
-    repository.commit(**{f"runs__run{number}": TWO for number in range(4)})
+    repository.commit(**{f"runs__run{number}": TWO for number in range(5)})
     repository.git("checkout", "-b", "many")
-    repository.commit(**{f"runs__run{number}": FOUR for number in range(4)})
+    repository.commit(**{f"runs__run{number}": FOUR for number in range(5)})
 
     planned = repository.plan(distrain=str(fake))
 
-    assert len(planned.out) < 65_536
-    assert planned.out.endswith("\n\nand 3 more\n")
+    assert len(planned.out.encode()) < 65_536
+    assert planned.heads == ["`run0`: long", "`run2`: long"]
+    assert planned.out.endswith("\n\n3 more that do not fit into this comment\n")
 
 
 @pytest.mark.parametrize(
