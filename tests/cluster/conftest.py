@@ -23,7 +23,7 @@ from lab.waiting import wait_until
 from tests import evidence
 from tests.cluster import made_pods
 from tests.cluster.collector import collect
-from tests.cluster.testbed import BUCKET, SECRET, VALUES, WRONG_KEY, Namespace, settings
+from tests.cluster.testbed import BUCKET, SECRET, VALUES, WRONG_KEY, Namespace, digits_on_s3, settings
 from tests.cluster.training import Say, remove_checkpoints, upgrade, wait_for_checkpoint
 
 FOLDER = Path(__file__).parent
@@ -167,15 +167,8 @@ def bucket(lab: None) -> None:
 @pytest.fixture(scope="module")
 def on_s3(bucket: None) -> list[str]:
     """Return the arguments for a values file that trains on the digits in the lab's S3 server."""
-    server = lifecycle.s3_server()
-    digits.upload_digits(server.boto3_client(), BUCKET)
-    values = {
-        "s3.endpoint": server.endpoint,
-        "s3.secretName": SECRET,
-        "data.uri": f"s3://{BUCKET}/digits",
-        "output.uri": f"s3://{BUCKET}/models",
-    }
-    return settings(values)
+    digits.upload_digits(lifecycle.s3_server().boto3_client(), BUCKET)
+    return settings(digits_on_s3())
 
 
 @pytest.fixture(scope="module")

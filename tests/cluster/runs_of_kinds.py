@@ -25,6 +25,10 @@ class Kind:
 
     def settings(self, on_s3: list[str], **more: Any) -> list[str]:
         """Return Helm's arguments for a long run of two workers on CPUs."""
+        return ["-f", str(VALUES / self.file), *on_s3, *settings(self.long_run(**more))]
+
+    def long_run(self, **more: Any) -> dict[str, Any]:
+        """Return the values of a long run of two workers on CPUs, by their paths."""
         usual = {
             "framework": self.framework,
             "image.repository": f"distrain/{self.framework}",
@@ -32,7 +36,7 @@ class Kind:
             "workers.replicas": 2,
             "job.maxRestarts": 50,
         }
-        return ["-f", str(VALUES / self.file), *on_s3, *settings({**usual, **LONG, **self.values, **more})]
+        return {**usual, **LONG, **self.values, **more}
 
 
 SERVERS = {"strategy": "parameter-server", "servers.replicas": 1}

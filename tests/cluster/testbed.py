@@ -51,6 +51,16 @@ def settings(values: dict[str, Any]) -> list[str]:
     return [part for key, text in texts.items() for part in (flags[isinstance(values[key], str)], f"{key}={text}")]
 
 
+def digits_on_s3() -> dict[str, str]:
+    """Return the values, by their paths, with which a run reads the digits from the lab's S3 server."""
+    return {
+        "s3.endpoint": lifecycle.s3_server().endpoint,
+        "s3.secretName": SECRET,
+        "data.uri": f"s3://{BUCKET}/digits",
+        "output.uri": f"s3://{BUCKET}/models",
+    }
+
+
 @dataclass(frozen=True)
 class Namespace:
     """A namespace that enforces Pod Security and holds the S3 server's keys."""

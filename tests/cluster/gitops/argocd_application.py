@@ -43,6 +43,13 @@ class Application:
         wait_until("the sync's end", lambda: "finishedAt" in self._operation(revision), seconds=SECONDS, pause=0.5)
         return self._operation(revision)
 
+    def commit_unchanged(self, values: str) -> tuple[str, str]:
+        """Commit values that render the same, and return the sync status and health of this commit."""
+        revision = self.runs.commit({VALUES: values})
+        self.refresh()
+        wait_until("the commit", lambda: revision in _sync(read()).get("revisions", []), seconds=SECONDS, pause=0.5)
+        return self.state()
+
     def refresh(self) -> tuple[str, str]:
         """Let Argo CD compare git with the cluster, and return the sync status and health that it finds."""
         kubectl("-n", argocd.NAMESPACE, "annotate", "--overwrite", "applications", "run1", f"{REFRESH}=normal")
@@ -50,8 +57,8 @@ class Application:
         return self.state()
 
     def state(self) -> tuple[str, str]:
-        status = read().get("status", {})
-        return status.get("sync", {}).get("status", ""), status.get("health", {}).get("status", "")
+        found = read()
+        return _sync(found).get("status", ""), found.get("status", {}).get("health", {}).get("status", "")
 
     def _operation(self, revision: str) -> Operation:
         """Return the sync of a commit, {} if it has not begun."""
@@ -61,6 +68,11 @@ class Application:
 
 def read() -> dict[str, Any]:
     found: dict[str, Any] = json.loads(kubectl("-n", argocd.NAMESPACE, "get", "applications", "run1", "-o", "json"))
+    return found
+
+
+def _sync(application: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = application.get("status", {}).get("sync", {})
     return found
 
 

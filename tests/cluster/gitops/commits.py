@@ -10,7 +10,9 @@ import yaml
 from lab.cluster import lifecycle
 from lab.gitops.git import Repository
 from lab.paths import CHART, REPOSITORY
-from tests.cluster.testbed import SECRET, Namespace
+from tests.cluster.runs_of_kinds import Kind
+from tests.cluster.testbed import SECRET, Namespace, digits_on_s3
+from tests.cluster.testbed import VALUES as EXAMPLES
 from tests.cluster.training import CHECKPOINTS, SECONDS_BETWEEN
 
 VALUES = "runs/run1.yaml"
@@ -33,6 +35,18 @@ def run_values(replicas: int, steps: int = FOREVER) -> str:
         "mpi": {"env": {"HOROVOD_CYCLE_TIME": "100"}},
     }
     return yaml.safe_dump({**values, **own})
+
+
+def kind_values(kind: Kind, **more: Any) -> str:
+    """Return a values file for a long run of this kind on the digits in the lab's S3 server."""
+    values: dict[str, Any] = yaml.safe_load((EXAMPLES / kind.file).read_text(encoding="utf-8"))
+    for path, value in {**digits_on_s3(), **kind.long_run(**more)}.items():
+        *sections, key = path.split(".")
+        section = values
+        for name in sections:
+            section = section.setdefault(name, {})
+        section[key] = value
+    return yaml.safe_dump(values)
 
 
 def repository_with_chart(name: str) -> Repository:

@@ -30,11 +30,12 @@ class Release:
     repository: Repository
 
     @classmethod
-    def new(cls, namespace: Namespace, values: str, helm_controller: str) -> Release:
-        """Commit the chart and these values, and apply the examples of docs/flux."""
+    def new(cls, namespace: Namespace, values: str, helm_controller: str, **more: Any) -> Release:
+        """Commit the chart and these values, and apply the examples of docs/flux, with more fields for the spec."""
         repository = repository_with_chart("distrain")
         repository.commit({VALUES: values})
         release = manifest("flux/helmrelease.yaml", namespace, {})
+        release["spec"] |= more
         if helm_controller == WITH_HEALTH_CHECKS:
             release["spec"] |= yaml.safe_load((DOCS / "flux" / "health-checks.yaml").read_text(encoding="utf-8"))
         client.apply(manifest("flux/gitrepository.yaml", namespace, {"distrain": repository.url}), release)
@@ -48,19 +49,38 @@ class Release:
         wait_until(f"commit {commit}", lambda: bool(self._ready(commit)), seconds=SECONDS, pause=0.5)
         return self._ready(commit)
 
+    def refresh(self) -> str:
+        """Let Flux compare the release with the cluster, and return the status of its condition Ready."""
+        stamp = str(time.time())
+        words = ["annotate", "--overwrite", "helmreleases", "run1", f"reconcile.fluxcd.io/requestedAt={stamp}"]
+        kubectl("-n", self.namespace.name, *words)
+        wait_until("the refresh", lambda: self._status().get("lastHandledReconcileAt") == stamp, seconds=SECONDS)
+        return condition(self._status()).get("status", "")
+
+    def drifts(self) -> list[str]:
+        """Return what Flux said of differences that it found between the release and the cluster."""
+        words = ["get", "events", "--field-selector=reason=DriftDetected", "-o", "json"]
+        events = json.loads(kubectl("-n", self.namespace.name, *words))["items"]
+        return [event["message"] for event in events]
+
     def delete(self) -> None:
         """Delete the HelmRelease and the GitRepository, and wait for the end of what the HelmRelease owns."""
         kubectl("-n", self.namespace.name, "delete", "helmreleases,gitrepositories", "--all", "--timeout=120s")
 
     def _ready(self, commit: str) -> dict[str, str]:
         """Return the condition Ready of a commit's release, {} until Flux has judged the commit."""
-        status = self._read().get("status", {})
-        ready: dict[str, str] = next((one for one in status.get("conditions", []) if one["type"] == "Ready"), {})
+        status = self._status()
+        ready = condition(status)
         # The chart's version, and the commit: 0.1.0+1234567890ab.1
         tried = f"+{commit[:12]}" in status.get("lastAttemptedRevision", "")
         return ready if tried and ready.get("status") in ("True", "False") else {}
 
-    def _read(self) -> dict[str, Any]:
+    def _status(self) -> dict[str, Any]:
         found = kubectl("-n", self.namespace.name, "get", "helmreleases", "run1", "-o", "json")
-        release: dict[str, Any] = json.loads(found)
-        return release
+        status: dict[str, Any] = json.loads(found).get("status", {})
+        return status
+
+
+def condition(status: dict[str, Any]) -> dict[str, str]:
+    """Return the condition Ready of a status, {} if there is none."""
+    return next((one for one in status.get("conditions", []) if one["type"] == "Ready"), {})

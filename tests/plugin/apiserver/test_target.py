@@ -146,7 +146,8 @@ def test_pod_without_an_account_needs_a_kubeconfig(in_pod: Path) -> None:
 def test_unknown_context_is_named_with_those_there_are(tmp_path: Path) -> None:
     path = _config(tmp_path, "config", "a", "b", current="a")
 
-    with pytest.raises(ValuesError, match=r'--kube-context: .*/config has no context "nope"; choose one of these: a, b$'):
+    words = r'^--kube-context: .*/config has no context "nope"; choose one of these: a, b$'
+    with pytest.raises(ValuesError, match=words):
         _choose(str(path), context="nope")
 
 

@@ -1,0 +1,155 @@
+"""Test that Argo CD and Flux own a run of each kind over its whole life: each change is a commit.
+
+The run trains, stays as it is over refreshes and a commit that changes nothing, is rescaled twice, suspended, and ends.
+Then its job is deleted by hand, and the job that they make anew ends at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from lab.cluster.client import kubectl
+from lab.gitops import argocd, flux
+from lab.waiting import wait_until
+from tests.cluster.gitops import argocd_application
+from tests.cluster.gitops.argocd_application import Application
+from tests.cluster.gitops.commits import kind_values
+from tests.cluster.gitops.flux_release import Release
+from tests.cluster.runs_of_kinds import KINDS, Kind, uids, wait_for_ranks
+from tests.cluster.testbed import Namespace
+from tests.cluster.training import head, wait_for_checkpoint
+
+pytestmark = pytest.mark.full
+# `restricted` refuses the init container that training-operator adds to a Master/Worker PyTorchJob.
+POD_SECURITY = "baseline"
+# These kinds rescale without another job.
+LIVE = ("elastic", "mpijob", "plain")
+SECONDS = 400
+REFRESHES = 10
+
+
+@pytest.fixture(scope="module")
+def argo_cd() -> Iterator[None]:
+    argocd.start()
+    yield
+    argocd.stop()
+
+
+@pytest.fixture(params=flux.HELM_CONTROLLERS)
+def helm_controller(request: pytest.FixtureRequest) -> Iterator[str]:
+    flux.start(request.param)
+    yield request.param
+    flux.stop()
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_argo_cd_owns_a_run_of_each_kind(
+    argo_cd: None, namespace: Namespace, on_s3: list[str], all_images: None, name: str
+) -> None:
+    kind = KINDS[name]
+    application = Application.new(namespace, kind_values(kind))
+    wait_for_checkpoint(namespace, seconds=SECONDS)
+    training, suspended, ended = (("Synced", health) for health in ("Progressing", "Suspended", "Healthy"))
+    wait_until("Progressing", lambda: application.state() == training, seconds=SECONDS, pause=1)
+    pods = _pods(namespace)
+    assert [application.refresh() for _ in range(REFRESHES)] == [training] * REFRESHES
+    assert application.commit_unchanged(kind_values(kind) + "# a comment\n") == training
+    assert _pods(namespace) == pods
+
+    for size in (3, 2):
+        jobs = uids(namespace, kind)
+        assert application.commit(kind_values(kind, **{"workers.replicas": size}))["phase"] == "Succeeded"
+        _assert_rescaled(namespace, name, jobs, size)
+    assert application.refresh() == training
+
+    assert application.commit(kind_values(kind, **{"job.suspend": True}))["phase"] == "Succeeded"
+    _assert_no_pods(namespace)
+    wait_until("Suspended", lambda: application.state() == suspended, seconds=SECONDS, pause=1)
+
+    assert application.commit(kind_values(kind, **{"trainer.epochs": 1}))["phase"] == "Succeeded"
+    assert namespace.wait_for_end(kind.resources, seconds=SECONDS) == "Succeeded"
+    wait_until("Healthy", lambda: application.state() == ended, seconds=SECONDS, pause=1)
+    assert [application.refresh() for _ in range(REFRESHES)] == [ended] * REFRESHES
+
+    _assert_made_anew_without_training(namespace, kind)
+    wait_until("Healthy again", lambda: application.state() == ended, seconds=SECONDS, pause=1)
+    argocd_application.delete_all()
+    _assert_nothing_left(namespace, kind)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_flux_owns_a_run_of_each_kind(
+    helm_controller: str, namespace: Namespace, on_s3: list[str], all_images: None, name: str
+) -> None:
+    kind = KINDS[name]
+    drift = {"driftDetection": {"mode": "enabled"}}
+    release = Release.new(namespace, kind_values(kind), helm_controller, **drift)
+    assert release.commit()["status"] == "True"
+    wait_for_checkpoint(namespace, seconds=SECONDS)
+    pods = _pods(namespace)
+    assert [release.refresh() for _ in range(REFRESHES)] == ["True"] * REFRESHES
+    assert release.commit(kind_values(kind) + "# a comment\n")["status"] == "True"
+    assert _pods(namespace) == pods
+
+    for size in (3, 2):
+        jobs = uids(namespace, kind)
+        assert release.commit(kind_values(kind, **{"workers.replicas": size}))["status"] == "True"
+        _assert_rescaled(namespace, name, jobs, size)
+
+    assert release.commit(kind_values(kind, **{"job.suspend": True}))["status"] == "True"
+    _assert_no_pods(namespace)
+
+    assert release.commit(kind_values(kind, **{"trainer.epochs": 1}))["status"] == "True"
+    assert namespace.wait_for_end(kind.resources, seconds=SECONDS) == "Succeeded"
+    assert [release.refresh() for _ in range(REFRESHES)] == ["True"] * REFRESHES
+    assert release.drifts() == []
+
+    kubectl("-n", namespace.name, "delete", kind.resources, "--all")
+    release.refresh()
+    _assert_ends_without_training(namespace, kind)
+    assert release.drifts()
+    release.delete()
+    _assert_nothing_left(namespace, kind)
+
+
+def _pods(namespace: Namespace) -> list[str]:
+    """Return the uid of each pod of the run."""
+    return sorted(pod["metadata"]["uid"] for pod in namespace.get("pods -l app.kubernetes.io/component"))
+
+
+def _assert_rescaled(namespace: Namespace, name: str, jobs: list[str], size: int) -> None:
+    """Assert that the run goes on with this number of workers, in the same job if its kind can."""
+    wait_for_ranks(namespace, KINDS[name], size, seconds=SECONDS)
+    wait_for_checkpoint(namespace, head(namespace), seconds=SECONDS)
+    assert (uids(namespace, KINDS[name]) == jobs) == (name in LIVE)
+
+
+def _assert_no_pods(namespace: Namespace) -> None:
+    def alive() -> bool:
+        pods = namespace.get("pods -l app.kubernetes.io/component")
+        return any(pod["status"]["phase"] in ("Pending", "Running") for pod in pods)
+
+    wait_until("the end of all pods", lambda: not alive(), seconds=SECONDS, pause=0.5)
+
+
+def _assert_made_anew_without_training(namespace: Namespace, kind: Kind) -> None:
+    kubectl("-n", namespace.name, "delete", kind.resources, "--all")
+    _assert_ends_without_training(namespace, kind)
+
+
+def _assert_ends_without_training(namespace: Namespace, kind: Kind) -> None:
+    """Assert that a job that is made anew after the run's end ends at once, as the run's record says FINISHED."""
+    before = head(namespace)
+    wait_until("a new job", lambda: bool(uids(namespace, kind)), seconds=SECONDS, pause=0.5)
+    assert namespace.wait_for_end(kind.resources, seconds=SECONDS) == "Succeeded"
+    after = head(namespace)
+    assert before
+    assert after
+    assert (after.samples, after.state) == (before.samples, "FINISHED")
+
+
+def _assert_nothing_left(namespace: Namespace, kind: Kind) -> None:
+    assert uids(namespace, kind) == []
+    wait_until("the pods' end", lambda: not namespace.get("pods"), seconds=SECONDS, pause=0.5)
