@@ -1,4 +1,4 @@
-"""Run an OCI registry on loopback, with TLS and a login, for the packages of the chart and the plugin."""
+"""Run an OCI registry with TLS and a login, for the packages of the chart and the plugin."""
 
 from __future__ import annotations
 
@@ -11,42 +11,66 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from lab.builds.golang import binary
+from lab.cluster import namespaces
 from lab.cluster.certificates import Authority
+from lab.gitops import controllers
 from lab.waiting import free_port, wait_for_port
 
 ADDRESS = "127.0.0.1"
+# In the lab's namespaces.
+PORT = 7443
+NAME = "registry"
 USER = "lab"
 
 
 @dataclass(frozen=True)
 class Registry:
-    """The host and port of a registry, its certificate authority, and the password of USER."""
+    """The address and port of a registry, its certificate authority, and the password of USER."""
 
-    host: str
+    endpoint: tuple[str, int]
     authority: Path
     password: str = field(repr=False)
+
+    @property
+    def host(self) -> str:
+        return f"{self.endpoint[0]}:{self.endpoint[1]}"
 
 
 @contextmanager
 def serve(folder: Path) -> Iterator[Registry]:
-    """Serve the packages in a folder, until the context ends."""
-    port, password = free_port(), secrets.token_hex()
-    authority = Authority(folder / "pki")
-    config = folder / "config.yaml"
-    config.write_text(json.dumps(_config(folder, port, authority, password)), encoding="utf-8")
+    """Serve the packages in a folder on loopback, until the context ends."""
+    registry, command = _configured(folder, ADDRESS, free_port())
     with (folder / "log").open("wb") as log:
-        process = subprocess.Popen([binary("registry"), "serve", config], stdout=log, stderr=subprocess.STDOUT)
+        process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
     try:
-        wait_for_port(ADDRESS, port)
-        yield Registry(f"{ADDRESS}:{port}", authority.pair.certificate, password)
+        wait_for_port(*registry.endpoint)
+        yield registry
     finally:
         process.terminate()
         process.wait()
 
 
-def _config(folder: Path, port: int, authority: Authority, password: str) -> dict[str, object]:
+@contextmanager
+def serve_on_lab(folder: Path) -> Iterator[Registry]:
+    """Serve the packages in a folder in the lab's namespaces, until the context ends."""
+    registry, command = _configured(folder, namespaces.NODE_ADDRESS, PORT)
+    controllers.start(NAME, command, {}, PORT)
+    try:
+        yield registry
+    finally:
+        controllers.stop(NAME)
+
+
+def _configured(folder: Path, address: str, port: int) -> tuple[Registry, list[str | Path]]:
+    """Return the registry that the command will serve."""
+    password, authority, config = secrets.token_hex(), Authority(folder / "pki"), folder / "config.yaml"
+    config.write_text(json.dumps(_config(folder, (address, port), authority, password)), encoding="utf-8")
+    return Registry((address, port), authority.pair.certificate, password), [binary("registry"), "serve", config]
+
+
+def _config(folder: Path, endpoint: tuple[str, int], authority: Authority, password: str) -> dict[str, object]:
     """Return the registry's settings. It reads YAML, and JSON is a form of YAML."""
-    pair = authority.server("registry", ["localhost"], [ADDRESS])
+    pair = authority.server("registry", ["localhost"], [endpoint[0]])
     hashed = subprocess.run([binary("registry"), "hash"], input=password.encode(), capture_output=True, check=True)
     logins = folder / "logins"
     logins.write_text(f"{USER}:{hashed.stdout.decode()}", encoding="utf-8")
@@ -56,7 +80,7 @@ def _config(folder: Path, port: int, authority: Authority, password: str) -> dic
         "storage": {"filesystem": {"rootdirectory": str(folder / "packages")}},
         "auth": {"htpasswd": {"realm": "lab", "path": str(logins)}},
         "http": {
-            "addr": f"{ADDRESS}:{port}",
+            "addr": f"{endpoint[0]}:{endpoint[1]}",
             "secret": secrets.token_hex(),
             "tls": {"certificate": str(pair.certificate), "key": str(pair.key)},
         },

@@ -48,6 +48,11 @@ def stop() -> None:
         controllers.stop(name)
 
 
+def trust(address: str, authority: Path) -> None:
+    """Trust a registry's certificate authority, as an entry of ConfigMap argocd-tls-certs-cm does."""
+    shutil.copy(authority, _folder("certificates") / address)
+
+
 def health_settings() -> dict[str, str]:
     """Return the settings in ConfigMap argocd-cm that docs/gitops.md says to make."""
     health = HEALTH.read_text(encoding="utf-8")
@@ -82,8 +87,7 @@ def _default_project() -> dict[str, object]:
 
 
 def _start_redis() -> None:
-    folder = _FOLDER / "redis"
-    folder.mkdir(exist_ok=True)
+    folder = _folder("redis")
     command = [_REDIS, "--port", str(_REDIS_PORT), "--bind", NODE_ADDRESS, "--protected-mode", "no", "--save", ""]
     controllers.start(_REDIS, [*command, "--dir", folder], {}, _REDIS_PORT)
 
@@ -103,16 +107,19 @@ def _start_programs() -> None:
 
 def _start(name: str, arguments: list[str], port: int) -> None:
     # Argo CD writes to fixed paths in /tmp, so its programs see a folder of the lab there.
-    folder = _FOLDER / "tmp"
-    folder.mkdir(exist_ok=True)
-    covered: list[str | Path] = ["unshare", "--mount", "sh", "-c", 'mount --bind "$0" /tmp && exec "$@"', folder]
+    covered: list[str | Path] = [
+        "unshare",
+        "--mount",
+        "sh",
+        "-c",
+        'mount --bind "$0" /tmp && exec "$@"',
+        _folder("tmp"),
+    ]
     controllers.start(name, [*covered, binary("argocd"), name, *arguments], _environment(), port)
 
 
 def _environment() -> dict[str, str]:
-    empty, programs = _FOLDER / "empty", _FOLDER / "bin"
-    for folder in (empty, programs):
-        folder.mkdir(exist_ok=True)
+    programs = _folder("bin")
     helm = programs / "helm"
     if not helm.exists():
         helm.symlink_to(binary("helm3"))
@@ -122,9 +129,15 @@ def _environment() -> dict[str, str]:
         # Argo CD reaches the cluster in which it runs with the kubeconfig above instead of a ServiceAccount.
         "ARGOCD_FAKE_IN_CLUSTER": "true",
         "ARGOCD_GPG_ENABLED": "false",
-        "ARGOCD_TLS_DATA_PATH": str(empty),
-        "ARGOCD_SSH_DATA_PATH": str(empty),
+        "ARGOCD_TLS_DATA_PATH": str(_folder("certificates")),
+        "ARGOCD_SSH_DATA_PATH": str(_folder("ssh")),
     }
+
+
+def _folder(name: str) -> Path:
+    folder = _FOLDER / name
+    folder.mkdir(exist_ok=True)
+    return folder
 
 
 def _kubeconfig() -> Path:

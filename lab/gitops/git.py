@@ -6,7 +6,8 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -66,6 +67,16 @@ class Repository:
         author = ["-c", "user.name=lab", "-c", "user.email=lab@example.com"]
         self._git(*author, "commit", "--quiet", "--allow-empty", "--message", ", ".join(files or ["a folder"]))
         return self._git("rev-parse", "HEAD").strip()
+
+    @contextmanager
+    def away(self) -> Iterator[None]:
+        """Serve the repository no longer, until the context ends."""
+        hidden = self.folder.with_name(f".{self.name}")
+        self.folder.rename(hidden)
+        try:
+            yield
+        finally:
+            hidden.rename(self.folder)
 
     def _git(self, *arguments: str) -> str:
         # Neither the user's settings nor a hook's variables, such as GIT_DIR, may reach this repository.

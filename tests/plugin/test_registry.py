@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from lab.builds.golang import binary
 from lab.paths import CHART, REPOSITORY
 from lab.registry import USER, Registry
 from tests.plugin import signing
+from tests.registry_user import User
 
 PLUGIN = REPOSITORY / "plugin"
 PLUGIN_TYPE = "application/vnd.helm.plugin.v1+json"
@@ -32,35 +32,6 @@ class Packages:
     chart: Path
     plugin: Path
     keyring: Path
-
-
-@dataclass(frozen=True)
-class User:
-    """A user with a Helm and folders of their own, and a registry that they may or may not log in to."""
-
-    helm: Path
-    home: Path
-    registry: Registry
-
-    @property
-    def charts(self) -> str:
-        return f"oci://{self.registry.host}/charts"
-
-    def run(self, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
-        homes = {f"HELM_{kind}_HOME": str(self.home / kind) for kind in ("DATA", "CONFIG", "CACHE")}
-        environment = {**os.environ, **homes, "KUBECONFIG": os.devnull}
-        return subprocess.run(
-            [self.helm, *arguments], env=environment, input=stdin, capture_output=True, text=True, cwd=self.home
-        )
-
-    def trusting(self, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
-        """Run Helm with the registry's certificate authority."""
-        return self.run(*arguments, "--ca-file", str(self.registry.authority), stdin=stdin)
-
-    def log_in(self) -> None:
-        login = ("registry", "login", self.registry.host, "--username", USER, "--password-stdin")
-        done = self.trusting(*login, stdin=self.registry.password)
-        assert done.returncode == 0, done.stderr
 
 
 @pytest.fixture(scope="module")

@@ -23,9 +23,10 @@ Operation = dict[str, Any]
 
 @dataclass(frozen=True)
 class Application:
-    """An Application named run1, and the git repository that holds the values of the run."""
+    """An Application named run1, and the git repositories of the chart, if it is in git, and of the run's values."""
 
     runs: Repository
+    chart: Repository | None = None
 
     @classmethod
     def new(cls, namespace: Namespace, values: str, example: str = "application.yaml") -> Application:
@@ -33,26 +34,37 @@ class Application:
         chart, runs = repository_with_chart("distrain"), Repository.new("runs")
         chart.commit()
         runs.commit({VALUES: values})
-        client.apply(manifest(f"argocd/{example}", namespace, {"distrain": chart.url, "runs": runs.url}))
+        client.apply(manifest(f"argocd/{example}", namespace, [chart, runs]))
+        return cls(runs, chart)
+
+    @classmethod
+    def from_registry(cls, namespace: Namespace, values: str, registry: str) -> Application:
+        """Commit these values, and apply the example of docs/argocd that takes the chart from a registry."""
+        runs = Repository.new("runs")
+        runs.commit({VALUES: values})
+        client.apply(manifest("argocd/application-oci.yaml", namespace, [runs], registry))
         return cls(runs)
 
     def commit(self, values: str) -> Operation:
         """Commit values, and return the sync of this commit once it has ended."""
         revision = self.runs.commit({VALUES: values})
         self.refresh()
-        wait_until("the sync's end", lambda: "finishedAt" in self._operation(revision), seconds=SECONDS, pause=0.5)
-        return self._operation(revision)
+        wait_until("the sync's end", lambda: "finishedAt" in self.operation(revision), seconds=SECONDS, pause=0.5)
+        return self.operation(revision)
 
     def commit_unchanged(self, values: str) -> tuple[str, str]:
         """Commit values that render the same, and return the sync status and health of this commit."""
         revision = self.runs.commit({VALUES: values})
         self.refresh()
-        wait_until("the commit", lambda: revision in _sync(read()).get("revisions", []), seconds=SECONDS, pause=0.5)
+        wait_until("the commit", lambda: self.is_compared(revision), seconds=SECONDS, pause=0.5)
         return self.state()
 
-    def refresh(self) -> tuple[str, str]:
-        """Let Argo CD compare git with the cluster, and return the sync status and health that it finds."""
-        kubectl("-n", argocd.NAMESPACE, "annotate", "--overwrite", "applications", "run1", f"{REFRESH}=normal")
+    def refresh(self, how: str = "normal") -> tuple[str, str]:
+        """Let Argo CD compare git with the cluster, and return the sync status and health that it finds.
+
+        A `hard` refresh also fetches what Argo CD has in its cache.
+        """
+        kubectl("-n", argocd.NAMESPACE, "annotate", "--overwrite", "applications", "run1", f"{REFRESH}={how}")
         wait_until("the refresh", lambda: REFRESH not in read()["metadata"].get("annotations", {}), seconds=SECONDS)
         return self.state()
 
@@ -60,15 +72,29 @@ class Application:
         found = read()
         return _sync(found).get("status", ""), found.get("status", {}).get("health", {}).get("status", "")
 
-    def _operation(self, revision: str) -> Operation:
+    def is_compared(self, revision: str) -> bool:
+        """Return whether Argo CD has compared this commit with the cluster."""
+        return revision in _sync(read()).get("revisions", [])
+
+    def operation(self, revision: str) -> Operation:
         """Return the sync of a commit, {} if it has not begun."""
         found: Operation = read().get("status", {}).get("operationState", {})
         return found if revision in found.get("syncResult", {}).get("revisions", []) else {}
+
+    def patch(self, *operations: dict[str, Any]) -> None:
+        """Apply a JSON patch to the Application."""
+        words = ("patch", "applications", "run1", "--type=json", f"--patch={json.dumps(operations)}")
+        kubectl("-n", argocd.NAMESPACE, *words)
 
 
 def read() -> dict[str, Any]:
     found: dict[str, Any] = json.loads(kubectl("-n", argocd.NAMESPACE, "get", "applications", "run1", "-o", "json"))
     return found
+
+
+def conditions() -> dict[str, str]:
+    """Return the Application's conditions: the message by the type."""
+    return {found["type"]: found["message"] for found in read().get("status", {}).get("conditions", [])}
 
 
 def _sync(application: dict[str, Any]) -> dict[str, Any]:

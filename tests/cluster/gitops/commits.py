@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
 from typing import Any
 
 import yaml
@@ -56,11 +57,13 @@ def repository_with_chart(name: str) -> Repository:
     return repository
 
 
-def manifest(path: str, namespace: Namespace, urls: dict[str, str]) -> dict[str, Any]:
-    """Return an example of docs/, for this namespace, with these URLs in the place of the example's."""
-    text = (DOCS / path).read_text(encoding="utf-8")
-    for example, url in urls.items():
-        text = text.replace(f"https://git.example.com/team/{example}.git", url)
+def manifest(
+    path: str, namespace: Namespace, repositories: Sequence[Repository] = (), registry: str = ""
+) -> dict[str, Any]:
+    """Return an example of docs/ for this namespace, with these git repositories and this registry's host."""
+    text = (DOCS / path).read_text(encoding="utf-8").replace("registry.example.com", registry)
+    for repository in repositories:
+        text = text.replace(f"https://git.example.com/team/{repository.name}.git", repository.url)
     assert "example.com" not in text
     found: dict[str, Any] = yaml.safe_load(text.replace(": team\n", f": {namespace.name}\n"))
     return found

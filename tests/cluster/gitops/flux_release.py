@@ -34,26 +34,36 @@ class Release:
         """Commit the chart and these values, and apply the examples of docs/flux, with more fields for the spec."""
         repository = repository_with_chart("distrain")
         repository.commit({VALUES: values})
-        release = manifest("flux/helmrelease.yaml", namespace, {})
+        release = manifest("flux/helmrelease.yaml", namespace)
         release["spec"] |= more
         if helm_controller == WITH_HEALTH_CHECKS:
             release["spec"] |= yaml.safe_load((DOCS / "flux" / "health-checks.yaml").read_text(encoding="utf-8"))
-        client.apply(manifest("flux/gitrepository.yaml", namespace, {"distrain": repository.url}), release)
+        client.apply(manifest("flux/gitrepository.yaml", namespace, [repository]), release)
         return cls(namespace, repository)
 
     def commit(self, values: str | None = None) -> dict[str, str]:
         """Commit values, or nothing new, and return the condition Ready once Flux has judged this commit."""
-        commit = self.repository.commit({VALUES: values} if values else None)
-        stamp = f"reconcile.fluxcd.io/requestedAt={time.time()}"
-        kubectl("-n", self.namespace.name, "annotate", "--overwrite", "gitrepositories", "distrain", stamp)
+        commit = self.push(values)
         wait_until(f"commit {commit}", lambda: bool(self._ready(commit)), seconds=SECONDS, pause=0.5)
         return self._ready(commit)
+
+    def push(self, values: str | None = None) -> str:
+        """Commit values, or nothing new, let Flux look at it, and return the commit's hash."""
+        commit = self.repository.commit({VALUES: values} if values else None)
+        self.look_at_git()
+        return commit
+
+    def look_at_git(self) -> None:
+        self._request("gitrepositories", "distrain", str(time.time()))
+
+    def suspend(self, suspended: bool) -> None:
+        patch = json.dumps({"spec": {"suspend": suspended}})
+        kubectl("-n", self.namespace.name, "patch", "helmreleases", "run1", "--type=merge", f"--patch={patch}")
 
     def refresh(self) -> str:
         """Let Flux compare the release with the cluster, and return the status of its condition Ready."""
         stamp = str(time.time())
-        words = ["annotate", "--overwrite", "helmreleases", "run1", f"reconcile.fluxcd.io/requestedAt={stamp}"]
-        kubectl("-n", self.namespace.name, *words)
+        self._request("helmreleases", "run1", stamp)
         wait_until("the refresh", lambda: self._status().get("lastHandledReconcileAt") == stamp, seconds=SECONDS)
         return condition(self._status()).get("status", "")
 
@@ -65,7 +75,12 @@ class Release:
 
     def delete(self) -> None:
         """Delete the HelmRelease and the GitRepository, and wait for the end of what the HelmRelease owns."""
-        kubectl("-n", self.namespace.name, "delete", "helmreleases,gitrepositories", "--all", "--timeout=120s")
+        delete_all(self.namespace)
+
+    def _request(self, kind: str, name: str, stamp: str) -> None:
+        """Let Flux look at an object at once."""
+        words = ("annotate", "--overwrite", kind, name, f"reconcile.fluxcd.io/requestedAt={stamp}")
+        kubectl("-n", self.namespace.name, *words)
 
     def _ready(self, commit: str) -> dict[str, str]:
         """Return the condition Ready of a commit's release, {} until Flux has judged the commit."""
@@ -79,6 +94,12 @@ class Release:
         found = kubectl("-n", self.namespace.name, "get", "helmreleases", "run1", "-o", "json")
         status: dict[str, Any] = json.loads(found).get("status", {})
         return status
+
+
+def delete_all(namespace: Namespace) -> None:
+    """Delete all HelmReleases and their sources, and wait for the end of what they own."""
+    kinds = "helmreleases,gitrepositories,ocirepositories"
+    kubectl("-n", namespace.name, "delete", kinds, "--all", "--timeout=120s")
 
 
 def condition(status: dict[str, Any]) -> dict[str, str]:

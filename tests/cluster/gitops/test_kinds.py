@@ -13,7 +13,7 @@ import pytest
 from lab.cluster.client import kubectl
 from lab.gitops import argocd, flux
 from lab.waiting import wait_until
-from tests.cluster.gitops import argocd_application
+from tests.cluster.gitops import argocd_application, flux_release
 from tests.cluster.gitops.argocd_application import Application
 from tests.cluster.gitops.commits import kind_values
 from tests.cluster.gitops.flux_release import Release
@@ -30,17 +30,19 @@ SECONDS = 400
 REFRESHES = 10
 
 
-@pytest.fixture(scope="module")
-def argo_cd() -> Iterator[None]:
+@pytest.fixture
+def argo_cd(namespace: Namespace) -> Iterator[None]:
     argocd.start()
     yield
+    argocd_application.delete_all()
     argocd.stop()
 
 
 @pytest.fixture(params=flux.HELM_CONTROLLERS)
-def helm_controller(request: pytest.FixtureRequest) -> Iterator[str]:
+def helm_controller(namespace: Namespace, request: pytest.FixtureRequest) -> Iterator[str]:
     flux.start(request.param)
     yield request.param
+    flux_release.delete_all(namespace)
     flux.stop()
 
 
@@ -147,7 +149,7 @@ def _assert_ends_without_training(namespace: Namespace, kind: Kind) -> None:
     after = head(namespace)
     assert before
     assert after
-    assert (after.samples, after.state) == (before.samples, "FINISHED")
+    assert (after.samples, after.state) == (before.samples, "finished")
 
 
 def _assert_nothing_left(namespace: Namespace, kind: Kind) -> None:

@@ -1,0 +1,137 @@
+"""Test a run that Argo CD owns when commits are wrong or quick, git is away, or the Application is deleted midway."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from lab.cluster import client
+from lab.cluster.client import kubectl
+from lab.gitops import argocd
+from lab.waiting import wait_until
+from tests.cluster.gitops import argocd_application
+from tests.cluster.gitops.argocd_application import SECONDS, Application
+from tests.cluster.gitops.commits import TOO_MANY, VALUES, job, run_values
+from tests.cluster.testbed import Namespace
+from tests.cluster.training import assert_no_step_was_lost, head, wait_for_checkpoint, wait_for_step
+
+pytestmark = pytest.mark.full
+IN_TRAINING = ("Synced", "Progressing")
+SECONDS_AWAY = 60
+# The kinds of object that a run consists of.
+KINDS = "mpijobs,configmaps,secrets,serviceaccounts,roles,rolebindings,networkpolicies,services"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def argo_cd(bucket: None) -> Iterator[None]:
+    argocd.start()
+    yield
+    argocd.stop()
+
+
+@pytest.fixture
+def application(namespace: Namespace) -> Iterator[Application]:
+    """Let an Application train a run of two workers."""
+    application = Application.new(namespace, run_values(2))
+    wait_for_checkpoint(namespace)
+    yield application
+    argocd_application.delete_all()
+
+
+def test_last_of_ten_quick_commits_wins(application: Application, namespace: Namespace) -> None:
+    first = job(namespace)
+    for replicas in (3, 1, 2, 3, 1, 2, 3, 2, 1, 3):
+        revision = application.runs.commit({VALUES: run_values(replicas)})
+        application.refresh()
+        time.sleep(5)
+
+    wait_until("the last commit", lambda: application.is_compared(revision), seconds=SECONDS, pause=0.5)
+    wait_for_step(namespace, ranks=3)
+    assert job(namespace) == first
+    assert_no_step_was_lost(namespace)
+
+
+def test_values_that_the_schema_refuses_leave_the_running_job(application: Application, namespace: Namespace) -> None:
+    first, before = job(namespace), head(namespace)
+    application.runs.commit({VALUES: run_values(2) + "wrokers: {replicas: 3}\n"})
+    application.refresh()
+
+    wait_until("the refusal", lambda: "ComparisonError" in argocd_application.conditions(), seconds=SECONDS, pause=0.5)
+    assert "wrokers" in argocd_application.conditions()["ComparisonError"]
+    assert job(namespace) == first
+    wait_for_checkpoint(namespace, before)
+    assert application.commit(run_values(3))["phase"] == "Succeeded"
+    wait_for_step(namespace, ranks=3)
+    assert job(namespace) == first
+
+
+def test_revision_of_the_chart_that_is_not_there_leaves_the_running_job(
+    application: Application, namespace: Namespace
+) -> None:
+    first, before = job(namespace), head(namespace)
+    application.patch({"op": "replace", "path": "/spec/sources/0/targetRevision", "value": "nowhere"})
+    application.refresh()
+
+    wait_until("the error", lambda: "ComparisonError" in argocd_application.conditions(), seconds=SECONDS, pause=0.5)
+    assert "nowhere" in argocd_application.conditions()["ComparisonError"]
+    assert job(namespace) == first
+    wait_for_checkpoint(namespace, before)
+
+
+def test_repository_that_is_away_leaves_the_running_job(application: Application, namespace: Namespace) -> None:
+    first, before = job(namespace), head(namespace)
+    assert application.chart
+    with application.chart.away(), application.runs.away():
+        application.refresh("hard")
+        time.sleep(SECONDS_AWAY)
+        assert "ComparisonError" in argocd_application.conditions()
+    application.refresh("hard")
+
+    wait_until("Synced again", lambda: application.refresh() == IN_TRAINING, seconds=SECONDS, pause=1)
+    after = wait_for_checkpoint(namespace, before)
+    assert before
+    assert after.generation == before.generation
+    assert job(namespace) == first
+
+
+def test_two_applications_of_one_run_are_told(application: Application, namespace: Namespace) -> None:
+    first = job(namespace)
+    other: dict[str, Any] = argocd_application.read()
+    other["spec"]["sources"][0]["helm"]["releaseName"] = "run1"
+    client.apply({**other, "metadata": {"name": "other", "namespace": argocd.NAMESPACE}, "status": None})
+
+    def told() -> bool:
+        found = kubectl("-n", argocd.NAMESPACE, "get", "applications", "-o", "json")
+        items = json.loads(found)["items"]
+        types = [one["type"] for item in items for one in item.get("status", {}).get("conditions", [])]
+        return "SharedResourceWarning" in types
+
+    wait_until("a warning", told, seconds=SECONDS, pause=0.5)
+    assert job(namespace) == first
+
+
+@pytest.mark.parametrize("moment", ["training", "rescale", "refused sync"])
+@pytest.mark.parametrize("finalizer", [True, False])
+def test_deleted_application_goes_at_once(
+    application: Application, namespace: Namespace, moment: str, finalizer: bool
+) -> None:
+    """Without the finalizer, the run stays as it is."""
+    if not finalizer:
+        application.patch({"op": "remove", "path": "/metadata/finalizers"})
+    if moment != "training":
+        revision = application.runs.commit({VALUES: run_values(3 if moment == "rescale" else TOO_MANY)})
+        application.refresh()
+        wait_until("a sync", lambda: bool(application.operation(revision)), seconds=SECONDS)
+
+    kubectl("-n", argocd.NAMESPACE, "delete", "applications", "run1", "--timeout=60s")
+
+    if finalizer:
+        assert namespace.get("mpijobs") == []
+        wait_until("the pods' end", lambda: not namespace.get("pods"), pause=0.5)
+    else:
+        wait_for_checkpoint(namespace, head(namespace))
+        kubectl("-n", namespace.name, "delete", KINDS, "--selector=app.kubernetes.io/instance=run1")
