@@ -1,11 +1,14 @@
 # distrain. `make` alone lists the targets.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo build test lint schema docs lock package images sbom audit cluster cluster-status bench bench-demo bench-check bench-inputs bench-chaos bench-client bench-full bench-tests bench-guest bench-mutants bench-gpu clean distclean
+.PHONY: help setup demo build test lint schema docs lock package images sbom audit cluster cluster-status bench bench-demo bench-check bench-inputs bench-chaos bench-client bench-full bench-gitops bench-tests bench-guest bench-mutants bench-gpu clean distclean
 SHELL := /bin/bash
 
 CACHE := $(or $(DISTRAIN_CACHE),$(HOME)/.cache/distrain)
 VENV := $(CACHE)/venvs/$(shell (cat requirements.txt; python3 --version) | sha256sum | cut -c1-12)
 PYTHON := $(VENV)/bin/python
+
+# The names of the tests that have passed with this commit, for benchmarks that go on where they were ended.
+PASSED = $(CACHE)/passed/$(shell git rev-parse HEAD)
 
 # The groups of Debian packages in lab/setup.sh that a target needs. Without a line here it gets all.
 demo cluster cluster-status bench bench-demo: PACKAGES := node images $(if $(GITOPS),gitops)
@@ -82,8 +85,11 @@ bench-chaos: build ## kill trainings 1,000 times, and compare what they saved; a
 bench-client: setup ## change releases on the running lab while their client is cut, killed or loses the API server; again goes on
 	@$(PYTHON) -m tests.cluster.client_faults.bench $(CLIENT_ARGS)
 
-bench-full: build ## run the rest of each matrix of which the tests try one path
-	@FULL=1 $(PYTHON) -m pytest -m full $(PYTEST_ARGS)
+bench-full: build ## run the rest of each matrix of which the tests try one path; again goes on; PYTEST_ARGS="-k words" picks some
+	@FULL=1 $(PYTHON) -m pytest -m full --resume $(PASSED) $(PYTEST_ARGS)
+
+bench-gitops: build ## run every kind of job, fault and package under Argo CD and Flux; again goes on; PYTEST_ARGS="-k words" picks some
+	@FULL=1 $(PYTHON) -m pytest tests/cluster/gitops --resume $(PASSED) $(PYTEST_ARGS)
 
 bench-tests: build ## run all tests until six runs have passed, three beside a load on each core; again goes on
 	@$(PYTHON) -m tests.bench_tests

@@ -27,7 +27,7 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
 hypothesis.settings.register_profile("busy", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
 hypothesis.settings.load_profile("busy")
 
-pytest_plugins = ("tests.evidence", "tests.not_tried")
+pytest_plugins = ("tests.evidence", "tests.not_tried", "tests.resumed")
 MARKERS = {"plugin": "unit", "chart": "chart", "trainer": "trainer", "cluster": "cluster"}
 TESTS = Path(__file__).parent
 # Modules that either process may run beside the other's tests: modules of tests/cluster that use no GPU and do not
