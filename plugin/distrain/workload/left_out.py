@@ -1,4 +1,4 @@
-"""Name the objects of a manifest that no check judges: what may make pods, and what decides about pods."""
+"""Name what no check judges of a manifest: objects that may make pods or decide about pods, and unknown fields."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from distrain.kube.resource import Resource
 from distrain.workload.documents import Item, hook_of, name_of
 from distrain.workload.policies import is_policy
+from distrain.workload.unknown_fields import unknown_fields
 
 # Kinds that make no pods.
 WITHOUT_PODS = frozenset(
@@ -38,9 +39,11 @@ def is_custom(found: Resource) -> bool:
 
 
 def left_out(items: Iterable[Item], holds_pods: Callable[[Item], bool]) -> Iterator[str]:
-    """Yield the objects that are not judged. `holds_pods` tells whether an object's pods are judged."""
+    """Yield the objects and fields that are not judged. `holds_pods` tells whether an object's pods are judged."""
     for item in items:
         name = name_of(item)
+        if holds_pods(item):
+            yield from unknown_fields(name, item)
         if item.get("kind") in WITHOUT_PODS or holds_pods(item) or is_policy(item):
             continue
         if hook_of(item) is not None:
