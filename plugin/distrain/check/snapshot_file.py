@@ -174,7 +174,7 @@ def read_file(path: str) -> Contents:
         raise ValuesError(f"{flag} cannot be read: {reason(error)}; {EXPECTED}") from error
     except (EOFError, zlib.error) as error:
         raise ValuesError(f"{flag} is cut off or damaged: {error}; {EXPECTED}") from error
-    except (msgspec.DecodeError, ValueError) as error:
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
         mistakes = snapshot_mistakes.of_list(content, FORMS) or [form.why(error)]
         raise ValuesError(*(f"{flag}: {mistake}; {EXPECTED}" for mistake in mistakes)) from error
     if not found.nodes:
@@ -291,7 +291,7 @@ def _pods(found: Contents, job: Job, namespace: str) -> list[kube.Pod] | None:
     try:
         pods = found.whole_pods(namespace)
         form.refuse_odd_amounts(pods)
-    except (msgspec.DecodeError, ValueError) as error:
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise ValuesError(f"--snapshot: a pod of namespace {namespace}: {form.why(error)}; {EXPECTED}") from error
     return pods
 

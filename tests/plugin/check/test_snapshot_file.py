@@ -271,6 +271,8 @@ def _with_node(**capacity: object) -> str:
     return json.dumps({"items": [{"kind": "Node", "metadata": {"name": "odd"}, "status": {"allocatable": capacity}}]})
 
 
+# An object of no kind that is judged, after another object of a list.
+DEEP = ', {"kind": "Event", "a": ' + "[" * 100_000 + "]" * 100_000 + "}"
 ODD_CLAIM = {"name": "v", "ephemeral": {"volumeClaimTemplate": {"spec": {"resources": {"requests": {"storage": ""}}}}}}
 
 
@@ -279,6 +281,8 @@ ODD_CLAIM = {"name": "v", "ephemeral": {"volumeClaimTemplate": {"spec": {"resour
     [
         pytest.param("no json", ": it is no JSON at line 1, column 1; it may be cut off; ", id="no-json"),
         pytest.param('{"items": []}', " holds no node; it takes the output of", id="no-node"),
+        pytest.param('{"items": ' + "[" * 100_000, ": it is nested too deep; it takes", id="deep-and-cut-off"),
+        pytest.param(_with_node(cpu=1)[:-2] + DEEP + "]}", ": it is nested too deep; it takes", id="deep"),
         pytest.param(
             _with_pod(resources=5), ": Pod odd: containers[0].resources is of another type; ", id="no-resources"
         ),
