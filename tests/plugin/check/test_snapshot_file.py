@@ -224,6 +224,19 @@ def test_control_characters_of_a_name_are_shown_escaped(check: Check, snapshot: 
     assert "a\\u001b[31mred\\u009b" in check("--snapshot", str(snapshot), "-o", "json", job=job)[1]
 
 
+@pytest.mark.parametrize("form", ["text", "markdown"])
+def test_characters_that_cannot_be_seen_are_shown_escaped(check: Check, tmp_path: Path, form: str) -> None:
+    metadata = {"name": "a\u202e\u2066b\u200b\x7f\u2060\U000e0041é", "namespace": "default"}
+    path = tmp_path / "nodes.json"
+    quota = {"metadata": metadata, "spec": {"hard": {"pods": "0"}}}
+    path.write_text(_list(*kind("Node", node("a", gpu="8")), *kind("ResourceQuota", quota)))
+
+    _, out, _ = check("--snapshot", str(path), "-o", form)
+
+    assert r"a\u202e\u2066b\u200b\x7f\u2060\U000e0041é" in out
+    assert all(line.isprintable() for line in out.split("\n"))
+
+
 @pytest.mark.parametrize(
     ("accounts", "code"),
     [
