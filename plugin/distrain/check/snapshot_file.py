@@ -17,6 +17,7 @@ from msgspec import Struct, field
 
 from distrain import files, kube
 from distrain.admission.new_quotas import needs_whole_pods
+from distrain.admission.pod_security import minor_of
 from distrain.apiserver.capabilities import Capabilities
 from distrain.check import snapshot_mistakes, written_pods
 from distrain.check.cluster_state import ClusterState, over, take
@@ -277,6 +278,7 @@ def _dependencies(found: Contents, job: Job, namespace: str, release: str | None
         all_claims=of_all("PersistentVolumeClaim", PersistentVolumeClaim),
         missing=frozenset(_missing(found, job, namespace)),
         unserved=frozenset(_unserved(found, job)),
+        server_minor=minor_of(found.capabilities.version) if found.capabilities else None,
         unseen=list(_not_in_file(found, job, namespace)),
         kubectl_flags=f"--namespace {namespace}",
     )

@@ -120,6 +120,25 @@ def test_snapshot_frees_the_quotas_that_count_the_release(api: FakeApi, cluster:
     assert b"secret" not in content
 
 
+@pytest.mark.parametrize(("server", "verdict"), [("v1.34.4", "impossible"), ("v1.35.0", "fits")])
+def test_snapshot_tells_which_pod_security_checks_the_api_server_has(
+    api: FakeApi, cluster: Cluster, server: str, verdict: str
+) -> None:
+    context = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+    security = {"seccompProfile": {"type": "RuntimeDefault"}}
+    containers = [{"name": "main", "securityContext": context}]
+    pod = {"hostUsers": False, "securityContext": security, "containers": containers}
+    serve(api, [_kind("Node", node("a", gpu="8")), _kind("Namespace", namespace("team", "restricted"))])
+    api.serve_mpi_jobs()
+    api.answers["/version"] = {"gitVersion": server}
+    job = chart_job(gpus=1, worker=pod, launcher=pod)
+    live = live_cluster.check(cluster, job, "team")
+
+    _, content = _taken(cluster)
+
+    assert (_judged(content, job), live.verdict) == (live, verdict)
+
+
 def test_snapshot_knows_that_there_is_no_quota(api: FakeApi, cluster: Cluster) -> None:
     serve(api, _small())
     api.serve_mpi_jobs()
