@@ -20,7 +20,7 @@ COPIED = 2**20
 LONGEST = 1000
 # Control characters of a name, say, would change the terminal. YAML allows only \t, \n, \r and \x85 of them, and the
 # plugin's JSON none, so manifests and answers for programs stay as they are.
-CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), *range(128, 160)) if chr(code) not in "\t\n\r\x85"}
+CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if chr(code) not in "\t\n\r\x85"}
 # Errors from `tell`; `finish` raises the first one.
 _lost: list[UnwrittenError] = []
 
@@ -41,6 +41,14 @@ def open_streams() -> None:
     if sys.stdin is None:
         # A command that reads stdin finds it empty.
         sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115
+
+
+def answer_people(text: str) -> None:
+    """Print a result that a person reads, as text or Markdown; raise UnwrittenError if stdout is closed or full.
+
+    Invisible characters are escaped, too: some of them show a line's words in another order.
+    """
+    answer(_visible(text))
 
 
 def answer(text: str) -> None:
@@ -98,7 +106,7 @@ def say(line: str) -> None:
 
 def say_text(text: str) -> None:
     """Print a text of several lines to stderr, control characters escaped; ignore errors."""
-    _to_stderr(_redacted(text).translate(CONTROLS))
+    _to_stderr(_visible(_redacted(text)))
 
 
 def _to_stderr(text: str) -> None:
@@ -114,10 +122,18 @@ def _to_stderr(text: str) -> None:
 
 def _printable(line: str) -> str:
     """Escape line breaks and control characters, which would change the terminal, and shorten a very long line."""
-    shown = line if len(line) <= LONGEST else f"{line[: LONGEST // 2]} ... {line[-LONGEST // 2 :]}"
-    if shown.isprintable():
-        return shown
-    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in shown)
+    return _escaped(line if len(line) <= LONGEST else f"{line[: LONGEST // 2]} ... {line[-LONGEST // 2 :]}")
+
+
+def _visible(text: str) -> str:
+    """Escape all characters of a text's lines that cannot be seen."""
+    return "\n".join(map(_escaped, text.split("\n")))
+
+
+def _escaped(line: str) -> str:
+    if line.isprintable():
+        return line
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in line)
 
 
 def leave(line: str) -> None:
@@ -125,7 +141,7 @@ def leave(line: str) -> None:
     try:
         # The file is not created: outside Kubernetes it does not exist.
         with open(TERMINATION_LOG, "r+", encoding="utf-8") as log:
-            log.write(line.translate(CONTROLS))
+            log.write(_escaped(line))
             log.truncate()
     except OSError:
         return

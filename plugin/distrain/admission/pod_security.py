@@ -1,7 +1,8 @@
 """PodSecurity: find the pods that violate the Pod Security Standard of their namespace, which its labels set.
 
-The rules are those of k8s.io/pod-security-admission v0.36.2. The API server's configuration can also exempt pods, or
-enforce a level without a label. No API shows this configuration, so this module ignores it.
+The rules are those of k8s.io/pod-security-admission v0.36.2. An older API server has only the checks of its own
+version. The API server's configuration can also exempt pods, or enforce a level without a label. No API shows this
+configuration, so this module ignores it.
 """
 
 from __future__ import annotations
@@ -24,23 +25,32 @@ from distrain.workload.wording import Wording, listed
 
 LEVEL = "pod-security.kubernetes.io/enforce"
 VERSION = f"{LEVEL}-version"
+# The oldest Kubernetes that the chart supports (Chart.yaml, kubeVersion).
+OLDEST = 27
 # The strictest level comes first.
 CHECKS: dict[str, Sequence[Check]] = {"restricted": (*BASELINE, *RESTRICTED), "baseline": BASELINE, "privileged": ()}
 
 
 class Standard(Struct, frozen=True):
-    """A level with the checks of Kubernetes 1.`minor`, or with the latest checks."""
+    """A level with the checks of Kubernetes 1.`minor`, or with the latest checks.
+
+    An API server of Kubernetes 1.`server` has no newer checks. None means that its version is not known.
+    """
 
     level: str
     minor: int | None = None
+    server: int | None = None
 
     def __str__(self) -> str:
         return f"{self.level}:{'latest' if self.minor is None else f'v1.{self.minor}'}"
 
 
-def refusals(job: Job, namespace: str, labels: Labels, say: Wording) -> Iterator[Refusal]:
-    """Yield a refusal for each violation by the job's pods; `labels` are the namespace's labels."""
-    standard = enforced(labels)
+def refusals(job: Job, namespace: str, labels: Labels, say: Wording, server: int | None = None) -> Iterator[Refusal]:
+    """Yield a refusal for each violation by the job's pods; `labels` are the namespace's labels.
+
+    The API server is Kubernetes 1.`server`.
+    """
+    standard = replace(enforced(labels), server=server)
     roles: dict[str, list[PodRole]] = {}
     for role in job.roles:
         if role.replicas and (words := violated(standard, _pod(role))):
@@ -48,6 +58,22 @@ def refusals(job: Job, namespace: str, labels: Labels, say: Wording) -> Iterator
     for words, refused in roles.items():
         step = _next_step(standard, _pod(refused[0]), job)
         yield Refusal(Verdict.IMPOSSIBLE, words, f"{listed([*map(say.place, refused)])}: namespace {namespace} {step}")
+
+
+def not_judged(job: Job, labels: Labels, server: int | None) -> Iterator[str]:
+    """Name the API server's version if it is not known and decides whether pods of the job are refused."""
+    standard = enforced(labels)
+    for role in job.roles if server is None else ():
+        pod, newer = _pod(role), {check.since for check in CHECKS[standard.level] if check.since > OLDEST}
+        found = {bool(violated(replace(standard, server=each), pod)) for each in (OLDEST, *newer)}
+        if role.replicas and len(found) > 1:
+            yield f"the version of the API server, which decides what Pod Security {standard} refuses"
+
+
+def minor_of(version: str) -> int | None:
+    """Return the minor version of a version of Kubernetes such as v1.34.4-eks-1, None for other texts."""
+    found = re.match(r"v?1\.(\d{1,9})\b", version)
+    return int(found[1]) if found else None
 
 
 def enforced(labels: Labels) -> Standard:
@@ -68,7 +94,8 @@ def violated(standard: Standard, pod: Pod) -> str:
 def _checks(standard: Standard) -> list[Check]:
     """Return the newest version of each check in the standard."""
     # policy/registry.go: populate
-    known = [each for each in CHECKS[standard.level] if standard.minor is None or each.since <= standard.minor]
+    bounds = [minor for minor in (standard.minor, standard.server) if minor is not None]
+    known = [each for each in CHECKS[standard.level] if all(each.since <= minor for minor in bounds)]
     newest = {check.name: check for check in known}
     replaced = {check.replaces for check in newest.values()}
     return [check for name, check in newest.items() if name not in replaced]
@@ -79,7 +106,7 @@ def _pod(role: PodRole) -> Pod:
 
 
 def _next_step(standard: Standard, pod: Pod, job: Job) -> str:
-    admitting = next(level for level in CHECKS if not violated(Standard(level, standard.minor), pod))
+    admitting = next(level for level in CHECKS if not violated(replace(standard, level=level), pod))
     if added := _refused_of_operator(standard, pod):
         head = f"refuses container {listed(added)}, which the operator adds."
         return f"{head} Take a namespace that enforces {admitting}, or another kind of job (job.kind, job.apiVersion)."

@@ -28,6 +28,7 @@ COMPUTE = ("cpu", "memory", "ephemeral-storage")
 REQUIRED = ("cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory")
 ENDED = ("Succeeded", "Failed")
 PVCS, OF_CLASS = "persistentvolumeclaims", ".storageclass.storage.k8s.io/"
+OF_ATTRIBUTES = "VolumeAttributesClass"
 
 
 def refusals(
@@ -69,7 +70,7 @@ def not_judged(job: Job, quotas: Sequence[ResourceQuota], claims: Sequence[NewCl
             for name in names
             if not (is_of_pods(name) or object_counts.is_complete(name, has_operator=has_operator))
             and (name in object_counts.SERVICES or name not in known)
-            and (scopes_of(quota) or not _is_of_claims(name, has_classes=has_classes))
+            and (_has_scope_of_pods(quota) or not _is_of_claims(name, has_classes=has_classes))
         )
         if rest:
             yield f"ResourceQuota {quota.metadata.name}: {', '.join(rest)}"
@@ -164,9 +165,9 @@ def usage_by(quota: ResourceQuota, pods: Sequence[kube.Pod]) -> Units:
 
 
 def _of_claims(quota: ResourceQuota, claims: Sequence[NewClaims]) -> Units:
-    """Return the usage of claims. A quota with scopes counts none of them."""
+    """Return the usage of the claims that the quota counts."""
     total: Units = {}
-    for claim in () if scopes_of(quota) else claims:
+    for claim in (each for each in claims if _counts_claim(quota, each.spec)):
         storage = claim.spec.requests.get("storage", 0)
         used = {PVCS: 1, "requests.storage": units("storage", storage)}
         add(total, {**used, f"count/{PVCS}": 1}, claim.number)
@@ -218,6 +219,10 @@ def is_of_pods(name: str) -> bool:
     )
 
 
+def _has_scope_of_pods(quota: ResourceQuota) -> bool:
+    return any(each.scope_name != OF_ATTRIBUTES for each in scopes_of(quota))
+
+
 def _is_of_claims(name: str, *, has_classes: bool) -> bool:
     """Tell whether only claims use this resource of a quota, and whether it is known which claims do."""
     return name in (PVCS, f"count/{PVCS}", "requests.storage") or (has_classes and OF_CLASS in name)
@@ -226,6 +231,16 @@ def _is_of_claims(name: str, *, has_classes: bool) -> bool:
 def _matches(quota: ResourceQuota, spec: kube.PodSpec) -> bool:
     """Tell whether the quota counts pods of this spec: all of the quota's scopes must match."""
     return all(_in_scope(scope, spec) for scope in scopes_of(quota))
+
+
+def _counts_claim(quota: ResourceQuota, spec: kube.ClaimSpec) -> bool:
+    """Tell whether the quota counts claims of this spec: the only scope of claims is their VolumeAttributesClass."""
+    name = spec.volume_attributes_class_name or None
+    return all(each.scope_name == OF_ATTRIBUTES and _selects(each, name) for each in scopes_of(quota))
+
+
+def _selects(scope: ScopedRequirement, name: str | None) -> bool:
+    return selectors.holds(kube.Requirement(scope.scope_name, scope.operator, scope.values), name)
 
 
 def scopes_of(quota: ResourceQuota) -> list[ScopedRequirement]:
@@ -245,8 +260,7 @@ def _in_scope(scope: ScopedRequirement, spec: kube.PodSpec) -> bool:
         case "NotBestEffort":
             return not _is_best_effort(spec)
         case "PriorityClass":
-            requirement = kube.Requirement(scope.scope_name, scope.operator, scope.values)
-            return selectors.holds(requirement, spec.priority_class_name or None)
+            return _selects(scope, spec.priority_class_name or None)
         case "CrossNamespacePodAffinity":
             return any(term.namespaces or term.namespace_selector is not None for term in _affinity_terms(spec))
     return False

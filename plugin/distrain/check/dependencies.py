@@ -51,7 +51,8 @@ class Dependencies(Struct, frozen=True):
     deleted. `all_claims` are those of all namespaces. `own` are the pods of the same release, which end before the job
     starts or belong to the job already. `pods` are all of the namespace, if they were read: the manifest has a quota
     for it. `existing` are objects of the manifest that exist, and that quotas have counted already. `former_classes`
-    are the PriorityClasses before the manifest changes them. `kubectl_flags` reach the namespace.
+    are the PriorityClasses before the manifest changes them. The API server is Kubernetes 1.`server_minor`, if that is
+    known and matters. `kubectl_flags` reach the namespace.
     """
 
     namespaces: Mapping[str, Labels] | None = None
@@ -74,6 +75,7 @@ class Dependencies(Struct, frozen=True):
     ending_namespaces: frozenset[str] = frozenset()
     pods: Sequence[kube.Pod] | None = None
     existing: frozenset[CountedObject] = frozenset()
+    server_minor: int | None = None
     unseen: Sequence[str] = field(default_factory=list)
     kubectl_flags: str = ""
 

@@ -9,6 +9,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from distrain import kube
+from distrain.admission.pod_security import enforced, minor_of
 from distrain.apiserver import paths
 from distrain.check.candidate_nodes import candidate_nodes, unread
 from distrain.check.cluster_state import ClusterState, take
@@ -34,8 +35,9 @@ from distrain.check.refusals import PreparedJob, prepare
 from distrain.check.report import Report, report
 from distrain.check.volumes.attach_limits import volume_needs
 from distrain.check.volumes.free_storage import makes_volumes, needs_capacities
-from distrain.errors import ForbiddenError, NotFoundError
+from distrain.errors import ForbiddenError, NotFoundError, UnreachableError
 from distrain.kube.policy import LimitRange, PriorityClass, ResourceQuota
+from distrain.kube.selectors import Labels
 from distrain.kube.storage import (
     CSIDriver,
     CSINode,
@@ -117,6 +119,7 @@ def _dependencies(cluster: Cluster, job: Job, namespace: str, release: str | Non
         own=reader.own(release),
         unserved=frozenset(reader.unserved(job, kinds)),
         existing=frozenset(reader.existing(may_exist(job, quotas, namespace))),
+        server_minor=reader.server_minor({**(labels_of(namespaces) or {}), **job.policies.labels}.values()),
         unseen=reader.unseen,
         kubectl_flags=f"--namespace {namespace}{cluster.target.kubectl_cluster_flags}",
     )
@@ -217,6 +220,15 @@ class _Reader(Struct):
         what = f"{kind} {name} of namespace {self.namespace}"
         path = paths.of_kind(api_version, kind, self.namespace, name)
         return self._allowed(what, lambda: self.cluster.has(path, what))
+
+    def server_minor(self, labels: Iterable[Labels]) -> int | None:
+        """Return the API server's minor version if one of the namespaces enforces Pod Security; None if unknown."""
+        if all(enforced(each).level == "privileged" for each in labels):
+            return None
+        try:
+            return minor_of(self.cluster.version())
+        except UnreachableError:
+            return None
 
     def _allowed(self, what: str, ask: Callable[[], T]) -> T | None:
         try:

@@ -65,10 +65,14 @@ class _Part(Struct, frozen=True):
         objects = tuple(each for each in self.job.objects if each not in self.found.existing)
         return replace(self.job, objects=objects)
 
+    @property
+    def labels(self) -> Labels:
+        """The labels of the namespace."""
+        return (self.found.namespaces or self.job.policies.labels).get(self.namespace) or {}
+
     def refusals(self, say: Wording) -> Iterator[Refusal]:
         """Yield the refusals by anything but the nodes and the pods on them."""
         job, found = self.job, self.found
-        labels = (found.namespaces or job.policies.labels).get(self.namespace) or {}
         yield from _unserved(found, say)
         yield from _ending(found, self.namespace)
         yield from _gates(job, say)
@@ -76,7 +80,7 @@ class _Part(Struct, frozen=True):
         yield from validation.refusals_of_objects(job)
         yield from pod_validation.refusals(job, found.limit_ranges or (), say)
         yield from runtime_class.refusals(job, say)
-        yield from pod_security.refusals(job, self.namespace, labels, say)
+        yield from pod_security.refusals(job, self.namespace, self.labels, say, found.server_minor)
         yield from limit_ranger.refusals(job, found.limit_ranges or (), say)
         yield from limit_ranger.refusals_of_claims(self.claims.changes.new, found.limit_ranges or (), say)
         yield from self._missing(say)
@@ -99,6 +103,7 @@ class _Part(Struct, frozen=True):
         for kind, name in sorted(self.found.missing):
             if maker := _maker(kind, whole):
                 yield f"whether {maker} of the manifest creates {kind} {name}, which is not there"
+        yield from pod_security.not_judged(self.job, self.labels, self.found.server_minor)
         yield from attach_limits.not_judged(self.job, self.found)
         yield from free_storage.not_judged(self.job, self.found)
         yield from resource_quota.not_judged(self.job, self.found.quotas or (), self.claims.changes.new)

@@ -17,6 +17,7 @@ from msgspec import Struct, field
 
 from distrain import files, kube
 from distrain.admission.new_quotas import needs_whole_pods
+from distrain.admission.pod_security import minor_of
 from distrain.apiserver.capabilities import Capabilities
 from distrain.check import snapshot_mistakes, written_pods
 from distrain.check.cluster_state import ClusterState, over, take
@@ -174,7 +175,7 @@ def read_file(path: str) -> Contents:
         raise ValuesError(f"{flag} cannot be read: {reason(error)}; {EXPECTED}") from error
     except (EOFError, zlib.error) as error:
         raise ValuesError(f"{flag} is cut off or damaged: {error}; {EXPECTED}") from error
-    except (msgspec.DecodeError, ValueError) as error:
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
         mistakes = snapshot_mistakes.of_list(content, FORMS) or [form.why(error)]
         raise ValuesError(*(f"{flag}: {mistake}; {EXPECTED}" for mistake in mistakes)) from error
     if not found.nodes:
@@ -277,6 +278,7 @@ def _dependencies(found: Contents, job: Job, namespace: str, release: str | None
         all_claims=of_all("PersistentVolumeClaim", PersistentVolumeClaim),
         missing=frozenset(_missing(found, job, namespace)),
         unserved=frozenset(_unserved(found, job)),
+        server_minor=minor_of(found.capabilities.version) if found.capabilities else None,
         unseen=list(_not_in_file(found, job, namespace)),
         kubectl_flags=f"--namespace {namespace}",
     )
@@ -291,7 +293,7 @@ def _pods(found: Contents, job: Job, namespace: str) -> list[kube.Pod] | None:
     try:
         pods = found.whole_pods(namespace)
         form.refuse_odd_amounts(pods)
-    except (msgspec.DecodeError, ValueError) as error:
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise ValuesError(f"--snapshot: a pod of namespace {namespace}: {form.why(error)}; {EXPECTED}") from error
     return pods
 

@@ -27,7 +27,7 @@ def error_of(look: Callable[[Any], object], item: Any) -> Exception | None:
     """Return the error of looking at an object, None if there is none."""
     try:
         look(item)
-    except (msgspec.DecodeError, ValueError) as error:
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
         return error
     return None
 

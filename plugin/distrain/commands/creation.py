@@ -51,7 +51,7 @@ def _accepted(request: Request, uninstalled: int) -> RenderedJob:
     # `upgrade --install` prints a plan with --output.
     form = getattr(options, "output", "text")
     if form == MARKDOWN:
-        console.answer(check_markdown(name, report, found.job, title="a new release"))
+        console.answer_people(check_markdown(name, report, found.job, title="a new release"))
     elif form != "text":
         console.answer(dumped({"release": name, "revision": uninstalled, "verdict": report.verdict}, form))
     elif options.dry_run:

@@ -33,18 +33,18 @@ def answer(request: Request, manifest: str | None) -> int:
     more = assumed_nodes(options.assume_nodes, gpu_resource or gpus_of(job))
     prepared, state = _examined(request, job, gpu_resource, more)
     if options.why:
-        console.answer("\n".join(why(options.why, prepared.job, state)))
+        console.answer_people("\n".join(why(options.why, prepared.job, state)))
         return 0
     found = report(prepared, state, more)
     if options.output == MARKDOWN:
-        console.answer(check_markdown(request.name or NAMELESS, found, prepared.job))
+        console.answer_people(check_markdown(request.name or NAMELESS, found, prepared.job))
         return found.verdict.exit_code
     if options.output != "text":
         console.answer(dumped(to_builtins(found), options.output))
         return found.verdict.exit_code
     in_cluster = not _is_offline(request) and request.cluster.target.in_cluster
     lines = summary(found, prepared.job, answer_last=in_cluster)
-    console.answer("\n".join(lines))
+    console.answer_people("\n".join(lines))
     if in_cluster:
         console.leave(lines[-1])
     return found.verdict.exit_code

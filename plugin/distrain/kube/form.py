@@ -20,6 +20,7 @@ T = TypeVar("T")
 # The path in a message of msgspec, without its $.
 PLACE = re.compile(r"at `(?:key in )?`?\$\.?([^`]+)`")
 MISSING = re.compile(r"missing required field `(\w+)`")
+TOO_DEEP = "it is nested too deep"
 
 NOUNS: dict[type, str] = {
     bool: "true or false",
@@ -82,6 +83,8 @@ def _parts(struct: type[msgspec.Struct]) -> list[tuple[str, bool]]:
 
 def why(error: Exception) -> str:
     """Return why msgspec cannot decode a text, in words of Kubernetes; the field's path if the text is JSON."""
+    if isinstance(error, RecursionError):
+        return TOO_DEEP
     if not isinstance(error, msgspec.DecodeError):
         return "it is no UTF-8 text" if isinstance(error, UnicodeError) else str(error)
     if not isinstance(error, msgspec.ValidationError):
@@ -101,7 +104,7 @@ def json_mistake(content: bytes) -> str | None:
     except UnicodeDecodeError:
         return "it is no UTF-8 text"
     except RecursionError:
-        return "it is nested too deep"
+        return TOO_DEEP
     except ValueError:
         return "it has a number that is too long"
     return None

@@ -84,9 +84,15 @@ class Reference(Kube):
     optional: bool | None = None
 
 
+class KeyReference(Reference):
+    """A key of a Secret or ConfigMap."""
+
+    key: str = ""
+
+
 class ValueFrom(Kube):
-    secret_key_ref: Reference | None = None
-    config_map_key_ref: Reference | None = None
+    secret_key_ref: KeyReference | None = None
+    config_map_key_ref: KeyReference | None = None
 
 
 class Variable(Kube):
@@ -127,6 +133,7 @@ class VolumeMount(Kube):
 
 
 class TemplateContainer(Container):
+    image_pull_policy: str | None = None
     env: list[Variable] | None = None
     env_from: list[Variables] | None = None
     security_context: ContainerSecurityContext | None = None
@@ -151,6 +158,10 @@ class Projected(Kube):
     sources: list[Projection] | None = None
 
 
+class HostPath(Source):
+    path: str = ""
+
+
 class TemplateVolume(Volume):
     secret: SecretVolume | None = None
     config_map: Reference | None = None
@@ -159,7 +170,7 @@ class TemplateVolume(Volume):
     downward_api: Source | None = field(default=None, name="downwardAPI")
     empty_dir: Source | None = None
     image: Source | None = None
-    host_path: Source | None = None
+    host_path: HostPath | None = None
     gce_persistent_disk: Source | None = None
     aws_elastic_block_store: Source | None = None
     git_repo: Source | None = None

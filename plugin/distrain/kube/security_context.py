@@ -1,4 +1,4 @@
-"""Define the security contexts of a pod and of its containers, as far as Pod Security admission reads them."""
+"""Define the security contexts of a pod and of its containers, as far as the API server judges them."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ class Profile(Kube):
     """A seccomp or AppArmor profile."""
 
     type: str | None = None
+    localhost_profile: str | None = None
 
 
 class Sysctl(Kube):

@@ -88,7 +88,7 @@ def _judged(pod: kube.Pod) -> kube.Pod:
             resources=spec.resources,
             overhead=spec.overhead,
             affinity=spec.affinity,
-            volumes=[*map(_counted, spec.volumes or ())],
+            volumes=[*map(_with_claim, spec.volumes or ())],
         ),
         kube.PodStatus(
             phase=status.phase,
@@ -112,6 +112,18 @@ def _amounts(status: kube.ContainerStatus) -> kube.ContainerStatus:
 def _counted(volume: kube.Volume) -> kube.Volume:
     """Return the volume without its claim's template. A volume of any other source than a claim has only a name."""
     return replace(volume, ephemeral=kube.Ephemeral() if volume.ephemeral else None)
+
+
+def _with_claim(volume: kube.Volume) -> kube.Volume:
+    """Return the volume with what quotas count of its claim, which ends with the pod."""
+    template = volume.ephemeral and volume.ephemeral.volume_claim_template
+    if not template:
+        return _counted(volume)
+    of, attributes = template.spec, template.spec.volume_attributes_class_name
+    spec = kube.ClaimSpec(
+        storage_class_name=of.storage_class_name, resources=of.resources, volume_attributes_class_name=attributes
+    )
+    return replace(volume, ephemeral=kube.Ephemeral(volume_claim_template=kube.ClaimTemplate(spec=spec)))
 
 
 def _owners(kind: Kind) -> list[kube.OwnerKind] | None:

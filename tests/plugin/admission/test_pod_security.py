@@ -26,7 +26,7 @@ from tests.chart.kinds import KINDS, TRAINS, every_kind
 from tests.chart.rendering import render_with
 from tests.plugin.admission.random_security import random_pod
 from tests.plugin.check.judging import chart_job, job_of, judged
-from tests.plugin.objects import Object, mpi_job, namespace, node, of_another_tool
+from tests.plugin.objects import Object, batch_job, mpi_job, namespace, node, of_another_tool, with_images
 
 COUNT = int(os.environ.get("RANDOM_VALUES", "2000"))
 ROOM = [node("a", {"ephemeral-storage": "100Gi"}, gpu="8")]
@@ -261,3 +261,55 @@ def test_first_version_has_the_checks_that_later_ones_began_with() -> None:
         "appArmorProfile", "capabilities_baseline", "hostNamespaces", "hostPathVolumes", "hostPorts", "privileged",
         "procMount", "seLinuxOptions", "seccompProfile_baseline", "sysctls", "windowsHostProcess",
     ]  # fmt: skip
+
+
+# Pods that only newer API servers admit, or only older ones.
+IN_USER_NAMESPACE = {**_pod(STRICT), "hostUsers": False}
+PROBED = {"containers": [{"name": "main", "livenessProbe": {"tcpSocket": {"host": "example.com", "port": 80}}}]}
+
+
+def _server(version: str) -> Object:
+    return {"kind": "Snapshot", "read": {"Namespace": []}, "capabilities": {"version": version, "apis": []}}
+
+
+@pytest.mark.parametrize(
+    ("pod", "level", "label", "server", "verdict"),
+    [
+        (IN_USER_NAMESPACE, "restricted", "latest", "v1.34.4-eks-1a2b3c", "impossible"),
+        (IN_USER_NAMESPACE, "restricted", "v1.36", "v1.34.4", "impossible"),
+        (IN_USER_NAMESPACE, "restricted", "latest", "v1.35.0", "fits"),
+        (IN_USER_NAMESPACE, "restricted", "v1.34", "v1.35.0", "impossible"),
+        (PROBED, "baseline", "latest", "v1.33.9", "fits"),
+        (PROBED, "baseline", "latest", "1.34+", "impossible"),
+        (PROBED, "baseline", "latest", "unknown", "impossible"),
+    ],
+)
+def test_api_server_has_no_newer_checks_than_its_version(
+    pod: Object, level: str, label: str, server: str, verdict: str
+) -> None:
+    team = {"kind": "Namespace", **namespace("team", level)}
+    team["metadata"]["labels"] |= {VERSION: label}
+
+    assert judged(_batch(pod), ROOM, others=[team, _server(server)]).verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("pod", "level", "version", "is_open"),
+    [
+        (IN_USER_NAMESPACE, "restricted", "latest", True),
+        (IN_USER_NAMESPACE, "restricted", "v1.34", False),
+        (IN_USER_NAMESPACE, "baseline", "latest", False),
+        (PROBED, "baseline", "", True),
+        (RESTRICTED, "restricted", "latest", False),
+    ],
+)
+def test_unknown_version_of_the_api_server_is_said_where_it_matters(
+    pod: Object, level: str, version: str, is_open: bool
+) -> None:
+    words = f"the version of the API server, which decides what Pod Security {level}:latest refuses"
+
+    assert _judged(_batch(pod), level, version).unseen == ([words] if is_open else [])
+
+
+def _batch(pod: Object) -> Job:
+    return job_of(batch_job("a", {"spec": with_images(pod)}))

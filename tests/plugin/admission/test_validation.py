@@ -309,6 +309,97 @@ def test_job_that_the_api_server_refuses_is_impossible(path: Path, value: Any, w
     _refused(_changed(_job(), path, value), words)
 
 
+CONTEXT, POD_CONTEXT = (*MAIN, "securityContext"), (*POD, "securityContext")
+BARE = {"restartPolicy": "Never", "containers": [{"name": "main", "image": "a"}]}
+ADMIN = {"allowPrivilegeEscalation": False, "capabilities": {"add": ["CAP_SYS_ADMIN"]}}
+SECURITY = [
+    pytest.param(
+        CONTEXT,
+        {"privileged": True, "allowPrivilegeEscalation": False},
+        "Invalid value: cannot set `allowPrivilegeEscalation` to false and `privileged` to true",
+        id="privileged",
+    ),
+    pytest.param(CONTEXT, ADMIN, "to false and `capabilities.Add` CAP_SYS_ADMIN", id="administrator"),
+    pytest.param(
+        CONTEXT, {"runAsUser": -1}, "securityContext.runAsUser: Invalid value: -1: must be between", id="user"
+    ),
+    pytest.param(
+        POD_CONTEXT, {"runAsUser": 2**31}, "spec.securityContext.runAsUser: Invalid value: 2147483648", id="users"
+    ),
+    pytest.param(CONTEXT, {"procMount": "Unmasked"}, "`hostUsers` must be false to use `Unmasked`", id="proc"),
+    pytest.param(CONTEXT, {"procMount": "All"}, 'procMount: Unsupported value: "All"', id="proc-mount"),
+    pytest.param(CONTEXT, {"seccompProfile": {}}, "seccompProfile.type: Required value: type is required", id="type"),
+    pytest.param(
+        POD_CONTEXT, {"seccompProfile": {"type": "Default"}}, 'type: Unsupported value: "Default"', id="profile"
+    ),
+    pytest.param(
+        CONTEXT,
+        {"appArmorProfile": {"type": "Localhost"}},
+        "appArmorProfile.localhostProfile: Required value: must be set when AppArmor type is Localhost",
+        id="local-profile",
+    ),
+    pytest.param(
+        POD_CONTEXT,
+        {"seccompProfile": {"type": "Unconfined", "localhostProfile": "a"}},
+        "localhostProfile: Invalid value: can only be set when seccomp type is Localhost",
+        id="profile-of-the-node",
+    ),
+    pytest.param(
+        POD, {**BARE, "hostUsers": False, "hostIPC": True}, "spec.HostIPC: Forbidden: when `hostUsers`", id="users-ipc"
+    ),
+    pytest.param(
+        POD, {**BARE, "hostUsers": False, "hostNetwork": True}, "spec.hostNetwork: Forbidden: when", id="users-network"
+    ),
+    pytest.param((*POD, "os"), {"name": "mac"}, 'spec.os: Unsupported value: "mac"', id="os"),
+]
+SOURCES = [
+    pytest.param((*POD, "volumes"), [{"name": "a", "secret": {}}], "secret.secretName: Required value", id="secret"),
+    pytest.param((*POD, "volumes"), [{"name": "a", "configMap": {}}], "configMap.name: Required value", id="map"),
+    pytest.param((*POD, "volumes"), [{"name": "a", "hostPath": {}}], "hostPath.path: Required value", id="no-path"),
+    pytest.param(
+        (*POD, "volumes"), [{"name": "a", "hostPath": {"path": "/a/.."}}], "must not contain '..'", id="path-upwards"
+    ),
+    pytest.param(
+        (*MAIN, "env"),
+        [{"name": "A", "valueFrom": {"secretKeyRef": {"name": "a"}}}],
+        "env[0].valueFrom.secretKeyRef.key: Required value",
+        id="no-key",
+    ),
+    pytest.param(
+        (*MAIN, "env"),
+        [{"name": "A", "valueFrom": {"configMapKeyRef": {"key": "a"}}}],
+        "env[0].valueFrom.configMapKeyRef.name: Required value",
+        id="key-of-nothing",
+    ),
+    pytest.param((*MAIN, "envFrom"), [{"secretRef": {}}], "envFrom[0].secretRef.name: Required value", id="env-from"),
+    pytest.param((*MAIN, "imagePullPolicy"), "always", 'imagePullPolicy: Unsupported value: "always"', id="pull"),
+]
+
+
+@pytest.mark.parametrize(("path", "value", "words"), [*SECURITY, *SOURCES])
+def test_pods_that_the_api_server_refuses_are_impossible(path: Path, value: Any, words: str) -> None:
+    _refused(_changed(_job(), path, value), words)
+
+
+@pytest.mark.parametrize(
+    "pods",
+    [
+        {"hostUsers": False, "containers": [{"securityContext": {"procMount": "Unmasked"}}]},
+        {"containers": [{"securityContext": {"privileged": True}}]},
+        {"containers": [{"securityContext": {"allowPrivilegeEscalation": True, "privileged": True, "runAsUser": 0}}]},
+        {
+            "securityContext": {"seccompProfile": {"type": "Localhost", "localhostProfile": "a.json"}},
+            "containers": [{}],
+        },
+        {"os": {"name": "linux"}, "hostPID": True, "containers": [{"imagePullPolicy": "Never"}]},
+    ],
+)
+def test_pods_with_rights_on_their_node_are_accepted(pods: Object) -> None:
+    containers = [{"name": "main", "image": "a", **each} for each in pods["containers"]]
+
+    assert judged(job_of(_changed(_job(), POD, {**BARE, **pods, "containers": containers})), ROOM).verdict == "fits"
+
+
 @pytest.mark.parametrize(("path", "value", "words"), SETS)
 def test_stateful_set_that_the_api_server_refuses_is_impossible(path: Path, value: Any, words: str) -> None:
     _refused(_changed(_set(), path, value), words)

@@ -224,6 +224,19 @@ def test_control_characters_of_a_name_are_shown_escaped(check: Check, snapshot: 
     assert "a\\u001b[31mred\\u009b" in check("--snapshot", str(snapshot), "-o", "json", job=job)[1]
 
 
+@pytest.mark.parametrize("form", ["text", "markdown"])
+def test_characters_that_cannot_be_seen_are_shown_escaped(check: Check, tmp_path: Path, form: str) -> None:
+    metadata = {"name": "a\u202e\u2066b\u200b\x7f\u2060\U000e0041é", "namespace": "default"}
+    path = tmp_path / "nodes.json"
+    quota = {"metadata": metadata, "spec": {"hard": {"pods": "0"}}}
+    path.write_text(_list(*kind("Node", node("a", gpu="8")), *kind("ResourceQuota", quota)))
+
+    _, out, _ = check("--snapshot", str(path), "-o", form)
+
+    assert r"a\u202e\u2066b\u200b\x7f\u2060\U000e0041é" in out
+    assert all(line.isprintable() for line in out.split("\n"))
+
+
 @pytest.mark.parametrize(
     ("accounts", "code"),
     [
@@ -271,6 +284,8 @@ def _with_node(**capacity: object) -> str:
     return json.dumps({"items": [{"kind": "Node", "metadata": {"name": "odd"}, "status": {"allocatable": capacity}}]})
 
 
+# An object of no kind that is judged, after another object of a list.
+DEEP = ', {"kind": "Event", "a": ' + "[" * 100_000 + "]" * 100_000 + "}"
 ODD_CLAIM = {"name": "v", "ephemeral": {"volumeClaimTemplate": {"spec": {"resources": {"requests": {"storage": ""}}}}}}
 
 
@@ -279,6 +294,8 @@ ODD_CLAIM = {"name": "v", "ephemeral": {"volumeClaimTemplate": {"spec": {"resour
     [
         pytest.param("no json", ": it is no JSON at line 1, column 1; it may be cut off; ", id="no-json"),
         pytest.param('{"items": []}', " holds no node; it takes the output of", id="no-node"),
+        pytest.param('{"items": ' + "[" * 100_000, ": it is nested too deep; it takes", id="deep-and-cut-off"),
+        pytest.param(_with_node(cpu=1)[:-2] + DEEP + "]}", ": it is nested too deep; it takes", id="deep"),
         pytest.param(
             _with_pod(resources=5), ": Pod odd: containers[0].resources is of another type; ", id="no-resources"
         ),

@@ -120,6 +120,46 @@ def test_snapshot_frees_the_quotas_that_count_the_release(api: FakeApi, cluster:
     assert b"secret" not in content
 
 
+def test_snapshot_frees_the_claims_that_end_with_the_pods_of_the_release(api: FakeApi, cluster: Cluster) -> None:
+    storage = {"resources": {"requests": {"storage": "5Gi"}}, "storageClassName": "gold"}
+    claim = {"accessModes": ["ReadWriteOnce"], **storage}
+    scratch = [{"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": claim}}}]
+    own = pod("p", on="a")
+    own["spec"]["volumes"] = scratch
+    own["metadata"]["labels"] = {"app.kubernetes.io/name": "distrain", "app.kubernetes.io/instance": "run1"}
+    limits = {"hard": {"requests.storage": "6Gi"}, "used": {"requests.storage": "5Gi"}}
+    quota = {"metadata": {"name": "q", "namespace": "team"}, "spec": {"hard": limits["hard"]}, "status": limits}
+    gold = {"metadata": {"name": "gold"}, "provisioner": "disk", "volumeBindingMode": "WaitForFirstConsumer"}
+    serve(api, [*_small(), _kind("Pod", own), _kind("ResourceQuota", quota), _kind("StorageClass", gold)])
+    api.serve_mpi_jobs()
+    job = chart_job(workers=1, gpus=1, worker={"volumes": scratch})
+    live = live_cluster.check(cluster, job, "team", release="run1")
+
+    _, content = _taken(cluster)
+
+    found = snapshot_file.contents(content)
+    assert (report(*snapshot_file.examined(found, job, "team", release="run1")), live.verdict) == (live, "fits")
+
+
+@pytest.mark.parametrize(("server", "verdict"), [("v1.34.4", "impossible"), ("v1.35.0", "fits")])
+def test_snapshot_tells_which_pod_security_checks_the_api_server_has(
+    api: FakeApi, cluster: Cluster, server: str, verdict: str
+) -> None:
+    context = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+    security = {"seccompProfile": {"type": "RuntimeDefault"}}
+    containers = [{"name": "main", "securityContext": context}]
+    pod = {"hostUsers": False, "securityContext": security, "containers": containers}
+    serve(api, [_kind("Node", node("a", gpu="8")), _kind("Namespace", namespace("team", "restricted"))])
+    api.serve_mpi_jobs()
+    api.answers["/version"] = {"gitVersion": server}
+    job = chart_job(gpus=1, worker=pod, launcher=pod)
+    live = live_cluster.check(cluster, job, "team")
+
+    _, content = _taken(cluster)
+
+    assert (_judged(content, job), live.verdict) == (live, verdict)
+
+
 def test_snapshot_knows_that_there_is_no_quota(api: FakeApi, cluster: Cluster) -> None:
     serve(api, _small())
     api.serve_mpi_jobs()

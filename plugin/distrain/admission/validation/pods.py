@@ -9,6 +9,7 @@ from distrain.admission.validation.affinity import of_affinity
 from distrain.admission.validation.containers import of_containers
 from distrain.admission.validation.field_errors import invalid, not_supported
 from distrain.admission.validation.names import dns_label, of_each, of_labels
+from distrain.admission.validation.security import of_security
 from distrain.admission.validation.tolerations import of_toleration
 from distrain.admission.validation.topology_spread import of_constraints
 from distrain.admission.validation.volumes import of_volumes
@@ -30,6 +31,7 @@ def of_spec(
     volumes, found = of_volumes(f"{path}.volumes", spec.volumes or ())
     yield from found
     yield from of_containers(path, spec, {*volumes, *more_volumes})
+    yield from of_security(path, spec)
     yield from of_labels(f"{path}.nodeSelector", spec.node_selector)
     for index, toleration in enumerate(spec.tolerations or ()):
         yield from of_toleration(f"{path}.tolerations[{index}]", toleration)

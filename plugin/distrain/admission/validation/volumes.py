@@ -57,6 +57,19 @@ def _of_claims(path: str, volume: kube.Volume) -> Iterator[str]:
         yield from of_claim(f"{path}.ephemeral.volumeClaimTemplate.spec", template.spec)
     if claim and not claim.claim_name:
         yield required(f"{path}.persistentVolumeClaim.claimName")
+    if isinstance(volume, kube.TemplateVolume):
+        yield from _of_sources(path, volume)
+
+
+def _of_sources(path: str, volume: kube.TemplateVolume) -> Iterator[str]:
+    if volume.secret and not volume.secret.secret_name:
+        yield required(f"{path}.secret.secretName")
+    if volume.config_map and not volume.config_map.name:
+        yield required(f"{path}.configMap.name")
+    if volume.host_path and not volume.host_path.path:
+        yield required(f"{path}.hostPath.path")
+    elif volume.host_path and ".." in volume.host_path.path.split("/"):
+        yield invalid(f"{path}.hostPath.path", volume.host_path.path, "must not contain '..'")
 
 
 def _of_types(path: str, volume: kube.Volume) -> Iterator[str]:

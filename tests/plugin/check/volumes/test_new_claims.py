@@ -80,6 +80,30 @@ def test_quota_counts_claims(name: str, hard: str, used: str, verdict: str, is_e
     assert not any("ResourceQuota" in each for each in answer.unseen)
 
 
+@pytest.mark.parametrize(
+    ("name", "scope", "verdict"),
+    [
+        ("fast", {"operator": "In", "values": ["fast"]}, "impossible"),
+        ("fast", {"operator": "In", "values": ["slow"]}, "fits"),
+        ("fast", {"operator": "NotIn", "values": ["slow"]}, "impossible"),
+        ("fast", {"operator": "Exists"}, "impossible"),
+        (None, {"operator": "Exists"}, "fits"),
+        ("", {"operator": "DoesNotExist"}, "impossible"),
+    ],
+)
+def test_scope_selects_the_volume_attributes_class_of_claims(
+    name: str | None, scope: Object, verdict: str, is_ephemeral: bool
+) -> None:
+    selector = {"matchExpressions": [{"scopeName": "VolumeAttributesClass", **scope}]}
+    quota = {**_quota("requests.storage", "4Gi"), "spec": {"scopeSelector": selector}}
+    claim = {**FIVE, "volumeAttributesClassName": name}
+
+    answer = judged(job_of(_set(1, claim, is_ephemeral=is_ephemeral)), NODES, others=[GOLD, quota])
+
+    assert answer.verdict == verdict
+    assert not any("ResourceQuota" in each for each in answer.unseen)
+
+
 def test_quota_counts_only_claims_that_do_not_exist_yet() -> None:
     there = {"kind": "PersistentVolumeClaim", "metadata": {"name": "scratch-web-0", "namespace": "team"}, "spec": FIVE}
 
