@@ -180,6 +180,7 @@ def read_file(path: str) -> Contents:
         raise ValuesError(*(f"{flag}: {mistake}; {EXPECTED}" for mistake in mistakes)) from error
     if not found.nodes:
         raise ValuesError(f"{flag} holds no node; {EXPECTED}")
+    _refuse_other_snapshots(found, flag)
     _refuse_odd_objects(found, flag)
     return _each_once(found, flag)
 
@@ -189,6 +190,16 @@ def _unpacked(content: bytes) -> bytes:
         return content
     with gzip.open(io.BytesIO(content)) as unpacked:
         return files.rest(unpacked, files.SNAPSHOT)
+
+
+def _refuse_other_snapshots(found: Contents, flag: str) -> None:
+    """Raise ValuesError for two snapshots in one file, which hold the same pods twice, or for one of another form."""
+    taken = found.by_kind.get("Snapshot", ())
+    if len(taken) > 1:
+        raise ValuesError(f"{flag} holds {len(taken)} snapshots; name the file of one `helm distrain snapshot`")
+    if taken and taken[0].api_version != Snapshot().api_version:
+        form_of = f"{taken[0].api_version} instead of {Snapshot().api_version}"
+        raise ValuesError(f"{flag} is of form {form_of}; take it again with this version of distrain")
 
 
 def _refuse_odd_objects(found: Contents, flag: str) -> None:

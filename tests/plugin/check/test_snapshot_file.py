@@ -284,6 +284,10 @@ def _with_node(**capacity: object) -> str:
     return json.dumps({"items": [{"kind": "Node", "metadata": {"name": "odd"}, "status": {"allocatable": capacity}}]})
 
 
+def _with_snapshots(*snapshots: Object) -> str:
+    return _list(*kind("Node", node("a", gpu="8")), *kind("Snapshot", *snapshots))
+
+
 # An object of no kind that is judged, after another object of a list.
 DEEP = ', {"kind": "Event", "a": ' + "[" * 100_000 + "]" * 100_000 + "}"
 ODD_CLAIM = {"name": "v", "ephemeral": {"volumeClaimTemplate": {"spec": {"resources": {"requests": {"storage": ""}}}}}}
@@ -294,6 +298,12 @@ ODD_CLAIM = {"name": "v", "ephemeral": {"volumeClaimTemplate": {"spec": {"resour
     [
         pytest.param("no json", ": it is no JSON at line 1, column 1; it may be cut off; ", id="no-json"),
         pytest.param('{"items": []}', " holds no node; it takes the output of", id="no-node"),
+        pytest.param(_with_snapshots({}, {}), " holds 2 snapshots; name the file of one", id="two-snapshots"),
+        pytest.param(
+            _with_snapshots({"apiVersion": "distrain/v2"}),
+            " is of form distrain/v2 instead of distrain/v1; take it again",
+            id="snapshot-of-another-version",
+        ),
         pytest.param('{"items": ' + "[" * 100_000, ": it is nested too deep; it takes", id="deep-and-cut-off"),
         pytest.param(_with_node(cpu=1)[:-2] + DEEP + "]}", ": it is nested too deep; it takes", id="deep"),
         pytest.param(
