@@ -28,6 +28,21 @@ from lab.paths import REPOSITORY
             ["check", "--nope"], "--nope: there is no such flag; see `distrain check --help`", id="unknown-flag"
         ),
         pytest.param(
+            ["install", "--hepl"],
+            "--hepl: there is no such flag; did you mean --help?",
+            id="unknown-flag-and-no-name",
+        ),
+        pytest.param(
+            ["rescale", "run1", "--replicas=3"],
+            "--replicas: there is no such flag; see `distrain rescale --help`",
+            id="unknown-flag-and-no-size",
+        ),
+        pytest.param(
+            ["rescale", "run1"],
+            "--gpus or --workers: is missing; see `distrain rescale --help`",
+            id="no-size",
+        ),
+        pytest.param(
             ["install", "Run_1"],
             'NAME: "Run_1" is no release name: use a-z, 0-9 and -, 53 characters at most; '
             "see `distrain install --help`",

@@ -7,6 +7,7 @@ keeps a list of its arguments and checks choices itself.
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import re
 from functools import partial
@@ -32,6 +33,8 @@ LONGEST_SECONDS = 2.0**63 / 1e9
 TRUE, FALSE = ("1", "t", "T", "true", "TRUE", "True"), ("0", "f", "F", "false", "FALSE", "False")
 # Commands of Helm that users look for beside those of the same name in both programs.
 HELMS_OWN = ("get", "history", "lint", "list", "rollback", "status", "test", "uninstall")
+# argparse's words for two arguments that exclude each other.
+EXCLUDED = "not allowed with argument "
 # The width of --help on a wide terminal.
 WIDTH = 100
 
@@ -40,8 +43,9 @@ class Parser(argparse.ArgumentParser):
     """A parser that raises ValuesError, suggests a similar word, and prints the text of its topic for --help.
 
     `arguments` lists all arguments, `groups` the arguments of each titled group, and `commands` the parsers of the
-    commands. `alone` has the value of each flag that may stand without its `=value`. `settle` completes
-    the options after parsing, and returns the words that belong to no argument.
+    commands. `alone` has the value of each flag that may stand without its `=value`. `required` lists the groups of
+    which the user must give one argument. `settle` completes the options after parsing, and returns the words that
+    belong to no argument.
     """
 
     def __init__(self, *, topic: str, **settings: Any) -> None:
@@ -50,6 +54,7 @@ class Parser(argparse.ArgumentParser):
         self.groups: dict[str, list[argparse.Action]] = {}
         self.commands: dict[str, Parser] = {}
         self.alone: dict[str, str] = {}
+        self.required: list[Group] = []
         self.settle: Callable[[Parser, argparse.Namespace, Sequence[str]], list[str]] = lambda _, __, rest: [*rest]
         form = partial(argparse.RawDescriptionHelpFormatter, width=_width(), max_help_position=30)
         super().__init__(formatter_class=form, allow_abbrev=False, exit_on_error=False, **settings)
@@ -74,7 +79,9 @@ class Parser(argparse.ArgumentParser):
 
     def add_exclusive(self, *, required: bool = False) -> Group:
         """Add a group of arguments that exclude each other."""
-        return Group(self, self.add_mutually_exclusive_group(required=required), [])
+        group = Group(self, self.add_mutually_exclusive_group(required=required), [])
+        self.required += [group] if required else []
+        return group
 
     def format_help(self) -> str:
         """Return usage, description, arguments, examples and exit codes."""
@@ -129,6 +136,16 @@ class Parser(argparse.ArgumentParser):
                 yield from [flag] if _is_true(flag, value) else []
             else:
                 yield f"{flag}={self.alone[flag]}" if flag in self.alone and not has_value else word
+        self._refuse_unknown(words)
+
+    def _refuse_unknown(self, words: Sequence[str]) -> None:
+        """Raise ValuesError for an unknown flag; argparse would first report arguments that are missing."""
+        flags = self.flags
+        for word in itertools.takewhile(lambda word: word != "--", words):
+            flag = word.partition("=")[0] if word.startswith("--") else word[:2]
+            # argparse takes a word with a space as a value, and -1 as a number.
+            if re.match("--?[A-Za-z]", word) and " " not in word and flag not in flags:
+                raise ValuesError(_unknown(word, self))
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
         """Raise ValuesError with a next step where argparse raises an error without one."""
@@ -140,13 +157,18 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Report a missing argument. argparse raises an exception for every other error."""
         missing = [action for action in self.arguments if action.required and _name(action) in message]
-        told = "; ".join(f"{_name(action)}: is missing: {_what(action)}" for action in missing) or message
+        told = "; ".join(f"{_name(action)}: is missing: {_what(action)}" for action in missing)
+        groups = [group.names for group in self.required if all(name in message for name in group.names)]
+        told = told or "; ".join(f"{' or '.join(names)}: is missing" for names in groups) or message
         raise ValuesError(f"{told}; see `{self.prog} --help`")
 
     def _taught(self, error: argparse.ArgumentError) -> str:
         action = next((action for action in self.arguments if _name(action) == error.argument_name), None)
         if action and error.message.startswith("expected"):
             return f"{error.argument_name}: a value is missing: {action.metavar or 'NAME'}, {action.help}"
+        if error.message.startswith(EXCLUDED):
+            other = error.message.removeprefix(EXCLUDED)
+            return f"{error.argument_name}: does not go with {other}; leave one of them out"
         return f"{error.argument_name}: {error.message}"
 
 
@@ -159,6 +181,10 @@ class Group:
         self._members.append(action)
         self._parser.arguments.append(action)
         return action
+
+    @property
+    def names(self) -> list[str]:
+        return [_name(action) for action in self._members]
 
 
 class Version(argparse.Action):

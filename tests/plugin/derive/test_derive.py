@@ -136,7 +136,7 @@ def test_deriving_twice_changes_nothing(
         pytest.param(
             "gpus: 8\n",
             ["--node-gpus", "8", "--snapshot", "x"],
-            "--snapshot: not allowed with argument --node-gpus; see `distrain derive --help`",
+            "--snapshot: does not go with --node-gpus; leave one of them out; see `distrain derive --help`",
             id="two-sources",
         ),
         pytest.param(
