@@ -228,7 +228,7 @@ def _missing(found: Dependencies, namespace: str, what: ObjectName, role: PodRol
     kind, name = what
     is_account = kind == "ServiceAccount" and say.job.from_chart
     place = "serviceAccountName" if is_account else say.place(role)
-    missing, them = f"there is no {kind} {name}", "it"
+    missing, them = f"there is no {kind} {name} in namespace {namespace}", "it"
     if not found.has_namespace:
         missing, them = f"there is neither namespace {namespace} nor {kind} {name}", "both"
     step = f"{place}: {missing}, without which its pods do not start. Create {them}."

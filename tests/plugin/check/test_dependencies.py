@@ -66,7 +66,8 @@ def test_missing_object_is_that_of_the_role_that_needs_it(cluster: Cluster) -> N
     answer = _check(cluster, _job("j", {}, "gone"), _job("k", {}, parallelism=2))
 
     assert answer.verdict == "impossible"
-    assert answer.next == "j: there is no ServiceAccount gone, without which its pods do not start. Create it."
+    found = "there is no ServiceAccount gone in namespace team"
+    assert answer.next == f"j: {found}, without which its pods do not start. Create it."
 
 
 @pytest.mark.parametrize(

@@ -118,7 +118,7 @@ def test_missing_secret_or_config_is_named(cluster: Cluster, worker: Object, wor
     answer = _check(cluster, chart_job(worker=worker))
 
     assert answer.verdict == "impossible"
-    assert answer.next == f"workers: {words}, without which its pods do not start. Create it."
+    assert answer.next == f"workers: {words} in namespace team, without which its pods do not start. Create it."
 
 
 @pytest.mark.parametrize(
