@@ -344,7 +344,8 @@ def _not_in_file(found: Contents, job: Job, namespace: str) -> Iterator[str]:
     unread = [] if _has_namespaces(found, job, namespace) else ["Namespace"]
     unread += [kind for kind in needed if not found.has(kind, namespace)]
     if kinds := [f"{kind}es" if kind.endswith("s") else f"{kind}s" for kind in unread]:
-        why = "who took the snapshot may not read them" if found.snapshot else "not in the file"
+        why = "not in the file" if found.by_kind else "no cluster is asked"
+        why = "who took the snapshot may not read them" if found.snapshot else why
         yield f"{', '.join(kinds)} ({why})"
     for version, kind in served_by_operators(job):
         if found.served(version) is None:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from distrain.derive.room import Room
     from distrain.helm.program import Source
     from distrain.helm.render import Helm, Template
-    from distrain.kube import Pod
+    from distrain.kube import Node, Pod
     from distrain.progress.wait import Followed
     from distrain.release.plan import Next
     from distrain.release.transaction import Release, Tools
@@ -172,7 +172,8 @@ class Request:
             try:
                 cluster = self.cluster
                 namespace = cluster.target.namespace
-                return measured(cluster.nodes(), cluster.over_pods, namespace, job, gpu_resource, running)
+                nodes = [*cluster.nodes(), *self._assumed_nodes(gpu_resource)]
+                return measured(nodes, cluster.over_pods, namespace, job, gpu_resource, running)
             except UnreachableError as error:
                 if not hint:
                     raise
@@ -236,7 +237,14 @@ class Request:
 
         job, found = render(), self.snapshot
         assert found
-        return measured(found.nodes, over(found.pods), namespace_alone(self.options.namespace), job, gpu_resource)
+        nodes = [*found.nodes, *self._assumed_nodes(gpu_resource)]
+        return measured(nodes, over(found.pods), namespace_alone(self.options.namespace), job, gpu_resource)
+
+    def _assumed_nodes(self, gpu_resource: str) -> list[Node]:
+        """Return the nodes of --assume-nodes, which only `check` has."""
+        from distrain.check.assumed_nodes import assumed_nodes
+
+        return assumed_nodes(getattr(self.options, "assume_nodes", ()), gpu_resource)
 
 
 class RenderedJob(NamedTuple):

@@ -360,6 +360,19 @@ def test_total_is_spread_over_the_assumed_nodes(
     assert capsys.readouterr().out.startswith("fits: 4 workers of 8 nvidia.com/gpu each")
 
 
+def test_total_is_spread_over_the_nodes_of_a_snapshot_and_those_to_come(
+    helm4: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], snapshot: Path
+) -> None:
+    monkeypatch.setenv("HELM_BIN", str(helm4))
+
+    assert cli.run(["check", "--set", "gpus=16", "--snapshot", str(snapshot), "--assume-nodes", "2x8"]) == 0
+    assert capsys.readouterr().out.startswith("fits: 2 workers of 8 nvidia.com/gpu each")
+
+
+def test_offline_without_a_snapshot_names_no_file(check: Check) -> None:
+    assert "LimitRanges, PriorityClasses (no cluster is asked)" in check("--offline", "--assume-nodes", "1x8")[1]
+
+
 def test_assumed_nodes_have_the_stated_properties() -> None:
     found = assumed_nodes(["2x8:cpu=96,memory=1Ti,pool=gpu,topology.kubernetes.io/zone=a", "1x4"], GPU)
 

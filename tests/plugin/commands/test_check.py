@@ -59,6 +59,13 @@ def test_verdict_is_also_markdown(run: Run, cluster: FakeApi) -> None:
     assert "- **GPUs:** 12 needed, 8 of 8 free" in lines
 
 
+def test_total_is_spread_over_the_clusters_nodes_and_those_to_come(run: Run, cluster: FakeApi) -> None:
+    outcome = run("check", "--set", "gpus=24", "--assume-nodes", "2x8")
+
+    assert (outcome.code, outcome.err) == (0, "")
+    assert outcome.out.startswith("fits: 3 workers of 8 nvidia.com/gpu each")
+
+
 def test_charts_pod_that_the_api_server_refuses_is_impossible(run: Run, cluster: FakeApi) -> None:
     outcome = run("check", "--set-json", 'workers.tolerations=[{"key":"a","operator":"Exists","value":"b"}]')
 
