@@ -188,8 +188,12 @@ def _paths(schema: Schema, prefix: str = "") -> Iterator[str]:
 
 def _hint(found: object, choices: list[Any]) -> str:
     names = ["null" if choice is None else str(choice) for choice in choices]
-    close = get_close_matches(str(found), names, n=1)
-    return f"did you mean {close[0]}?" if close else f"use {' or '.join(names)}"
+    # difflib compares case-sensitively: mpijob is not similar to MPIJob.
+    same = [name for name in names if name.lower() == str(found).lower()]
+    close = same or get_close_matches(str(found), names, n=1)
+    *others, last = names
+    words = f"{', '.join(others)} or {last}" if others else last
+    return f"did you mean {close[0]}?" if close else f"use {words}"
 
 
 def _renamed(entry: Schema) -> str:

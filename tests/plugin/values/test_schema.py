@@ -24,7 +24,7 @@ SCHEMA: dict[str, Any] = {
     "patternProperties": {"^x-": {}},
     "required": ["workers"],
     "properties": {
-        "framework": {"type": "string", "enum": ["tensorflow", "pytorch"]},
+        "framework": {"type": "string", "enum": ["tensorflow", "pytorch", "mxnet"]},
         "source": {"type": ["string", "null"], "enum": ["s3", None]},
         "workers": {
             "type": "object",
@@ -172,7 +172,12 @@ def test_right_values_are_accepted(chart: Path, values: dict[str, Any]) -> None:
             id="misspelt-word",
         ),
         pytest.param(
-            _values(framework="x"), 'framework: "x" is not known; use tensorflow or pytorch', id="unknown-word"
+            _values(framework="TENSORFLOW"),
+            'framework: "TENSORFLOW" is not known; did you mean tensorflow?',
+            id="word-in-capitals",
+        ),
+        pytest.param(
+            _values(framework="x"), 'framework: "x" is not known; use tensorflow, pytorch or mxnet', id="unknown-word"
         ),
         pytest.param(_values(source="x"), 'source: "x" is not known; use s3 or null', id="unknown-word-or-null"),
         pytest.param(
