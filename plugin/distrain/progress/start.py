@@ -95,13 +95,14 @@ def _waits_for(pod: kube.Pod, events: Sequence[kube.Event]) -> Iterator[str]:
     for event in reversed(list(events_of(pod.metadata.uid, events))):
         # FailedScheduling events remain after the pod has been placed.
         if event.reason != "FailedScheduling":
-            yield f"{name}: {_shortened(one_line(event.message))}"
+            yield f"{name}: {shortened(one_line(event.message))}"
     for status in statuses(pod):
         if status.state and status.state.waiting:
             yield f"{name}: {status.state.waiting.reason}"
 
 
-def _shortened(words: str) -> str:
+def shortened(words: str) -> str:
+    """Cut a pod's words, such as a log line with a whole command, to a length that fits a message."""
     return words if len(words) <= LONGEST else f"{words[:LONGEST]}..."
 
 

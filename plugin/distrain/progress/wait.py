@@ -15,7 +15,7 @@ from distrain.progress import first_step, logs
 from distrain.progress.failures import Failure, failures
 from distrain.progress.first_step import Program, Steady
 from distrain.progress.restarts import retried
-from distrain.progress.start import JobState, Log, has_started, lasting, own_pods, progress, unschedulable
+from distrain.progress.start import JobState, Log, has_started, lasting, own_pods, progress, shortened, unschedulable
 from distrain.workload.manifest import Job
 from distrain.workload.wording import listed
 
@@ -119,10 +119,11 @@ def _polled(cluster: Cluster, followed: Followed) -> Iterator[JobState]:
 def _too_late(found: JobState, followed: Followed, line: str) -> str:
     late = f"--timeout: not started in {followed.timeout:g} s"
     if followed.waits_for == FIRST_STEP and has_started(found, followed.job):
-        return f"--timeout: no step in {followed.timeout:g} s: {first_step.last_line(found) or line}; give it more time"
+        last = shortened(first_step.last_line(found)) or line
+        return f"--timeout: no step in {followed.timeout:g} s: {last}; give it more time"
     unplaced = unschedulable(found)
     if unplaced:
-        return f"{late}: {unplaced}; free room, or give it more time"
+        return f"{late}: {unplaced.removesuffix('.')}; free room, or give it more time"
     return f"{late}: {line}; mend that, or give it more time"
 
 

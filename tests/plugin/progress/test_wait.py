@@ -143,7 +143,7 @@ def test_final_trouble_is_not_waited_for() -> None:
 
 def test_timeout_names_the_cause(clock: FakeClock) -> None:
     unplaced = _pod("worker", {})
-    condition = {"type": "PodScheduled", "status": "False", "message": "0/1 nodes are available"}
+    condition = {"type": "PodScheduled", "status": "False", "message": "0/1 nodes are available."}
     unplaced["status"] = {"phase": "Pending", "conditions": [condition]}
 
     with pytest.raises(LateError) as refused:
@@ -242,6 +242,15 @@ def test_timeout_before_the_first_step_names_the_end_of_the_log() -> None:
         _follow(FakeCluster(UP, launcher=["reading 9 shards\n"]), timeout=60, waits_for=FIRST_STEP)
 
     assert str(failed.value) == "--timeout: no step in 60 s: reading 9 shards; give it more time"
+
+
+def test_timeout_before_the_first_step_shortens_the_end_of_the_log() -> None:
+    command = f"mpirun {'--mca a b ' * 50}-np 2"
+
+    with pytest.raises(StartError) as failed:
+        _follow(FakeCluster(UP, launcher=[f"{command}\n"]), timeout=60, waits_for=FIRST_STEP)
+
+    assert str(failed.value) == f"--timeout: no step in 60 s: {command[:120]}...; give it more time"
 
 
 def test_storage_that_does_not_answer_gets_time_to_recover(clock: FakeClock) -> None:
