@@ -150,7 +150,8 @@ def _annotations(item: Item) -> dict[str, str]:
 def _refuse_untyped(item: Item) -> None:
     form.converted(item, _Object)
     if not item.get("kind"):
-        raise missing("kind", item, "write it there")
+        step = "write it there" if "apiVersion" in item else "write it there, or name a values file with -f"
+        raise missing("kind", item, step)
 
 
 def _unpacked(document: Any) -> list[Item]:

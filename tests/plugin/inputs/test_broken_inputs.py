@@ -56,6 +56,11 @@ def _beside(item: Any) -> bytes:
             id="misspelt-kind",
         ),
         pytest.param(
+            as_yaml({"framework": "pytorch"}),
+            "an object without a kind without a name: kind is missing; write it there, or name a values file with -f",
+            id="values",
+        ),
+        pytest.param(
             _beside({"apiVersion": "v1", "kind": {"a": None}, "metadata": {"name": "a"}}),
             "an object without a kind a: kind: found a block of keys; it needs text",
             id="kind-is-a-block",
