@@ -76,7 +76,8 @@ def _group(resource: str, model: str, nodes: Sequence[kube.Node], state: Cluster
     free = None if isinstance(state, Unread) else _free(resource, nodes, state)
     details = {"resource": resource, "model": model, "nodes": len(nodes), "allocatable": total, "free": free}
     amount = f"{total} GPUs, how many are free is unknown" if free is None else f"{free} of {total} GPUs free"
-    found = f"{amount} on {counted(len(nodes), 'node')} of {model or 'a model that no label tells'}"
+    model_words = f" of {model}" if model else "; no label names their model"
+    found = f"{amount} on {counted(len(nodes), 'node')}{model_words}"
     taints = sorted({f"{taint.key}:{taint.effect}" for node in nodes for taint in untolerated(node, kube.PodSpec())})
     if not taints:
         return Finding(SECTION, resource, OK, found, details=details)

@@ -28,7 +28,7 @@ def test_cluster_with_everything_is_ready(cluster: FakeApi, capsys: pytest.Captu
     assert (code, err) == (0, "")
     assert lines[0] == "ready: MPIJob, PyTorchJob, TFJob and Plain can run in namespace team"
     assert "  ok       mpi-operator: 0.8.0, serves MPIJob v2beta1" in lines
-    assert "  ok       nvidia.com/gpu: 5 of 8 GPUs free on 1 node of a model that no label tells" in lines
+    assert "  ok       nvidia.com/gpu: 5 of 8 GPUs free on 1 node; no label names their model" in lines
     assert "  ok       install MPIJob: you may" in lines
     assert "  missing  MXJob: not served; install training-operator" in lines
     # The output is readable without colour and grants no rights.
