@@ -38,7 +38,8 @@ class FakeApi:
     "create mpijobs.kubeflow.org" and "get pods/log"; " everywhere" at the end stands for all namespaces. A path
     without an answer gets `otherwise`. `troubles` are statuses by path, for one request each: 200 is the path's own
     answer, 0 cuts the connection, and any other status is sent instead of the answer. A request whose connection is
-    cut has taken effect. An answer to a path in `delays` comes after so many seconds. With `echoes`, an error's text
+    cut has taken effect. An answer to a path in `texts` is this text, such as a log. An
+    answer to a path in `delays` comes after so many seconds. With `echoes`, an error's text
     repeats the request's headers; `garbage` replaces the text of every answer, and `spoil` changes the status and the
     body of an answer to a path. Lists in `in_protobuf` are sent as
     protobuf to clients that prefer it to JSON.
@@ -62,6 +63,7 @@ class FakeApi:
     delays: dict[str, float] = field(default_factory=dict)
     echoes: bool = False
     garbage: str = ""
+    texts: dict[str, bytes] = field(default_factory=dict)
     spoil: Callable[[str, int, bytes], tuple[int, bytes]] | None = None
     retry_after: str = ""
     in_chunks: bool = False
@@ -271,6 +273,8 @@ def _handler(api: FakeApi) -> type[BaseHTTPRequestHandler]:
                 self.close_connection = True
                 return
             body = (api.garbage or json.dumps(answer, separators=(",", ":"))).encode()
+            if status == 404 and parts.path in api.texts:
+                status, body = 200, api.texts[parts.path]
             if api.spoil:
                 status, body = api.spoil(parts.path, status, body)
             self.send_response(status)

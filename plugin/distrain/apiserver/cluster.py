@@ -224,8 +224,11 @@ class Cluster:
     def _list_if_served(self, path: str, item: type[T], what: str) -> list[T]:
         return or_none(lambda: self.read_list(path, item, what)) or []
 
-    def log(self, namespace: str, pod: str, container: str, lines: int) -> str:
-        query = urlencode({"container": container, "tailLines": str(lines)})
+    def log(self, namespace: str, pod: str, container: str, lines: int, *, timestamps: bool = False) -> str:
+        """Return the last lines of a container's log; with `timestamps`, each line begins with its time."""
+        query = urlencode(
+            {"container": container, "tailLines": str(lines), **({"timestamps": "true"} if timestamps else {})}
+        )
         answer = self._connection.ask(f"{paths.pod(namespace, pod)}/log?{query}", accept=ANY)
         if answer.status != 200:
             raise refusal(answer, f"the log of {pod}", self.server)
