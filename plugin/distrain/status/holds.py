@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
@@ -10,6 +11,7 @@ from msgspec import field
 from distrain import kube
 from distrain.apiserver import paths
 from distrain.apiserver.cluster import Cluster
+from distrain.errors import NotFoundError
 from distrain.kube.objects import Kube
 from distrain.progress.start import one_line, unplaced
 from distrain.status.run import Held
@@ -74,16 +76,19 @@ def read(
 
 def _of_kueue(cluster: Cluster, namespace: str, uids: Sequence[str]) -> str:
     """Return why Kueue does not admit the first of these jobs that it holds back."""
+    workloads = [workload for uid in uids for workload in _workloads(cluster, namespace, uid)]
+    conditions = [each for workload in workloads for each in workload.status.conditions or ()]
+    held = [each for each in conditions if each.type == "QuotaReserved" and each.status == "False"]
+    return one_line(held[0].message) if held else ""
+
+
+def _workloads(cluster: Cluster, namespace: str, uid: str) -> list[KueueWorkload]:
+    """Return Kueue's objects for a job, in the newest version that the cluster serves."""
     for version in KUEUE:
-        path = paths.of_kind(version, "Workload", namespace)
-        for uid in uids:
-            found = cluster.read_list(path, KueueWorkload, "Kueue's workloads", labelSelector=f"{JOB_UID}={uid}")
-            for condition in (each for workload in found for each in workload.status.conditions or ()):
-                if condition.type == "QuotaReserved" and condition.status == "False":
-                    return one_line(condition.message)
-        if found:
-            break
-    return ""
+        path, selector = paths.of_kind(version, "Workload", namespace), f"{JOB_UID}={uid}"
+        with contextlib.suppress(NotFoundError):
+            return cluster.read_list(path, KueueWorkload, "Kueue's workloads", labelSelector=selector)
+    return []
 
 
 def _of_volcano(cluster: Cluster, namespace: str, name: str) -> Held:

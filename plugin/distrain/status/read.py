@@ -1,4 +1,4 @@
-"""Read a run's objects: one list per kind with the run's labels, then what explains its phase.
+"""Read what explains a run's phase: logs, events, and the queue or gang scheduler that holds it back.
 
 An ordinary user may read all of this in a namespace. What the user may not read is said in a line.
 """
@@ -8,117 +8,125 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
+from msgspec.structs import replace
+
 from distrain import kube
 from distrain.apiserver import paths
-from distrain.apiserver.cluster import Cluster
+from distrain.apiserver.cluster import METADATA_LIST, Cluster
 from distrain.apiserver.pages import Ahead
-from distrain.errors import ForbiddenError, NotFoundError, UnreachableError
-from distrain.kube.resource import Resource, plural
+from distrain.errors import ForbiddenError, UnreachableError
+from distrain.kube.objects import Kube
 from distrain.progress import logs
 from distrain.progress.start import condition, own_pods, unplaced
 from distrain.status import holds
 from distrain.status.figures import TimedLog, timed
 from distrain.status.run import Held, Observed
-from distrain.workload.documents import HOOK
-from distrain.workload.kinds import GROUPS, KINDS, KUBEFLOW
+from distrain.status.sources import Source, Unread, selector_of
+from distrain.workload.kinds import KINDS
 from distrain.workload.live_job import LiveObject
-from distrain.workload.manifest import CHART, INSTANCE_LABEL, NAME_LABEL
+from distrain.workload.manifest import INSTANCE_LABEL
 
 # The pods whose events are read: the first that wait. Events have no labels, so each pod's are a request of its own.
 EXPLAINED = 3
+# Of more runs at once only jobs and pods are read.
+EXPLAINED_RUNS = 32
+AT_ONCE = 4
 PHASES = ("Running", "Succeeded", "Failed")
 ROLES = ("-launcher", "-worker", "-keygen")
+ENDS = {word for kind in KINDS for word in (kind.ends.succeeded, kind.ends.failed)}
 
 T = TypeVar("T")
+U = TypeVar("U")
 
 
-class Unread(list[str]):
-    """One line for each thing that could not be read."""
+class Found(Kube):
+    """A list whose items are only counted."""
 
-    def tolerate(self, read: Callable[[], T], otherwise: T) -> T:
-        """Return what `read` returns; if the user may not read it, keep the message and return `otherwise`."""
-        try:
-            return read()
-        except ForbiddenError as error:
-            self.extend(each for each in error.messages if each not in self)
-        except NotFoundError:
-            pass
-        return otherwise
+    items: list[kube.Named] | None = None
 
 
-def of_release(release: str) -> str:
-    """Return the label selector of a release's objects."""
-    return f"{NAME_LABEL}={CHART},{INSTANCE_LABEL}={release}"
+def read_runs(cluster: Cluster, source: Source) -> list[Observed]:
+    """Return what can be read of each run, by namespace and name; raise ForbiddenError if no job may be read."""
+    unread = Unread()
+    jobs = source.jobs(unread)
+    if not jobs and unread:
+        raise ForbiddenError(*unread)
+    pods = source.pods(unread)
+    by_run: dict[tuple[str, str], tuple[list[LiveObject], list[kube.Pod]]] = {}
+    for job in jobs:
+        by_run.setdefault(_run_of(job[1].metadata), ([], []))[0].append(job)
+    for pod in pods:
+        if run := by_run.get(_run_of(pod.metadata)):
+            run[1].append(pod)
+
+    def explain(key: tuple[str, str]) -> Observed:
+        return _explained(cluster, key, *by_run[key], Unread(unread))
+
+    if len(by_run) > EXPLAINED_RUNS:
+        return [_plain(key, *by_run[key], unread) for key in sorted(by_run)]
+    return _at_once(explain, sorted(by_run))
 
 
-def read_jobs(cluster: Cluster, namespace: str, selector: str, unread: Unread) -> list[LiveObject]:
-    """Return the jobs with these labels in a namespace, or in all namespaces for an empty name."""
-    served = [api.rsplit("/", 1) for group in GROUPS for api in cluster.served(group) if api.count("/") == 2]
-    # Every API version of a kind lists the same objects. The last one is the oldest, and always has the fields read.
-    versions = {"Job": "batch/v1", **{kind: version for version, kind in reversed(served) if kind in KUBEFLOW}}
-    asked = [
-        (kind, version, Ahead(_list, cluster, version, kind, namespace, selector)) for kind, version in versions.items()
-    ]
-    found: list[LiveObject] = []
-    for kind, version, ahead in asked:
-        jobs: list[kube.Workload] = unread.tolerate(ahead.result, [])
-        found += [(Resource(version, kind, job.metadata.name), job) for job in jobs if _is_run(job.metadata)]
-    return found
+def absence(cluster: Cluster, release: str) -> str:
+    """Return why there is no run of this name, with the next step."""
+    namespace, flags = cluster.target.namespace, cluster.target.helm_flags
+    path = paths.of_kind("v1", "Secret", namespace)
+    if not _any(cluster, path, f"owner=helm,name={release}"):
+        words = f"{release}: there is no run of this name in namespace {namespace}"
+        return f"{words}; `helm distrain status {flags}` lists the runs that there are"
+    if _any(cluster, paths.of_kind("v1", "ConfigMap", namespace), selector_of(release)):
+        words = f"{release}: the release has no job any more: it was deleted, perhaps a while after its end"
+        return f"{words}; `helm distrain upgrade {release} {flags}` makes it again"
+    words = f"{release}: is a Helm release, but has no job of distrain's chart"
+    return f"{words}; `helm status {release} {flags}` describes it"
 
 
-def _list(cluster: Cluster, version: str, kind: str, namespace: str, selector: str) -> list[kube.Workload]:
-    path = paths.of_kind(version, kind, namespace)
-    return cluster.read_list(path, kube.Workload, f"{plural(kind)}{_where(namespace)}", labelSelector=selector)
+def _any(cluster: Cluster, path: str, selector: str) -> bool:
+    """Tell whether a list has objects; of a list that the user may not read, tell that it has none."""
+    query = f"{path}?{paths.query(labelSelector=selector, limit='1')}"
+    try:
+        return bool(cluster.read_one(query, Found, "objects", METADATA_LIST).items)
+    except UnreachableError:
+        return False
 
 
-def read_pods(cluster: Cluster, namespace: str, selector: str) -> list[kube.Pod]:
-    path = paths.of_kind("v1", "Pod", namespace)
-    return cluster.read_list(path, kube.Pod, f"pods{_where(namespace)}", labelSelector=selector)
+def _run_of(metadata: kube.Metadata) -> tuple[str, str]:
+    return metadata.namespace, (metadata.labels or {}).get(INSTANCE_LABEL, "")
 
 
-def read_run(cluster: Cluster, release: str, namespace: str) -> Observed | None:
-    """Return what can be read of a run, None if there is no job of this release."""
-    unread, selector = Unread(), of_release(release)
-    pods = Ahead(read_pods, cluster, namespace, selector)
-    objects = read_jobs(cluster, namespace, selector, unread)
-    found: list[kube.Pod] = unread.tolerate(pods.result, [])
-    if not objects:
-        if unread:
-            raise ForbiddenError(*unread)
-        return None
-    return explained(cluster, release, namespace, objects, found, unread)
+def _at_once(call: Callable[[T], U], items: Sequence[T]) -> list[U]:
+    """Return the results of a function for all items; some threads share the items."""
+    results: dict[int, U] = {}
+    numbers = iter(range(len(items)))
+
+    def work() -> None:
+        for number in numbers:
+            results[number] = call(items[number])
+
+    for thread in [Ahead(work) for _ in range(min(AT_ONCE, len(items)))]:
+        thread.result()
+    return [results[number] for number in range(len(items))]
 
 
-def explained(
-    cluster: Cluster,
-    release: str,
-    namespace: str,
-    objects: Sequence[LiveObject],
-    pods: Sequence[kube.Pod],
-    unread: Unread,
-) -> Observed:
-    """Add logs, events and queues to a run's jobs and pods."""
+def _plain(key: tuple[str, str], objects: list[LiveObject], pods: list[kube.Pod], unread: Unread) -> Observed:
+    """Return a run without logs, events and queues."""
     present, replaced = of_present(objects)
     own = own_pods([workload for _, workload in present], pods)
-    speakers = logs.speakers(own) or logs.speakers(own, PHASES)
-    texts = [Ahead(_log, cluster, namespace, pod) for pod in speakers]
-    ended = any(
-        condition(job, word) for _, job in present for kind in KINDS for word in (kind.ends.succeeded, kind.ends.failed)
-    )
-    events = [] if ended else _events(cluster, namespace, present, own, unread)
-    held = Held() if ended else holds.read(cluster, namespace, present, own, unread)
-    return Observed(
-        release=release,
-        namespace=namespace,
-        objects=present,
-        pods=own,
-        events=events,
-        speakers=speakers,
-        logs=[_read_log(ahead, unread) for ahead in texts],
-        replaced=replaced,
-        held=held,
-        unread=tuple(unread),
-    )
+    return Observed(key[1], key[0], present, own, replaced=replaced, unread=tuple(unread))
+
+
+def _explained(
+    cluster: Cluster, key: tuple[str, str], objects: list[LiveObject], pods: list[kube.Pod], unread: Unread
+) -> Observed:
+    """Return a run with its logs, events and queues."""
+    plain, namespace = _plain(key, objects, pods, unread), key[0]
+    speakers = logs.speakers(plain.pods) or logs.speakers(plain.pods, PHASES)
+    asked = [Ahead(_log, cluster, namespace, pod) for pod in speakers]
+    ended = any(condition(job, word) for _, job in plain.objects for word in ENDS)
+    events = [] if ended else _events(cluster, namespace, plain.objects, plain.pods, unread)
+    held = Held() if ended else holds.read(cluster, namespace, plain.objects, plain.pods, unread)
+    texts = [_read_log(ahead, unread) for ahead in asked]
+    return replace(plain, events=events, speakers=speakers, logs=texts, held=held, unread=tuple(unread))
 
 
 def of_present(objects: Sequence[LiveObject]) -> tuple[list[LiveObject], list[LiveObject]]:
@@ -135,11 +143,6 @@ def _name_of(found: LiveObject) -> tuple[str, str]:
     resource = found[0]
     suffix = next((role for role in ROLES if resource.kind == "Job" and resource.name.endswith(role)), "")
     return resource.kind, resource.name.removesuffix(suffix)
-
-
-def _is_run(metadata: kube.Metadata) -> bool:
-    """Tell whether the object is a job of a run, not a hook's, and not made by an operator."""
-    return HOOK not in (metadata.annotations or {}) and not metadata.owner_references
 
 
 def _events(
@@ -172,7 +175,3 @@ def _log(cluster: Cluster, namespace: str, pod: kube.Pod) -> Any:
 def _read_log(ahead: Ahead, unread: Unread) -> TimedLog | None:
     text: str | None = unread.tolerate(ahead.result, None)
     return None if text is None else timed(text)
-
-
-def _where(namespace: str) -> str:
-    return f" of namespace {namespace}" if namespace else " of all namespaces"

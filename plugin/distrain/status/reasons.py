@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from distrain import kube
+from distrain.apiserver.target import Target
 from distrain.progress import first_step
 from distrain.progress.failures import Failure, failures
 from distrain.progress.start import SPEAKERS, JobState, Log, last_warning, role_of, runs, unplaced, waits_for
@@ -14,6 +16,7 @@ from distrain.status.phase import Phase, Word
 from distrain.workload.manifest import Job
 from distrain.workload.wording import counted
 
+S3_KEY = "AWS_ACCESS_KEY_ID"
 NOT_KNOWN = "no reason is known yet"
 
 
@@ -25,15 +28,19 @@ class Reason(Struct, frozen=True):
 
 
 class Place(Struct, frozen=True):
-    """What the commands of a next step name. `s3_secret` is the Secret with the keys of S3."""
+    """What the commands of a next step name."""
 
     release: str
     helm_flags: str
     kubectl_flags: str
-    s3_secret: str = ""
 
     def log(self, pod: kube.Pod, text: str | None) -> Log:
         return Log(pod, text, self.kubectl_flags)
+
+
+def place_of(target: Target, release: str, namespace: str) -> Place:
+    there = replace(target, namespace=namespace)
+    return Place(release, there.helm_flags, there.kubectl_flags)
 
 
 def reason_of(phase: Phase, found: JobState, job: Job, place: Place, held: str = "") -> Reason:
@@ -47,7 +54,7 @@ def reason_of(phase: Phase, found: JobState, job: Job, place: Place, held: str =
         case Word.QUEUED:
             return Reason(held or NOT_KNOWN, "wait: the queue starts the run when there is room")
         case Word.FAILED:
-            return _split(next(_all(found, job, place), Failure("job", f"the job failed; {_read_log(found, place)}")))
+            return _split(next(_all(found, job), Failure("job", f"the job failed; {_read_log(found, place)}")))
     why = _cause(found, job, place, held)
     if phase.word == Word.STARTING and not why.why:
         return Reason(first_step.awaited(found, job).removeprefix("; ") or "the pods start", _follow_log(found, place))
@@ -58,7 +65,7 @@ def reason_of(phase: Phase, found: JobState, job: Job, place: Place, held: str =
 
 def _cause(found: JobState, job: Job, place: Place, held: str) -> Reason:
     """Return the first cause that keeps a pod from running, in the order in which causes follow from each other."""
-    causes = list(_all(found, job, place))
+    causes = list(_all(found, job))
     waiting = {pod.metadata.name for pod in found.pods if pod.status.phase == "Pending"}
     blocking = [each for each in causes if each.final or each.about.partition("/")[0] in waiting]
     if blocking:
@@ -78,8 +85,15 @@ def _cause(found: JobState, job: Job, place: Place, held: str) -> Reason:
     return Reason(next((words for pod in found.pods if not runs(pod) for words in waits_for(pod, found.events)), ""))
 
 
-def _all(found: JobState, job: Job, place: Place) -> Iterator[Failure]:
-    return failures(found, job, place.s3_secret)
+def _all(found: JobState, job: Job) -> Iterator[Failure]:
+    return failures(found, job, _s3_secret(job))
+
+
+def _s3_secret(job: Job) -> str:
+    """Return the Secret with the keys of S3, which the chart takes from s3.secretName; an empty text without one."""
+    variables = [each for role in job.roles for container in role.spec.containers or () for each in container.env or ()]
+    sources = [each.value_from for each in variables if each.name == S3_KEY and each.value_from]
+    return next((each.secret_key_ref.name for each in sources if each.secret_key_ref), "")
 
 
 def _split(failure: Failure) -> Reason:

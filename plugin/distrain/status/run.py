@@ -14,7 +14,7 @@ from distrain.kube.resource import Resource
 from distrain.progress.start import JobState, lasting, role_of, runs
 from distrain.status.facts import RANKS, facts_of, workers_ready
 from distrain.status.figures import Figures, TimedLog, figures
-from distrain.status.phase import Phase, decide
+from distrain.status.phase import Phase, Word, decide
 from distrain.status.reasons import Place, reason_of
 from distrain.workload.kinds import PLAIN
 from distrain.workload.live_job import LiveObject, in_order, live_job
@@ -69,6 +69,14 @@ class Run(Struct, frozen=True):
     figures: Figures
     tells_steps: bool
     unread: tuple[str, ...] = ()
+
+    @property
+    def has_failed(self) -> bool:
+        return self.phase.word == Word.FAILED
+
+    @property
+    def has_ended(self) -> bool:
+        return self.phase.word in (Word.SUCCEEDED, Word.FAILED)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the answer of -o json, whose names do not change."""
