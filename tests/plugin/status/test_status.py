@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import queue
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from distrain import cli
+from distrain import cli, console
+from distrain.status import follow
 from tests.plugin.fake_api import FakeApi
 from tests.plugin.objects import Object
 from tests.plugin.program import Outcome
@@ -300,3 +303,117 @@ def test_contradictions_are_refused(status: Status, arguments: list[str], words:
 
     assert shown.code == 2
     assert words in shown.err
+
+
+@pytest.fixture
+def watched(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> Callable[[Object, str], None]:
+    """Return a function that sends a change of an object to the watch of its kind, as soon as there is one."""
+    monkeypatch.setattr(follow, "SOONEST", 0.01)
+    monkeypatch.setattr(follow, "LATEST", 0.05)
+    api.watches = {path: queue.Queue() for path in (f"{NAMESPACE}/pods", MPI_JOBS)}
+
+    def change(item: Object, kind: str) -> None:
+        path = MPI_JOBS if item.get("kind") == "MPIJob" else f"{NAMESPACE}/pods"
+        api.watches[path].put({"type": kind, "object": item})
+
+    return change
+
+
+MPI_JOBS = "/apis/kubeflow.org/v2beta1/namespaces/team/mpijobs"
+DONE, BROKEN = live({**MPI, "status": {}}, "Succeeded"), live({**MPI, "status": {}}, "Failed")
+
+
+@pytest.mark.parametrize(
+    ("goal", "change", "kind", "code"),
+    [
+        pytest.param("Succeeded", DONE, "MODIFIED", 0, id="succeeds"),
+        pytest.param("Succeeded", BROKEN, "MODIFIED", 4, id="fails"),
+        pytest.param("Succeeded", MPI, "DELETED", 4, id="is-removed"),
+        pytest.param("Running", pod("worker", 1), "MODIFIED", 0, id="runs"),
+        pytest.param("Running", DONE, "MODIFIED", 0, id="runs-and-ends"),
+        pytest.param("Running", BROKEN, "MODIFIED", 4, id="fails-before-it-runs"),
+    ],
+)
+def test_wait_ends_with_the_goal_or_the_run(
+    api: FakeApi,
+    status: Status,
+    watched: Callable[[Object, str], None],
+    goal: str,
+    change: Object,
+    kind: str,
+    code: int,
+) -> None:
+    serve(api, MPI, pods=[pod("launcher"), pod("worker", 0), unplaced("worker", 1)])
+    watched(change, kind)
+
+    shown = status("run1", "--wait", f"--for={goal}")
+
+    assert shown.code == code
+    assert shown.err.startswith("distrain: run1: ")
+
+
+def test_wait_for_a_step_reads_the_log_again(
+    api: FakeApi, status: Status, watched: Callable[[Object, str], None]
+) -> None:
+    serve(api, MPI, pods=UP)
+    logs = iter([step(90), step(99), step(104)])
+    api.spoil = lambda path, code, body: (200, next(logs).encode()) if path.endswith("/log") else (code, body)
+
+    shown = status("run1", "--for=step=100")
+
+    assert shown.code == 0
+    assert [line.split("step ")[1].split()[0] for line in shown.err.splitlines()] == ["90", "99", "104"]
+    assert _rows(shown)["step"].startswith("104 of 1000")
+
+
+def test_wait_for_a_step_that_a_run_has_ended_before_fails(
+    api: FakeApi, status: Status, watched: Callable[[Object, str], None]
+) -> None:
+    serve(api, DONE, pods=[pod("launcher", phase="Succeeded")], run1_launcher=step(50))
+
+    shown = status("run1", "--for=step=100")
+
+    assert shown.code == 4
+    assert "has succeeded with step 50, before --for step=100" in shown.err
+
+
+def test_wait_for_a_run_that_is_not_there_ends_at_once(status: Status) -> None:
+    assert status("run1", "--wait").code == 2
+
+
+def test_watch_tells_each_change_in_a_pipe_until_the_end(
+    api: FakeApi, status: Status, watched: Callable[[Object, str], None]
+) -> None:
+    serve(api, MPI, pods=[pod("launcher"), pod("worker", 0), unplaced("worker", 1)])
+    looks = iter([lambda: watched(pod("worker", 1), "MODIFIED"), lambda: watched(DONE, "MODIFIED")])
+    printed = console.answer
+
+    def answer(text: str) -> None:
+        printed(text)
+        next(looks, lambda: None)()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(console, "answer", answer)
+        shown = status("run1", "--watch")
+
+    assert shown.code == 0
+    assert [line.partition(",")[0] for line in shown.out.splitlines()] == [
+        "run1: Pending",
+        "run1: Running",
+        "run1: Succeeded",
+    ]
+
+
+def test_ctrl_c_ends_a_watch_with_130_and_without_words(
+    api: FakeApi, status: Status, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    serve(api, MPI, pods=UP)
+    monkeypatch.setattr(follow, "time", SimpleNamespace(sleep=_interrupt))
+
+    shown = status("run1", "--watch")
+
+    assert (shown.code, shown.err) == (130, "")
+
+
+def _interrupt(_: float) -> None:
+    raise KeyboardInterrupt
