@@ -17,6 +17,9 @@ from distrain.workload.manifest import Job
 from distrain.workload.wording import counted
 
 S3_KEY = "AWS_ACCESS_KEY_ID"
+STORAGE = "/storage"
+# The scheduler's remark, after its reasons, on pods of lower priority.
+PREEMPTION = " preemption: "
 NOT_KNOWN = "no reason is known yet"
 
 
@@ -48,19 +51,38 @@ def reason_of(phase: Phase, found: JobState, job: Job, place: Place, held: str =
     match phase.word:
         case Word.SUCCEEDED:
             return Reason(next=f"`helm uninstall {place.release} {place.helm_flags}` removes the run")
+        case Word.FAILED:
+            failed = _split(next(_all(found, job), Failure("job", "the job failed")))
+            return failed if failed.next else Reason(failed.why, _read_log(found, place))
         case Word.SUSPENDED:
             again = f"`helm distrain upgrade {place.release} --reuse-values --set job.suspend=false {place.helm_flags}`"
             return Reason("job.suspend is true: the run has no pods", f"{again} lets it go on")
         case Word.QUEUED:
             return Reason(held or NOT_KNOWN, "wait: the queue starts the run when there is room")
-        case Word.FAILED:
-            return _split(next(_all(found, job), Failure("job", f"the job failed; {_read_log(found, place)}")))
-    why = _cause(found, job, place, held)
-    if phase.word == Word.STARTING and not why.why:
-        return Reason(first_step.awaited(found, job).removeprefix("; ") or "the pods start", _follow_log(found, place))
-    if phase.word in (Word.RUNNING, Word.RESCALING) and not why.next:
-        return Reason(why.why, _follow_log(found, place))
-    return why
+        case _:
+            return _with_next(_of_live(phase, found, job, place, held), found, place)
+
+
+def _of_live(phase: Phase, found: JobState, job: Job, place: Place, held: str) -> Reason:
+    """Return the reason of a run that is not held back and has not ended."""
+    trains, all_run = phase.word in (Word.RUNNING, Word.RESCALING), all(map(runs, found.pods))
+    if trains and all_run and found.pods:
+        # The ends of earlier containers explain nothing here: the run has made steps since.
+        stalled = [each for each in _all(found, job) if each.about.endswith(STORAGE)]
+        if stalled or phase.word == Word.RUNNING:
+            return _split(stalled[0]) if stalled else Reason()
+        return Reason(f"it trains on {counted(phase.before or 0, 'worker')} until the ranks meet again")
+    cause = _cause(found, job, place, held)
+    return cause if cause.why else Reason(first_step.awaited(found, job).removeprefix("; ") or "its pods start")
+
+
+def _with_next(reason: Reason, found: JobState, place: Place) -> Reason:
+    """Add a next step to a reason without one: look at the log, or at the pod that does not run."""
+    if reason.next or not found.pods:
+        return reason
+    waiting = next((pod.metadata.name for pod in found.pods if not runs(pod)), "")
+    look = f"`kubectl {place.kubectl_flags} describe pod {waiting}` shows what it waits for" if waiting else ""
+    return Reason(reason.why, look or _follow_log(found, place))
 
 
 def _cause(found: JobState, job: Job, place: Place, held: str) -> Reason:
@@ -76,13 +98,18 @@ def _cause(found: JobState, job: Job, place: Place, held: str) -> Reason:
         make = f"`helm distrain rescale {place.release} --workers N {place.helm_flags}`"
         return Reason(unscheduled, f"free room, or make the run smaller with {make}")
     if not found.pods:
-        words = last_warning(found).removeprefix(": ")
-        return Reason(
-            words or "no pod was made yet", "" if words else f"`{_doctor(place)}` says whether its operator runs"
-        )
+        return _without_pods(found, place)
     if causes:
         return _split(causes[0])
     return Reason(next((words for pod in found.pods if not runs(pod) for words in waits_for(pod, found.events)), ""))
+
+
+def _without_pods(found: JobState, place: Place) -> Reason:
+    words = last_warning(found).removeprefix(": ")
+    doctor = f"`helm distrain doctor {place.helm_flags}`"
+    if words:
+        return Reason(words, f"remove the cause; {doctor} says what the namespace allows")
+    return Reason("no pod was made yet", f"wait; if none comes, {doctor} says whether the operator runs")
 
 
 def _all(found: JobState, job: Job) -> Iterator[Failure]:
@@ -103,7 +130,7 @@ def _split(failure: Failure) -> Reason:
 
 
 def _unscheduled(pods: Sequence[kube.Pod]) -> str:
-    words = [each for pod in pods for each in unplaced(pod)]
+    words = [each.partition(PREEMPTION)[0] for pod in pods for each in unplaced(pod)]
     more = f" (and {counted(len(words) - 1, 'more pod')})" if len(words) > 1 else ""
     return f"{words[0]}{more}" if words else ""
 
@@ -122,7 +149,3 @@ def _read_log(found: JobState, place: Place) -> str:
 
 def _speakers(found: JobState) -> list[kube.Pod]:
     return [log.pod for log in found.logs] or [pod for pod in found.pods if role_of(pod) in SPEAKERS] or [*found.pods]
-
-
-def _doctor(place: Place) -> str:
-    return f"helm distrain doctor {place.helm_flags}"
