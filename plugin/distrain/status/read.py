@@ -24,7 +24,7 @@ from distrain.status.run import Held, Observed
 from distrain.status.sources import Source, Unread, selector_of
 from distrain.workload.kinds import KINDS
 from distrain.workload.live_job import LiveObject
-from distrain.workload.manifest import INSTANCE_LABEL
+from distrain.workload.manifest import INSTANCE_LABEL, KEYGEN
 
 # The pods whose events are read: the first that wait. Events have no labels, so each pod's are a request of its own.
 EXPLAINED = 3
@@ -55,6 +55,8 @@ def read_runs(cluster: Cluster, source: Source) -> list[Observed]:
     by_run: dict[tuple[str, str], tuple[list[LiveObject], list[kube.Pod]]] = {}
     for job in jobs:
         by_run.setdefault(_run_of(job[1].metadata), ([], []))[0].append(job)
+    # A Plain job that is gone may leave the Job that made its key.
+    by_run = {key: found for key, found in by_run.items() if not all(map(_is_keygen, found[0]))}
     for pod in pods:
         if run := by_run.get(_run_of(pod.metadata)):
             run[1].append(pod)
@@ -92,6 +94,10 @@ def _any(cluster: Cluster, path: str, selector: str) -> bool:
 
 def _run_of(metadata: kube.Metadata) -> tuple[str, str]:
     return metadata.namespace, (metadata.labels or {}).get(INSTANCE_LABEL, "")
+
+
+def _is_keygen(found: LiveObject) -> bool:
+    return found[0].kind == "Job" and found[0].name.endswith(f"-{KEYGEN}")
 
 
 def _at_once(call: Callable[[T], U], items: Sequence[T]) -> list[U]:

@@ -10,11 +10,14 @@ from collections.abc import Iterator, Sequence
 
 from distrain import kube
 from distrain.kube.resource import Resource
-from distrain.workload.manifest import REPLICAS, ROLE_LABEL, ROLES, Job, PodRole, follows_main, number_of_pods
+from distrain.workload.manifest import REPLICAS, ROLE_LABEL, ROLES, WORKER, Job, PodRole, follows_main, number_of_pods
 from distrain.workload.slots import slots_of
 
 # Resources of a container that are no accelerators.
 COMMON = ("cpu", "memory", "ephemeral-storage")
+
+# A job without roles, which no operator accepts.
+NO_WORKERS = PodRole(WORKER, 0, kube.TemplateSpec(), {}, WORKER)
 
 LiveObject = tuple[Resource, kube.Workload]
 
@@ -22,12 +25,12 @@ LiveObject = tuple[Resource, kube.Workload]
 def live_job(objects: Sequence[LiveObject]) -> Job:
     """Return the job of these objects, its main resource first."""
     found = in_order(objects)
-    roles = [role for resource, workload in found for role in _roles(resource, workload)]
+    roles = [role for resource, workload in found for role in _roles(resource, workload)] or [NO_WORKERS]
     return Job(
         resources=tuple(resource for resource, _ in found),
         roles=tuple(sorted(roles, key=_place)),
         from_chart=True,
-        slots=slots_of(*found[0], []) or next((_gpus(role) for role in roles if role.component == "worker"), None),
+        slots=slots_of(*found[0], []) or next((_gpus(role) for role in roles if role.component == WORKER), None),
     )
 
 

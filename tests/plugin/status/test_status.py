@@ -14,12 +14,13 @@ import pytest
 from distrain import cli, console
 from distrain.status import follow
 from tests.plugin.fake_api import FakeApi
-from tests.plugin.objects import Object
-from tests.plugin.program import Outcome
+from tests.plugin.objects import Object, pytorch_job
+from tests.plugin.program import Outcome, Run
 from tests.plugin.status.runs import (
     LABELS,
     MPI,
     NAMESPACE,
+    PLAIN,
     PYTORCH,
     changed,
     live,
@@ -32,28 +33,13 @@ from tests.plugin.status.runs import (
 
 UP = [pod("launcher"), pod("worker", 0), pod("worker", 1)]
 WAITING = [pod("worker", 0), unplaced("worker", 1)]
-Status = Callable[..., Outcome]
-
-
-@pytest.fixture
-def status(api: FakeApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Status:
-    """Run `distrain status` with these arguments against the fake API."""
-    monkeypatch.setenv("KUBECONFIG", str(api.kubeconfig(tmp_path)))
-    serve(api)
-
-    def run(*arguments: str) -> Outcome:
-        code = cli.run(["status", *arguments])
-        printed = capsys.readouterr()
-        return Outcome(code, printed.out, printed.err)
-
-    return run
 
 
 def _rows(outcome: Outcome) -> dict[str, str]:
     return dict(line.split(maxsplit=1) for line in outcome.out.splitlines())
 
 
-def test_running_run_shows_its_figures(api: FakeApi, status: Status) -> None:
+def test_running_run_shows_its_figures(api: FakeApi, status: Run) -> None:
     figures = {"images_per_second": 813.24, "images_per_second_mean": 790.11, "loss": 0.4321, "eta_seconds": 4000}
     saved = {"checkpoint": "s3://b/c/team/run1/1", "samples": 100, "checkpoint_samples": 50}
     serve(api, MPI, pods=UP, run1_launcher=step(100, at=time.time(), **figures, **saved))
@@ -72,7 +58,7 @@ def test_running_run_shows_its_figures(api: FakeApi, status: Status) -> None:
     assert rows["next"] == "`kubectl --namespace team logs -f run1-launcher` follows its log"
 
 
-def test_answer_for_programs_has_the_documented_names(api: FakeApi, status: Status) -> None:
+def test_answer_for_programs_has_the_documented_names(api: FakeApi, status: Run) -> None:
     serve(api, MPI, pods=UP, run1_launcher=step(100, at=time.time()))
 
     answer = json.loads(status("run1", "-o", "json").out)
@@ -83,7 +69,7 @@ def test_answer_for_programs_has_the_documented_names(api: FakeApi, status: Stat
     assert [name for name in answer if f"`{name}`" not in documented] == []
 
 
-def test_run_is_read_with_one_list_per_kind_and_its_own_labels(api: FakeApi, status: Status) -> None:
+def test_run_is_read_with_one_list_per_kind_and_its_own_labels(api: FakeApi, status: Run) -> None:
     serve(api, MPI, pods=UP, run1_launcher=step(100))
 
     status("run1")
@@ -95,6 +81,26 @@ def test_run_is_read_with_one_list_per_kind_and_its_own_labels(api: FakeApi, sta
     assert [request for request in api.requests if "/log" in request] == [
         f"GET {NAMESPACE}/pods/run1-launcher/log?container=launcher&tailLines=500&timestamps=true"
     ]
+
+
+def test_run_of_1000_workers_asks_no_more_than_a_small_one(api: FakeApi, status: Run) -> None:
+    waiting = [stuck("worker", number, reason="ContainerCreating") for number in range(500)]
+    running = [pod("worker", number) for number in range(500, 1000)]
+    serve(api, live(pytorch_job(workers=1000, gpus=1)), pods=[*waiting, *running])
+
+    assert _rows(status("run1"))["workers"] == "500 of 1000 ready"
+
+    of_pods = [request.partition("?")[0].rpartition("/")[2] for request in api.requests if f"{NAMESPACE}/" in request]
+    # Two pages of pods, four logs of workers, and the events of the job and of the first three pods.
+    assert sorted(of_pods).count("pods") == 2
+    assert of_pods.count("log") == 4
+    assert of_pods.count("events") == 4
+
+
+def test_key_that_a_plain_job_has_left_is_no_run(api: FakeApi, status: Run) -> None:
+    serve(api, PLAIN[0])
+
+    assert status("run1").code == 2
 
 
 @pytest.mark.parametrize(
@@ -148,7 +154,7 @@ def test_run_is_read_with_one_list_per_kind_and_its_own_labels(api: FakeApi, sta
     ],
 )
 def test_phase_has_its_reason_and_the_next_step(
-    api: FakeApi, status: Status, objects: list[Object], pods: list[Object], phase: str, why: str, then: str
+    api: FakeApi, status: Run, objects: list[Object], pods: list[Object], phase: str, why: str, then: str
 ) -> None:
     serve(api, *objects, pods=pods)
 
@@ -161,7 +167,7 @@ def test_phase_has_its_reason_and_the_next_step(
     assert shown.code == (4 if phase == "Failed" else 0)
 
 
-def test_pods_that_a_quota_refuses_are_explained_by_the_jobs_event(api: FakeApi, status: Status) -> None:
+def test_pods_that_a_quota_refuses_are_explained_by_the_jobs_event(api: FakeApi, status: Run) -> None:
     serve(api, PYTORCH)
     message = 'pods "run1-worker-0" is forbidden: exceeded quota: gpus'
     event = {
@@ -175,7 +181,7 @@ def test_pods_that_a_quota_refuses_are_explained_by_the_jobs_event(api: FakeApi,
     assert _rows(status("run1"))["why"] == message
 
 
-def test_run_in_a_queue_of_kueue_is_queued_with_kueues_words(api: FakeApi, status: Status) -> None:
+def test_run_in_a_queue_of_kueue_is_queued_with_kueues_words(api: FakeApi, status: Run) -> None:
     serve(api, changed(live(PYTORCH, labels={**LABELS, "kueue.x-k8s.io/queue-name": "gpus"}), suspend=True))
     told = [{"type": "QuotaReserved", "status": "False", "message": "insufficient quota for nvidia.com/gpu"}]
     workload = {"metadata": {"name": "w"}, "status": {"conditions": told}}
@@ -189,7 +195,7 @@ def test_run_in_a_queue_of_kueue_is_queued_with_kueues_words(api: FakeApi, statu
 
 @pytest.mark.parametrize(("phase", "shown"), [("Pending", "Queued, in queue gpus"), ("Inqueue", "Pending")])
 def test_run_that_volcano_holds_back_is_queued_until_volcano_lets_its_pods_go(
-    api: FakeApi, status: Status, phase: str, shown: str
+    api: FakeApi, status: Run, phase: str, shown: str
 ) -> None:
     job = json.loads(
         json.dumps(PYTORCH).replace('"spec": {"containers"', '"spec": {"schedulerName": "volcano", "containers"')
@@ -204,7 +210,7 @@ def test_run_that_volcano_holds_back_is_queued_until_volcano_lets_its_pods_go(
     assert (rows["run1"], rows["why"]) == (shown, "Volcano: 2/2 tasks in gang unschedulable")
 
 
-def test_run_that_is_not_there_is_named_with_the_way_to_find_others(status: Status) -> None:
+def test_run_that_is_not_there_is_named_with_the_way_to_find_others(status: Run) -> None:
     shown = status("run1")
 
     assert shown.code == 2
@@ -214,7 +220,7 @@ def test_run_that_is_not_there_is_named_with_the_way_to_find_others(status: Stat
     )
 
 
-def test_release_of_another_chart_is_told_apart_from_none(api: FakeApi, status: Status) -> None:
+def test_release_of_another_chart_is_told_apart_from_none(api: FakeApi, status: Run) -> None:
     api.answers[f"{NAMESPACE}/secrets"] = [{"metadata": {"name": "s", "labels": {"owner": "helm", "name": "run1"}}}]
 
     assert "run1: is a Helm release, but has no job of distrain's chart" in status("run1").err
@@ -234,7 +240,7 @@ def test_release_of_another_chart_is_told_apart_from_none(api: FakeApi, status: 
         pytest.param(f"{NAMESPACE}/pods/run1-worker-0/log", "the log of run1-worker-0 cannot be read", id="logs"),
     ],
 )
-def test_what_may_not_be_read_is_said_in_a_line(api: FakeApi, status: Status, path: str, words: str) -> None:
+def test_what_may_not_be_read_is_said_in_a_line(api: FakeApi, status: Run, path: str, words: str) -> None:
     serve(api, PYTORCH, pods=[pod("worker", 0), pod("worker", 1)])
     api.answers[path] = 403
 
@@ -246,7 +252,7 @@ def test_what_may_not_be_read_is_said_in_a_line(api: FakeApi, status: Status, pa
     assert words in unread[0]
 
 
-def test_jobs_that_may_not_be_read_leave_no_answer(api: FakeApi, status: Status) -> None:
+def test_jobs_that_may_not_be_read_leave_no_answer(api: FakeApi, status: Run) -> None:
     serve(api)
     api.answers["/apis/kubeflow.org/v1/namespaces/team/pytorchjobs"] = 403
 
@@ -256,7 +262,7 @@ def test_jobs_that_may_not_be_read_leave_no_answer(api: FakeApi, status: Status)
     assert "pytorchjobs of namespace team cannot be read" in shown.err
 
 
-def test_all_runs_have_a_line_each(api: FakeApi, status: Status) -> None:
+def test_all_runs_have_a_line_each(api: FakeApi, status: Run) -> None:
     other = live(MPI, release="run2", labels={**LABELS, "app.kubernetes.io/instance": "run2"})
     serve(api, PYTORCH, {**other, "metadata": {**other["metadata"], "name": "run2-1234abcd"}}, pods=WAITING)
 
@@ -269,14 +275,14 @@ def test_all_runs_have_a_line_each(api: FakeApi, status: Status) -> None:
     assert second.split()[:4] == ["run2", "MPIJob", "Pending", "0/2"]
 
 
-def test_namespace_without_runs_says_so(status: Status) -> None:
+def test_namespace_without_runs_says_so(status: Run) -> None:
     shown = status()
 
     assert (shown.code, shown.out) == (0, "")
     assert shown.err == "distrain: there is no run in namespace team\n"
 
 
-def test_runs_of_all_namespaces_are_listed_with_their_namespace(api: FakeApi, status: Status) -> None:
+def test_runs_of_all_namespaces_are_listed_with_their_namespace(api: FakeApi, status: Run) -> None:
     job = live(PYTORCH, namespace="other", labels={**LABELS, "team": "a"})
     api.answers |= {"/apis/kubeflow.org/v1/pytorchjobs": [job], "/api/v1/pods": []}
 
@@ -298,7 +304,7 @@ def test_runs_of_all_namespaces_are_listed_with_their_namespace(api: FakeApi, st
         pytest.param(["run1", "--for=step=x"], 'there is no "step=x"', id="step"),
     ],
 )
-def test_contradictions_are_refused(status: Status, arguments: list[str], words: str) -> None:
+def test_contradictions_are_refused(status: Run, arguments: list[str], words: str) -> None:
     shown = status(*arguments)
 
     assert shown.code == 2
@@ -336,7 +342,7 @@ DONE, BROKEN = live({**MPI, "status": {}}, "Succeeded"), live({**MPI, "status": 
 )
 def test_wait_ends_with_the_goal_or_the_run(
     api: FakeApi,
-    status: Status,
+    status: Run,
     watched: Callable[[Object, str], None],
     goal: str,
     change: Object,
@@ -352,9 +358,7 @@ def test_wait_ends_with_the_goal_or_the_run(
     assert shown.err.startswith("distrain: run1: ")
 
 
-def test_wait_for_a_step_reads_the_log_again(
-    api: FakeApi, status: Status, watched: Callable[[Object, str], None]
-) -> None:
+def test_wait_for_a_step_reads_the_log_again(api: FakeApi, status: Run, watched: Callable[[Object, str], None]) -> None:
     serve(api, MPI, pods=UP)
     logs = iter([step(90), step(99), step(104)])
     api.spoil = lambda path, code, body: (200, next(logs).encode()) if path.endswith("/log") else (code, body)
@@ -367,7 +371,7 @@ def test_wait_for_a_step_reads_the_log_again(
 
 
 def test_wait_for_a_step_that_a_run_has_ended_before_fails(
-    api: FakeApi, status: Status, watched: Callable[[Object, str], None]
+    api: FakeApi, status: Run, watched: Callable[[Object, str], None]
 ) -> None:
     serve(api, DONE, pods=[pod("launcher", phase="Succeeded")], run1_launcher=step(50))
 
@@ -377,12 +381,12 @@ def test_wait_for_a_step_that_a_run_has_ended_before_fails(
     assert "has succeeded with step 50, before --for step=100" in shown.err
 
 
-def test_wait_for_a_run_that_is_not_there_ends_at_once(status: Status) -> None:
+def test_wait_for_a_run_that_is_not_there_ends_at_once(status: Run) -> None:
     assert status("run1", "--wait").code == 2
 
 
 def test_watch_tells_each_change_in_a_pipe_until_the_end(
-    api: FakeApi, status: Status, watched: Callable[[Object, str], None]
+    api: FakeApi, status: Run, watched: Callable[[Object, str], None]
 ) -> None:
     serve(api, MPI, pods=[pod("launcher"), pod("worker", 0), unplaced("worker", 1)])
     looks = iter([lambda: watched(pod("worker", 1), "MODIFIED"), lambda: watched(DONE, "MODIFIED")])
@@ -405,7 +409,7 @@ def test_watch_tells_each_change_in_a_pipe_until_the_end(
 
 
 def test_ctrl_c_ends_a_watch_with_130_and_without_words(
-    api: FakeApi, status: Status, monkeypatch: pytest.MonkeyPatch
+    api: FakeApi, status: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     serve(api, MPI, pods=UP)
     monkeypatch.setattr(follow, "time", SimpleNamespace(sleep=_interrupt))
