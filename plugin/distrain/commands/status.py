@@ -98,7 +98,7 @@ class View:
     @property
     def _is_screen(self) -> bool:
         """Tell whether each look replaces the last one on a terminal."""
-        return not self._goal and self._options.output == "text" and console.width() is not None
+        return self._options.watch and self._options.output == "text" and console.width() is not None
 
     def _tell(self, runs: list[Run]) -> None:
         """Print a change: a line for a person who waits, otherwise the answer."""
@@ -121,7 +121,7 @@ class View:
             console.answer(dumped(answer, form))
         elif name:
             console.draw(screen(runs[0], width), _style(runs[0], width), clears=clears and width is not None)
-        elif runs:
+        elif runs or self._is_screen:
             lines = table(runs, width, namespaces=self._options.all_namespaces)
             console.draw(lines, clears=clears and width is not None)
         else:

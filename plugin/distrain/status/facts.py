@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from msgspec.structs import replace
+
 from distrain import kube
 from distrain.progress.failures import CONFIG_REASONS, IMAGE_REASONS, REJECTED
 from distrain.progress.restarts import RESTART
@@ -37,6 +39,12 @@ def facts_of(found: JobState, job: Job, queue: str = "", replaced: int | None = 
         all_run=bool(pods) and all(map(runs, pods)),
         tells_steps=tells_steps(job) and all(log.text is not None for log in found.logs),
     )
+
+
+def without_pods(facts: Facts, found: JobState) -> Facts:
+    """Return the facts of a run whose pods may not be read: its operator says whether it runs."""
+    is_running = condition(found.states[0], "Running") is not None
+    return replace(facts, waits=not is_running, all_run=is_running, tells_steps=False)
 
 
 def workers_wanted(job: Job) -> int:

@@ -6,11 +6,11 @@ import time
 from collections.abc import Iterator
 
 from distrain.apiserver.cluster import Cluster
-from distrain.errors import GoneError
+from distrain.errors import ForbiddenError, GoneError, UnreachableError
 from distrain.status.phase import Word
 from distrain.status.read import read_runs
 from distrain.status.run import Observed, Run
-from distrain.status.sources import Watches
+from distrain.status.sources import SILENCE_SECONDS, Watches
 
 # Logs, events and queues are read again after each change of a job or pod, but not sooner than after the first of these
 # numbers of seconds, and without a change after the second.
@@ -18,10 +18,19 @@ SOONEST, LATEST = 1.0, 3.0
 
 
 def followed(cluster: Cluster, source: Watches) -> Iterator[list[Observed]]:
-    """Yield the runs after each change, without an end."""
+    """Yield the runs after each change, without an end; pass over a short silence of the API server."""
+    heard = time.monotonic()
     while True:
         source.changed.clear()
-        yield read_runs(cluster, source)
+        try:
+            found = read_runs(cluster, source)
+        except UnreachableError as error:
+            is_sure = isinstance(error, ForbiddenError) or not source.has_answered
+            if is_sure or time.monotonic() - heard > SILENCE_SECONDS:
+                raise
+        else:
+            heard = time.monotonic()
+            yield found
         time.sleep(SOONEST)
         source.changed.wait(LATEST - SOONEST)
 

@@ -51,7 +51,9 @@ def read_runs(cluster: Cluster, source: Source) -> list[Observed]:
     jobs = source.jobs(unread)
     if not jobs and unread:
         raise ForbiddenError(*unread)
+    before = len(unread)
     pods = source.pods(unread)
+    has_pods = len(unread) == before
     by_run: dict[tuple[str, str], tuple[list[LiveObject], list[kube.Pod]]] = {}
     for job in jobs:
         by_run.setdefault(_run_of(job[1].metadata), ([], []))[0].append(job)
@@ -62,10 +64,11 @@ def read_runs(cluster: Cluster, source: Source) -> list[Observed]:
             run[1].append(pod)
 
     def explain(key: tuple[str, str]) -> Observed:
-        return _explained(cluster, key, *by_run[key], Unread(unread))
+        plain = replace(_plain(key, *by_run[key], unread), has_pods=has_pods)
+        return _explained(cluster, plain, Unread(unread))
 
     if len(by_run) > EXPLAINED_RUNS:
-        return [_plain(key, *by_run[key], unread) for key in sorted(by_run)]
+        return [replace(_plain(key, *by_run[key], unread), has_pods=has_pods) for key in sorted(by_run)]
     return _at_once(explain, sorted(by_run))
 
 
@@ -121,11 +124,9 @@ def _plain(key: tuple[str, str], objects: list[LiveObject], pods: list[kube.Pod]
     return Observed(key[1], key[0], present, own, replaced=replaced, unread=tuple(unread))
 
 
-def _explained(
-    cluster: Cluster, key: tuple[str, str], objects: list[LiveObject], pods: list[kube.Pod], unread: Unread
-) -> Observed:
+def _explained(cluster: Cluster, plain: Observed, unread: Unread) -> Observed:
     """Return a run with its logs, events and queues."""
-    plain, namespace = _plain(key, objects, pods, unread), key[0]
+    namespace = plain.namespace
     speakers = logs.speakers(plain.pods) or logs.speakers(plain.pods, PHASES)
     asked = [Ahead(_log, cluster, namespace, pod) for pod in speakers]
     ended = any(condition(job, word) for _, job in plain.objects for word in ENDS)

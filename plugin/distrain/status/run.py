@@ -12,13 +12,16 @@ from msgspec import Struct
 from distrain import kube
 from distrain.kube.resource import Resource
 from distrain.progress.start import JobState, lasting, role_of, runs
-from distrain.status.facts import RANKS, facts_of, workers_ready
+from distrain.status.facts import RANKS, facts_of, without_pods, workers_ready
 from distrain.status.figures import Figures, TimedLog, figures
 from distrain.status.phase import Phase, Word, decide
-from distrain.status.reasons import Place, reason_of
+from distrain.status.reasons import Place, Reason, reason_of
 from distrain.workload.kinds import PLAIN
 from distrain.workload.live_job import LiveObject, in_order, live_job
-from distrain.workload.manifest import Job
+from distrain.workload.manifest import Job, PodRole
+
+# Why a run is in its phase if only its job can be read.
+NO_PODS = "its pods may not be read, so only the job's own conditions are known"
 
 
 class Held(Struct, frozen=True):
@@ -29,7 +32,10 @@ class Held(Struct, frozen=True):
 
 
 class Observed(Struct, frozen=True):
-    """What was read of a run. `objects` are those of its present job, `replaced` those of one that is being deleted."""
+    """What was read of a run. `objects` are those of its present job, `replaced` those of one that is being deleted.
+
+    `has_pods` is False if the user may not read pods.
+    """
 
     release: str
     namespace: str
@@ -40,14 +46,15 @@ class Observed(Struct, frozen=True):
     speakers: Sequence[kube.Pod] = ()
     replaced: Sequence[LiveObject] = ()
     held: Held = Held()
+    has_pods: bool = True
     unread: tuple[str, ...] = ()
 
 
 class Group(Struct, frozen=True):
-    """The pods of one role: how many are ready, and how many the job asks for."""
+    """The pods of one role: how many are ready, None if they may not be read, and how many the job asks for."""
 
     role: str
-    ready: int
+    ready: int | None
     wanted: int
 
 
@@ -110,8 +117,10 @@ def run_of(seen: Observed, place: Place, now: float) -> Run:
     )
     replaced = live_job(seen.replaced).main.replicas if seen.replaced else None
     facts = facts_of(found, job, seen.held.queue, replaced)
+    if not seen.has_pods:
+        facts = without_pods(facts, found)
     phase = decide(facts)
-    reason = reason_of(phase, found, job, place, seen.held.words)
+    reason = reason_of(phase, found, job, place, seen.held.words) if seen.has_pods or facts.end else Reason(NO_PODS)
     resource = job.resources[0]
     return Run(
         name=seen.release,
@@ -124,8 +133,8 @@ def run_of(seen: Observed, place: Place, now: float) -> Run:
         why=reason.why,
         next=reason.next,
         age_seconds=_age(found.states, now),
-        workers=Group("worker", workers_ready(seen.pods), facts.wanted),
-        others=tuple(_others(job, seen.pods)),
+        workers=Group("worker", workers_ready(seen.pods) if seen.has_pods else None, facts.wanted),
+        others=tuple(_others(job, seen.pods if seen.has_pods else None)),
         figures=figures(found.logs, [log or TimedLog("", ()) for log in seen.logs], seen.pods, now),
         tells_steps=facts.tells_steps,
         unread=seen.unread,
@@ -136,12 +145,13 @@ def _kind(resource: Resource) -> str:
     return PLAIN.name if resource.kind == "Job" else resource.kind
 
 
-def _others(job: Job, pods: Sequence[kube.Pod]) -> list[Group]:
+def _others(job: Job, pods: Sequence[kube.Pod] | None) -> list[Group]:
     roles = [role for role in lasting(job) if role.component not in RANKS]
-    return [
-        Group(role.name, sum(role_of(pod) == role.component and runs(pod) for pod in pods), role.replicas)
-        for role in roles
-    ]
+    return [Group(role.name, None if pods is None else _running(role, pods), role.replicas) for role in roles]
+
+
+def _running(role: PodRole, pods: Sequence[kube.Pod]) -> int:
+    return sum(role_of(pod) == role.component and runs(pod) for pod in pods)
 
 
 def _age(states: Sequence[kube.Workload], now: float) -> int | None:

@@ -98,6 +98,11 @@ class Watches:
         none: list[kube.Pod] = []
         return unread.tolerate(self._pods.items, none)
 
+    @property
+    def has_answered(self) -> bool:
+        """Tell whether the API server has ever answered."""
+        return any(watch.has_answered for watch in self._jobs.values())
+
     def _refuse_silence(self) -> None:
         """Raise the error of an API server that has not answered for SILENCE_SECONDS, or never."""
         watches: list[Watch[Any]] = [self._pods, *self._jobs.values()]

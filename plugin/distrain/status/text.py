@@ -32,7 +32,7 @@ def screen(run: Run, width: int | None = None) -> list[str]:
 
 def line(run: Run) -> str:
     """Return one line about a run, for each of its changes."""
-    words = [f"{run.name}: {run.phase}", f"{run.workers.ready} of {counted(run.workers.wanted, 'worker')} ready"]
+    words = [f"{run.name}: {run.phase}", _workers(run)]
     if run.figures.step is not None:
         words += [f"step {_step(run, None)}", _speed(run)]
     if run.why:
@@ -80,7 +80,9 @@ def _old(run: Run) -> str:
 def _workers(run: Run) -> str:
     if run.has_ended:
         return counted(run.workers.wanted, "worker")
-    words = f"{run.workers.ready} of {run.workers.wanted} ready"
+    if run.workers.ready is None:
+        return f"{counted(run.workers.wanted, 'worker')} wanted"
+    words = f"{run.workers.ready} of {counted(run.workers.wanted, 'worker')} ready"
     for group in run.others:
         if group.wanted == 1:
             words += f"; {group.role} {'runs' if group.ready else 'does not run'}"
@@ -137,4 +139,12 @@ def _cells(run: Run) -> tuple[str, ...]:
     figures = run.figures
     step = "" if figures.step is None else f"{figures.step}/{figures.steps}" if figures.steps else str(figures.step)
     age = "" if run.age_seconds is None else duration(run.age_seconds)
-    return run.name, run.kind, str(run.phase), f"{run.workers.ready}/{run.workers.wanted}", step, age, run.why
+    return (
+        run.name,
+        run.kind,
+        str(run.phase),
+        f"{'?' if run.workers.ready is None else run.workers.ready}/{run.workers.wanted}",
+        step,
+        age,
+        run.why,
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import queue
 import time
@@ -49,7 +50,7 @@ def test_running_run_shows_its_figures(api: FakeApi, status: Run) -> None:
     assert (shown.code, shown.err) == (0, "")
     rows = _rows(shown)
     assert rows["run1"] == "Running"
-    assert rows["workers"] == "2 of 2 ready; launcher runs"
+    assert rows["workers"] == "2 of 2 workers ready; launcher runs"
     assert rows["step"] == "100 of 1000 10 %"
     assert rows["speed"] == "813.2 images/sec now, 790.1 images/sec on the whole"
     assert rows["loss"] == "0.4321"
@@ -88,7 +89,7 @@ def test_run_of_1000_workers_asks_no_more_than_a_small_one(api: FakeApi, status:
     running = [pod("worker", number) for number in range(500, 1000)]
     serve(api, live(pytorch_job(workers=1000, gpus=1)), pods=[*waiting, *running])
 
-    assert _rows(status("run1"))["workers"] == "500 of 1000 ready"
+    assert _rows(status("run1"))["workers"] == "500 of 1000 workers ready"
 
     of_pods = [request.partition("?")[0].rpartition("/")[2] for request in api.requests if f"{NAMESPACE}/" in request]
     # Two pages of pods, four logs of workers, and the events of the job and of the first three pods.
@@ -360,7 +361,7 @@ def test_wait_ends_with_the_goal_or_the_run(
 
 def test_wait_for_a_step_reads_the_log_again(api: FakeApi, status: Run, watched: Callable[[Object, str], None]) -> None:
     serve(api, MPI, pods=UP)
-    logs = iter([step(90), step(99), step(104)])
+    logs = itertools.chain([step(90), step(99)], itertools.repeat(step(104)))
     api.spoil = lambda path, code, body: (200, next(logs).encode()) if path.endswith("/log") else (code, body)
 
     shown = status("run1", "--for=step=100")
@@ -412,7 +413,7 @@ def test_ctrl_c_ends_a_watch_with_130_and_without_words(
     api: FakeApi, status: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     serve(api, MPI, pods=UP)
-    monkeypatch.setattr(follow, "time", SimpleNamespace(sleep=_interrupt))
+    monkeypatch.setattr(follow, "time", SimpleNamespace(sleep=_interrupt, monotonic=time.monotonic))
 
     shown = status("run1", "--watch")
 
@@ -421,3 +422,25 @@ def test_ctrl_c_ends_a_watch_with_130_and_without_words(
 
 def _interrupt(_: float) -> None:
     raise KeyboardInterrupt
+
+
+def test_run_whose_pods_may_not_be_read_has_the_phase_that_its_operator_knows(api: FakeApi, status: Run) -> None:
+    for conditions, phase in ((("Running",), "Running"), ((), "Pending")):
+        serve(api, live({**PYTORCH, "status": {}}, *conditions))
+        api.answers[f"{NAMESPACE}/pods"] = 403
+
+        rows = _rows(status("run1"))
+
+        assert (rows["run1"], rows["workers"]) == (phase, "2 workers wanted")
+        assert rows["why"] == "its pods may not be read, so only the job's own conditions are known"
+
+
+def test_short_silence_of_the_server_does_not_end_a_wait(
+    api: FakeApi, status: Run, watched: Callable[[Object, str], None]
+) -> None:
+    serve(api, MPI, pods=UP)
+    logs = itertools.chain([step(90)], itertools.repeat(step(104)))
+    api.spoil = lambda path, code, body: (200, next(logs).encode()) if path.endswith("/log") else (code, body)
+    api.troubles[f"{NAMESPACE}/events"] = [200, 400]
+
+    assert status("run1", "--for=step=100").code == 0
