@@ -10,6 +10,7 @@ from distrain.errors import UnwrittenError, unwritten
 
 TYPE_CHECKING = False  # for fast start, see cli.py
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import IO
 
 # kubelet reads a container's termination message from this file.
@@ -60,6 +61,28 @@ def answer(text: str) -> None:
         raise unwritten(error) from error
 
 
+def draw(lines: Sequence[str], style: str = "", *, clears: bool = False) -> None:
+    """Print a screen to a terminal, its first line in a style of ECMA-48, such as "1;32"; first clear the screen.
+
+    Raise UnwrittenError if stdout is closed or full.
+    """
+    _refuse_closed()
+    first, *rest = map(printable, lines)
+    shown = [f"\x1b[{style}m{first}\x1b[0m" if style else first, *rest]
+    try:
+        print("\x1b[H\x1b[2J" * clears + "\n".join(shown), flush=True)
+    except (OSError, ValueError) as error:
+        raise unwritten(error) from error
+
+
+def width() -> int | None:
+    """Return the number of columns of the terminal that stdout is, None if it is no terminal."""
+    try:
+        return os.get_terminal_size(sys.stdout.fileno()).columns
+    except (OSError, ValueError, AttributeError):
+        return None
+
+
 def copy(file: IO[bytes]) -> None:
     """Copy a command's result from a file to stdout; raise UnwrittenError if stdout is closed or full."""
     _refuse_closed()
@@ -101,7 +124,7 @@ def finish() -> None:
 
 def say(line: str) -> None:
     """Print a line to stderr; ignore errors."""
-    _to_stderr(f"distrain: {_printable(_redacted(line))}")
+    _to_stderr(f"distrain: {printable(_redacted(line))}")
 
 
 def say_text(text: str) -> None:
@@ -120,7 +143,7 @@ def _to_stderr(text: str) -> None:
         return
 
 
-def _printable(line: str) -> str:
+def printable(line: str) -> str:
     """Escape line breaks and control characters, which would change the terminal, and shorten a very long line."""
     return _escaped(line if len(line) <= LONGEST else f"{line[: LONGEST // 2]} ... {line[-LONGEST // 2 :]}")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+import queue
 import ssl
 import subprocess
 import threading
@@ -37,11 +38,12 @@ class FakeApi:
     At first only the namespace `team` is there. The user is `jane`, who has all rights except `denied`, such as
     "create mpijobs.kubeflow.org" and "get pods/log"; " everywhere" at the end stands for all namespaces. A path
     without an answer gets `otherwise`. `troubles` are statuses by path, for one request each: 200 is the path's own
-    answer, 0 cuts the connection, and any other status is sent instead of the answer. A request whose connection is
-    cut has taken effect. An answer to a path in `delays` comes after so many seconds. With `echoes`, an error's text
-    repeats the request's headers; `garbage` replaces the text of every answer, and `spoil` changes the status and the
-    body of an answer to a path. Lists in `in_protobuf` are sent as
-    protobuf to clients that prefer it to JSON.
+    answer, 0 cuts the connection, and any other status is sent instead of the answer. A request whose connection is cut
+    has taken effect. An answer to a path in `texts` is this text, such as a log. A watch of a path in `watches` sends
+    what is put into the queue: a change, a line, a status instead of the watch, or None for its end; other watches send
+    nothing. An answer to a path in `delays` comes after so many seconds. With `echoes`, an error's text repeats the
+    request's headers; `garbage` replaces the text of every answer, and `spoil` changes the status and the body of an
+    answer to a path. Lists in `in_protobuf` are sent as protobuf to clients that prefer it to JSON.
     """
 
     answers: dict[str, Object | list[Object] | int] = field(
@@ -62,6 +64,8 @@ class FakeApi:
     delays: dict[str, float] = field(default_factory=dict)
     echoes: bool = False
     garbage: str = ""
+    texts: dict[str, bytes] = field(default_factory=dict)
+    watches: dict[str, queue.Queue[Object | bytes | int | None]] = field(default_factory=dict)
     spoil: Callable[[str, int, bytes], tuple[int, bytes]] | None = None
     retry_after: str = ""
     in_chunks: bool = False
@@ -214,9 +218,10 @@ def release_secret(
 
 
 def _page(items: list[Object], query: dict[str, list[str]]) -> Object:
-    selected = [item for item in items if _selected(item, query.get("fieldSelector", [""])[0])]
+    chosen = [item for item in items if _is_labelled(item, query.get("labelSelector", [""])[0])]
+    selected = [item for item in chosen if _selected(item, query.get("fieldSelector", [""])[0])]
     found, token = _cut(selected, query)
-    metadata = {"continue": token} if token else {}
+    metadata = {"resourceVersion": "1", **({"continue": token} if token else {})}
     return {"kind": "List", "apiVersion": "v1", "metadata": metadata, "items": found}
 
 
@@ -225,6 +230,13 @@ def _cut(items: list[T], query: dict[str, list[str]]) -> tuple[list[T], str]:
     start = int(query.get("continue", ["0"])[0])
     end = start + int(query.get("limit", ["100000"])[0])
     return items[start:end], str(end) if end < len(items) else ""
+
+
+def _is_labelled(item: Object, selector: str) -> bool:
+    """Apply a label selector of terms such as a=b. Objects without labels are those of tests that select none."""
+    labels = (item.get("metadata") or {}).get("labels")
+    terms = [term.partition("=") for term in selector.split(",") if term]
+    return labels is None or all(labels.get(key) == value for key, _, value in terms)
 
 
 def _selected(item: Object, selector: str) -> bool:
@@ -260,6 +272,9 @@ def _handler(api: FakeApi) -> type[BaseHTTPRequestHandler]:
             posted = json.loads(sent) if parts.path.endswith("reviews") else None
             if (self.command, parts.path) == ("POST", "/api/v1/namespaces"):
                 api.create_namespace(json.loads(sent))
+            if "watch" in parse_qs(parts.query):
+                self.send_changes(api.watches.get(parts.path, queue.Queue()))
+                return
             status, answer = api.answer(parts.path, parse_qs(parts.query), posted)
             time.sleep(api.delays.get(parts.path, 0))
             if api.echoes and status >= 400:
@@ -271,6 +286,8 @@ def _handler(api: FakeApi) -> type[BaseHTTPRequestHandler]:
                 self.close_connection = True
                 return
             body = (api.garbage or json.dumps(answer, separators=(",", ":"))).encode()
+            if status == 404 and parts.path in api.texts:
+                status, body = 200, api.texts[parts.path]
             if api.spoil:
                 status, body = api.spoil(parts.path, status, body)
             self.send_response(status)
@@ -284,6 +301,17 @@ def _handler(api: FakeApi) -> type[BaseHTTPRequestHandler]:
             else:
                 self.send_header("Content-Type", "application/json")
                 self.send_body(body)
+
+        def send_changes(self, changes: queue.Queue[Object | bytes | int | None]) -> None:
+            change = changes.get()
+            self.send_response(change if isinstance(change, int) else 200)
+            self.send_header("Transfer-Encoding", "chunked")
+            self.end_headers()
+            while isinstance(change, dict | bytes):
+                line = (change if isinstance(change, bytes) else json.dumps(change).encode()) + b"\n"
+                self.wfile.write(b"%x\r\n%s\r\n" % (len(line), line))
+                change = changes.get()
+            self.wfile.write(b"0\r\n\r\n")
 
         def send_body(self, body: bytes) -> None:
             if not api.in_chunks:

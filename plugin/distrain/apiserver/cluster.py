@@ -7,6 +7,7 @@ are decoded with msgspec directly into the structs of `kube`.
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import chain
@@ -23,6 +24,7 @@ from distrain.apiserver.connection import CONNECTIONS, JSON, NEXT_STEP, Answer, 
 from distrain.apiserver.pages import Ahead, Listing, PodListing, Sum, again
 from distrain.apiserver.responses import Group, ResourceList, Review, ReviewStatus, Version, decoded, refusal
 from distrain.apiserver.target import Target
+from distrain.apiserver.watch import Listed, Watch
 from distrain.errors import ForbiddenError, NotFoundError, UnreachableError
 from distrain.kube import form
 from distrain.kube.quantities import QuantityError, allocatable
@@ -33,6 +35,7 @@ from distrain.pods.pods_json import JsonPod
 NOT_ENDED = "status.phase!=Succeeded,status.phase!=Failed"
 ANY = "*/*"
 METADATA = f"{JSON};as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+METADATA_LIST = f"{JSON};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -177,6 +180,10 @@ class Cluster:
         """Yield the objects of a list page by page; raise ExpiredError if the list expires before its end."""
         return Listing(self.server, path, item, what, query).items(self._connection)
 
+    def watch(self, path: str, item: type[T], what: str, changed: threading.Event, **query: str) -> Watch[T]:
+        """Begin to keep the objects of a list up to date in the background; set `changed` at each change."""
+        return Watch(self._connection, Listed(self.server, path, item, what, query), changed)
+
     def read_one(self, path: str, answer: type[T], what: str, accept: str = JSON) -> T:
         """Return one object, or with METADATA only its metadata; raise NotFoundError if it does not exist."""
         return self._decoded(self._connection.ask(path, accept=accept), answer, what)
@@ -224,8 +231,11 @@ class Cluster:
     def _list_if_served(self, path: str, item: type[T], what: str) -> list[T]:
         return or_none(lambda: self.read_list(path, item, what)) or []
 
-    def log(self, namespace: str, pod: str, container: str, lines: int) -> str:
-        query = urlencode({"container": container, "tailLines": str(lines)})
+    def log(self, namespace: str, pod: str, container: str, lines: int, *, timestamps: bool = False) -> str:
+        """Return the last lines of a container's log; with `timestamps`, each line begins with its time."""
+        query = urlencode(
+            {"container": container, "tailLines": str(lines), **({"timestamps": "true"} if timestamps else {})}
+        )
         answer = self._connection.ask(f"{paths.pod(namespace, pod)}/log?{query}", accept=ANY)
         if answer.status != 200:
             raise refusal(answer, f"the log of {pod}", self.server)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from time import monotonic, sleep
 from typing import Any
 from urllib.parse import urlsplit
@@ -50,6 +50,13 @@ class Answer(Struct, frozen=True):
 
     status: int
     body: memoryview
+
+
+class Stream(Struct, frozen=True):
+    """A response that comes line by line. `answer` has the status, and the body of a response other than 200."""
+
+    answer: Answer
+    lines: Iterator[bytes]
 
 
 class Question(Struct, frozen=True):
@@ -112,6 +119,35 @@ class Connection:
             if response.status not in LATER or not self._waits(told, attempts.pause(response=response)):
                 return answer
 
+    def stream(self, path: str, seconds: float) -> Stream:
+        """Send a GET request whose response goes on for up to so many seconds; raise UnreachableError if none begins.
+
+        There is no retry: the caller knows from where to go on.
+        """
+        question = Question("GET", path, None, JSON)
+        timeout = Timeout(connect=self._timeout.connect_timeout, read=seconds + REQUEST_SECONDS)
+        try:
+            response = self._open(question, timeout, renewed=False)
+            if response.status == 401:
+                self._pools.clear()
+                response = self._open(question, timeout, renewed=True)
+            if response.status != 200:
+                return Stream(Answer(response.status, memoryview(response.read())), iter(()))
+        except (HTTPError, ValueError) as error:
+            raise self._unreachable(error) from error
+        return Stream(Answer(200, memoryview(b"")), self._lines(response))
+
+    def _lines(self, response: urllib3.BaseHTTPResponse) -> Iterator[bytes]:
+        rest = b""
+        try:
+            for part in response.stream(PART):
+                *lines, rest = (rest + part).split(b"\n")
+                yield from lines
+        except (HTTPError, ValueError) as error:
+            raise self._unreachable(error) from error
+        finally:
+            response.close()
+
     def _waits(self, trouble: str, pause: float | None) -> bool:
         """Wait before a retry; return False if no retry is left."""
         if pause is None:
@@ -122,13 +158,19 @@ class Connection:
         return True
 
     def _send(self, question: Question, *, renewed: bool) -> tuple[urllib3.BaseHTTPResponse, Answer]:
+        response = self._open(question, self._timeout, renewed=renewed)
+        answer = Answer(response.status, self._body(response, question.hear))
+        self._has_answered = True
+        return response, answer
+
+    def _open(self, question: Question, timeout: Timeout, *, renewed: bool) -> urllib3.BaseHTTPResponse:
         # Headers come first: an exec plugin may return a client certificate that the connection needs.
         headers = self._headers(question, renewed=renewed)
         access = self._access
         # An HTTP request to a proxy has the whole URL. TLS is tunnelled through the proxy, so its requests have only
         # the path.
         start = access.server if access.proxy and not access.tls else urlsplit(access.server).path
-        response = self._pools.connection_from_url(access.server).urlopen(
+        return self._pools.connection_from_url(access.server).urlopen(
             question.method,
             start + question.path,
             question.body,
@@ -136,12 +178,9 @@ class Connection:
             retries=False,
             redirect=False,
             assert_same_host=False,
-            timeout=self._timeout,
+            timeout=timeout,
             preload_content=False,
         )
-        answer = Answer(response.status, self._body(response, question.hear))
-        self._has_answered = True
-        return response, answer
 
     def _body(self, response: urllib3.BaseHTTPResponse, hear: Callable[[Answer], None] | None) -> memoryview:
         if not hear or response.status != 200:

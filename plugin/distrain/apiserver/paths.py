@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from distrain.kube.resource import plural
 
@@ -22,8 +22,17 @@ def pod(namespace_name: str, name: str) -> str:
 
 
 def of_kind(api_version: str, kind: str, namespace_name: str, *name: str) -> str:
-    """Return the path of an object; without a name, the path of all objects of this kind."""
-    return namespace(namespace_name, api_version) + _path(plural(kind), *name)
+    """Return the path of an object; without a name, the path of all objects of this kind.
+
+    An empty namespace stands for all namespaces.
+    """
+    parent = namespace(namespace_name, api_version) if namespace_name else root(api_version)
+    return parent + _path(plural(kind), *name)
+
+
+def query(**parameters: str) -> str:
+    """Return the part of a URL after the question mark."""
+    return urlencode(parameters)
 
 
 def _path(*names: str) -> str:

@@ -65,6 +65,7 @@ class Status(Kube):
 
 
 class PageMetadata(Kube):
+    resource_version: str = ""
     next: str | None = field(default=None, name="continue")
 
 
@@ -73,6 +74,25 @@ Item = TypeVar("Item")
 
 class PageHead(Kube):
     metadata: PageMetadata = field(default_factory=PageMetadata)
+
+
+class WatchedMetadata(Kube):
+    uid: str = ""
+    resource_version: str = ""
+
+
+class Watched(Kube):
+    """What a watch reads of an object of any kind, or of the error that ends the watch."""
+
+    metadata: WatchedMetadata = field(default_factory=WatchedMetadata)
+    code: int = 0
+
+
+class WatchEvent(Struct):
+    """A line of a watch: ADDED, MODIFIED, DELETED, BOOKMARK or ERROR, and the object, which is decoded later."""
+
+    type: str
+    object: msgspec.Raw
 
 
 class Page(Struct, Generic[Item]):

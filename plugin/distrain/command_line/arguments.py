@@ -32,7 +32,7 @@ LONGEST_SECONDS = 2.0**63 / 1e9
 # The words that Go's parser takes for a switch, as in --wait=false.
 TRUE, FALSE = ("1", "t", "T", "true", "TRUE", "True"), ("0", "f", "F", "false", "FALSE", "False")
 # Commands of Helm that users look for beside those of the same name in both programs.
-HELMS_OWN = ("get", "history", "lint", "list", "rollback", "status", "test", "uninstall")
+HELMS_OWN = ("get", "history", "lint", "list", "rollback", "test", "uninstall")
 # argparse's words for two arguments that exclude each other.
 EXCLUDED = "not allowed with argument "
 # The width of --help on a wide terminal.
@@ -266,6 +266,17 @@ def seconds(duration: str) -> float:
     if not parts or re.sub(DURATION, "", written) or found > LONGEST_SECONDS:
         raise argparse.ArgumentTypeError(f'"{duration}" is no duration: write 90s, 10m or 1h30m')
     return found
+
+
+def goal(text: str) -> str:
+    """Parse the goal of `status --for`: Succeeded, Running or step=N."""
+    name, has_number, number = text.partition("=")
+    known = {"succeeded": "Succeeded", "running": "Running"}
+    if not has_number and name.lower() in known:
+        return known[name.lower()]
+    if name.lower() == "step" and number.isdecimal():
+        return f"step={int(number)}"
+    raise argparse.ArgumentTypeError(f'there is no "{text}"; it takes Succeeded, Running or step=N, as in step=100')
 
 
 def dry_run(form: str) -> str:

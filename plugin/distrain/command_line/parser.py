@@ -16,6 +16,7 @@ from distrain.command_line.arguments import (
     Version,
     count,
     dry_run,
+    goal,
     named,
     release_name,
     revisions,
@@ -204,6 +205,20 @@ def _add_doctor(parser: Parser) -> None:
     _add_cluster(parser)
 
 
+def _add_status(parser: Parser) -> None:
+    words = "the release's name; without it, one line for each run"
+    parser.add_argument("name", metavar="NAME", nargs="?", type=release_name, help=words)
+    parser.add_argument("-A", "--all-namespaces", action="store_true", help="without NAME: the runs of all namespaces")
+    words = "without NAME: the runs with these labels, as for kubectl: team=a,cost!=b"
+    parser.add_argument("-l", "--selector", metavar="SELECTOR", type=named, help=words)
+    parser.add_argument("-w", "--watch", action="store_true", help="show each change, until Ctrl-C")
+    parser.add_argument("--wait", action="store_true", help="wait for what --for says, or for the run's failure")
+    words = "what --wait waits for: Succeeded if unset, Running, or step=N; implies --wait"
+    parser.add_argument("--for", dest="wait_for", type=goal, metavar="GOAL", help=words)
+    _add_output(parser, "form of the answer")
+    _add_cluster(parser)
+
+
 def _add_completion(parser: Parser) -> None:
     parser.add_argument("shell", metavar="SHELL", choices=["bash", "zsh", "fish"], help="bash, zsh or fish")
 
@@ -364,6 +379,7 @@ COMMANDS = {
     "install": _add_install,
     "upgrade": _add_upgrade,
     "rescale": _add_rescale,
+    "status": _add_status,
     "snapshot": _add_snapshot,
     "doctor": _add_doctor,
     "completion": _add_completion,

@@ -34,6 +34,7 @@ class ContainerState(Kube):
 class ContainerStatus(Kube):
     name: str = ""
     image: str = ""
+    restart_count: int = 0
     state: ContainerState | None = None
     last_state: ContainerState | None = None
     allocated_resources: Amounts | None = None

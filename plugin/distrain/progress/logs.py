@@ -18,9 +18,12 @@ ASKED_WORKERS = 4
 MOST_READ = 16
 
 
-def speakers(pods: Sequence[kube.Pod]) -> list[kube.Pod]:
-    """Return the running pods whose logs may report steps: launcher, Chief or Master, otherwise the first workers."""
-    running = [pod for pod in pods if pod.status.phase == "Running" and pod.metadata.deletion_timestamp is None]
+def speakers(pods: Sequence[kube.Pod], phases: Sequence[str] = ("Running",)) -> list[kube.Pod]:
+    """Return the pods whose logs may report steps: launcher, Chief or Master, otherwise the first workers.
+
+    Only pods in these phases count, without those that Kubernetes is deleting.
+    """
+    running = [pod for pod in pods if pod.status.phase in phases and pod.metadata.deletion_timestamp is None]
     roles = {role: [pod for pod in running if role_of(pod) == role] for role in (*SPEAKERS, WORKER)}
     workers = sorted(roles.pop(WORKER), key=lambda pod: (len(pod.metadata.name), pod.metadata.name))
     return [pod for found in roles.values() for pod in found] or workers[:ASKED_WORKERS]

@@ -53,8 +53,8 @@ def progress(found: JobState, job: Job) -> str:
     """Return one line with the number of running pods and the reason why the first waiting pod waits."""
     line = ", ".join(_how_many(found.pods, role, role is job.main) for role in reversed(lasting(job)))
     if not found.pods:
-        return f"{line}; no pod yet{_last_warning(found)}"
-    waiting = next((words for pod in found.pods if not _runs(pod) for words in _waits_for(pod, found.events)), "")
+        return f"{line}; no pod yet{last_warning(found)}"
+    waiting = next((words for pod in found.pods if not runs(pod) for words in waits_for(pod, found.events)), "")
     return f"{line}; {waiting}" if waiting else line
 
 
@@ -65,7 +65,7 @@ def lasting(job: Job) -> list[PodRole]:
 
 def unschedulable(found: JobState) -> str | None:
     """Return the scheduler's message for the first pod that it cannot place, or None."""
-    return next((words for pod in found.pods for words in _unscheduled(pod)), None)
+    return next((words for pod in found.pods for words in unplaced(pod)), None)
 
 
 def own_pods(states: Sequence[kube.Workload], pods: Iterable[kube.Pod]) -> list[kube.Pod]:
@@ -83,15 +83,15 @@ def role_of(pod: kube.Pod) -> str:
     return (pod.metadata.labels or {}).get(ROLE_LABEL, "")
 
 
-def _unscheduled(pod: kube.Pod) -> Iterator[str]:
+def unplaced(pod: kube.Pod) -> Iterator[str]:
     for condition in pod.status.conditions or ():
         if condition.type == "PodScheduled" and condition.status == "False":
             yield f"{pod.metadata.name}: {one_line(condition.message)}"
 
 
-def _waits_for(pod: kube.Pod, events: Sequence[kube.Event]) -> Iterator[str]:
+def waits_for(pod: kube.Pod, events: Sequence[kube.Event]) -> Iterator[str]:
     name = pod.metadata.name
-    yield from _unscheduled(pod)
+    yield from unplaced(pod)
     for event in reversed(list(events_of(pod.metadata.uid, events))):
         # FailedScheduling events remain after the pod has been placed.
         if event.reason != "FailedScheduling":
@@ -106,7 +106,7 @@ def shortened(words: str) -> str:
     return words if len(words) <= LONGEST else f"{words[:LONGEST]}..."
 
 
-def _last_warning(found: JobState) -> str:
+def last_warning(found: JobState) -> str:
     uids = [state.metadata.uid for state in found.states]
     words = [one_line(event.message) for uid in uids for event in events_of(uid, found.events)]
     return f": {words[-1]}" if words else ""
@@ -122,10 +122,10 @@ def _how_many(pods: Iterable[kube.Pod], role: PodRole, main: bool) -> str:
 
 
 def _running(pods: Iterable[kube.Pod], role: PodRole) -> int:
-    return sum(1 for pod in pods if role_of(pod) == role.component and _runs(pod))
+    return sum(1 for pod in pods if role_of(pod) == role.component and runs(pod))
 
 
-def _runs(pod: kube.Pod) -> bool:
+def runs(pod: kube.Pod) -> bool:
     if pod.status.phase == "Succeeded":
         return True
     statuses = pod.status.container_statuses or []

@@ -13,7 +13,9 @@ from msgspec import Struct
 STEP = re.compile(r"^(\d+)\timages/sec: ", re.MULTILINE)
 SAVED = re.compile(r"^(?:checkpoint: saved \S+ at|resumed from \S+:) step (\d+)", re.MULTILINE)
 # The JSON line that accompanies each step line; see docs/training.md.
-PROGRESS = re.compile(r"^distrain-progress: (\{.*\})$", re.MULTILINE)
+PROGRESS = re.compile(r"^distrain-progress: (\{.*\})\r?$", re.MULTILINE)
+# What Python's json module writes for a number that is not finite; JSON has no word for it.
+NOT_FINITE = re.compile(r"(?<=[:\s])(?:NaN|-?Infinity)(?=\s*[,}])")
 
 
 class Progress(Struct, frozen=True):
@@ -21,6 +23,13 @@ class Progress(Struct, frozen=True):
 
     step: int
     steps: int | None = None
+    epoch: float | None = None
+    epochs: float | None = None
+    images_per_second: float | None = None
+    images_per_second_mean: float | None = None
+    loss: float | None = None
+    eta_seconds: float | None = None
+    checkpoint: str | None = None
     samples: int | None = None
     checkpoint_samples: int | None = None
     world_size: int | None = None
@@ -46,12 +55,16 @@ class Training(Struct, frozen=True):
 def last_steps(logs: Iterable[str]) -> tuple[int | None, int | None]:
     """Return the last step and the last saved step, from the first log that has either."""
     for log in logs:
-        made, saved = _last(STEP, log), _last(SAVED, log)
-        if saved is None:
-            saved = _saved_by_progress(log)
+        made, saved = _last(STEP, log), saved_step(log)
         if made is not None or saved is not None:
             return made, saved
     return None, None
+
+
+def saved_step(log: str) -> int | None:
+    """Return the step of the last checkpoint that a log tells of, None if it tells of none."""
+    saved = _last(SAVED, log)
+    return _saved_by_progress(log) if saved is None else saved
 
 
 def newest(logs: Iterable[str]) -> Progress | None:
@@ -67,10 +80,15 @@ def after_last_step(log: str) -> str:
 
 
 def _last_progress(log: str) -> Progress | None:
-    found = PROGRESS.findall(log)
+    """Return the last JSON line that can be read: a program that is killed may leave half a line."""
+    found = (_progress(line) for line in reversed(PROGRESS.findall(log)))
+    return next(filter(None, found), None)
+
+
+def _progress(line: str) -> Progress | None:
     try:
-        return msgspec.json.decode(found[-1], type=Progress) if found else None
-    except msgspec.DecodeError:
+        return msgspec.json.decode(NOT_FINITE.sub("null", line), type=Progress, strict=False)
+    except (msgspec.DecodeError, UnicodeEncodeError):
         return None
 
 
@@ -95,8 +113,11 @@ def seconds_since(started_at: str | None, now: datetime) -> int | None:
 
 
 def duration(seconds: int) -> str:
-    """Return "45 s", "12 min" or "3 h 5 min"."""
+    """Return "45 s", "12 min", "3 h 5 min" or "4 d 2 h"."""
     if seconds < 120:
         return f"{seconds} s"
     minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60} min"
+    if minutes < 120:
+        return f"{minutes} min"
+    hours = minutes // 60
+    return f"{hours} h {minutes % 60} min" if hours < 48 else f"{hours // 24} d {hours % 24} h"

@@ -185,7 +185,7 @@ def from_manifest(manifest: str, origin: str, *, judges_all: bool = False) -> Jo
     if not found:
         raise ValuesError(f"{origin}: there is no job, that is no {KINDS}; so there is nothing to check")
     roles = [(resource, role) for resource, workload in found for role in _roles(resource, workload)]
-    resources = sorted((resource for resource, _ in found), key=_follows)
+    resources = sorted((resource for resource, _ in found), key=follows_main)
     made = [item for item in items if documents.is_made_before(item)]
     names = {*map(key_of, made), *(each for resource, workload in found for each in _made(resource, workload))}
     return Job(
@@ -305,7 +305,7 @@ def _roles(resource: Resource, workload: kube.Workload) -> Iterator[PodRole]:
 def _owner(resource: Resource, workload: kube.Workload) -> tuple[PodOwner, dict[str, kube.ReplicaSpec]]:
     """Return the pods' owner and the spec of each role. Kinds without roles have a single role without a name."""
     spec = workload.spec
-    replicas: dict[str, kube.ReplicaSpec] = {"": kube.ReplicaSpec(_number(resource.kind, spec), spec.template)}
+    replicas: dict[str, kube.ReplicaSpec] = {"": kube.ReplicaSpec(number_of_pods(resource.kind, spec), spec.template)}
     is_kubeflow = resource.kind in REPLICAS
     if is_kubeflow:
         # The training-operator ignores upper and lower case in role names: defaulting_utils.go setTypeNameToCamelCase.
@@ -353,7 +353,7 @@ def _refuse_odd_quantities(spec: kube.PodSpec) -> None:
         form.refuse_odd_amounts(volume.ephemeral)
 
 
-def _number(kind: str, spec: kube.WorkloadSpec) -> int:
+def number_of_pods(kind: str, spec: kube.WorkloadSpec) -> int:
     """Return how many pods of a StatefulSet, Job or Pod run at the same time.
 
     A Job with fewer completions than its parallelism runs only that many. Kubernetes ignores or refuses fields of
@@ -384,7 +384,7 @@ def _place(role: PodRole) -> int:
     return ROLES.index(role.name) if role.name in ROLES else len(ROLES)
 
 
-def _follows(resource: Resource) -> bool:
+def follows_main(resource: Resource) -> bool:
     """Return False for the job's main resource (a Kubeflow job or the launcher's Job), so that it is sorted first."""
     return resource.kind not in REPLICAS and not resource.name.endswith("-launcher")
 

@@ -1,0 +1,139 @@
+"""Keep a list of objects up to date with a watch: list once, then receive each change.
+
+Where the user may list but not watch, the list is read again every few seconds.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping
+from typing import Generic, TypeVar
+from urllib.parse import urlencode
+
+import msgspec
+from msgspec import Struct
+
+from distrain.apiserver.connection import JSON, Connection
+from distrain.apiserver.responses import PageMetadata, Watched, WatchEvent, decoded, refusal
+from distrain.errors import ForbiddenError, UnreachableError
+from distrain.kube.objects import Kube
+
+# The API server ends a watch after this many seconds, and the watch begins again where it ended.
+SECONDS = 240
+# The pause before a list is read again, after an error or without the right to watch.
+PAUSE = 5.0
+GONE = 410
+
+Item = TypeVar("Item")
+
+
+class Listed(Struct, Generic[Item], frozen=True):
+    """A list of an API server; `what` names it in messages."""
+
+    server: str
+    path: str
+    item: type[Item]
+    what: str
+    query: Mapping[str, str]
+
+
+class _Head(Kube):
+    metadata: PageMetadata = msgspec.field(default_factory=PageMetadata)
+    items: list[msgspec.Raw] | None = None
+
+
+class Watch(Generic[Item]):
+    """The objects of a list, by uid. `changed` is set at each change, also by the first list or an error.
+
+    A thread reads. It ends with the program.
+    """
+
+    def __init__(self, connection: Connection, listed: Listed[Item], changed: threading.Event) -> None:
+        self._connection, self._listed, self._changed = connection, listed, changed
+        item = listed.item
+        self._item = msgspec.json.Decoder(item)
+        self._watched = msgspec.json.Decoder(Watched)
+        self._event = msgspec.json.Decoder(WatchEvent)
+        self._objects: dict[str, Item] = {}
+        self._error: UnreachableError | None = None
+        self._silent_since: float | None = None
+        self._begun = threading.Event()
+        self.has_answered = False
+        threading.Thread(target=self._run, daemon=True).start()
+
+    def items(self) -> list[Item]:
+        """Return the present objects. Before the first list, wait for it; raise its error if it failed."""
+        self._begun.wait()
+        if isinstance(self._error, ForbiddenError):
+            raise self._error
+        return list(self._objects.values())
+
+    def silence(self) -> tuple[float, UnreachableError | None]:
+        """Return for how many seconds the API server has not answered, and the last error."""
+        since = self._silent_since
+        return (0.0, None) if since is None else (time.monotonic() - since, self._error)
+
+    def _run(self) -> None:
+        while True:
+            try:
+                self._follow(self._list())
+            except UnreachableError as error:
+                self._error = error
+                self._silent_since = self._silent_since or time.monotonic()
+            self._tell()
+            time.sleep(PAUSE)
+
+    def _tell(self) -> None:
+        self._begun.set()
+        self._changed.set()
+
+    def _list(self) -> str:
+        """Read the whole list; return its version, from which the watch begins."""
+        listed = self._listed
+        answer = self._connection.ask(f"{listed.path}?{urlencode(listed.query)}", accept=JSON)
+        head = decoded(answer, msgspec.json.Decoder(_Head).decode, listed.what, listed.server)
+        self._objects = {self._uid(raw): self._item.decode(raw) for raw in head.items or ()}
+        self._error, self._silent_since, self.has_answered = None, None, True
+        self._tell()
+        return head.metadata.resource_version
+
+    def _follow(self, version: str) -> None:
+        """Receive changes until the server no longer knows the version, or the user may not watch."""
+        listed = self._listed
+        while version:
+            query = {**listed.query, "watch": "1", "allowWatchBookmarks": "true", "timeoutSeconds": str(SECONDS)}
+            path = f"{listed.path}?{urlencode({**query, 'resourceVersion': version})}"
+            stream = self._connection.stream(path, SECONDS)
+            if stream.answer.status in (403, 405, GONE):
+                return
+            if stream.answer.status != 200:
+                raise refusal(stream.answer, listed.what, listed.server)
+            before = version
+            for line in stream.lines:
+                version = self._take(line)
+                if not version:
+                    return
+            if version == before:
+                # An empty watch that ends at once would otherwise begin again without a pause.
+                time.sleep(1)
+
+    def _take(self, line: bytes) -> str:
+        """Apply a change; return the version after it, or an empty text if the list must be read again."""
+        try:
+            event = self._event.decode(line)
+            metadata = self._watched.decode(event.object).metadata
+            if event.type in ("ADDED", "MODIFIED"):
+                self._objects = {**self._objects, metadata.uid: self._item.decode(event.object)}
+            elif event.type == "DELETED":
+                self._objects = {uid: each for uid, each in self._objects.items() if uid != metadata.uid}
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return ""
+        if event.type == "ERROR":
+            return ""
+        if event.type != "BOOKMARK":
+            self._changed.set()
+        return metadata.resource_version
+
+    def _uid(self, raw: msgspec.Raw) -> str:
+        return self._watched.decode(raw).metadata.uid

@@ -1,0 +1,97 @@
+"""Read the facts that decide a run's phase, from the job's objects, pods and logs at one moment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msgspec.structs import replace
+
+from distrain import kube
+from distrain.progress.failures import CONFIG_REASONS, IMAGE_REASONS, REJECTED
+from distrain.progress.restarts import RESTART
+from distrain.progress.start import JobState, condition, events_of, lasting, role_of, runs, statuses, unplaced
+from distrain.progress.steps import Progress, after_last_step, newest
+from distrain.status.phase import Facts
+from distrain.workload.kinds import KINDS
+from distrain.workload.manifest import MASTER, WORKER, Job
+from distrain.workload.suspension import is_suspended
+
+RANKS = (MASTER, WORKER)
+# mpi-operator's reason of a job that is Failed because a worker was evicted, although its launcher goes on.
+EVICTED = "MPIJobEvicted"
+TRAINER = "distrain_trainer"
+ENDED = ("Succeeded", "Failed")
+
+
+def facts_of(found: JobState, job: Job, queue: str = "", replaced: int | None = None) -> Facts:
+    """Return the facts of a run; `queue` and `replaced` are those of Facts, which other objects tell."""
+    pods = [pod for pod in found.pods if role_of(pod) in {role.component for role in lasting(job)}]
+    last, wanted = newest(log.text or "" for log in found.logs), workers_wanted(job)
+    return Facts(
+        wanted=wanted,
+        made=sum(role_of(pod) in RANKS and pod.status.phase not in ENDED for pod in pods),
+        end=_end(found),
+        queue=queue,
+        is_suspended=is_suspended(job),
+        trained=_workers_at(last, job, wanted) if last and not _restarts(found) else None,
+        replaced=replaced,
+        waits=len(pods) < sum(role.replicas for role in lasting(job)) or any(map(waits, pods)),
+        all_run=bool(pods) and all(map(runs, pods)),
+        tells_steps=tells_steps(job) and all(log.text is not None for log in found.logs),
+    )
+
+
+def without_pods(facts: Facts, found: JobState) -> Facts:
+    """Return the facts of a run whose pods may not be read: its operator says whether it runs."""
+    is_running = condition(found.states[0], "Running") is not None
+    return replace(facts, waits=not is_running, all_run=is_running, tells_steps=False)
+
+
+def workers_wanted(job: Job) -> int:
+    return sum(role.replicas for role in lasting(job) if role.component in RANKS) or job.main.replicas
+
+
+def workers_ready(pods: Iterable[kube.Pod]) -> int:
+    return sum(role_of(pod) in RANKS and is_ready(pod) for pod in pods)
+
+
+def is_ready(pod: kube.Pod) -> bool:
+    ready = [each for each in pod.status.conditions or () if each.type == "Ready"]
+    return pod.status.phase == "Running" and runs(pod) and all(each.status == "True" for each in ready)
+
+
+def waits(pod: kube.Pod) -> bool:
+    """Tell whether the pod has no node, or kubelet cannot start one of its containers."""
+    if pod.status.phase != "Pending":
+        return False
+    reasons = [status.state.waiting.reason for status in statuses(pod) if status.state and status.state.waiting]
+    return any(unplaced(pod)) or any(reason in IMAGE_REASONS + CONFIG_REASONS for reason in reasons)
+
+
+def tells_steps(job: Job) -> bool:
+    """Tell whether the pods run the trainer, which always writes JSON lines."""
+    containers = [each for role in job.roles for each in role.spec.containers or ()]
+    return any(TRAINER in (*(each.command or ()), *(each.args or ())) for each in containers)
+
+
+def _end(found: JobState) -> str:
+    """Return Succeeded, Failed, or an empty text for a job that goes on. Its first object ends it well."""
+    if any(condition(found.states[0], kind.ends.succeeded) for kind in KINDS):
+        return "Succeeded"
+    failed = [each for state in found.states for kind in KINDS if (each := condition(state, kind.ends.failed))]
+    goes_on = any(pod.status.phase not in ENDED for pod in found.pods)
+    if any(each.reason != EVICTED or not goes_on for each in failed):
+        return "Failed"
+    events = events_of(found.states[0].metadata.uid, found.events)
+    return "Failed" if not found.pods and any((event.reason or "").endswith(REJECTED) for event in events) else ""
+
+
+def _restarts(found: JobState) -> bool:
+    """Tell whether the program has ended since its last step, and starts again in the same pod."""
+    return any(RESTART.search(after_last_step(log.text or "")) for log in found.logs)
+
+
+def _workers_at(last: Progress, job: Job, wanted: int) -> int:
+    """Return the number of workers at a step. A line without a number of ranks counts as one at the wanted size."""
+    workers, rest = divmod(last.world_size or 0, job.slots or 1)
+    return workers if workers and not rest else wanted

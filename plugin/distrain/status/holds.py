@@ -1,0 +1,108 @@
+"""Read what holds a run's pods back: a queue of Kueue, or the PodGroup of a gang scheduler."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Sequence
+from typing import Protocol, TypeVar
+
+from msgspec import field
+
+from distrain import kube
+from distrain.apiserver import paths
+from distrain.apiserver.cluster import Cluster
+from distrain.errors import NotFoundError
+from distrain.kube.objects import Kube
+from distrain.progress.start import one_line, unplaced
+from distrain.status.run import Held
+from distrain.workload.kinds import QUEUE_LABEL
+from distrain.workload.live_job import LiveObject, live_job
+from distrain.workload.suspension import is_suspended
+
+KUEUE = ("kueue.x-k8s.io/v1beta2", "kueue.x-k8s.io/v1beta1")
+JOB_UID = "kueue.x-k8s.io/job-uid"
+VOLCANO = "scheduling.volcano.sh/v1beta1"
+COSCHEDULING = "scheduling.x-k8s.io/v1alpha1"
+# The label that scheduler-plugins' PodGroups give to their pods.
+POD_GROUP = "scheduling.x-k8s.io/pod-group"
+
+T = TypeVar("T")
+
+
+class _Spec(Kube):
+    queue: str = ""
+
+
+class _Status(Kube):
+    phase: str = ""
+    conditions: list[kube.Condition] | None = None
+
+
+class PodGroup(Kube):
+    """A gang scheduler's PodGroup."""
+
+    spec: _Spec = field(default_factory=_Spec)
+    status: _Status = field(default_factory=_Status)
+
+
+class KueueWorkload(Kube):
+    """Kueue's own object for a job in a queue."""
+
+    status: _Status = field(default_factory=_Status)
+
+
+class Tolerant(Protocol):
+    def tolerate(self, read: Callable[[], T], otherwise: T) -> T: ...
+
+
+def read(
+    cluster: Cluster, namespace: str, objects: Sequence[LiveObject], pods: Sequence[kube.Pod], unread: Tolerant
+) -> Held:
+    """Return what holds the run back; an empty answer if nothing does."""
+    job = live_job(objects)
+    queues = [queue for _, each in objects if (queue := (each.metadata.labels or {}).get(QUEUE_LABEL))]
+    if queues and is_suspended(job):
+        uids = [each.metadata.uid for _, each in objects]
+        return Held(queues[0], unread.tolerate(lambda: _of_kueue(cluster, namespace, uids), ""))
+    scheduler = next((role.spec.scheduler_name or "" for role in job.roles), "")
+    if not pods or any(any(unplaced(pod)) for pod in pods):
+        name = job.resources[0].name.removesuffix("-launcher")
+        if scheduler == "volcano":
+            return unread.tolerate(lambda: _of_volcano(cluster, namespace, name), Held())
+        if any(POD_GROUP in (pod.metadata.labels or {}) for pod in pods):
+            return unread.tolerate(lambda: _of_coscheduling(cluster, namespace, name), Held())
+    return Held()
+
+
+def _of_kueue(cluster: Cluster, namespace: str, uids: Sequence[str]) -> str:
+    """Return why Kueue does not admit the first of these jobs that it holds back."""
+    workloads = [workload for uid in uids for workload in _workloads(cluster, namespace, uid)]
+    conditions = [each for workload in workloads for each in workload.status.conditions or ()]
+    held = [each for each in conditions if each.type == "QuotaReserved" and each.status == "False"]
+    return one_line(held[0].message) if held else ""
+
+
+def _workloads(cluster: Cluster, namespace: str, uid: str) -> list[KueueWorkload]:
+    """Return Kueue's objects for a job, in the newest version that the cluster serves."""
+    for version in KUEUE:
+        path, selector = paths.of_kind(version, "Workload", namespace), f"{JOB_UID}={uid}"
+        with contextlib.suppress(NotFoundError):
+            return cluster.read_list(path, KueueWorkload, "Kueue's workloads", labelSelector=selector)
+    return []
+
+
+def _of_volcano(cluster: Cluster, namespace: str, name: str) -> Held:
+    """Return what Volcano says. Until a PodGroup is Inqueue, Volcano holds it back; then its pods wait for nodes."""
+    group = cluster.read_one(paths.of_kind(VOLCANO, "PodGroup", namespace, name), PodGroup, f"PodGroup {name}")
+    conditions = [each for each in group.status.conditions or () if each.type == "Unschedulable"]
+    words = one_line(conditions[-1].message) if conditions else ""
+    is_queued = group.status.phase in ("", "Pending")
+    return Held((group.spec.queue or "default") if is_queued else "", f"Volcano: {words}" if words else "")
+
+
+def _of_coscheduling(cluster: Cluster, namespace: str, name: str) -> Held:
+    group = cluster.read_one(paths.of_kind(COSCHEDULING, "PodGroup", namespace, name), PodGroup, f"PodGroup {name}")
+    words = [
+        one_line(each.message) for each in group.status.conditions or () if each.status == "False" and each.message
+    ]
+    return Held(words=words[-1] if words else "")

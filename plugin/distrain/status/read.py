@@ -1,0 +1,184 @@
+"""Read what explains a run's phase: logs, events, and the queue or gang scheduler that holds it back.
+
+An ordinary user may read all of this in a namespace. What the user may not read is said in a line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
+
+from msgspec.structs import replace
+
+from distrain import kube
+from distrain.apiserver import paths
+from distrain.apiserver.cluster import METADATA_LIST, Cluster
+from distrain.apiserver.pages import Ahead
+from distrain.errors import ForbiddenError, UnreachableError
+from distrain.kube.objects import Kube
+from distrain.progress import logs
+from distrain.progress.start import condition, own_pods, unplaced
+from distrain.status import holds
+from distrain.status.figures import TimedLog, timed
+from distrain.status.run import Held, Observed
+from distrain.status.sources import Source, Unread, selector_of
+from distrain.workload.kinds import KINDS
+from distrain.workload.live_job import LiveObject
+from distrain.workload.manifest import INSTANCE_LABEL, KEYGEN
+
+# The pods whose events are read: the first that wait. Events have no labels, so each pod's are a request of its own.
+EXPLAINED = 3
+# Of more runs at once only jobs and pods are read.
+EXPLAINED_RUNS = 32
+AT_ONCE = 4
+PHASES = ("Running", "Succeeded", "Failed")
+ROLES = ("-launcher", "-worker", "-keygen")
+ENDS = {word for kind in KINDS for word in (kind.ends.succeeded, kind.ends.failed)}
+
+T = TypeVar("T")
+U = TypeVar("U")
+
+
+class Found(Kube):
+    """A list whose items are only counted."""
+
+    items: list[kube.Named] | None = None
+
+
+def read_runs(cluster: Cluster, source: Source) -> list[Observed]:
+    """Return what can be read of each run, by namespace and name; raise ForbiddenError if no job may be read."""
+    unread = Unread()
+    jobs = source.jobs(unread)
+    if not jobs and unread:
+        raise ForbiddenError(*unread)
+    before = len(unread)
+    pods = source.pods(unread)
+    has_pods = len(unread) == before
+    by_run: dict[tuple[str, str], tuple[list[LiveObject], list[kube.Pod]]] = {}
+    for job in jobs:
+        by_run.setdefault(_run_of(job[1].metadata), ([], []))[0].append(job)
+    # A Plain job that is gone may leave the Job that made its key.
+    by_run = {key: found for key, found in by_run.items() if not all(map(_is_keygen, found[0]))}
+    for pod in pods:
+        if run := by_run.get(_run_of(pod.metadata)):
+            run[1].append(pod)
+
+    def explain(key: tuple[str, str]) -> Observed:
+        plain = replace(_plain(key, *by_run[key], unread), has_pods=has_pods)
+        return _explained(cluster, plain, Unread(unread))
+
+    if len(by_run) > EXPLAINED_RUNS:
+        return [replace(_plain(key, *by_run[key], unread), has_pods=has_pods) for key in sorted(by_run)]
+    return _at_once(explain, sorted(by_run))
+
+
+def absence(cluster: Cluster, release: str) -> str:
+    """Return why there is no run of this name, with the next step."""
+    namespace, flags = cluster.target.namespace, cluster.target.helm_flags
+    path = paths.of_kind("v1", "Secret", namespace)
+    if not _any(cluster, path, f"owner=helm,name={release}"):
+        words = f"{release}: there is no run of this name in namespace {namespace}"
+        return f"{words}; `helm distrain status {flags}` lists the runs that there are"
+    if _any(cluster, paths.of_kind("v1", "ConfigMap", namespace), selector_of(release)):
+        words = f"{release}: the release has no job any more: it was deleted, perhaps a while after its end"
+        return f"{words}; `helm distrain upgrade {release} {flags}` makes it again"
+    words = f"{release}: is a Helm release, but has no job of distrain's chart"
+    return f"{words}; `helm status {release} {flags}` describes it"
+
+
+def _any(cluster: Cluster, path: str, selector: str) -> bool:
+    """Tell whether a list has objects; of a list that the user may not read, tell that it has none."""
+    query = f"{path}?{paths.query(labelSelector=selector, limit='1')}"
+    try:
+        return bool(cluster.read_one(query, Found, "objects", METADATA_LIST).items)
+    except UnreachableError:
+        return False
+
+
+def _run_of(metadata: kube.Metadata) -> tuple[str, str]:
+    return metadata.namespace, (metadata.labels or {}).get(INSTANCE_LABEL, "")
+
+
+def _is_keygen(found: LiveObject) -> bool:
+    return found[0].kind == "Job" and found[0].name.endswith(f"-{KEYGEN}")
+
+
+def _at_once(call: Callable[[T], U], items: Sequence[T]) -> list[U]:
+    """Return the results of a function for all items; some threads share the items."""
+    results: dict[int, U] = {}
+    numbers = iter(range(len(items)))
+
+    def work() -> None:
+        for number in numbers:
+            results[number] = call(items[number])
+
+    for thread in [Ahead(work) for _ in range(min(AT_ONCE, len(items)))]:
+        thread.result()
+    return [results[number] for number in range(len(items))]
+
+
+def _plain(key: tuple[str, str], objects: list[LiveObject], pods: list[kube.Pod], unread: Unread) -> Observed:
+    """Return a run without logs, events and queues."""
+    present, replaced = of_present(objects)
+    own = own_pods([workload for _, workload in present], pods)
+    return Observed(key[1], key[0], present, own, replaced=replaced, unread=tuple(unread))
+
+
+def _explained(cluster: Cluster, plain: Observed, unread: Unread) -> Observed:
+    """Return a run with its logs, events and queues."""
+    namespace = plain.namespace
+    speakers = logs.speakers(plain.pods) or logs.speakers(plain.pods, PHASES)
+    asked = [Ahead(_log, cluster, namespace, pod) for pod in speakers]
+    ended = any(condition(job, word) for _, job in plain.objects for word in ENDS)
+    events = [] if ended else _events(cluster, namespace, plain.objects, plain.pods, unread)
+    held = Held() if ended else holds.read(cluster, namespace, plain.objects, plain.pods, unread)
+    texts = [_read_log(ahead, unread) for ahead in asked]
+    return replace(plain, events=events, speakers=speakers, logs=texts, held=held, unread=tuple(unread))
+
+
+def of_present(objects: Sequence[LiveObject]) -> tuple[list[LiveObject], list[LiveObject]]:
+    """Return the objects of the run's present job, and those of a job that it replaces and that is being deleted."""
+    alive = [each for each in objects if each[1].metadata.deletion_timestamp is None] or [*objects]
+    newest = max(alive, key=lambda each: (each[1].metadata.creation_timestamp or "", each[0].name))
+    present = [each for each in alive if _name_of(each) == _name_of(newest)]
+    replaced = [each for each in objects if each[1].metadata.deletion_timestamp and _name_of(each) != _name_of(newest)]
+    return present, replaced
+
+
+def _name_of(found: LiveObject) -> tuple[str, str]:
+    """Return kind and name of the job that an object belongs to; the Jobs of kind Plain differ in their ends."""
+    resource = found[0]
+    suffix = next((role for role in ROLES if resource.kind == "Job" and resource.name.endswith(role)), "")
+    return resource.kind, resource.name.removesuffix(suffix)
+
+
+def _events(
+    cluster: Cluster, namespace: str, objects: Iterable[LiveObject], pods: Sequence[kube.Pod], unread: Unread
+) -> list[kube.Event]:
+    """Return the warnings about the jobs, and about the first pods that have a node and do not run."""
+    waiting = [pod.metadata.uid for pod in pods if pod.status.phase == "Pending" and not any(unplaced(pod))]
+    uids = [*(job.metadata.uid for _, job in objects), *waiting[:EXPLAINED]]
+    asked = [Ahead(_warnings, cluster, namespace, uid) for uid in uids]
+    none: list[kube.Event] = []
+    return [event for ahead in asked for event in unread.tolerate(ahead.result, none)]
+
+
+def _warnings(cluster: Cluster, namespace: str, uid: str) -> list[kube.Event]:
+    path, selector = paths.of_kind("v1", "Event", namespace), f"type=Warning,involvedObject.uid={uid}"
+    return cluster.read_list(path, kube.Event, f"events of namespace {namespace}", fieldSelector=selector)
+
+
+def _log(cluster: Cluster, namespace: str, pod: kube.Pod) -> Any:
+    """Return the end of a pod's log, or the error if the user may not read it. Other errors count as no log."""
+    container = next((container.name for container in pod.spec.containers or ()), "")
+    try:
+        return cluster.log(namespace, pod.metadata.name, container, logs.LINES, timestamps=True)
+    except ForbiddenError:
+        raise
+    except UnreachableError:
+        return ""
+
+
+def _read_log(ahead: Ahead, unread: Unread) -> TimedLog | None:
+    text: str | None = unread.tolerate(ahead.result, None)
+    return None if text is None else timed(text)

@@ -1,0 +1,162 @@
+"""Put together what is known of one run at one moment."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from distrain import kube
+from distrain.kube.resource import Resource
+from distrain.progress.start import JobState, lasting, role_of, runs
+from distrain.status.facts import RANKS, facts_of, without_pods, workers_ready
+from distrain.status.figures import Figures, TimedLog, figures
+from distrain.status.phase import Phase, Word, decide
+from distrain.status.reasons import Place, Reason, reason_of
+from distrain.workload.kinds import PLAIN
+from distrain.workload.live_job import LiveObject, in_order, live_job
+from distrain.workload.manifest import Job, PodRole
+
+# Why a run is in its phase if only its job can be read.
+NO_PODS = "its pods may not be read, so only the job's own conditions are known"
+
+
+class Held(Struct, frozen=True):
+    """What holds a run's pods back: the queue, if the run is in one and not admitted, and a message."""
+
+    queue: str = ""
+    words: str = ""
+
+
+class Observed(Struct, frozen=True):
+    """What was read of a run. `objects` are those of its present job, `replaced` those of one that is being deleted.
+
+    `has_pods` is False if the user may not read pods.
+    """
+
+    release: str
+    namespace: str
+    objects: Sequence[LiveObject]
+    pods: Sequence[kube.Pod] = ()
+    events: Sequence[kube.Event] = ()
+    logs: Sequence[TimedLog | None] = ()
+    speakers: Sequence[kube.Pod] = ()
+    replaced: Sequence[LiveObject] = ()
+    held: Held = Held()
+    has_pods: bool = True
+    unread: tuple[str, ...] = ()
+
+
+class Group(Struct, frozen=True):
+    """The pods of one role: how many are ready, None if they may not be read, and how many the job asks for."""
+
+    role: str
+    ready: int | None
+    wanted: int
+
+
+class Run(Struct, frozen=True):
+    """The status of a run. `unread` has a line for each thing that the user may not read."""
+
+    name: str
+    namespace: str
+    kind: str
+    job: str
+    api_version: str
+    phase: Phase
+    queue: str
+    why: str
+    next: str
+    age_seconds: int | None
+    workers: Group
+    others: tuple[Group, ...]
+    figures: Figures
+    tells_steps: bool
+    unread: tuple[str, ...] = ()
+
+    @property
+    def has_failed(self) -> bool:
+        return self.phase.word == Word.FAILED
+
+    @property
+    def has_ended(self) -> bool:
+        return self.phase.word in (Word.SUCCEEDED, Word.FAILED)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the answer of -o json, whose names do not change."""
+        return {
+            "name": self.name,
+            "namespace": self.namespace,
+            "kind": self.kind,
+            "job": self.job,
+            "phase": self.phase.word.value,
+            "from_workers": self.phase.before,
+            "to_workers": self.phase.after,
+            "queue": self.queue or None,
+            "why": self.why or None,
+            "next": self.next or None,
+            "age_seconds": self.age_seconds,
+            "workers": {"ready": self.workers.ready, "wanted": self.workers.wanted},
+            "others": [msgspec.to_builtins(group) for group in self.others],
+            **msgspec.to_builtins(self.figures),
+            "unread": list(self.unread),
+        }
+
+
+def run_of(seen: Observed, place: Place, now: float) -> Run:
+    """Return the status of a run; `now` is in seconds since 1970."""
+    job = live_job(seen.objects)
+    found = JobState(
+        [workload for _, workload in in_order(seen.objects)],
+        seen.pods,
+        seen.events,
+        [place.log(pod, log.text if log else None) for pod, log in zip(seen.speakers, seen.logs, strict=True)],
+    )
+    replaced = live_job(seen.replaced).main.replicas if seen.replaced else None
+    facts = facts_of(found, job, seen.held.queue, replaced)
+    if not seen.has_pods:
+        facts = without_pods(facts, found)
+    phase = decide(facts)
+    reason = reason_of(phase, found, job, place, seen.held.words) if seen.has_pods or facts.end else Reason(NO_PODS)
+    resource = job.resources[0]
+    return Run(
+        name=seen.release,
+        namespace=seen.namespace,
+        kind=_kind(resource),
+        job=resource.name,
+        api_version=resource.api_version,
+        phase=phase,
+        queue=seen.held.queue,
+        why=reason.why,
+        next=reason.next,
+        age_seconds=_age(found.states, now),
+        workers=Group("worker", workers_ready(seen.pods) if seen.has_pods else None, facts.wanted),
+        others=tuple(_others(job, seen.pods if seen.has_pods else None)),
+        figures=figures(found.logs, [log or TimedLog("", ()) for log in seen.logs], seen.pods, now),
+        tells_steps=facts.tells_steps,
+        unread=seen.unread,
+    )
+
+
+def _kind(resource: Resource) -> str:
+    return PLAIN.name if resource.kind == "Job" else resource.kind
+
+
+def _others(job: Job, pods: Sequence[kube.Pod] | None) -> list[Group]:
+    roles = [role for role in lasting(job) if role.component not in RANKS]
+    return [Group(role.name, None if pods is None else _running(role, pods), role.replicas) for role in roles]
+
+
+def _running(role: PodRole, pods: Sequence[kube.Pod]) -> int:
+    return sum(role_of(pod) == role.component and runs(pod) for pod in pods)
+
+
+def _age(states: Sequence[kube.Workload], now: float) -> int | None:
+    born = min(state.metadata.creation_timestamp or "" for state in states)
+    try:
+        return max(0, round(now - datetime.fromisoformat(born.replace("Z", "+00:00")).timestamp()))
+    except ValueError:
+        return None

@@ -1,0 +1,133 @@
+"""Read the jobs and pods with some labels: once, or kept up to date by watches. One list, or watch, per kind."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol, TypeVar
+
+from distrain import kube
+from distrain.apiserver import paths
+from distrain.apiserver.cluster import Cluster
+from distrain.apiserver.pages import Ahead
+from distrain.apiserver.watch import Watch
+from distrain.errors import ForbiddenError, NotFoundError
+from distrain.kube.resource import Resource, plural
+from distrain.workload.documents import HOOK
+from distrain.workload.kinds import GROUPS, KUBEFLOW
+from distrain.workload.live_job import LiveObject
+from distrain.workload.manifest import CHART, INSTANCE_LABEL, NAME_LABEL
+
+# Seconds for which the API server may be silent while a run is watched, for example while it restarts.
+SILENCE_SECONDS = 60.0
+
+T = TypeVar("T")
+Versions = Mapping[str, str]
+
+
+class Unread(list[str]):
+    """One line for each thing that the user may not read."""
+
+    def tolerate(self, read: Callable[[], T], otherwise: T) -> T:
+        """Return what `read` returns; if it is forbidden or does not exist, return `otherwise`."""
+        try:
+            return read()
+        except ForbiddenError as error:
+            self.extend(each for each in error.messages if each not in self)
+        except NotFoundError:
+            pass
+        return otherwise
+
+
+class Source(Protocol):
+    """Where the jobs and pods come from."""
+
+    def jobs(self, unread: Unread) -> list[LiveObject]: ...
+
+    def pods(self, unread: Unread) -> list[kube.Pod]: ...
+
+
+def selector_of(release: str | None = None, more: str | None = None) -> str:
+    """Return the label selector of a release's objects, or of those of all releases, and with more labels."""
+    terms = [f"{NAME_LABEL}={CHART}", *([f"{INSTANCE_LABEL}={release}"] if release else []), *([more] if more else [])]
+    return ",".join(terms)
+
+
+class Lists:
+    """Read each list once, all at the same time."""
+
+    def __init__(self, cluster: Cluster, namespace: str, selector: str) -> None:
+        def read(kind: str, version: str, item: type[Any]) -> list[Any]:
+            path, what = paths.of_kind(version, kind, namespace), _what(kind, namespace)
+            return cluster.read_list(path, item, what, labelSelector=selector)
+
+        self._pods = Ahead(read, "Pod", "v1", kube.Pod)
+        self._versions = _versions(cluster)
+        self._jobs = {kind: Ahead(read, kind, version, kube.Workload) for kind, version in self._versions.items()}
+
+    def jobs(self, unread: Unread) -> list[LiveObject]:
+        none: list[kube.Workload] = []
+        return _jobs({kind: unread.tolerate(ahead.result, none) for kind, ahead in self._jobs.items()}, self._versions)
+
+    def pods(self, unread: Unread) -> list[kube.Pod]:
+        none: list[kube.Pod] = []
+        return unread.tolerate(self._pods.result, none)
+
+
+class Watches:
+    """Keep each list up to date; `changed` is set at each change."""
+
+    def __init__(self, cluster: Cluster, namespace: str, selector: str) -> None:
+        self.changed = threading.Event()
+
+        def watch(kind: str, version: str, item: type[T]) -> Watch[T]:
+            path, what = paths.of_kind(version, kind, namespace), _what(kind, namespace)
+            return cluster.watch(path, item, what, self.changed, labelSelector=selector)
+
+        self._pods = watch("Pod", "v1", kube.Pod)
+        self._versions = _versions(cluster)
+        self._jobs = {kind: watch(kind, version, kube.Workload) for kind, version in self._versions.items()}
+
+    def jobs(self, unread: Unread) -> list[LiveObject]:
+        none: list[kube.Workload] = []
+        found = {kind: unread.tolerate(watch.items, none) for kind, watch in self._jobs.items()}
+        self._refuse_silence()
+        return _jobs(found, self._versions)
+
+    def pods(self, unread: Unread) -> list[kube.Pod]:
+        none: list[kube.Pod] = []
+        return unread.tolerate(self._pods.items, none)
+
+    @property
+    def has_answered(self) -> bool:
+        """Tell whether the API server has ever answered."""
+        return any(watch.has_answered for watch in self._jobs.values())
+
+    def _refuse_silence(self) -> None:
+        """Raise the error of an API server that has not answered for SILENCE_SECONDS, or never."""
+        watches: list[Watch[Any]] = [self._pods, *self._jobs.values()]
+        for watch in watches:
+            seconds, error = watch.silence()
+            is_silent = error and not isinstance(error, ForbiddenError | NotFoundError)
+            if error and is_silent and (seconds > SILENCE_SECONDS or not watch.has_answered):
+                raise error
+
+
+def _versions(cluster: Cluster) -> Versions:
+    """Return the kinds of jobs that the cluster serves, each with one version: all versions list the same objects."""
+    apis = [api.rsplit("/", 1) for group in GROUPS for api in cluster.served(group) if api.count("/") == 2]
+    return {"Job": "batch/v1", **{kind: version for version, kind in reversed(apis) if kind in KUBEFLOW}}
+
+
+def _jobs(found: Mapping[str, list[kube.Workload]], versions: Versions) -> list[LiveObject]:
+    jobs = [(Resource(versions[kind], kind, job.metadata.name), job) for kind, each in found.items() for job in each]
+    return [job for job in jobs if _is_run(job[1].metadata)]
+
+
+def _is_run(metadata: kube.Metadata) -> bool:
+    """Tell whether the object is a job of a run: no hook's, and not made by an operator."""
+    return HOOK not in (metadata.annotations or {}) and not metadata.owner_references
+
+
+def _what(kind: str, namespace: str) -> str:
+    return f"{plural(kind)} of {f'namespace {namespace}' if namespace else 'all namespaces'}"

@@ -1,0 +1,150 @@
+"""Write a run's status for people: one screen for one run, one line for each of several runs."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Sequence
+
+from distrain.console import printable
+from distrain.progress.start import one_line
+from distrain.progress.steps import duration
+from distrain.status.figures import LONG_AGO
+from distrain.status.run import Run
+from distrain.workload.wording import counted
+
+# The lines of a screen, one of which the shell's prompt takes, and the least width that the text is made for.
+LINES, NARROWEST = 23, 30
+# The width of the labels, and of them on a narrow terminal.
+LABEL, SHORT_LABEL, NARROW = 12, 10, 60
+# On a terminal a text is cut after so many lines.
+MOST_LINES = 4
+BAR = 20
+
+Row = tuple[str, str]
+
+
+def screen(run: Run, width: int | None = None) -> list[str]:
+    """Return the lines about one run. Without a width each fact has one line, for a pipe."""
+    rows = [(label, printable(words)) for label, words in _rows(run, width) if words]
+    lines = [line for label, words in rows for line in _wrapped(label, words, width)]
+    return lines if width is None else lines[:LINES]
+
+
+def line(run: Run) -> str:
+    """Return one line about a run, for each of its changes."""
+    words = [f"{run.name}: {run.phase}", _workers(run)]
+    if run.figures.step is not None:
+        words += [f"step {_step(run, None)}", _speed(run)]
+    if run.why:
+        words.append(run.why)
+    return ", ".join(filter(None, words))
+
+
+def table(runs: Sequence[Run], width: int | None = None, *, namespaces: bool) -> list[str]:
+    """Return a header and a line for each run; with `namespaces`, a line begins with the run's namespace."""
+    rows = [("NAME", "KIND", "PHASE", "WORKERS", "STEP", "AGE", "WHY"), *map(_cells, runs)]
+    if namespaces:
+        rows = [("NAMESPACE", *rows[0]), *((run.namespace, *row) for run, row in zip(runs, rows[1:], strict=True))]
+    widths = [max(map(len, column)) for column in list(zip(*rows, strict=True))[:-1]]
+    lines = ["  ".join([*map(str.ljust, row, widths), printable(row[-1])]).rstrip() for row in rows]
+    return [line if width is None or len(line) <= width else f"{line[: width - 3]}..." for line in lines]
+
+
+def _rows(run: Run, width: int | None) -> Iterator[Row]:
+    figures = run.figures
+    yield run.name, f"{run.phase}{f', in queue {run.queue}' if run.queue else ''}"
+    yield "why", run.why
+    yield "next", run.next
+    yield "job", f"{run.kind} {run.job}, namespace {run.namespace}{_old(run)}"
+    yield "workers", _workers(run)
+    if figures.step is not None:
+        yield "step", _step(run, width)
+        yield "speed", _speed(run)
+        yield "loss", "not known, or not a number" if figures.loss is None else f"{figures.loss:.6g}"
+        yield "eta", "" if figures.eta_seconds is None or run.has_ended else duration(figures.eta_seconds)
+        yield "checkpoint", _checkpoint(run)
+    yield "restarts", f"{_large(figures.restarts, 'restart')}, {_large(figures.rescales, 'rescale')}"
+    for words in run.unread:
+        yield "not read", words
+
+
+def _large(number: int, noun: str) -> str:
+    """Return "1 restart" or "10,000 restarts"."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def _old(run: Run) -> str:
+    return "" if run.age_seconds is None else f", {duration(run.age_seconds)} old"
+
+
+def _workers(run: Run) -> str:
+    if run.has_ended:
+        return counted(run.workers.wanted, "worker")
+    if run.workers.ready is None:
+        return f"{counted(run.workers.wanted, 'worker')} wanted"
+    words = f"{run.workers.ready} of {counted(run.workers.wanted, 'worker')} ready"
+    for group in run.others:
+        if group.wanted == 1:
+            words += f"; {group.role} {'runs' if group.ready else 'does not run'}"
+        else:
+            words += f"; {group.ready} of {counted(group.wanted, group.role)} ready"
+    return words
+
+
+def _step(run: Run, width: int | None) -> str:
+    figures = run.figures
+    age = figures.step_age_seconds
+    when = f", {duration(age)} ago" if age is not None and age >= LONG_AGO and not run.has_ended else ""
+    if not figures.steps or figures.step is None:
+        return f"{figures.step}{when}"
+    share = max(0.0, min(1.0, figures.step / figures.steps))
+    done = int(share * BAR)
+    bar = f" [{'#' * done}{'.' * (BAR - done)}]" if width and width >= NARROW else ""
+    return f"{figures.step} of {figures.steps}{bar} {int(share * 100)} %{when}"
+
+
+def _speed(run: Run) -> str:
+    """Return the present rate and the mean; of a run that has ended, the mean alone."""
+    now, mean = run.figures.images_per_second, run.figures.images_per_second_mean
+    words = [f"{now:.1f} images/sec now"] if now is not None and not run.has_ended else []
+    return ", ".join([*words, *([f"{mean:.1f} images/sec on the whole"] if mean is not None else [])])
+
+
+def _checkpoint(run: Run) -> str:
+    figures = run.figures
+    if figures.checkpoint is None and figures.checkpoint_step is None:
+        return "none yet"
+    age = figures.checkpoint_age_seconds
+    words = [f"step {figures.checkpoint_step}"] if figures.checkpoint_step is not None else []
+    words += [f"{duration(age)} ago"] if age is not None else []
+    return ", ".join([*words, *([one_line(figures.checkpoint)] if figures.checkpoint else [])])
+
+
+def _wrapped(label: str, words: str, width: int | None) -> list[str]:
+    if width is None:
+        return [f"{label:<{LABEL}} {words}"]
+    size = LABEL if width >= NARROW else SHORT_LABEL
+    return textwrap.wrap(
+        words,
+        max(width, NARROWEST),
+        initial_indent=f"{label:<{size}} ",
+        subsequent_indent=" " * (size + 1),
+        break_on_hyphens=False,
+        max_lines=MOST_LINES,
+        placeholder=" ...",
+    )
+
+
+def _cells(run: Run) -> tuple[str, ...]:
+    figures = run.figures
+    step = "" if figures.step is None else f"{figures.step}/{figures.steps}" if figures.steps else str(figures.step)
+    age = "" if run.age_seconds is None else duration(run.age_seconds)
+    return (
+        run.name,
+        run.kind,
+        str(run.phase),
+        f"{'?' if run.workers.ready is None else run.workers.ready}/{run.workers.wanted}",
+        step,
+        age,
+        run.why,
+    )

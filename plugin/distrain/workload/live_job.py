@@ -1,0 +1,63 @@
+"""Read the roles of a job from its objects in the cluster.
+
+`manifest.py` reads a job that is to be checked. Here the objects exist already, so nothing is validated, and what their
+controllers add to the pods is not computed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from distrain import kube
+from distrain.kube.resource import Resource
+from distrain.workload.manifest import REPLICAS, ROLE_LABEL, ROLES, WORKER, Job, PodRole, follows_main, number_of_pods
+from distrain.workload.slots import slots_of
+
+# Resources of a container that are no accelerators.
+COMMON = ("cpu", "memory", "ephemeral-storage")
+
+# A job without roles, which no operator accepts.
+NO_WORKERS = PodRole(WORKER, 0, kube.TemplateSpec(), {}, WORKER)
+
+LiveObject = tuple[Resource, kube.Workload]
+
+
+def live_job(objects: Sequence[LiveObject]) -> Job:
+    """Return the job of these objects, its main resource first."""
+    found = in_order(objects)
+    roles = [role for resource, workload in found for role in _roles(resource, workload)] or [NO_WORKERS]
+    return Job(
+        resources=tuple(resource for resource, _ in found),
+        roles=tuple(sorted(roles, key=_place)),
+        from_chart=True,
+        slots=slots_of(*found[0], []) or next((_gpus(role) for role in roles if role.component == WORKER), None),
+    )
+
+
+def in_order(objects: Sequence[LiveObject]) -> list[LiveObject]:
+    """Sort a job's objects: the job ends when the first of them ends."""
+    return sorted(objects, key=lambda found: follows_main(found[0]))
+
+
+def _roles(resource: Resource, workload: kube.Workload) -> Iterator[PodRole]:
+    spec = workload.spec
+    replicas = {"": kube.ReplicaSpec(number_of_pods(resource.kind, spec), spec.template)}
+    if attribute := REPLICAS.get(resource.kind):
+        replicas = getattr(spec, attribute) or {}
+    for key, replica in replicas.items():
+        template = replica.template or kube.PodTemplate()
+        component = ((template.metadata and template.metadata.labels) or {}).get(ROLE_LABEL, key.lower())
+        number = 1 if replica.replicas is None else replica.replicas
+        pods = template.spec or kube.TemplateSpec()
+        yield PodRole(key.lower() or component, number, pods, {}, component, owner=resource, workload=workload)
+
+
+def _place(role: PodRole) -> int:
+    return ROLES.index(role.name) if role.name in ROLES else len(ROLES)
+
+
+def _gpus(role: PodRole) -> int:
+    """Return the GPUs of a pod of this role: its number of ranks. Without a GPU a worker has one rank."""
+    limits = [(each.resources and each.resources.limits) or {} for each in role.spec.containers or ()]
+    amounts = [amount for each in limits for name, amount in each.items() if name not in COMMON and "/" in name]
+    return max(1, sum(int(amount) for amount in amounts if str(amount).isdecimal()))

@@ -1,0 +1,94 @@
+"""Make the objects of a run as the operators make them, and serve them from a fake API."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from tests.plugin.fake_api import FakeApi
+from tests.plugin.objects import Object, mpi_job, mx_job, plain, pytorch_job, tf_job
+
+BORN = "2026-01-01T00:00:00Z"
+LABELS = {"app.kubernetes.io/name": "distrain", "app.kubernetes.io/instance": "run1"}
+KINDS = ("MPIJob", "PyTorchJob", "MXJob", "TFJob")
+NAMESPACE = "/api/v1/namespaces/team"
+
+
+def live(job: Object, *conditions: str, release: str = "run1", **metadata: Any) -> Object:
+    """Return a job as the API server returns it, with these conditions."""
+    job = json.loads(json.dumps(job).replace('"run1"', f'"{release}"'))
+    name = job["metadata"]["name"]
+    labels = {**LABELS, "app.kubernetes.io/instance": release}
+    found = {"namespace": "team", "uid": f"uid-{name}", "labels": labels, "creationTimestamp": BORN, **metadata}
+    told = [{"type": condition, "status": "True", "message": f"{name} {condition}"} for condition in conditions]
+    return {**job, "metadata": {**job["metadata"], **found}, "status": {"conditions": told}}
+
+
+def changed(job: Object, *, suspend: bool) -> Object:
+    """Return the job suspended, or not: a Job has the field in its spec, a Kubeflow job in its run policy."""
+    field = {"suspend": suspend} if job["kind"] == "Job" else {"runPolicy": {"suspend": suspend}}
+    return {**job, "spec": {**job["spec"], **field}}
+
+
+def pod(role: str, number: int = 0, *, release: str = "run1", phase: str = "Running", **status: Any) -> Object:
+    """Return a pod of the run; by default it runs and is ready."""
+    name = f"{release}-{role}" if role == "launcher" else f"{release}-{role}-{number}"
+    labels = {**LABELS, "app.kubernetes.io/instance": release, "app.kubernetes.io/component": role}
+    metadata = {"name": name, "namespace": "team", "uid": f"uid-{name}", "labels": labels, "creationTimestamp": BORN}
+    if phase == "Running":
+        status = {"containerStatuses": [{"name": role, "state": {"running": {"startedAt": BORN}}}], **status}
+        status.setdefault("conditions", [{"type": "Ready", "status": "True"}])
+    return {
+        "metadata": metadata,
+        "spec": {"containers": [{"name": role, "image": "r:1"}]},
+        "status": {"phase": phase, **status},
+    }
+
+
+def unplaced(
+    role: str, number: int = 0, words: str = "0/3 nodes are available: 3 Insufficient nvidia.com/gpu."
+) -> Object:
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": words}
+    return pod(role, number, phase="Pending", conditions=[condition])
+
+
+def stuck(role: str, number: int = 0, *, reason: str, message: str = "") -> Object:
+    """Return a pod with a node, whose container kubelet cannot start."""
+    waiting = {"name": role, "image": "r:1", "state": {"waiting": {"reason": reason, "message": message}}}
+    return pod(role, number, phase="Pending", containerStatuses=[waiting])
+
+
+def step(number: int, at: float = 1767225600.0, **figures: Any) -> str:
+    """Return the trainer's JSON line for a step, with its time as kubelet writes it."""
+    told = {"step": number, "steps": 1000, "world_size": 2, "unix_seconds": at, **figures}
+    return f"2026-01-01T00:00:00.123456789Z distrain-progress: {json.dumps(told)}\n"
+
+
+def serve(api: FakeApi, *objects: Object, pods: list[Object] | None = None, **logs: str | bytes) -> None:
+    """Serve the objects of runs; `logs` are the logs of pods by name, with _ for -."""
+    api.serve_group("kubeflow.org", {"v2beta1": ["MPIJob"], "v1": ["PyTorchJob", "MXJob", "TFJob"]})
+    by_path: dict[str, list[Object]] = {"/apis/batch/v1/namespaces/team/jobs": []}
+    by_path |= {f"/apis/kubeflow.org/v1/namespaces/team/{kind.lower()}s": [] for kind in KINDS[1:]}
+    by_path["/apis/kubeflow.org/v2beta1/namespaces/team/mpijobs"] = []
+    for each in objects:
+        if each["kind"] in (*KINDS, "Job"):
+            by_path[f"/apis/{each['apiVersion']}/namespaces/team/{each['kind'].lower()}s"].append(each)
+    events: list[Object] = []
+    api.answers |= {
+        **by_path,
+        "/api/v1/pods": pods or [],
+        f"{NAMESPACE}/pods": pods or [],
+        f"{NAMESPACE}/events": events,
+    }
+    for name, text in logs.items():
+        path = f"{NAMESPACE}/pods/{name.replace('_', '-')}/log"
+        api.texts[path] = text if isinstance(text, bytes) else text.encode()
+
+
+MPI = live(mpi_job(workers=2, gpus=1))
+PYTORCH = live(pytorch_job(workers=2, gpus=1))
+FIXED = live(pytorch_job(workers=2, gpus=1, master=True))
+MX = live(mx_job(servers=1, workers=2, gpus=1))
+TF = live(tf_job(servers=1, workers=2, gpus=1))
+MPI_V1 = live(mpi_job(workers=2, gpus=1, version="v1"))
+PLAIN = [live(each) for each in plain(workers=2, gpus=1) if each["kind"] == "Job"]

@@ -1,0 +1,446 @@
+"""Test the command `status` as a user runs it, against a fake API."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import queue
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from distrain import cli, console
+from distrain.status import follow
+from tests.plugin.fake_api import FakeApi
+from tests.plugin.objects import Object, pytorch_job
+from tests.plugin.program import Outcome, Run
+from tests.plugin.status.runs import (
+    LABELS,
+    MPI,
+    NAMESPACE,
+    PLAIN,
+    PYTORCH,
+    changed,
+    live,
+    pod,
+    serve,
+    step,
+    stuck,
+    unplaced,
+)
+
+UP = [pod("launcher"), pod("worker", 0), pod("worker", 1)]
+WAITING = [pod("worker", 0), unplaced("worker", 1)]
+
+
+def _rows(outcome: Outcome) -> dict[str, str]:
+    return dict(line.split(maxsplit=1) for line in outcome.out.splitlines())
+
+
+def test_running_run_shows_its_figures(api: FakeApi, status: Run) -> None:
+    figures = {"images_per_second": 813.24, "images_per_second_mean": 790.11, "loss": 0.4321, "eta_seconds": 4000}
+    saved = {"checkpoint": "s3://b/c/team/run1/1", "samples": 100, "checkpoint_samples": 50}
+    serve(api, MPI, pods=UP, run1_launcher=step(100, at=time.time(), **figures, **saved))
+
+    shown = status("run1")
+
+    assert (shown.code, shown.err) == (0, "")
+    rows = _rows(shown)
+    assert rows["run1"] == "Running"
+    assert rows["workers"] == "2 of 2 workers ready; launcher runs"
+    assert rows["step"] == "100 of 1000 10 %"
+    assert rows["speed"] == "813.2 images/sec now, 790.1 images/sec on the whole"
+    assert rows["loss"] == "0.4321"
+    assert rows["eta"] in ("66 min", "67 min")
+    assert rows["checkpoint"] == "step 50, s3://b/c/team/run1/1"
+    assert rows["next"] == "`kubectl --namespace team logs -f run1-launcher` follows its log"
+
+
+def test_answer_for_programs_has_the_documented_names(api: FakeApi, status: Run) -> None:
+    serve(api, MPI, pods=UP, run1_launcher=step(100, at=time.time()))
+
+    answer = json.loads(status("run1", "-o", "json").out)
+
+    documented = (Path(cli.__file__).parent / "command_line" / "help" / "status.md").read_text()
+    assert answer["phase"] == "Running"
+    assert answer["workers"] == {"ready": 2, "wanted": 2}
+    assert [name for name in answer if f"`{name}`" not in documented] == []
+
+
+def test_run_is_read_with_one_list_per_kind_and_its_own_labels(api: FakeApi, status: Run) -> None:
+    serve(api, MPI, pods=UP, run1_launcher=step(100))
+
+    status("run1")
+
+    lists = [request for request in api.requests if "labelSelector" in request]
+    assert len(lists) == len({request.partition("?")[0] for request in lists}) == 6
+    selector = "labelSelector=app.kubernetes.io%2Fname%3Ddistrain%2Capp.kubernetes.io%2Finstance%3Drun1"
+    assert all(selector in request for request in lists)
+    assert [request for request in api.requests if "/log" in request] == [
+        f"GET {NAMESPACE}/pods/run1-launcher/log?container=launcher&tailLines=500&timestamps=true"
+    ]
+
+
+def test_run_of_1000_workers_asks_no_more_than_a_small_one(api: FakeApi, status: Run) -> None:
+    waiting = [stuck("worker", number, reason="ContainerCreating") for number in range(500)]
+    running = [pod("worker", number) for number in range(500, 1000)]
+    serve(api, live(pytorch_job(workers=1000, gpus=1)), pods=[*waiting, *running])
+
+    assert _rows(status("run1"))["workers"] == "500 of 1000 workers ready"
+
+    of_pods = [request.partition("?")[0].rpartition("/")[2] for request in api.requests if f"{NAMESPACE}/" in request]
+    # Two pages of pods, four logs of workers, and the events of the job and of the first three pods.
+    assert sorted(of_pods).count("pods") == 2
+    assert of_pods.count("log") == 4
+    assert of_pods.count("events") == 4
+
+
+def test_key_that_a_plain_job_has_left_is_no_run(api: FakeApi, status: Run) -> None:
+    serve(api, PLAIN[0])
+
+    assert status("run1").code == 2
+
+
+@pytest.mark.parametrize(
+    ("objects", "pods", "phase", "why", "then"),
+    [
+        pytest.param([PYTORCH], WAITING, "Pending", "run1-worker-1: 0/3 nodes", "free room", id="unplaced"),
+        pytest.param(
+            [PYTORCH],
+            [stuck("worker", 0, reason="ErrImagePull", message="x: not found"), unplaced("worker", 1)],
+            "Pending",
+            "image.repository: cannot pull r:1: not found",
+            "correct image.repository",
+            id="image-before-room",
+        ),
+        pytest.param(
+            [live({**PYTORCH, "status": {}}, "Failed")],
+            [
+                pod(
+                    "worker",
+                    phase="Failed",
+                    containerStatuses=[
+                        {
+                            "name": "worker",
+                            "state": {
+                                "terminated": {
+                                    "exitCode": 2,
+                                    "message": "distrain: data.uri: /d is empty; name another",
+                                }
+                            },
+                        }
+                    ],
+                )
+            ],
+            "Failed",
+            "data.uri: /d is empty",
+            "name another",
+            id="failed",
+        ),
+        pytest.param(
+            [changed(PYTORCH, suspend=True)],
+            [],
+            "Suspended",
+            "job.suspend is true",
+            "helm distrain upgrade",
+            id="suspended",
+        ),
+        pytest.param([PYTORCH], [], "Pending", "no pod was made yet", "helm distrain doctor", id="no-pod"),
+        pytest.param(
+            [live({**PYTORCH, "status": {}}, "Succeeded")], [], "Succeeded", "", "helm uninstall run1", id="done"
+        ),
+    ],
+)
+def test_phase_has_its_reason_and_the_next_step(
+    api: FakeApi, status: Run, objects: list[Object], pods: list[Object], phase: str, why: str, then: str
+) -> None:
+    serve(api, *objects, pods=pods)
+
+    shown = status("run1")
+
+    rows = _rows(shown)
+    assert rows["run1"] == phase
+    assert why in rows.get("why", "")
+    assert then in rows["next"]
+    assert shown.code == (4 if phase == "Failed" else 0)
+
+
+def test_pods_that_a_quota_refuses_are_explained_by_the_jobs_event(api: FakeApi, status: Run) -> None:
+    serve(api, PYTORCH)
+    message = 'pods "run1-worker-0" is forbidden: exceeded quota: gpus'
+    event = {
+        "type": "Warning",
+        "reason": "FailedCreatePod",
+        "message": message,
+        "involvedObject": {"uid": "uid-run1-1234abcd"},
+    }
+    api.answers[f"{NAMESPACE}/events"] = [event]
+
+    assert _rows(status("run1"))["why"] == message
+
+
+def test_run_in_a_queue_of_kueue_is_queued_with_kueues_words(api: FakeApi, status: Run) -> None:
+    serve(api, changed(live(PYTORCH, labels={**LABELS, "kueue.x-k8s.io/queue-name": "gpus"}), suspend=True))
+    told = [{"type": "QuotaReserved", "status": "False", "message": "insufficient quota for nvidia.com/gpu"}]
+    workload = {"metadata": {"name": "w"}, "status": {"conditions": told}}
+    api.answers["/apis/kueue.x-k8s.io/v1beta1/namespaces/team/workloads"] = [workload]
+
+    rows = _rows(status("run1"))
+
+    assert rows["run1"] == "Queued, in queue gpus"
+    assert rows["why"] == "insufficient quota for nvidia.com/gpu"
+
+
+@pytest.mark.parametrize(("phase", "shown"), [("Pending", "Queued, in queue gpus"), ("Inqueue", "Pending")])
+def test_run_that_volcano_holds_back_is_queued_until_volcano_lets_its_pods_go(
+    api: FakeApi, status: Run, phase: str, shown: str
+) -> None:
+    job = json.loads(
+        json.dumps(PYTORCH).replace('"spec": {"containers"', '"spec": {"schedulerName": "volcano", "containers"')
+    )
+    serve(api, job, pods=[unplaced("worker", 0), unplaced("worker", 1)])
+    told = [{"type": "Unschedulable", "status": "True", "message": "2/2 tasks in gang unschedulable"}]
+    group = {"spec": {"queue": "gpus"}, "status": {"phase": phase, "conditions": told}}
+    api.answers["/apis/scheduling.volcano.sh/v1beta1/namespaces/team/podgroups/run1-1234abcd"] = group
+
+    rows = _rows(status("run1"))
+
+    assert (rows["run1"], rows["why"]) == (shown, "Volcano: 2/2 tasks in gang unschedulable")
+
+
+def test_run_that_is_not_there_is_named_with_the_way_to_find_others(status: Run) -> None:
+    shown = status("run1")
+
+    assert shown.code == 2
+    assert shown.err == (
+        "distrain: run1: there is no run of this name in namespace team; "
+        "`helm distrain status --namespace team` lists the runs that there are\n"
+    )
+
+
+def test_release_of_another_chart_is_told_apart_from_none(api: FakeApi, status: Run) -> None:
+    api.answers[f"{NAMESPACE}/secrets"] = [{"metadata": {"name": "s", "labels": {"owner": "helm", "name": "run1"}}}]
+
+    assert "run1: is a Helm release, but has no job of distrain's chart" in status("run1").err
+
+    api.answers[f"{NAMESPACE}/configmaps"] = [{"metadata": {"name": "run1-scripts", "labels": LABELS}}]
+
+    assert "run1: the release has no job any more" in status("run1").err
+    asked = [accept for request, accept in zip(api.requests, api.accepted, strict=True) if "/secrets" in request]
+    assert all("PartialObjectMetadataList" in accept for accept in asked)
+
+
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        pytest.param(f"{NAMESPACE}/pods", "pods of namespace team cannot be read", id="pods"),
+        pytest.param(f"{NAMESPACE}/events", "events of namespace team cannot be read", id="events"),
+        pytest.param(f"{NAMESPACE}/pods/run1-worker-0/log", "the log of run1-worker-0 cannot be read", id="logs"),
+    ],
+)
+def test_what_may_not_be_read_is_said_in_a_line(api: FakeApi, status: Run, path: str, words: str) -> None:
+    serve(api, PYTORCH, pods=[pod("worker", 0), pod("worker", 1)])
+    api.answers[path] = 403
+
+    shown = status("run1")
+
+    assert shown.code == 0
+    unread = [line for line in shown.out.splitlines() if line.startswith("not read")]
+    assert len(unread) == 1
+    assert words in unread[0]
+
+
+def test_jobs_that_may_not_be_read_leave_no_answer(api: FakeApi, status: Run) -> None:
+    serve(api)
+    api.answers["/apis/kubeflow.org/v1/namespaces/team/pytorchjobs"] = 403
+
+    shown = status("run1")
+
+    assert shown.code == 3
+    assert "pytorchjobs of namespace team cannot be read" in shown.err
+
+
+def test_all_runs_have_a_line_each(api: FakeApi, status: Run) -> None:
+    other = live(MPI, release="run2", labels={**LABELS, "app.kubernetes.io/instance": "run2"})
+    serve(api, PYTORCH, {**other, "metadata": {**other["metadata"], "name": "run2-1234abcd"}}, pods=WAITING)
+
+    shown = status()
+
+    header, first, second = shown.out.splitlines()
+    assert header.split() == ["NAME", "KIND", "PHASE", "WORKERS", "STEP", "AGE", "WHY"]
+    assert first.split()[:4] == ["run1", "PyTorchJob", "Pending", "1/2"]
+    assert first.endswith("run1-worker-1: 0/3 nodes are available: 3 Insufficient nvidia.com/gpu.")
+    assert second.split()[:4] == ["run2", "MPIJob", "Pending", "0/2"]
+
+
+def test_namespace_without_runs_says_so(status: Run) -> None:
+    shown = status()
+
+    assert (shown.code, shown.out) == (0, "")
+    assert shown.err == "distrain: there is no run in namespace team\n"
+
+
+def test_runs_of_all_namespaces_are_listed_with_their_namespace(api: FakeApi, status: Run) -> None:
+    job = live(PYTORCH, namespace="other", labels={**LABELS, "team": "a"})
+    api.answers |= {"/apis/kubeflow.org/v1/pytorchjobs": [job], "/api/v1/pods": []}
+
+    shown = status("-A", "-l", "team=a")
+
+    assert shown.out.splitlines()[1].split()[:4] == ["other", "run1", "PyTorchJob", "Pending"]
+    lists = [request for request in api.requests if "labelSelector" in request]
+    assert all("app.kubernetes.io%2Fname%3Ddistrain%2Cteam%3Da" in request for request in lists)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        pytest.param(["run1", "-A"], "--all-namespaces: is for all runs", id="all-and-one"),
+        pytest.param(["run1", "-l", "a=b"], "--selector: is for all runs", id="selector-and-one"),
+        pytest.param(["--wait"], "--wait: waits for one run; name it", id="wait-for-all"),
+        pytest.param(["run1", "--wait", "--watch"], "--watch: goes on without a goal", id="wait-and-watch"),
+        pytest.param(["run1", "--for=Faild"], 'there is no "Faild"; it takes Succeeded, Running or step=N', id="goal"),
+        pytest.param(["run1", "--for=step=x"], 'there is no "step=x"', id="step"),
+    ],
+)
+def test_contradictions_are_refused(status: Run, arguments: list[str], words: str) -> None:
+    shown = status(*arguments)
+
+    assert shown.code == 2
+    assert words in shown.err
+
+
+@pytest.fixture
+def watched(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> Callable[[Object, str], None]:
+    """Return a function that sends a change of an object to the watch of its kind, as soon as there is one."""
+    monkeypatch.setattr(follow, "SOONEST", 0.01)
+    monkeypatch.setattr(follow, "LATEST", 0.05)
+    api.watches = {path: queue.Queue() for path in (f"{NAMESPACE}/pods", MPI_JOBS)}
+
+    def change(item: Object, kind: str) -> None:
+        path = MPI_JOBS if item.get("kind") == "MPIJob" else f"{NAMESPACE}/pods"
+        api.watches[path].put({"type": kind, "object": item})
+
+    return change
+
+
+MPI_JOBS = "/apis/kubeflow.org/v2beta1/namespaces/team/mpijobs"
+DONE, BROKEN = live({**MPI, "status": {}}, "Succeeded"), live({**MPI, "status": {}}, "Failed")
+
+
+@pytest.mark.parametrize(
+    ("goal", "change", "kind", "code"),
+    [
+        pytest.param("Succeeded", DONE, "MODIFIED", 0, id="succeeds"),
+        pytest.param("Succeeded", BROKEN, "MODIFIED", 4, id="fails"),
+        pytest.param("Succeeded", MPI, "DELETED", 4, id="is-removed"),
+        pytest.param("Running", pod("worker", 1), "MODIFIED", 0, id="runs"),
+        pytest.param("Running", DONE, "MODIFIED", 0, id="runs-and-ends"),
+        pytest.param("Running", BROKEN, "MODIFIED", 4, id="fails-before-it-runs"),
+    ],
+)
+def test_wait_ends_with_the_goal_or_the_run(
+    api: FakeApi,
+    status: Run,
+    watched: Callable[[Object, str], None],
+    goal: str,
+    change: Object,
+    kind: str,
+    code: int,
+) -> None:
+    serve(api, MPI, pods=[pod("launcher"), pod("worker", 0), unplaced("worker", 1)])
+    watched(change, kind)
+
+    shown = status("run1", "--wait", f"--for={goal}")
+
+    assert shown.code == code
+    assert shown.err.startswith("distrain: run1: ")
+
+
+def test_wait_for_a_step_reads_the_log_again(api: FakeApi, status: Run, watched: Callable[[Object, str], None]) -> None:
+    serve(api, MPI, pods=UP)
+    logs = itertools.chain([step(90), step(99)], itertools.repeat(step(104)))
+    api.spoil = lambda path, code, body: (200, next(logs).encode()) if path.endswith("/log") else (code, body)
+
+    shown = status("run1", "--for=step=100")
+
+    assert shown.code == 0
+    assert [line.split("step ")[1].split()[0] for line in shown.err.splitlines()] == ["90", "99", "104"]
+    assert _rows(shown)["step"].startswith("104 of 1000")
+
+
+def test_wait_for_a_step_that_a_run_has_ended_before_fails(
+    api: FakeApi, status: Run, watched: Callable[[Object, str], None]
+) -> None:
+    serve(api, DONE, pods=[pod("launcher", phase="Succeeded")], run1_launcher=step(50))
+
+    shown = status("run1", "--for=step=100")
+
+    assert shown.code == 4
+    assert "has succeeded with step 50, before --for step=100" in shown.err
+
+
+def test_wait_for_a_run_that_is_not_there_ends_at_once(status: Run) -> None:
+    assert status("run1", "--wait").code == 2
+
+
+def test_watch_tells_each_change_in_a_pipe_until_the_end(
+    api: FakeApi, status: Run, watched: Callable[[Object, str], None]
+) -> None:
+    serve(api, MPI, pods=[pod("launcher"), pod("worker", 0), unplaced("worker", 1)])
+    looks = iter([lambda: watched(pod("worker", 1), "MODIFIED"), lambda: watched(DONE, "MODIFIED")])
+    printed = console.answer
+
+    def answer(text: str) -> None:
+        printed(text)
+        next(looks, lambda: None)()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(console, "answer", answer)
+        shown = status("run1", "--watch")
+
+    assert shown.code == 0
+    assert [line.partition(",")[0] for line in shown.out.splitlines()] == [
+        "run1: Pending",
+        "run1: Running",
+        "run1: Succeeded",
+    ]
+
+
+def test_ctrl_c_ends_a_watch_with_130_and_without_words(
+    api: FakeApi, status: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    serve(api, MPI, pods=UP)
+    monkeypatch.setattr(follow, "time", SimpleNamespace(sleep=_interrupt, monotonic=time.monotonic))
+
+    shown = status("run1", "--watch")
+
+    assert (shown.code, shown.err) == (130, "")
+
+
+def _interrupt(_: float) -> None:
+    raise KeyboardInterrupt
+
+
+def test_run_whose_pods_may_not_be_read_has_the_phase_that_its_operator_knows(api: FakeApi, status: Run) -> None:
+    for conditions, phase in ((("Running",), "Running"), ((), "Pending")):
+        serve(api, live({**PYTORCH, "status": {}}, *conditions))
+        api.answers[f"{NAMESPACE}/pods"] = 403
+
+        rows = _rows(status("run1"))
+
+        assert (rows["run1"], rows["workers"]) == (phase, "2 workers wanted")
+        assert rows["why"] == "its pods may not be read, so only the job's own conditions are known"
+
+
+def test_short_silence_of_the_server_does_not_end_a_wait(
+    api: FakeApi, status: Run, watched: Callable[[Object, str], None]
+) -> None:
+    serve(api, MPI, pods=UP)
+    logs = itertools.chain([step(90)], itertools.repeat(step(104)))
+    api.spoil = lambda path, code, body: (200, next(logs).encode()) if path.endswith("/log") else (code, body)
+    api.troubles[f"{NAMESPACE}/events"] = [200, 400]
+
+    assert status("run1", "--for=step=100").code == 0
