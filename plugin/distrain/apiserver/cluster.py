@@ -27,6 +27,7 @@ from distrain.apiserver.target import Target
 from distrain.apiserver.watch import Listed, Watch
 from distrain.errors import ForbiddenError, NotFoundError, UnreachableError
 from distrain.kube import form
+from distrain.kube.decoders import decoder
 from distrain.kube.quantities import QuantityError, allocatable
 from distrain.kube.resource import Resource
 from distrain.pods.counted_pod import CountedPod
@@ -313,7 +314,7 @@ class Cluster:
         return self._decoded(self._connection.ask(f"/apis/{version}/{kind.lower()}s", question), Review, what).status
 
     def _decoded(self, answer: Answer, form: type[T], what: str) -> T:
-        return decoded(answer, msgspec.json.Decoder(form).decode, what, self.server)
+        return decoded(answer, decoder(form).decode, what, self.server)
 
 
 def or_none(read: Callable[[], T]) -> T | None:

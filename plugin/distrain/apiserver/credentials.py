@@ -25,6 +25,7 @@ from msgspec import Struct
 
 from distrain.apiserver.kubeconfig import AuthProvider, Exec
 from distrain.errors import CredentialsError, UnreachableError, reason
+from distrain.kube.decoders import decoder
 from distrain.redact import remember
 
 VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
@@ -108,7 +109,7 @@ def _expiry(token: str) -> datetime:
     """Return the time at which a JSON Web Token expires; treat a missing token as expired."""
     try:
         claims = urlsafe_b64decode(token.split(".")[1] + "===") if token else b"{}"
-        return datetime.fromtimestamp(msgspec.json.decode(claims, type=_Claims).exp, timezone.utc)
+        return datetime.fromtimestamp(decoder(_Claims).decode(claims).exp, timezone.utc)
     except (ValueError, LookupError, OverflowError, msgspec.DecodeError) as error:
         words = "the id-token of auth-provider oidc is no JSON Web Token; log in again"
         raise UnreachableError(f"KUBECONFIG: {words}") from error
@@ -177,7 +178,7 @@ def _is_interactive(plugin: Exec) -> bool:
 
 def _granted(plugin: Exec, output: bytes, tls: ssl.SSLContext) -> Credentials:
     try:
-        answer = msgspec.json.decode(output, type=ExecCredential)
+        answer = decoder(ExecCredential).decode(output)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise _failure(plugin, f"prints no ExecCredential: {error}") from error
     granted = answer.status or Granted()

@@ -22,6 +22,7 @@ import msgspec
 from distrain.apiserver.connection import JSON, Answer, Connection
 from distrain.apiserver.responses import Page, PageHead, decoded, refusal
 from distrain.errors import UnreachableError
+from distrain.kube.decoders import decoder
 from distrain.pods.counted_pod import BEGINNING, MAGIC, PROTOBUF, CountedPod
 
 PAGE_SIZE = 500
@@ -60,7 +61,7 @@ class Listing(Generic[Item]):
 
     def __init__(self, server: str, path: str, item: type[Item], what: str, query: Mapping[str, str]) -> None:
         self._server, self._path, self._what, self._query = server, path, what, query
-        self._decoder = msgspec.json.Decoder(Page[item])  # type: ignore[valid-type]
+        self._decoder = decoder(Page[item])  # type: ignore[valid-type]
 
     def items(self, connection: Connection) -> Iterator[Item]:
         """Yield the items; the next page is read in parallel."""

@@ -16,6 +16,7 @@ from msgspec import Struct, field
 from distrain.apiserver.connection import NEXT_STEP, Answer
 from distrain.errors import DistrainError, ForbiddenError, NotFoundError, UnreachableError
 from distrain.kube import form
+from distrain.kube.decoders import decoder
 from distrain.kube.objects import Kube
 
 T = TypeVar("T")
@@ -138,6 +139,6 @@ def _right(words: str) -> str:
 def _message(body: bytes) -> str:
     """Return the message of a Kubernetes Status, or the first 200 bytes of any other body, for example a proxy's."""
     try:
-        return msgspec.json.decode(body, type=Status).message or "no reason given"
+        return decoder(Status).decode(body).message or "no reason given"
     except (msgspec.DecodeError, UnicodeDecodeError):
         return " ".join(body[:200].decode(errors="replace").split())

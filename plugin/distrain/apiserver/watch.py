@@ -17,6 +17,7 @@ from msgspec import Struct
 from distrain.apiserver.connection import JSON, Connection
 from distrain.apiserver.responses import PageMetadata, Watched, WatchEvent, decoded, refusal
 from distrain.errors import ForbiddenError, UnreachableError
+from distrain.kube.decoders import decoder
 from distrain.kube.objects import Kube
 
 # The API server ends a watch after this many seconds, and the watch begins again where it ended.
@@ -52,9 +53,9 @@ class Watch(Generic[Item]):
     def __init__(self, connection: Connection, listed: Listed[Item], changed: threading.Event) -> None:
         self._connection, self._listed, self._changed = connection, listed, changed
         item = listed.item
-        self._item = msgspec.json.Decoder(item)
-        self._watched = msgspec.json.Decoder(Watched)
-        self._event = msgspec.json.Decoder(WatchEvent)
+        self._item = decoder(item)
+        self._watched = decoder(Watched)
+        self._event = decoder(WatchEvent)
         self._objects: dict[str, Item] = {}
         self._error: UnreachableError | None = None
         self._silent_since: float | None = None
@@ -92,7 +93,7 @@ class Watch(Generic[Item]):
         """Read the whole list; return its version, from which the watch begins."""
         listed = self._listed
         answer = self._connection.ask(f"{listed.path}?{urlencode(listed.query)}", accept=JSON)
-        head = decoded(answer, msgspec.json.Decoder(_Head).decode, listed.what, listed.server)
+        head = decoded(answer, decoder(_Head).decode, listed.what, listed.server)
         self._objects = {self._uid(raw): self._item.decode(raw) for raw in head.items or ()}
         self._error, self._silent_since, self.has_answered = None, None, True
         self._tell()

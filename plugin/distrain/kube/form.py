@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from distrain.kube.decoders import convert
 from distrain.kube.quantities import Amounts, Quantity, all_thousandths
 
 T = TypeVar("T")
@@ -44,11 +45,11 @@ class FormError(ValueError):
 def converted(found: Any, wanted: type[T]) -> T:
     """Convert parsed YAML to a struct; raise FormError if it is of another form. As in Kubernetes, null is no value."""
     try:
-        return msgspec.convert(found, wanted)
+        return convert(found, wanted)
     except (msgspec.ValidationError, RecursionError):
         found = _without_nulls(found)
     try:
-        return msgspec.convert(found, wanted)
+        return convert(found, wanted)
     except (msgspec.ValidationError, RecursionError) as error:
         raise FormError(*(mistakes(found, wanted) or ["it is not of Kubernetes' form"])) from error
 

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import TypeVar
 
-from msgspec import Raw, Struct, convert, field, json
+from msgspec import Raw, Struct, field, json
 
 from distrain import kube
+from distrain.kube.decoders import convert, decoder
 from distrain.pods.counted_pod import DAEMON_SET, INFEASIBLE, MIRROR, Kind, is_infeasible
 
 # The default for a missing field.
@@ -151,4 +152,4 @@ def _kind(text: bytes) -> Kind:
 
 def _decoded(text: Raw, type: type[T]) -> T | None:
     """Decode a part of an object; return None if the object lacks this part."""
-    return None if text is NULL else json.decode(text, type=type | None)
+    return None if text is NULL else decoder(type | None).decode(text)

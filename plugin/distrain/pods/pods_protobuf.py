@@ -11,6 +11,7 @@ from google.protobuf.message import DecodeError, Message
 from msgspec.structs import replace
 
 from distrain import kube
+from distrain.kube.decoders import convert
 from distrain.pods.counted_pod import BEGINNING, DAEMON_SET, MAGIC, MIRROR, Kind, is_infeasible
 from distrain.pods.protobuf import ALL, FEW
 
@@ -48,7 +49,7 @@ class ProtobufPod:
     def volumes(self) -> Sequence[kube.Volume]:
         # In JSON and in `kube.Volume`, a volume's source is inline beside its name.
         found = map(ALL["Volume"].FromString, self._volumes)
-        return [msgspec.convert({**_plain(each.volumeSource), "name": each.name}, kube.Volume) for each in found]
+        return [convert({**_plain(each.volumeSource), "name": each.name}, kube.Volume) for each in found]
 
 
 def pods(page: memoryview) -> Iterator[ProtobufPod]:
@@ -176,7 +177,7 @@ def _port(text: bytes) -> kube.Port:
 def _anti_affinity(affinity: Any) -> kube.PodAffinity | None:
     if not affinity.HasField("podAntiAffinity"):
         return None
-    return msgspec.convert(_plain(ALL["PodAntiAffinity"].FromString(affinity.podAntiAffinity)), kube.PodAffinity)
+    return convert(_plain(ALL["PodAntiAffinity"].FromString(affinity.podAntiAffinity)), kube.PodAffinity)
 
 
 def _plain(value: Any) -> Any:

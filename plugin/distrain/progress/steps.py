@@ -9,6 +9,8 @@ from datetime import datetime
 import msgspec
 from msgspec import Struct
 
+from distrain.kube.decoders import decoder
+
 # The step line of tf_cnn_benchmarks, which the trainer writes for every framework.
 STEP = re.compile(r"^(\d+)\timages/sec: ", re.MULTILINE)
 SAVED = re.compile(r"^(?:checkpoint: saved \S+ at|resumed from \S+:) step (\d+)", re.MULTILINE)
@@ -87,7 +89,7 @@ def _last_progress(log: str) -> Progress | None:
 
 def _progress(line: str) -> Progress | None:
     try:
-        return msgspec.json.decode(NOT_FINITE.sub("null", line), type=Progress, strict=False)
+        return decoder(Progress, strict=False).decode(NOT_FINITE.sub("null", line))
     except (msgspec.DecodeError, UnicodeEncodeError):
         return None
 
