@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import functools
 import threading
-from typing import Any, TypeVar
+from collections.abc import Hashable
+from typing import Any, TypeVar, cast
 
 import msgspec
 
@@ -16,14 +17,18 @@ T = TypeVar("T")
 _BUILDING = threading.Lock()
 
 
-@functools.cache
-def decoder(form: Any, strict: bool = True) -> msgspec.json.Decoder[Any]:
+def decoder(form: type[T], strict: bool = True) -> msgspec.json.Decoder[T]:
     """Return the decoder of JSON for a form."""
-    with _BUILDING:
-        return msgspec.json.Decoder(form, strict=strict)
+    return _built(cast(Hashable, form), strict)
 
 
 def convert(found: Any, form: type[T]) -> T:
     """Convert parsed data to a form. Raises msgspec.ValidationError if it is of another form."""
-    decoder(form)
+    _built(cast(Hashable, form), True)
     return msgspec.convert(found, form)
+
+
+@functools.cache
+def _built(form: Any, strict: bool) -> msgspec.json.Decoder[Any]:
+    with _BUILDING:
+        return msgspec.json.Decoder(form, strict=strict)

@@ -152,4 +152,4 @@ def _kind(text: bytes) -> Kind:
 
 def _decoded(text: Raw, type: type[T]) -> T | None:
     """Decode a part of an object; return None if the object lacks this part."""
-    return None if text is NULL else decoder(type | None).decode(text)
+    return None if text is NULL else decoder(type | None).decode(text)  # type: ignore[arg-type]

@@ -15,6 +15,7 @@ from itertools import pairwise
 from msgspec import Struct
 
 from distrain import kube
+from distrain.progress.logs import LINES
 from distrain.progress.restarts import RESTART
 from distrain.progress.start import Log, statuses
 from distrain.progress.steps import PROGRESS, SAVED, Progress, newest, saved_step
@@ -44,7 +45,7 @@ class Figures(Struct, frozen=True):
     checkpoint_step: int | None = None
     checkpoint_age_seconds: int | None = None
     restarts: int = 0
-    rescales: int = 0
+    rescales: int | None = 0
 
 
 class TimedLog(Struct, frozen=True):
@@ -70,7 +71,9 @@ def figures(logs: Sequence[Log], times: Sequence[TimedLog], pods: Iterable[kube.
     texts = [log.text or "" for log in logs]
     last = newest(texts)
     restarts = sum(each.restart_count for pod in pods for each in statuses(pod)) + sum(map(_restarts, texts))
-    counted = Figures(restarts=restarts, rescales=max(map(_rescales, texts), default=0))
+    # The rescales before the lines that were read are not known.
+    is_cut = any(text.count("\n") >= LINES for text in texts)
+    counted = Figures(restarts=restarts, rescales=None if is_cut else max(map(_rescales, texts), default=0))
     if last is None:
         return counted
     text, lines = next((text, each) for text, each in zip(texts, times, strict=True) if newest([text]) == last)

@@ -63,7 +63,8 @@ def _rows(run: Run, width: int | None) -> Iterator[Row]:
         yield "loss", "not known, or not a number" if figures.loss is None else f"{figures.loss:.6g}"
         yield "eta", "" if figures.eta_seconds is None or run.has_ended else duration(figures.eta_seconds)
         yield "checkpoint", _checkpoint(run)
-    yield "restarts", f"{_large(figures.restarts, 'restart')}, {_large(figures.rescales, 'rescale')}"
+    rescales = "" if figures.rescales is None else f", {_large(figures.rescales, 'rescale')}"
+    yield "restarts", f"{_large(figures.restarts, 'restart')}{rescales}"
     for words in run.unread:
         yield "not read", words
 
@@ -117,7 +118,8 @@ def _checkpoint(run: Run) -> str:
     age = figures.checkpoint_age_seconds
     words = [f"step {figures.checkpoint_step}"] if figures.checkpoint_step is not None else []
     words += [f"{duration(age)} ago"] if age is not None else []
-    return ", ".join([*words, *([one_line(figures.checkpoint)] if figures.checkpoint else [])])
+    place = one_line(figures.checkpoint) if figures.checkpoint else ""
+    return f"{', '.join(words)} ({place})" if words and place else ", ".join(words) or place
 
 
 def _wrapped(label: str, words: str, width: int | None) -> list[str]:

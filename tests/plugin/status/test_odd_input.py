@@ -8,6 +8,7 @@ import time
 import pytest
 
 from distrain import console, kube
+from distrain.progress.logs import LINES
 from distrain.progress.start import Log
 from distrain.progress.steps import newest
 from distrain.status.figures import Figures, figures, timed
@@ -86,6 +87,13 @@ def test_rescales_are_changes_of_the_number_of_ranks() -> None:
     log = step(1, world_size=2) + step(2, world_size=4) + step(3, world_size=4) + step(4, world_size=2)
 
     assert _figures(log).rescales == 2
+
+
+def test_rescales_before_the_lines_that_were_read_are_not_known(api: FakeApi, status: Run) -> None:
+    serve(api, MPI, pods=[pod("launcher"), pod("worker", 0), pod("worker", 1)], run1_launcher=step(7) * LINES)
+
+    assert _figures(step(7) * LINES).rescales is None
+    assert "restarts     0 restarts" in status("run1").out.splitlines()
 
 
 def test_line_of_another_program_is_no_progress() -> None:

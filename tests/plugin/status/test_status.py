@@ -55,7 +55,7 @@ def test_running_run_shows_its_figures(api: FakeApi, status: Run) -> None:
     assert rows["speed"] == "813.2 images/sec now, 790.1 images/sec on the whole"
     assert rows["loss"] == "0.4321"
     assert rows["eta"] in ("66 min", "67 min")
-    assert rows["checkpoint"] == "step 50, s3://b/c/team/run1/1"
+    assert rows["checkpoint"] == "step 50 (s3://b/c/team/run1/1)"
     assert rows["next"] == "`kubectl --namespace team logs -f run1-launcher` follows its log"
 
 
