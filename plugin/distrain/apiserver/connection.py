@@ -92,6 +92,7 @@ class Connection:
         method: str = "",
         accept: str = JSON,
         hear: Callable[[Answer], None] | None = None,
+        retries: int = RETRIES,
     ) -> Answer:
         """Send a request and return the response, whatever its status; raise UnreachableError if there is none.
 
@@ -100,7 +101,7 @@ class Connection:
         while the rest is being received, and again after a retry.
         """
         question = Question(method or ("GET" if body is None else "POST"), path, body, accept, hear)
-        attempts = _Attempts(RETRIES, started=monotonic())
+        attempts = _Attempts(retries, started=monotonic())
         renewed = False
         while True:
             try:

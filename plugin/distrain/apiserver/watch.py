@@ -92,7 +92,8 @@ class Watch(Generic[Item]):
     def _list(self) -> str:
         """Read the whole list; return its version, from which the watch begins."""
         listed = self._listed
-        answer = self._connection.ask(f"{listed.path}?{urlencode(listed.query)}", accept=JSON)
+        # The thread asks again by itself, without a line for each try.
+        answer = self._connection.ask(f"{listed.path}?{urlencode(listed.query)}", accept=JSON, retries=0)
         head = decoded(answer, decoder(_Head).decode, listed.what, listed.server)
         self._objects = {self._uid(raw): self._item.decode(raw) for raw in head.items or ()}
         self._error, self._silent_since, self.has_answered = None, None, True

@@ -134,7 +134,14 @@ def test_deleted_application_goes_at_once(
         wait_until("the pods' end", lambda: not namespace.get("pods"), pause=0.5)
     else:
         wait_for_checkpoint(namespace, head(namespace))
-        kubectl("-n", namespace.name, "delete", KINDS, "--selector=app.kubernetes.io/instance=run1")
-        # The hook of a sync that was under way waits for Argo CD.
-        for pod in kubectl("-n", namespace.name, "get", "pods", "-o", "name").split():
-            kubectl("-n", namespace.name, "patch", pod, "--type=merge", '--patch={"metadata":{"finalizers":null}}')
+        _remove_run(namespace)
+
+
+def _remove_run(namespace: Namespace) -> None:
+    """Remove a run without an owner. The hooks of a sync that was under way wait for Argo CD, which never comes."""
+    for kinds in ("pods,roles,rolebindings,serviceaccounts,configmaps", "clusterroles,clusterrolebindings"):
+        get = ("-n", namespace.name, "get", kinds, "--selector=app.kubernetes.io/instance=run1", "-o", "name")
+        for name in kubectl(*get).split():
+            kubectl("-n", namespace.name, "patch", name, "--type=merge", '--patch={"metadata":{"finalizers":null}}')
+    kubectl("-n", namespace.name, "delete", KINDS, "--selector=app.kubernetes.io/instance=run1")
+    kubectl("delete", "clusterroles,clusterrolebindings", "--selector=app.kubernetes.io/instance=run1")
