@@ -32,8 +32,9 @@ def running(run: Run, cluster: FakeApi, tmp_path: Path, monkeypatch: pytest.Monk
     )
     found.be()
     found.show()
-    labels = {f"app.kubernetes.io/{key}": word for key, word in {"name": "distrain", "component": "launcher"}.items()}
-    launcher = pod("launcher-x", on="a")
+    words = {"name": "distrain", "component": "launcher", "instance": "run1"}
+    labels = {f"app.kubernetes.io/{key}": word for key, word in words.items()}
+    launcher = pod("launcher-x", on="a", owner="Job")
     launcher["metadata"]["labels"] = labels
     state = {"name": "main", "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}}}
     launcher["status"]["containerStatuses"] = [state]
