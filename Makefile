@@ -29,7 +29,7 @@ build: setup ## build every program and image that the tests need
 	@$(PYTHON) -m lab build
 
 test: build ## run every test, the cluster's beside the others; PYTEST_ARGS="-k words" picks some
-	@$(PYTHON) -m pytest --numprocesses 3 $(PYTEST_ARGS)
+	@$(PYTHON) -m pytest --numprocesses 2 $(PYTEST_ARGS)
 
 test-%: setup ## run one part: unit, install, chart, trainer or cluster
 	@$(PYTHON) -m pytest -m $* $(PYTEST_ARGS)

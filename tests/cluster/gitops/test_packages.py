@@ -20,7 +20,7 @@ from lab.registry import USER, Registry
 from lab.waiting import wait_until
 from tests.cluster.gitops import argocd_application, flux_release
 from tests.cluster.gitops.argocd_application import Application
-from tests.cluster.gitops.commits import VALUES, kind_values, manifest
+from tests.cluster.gitops.commits import kind_values, manifest
 from tests.cluster.runs_of_kinds import KINDS
 from tests.cluster.testbed import Namespace
 from tests.registry_user import User
@@ -99,9 +99,13 @@ def test_flux_takes_the_packaged_chart_from_git(
 ) -> None:
     repository = Repository.new("distrain")
     (repository.folder / chart.name).write_bytes(chart.read_bytes())
-    repository.commit({VALUES: kind_values(KINDS["mpijob"], **EPOCHS)})
+    repository.commit()
     release = manifest("flux/helmrelease.yaml", namespace)
-    release["spec"]["chart"]["spec"] |= {"chart": f"./{chart.name}", "valuesFiles": [f"./{VALUES}"]}
+    source = release["spec"]["chart"]["spec"]
+    source["chart"] = f"./{chart.name}"
+    # They would replace the defaults in the package, not add to them.
+    del source["valuesFiles"]
+    release["spec"]["values"] = yaml.safe_load(kind_values(KINDS["mpijob"], **EPOCHS))
 
     client.apply(manifest("flux/gitrepository.yaml", namespace, [repository]), release)
 
