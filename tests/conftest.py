@@ -30,9 +30,9 @@ hypothesis.settings.load_profile("busy")
 pytest_plugins = ("tests.evidence", "tests.not_tried", "tests.resumed")
 MARKERS = {"plugin": "unit", "chart": "chart", "trainer": "trainer", "cluster": "cluster"}
 TESTS = Path(__file__).parent
-# Modules that any process may run beside the others' tests: modules of tests/cluster that use no GPU and do not
+# Modules that either process may run beside the other's tests: modules of tests/cluster that use no GPU and do not
 # disturb other tests on the lab, and the longest of tests/trainer. The longest is first: if a process ended with a long
-# module, the others would be idle.
+# module, the other process would be idle.
 SHARING = (
     "trainer/training/test_chaos.py",
     "trainer/training/test_storage_faults.py",
@@ -72,17 +72,16 @@ def _turn(item: pytest.Item) -> int:
 
 
 class PartScheduling(LoadScopeScheduling):
-    """Run the cluster tests, which share the lab and often wait for it, in one process, and the others in two.
+    """Run the cluster tests, which share the lab and often wait for it, in one process, and all others in another.
 
     The process that finishes first also runs the modules in SHARING.
     """
 
     def _split_scope(self, nodeid: str) -> str:
         path = nodeid.partition("::")[0].removeprefix("tests/")
-        part = path.partition("/")[0]
         if path in SHARING:
             return path
-        return part if part in ("cluster", "trainer") else "other"
+        return "cluster" if path.startswith("cluster/") else "other"
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> PartScheduling:

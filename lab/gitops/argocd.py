@@ -107,14 +107,7 @@ def _start_programs() -> None:
 
 def _start(name: str, arguments: list[str], port: int) -> None:
     # Argo CD writes to fixed paths in /tmp, so its programs see a folder of the lab there.
-    covered: list[str | Path] = [
-        "unshare",
-        "--mount",
-        "sh",
-        "-c",
-        'mount --bind "$0" /tmp && exec "$@"',
-        _folder("tmp"),
-    ]
+    covered = ["unshare", "--mount", "sh", "-c", 'mount --bind "$0" /tmp && exec "$@"', str(_folder("tmp"))]
     controllers.start(name, [*covered, binary("argocd"), name, *arguments], _environment(), port)
 
 

@@ -20,12 +20,21 @@ from distrain import console, kube
 from distrain.apiserver import paths
 from distrain.apiserver.access import access
 from distrain.apiserver.capabilities import Capabilities
-from distrain.apiserver.connection import CONNECTIONS, JSON, NEXT_STEP, Answer, Connection
+from distrain.apiserver.connection import CONNECTIONS, JSON, Answer, Connection
 from distrain.apiserver.pages import Ahead, Listing, PodListing, Sum, again
-from distrain.apiserver.responses import Group, ResourceList, Review, ReviewStatus, Version, decoded, refusal
+from distrain.apiserver.responses import (
+    Group,
+    ResourceList,
+    Review,
+    ReviewStatus,
+    Version,
+    decoded,
+    no_kubernetes,
+    refusal,
+)
 from distrain.apiserver.target import Target
 from distrain.apiserver.watch import Listed, Watch
-from distrain.errors import ForbiddenError, NotFoundError, UnreachableError
+from distrain.errors import ForbiddenError, NotFoundError
 from distrain.kube import form
 from distrain.kube.decoders import decoder
 from distrain.kube.quantities import QuantityError, allocatable
@@ -67,7 +76,7 @@ class Cluster:
         try:
             return self.read_one("/version", Version, "its version").git_version
         except NotFoundError as error:
-            raise UnreachableError(f"{self.server} answers like no Kubernetes: {error}; {NEXT_STEP}") from error
+            raise no_kubernetes(self.server, str(error)) from error
 
     def capabilities(self, groups: Sequence[str]) -> Capabilities:
         return Capabilities(self.version(), tuple(api for group in groups for api in self.served(group)))
@@ -106,7 +115,7 @@ class Cluster:
         try:
             return self._read(connection, "/api/v1/nodes", kube.Node, "nodes", {})
         except NotFoundError as error:
-            raise UnreachableError(f"{self.server} answers like no Kubernetes: {error}; {NEXT_STEP}") from error
+            raise no_kubernetes(self.server, str(error)) from error
 
     def node_images(self) -> list[kube.NodeImages]:
         """Return the images that each node has pulled."""
@@ -304,8 +313,7 @@ class Cluster:
         try:
             return use(found)
         except (msgspec.DecodeError, QuantityError) as error:
-            words = f"{self.server} answers like no Kubernetes: {what}: {form.why(error)}; {NEXT_STEP}"
-            raise UnreachableError(words) from error
+            raise no_kubernetes(self.server, f"{what}: {form.why(error)}") from error
 
     def _review(self, group: str, kind: str, spec: dict[str, Any], what: str) -> ReviewStatus:
         """Post a review of the user's identity or rights; the API server stores nothing."""

@@ -112,9 +112,12 @@ def decoded(answer: Answer, decode: Callable[[memoryview], T], what: str, server
     try:
         return decode(answer.body)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise UnreachableError(
-            f"{server} answers like no Kubernetes: {what}: {form.why(error)}; {NEXT_STEP}"
-        ) from error
+        raise no_kubernetes(server, f"{what}: {form.why(error)}") from error
+
+
+def no_kubernetes(server: str, why: str) -> UnreachableError:
+    """Return the error for a server that answers as no API server does."""
+    return UnreachableError(f"{server} answers like no Kubernetes: {why}; {NEXT_STEP}")
 
 
 def refusal(answer: Answer, what: str, server: str) -> DistrainError:

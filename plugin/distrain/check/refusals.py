@@ -67,7 +67,7 @@ class _Part(Struct, frozen=True):
 
     @property
     def labels(self) -> Labels:
-        """The labels of the namespace."""
+        """Return the labels of the namespace, {} if they are not known."""
         return (self.found.namespaces or self.job.policies.labels).get(self.namespace) or {}
 
     def refusals(self, say: Wording) -> Iterator[Refusal]:

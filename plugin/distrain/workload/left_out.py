@@ -1,4 +1,7 @@
-"""Name what no check judges of a manifest: objects that may make pods or decide about pods, and unknown fields."""
+"""Name the parts of a manifest that no check judges.
+
+They are objects that may make pods or decide about pods, and fields of pods that Kubernetes does not know.
+"""
 
 from __future__ import annotations
 
@@ -44,9 +47,9 @@ def left_out(items: Iterable[Item], holds_pods: Callable[[Item], bool]) -> Itera
         name = name_of(item)
         if holds_pods(item):
             yield from unknown_fields(name, item)
-        if item.get("kind") in WITHOUT_PODS or holds_pods(item) or is_policy(item):
+        elif item.get("kind") in WITHOUT_PODS or is_policy(item):
             continue
-        if hook_of(item) is not None:
+        elif hook_of(item) is not None:
             yield f"{name}, a Helm hook"
         else:
             yield f"{name} of {item.get('apiVersion') or 'no API version'}, and pods that it may make"

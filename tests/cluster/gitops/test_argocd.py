@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from lab.cluster.client import kubectl
@@ -18,26 +16,16 @@ from tests.cluster.training import assert_no_step_was_lost, head, wait_for_check
 IN_TRAINING, ENDED = ("Synced", "Progressing"), ("Synced", "Healthy")
 
 
-@pytest.fixture(scope="module", autouse=True)
-def argo_cd(bucket: None) -> Iterator[None]:
-    """Run Argo CD beside the lab."""
-    argocd.start()
-    yield
-    argocd.stop()
-
-
 @pytest.fixture
-def application(namespace: Namespace) -> Iterator[Application]:
+def application(argo_cd: None, namespace: Namespace) -> Application:
     """Let an Application train a run of two workers."""
-    yield Application.new(namespace, run_values(2))
-    argocd_application.delete_all()
+    return Application.new(namespace, run_values(2))
 
 
 @pytest.fixture
-def application_set(namespace: Namespace) -> Iterator[Application]:
+def application_set(argo_cd: None, namespace: Namespace) -> Application:
     """Let an ApplicationSet train a run for each file in git; there is one file."""
-    yield Application.new(namespace, run_values(2), "applicationset.yaml")
-    argocd_application.delete_all()
+    return Application.new(namespace, run_values(2), "applicationset.yaml")
 
 
 def _refuse(application: Application) -> Operation:

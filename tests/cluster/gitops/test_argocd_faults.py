@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -26,20 +25,12 @@ SECONDS_AWAY = 60
 KINDS = "mpijobs,configmaps,secrets,serviceaccounts,roles,rolebindings,networkpolicies,services"
 
 
-@pytest.fixture(scope="module", autouse=True)
-def argo_cd(bucket: None) -> Iterator[None]:
-    argocd.start()
-    yield
-    argocd.stop()
-
-
 @pytest.fixture
-def application(namespace: Namespace) -> Iterator[Application]:
+def application(argo_cd: None, namespace: Namespace) -> Application:
     """Let an Application train a run of two workers."""
     application = Application.new(namespace, run_values(2))
     wait_for_checkpoint(namespace)
-    yield application
-    argocd_application.delete_all()
+    return application
 
 
 def test_last_of_ten_quick_commits_wins(application: Application, namespace: Namespace) -> None:
@@ -138,7 +129,10 @@ def test_deleted_application_goes_at_once(
 
 
 def _remove_run(namespace: Namespace) -> None:
-    """Remove a run without an owner. The hooks of a sync that was under way wait for Argo CD, which never comes."""
+    """Remove a run that no Application owns any more.
+
+    Hooks of an unfinished sync have a finalizer for Argo CD, which would never remove it now.
+    """
     for kinds in ("pods,roles,rolebindings,serviceaccounts,configmaps", "clusterroles,clusterrolebindings"):
         get = ("-n", namespace.name, "get", kinds, "--selector=app.kubernetes.io/instance=run1", "-o", "name")
         for name in kubectl(*get).split():

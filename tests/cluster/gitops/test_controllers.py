@@ -1,11 +1,8 @@
-"""Test how the controllers' CRDs get into a cluster, with the real kubectl and an API server of a few lines."""
+"""Test that new CRDs are waited for, with the real kubectl and a fake API server."""
 
 from __future__ import annotations
 
 import json
-import threading
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -14,89 +11,39 @@ import yaml
 
 from lab.cluster import client
 from lab.gitops import controllers
+from tests.plugin.fake_api import running
 
-API = "/apis/apiextensions.k8s.io/v1"
-CRD: dict[str, Any] = {
-    "apiVersion": "apiextensions.k8s.io/v1",
-    "kind": "CustomResourceDefinition",
-    "metadata": {"name": "runs.example.com"},
-}
-KIND = {
-    "name": "customresourcedefinitions",
-    "singularName": "",
-    "namespaced": False,
-    "kind": "CustomResourceDefinition",
-    "verbs": ["get"],
-}
-GROUP = {
-    "name": "apiextensions.k8s.io",
-    "versions": [{"groupVersion": "apiextensions.k8s.io/v1", "version": "v1"}],
-    "preferredVersion": {"groupVersion": "apiextensions.k8s.io/v1", "version": "v1"},
-}
+GROUP = "apiextensions.k8s.io"
+VERSION = {"groupVersion": f"{GROUP}/v1", "version": "v1"}
+PLURAL = "customresourcedefinitions"
+KIND = {"name": PLURAL, "singularName": "", "namespaced": False, "kind": "CustomResourceDefinition", "verbs": ["get"]}
+PATH = f"/apis/{GROUP}/v1/{PLURAL}/runs.example.com"
+CRD: dict[str, Any] = {"apiVersion": f"{GROUP}/v1", "kind": KIND["kind"], "metadata": {"name": "runs.example.com"}}
+ESTABLISHED = {"conditions": [{"type": "Established", "status": "True"}]}
 
 
-class SlowServer(ThreadingHTTPServer):
-    """An API server that establishes a CRD only when it has been read twice; until then it has no conditions."""
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _Answers)
-        self.reads = 0
-
-    def answer(self, path: str) -> dict[str, Any] | None:
-        """Return what lies at a path of the API, or None."""
-        lists = {
-            "/apis": {"kind": "APIGroupList", "apiVersion": "v1", "groups": [GROUP]},
-            API: {"kind": "APIResourceList", "groupVersion": "apiextensions.k8s.io/v1", "resources": [KIND]},
-        }
-        return self._crd() if path.startswith(f"{API}/customresourcedefinitions/") else lists.get(path)
-
-    def _crd(self) -> dict[str, Any]:
-        self.reads += 1
-        conditions = [{"type": "Established", "status": "True"}] if self.reads > 2 else None
-        return {**CRD, "status": {"conditions": conditions}}
-
-
-class _Answers(BaseHTTPRequestHandler):
-    server: SlowServer
-
-    def do_GET(self) -> None:
-        found = self.server.answer(self.path.partition("?")[0])
-        body = json.dumps(found or {"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 404}).encode()
-        self.send_response(200 if found else 404)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_: object) -> None:
-        pass
-
-
-@pytest.fixture
-def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SlowServer]:
-    with SlowServer() as running:
-        threading.Thread(target=running.serve_forever, daemon=True).start()
-        kubeconfig = tmp_path / "kubeconfig"
-        address = {"server": f"http://127.0.0.1:{running.server_port}"}
-        kubeconfig.write_text(
-            yaml.safe_dump(
-                {
-                    "clusters": [{"name": "slow", "cluster": address}],
-                    "contexts": [{"name": "slow", "context": {"cluster": "slow"}}],
-                    "current-context": "slow",
-                }
-            )
-        )
-        monkeypatch.setattr(client, "KUBECONFIG", kubeconfig)
-        monkeypatch.setenv("KUBECACHEDIR", str(tmp_path / "cache"))
-        yield running
-        running.shutdown()
-
-
-def test_crds_without_conditions_are_waited_for(server: SlowServer, tmp_path: Path) -> None:
+def test_crds_without_conditions_are_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     crd = tmp_path / "crd.yaml"
     crd.write_text(yaml.safe_dump(CRD))
+    groups = [{"name": GROUP, "versions": [VERSION], "preferredVersion": VERSION}]
+    reads = []
 
-    controllers.wait_for_crds([f"--filename={crd}"])
+    def without_conditions_twice(path: str, status: int, body: bytes) -> tuple[int, bytes]:
+        if path != PATH:
+            return status, body
+        reads.append(path)
+        return status, body if len(reads) > 2 else json.dumps({**CRD, "status": {"conditions": None}}).encode()
 
-    assert server.reads == 3
+    with running() as api:
+        api.answers |= {
+            "/apis": {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups},
+            f"/apis/{GROUP}/v1": {"kind": "APIResourceList", "groupVersion": f"{GROUP}/v1", "resources": [KIND]},
+            PATH: {**CRD, "status": ESTABLISHED},
+        }
+        api.spoil = without_conditions_twice
+        monkeypatch.setattr(client, "KUBECONFIG", api.kubeconfig(tmp_path))
+        monkeypatch.setenv("KUBECACHEDIR", str(tmp_path / "cache"))
+
+        controllers.wait_for_crds([f"--filename={crd}"])
+
+    assert len(reads) == 3

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from lab.cluster import namespaces
@@ -14,23 +12,12 @@ from tests.cluster.gitops.commits import TOO_MANY, job, run_values
 from tests.cluster.gitops.flux_release import Release
 from tests.cluster.testbed import Namespace
 from tests.cluster.training import assert_no_step_was_lost, head, wait_for_checkpoint, wait_for_step
-from tests.matrix import one_of
-
-
-@pytest.fixture(scope="module", params=one_of(flux.HELM_CONTROLLERS))
-def helm_controller(bucket: None, request: pytest.FixtureRequest) -> Iterator[str]:
-    """Run Flux beside the lab, with this version of its helm-controller."""
-    flux.start(request.param)
-    yield request.param
-    flux.stop()
 
 
 @pytest.fixture
-def release(helm_controller: str, namespace: Namespace) -> Iterator[Release]:
+def release(helm_controller: str, namespace: Namespace) -> Release:
     """Let a HelmRelease train a run of two workers."""
-    release = Release.new(namespace, run_values(2), helm_controller)
-    yield release
-    release.delete()
+    return Release.new(namespace, run_values(2), helm_controller)
 
 
 def test_helm_release_trains_rescales_and_outlives_a_refused_commit(release: Release, namespace: Namespace) -> None:

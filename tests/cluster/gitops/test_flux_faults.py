@@ -13,9 +13,8 @@ from lab.cluster import client, namespaces
 from lab.cluster.client import kubectl
 from lab.gitops import flux
 from lab.waiting import wait_until
-from tests.cluster.gitops import flux_release
 from tests.cluster.gitops.commits import TOO_MANY, job, run_values
-from tests.cluster.gitops.flux_release import Release
+from tests.cluster.gitops.flux_release import Release, condition
 from tests.cluster.testbed import Namespace
 from tests.cluster.training import head, wait_for_checkpoint, wait_for_step
 
@@ -26,19 +25,11 @@ RETRY = {"strategy": {"name": "RetryOnFailure", "retryInterval": "10s"}}
 NO_RETRIES, RETRIES = ({"remediation": {"retries": retries}} for retries in (0, 3))
 
 
-@pytest.fixture(scope="module", params=flux.HELM_CONTROLLERS)
-def helm_controller(bucket: None, request: pytest.FixtureRequest) -> Iterator[str]:
-    flux.start(request.param)
-    yield request.param
-    flux.stop()
-
-
 @pytest.fixture
-def steady(helm_controller: str, namespace: Namespace) -> Iterator[str]:
+def steady(helm_controller: str) -> Iterator[str]:
     """Return helm-controller's version; assert afterwards that it has not crashed: nothing would start it again."""
     process = namespaces.pid(flux.HELM_CONTROLLER)
     yield helm_controller
-    flux_release.delete_all(namespace)
     assert process
     assert namespaces.pid(flux.HELM_CONTROLLER) == process
 
@@ -137,7 +128,7 @@ def _policies(policy: dict[str, Any]) -> dict[str, Any]:
 def _source(namespace: Namespace) -> dict[str, str]:
     """Return the condition Ready of the GitRepository."""
     found = json.loads(kubectl("-n", namespace.name, "get", "gitrepositories", "distrain", "-o", "json"))
-    return next(one for one in found["status"]["conditions"] if one["type"] == "Ready")
+    return condition(found["status"])
 
 
 def _take_gpus(namespace: Namespace, count: int) -> None:

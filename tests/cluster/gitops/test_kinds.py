@@ -1,19 +1,16 @@
 """Test that Argo CD and Flux own a run of each kind over its whole life: each change is a commit.
 
-The run trains, stays as it is over refreshes and a commit that changes nothing, is rescaled twice, suspended, and ends.
-Then its job is deleted by hand, and the job that they make anew ends at once.
+The run trains. Refreshes and a commit that changes nothing leave it as it is. It is rescaled twice, then suspended, and
+then ends. Its job is deleted by hand, and the job that its owner creates in its place ends at once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from lab.cluster.client import kubectl
-from lab.gitops import argocd, flux
 from lab.waiting import wait_until
-from tests.cluster.gitops import argocd_application, flux_release
+from tests.cluster.gitops import argocd_application
 from tests.cluster.gitops.argocd_application import Application
 from tests.cluster.gitops.commits import kind_values
 from tests.cluster.gitops.flux_release import Release
@@ -28,22 +25,6 @@ POD_SECURITY = "baseline"
 LIVE = ("elastic", "mpijob", "plain")
 SECONDS = 400
 REFRESHES = 10
-
-
-@pytest.fixture
-def argo_cd(namespace: Namespace) -> Iterator[None]:
-    argocd.start()
-    yield
-    argocd_application.delete_all()
-    argocd.stop()
-
-
-@pytest.fixture(params=flux.HELM_CONTROLLERS)
-def helm_controller(namespace: Namespace, request: pytest.FixtureRequest) -> Iterator[str]:
-    flux.start(request.param)
-    yield request.param
-    flux_release.delete_all(namespace)
-    flux.stop()
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -75,7 +56,8 @@ def test_argo_cd_owns_a_run_of_each_kind(
     wait_until("Healthy", lambda: application.state() == ended, seconds=SECONDS, pause=1)
     assert [application.refresh() for _ in range(REFRESHES)] == [ended] * REFRESHES
 
-    _assert_made_anew_without_training(namespace, kind)
+    kubectl("-n", namespace.name, "delete", kind.resources, "--all")
+    _assert_ends_without_training(namespace, kind)
     wait_until("Healthy again", lambda: application.state() == ended, seconds=SECONDS, pause=1)
     argocd_application.delete_all()
     _assert_nothing_left(namespace, kind)
@@ -134,11 +116,6 @@ def _assert_no_pods(namespace: Namespace) -> None:
         return any(pod["status"]["phase"] in ("Pending", "Running") for pod in pods)
 
     wait_until("the end of all pods", lambda: not alive(), seconds=SECONDS, pause=0.5)
-
-
-def _assert_made_anew_without_training(namespace: Namespace, kind: Kind) -> None:
-    kubectl("-n", namespace.name, "delete", kind.resources, "--all")
-    _assert_ends_without_training(namespace, kind)
 
 
 def _assert_ends_without_training(namespace: Namespace, kind: Kind) -> None:

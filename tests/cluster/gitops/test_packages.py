@@ -14,11 +14,10 @@ import yaml
 from lab import registry
 from lab.builds import package
 from lab.cluster import client
-from lab.gitops import argocd, flux
+from lab.gitops import argocd
 from lab.gitops.git import Repository
 from lab.registry import USER, Registry
 from lab.waiting import wait_until
-from tests.cluster.gitops import argocd_application, flux_release
 from tests.cluster.gitops.argocd_application import Application
 from tests.cluster.gitops.commits import kind_values, manifest
 from tests.cluster.runs_of_kinds import KINDS
@@ -44,22 +43,6 @@ def server(lab: None, chart: Path, helm4: Path, tmp_path_factory: pytest.TempPat
         pushed = user.trusting("push", str(chart), user.charts)
         assert pushed.returncode == 0, pushed.stderr
         yield served
-
-
-@pytest.fixture
-def argo_cd(namespace: Namespace) -> Iterator[None]:
-    argocd.start()
-    yield
-    argocd_application.delete_all()
-    argocd.stop()
-
-
-@pytest.fixture(params=flux.HELM_CONTROLLERS)
-def helm_controller(namespace: Namespace, request: pytest.FixtureRequest) -> Iterator[str]:
-    flux.start(request.param)
-    yield request.param
-    flux_release.delete_all(namespace)
-    flux.stop()
 
 
 def test_argo_cd_takes_the_chart_from_the_registry(

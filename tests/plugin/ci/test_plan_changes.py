@@ -317,7 +317,7 @@ def test_name_of_a_file_stays_words(repository: Repository) -> None:
 
 
 def test_long_comment_leaves_out_the_runs_that_do_not_fit(repository: Repository, tmp_path: Path) -> None:
-    """A comment fits into a variable, which counts bytes, and a huge run hides no run after it."""
+    """The limit counts bytes, as that of an environment variable does. Runs after one that is too long are shown."""
     fake = tmp_path / "fake"
     fake.write_text(
         "#!/bin/sh\n[ $2 = run1 ] && amount=70000 || amount=20000\n"

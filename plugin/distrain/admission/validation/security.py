@@ -14,14 +14,15 @@ from distrain.kube.security_context import ContainerSecurityContext, Profile, Se
 
 LOCALHOST = "Localhost"
 PROFILES = (LOCALHOST, "RuntimeDefault", "Unconfined")
-PROC_MOUNTS = DEFAULT, UNMASKED = ("Default", "Unmasked")
+UNMASKED = "Unmasked"
+PROC_MOUNTS = ("Default", UNMASKED)
 SYSTEMS = ("linux", "windows")
 LARGEST_ID = 2**31 - 1
 ESCALATION = "cannot set `allowPrivilegeEscalation` to false and"
 
 
 def of_security(path: str, spec: kube.TemplateSpec) -> Iterator[str]:
-    """Validate what a pod and its containers say about security."""
+    """Validate the fields about security of a pod and of its containers."""
     if spec.host_users is False:
         yield from _of_user_namespace(path, spec)
     if spec.security_context:
