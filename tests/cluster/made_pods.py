@@ -76,9 +76,10 @@ DEFAULTS = {
 BY_API_SERVER = {"serviceAccount", "priority", "preemptionPolicy"}
 # An operator, or the controller of Jobs or StatefulSets, sets the field of the pod from another field of its resource.
 BY_OPERATOR = {"restartPolicy", "hostname"}
-# Fields of a container that are not compared. The scheduler reads none of them in an operator's own containers.
+# Fields of a container that are not compared. The scheduler reads none of them in an operator's own containers. The API
+# server sets imagePullPolicy from the tag of the image.
 # Operators and the API server add to volumeMounts.
-PROGRAM = ("image", "command", "args", "volumeMounts")
+PROGRAM = ("image", "imagePullPolicy", "command", "args", "volumeMounts")
 JOB_KINDS = ("MPIJob", "PyTorchJob", "MXJob", "TFJob", "Job", "StatefulSet")
 
 
