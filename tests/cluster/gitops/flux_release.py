@@ -68,9 +68,12 @@ class Release:
         return condition(self._status()).get("status", "")
 
     def drifts(self) -> list[str]:
-        """Return what Flux said of differences that it found between the release and the cluster."""
-        words = ["get", "events", "--field-selector=reason=DriftDetected", "-o", "json"]
-        events = json.loads(kubectl("-n", self.namespace.name, *words))["items"]
+        """Return what Flux said of differences that it found between this release and the cluster."""
+        get = ("-n", self.namespace.name, "get")
+        uid = kubectl(*get, "helmrelease", "run1", "-o", "jsonpath={.metadata.uid}")
+        # Tests share a namespace, which keeps the events of their releases.
+        selector = f"reason=DriftDetected,involvedObject.uid={uid}"
+        events = json.loads(kubectl(*get, "events", f"--field-selector={selector}", "-o", "json"))["items"]
         return [event["message"] for event in events]
 
     def delete(self) -> None:
