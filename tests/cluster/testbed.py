@@ -42,6 +42,8 @@ ENDS = {"Succeeded": "Succeeded", "Complete": "Succeeded", "Failed": "Failed"}
 # The resources of the kinds that tests name. If two resources match, the first is used, as in kubectl.
 _VERSIONS = ("v1", "batch/v1", "kubeflow.org/v2beta1", "kubeflow.org/v1")
 _LAUNCHER = "app.kubernetes.io/component=launcher"
+# A Plain run is several Jobs, of which this one ends as the run does.
+LAUNCHER_JOB = f"jobs -l {_LAUNCHER}"
 
 
 def settings(values: dict[str, Any]) -> list[str]:

@@ -15,7 +15,7 @@ from tests.cluster.gitops.argocd_application import Application
 from tests.cluster.gitops.commits import kind_values
 from tests.cluster.gitops.flux_release import Release
 from tests.cluster.runs_of_kinds import KINDS, Kind, uids, wait_for_ranks
-from tests.cluster.testbed import Namespace
+from tests.cluster.testbed import LAUNCHER_JOB, Namespace
 from tests.cluster.training import head, wait_for_checkpoint
 
 pytestmark = pytest.mark.full
@@ -52,7 +52,7 @@ def test_argo_cd_owns_a_run_of_each_kind(
     wait_until("Suspended", lambda: application.state() == suspended, seconds=SECONDS, pause=1)
 
     assert application.commit(kind_values(kind, **{"trainer.epochs": 1}))["phase"] == "Succeeded"
-    assert namespace.wait_for_end(kind.resources, seconds=SECONDS) == "Succeeded"
+    assert _outcome(namespace, kind) == "Succeeded"
     wait_until("Healthy", lambda: application.state() == ended, seconds=SECONDS, pause=1)
     assert [application.refresh() for _ in range(REFRESHES)] == [ended] * REFRESHES
 
@@ -86,7 +86,7 @@ def test_flux_owns_a_run_of_each_kind(
     _assert_no_pods(namespace)
 
     assert release.commit(kind_values(kind, **{"trainer.epochs": 1}))["status"] == "True"
-    assert namespace.wait_for_end(kind.resources, seconds=SECONDS) == "Succeeded"
+    assert _outcome(namespace, kind) == "Succeeded"
     assert [release.refresh() for _ in range(REFRESHES)] == ["True"] * REFRESHES
     assert release.drifts() == []
 
@@ -96,6 +96,11 @@ def test_flux_owns_a_run_of_each_kind(
     assert release.drifts()
     release.delete()
     _assert_nothing_left(namespace, kind)
+
+
+def _outcome(namespace: Namespace, kind: Kind) -> str:
+    """Wait until the run has ended, and return its result."""
+    return namespace.wait_for_end(LAUNCHER_JOB if kind is KINDS["plain"] else kind.resources, seconds=SECONDS)
 
 
 def _pods(namespace: Namespace) -> list[str]:
@@ -122,7 +127,7 @@ def _assert_ends_without_training(namespace: Namespace, kind: Kind) -> None:
     """Assert that a job that is made anew after the run's end ends at once, as the run's record says FINISHED."""
     before = head(namespace)
     wait_until("a new job", lambda: bool(uids(namespace, kind)), seconds=SECONDS, pause=0.5)
-    assert namespace.wait_for_end(kind.resources, seconds=SECONDS) == "Succeeded"
+    assert _outcome(namespace, kind) == "Succeeded"
     after = head(namespace)
     assert before
     assert after

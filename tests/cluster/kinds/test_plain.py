@@ -12,11 +12,10 @@ from lab.cluster import client
 from lab.cluster.operators import Operators
 from lab.paths import CHART
 from lab.waiting import wait_until
-from tests.cluster.testbed import VALUES, Namespace, settings
+from tests.cluster.testbed import LAUNCHER_JOB, VALUES, Namespace, settings
 from tests.matrix import one_of
 
 OPERATORS = Operators(mpijob="", training=False)
-LAUNCHER_JOB = "jobs -l app.kubernetes.io/component=launcher"
 WORKER_JOB = "jobs -l app.kubernetes.io/component=worker"
 PLAIN = ["--set", "job.kind=Plain"]
 
