@@ -271,6 +271,21 @@ def test_user_without_a_shell_is_reported(monkeypatch: pytest.MonkeyPatch) -> No
         module.check_image()
 
 
+def test_folder_of_sshd_is_writable_for_root_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    module = load("distrain-worker")
+    folder = tmp_path / "run" / "sshd"
+    monkeypatch.setattr(module, "PRIVILEGE_SEPARATION", str(folder))
+
+    # A pod's image may set any umask. sshd refuses a folder that others may write to.
+    before = os.umask(0)
+    try:
+        module.make_folder_of_sshd()
+    finally:
+        os.umask(before)
+
+    assert oct(folder.stat().st_mode & 0o7777) == "0o755"
+
+
 @pytest.mark.parametrize("script", [path.name for path in SCRIPTS.glob("distrain*")])
 def test_script_is_python_3_6_and_needs_no_package(script: str) -> None:
     tree = ast.parse((SCRIPTS / script).read_text(encoding="utf-8"), feature_version=(3, 6))
