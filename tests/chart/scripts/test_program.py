@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -52,14 +51,16 @@ def test_program_is_told_to_stop_once() -> None:
     assert program.end().code == 143
 
 
-def test_pause_before_a_restart_doubles_up_to_ten_seconds_for_failures_of_the_last_minute() -> None:
-    restarts = load("distrain_program.py").Restarts(9, 3600)
-    pauses = []
-    for seconds_ago in (70, 0, 0, 0, 0, 0, 0):
-        restarts.write(time.monotonic() - seconds_ago, "cause")
+def test_only_failures_that_follow_each_other_soon_are_waited_after(monkeypatch: pytest.MonkeyPatch) -> None:
+    program = load("distrain_program.py")
+    restarts, pauses = program.Restarts(100, 3600), []
+
+    for now in (0, 1, 3, 7, 15, 30, 100, 200):
+        monkeypatch.setattr(program.time, "monotonic", lambda now=now: now)
+        restarts.add("a cause")
         pauses.append(restarts.pause())
 
-    assert pauses == [0, 0, 2, 4, 8, 10, 10]
+    assert pauses == [0, 2, 4, 8, 10, 10, 0, 0]
 
 
 def test_first_and_last_cause_of_the_failures_are_taken_up() -> None:
