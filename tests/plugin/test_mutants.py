@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -104,6 +105,7 @@ def test_test_that_hangs_ends_the_process(tmp_path: Path) -> None:
     assert done.stdout.endswith("::test_hangs ")
 
 
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, for a process namespace")
 # Leaves a process with a session of its own, which holds stdout open.
 LEAVES = """
 import subprocess, sys, time
@@ -132,6 +134,7 @@ print(keeper.run(kill, limit=60), bystander.poll())
 """
 
 
+@needs_root
 @pytest.mark.parametrize(("seconds", "code"), [(0, 3), (60, keeper.TIMED_OUT)])
 def test_process_with_a_session_of_its_own_is_ended_with_the_tests(seconds: int, code: int) -> None:
     command = [sys.executable, "-c", LEAVES, str(seconds)]
@@ -142,6 +145,7 @@ def test_process_with_a_session_of_its_own_is_ended_with_the_tests(seconds: int,
     assert done.stdout.split() == ["left", str(code)]
 
 
+@needs_root
 def test_interrupted_bench_ends_the_processes_of_its_tests() -> None:
     with subprocess.Popen([sys.executable, "-c", LEAVES, "60"], cwd=REPOSITORY, stdout=subprocess.PIPE) as bench:
         assert bench.stdout
@@ -152,6 +156,7 @@ def test_interrupted_bench_ends_the_processes_of_its_tests() -> None:
     assert rest == b""
 
 
+@needs_root
 def test_mutant_that_kills_every_process_ends_only_those_of_its_test() -> None:
     # This namespace keeps all others of the machine alive if the test fails.
     around = ["unshare", "--pid", "--fork", "--kill-child"]
