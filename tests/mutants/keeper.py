@@ -1,4 +1,8 @@
-"""Run a function in a forked process, and end everything that it leaves, also what has a session of its own."""
+"""Run a function in a forked process with a PID namespace of its own, and end everything that it leaves.
+
+Some scripts of the chart are process 1 of a pod and signal every process that they see. In the namespace a mutant of
+such a script sees only its test's processes, and not those of the machine.
+"""
 
 from __future__ import annotations
 
@@ -7,17 +11,19 @@ import os
 import signal
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 # The exit code after the time limit.
 TIMED_OUT = 255
-# From linux/prctl.h: a process that has lost its parent becomes a child of this one.
-PR_SET_CHILD_SUBREAPER = 36
+# From linux/sched.h and linux/mount.h.
+CLONE_NEWNS, CLONE_NEWPID = 0x20000, 0x20000000
+MS_REC, MS_PRIVATE = 0x4000, 0x40000
 SECONDS_BETWEEN_CHECKS = 0.02
 
 
 def run(function: Callable[[], int], limit: float) -> int:
     """Return the function's result as an exit code, or TIMED_OUT after `limit` seconds."""
+    if os.geteuid() != 0:
+        raise PermissionError("only root can make a PID namespace; run it as root")
     keeper = os.fork()
     if keeper == 0:
         _exit_with(lambda: _keep(function, limit))
@@ -31,16 +37,50 @@ def run(function: Callable[[], int], limit: float) -> int:
 
 def _keep(function: Callable[[], int], limit: float) -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    _system_call("unshare", CLONE_NEWPID | CLONE_NEWNS)
+    first = os.fork()
+    if first == 0:
+        for number in (signal.SIGTERM, signal.SIGHUP):  # nohup ignores SIGHUP.
+            signal.signal(number, signal.SIG_DFL)
+        _exit_with(lambda: _run_as_first_process(function))
+    status = None
+    try:
+        status = _wait(first, limit)
+        return TIMED_OUT if status is None else _exit_code(status)
+    finally:
+        if status is None:  # With process 1 the kernel ends all others in its namespace.
+            os.kill(first, signal.SIGKILL)
+            os.waitpid(first, 0)
+
+
+def _wait(child: int, limit: float) -> int | None:
+    """Return the exit status, or None after the limit."""
+    end = time.monotonic() + limit
+    while time.monotonic() < end:
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            return status
+        time.sleep(SECONDS_BETWEEN_CHECKS)
+    return None
+
+
+def _run_as_first_process(function: Callable[[], int]) -> int:
+    """Run the function in a child process, and reap all others that lose their parent, as process 1 has to."""
+    _system_call("mount", None, b"/", None, MS_REC | MS_PRIVATE, None)
+    _system_call("mount", b"proc", b"/proc", b"proc", 0, None)
     child = os.fork()
     if child == 0:
         os.setsid()
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
         _exit_with(function)
-    try:
-        return _wait(child, limit)
-    finally:
-        _end_children()
+    done, status = 0, 0
+    while done != child:
+        done, status = os.wait()
+    return _exit_code(status)
+
+
+def _system_call(name: str, *arguments: object) -> None:
+    if getattr(ctypes.CDLL(None, use_errno=True), name)(*arguments) != 0:
+        raise OSError(ctypes.get_errno(), f"{name}: {os.strerror(ctypes.get_errno())}")
 
 
 def _exit_with(function: Callable[[], int]) -> None:
@@ -51,25 +91,6 @@ def _exit_with(function: Callable[[], int]) -> None:
         os._exit(code)
 
 
-def _wait(child: int, limit: float) -> int:
-    end = time.monotonic() + limit
-    while time.monotonic() < end:
-        done, status = os.waitpid(child, os.WNOHANG)
-        if done:
-            return _exit_code(status)
-        time.sleep(SECONDS_BETWEEN_CHECKS)
-    return TIMED_OUT
-
-
 def _exit_code(status: int) -> int:
     """Return an exit code between 0 and 255, for a signal's end too."""
     return os.waitstatus_to_exitcode(status) % 256
-
-
-def _end_children() -> None:
-    """Kill the children, and those who become children then."""
-    children = Path(f"/proc/self/task/{os.getpid()}/children")
-    while found := children.read_text().split():
-        for pid in map(int, found):
-            os.kill(pid, signal.SIGKILL)
-            os.waitpid(pid, 0)

@@ -103,6 +103,7 @@ PARTS = (
             "tests/chart/templates/hooks/test_preflight.py",
             "tests/chart/templates/kinds/test_kinds.py",
             "tests/chart/templates/test_podmonitor.py",
+            "tests/chart/templates/test_rbac.py",
         ),
         is_traced=False,
     ),

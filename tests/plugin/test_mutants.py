@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -104,39 +105,66 @@ def test_test_that_hangs_ends_the_process(tmp_path: Path) -> None:
     assert done.stdout.endswith("::test_hangs ")
 
 
-# Leaves a process with a session of its own, and writes its number.
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, for a process namespace")
+# Leaves a process with a session of its own, which holds stdout open.
 LEAVES = """
-import os, subprocess, sys, time
+import subprocess, sys, time
 from tests.mutants import keeper
 
 def leave():
-    left = subprocess.Popen(["sleep", "300"], start_new_session=True)
-    print(left.pid, flush=True)
+    subprocess.Popen(["sleep", "300"], start_new_session=True)
+    print("left", flush=True)
     time.sleep(float(sys.argv[1]))
     return 3
 
 print(keeper.run(leave, limit=1))
 """
+# Kills all processes that it sees but itself.
+KILLS = """
+import os, signal, subprocess
+from tests.mutants import keeper
+
+def kill():
+    other = subprocess.Popen(["sleep", "300"])
+    os.kill(-1, signal.SIGKILL)
+    return other.wait()
+
+bystander = subprocess.Popen(["sleep", "300"])
+print(keeper.run(kill, limit=60), bystander.poll())
+"""
 
 
+@needs_root
 @pytest.mark.parametrize(("seconds", "code"), [(0, 3), (60, keeper.TIMED_OUT)])
 def test_process_with_a_session_of_its_own_is_ended_with_the_tests(seconds: int, code: int) -> None:
     command = [sys.executable, "-c", LEAVES, str(seconds)]
+
+    # It reads stdout until the process that is left has ended.
     done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=60, check=True)
 
-    left, returned = done.stdout.split()
-    assert int(returned) == code
-    assert not Path("/proc", left).exists()
+    assert done.stdout.split() == ["left", str(code)]
 
 
+@needs_root
 def test_interrupted_bench_ends_the_processes_of_its_tests() -> None:
     with subprocess.Popen([sys.executable, "-c", LEAVES, "60"], cwd=REPOSITORY, stdout=subprocess.PIPE) as bench:
         assert bench.stdout
-        left = bench.stdout.readline().decode().strip()
+        assert bench.stdout.readline() == b"left\n"
         bench.send_signal(signal.SIGINT)
-        bench.wait(timeout=30)
+        rest, _ = bench.communicate(timeout=30)
 
-    assert not Path("/proc", left).exists()
+    assert rest == b""
+
+
+@needs_root
+def test_mutant_that_kills_every_process_ends_only_those_of_its_test() -> None:
+    # This namespace keeps all others of the machine alive if the test fails.
+    around = ["unshare", "--pid", "--fork", "--kill-child"]
+
+    command = [*around, sys.executable, "-c", KILLS]
+    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=60, check=True)
+
+    assert done.stdout.split() == [str(-signal.SIGKILL % 256), "None"]
 
 
 def test_template_has_a_mutant_for_each_decision() -> None:

@@ -31,6 +31,63 @@ def test_killed_program_is_named(text: str, are_elsewhere: bool, who: str, monke
     assert ended == (137, f"{who} was killed by signal 9, as when memory runs out; see workers.memory", False)
 
 
+def test_program_that_the_script_itself_kills_is_not_out_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = load("distrain_program.py")
+    monkeypatch.setattr(module, "oom_kills", lambda: None)
+    program = module.Program(["sleep", "60"], dict(os.environ), ["train.py"])
+
+    program.kill()
+
+    assert program.end() == (137, "sleep ended with exit code 137; this pod's log says why", False)
+
+
+def test_program_is_told_to_stop_once() -> None:
+    module = load("distrain_program.py")
+    program = module.Program(["sleep", "60"], dict(os.environ), ["train.py"])
+
+    told = [program.terminate(), program.terminate()]
+
+    assert told == [True, False]
+    assert program.end().code == 143
+
+
+def test_only_failures_that_follow_each_other_soon_are_waited_after(monkeypatch: pytest.MonkeyPatch) -> None:
+    program = load("distrain_program.py")
+    restarts, pauses = program.Restarts(100, 3600), []
+
+    for now in (0, 1, 3, 7, 15, 30, 100, 200):
+        monkeypatch.setattr(program.time, "monotonic", lambda now=now: now)
+        restarts.add("a cause")
+        pauses.append(restarts.pause())
+
+    assert pauses == [0, 2, 4, 8, 10, 10, 0, 0]
+
+
+def test_first_and_last_cause_of_the_failures_are_taken_up() -> None:
+    module = load("distrain_program.py")
+    earlier, later = (module.Restarts(9, 3600) for _ in range(2))
+    for cause in ("first", "second", "third"):
+        earlier.add(cause)
+
+    later.take_up(earlier.as_text())
+
+    assert [cause for _, cause in later.failures] == ["first", "third", "third"]
+    assert later.cause() == "first (the first of 3 failures within 3600 s; the last: third)"
+
+
+def test_outcome_is_that_of_an_earlier_launcher_alone(tmp_path: Path) -> None:
+    module = load("distrain_keepers.py")
+    texts = {"whole": "1 the cause", "cut": "", "other": "no outcome"}
+    way = SimpleNamespace(tries_at_once=2, output=lambda host, _: texts[host])
+
+    def found(*hosts: str) -> object:
+        (tmp_path / "hostfile").write_text("".join(f"{host} slots=1\n" for host in hosts))
+        return module.earlier_end(way, str(tmp_path / "hostfile"))
+
+    assert found("cut", "other", "whole") == (1, "the cause", True)
+    assert found("cut", "other") is None
+
+
 def test_failures_are_taken_up_from_the_longest_list_that_a_launcher_wrote(tmp_path: Path) -> None:
     module = load("distrain_keepers.py")
     texts = {

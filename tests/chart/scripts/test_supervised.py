@@ -68,7 +68,7 @@ def test_killed_supervisor_starts_again_in_its_pod(bench: Bench) -> None:
 
 
 def test_what_outlives_a_killed_supervisor_is_ended_in_its_pod(bench: Bench) -> None:
-    killing = "setsid sleep 60 & echo $! >rank; kill -9 $PPID; sleep 60"
+    killing = "setsid sleep 1000 & echo $! >rank; kill -9 $PPID; sleep 1000"
     program = f"{COUNT}; if test $try = 1; then {killing}; fi; ! kill -0 $(cat rank)"
 
     code, output = bench.run(program, "--max-restarts=1", before=["unshare", "--pid", "--fork", "--kill-child"])

@@ -100,6 +100,13 @@ def _step(place: str, level: str, change: str, other: str) -> str:
             id="container-of-the-operator",
         ),
         pytest.param(
+            _job(RESTRICTED, launcher=HOST, version="v1"),
+            "baseline",
+            'violates PodSecurity "baseline:latest": host namespaces (hostNetwork=true)',
+            _step("launcher", "baseline", "Change the fields that violate it", "privileged"),
+            id="host-network-beside-a-container-of-the-operator",
+        ),
+        pytest.param(
             job_of(of_another_tool(mpi_job(gpus=1, worker=BASELINE, launcher=RESTRICTED))),
             "restricted",
             None,

@@ -109,7 +109,8 @@ def test_pod_that_contradicts_its_class_is_refused(spec: Object, words: str) -> 
     [
         pytest.param({"priority": 50}, id="priority"),
         pytest.param({"preemptionPolicy": "PreemptLowerPriority"}, id="preemption-policy"),
-        pytest.param({"priorityClassName": "system-node-critical", "priority": 2_000_001_000}, id="system-class"),
+        pytest.param({"priorityClassName": "system-node-critical", "priority": 2_000_001_000}, id="of-nodes"),
+        pytest.param({"priorityClassName": "system-cluster-critical", "priority": 2_000_000_000}, id="of-the-cluster"),
     ],
 )
 def test_pod_that_repeats_its_class_fits(spec: Object) -> None:

@@ -80,6 +80,7 @@ def test_quota_that_is_too_small_is_named_with_what_it_allows() -> None:
         pytest.param({"scopes": ["PriorityClass"]}, {}, "fits", id="no-priority-class"),
         pytest.param({"scopes": ["PriorityClass"]}, {"priorityClassName": "high"}, "impossible", id="any-class"),
         pytest.param({"scopes": ["CrossNamespacePodAffinity"]}, {}, "fits", id="no-affinity-across-namespaces"),
+        pytest.param({"scopes": ["VolumeAttributesClass"]}, {}, "fits", id="scope-of-claims"),
     ],
 )
 def test_quota_counts_pods_in_all_its_scopes(scopes: Object, spec: Object, verdict: str) -> None:
@@ -231,9 +232,12 @@ def test_scoped_quota_counts_no_jobs() -> None:
     assert _verdict({"count/mpijobs.kubeflow.org": "0"}, scopes=["NotTerminating"]) == "fits"
 
 
-def test_preferred_affinity_across_namespaces_counts() -> None:
-    term = {"weight": 1, "podAffinityTerm": {"topologyKey": "zone", "namespaces": ["blue"]}}
-    affinity = {"affinity": {"podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [term]}}}
+@pytest.mark.parametrize("is_required", [True, False], ids=["required", "preferred"])
+def test_affinity_across_namespaces_counts(is_required: bool) -> None:
+    term = {"topologyKey": "zone", "namespaces": ["blue"]}
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
+    preferred = {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "podAffinityTerm": term}]}
+    affinity = {"affinity": {"podAntiAffinity": required if is_required else preferred}}
     quota = _quota({"pods": "0"}, scopes=["CrossNamespacePodAffinity"])
 
     assert judged(chart_job(worker=affinity), ROOM, others=[quota]).verdict == "impossible"

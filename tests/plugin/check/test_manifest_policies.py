@@ -231,6 +231,14 @@ def test_class_of_the_manifest_gives_its_priority() -> None:
     assert _said(_job(priority=5), _class(globalDefault=True)).reasons[0].reason.startswith(words)
 
 
+def test_class_of_an_api_version_that_is_not_read_is_not_said_to_be_missing() -> None:
+    former = {**_class(), "apiVersion": "scheduling.k8s.io/v1beta1"}
+
+    answer = _said(_job(priorityClassName="high"), former)
+
+    assert (answer.verdict, answer.reasons) == ("fits", [])
+
+
 def test_status_in_the_manifest_is_ignored() -> None:
     quota = {**_quota({"pods": "2"}), "status": {"hard": {"pods": "0"}, "used": {"pods": "9"}}}
 

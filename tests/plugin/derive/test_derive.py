@@ -273,7 +273,7 @@ def test_figures_derived_from_a_total_that_is_gone_are_the_users(derive: Derive)
 
 def test_files_and_flags_merge_as_helm_merges_them(derive: Derive, tmp_path: Path) -> None:
     second = tmp_path / "b.yaml"
-    second.write_text("# more\nworkers:\n  # theirs\n  shm: 3Gi\n")
+    second.write_text("# theirs, of the whole file\n\n# more\nworkers:\n  # theirs\n  shm: 3Gi\n")
 
     outcome = derive(
         "# first\ngpus: 16  # all\nworkers: {tolerations: [{operator: Exists}]}\n",
@@ -286,7 +286,7 @@ def test_files_and_flags_merge_as_helm_merges_them(derive: Derive, tmp_path: Pat
         "trainer": {"model": "vgg16"},
         "s3": {"region": "a"},
     }
-    for comment in ("# first\n", "# more\n", "  # theirs\n", "gpus: 8  # all\n"):
+    for comment in ("# first\n", "# theirs, of the whole file\n", "# more\n", "  # theirs\n", "gpus: 8  # all\n"):
         assert comment in outcome.out
 
 
@@ -456,6 +456,13 @@ def test_check_names_the_first_value_of_the_file_that_is_derived_no_more(derive:
 
     assert one == Outcome(2, "", f"distrain: workers.shm: found 8Gi, expected nothing; {NEXT_STEP}\n")
     assert three.err.endswith(f"distrain: workers.cpu: found 15, expected nothing; {NEXT_STEP}\n")
+
+
+def test_section_whose_only_value_is_derived_no_more_goes(derive: Derive) -> None:
+    outcome = derive("workers:\n  shm: 8Gi  # derived: 1Gi for each of 8 ranks\n")
+
+    assert (outcome.code, outcome.err) == (0, "")
+    assert "workers:" not in outcome.out
 
 
 def test_comment_that_looks_like_a_figure_is_not_read_as_one(derive: Derive) -> None:

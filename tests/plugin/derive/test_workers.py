@@ -77,6 +77,8 @@ def test_total_follows_from_free_gpus_first(derive: Derive, snapshot: Callable[.
     assert used.err == "distrain: gpus: 24 on whole nodes of 8 GPUs do not fit, so there are 4 workers of 6 each\n"
     assert (busy.workers["replicas"], busy.workers["gpus"]) == (4, 8)
     assert busy.err.startswith("distrain: gpus: 4 workers of 8 GPUs fit only once other pods end")
+    # The share is that of the nodes once the pod on one of them has ended.
+    assert (busy.workers["cpu"], busy.workers["memory"]) == (full.workers["cpu"], full.workers["memory"])
 
 
 def test_single_worker_of_one_gpu_fits_only_later(derive: Derive, snapshot: Callable[..., str]) -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from distrain import kube
 from distrain.helm.releases import Revision
 from distrain.release import current
 from distrain.release.current import Current
 from distrain.release.owner import Owner
+from distrain.yaml import yaml_writer
 
 REVISION = Revision(3, "deployed", "0.1.0", {}, "")
 
@@ -21,17 +23,26 @@ def _job(*conditions: kube.Condition, **metadata: Any) -> kube.Workload:
 
 
 @pytest.mark.parametrize(
-    ("state", "runs"),
+    ("state", "runs", "end"),
     [
-        pytest.param(_job(), True, id="runs"),
-        pytest.param(_job(kube.Condition(type="Failed", status="True")), False, id="has-failed"),
-        pytest.param(None, False, id="is-gone"),
+        pytest.param(_job(), True, None, id="runs"),
+        pytest.param(_job(kube.Condition(type="Failed", status="True")), False, "Failed", id="has-failed"),
+        pytest.param(None, False, None, id="is-gone"),
     ],
 )
-def test_job_runs_until_it_has_ended_or_is_gone(state: kube.Workload | None, runs: bool) -> None:
+def test_job_runs_until_it_has_ended_or_is_gone(state: kube.Workload | None, runs: bool, end: str | None) -> None:
     job: Any = None
 
-    assert Current(REVISION, job, state, []).runs is runs
+    found = Current(REVISION, job, state, [])
+
+    assert (found.runs, found.end) == (runs, end)
+
+
+def test_owner_is_found_by_the_marks_in_the_revision_alone() -> None:
+    marked = {"name": "b", "labels": {"argocd.argoproj.io/instance": "run1"}}
+    objects = [{"apiVersion": "v1", "kind": "Secret", "metadata": metadata} for metadata in ({"name": "a"}, marked)]
+
+    assert current.owner_of(replace(REVISION, manifest=yaml_writer.dump(*objects))) == Owner("Application", "run1")
 
 
 def test_owner_is_found_by_the_marks_of_the_running_job_alone() -> None:

@@ -360,6 +360,8 @@ def test_signal_while_helm_runs_takes_effect_after_it(number: int) -> None:
 
 
 def test_terminal_that_is_closed_undoes_nothing() -> None:
+    # nohup makes the tests ignore the signal, so that it would do nothing in any case.
+    signal.signal(signal.SIGHUP, signal.default_int_handler)
     helm = FakeHelm()
     helm.during = lambda: _signal(signal.SIGHUP)
 

@@ -75,3 +75,15 @@ def test_namespace_is_deleted_even_if_the_answer_is_lost(api: FakeApi, cluster: 
 
     assert namespace.remove(cluster, made) == "namespace team: deleted again"
     assert f"{NAMESPACES}/team" not in api.answers
+
+
+def test_namespace_that_cannot_be_deleted_is_named_with_what_deletes_it(api: FakeApi, cluster: Cluster) -> None:
+    made = namespace.make(cluster, "team", "abc")
+    assert made
+    api.troubles[f"{NAMESPACES}/team"] = [503] * 9
+
+    told = namespace.remove(cluster, made)
+
+    command = "`kubectl delete namespace team`"
+    words = f"namespace team: was made for this and stays; {command} removes it and all that is in it"
+    assert told.startswith(f"{words}: ")

@@ -93,6 +93,22 @@ def test_job_of_another_size_goes_on() -> None:
 
 
 @pytest.mark.parametrize(
+    ("end", "is_there", "lost"),
+    [
+        pytest.param(None, True, "nothing: the job goes on", id="runs"),
+        pytest.param("Succeeded", True, "nothing", id="has-ended"),
+        pytest.param(None, False, "nothing", id="is-gone"),
+    ],
+)
+def test_only_a_job_that_runs_goes_on(end: str | None, is_there: bool, lost: str) -> None:
+    before = _before(mpi_job(), end=end, is_there=is_there)
+
+    told = list(lines(plan("run1", before, _next(mpi_job(), SERVICE_ACCOUNT)), before, has_trainer=True))
+
+    assert told[-1] == f"  lost      {lost}"
+
+
+@pytest.mark.parametrize(
     ("value", "before", "after", "found"),
     [
         pytest.param(("trainer", "learningRate"), 5e-05, "0.00005", {}, id="file-and-set"),
@@ -109,6 +125,12 @@ def test_same_number_spelt_otherwise_is_no_change(
     group, key = value
 
     assert changes.of_values({group: {key: before}}, {group: {key: after}}) == found
+
+
+def test_section_that_becomes_a_text_or_was_one_is_one_change() -> None:
+    section, text = {"global": {"a": {"b": 1}}}, {"global": {"a": "c"}}
+
+    assert changes.of_values(section, text) == changes.of_values(text, section) == {"global.a": "changed"}
 
 
 def test_job_of_another_name_is_replaced_by_helm_itself() -> None:

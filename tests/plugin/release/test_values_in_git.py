@@ -243,6 +243,10 @@ def test_helm_release_of_a_chart_ref_without_a_kustomization_is_in_the_repositor
     assert place.rest == f"the chart is {OF_RUNS}"
 
 
+def test_helm_release_that_names_no_chart_is_named_without_one(api: FakeApi, server: Cluster) -> None:
+    assert _found(server, _serve_flux(api)).rest == ""
+
+
 def test_helm_release_that_may_not_be_read_is_named_with_what_is_known(api: FakeApi, server: Cluster) -> None:
     found = _serve_flux(api)
     api.answers[f"/apis/helm.{FLUX}/v2/namespaces/team/helmreleases/run1"] = 403
@@ -279,9 +283,16 @@ def test_line_is_as_in_a_values_file_and_shows_no_secret(value: Object, line: st
     assert [*settings({}, value).values()] == [line]
 
 
-def test_many_lines_are_counted() -> None:
+@pytest.mark.parametrize(
+    ("number", "last"),
+    [
+        pytest.param(5, "`x3: 3` and `x4: 4`", id="all"),
+        pytest.param(7, "`x3: 3`, `x4: 4` and 2 more", id="counted"),
+    ],
+)
+def test_many_lines_are_counted(number: int, last: str) -> None:
     place = Place(Owner("HelmRelease", "run1", "team"), "there")
 
-    [step] = _steps(place, {}, {f"x{number}": number for number in range(7)})
+    [step] = _steps(place, {}, {f"x{each}": each for each in range(number)})
 
-    assert step == "run1: write `x0: 0`, `x1: 1`, `x2: 2`, `x3: 3`, `x4: 4` and 2 more there"
+    assert step == f"run1: write `x0: 0`, `x1: 1`, `x2: 2`, {last} there"

@@ -282,17 +282,18 @@ def test_run_that_ends_on_a_full_disk_says_that_its_end_is_not_marked(
     )
 
 
+@pytest.mark.parametrize("samples", [1, 10])
 def test_run_that_cannot_be_saved_says_so_when_it_is_stopped(
-    disk: Disk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    samples: int, disk: Disk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(writer, "SECONDS_FOR_LAST", 0.1)
     disk.is_full = True
-    run = begin(tmp_path)
+    run = begin(tmp_path, batch_size=samples)
     run.request.reason = stop_flag.SIGTERM
 
     with pytest.raises(StoppedError):
-        make_step(run)
+        run.made_step(samples, asked=run.asked)
 
     assert capsys.readouterr().out.splitlines()[-1] == (
-        f"stopped at step 1 (10 samples) after SIGTERM; not saved: {FULL}"
+        f"stopped at step 1 ({samples} samples) after SIGTERM; not saved: {FULL}"
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import threading
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from distrain_trainer.checkpoint.writer import SECONDS_FOR_LAST, Writer
 from distrain_trainer.errors import StorageError, UnavailableError
 from distrain_trainer.loop.run import Run
 from distrain_trainer.storage import FolderStore
+from lab.paths import CHART
 from tests.trainer.fixtures.counter_run import begin, make_step, save_step
 from tests.trainer.fixtures.disk import wait_until
 from tests.trainer.fixtures.unsteady_s3 import Clock
@@ -152,6 +154,14 @@ def test_last_state_is_given_up_once_it_failed_and_its_time_is_over(
         writer._failed, writer._is_busy = failed, is_busy
         clock.now = 1000.0 + seconds
         assert writer._is_hopeless(10, 1000.0) == is_hopeless
+
+
+def test_last_state_is_tried_for_half_of_the_time_that_a_rank_has_to_stop() -> None:
+    # The step that the rank is in, and the last attempt to save, need the other half.
+    grace = re.search(r"ternary (\d+) \$theirs", (CHART / "templates" / "pod" / "_pod.tpl").read_text())
+
+    assert grace
+    assert int(grace[1]) / 2 == SECONDS_FOR_LAST
 
 
 def test_checkpoint_is_due_after_the_interval_unless_one_is_held_or_written(clock: Clock, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import signal
 import threading
 import time
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -98,6 +99,17 @@ def test_finished_run_has_waited_for_the_write_that_was_on(disk: Disk, tmp_path:
     assert run.writer
     assert run.writer.saved_samples > 0
     assert not run.writer._thread.is_alive()
+
+
+def test_finished_run_sleeps_while_it_waits_for_the_write(tmp_path: Path) -> None:
+    found = begin(tmp_path).writer
+    assert found
+    # A loop without a pause would take the processor from the write.
+    found._thread = Mock(spec=threading.Thread, is_alive=Mock(side_effect=[True, True, False]))
+
+    found.close()
+
+    assert found._thread.join.call_count == 2
 
 
 @pytest.mark.parametrize(("number", "name"), [(signal.SIGTERM, "SIGTERM"), (signal.SIGUSR1, "SIGUSR1")])

@@ -5,9 +5,14 @@ from __future__ import annotations
 import contextlib
 import socket
 import subprocess
+from types import SimpleNamespace
+from unittest.mock import Mock
+
+import pytest
 
 from tests.chart.scripts.launch.workers import ASKED, BOUNDARY, LIVE, LOSING, TICKING, Workers, address
 from tests.chart.scripts.launching import TRAINING, follow, greeting_server
+from tests.chart.scripts.pods import load
 
 REFUSED = "s3.secretName: http://minio:9000 refuses the keys of this Secret (InvalidAccessKeyId)"
 # Three workers have six ranks. The ranks of the third worker cannot read from the store.
@@ -30,6 +35,28 @@ def test_lost_worker_that_comes_back_is_waited_for(workers: Workers) -> None:
 
     assert "->" not in follow(launcher, "training on 4")
     workers.finish(launcher)
+
+
+@pytest.mark.parametrize(
+    ("code", "is_asked", "seconds"),
+    [
+        pytest.param(1, False, 42, id="after-a-failure"),
+        pytest.param(143, True, 3, id="after-a-stop-at-a-step-boundary"),
+    ],
+)
+def test_worker_has_longer_to_come_back_after_a_failure(
+    code: int, is_asked: bool, seconds: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = load("distrain-launch")
+    monkeypatch.setattr(module.signal, "signal", lambda *_: None)
+    own = ["--rsh=kubexec", LIVE, "--lost-worker-timeout=42", "true"]
+    options, program = module.parse([*own, "--", "train"])
+    run = module.Run(options, program, SimpleNamespace(unfit={}), module.Restarts(9, 3600), False)
+    monkeypatch.setattr(run, "gather", gather := Mock(return_value={}))
+
+    run.decide(module.Ended(code, "a cause", False), is_asked)
+
+    gather.assert_called_once_with(seconds)
 
 
 def test_run_goes_on_smaller_and_grows_when_the_lost_worker_is_back(workers: Workers) -> None:

@@ -41,18 +41,6 @@ def test_failure_without_end_is_failed_with_the_first_cause_first(bench: Bench) 
     assert bench.cause == "distrain: try 1 (the first of 3 failures within 3600 s; the last: try 3)"
 
 
-def test_only_failures_that_follow_each_other_soon_are_waited_after(monkeypatch: pytest.MonkeyPatch) -> None:
-    program = pods.load("distrain_program.py")
-    restarts, pauses = program.Restarts(100, 3600), []
-
-    for now in (0, 1, 3, 7, 15, 30, 100, 200):
-        monkeypatch.setattr(program.time, "monotonic", lambda now=now: now)
-        restarts.add("a cause")
-        pauses.append(restarts.pause())
-
-    assert pauses == [0, 2, 4, 8, 10, 10, 0, 0]
-
-
 def test_failure_that_stays_the_same_is_reported_once(bench: Bench) -> None:
     bench.run("echo distrain: no memory; exit 5", "--max-restarts=1")
 

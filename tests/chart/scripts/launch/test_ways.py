@@ -100,6 +100,37 @@ def test_worker_has_ten_seconds_through_ssh_and_fifteen_through_kubectl(
     assert seconds == [10, 10, 15, 15, 15]
 
 
+@pytest.mark.parametrize(("number", "more"), [(5, []), (6, ["and 1 more"])])
+def test_first_five_absent_workers_are_named(number: int, more: list[str], module: ModuleType) -> None:
+    absent = [(f"run1-worker-{each}.run1.team.svc", "no answer") for each in range(number)]
+
+    told = module.names(absent)
+
+    assert told.split(", ") == [*(f"run1-worker-{each} (no answer)" for each in range(5)), *more]
+
+
+def test_first_five_lost_pods_are_to_be_deleted(capfd: pytest.CaptureFixture[str]) -> None:
+    load("distrain-launch").say_what_to_delete({f"run1-worker-{each}.run1.team.svc" for each in range(7)})
+
+    told = [line.rpartition(" ")[2] for line in capfd.readouterr().err.splitlines()]
+    assert told == [f"run1-worker-{each}" for each in range(5)]
+
+
+def test_connection_has_three_seconds(module: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    seconds = []
+
+    def connect(_: object, timeout: float) -> None:
+        seconds.append(timeout)
+        raise TimeoutError
+
+    monkeypatch.setattr(module.socket, "create_connection", connect)
+    way = ssh(module)
+
+    assert way.why_no_answer("worker") == "no answer"
+    assert seconds == [3]
+    assert "ConnectTimeout=3" in way.command("worker", "true")
+
+
 def test_launcher_waits_by_default_as_the_chart_says() -> None:
     values = yaml.safe_load((CHART / "values.yaml").read_text())
 

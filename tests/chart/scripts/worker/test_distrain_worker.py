@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 
@@ -269,6 +270,45 @@ def test_user_without_a_shell_is_reported(monkeypatch: pytest.MonkeyPatch) -> No
 
     with pytest.raises(module.WorkerError, match="user trainee is /usr/sbin/nologin, with which sshd runs nothing"):
         module.check_image()
+
+
+def test_ranks_have_the_grace_period_that_a_pod_has_by_default(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    module = load("distrain-worker")
+    made = Mock()
+    monkeypatch.setattr(module, "Worker", made)
+    monkeypatch.setattr(module, "take_sigterm", lambda: None)
+    monkeypatch.setattr(module.signal, "signal", lambda *_: None)
+    monkeypatch.setattr(module.tempfile, "gettempdir", lambda: str(tmp_path))
+    monkeypatch.setattr(sys, "argv", ["distrain-worker", "--no-sshd"])
+
+    module.main()
+
+    [(sshd, _, grace, _)] = [call.args for call in made.call_args_list]
+    assert (sshd, grace) == ([], 30)
+
+
+def test_no_process_is_ended_outside_a_container_without_sshd(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = load("distrain-worker")
+    monkeypatch.setattr(module.os, "kill", kill := Mock())
+
+    module.end_everything(None)
+
+    assert not kill.called
+
+
+def test_folder_of_sshd_is_writable_for_root_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    module = load("distrain-worker")
+    folder = tmp_path / "run" / "sshd"
+    monkeypatch.setattr(module, "PRIVILEGE_SEPARATION", str(folder))
+
+    # A pod's image may set any umask. sshd refuses a folder that others may write to.
+    before = os.umask(0)
+    try:
+        module.make_folder_of_sshd()
+    finally:
+        os.umask(before)
+
+    assert oct(folder.stat().st_mode & 0o7777) == "0o755"
 
 
 @pytest.mark.parametrize("script", [path.name for path in SCRIPTS.glob("distrain*")])

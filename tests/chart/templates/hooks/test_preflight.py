@@ -23,6 +23,7 @@ from tests.chart.rendering import Yaml, refusal, set_arguments
 
 ON = "preflight.enabled=true"
 EVENT = "pre-install"
+OF_CLUSTER = ("ClusterRole", "ClusterRoleBinding")
 
 
 def preflight(helm: Path, *assignments: str, release: str = "run1") -> list[Yaml]:
@@ -141,6 +142,13 @@ def test_role_of_the_cluster_belongs_to_this_release_alone(helm: Path) -> None:
     assert binding["roleRef"]["name"] == role["metadata"]["name"]
     assert binding["subjects"] == [{"kind": "ServiceAccount", "name": f"run1-preflight-{RUN1}", "namespace": "team"}]
     assert only(found, "Pod")["spec"]["serviceAccountName"] == only(found, "ServiceAccount")["metadata"]["name"]
+
+
+def test_objects_are_in_the_releases_namespace_unless_their_kind_has_none(helm: Path) -> None:
+    found = [(each["kind"], each["metadata"].get("namespace")) for each in preflight(helm)]
+
+    assert {kind: where for kind, where in found if kind.startswith("Cluster")} == dict.fromkeys(OF_CLUSTER)
+    assert {where for kind, where in found if kind not in OF_CLUSTER} == {"team"}
 
 
 def test_token_is_mounted_in_this_pod_only(helm: Path) -> None:

@@ -55,9 +55,15 @@ def _user(on: str, *volumes: Object) -> Object:
     return user
 
 
-def _answer(job: Object, *others: Object, limit: int = 1, running: list[Object] | None = None) -> Report:
+def _answer(
+    job: Object,
+    *others: Object,
+    limit: int = 1,
+    running: list[Object] | None = None,
+    nodes: list[Object] = NODES,
+) -> Report:
     objects = [{**CLASS, "kind": "StorageClass"}, *(_limit(name, limit) for name in "ab"), *others]
-    return judged(job_of(job), NODES, running or [], objects)
+    return judged(job_of(job), nodes, running or [], objects)
 
 
 def test_each_pod_needs_room_for_volumes_of_its_own() -> None:
@@ -91,6 +97,14 @@ def test_driver_without_a_limit_attaches_any_number() -> None:
     unlimited = {"kind": "CSINode", "metadata": {"name": "a"}, "spec": {"drivers": drivers}}
 
     assert judged(job_of(_job(9, SCRATCH)), NODES, [], [{**CLASS, "kind": "StorageClass"}, unlimited]).verdict == "fits"
+
+
+def test_node_without_a_limit_attaches_any_number_beside_one_with_a_limit() -> None:
+    many = [{**SCRATCH, "name": f"scratch-{number}"} for number in range(500)]
+
+    answer = judged(job_of(_job(1, *many)), NODES, [], [{**CLASS, "kind": "StorageClass"}, _limit("a", 499)])
+
+    assert answer.verdict == "fits"
 
 
 def test_node_that_attaches_nothing_is_named_as_the_cause() -> None:
@@ -144,6 +158,17 @@ def test_volume_that_a_node_has_attached_needs_no_more_room() -> None:
     full = _answer(_job(1, SHARED), *_claim("data"), *_claim("other", 2), running=[_user("a", SHARED)])
 
     assert full.verdict == "fits"
+
+
+def test_volume_of_a_pod_that_waits_for_a_node_is_not_attached_there_yet() -> None:
+    # The node is full until the running pod has made way for the waiting one, whose volume the job shares.
+    waiting = _user("", SHARED)
+    waiting["metadata"]["name"], waiting["status"] = "waiting", {"phase": "Pending", "nominatedNodeName": "a"}
+    others = [*_claim("data"), *_claim("user-scratch", 2)]
+
+    answer = _answer(_job(1, SHARED), *others, running=[_user("a", SCRATCH), waiting], nodes=NODES[:1])
+
+    assert (answer.verdict, answer.undecided) == ("depends", True)
 
 
 def test_explanation_of_a_node_has_its_free_volumes() -> None:
