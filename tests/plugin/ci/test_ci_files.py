@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import subprocess
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -155,3 +156,18 @@ def test_pre_commit_hook_runs_a_command_of_the_package() -> None:
     assert (hook["entry"], hook["language"]) == ("distrain derive --check", "python")
     assert re.search(hook["files"], "runs/run1.yaml")
     assert not re.search(hook["files"], "charts/values.yaml")
+
+
+def test_pre_commit_checks_values_files_alone_as_the_page_configures_it() -> None:
+    """A repository's own `files` replaces that of the hook."""
+    page = (REPOSITORY / "docs" / "gitops.md").read_text(encoding="utf-8")
+    block = textwrap.dedent(page[page.index("    repos:\n") :])
+    [repository] = yaml.safe_load(block)["repos"]
+    [defined] = yaml.safe_load((REPOSITORY / ".pre-commit-hooks.yaml").read_text())
+    [used] = repository["hooks"]
+
+    files = {**defined, **used}["files"]
+
+    assert used["id"] == defined["id"]
+    assert re.search(files, "runs/run1.yaml")
+    assert not re.search(files, "runs/README.md")
