@@ -43,8 +43,9 @@ class Service:
     user: str = ""
 
     def is_own(self, comment: dict[str, Any], user: Any) -> bool:
-        """Tell whether a comment is one of ours: anyone may write the marker, too."""
-        author = comment.get("author", {}).get("id") if self.user else comment.get("user", {}).get("login")
+        """Tell whether a comment is one of ours: anyone may write the marker, too. A deleted account is null."""
+        place, key = ("author", "id") if self.user else ("user", "login")
+        author = (comment.get(place) or {}).get(key)
         return bool(author == user and str(comment.get("body", "")).startswith(MARKER))
 
 

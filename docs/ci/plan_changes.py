@@ -13,11 +13,14 @@ from __future__ import annotations
 
 import argparse
 import fnmatch
+import os
+import posixpath
 import re
 import shlex
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -28,7 +31,7 @@ TITLE = "## What this change does to the training runs"
 # In bytes. GitHub refuses a comment of more than 65,536 characters, and Linux a variable of more than 131,072 bytes.
 LONGEST = 60_000
 LONGEST_MESSAGE = 4_000
-REFUSED, IMPOSSIBLE = 2, 11
+IMPOSSIBLE = 11
 # The exit codes of a verdict: fits, busy, impossible, depends.
 VERDICTS = (0, 10, IMPOSSIBLE, 12)
 
@@ -53,6 +56,41 @@ class Section:
     is_bad: bool = False
 
 
+class Tree:
+    """The files of a commit."""
+
+    # Modes as git prints them. A submodule has another one.
+    FILES, LINK = ("100644", "100755"), "120000"
+    # As many as Linux follows.
+    MOST_LINKS = 40
+
+    def __init__(self, commit: str) -> None:
+        listed = _git("ls-tree", "-r", "-z", "--full-tree", commit).split("\0")
+        entries = (entry.partition("\t") for entry in listed if entry)
+        self._commit, self._modes = commit, {path: facts.split()[0] for facts, _, path in entries}
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._modes)
+
+    def __contains__(self, path: str) -> bool:
+        return path in self._modes
+
+    def target(self, path: str) -> str:
+        """Follow symbolic links, as Argo CD does. Return an empty text unless they end at a file of this commit."""
+        for _ in range(self.MOST_LINKS):
+            if self._modes.get(path) != self.LINK:
+                return path if self._modes.get(path) in self.FILES else ""
+            link = os.fsdecode(self._blob(path))
+            path = posixpath.normpath(posixpath.join(posixpath.dirname(path), link))
+        return ""
+
+    def read(self, path: str) -> bytes:
+        return self._blob(self.target(path))
+
+    def _blob(self, path: str) -> bytes:
+        return _run("cat-file", "blob", f"{self._commit}:{path}")
+
+
 class UsageError(Exception):
     """The arguments are wrong, or git cannot read the commits."""
 
@@ -63,7 +101,9 @@ def main() -> int:
     sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
     try:
         base = _git("merge-base", options.base, options.head).strip()
-        sections = [section for change in _changes(options, base) for section in Planner(options, base).plan(change)]
+        old, new = Tree(base), Tree(options.head)
+        planner = Planner(options, old, new)
+        sections = [section for change in _changes(options, base, old, new) for section in planner.plan(change)]
     except UsageError as error:
         print(f"plan_changes.py: {error}", file=sys.stderr)
         return 2
@@ -88,23 +128,28 @@ def _options() -> argparse.Namespace:
     return options
 
 
-def _changes(options: argparse.Namespace, base: str) -> list[Change]:
+def _changes(options: argparse.Namespace, base: str, before_tree: Tree, after_tree: Tree) -> list[Change]:
     """Return the runs that change. If a common file changes, all runs do."""
     words = iter(_git("diff", "--name-status", "-z", "--find-renames", base, options.head).split("\0"))
-    changed, has_common = [], False
+    changed, touched = [], set()
     for status in words:
         if not status:
             continue
         old = next(words)
         new = next(words) if status[0] in "RC" else old
-        has_common = has_common or old in options.common or new in options.common
+        touched |= {old, new}
         before = None if status[0] in "AC" or not _is_run(old, options) else old
         after = None if status[0] == "D" or not _is_run(new, options) else new
         changed += [Change(before, after)] if before or after else []
-    if has_common:
-        named = {change.after for change in changed}
-        every = _git("ls-tree", "-r", "-z", "--full-tree", "--name-only", options.head).split("\0")
-        changed += [Change(path, path) for path in every if path not in named and _is_run(path, options)]
+    named = {change.after for change in changed}
+
+    def is_touched(path: str) -> bool:
+        """Tell whether the file, or the one that a link leads to, changes."""
+        return not touched.isdisjoint({path, before_tree.target(path), after_tree.target(path)} - {""})
+
+    has_common = any(map(is_touched, options.common))
+    others = (path for path in after_tree if path not in named and _is_run(path, options))
+    changed += [Change(path, path) for path in others if has_common or is_touched(path)]
     return sorted(_by_name(changed), key=lambda change: change.after or change.before or "")
 
 
@@ -130,42 +175,61 @@ def _is_run(path: str, options: argparse.Namespace) -> bool:
 class Planner:
     """Plan changes with the plugin."""
 
-    def __init__(self, options: argparse.Namespace, base: str) -> None:
-        self._options, self._base = options, base
+    def __init__(self, options: argparse.Namespace, before: Tree, after: Tree) -> None:
+        self._options, self._before, self._after = options, before, after
+        # The files that the plugin reads, and their names in git.
+        self._shown: dict[str, str] = {}
+        self._names = Counter(_name(path) for path in after if _is_run(path, options))
 
     def plan(self, change: Change) -> Iterator[Section]:
         """Yield the sections of a change: two for a run whose name changes, as Helm knows a run by its name."""
         before, after = change.before, change.after
-        if before and after and change.is_one_run:
-            yield self._changed(before, after)
-            return
-        if before:
+        if before and not change.is_one_run:
             yield Section(_removed(before, after))
-        if after:
+        if after and (mistake := self._mistake(after)):
+            yield _refused(after, mistake)
+        elif before and after and change.is_one_run:
+            yield self._changed(before, after)
+        elif after:
             lost = " It does not find the checkpoints of its old name." if before else ""
             yield self._new(after, f"the run starts once this is merged.{lost}")
 
+    def _mistake(self, path: str) -> str:
+        """Return why the file can be no run, or an empty text. The plugin would take such a name for a flag."""
+        if _name(path).startswith("-"):
+            return "a run's name cannot begin with a dash; rename the file"
+        if not self._after.target(path):
+            return "is no file: it is a submodule, or a link that leads to no file in git"
+        if self._names[_name(path)] > 1:
+            others = (other for other in self._after if _name(other) == _name(path) and other != path)
+            other = next(each for each in others if _is_run(each, self._options))
+            return f"{_one_line(other)} has the same name, and a run is known by its name; rename one of the two"
+        return ""
+
     def _changed(self, before: str, after: str) -> Section:
         name = _name(after)
+        taken_as_new = "the file before is refused, so the run is taken as a new one."
+        if not self._before.target(before):
+            return self._new(after, taken_as_new)
         with tempfile.TemporaryDirectory(prefix="distrain-") as folder:
-            old = self._files(folder, "before", self._base, before)
-            new = self._files(folder, "after", self._options.head, after)
+            old = self._files(folder, "before", self._before, before)
+            new = self._files(folder, "after", self._after, after)
             words = [word for path in old for word in ("--from", path)]
             words += [word for path in new for word in ("-f", path)]
             done = self._distrain("upgrade", name, "--dry-run", "-o", "markdown", *words)
             if not done.stdout and done.stderr.startswith("distrain: --from: "):
-                return self._new(after, "the file before is refused, so the run is taken as a new one.")
+                return self._new(after, taken_as_new)
             if not done.stdout:
-                return _failed(after, done)
+                return self._failed(after, done)
             return self._checked(after, done.stdout, new, is_bad=done.returncode != 0)
 
     def _new(self, after: str, effect: str) -> Section:
         with tempfile.TemporaryDirectory(prefix="distrain-") as folder:
-            new = self._files(folder, "after", self._options.head, after)
+            new = self._files(folder, "after", self._after, after)
             words = [word for path in new for word in ("-f", path)]
             done = self._distrain("template", _name(after), "--offline", *words)
             if done.returncode:
-                return _failed(after, done)
+                return self._failed(after, done)
             text = f"### {code(_name(after))}: a new run\n\n- **Effect:** {effect}"
             return self._checked(after, text, new)
 
@@ -178,26 +242,36 @@ class Planner:
             snapshot = ("--snapshot", self._options.snapshot)
             done = self._distrain("check", _name(path), *snapshot, "-o", "markdown", *words)
             if done.returncode not in VERDICTS or not done.stdout:
-                return _failed(path, done)
+                return self._failed(path, done)
             parts.append(done.stdout.rstrip("\n").partition("\n\n")[2])
             is_bad = done.returncode == IMPOSSIBLE
         return Section("\n".join(parts), is_bad)
 
-    def _files(self, folder: str, when: str, commit: str, path: str) -> list[str]:
+    def _files(self, folder: str, when: str, tree: Tree, path: str) -> list[str]:
         """Write the common files and the run's own file, as they are in the commit; return their paths."""
-        there = [each for each in self._options.common if _exists(commit, each)]
+        there = [each for each in self._options.common if tree.target(each)]
         found = []
         for number, each in enumerate([*there, path]):
             # The name does not depend on the path, which may begin with a dash or have a comma.
             target = Path(folder, f"{when}-{number}.yaml")
-            target.write_bytes(_read(commit, each))
+            target.write_bytes(tree.read(each))
             found.append(str(target))
+            self._shown[str(target)] = _one_line(each)
         return found
 
     def _distrain(self, *words: str) -> subprocess.CompletedProcess[str]:
         where = ["--namespace", self._options.namespace] if self._options.namespace else []
         command = [*shlex.split(self._options.distrain), *words, *where]
-        return subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+        return subprocess.run(
+            command, capture_output=True, encoding="utf-8", errors="replace", check=False, stdin=subprocess.DEVNULL
+        )
+
+    def _failed(self, path: str, done: subprocess.CompletedProcess[str]) -> Section:
+        """Return the section of a run that the plugin refuses, with the plugin's messages."""
+        words = done.stderr.strip() or f"the plugin ended with {done.returncode} and no message"
+        for file, name in self._shown.items():
+            words = words.replace(file, name)
+        return _refused(path, words)
 
 
 def _removed(path: str, new_path: str | None) -> str:
@@ -208,9 +282,8 @@ def _removed(path: str, new_path: str | None) -> str:
     return "\n".join(lines)
 
 
-def _failed(path: str, done: subprocess.CompletedProcess[str]) -> Section:
-    """Return the section of a run that the plugin refuses, with the plugin's messages."""
-    words = done.stderr.strip()[:LONGEST_MESSAGE] or f"the plugin ended with {done.returncode} and no message"
+def _refused(path: str, words: str) -> Section:
+    words = words[:LONGEST_MESSAGE]
     fence = "`" * max(3, _longest_ticks(words) + 1)
     head = f"### {code(_name(path))}: refused\n\n- **File:** {code(path)}"
     return Section(f"{head}\n\n{fence}text\n{words}\n{fence}", is_bad=True)
@@ -234,10 +307,14 @@ def _comment(sections: Sequence[Section]) -> str:
 
 def code(words: str) -> str:
     """Return a code span, in which no character of a user's word has a meaning."""
-    words = " ".join(words.split())
+    words = _one_line(words)
     fence = "`" * (_longest_ticks(words) + 1)
     padding = " " if words.startswith("`") or words.endswith("`") else ""
     return f"{fence}{padding}{words}{padding}{fence}"
+
+
+def _one_line(words: str) -> str:
+    return " ".join(words.split())
 
 
 def _longest_ticks(words: str) -> int:
@@ -247,15 +324,6 @@ def _longest_ticks(words: str) -> int:
 
 def _name(path: str) -> str:
     return PurePosixPath(path).stem
-
-
-def _exists(commit: str, path: str) -> bool:
-    done = subprocess.run(["git", "cat-file", "-e", f"{commit}:{path}"], capture_output=True, check=False)
-    return done.returncode == 0
-
-
-def _read(commit: str, path: str) -> bytes:
-    return _run("cat-file", "blob", f"{commit}:{path}")
 
 
 def _git(*words: str) -> str:

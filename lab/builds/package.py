@@ -1,11 +1,13 @@
 """`make package`: pack the chart, the plugin and the Python wheel into dist/.
 
-The same files give the same bytes. Helm wants the name distrain-VERSION.tgz for the chart and for the plugin, so each
-is in a folder of its own.
+The same files give the same bytes, whatever the modes that a user's umask has given them. In a git repository only the
+files that git tracks are packed: no backup of an editor, and no values file of a user's. Helm wants the name
+distrain-VERSION.tgz for the chart and for the plugin, so each is in a folder of its own.
 """
 
 from __future__ import annotations
 
+import functools
 import gzip
 import hashlib
 import os
@@ -15,7 +17,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
@@ -62,12 +64,14 @@ def write_wheel(folder: Path) -> Path:
             if source.is_file():
                 shutil.copy(source, target)
             else:
-                shutil.copytree(source, target, ignore=shutil.ignore_patterns(*LEFT_OUT))
+                shutil.copytree(source, target, ignore=_left_out)
+        for path in Path(copy).rglob("*"):
+            path.chmod(0o755 if path.is_dir() else _mode(path))
         # The earliest time that a zip file can store.
         environment = {**os.environ, "SOURCE_DATE_EPOCH": "315532800"}
         built = Path(copy, "dist")
         command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(built), copy]
-        subprocess.run(command, check=True, env=environment)
+        subprocess.run(command, check=True, env=environment, umask=0o022)
         [wheel] = built.glob("*.whl")
         folder.mkdir(parents=True, exist_ok=True)
         return Path(shutil.copy(wheel, folder))
@@ -131,18 +135,41 @@ def _below(path: Path) -> Iterator[Path]:
     """Yield a folder and its content in a fixed order, each folder before its content."""
     yield path
     if path.is_dir():
-        for child in sorted(path.iterdir()):
-            if child.name not in LEFT_OUT:
-                yield from _below(child)
+        names = {child.name for child in path.iterdir()}
+        for name in sorted(names.difference(_left_out(str(path), list(names)))):
+            yield from _below(path / name)
+
+
+def _left_out(folder: str, names: Sequence[str]) -> list[str]:
+    """Return which of the folder's files and folders are not packed. A link counts as what it leads to."""
+    tracked = _tracked(REPOSITORY)
+    others = [name for name in names if tracked and Path(folder, name).resolve() not in tracked]
+    return [*LEFT_OUT, *others]
+
+
+@functools.cache
+def _tracked(repository: Path) -> frozenset[Path]:
+    """Return the files that git tracks, and their folders; nothing if the sources are in no git repository."""
+    command = ["git", "-C", str(repository), "ls-files", "-z"]
+    try:
+        listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    except (OSError, subprocess.CalledProcessError):
+        return frozenset()
+    files = [repository.resolve() / name for name in listed.split("\0") if name]
+    return frozenset(path for file in files for path in (file, *file.parents))
 
 
 def _add(archive: tarfile.TarFile, name: str, source: Path, content: bytes | None) -> None:
     """Add a file, or a folder if `content` is None, with owner 0 and time 0."""
     entry = tarfile.TarInfo(name)
     entry.type = tarfile.DIRTYPE if content is None else tarfile.REGTYPE
-    entry.mode = 0o755 if os.access(source, os.X_OK) else 0o644
+    entry.mode = _mode(source)
     entry.size = len(content or b"")
     archive.addfile(entry, BytesIO(content or b""))
+
+
+def _mode(path: Path) -> int:
+    return 0o755 if os.access(path, os.X_OK) else 0o644
 
 
 if __name__ == "__main__":

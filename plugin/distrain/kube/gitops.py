@@ -52,10 +52,24 @@ class Destination(Kube):
     namespace: str = ""
 
 
+class SourceHydrator(Kube):
+    """A source that Argo CD renders into another branch, from which it then applies the manifests."""
+
+    dry_source: ApplicationSource = field(default_factory=ApplicationSource)
+
+
 class ApplicationSpec(Kube):
     source: ApplicationSource | None = None
     sources: list[ApplicationSource] | None = None
+    source_hydrator: SourceHydrator | None = None
     destination: Destination = field(default_factory=Destination)
+
+
+class ApplicationStatus(Kube):
+    """What Argo CD has found in each source: Helm, Kustomize, Directory or Plugin."""
+
+    source_type: str = ""
+    source_types: list[str] | None = None
 
 
 class Application(Kube):
@@ -63,11 +77,13 @@ class Application(Kube):
 
     metadata: GitOpsMetadata = field(default_factory=GitOpsMetadata)
     spec: ApplicationSpec = field(default_factory=ApplicationSpec)
+    status: ApplicationStatus = field(default_factory=ApplicationStatus)
 
 
 class ChartSpec(Kube):
     chart: str = ""
     version: str = ""
+    values_files: list[str] | None = None
     source_ref: NamedReference = field(default_factory=NamedReference)
 
 
@@ -78,6 +94,8 @@ class ChartTemplate(Kube):
 class HelmReleaseSpec(Kube):
     chart: ChartTemplate | None = None
     chart_ref: NamedReference | None = None
+    values: dict[str, Any] | None = None
+    values_from: list[NamedReference] | None = None
 
 
 class HelmRelease(Kube):

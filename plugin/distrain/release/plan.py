@@ -20,7 +20,7 @@ from distrain.release.changes import CONTENT, IGNORED, REPLACED, Change, Object
 from distrain.workload.kinds import QUEUE_LABEL
 from distrain.workload.manifest import Job
 from distrain.workload.suspension import is_suspended
-from distrain.workload.wording import counted
+from distrain.workload.wording import counted, listed
 
 WIDTH = 9
 
@@ -60,6 +60,7 @@ class Plan(Struct, frozen=True):
     its pods stay.
     `conflicts` are the changed values that make the new job refuse those checkpoints. `ends` are the resources to
     delete before Helm creates resources of the same names. `queue` is the Kueue queue in which the new job waits.
+    `by_hand` names those of them that someone has to delete, because no hook of the chart does.
     `was_suspended` and `is_suspended` tell whether the job is suspended before and after the upgrade.
     """
 
@@ -73,6 +74,7 @@ class Plan(Struct, frozen=True):
     starts_over: str = ""
     conflicts: Sequence[str] = ()
     ends: Sequence[Resource] = ()
+    by_hand: Sequence[str] = ()
     queue: str = ""
     was_suspended: bool = False
     is_suspended: bool = False
@@ -125,12 +127,15 @@ def plan(release: str, before: Before, after: Next) -> Plan:
     old, new = changes.objects(before.manifest), changes.objects(after.manifest)
     found = changes.of_objects(old, new, before.job.resources, after.job.resources)
     ends = [resource for resource in before.job.resources if _is_made_anew(old.get(resource), new.get(resource))]
+    # The plugin itself ends the job. Argo CD and Flux leave that to the chart's hook.
+    by_hand = [changes.named(each) for each in ends] if before.owner and not _has_replace_hook(after.values) else []
     planned = Plan(
         release=release,
         revision=before.revision,
         values=changes.of_values(before.values, after.values),
-        changes=found,
+        changes=[_without_hook(change) if change.what in by_hand else change for change in found],
         ends=ends,
+        by_hand=by_hand,
         queue=_queue(new.get(after.job.resources[0], {})),
         was_suspended=is_suspended(before.job),
         is_suspended=is_suspended(after.job),
@@ -140,6 +145,16 @@ def plan(release: str, before: Before, after: Next) -> Plan:
     # The pods of a suspended job end, so only what outlives the pods is left when the job goes on.
     is_stopped = planned.suspends or planned.resumes
     return replace(planned, starts_over=resume.obstacle(before.values, after.values)) if is_stopped else planned
+
+
+def _has_replace_hook(values: dict[str, Any]) -> bool:
+    """Tell whether the chart renders the hook that ends the running job, as in templates/context/_context.tpl."""
+    hook, rbac = values.get("replace") or {}, values.get("rbac") or {}
+    return bool(hook.get("enabled", True) and (rbac.get("create", True) or hook.get("serviceAccountName")))
+
+
+def _without_hook(change: Change) -> Change:
+    return replace(change, how="created anew, once someone has deleted it")
 
 
 def _with_resume(planned: Plan, before: Before, new: dict[str, Any]) -> Plan:
@@ -209,6 +224,7 @@ def lines(planned: Plan, before: Before, *, has_trainer: bool) -> Iterator[str]:
         yield f"  gpus      {freed}{gpus.needed} needed, {gpus.free} of {gpus.total} free for it ({gpus.resource})"
     if planned.replaces and planned.queue:
         yield f"  queue     {planned.queue}: Kueue queues the new job anew; nothing trains until it is admitted"
+    yield from (f"  {word:<{WIDTH}} {words}" for word, words in deletion(planned))
     yield from (f"  {word:<{WIDTH}} {words}" for word, words in suspension(planned, has_trainer=has_trainer))
     yield f"  lost      {loss(planned, before, has_trainer=has_trainer)}"
 
@@ -250,6 +266,18 @@ def _refused_checkpoints(planned: Plan) -> Iterator[str]:
         yield (
             f"{conflict}: {planned.release}'s checkpoints are of another training then, and the new job would refuse "
             "them; leave it as it is, or set checkpoint.uri to another place, or checkpoint.resume to never"
+        )
+
+
+def deletion(planned: Plan) -> Iterator[tuple[str, str]]:
+    """Yield a word, and what the user has to delete because no hook does."""
+    if planned.by_hand:
+        yield (
+            "by hand",
+            (
+                f"delete {listed(planned.by_hand)} before the change is applied: no hook ends a running job, as "
+                "replace.enabled is false, or rbac.create is false and replace.serviceAccountName is empty"
+            ),
         )
 
 

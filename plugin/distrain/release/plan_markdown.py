@@ -49,9 +49,8 @@ def lines(planned: Plan, before: Before, gpus: Sizes, verdict: str, *, has_train
     yield from _listed("Effect", [_effect(change) for change in planned.changes])
     same = " (unchanged)" if gpus.before == gpus.after else ""
     yield f"- **GPUs:** {gpus.before} before, {gpus.after} after{same}, {code(gpus.resource)}"
-    yield from (
-        f"- **{word.capitalize()}:** {text(words)}" for word, words in plan.suspension(planned, has_trainer=has_trainer)
-    )
+    more = [*plan.deletion(planned), *plan.suspension(planned, has_trainer=has_trainer)]
+    yield from (f"- **{word.capitalize()}:** {text(words)}" for word, words in more)
     yield f"- **Lost:** {text(plan.loss(planned, before, has_trainer=has_trainer))}"
     if planned.replaces and planned.queue:
         yield f"- **Queue:** {code(planned.queue)}: Kueue queues the new job anew; nothing trains until it is admitted"
@@ -67,7 +66,8 @@ def _headline(planned: Plan, before: Before, *, is_refused: bool) -> str:
     if planned.replaces:
         new = "a new, suspended job" if planned.is_suspended else "a new job"
         old = "suspended" if planned.was_suspended else "running"
-        return f"{new} replaces the {old} one" if before.is_there and not before.end else new
+        by_hand = ", once someone has deleted that" if planned.by_hand else ""
+        return f"{new} replaces the {old} one{by_hand}" if before.is_there and not before.end else new
     if planned.suspends or planned.resumes:
         return "suspends the job" if planned.suspends else "resumes the job"
     return "rescales live" if planned.resizes else "stays as it is"

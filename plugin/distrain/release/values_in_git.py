@@ -5,6 +5,8 @@ The objects may be unreadable for the user, or be in another cluster. The messag
 
 from __future__ import annotations
 
+import itertools
+import posixpath
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -25,6 +27,17 @@ ARGO_NAMESPACE = "argocd"
 UNKNOWN = "in the git repository that holds it"
 # More lines than these are counted, not listed.
 MOST_LINES = 5
+
+
+class ChartSource(Struct, frozen=True):
+    """The source of an Application that has the chart, and the source's path in the Application.
+
+    `rendered_from` completes "write LINE ..." if Argo CD does not render the chart itself.
+    """
+
+    path: str
+    source: gitops.ApplicationSource
+    rendered_from: str = ""
 
 
 class Place(Struct, frozen=True):
@@ -103,23 +116,33 @@ def _of_application(cluster: Cluster, found: Owner, namespace: str) -> Place:
     except DistrainError as error:
         return Place(found, f"under spec.source.helm of the Application, {UNKNOWN}", _why_unknown(found, error))
     found = Owner(found.kind, found.name, application.metadata.namespace or found.namespace)
-    path, source = _chart_source(application)
+    chart = _chart_source(application)
+    place = Place(found, chart.rendered_from, notes=_kept_by(application, found))
+    return place if chart.rendered_from else _of_helm(application, chart, place)
+
+
+def _of_helm(application: gitops.Application, chart: ChartSource, place: Place) -> Place:
+    """Add to `place` where the values are that Argo CD passes to Helm."""
+    path, source = f"{chart.path}.helm", chart.source
     helm = source.helm or gitops.HelmSettings()
-    chart = f"the chart is {source.chart or source.path} of {_repository(source)}"
-    place = Place(
-        found,
-        where="",
-        rest=chart,
+    place = replace(
+        place,
+        rest=f"the chart is {source.chart or source.path} of {_repository(source)}",
         parameters=helm.parameters or (),
-        where_parameters=f"among {path}.helm.parameters of the Application",
-        notes=_kept_by(application, found),
+        where_parameters=f"among {path}.parameters of the Application",
     )
-    if helm.value_files and helm.values_object is None and not helm.values:
-        return replace(place, where=_in_file(application, source, helm.value_files[-1]))
+    if helm.values_object is None and not helm.values:
+        if file := _in_file(application, source, helm.value_files[-1] if helm.value_files else ""):
+            return replace(place, where=file)
+        values: Mapping[str, Any] | None = {}
+    else:
+        values = helm.values_object if helm.values_object is not None else _parsed(helm.values)
     key = "values" if helm.values and helm.values_object is None else "valuesObject"
-    values = helm.values_object if helm.values_object is not None else _parsed(helm.values)
+    if values is None:
+        note = f"{path}.values of the Application is no YAML of the form KEY: VALUE; Argo CD cannot apply it"
+        place = replace(place, notes=[*place.notes, note])
     inline = None if helm.value_files or helm.file_parameters else values
-    return replace(place, where=f"under {path}.helm.{key} of the Application", inline=inline)
+    return replace(place, where=f"under {path}.{key} of the Application", inline=inline)
 
 
 def _application(cluster: Cluster, found: Owner, namespace: str) -> gitops.Application:
@@ -150,26 +173,53 @@ def _application(cluster: Cluster, found: Owner, namespace: str) -> gitops.Appli
     return named[0]
 
 
-def _chart_source(application: gitops.Application) -> tuple[str, gitops.ApplicationSource]:
-    """Return the source that has the chart, and its path in the Application."""
-    spec = application.spec
+def _chart_source(application: gitops.Application) -> ChartSource:
+    """Return the source that has the chart."""
+    spec, status = application.spec, application.status
+    if spec.source_hydrator:
+        dry = spec.source_hydrator.dry_source
+        # Argo CD before 3.3 reads the settings of Helm from files beside the chart.
+        where = "" if dry.helm else f"among the values of {_path(dry)}"
+        return ChartSource("spec.sourceHydrator.drySource", dry, where)
     if not spec.sources:
-        return "spec.source", spec.source or gitops.ApplicationSource()
-    numbered = [(f"spec.sources[{number}]", source) for number, source in enumerate(spec.sources)]
+        source = spec.source or gitops.ApplicationSource()
+        return ChartSource("spec.source", source, _rendered_from(source, status.source_type))
+    types = itertools.chain(status.source_types or (), itertools.repeat(""))
+    numbered = [
+        ChartSource(f"spec.sources[{number}]", source, _rendered_from(source, kind))
+        for number, (source, kind) in enumerate(zip(spec.sources, types, strict=False))
+    ]
     # Other sources only hold values files, or add plain manifests.
-    numbered.sort(key=lambda each: (not each[1].helm, not (each[1].path or each[1].chart)))
+    numbered.sort(
+        key=lambda each: (not each.source.helm, bool(each.rendered_from), not (each.source.path or each.source.chart))
+    )
     return numbered[0]
 
 
+def _rendered_from(source: gitops.ApplicationSource, kind: str) -> str:
+    """Say where the values are if Argo CD does not render the chart itself; otherwise return an empty text."""
+    return "" if source.helm or kind in ("", "Helm") else f"in the values from which {_path(source)} is rendered"
+
+
+def _path(source: gitops.ApplicationSource) -> str:
+    return f"{source.path or '.'} of {_repository(source)}"
+
+
 def _in_file(application: gitops.Application, source: gitops.ApplicationSource, file: str) -> str:
-    """Name the values file and its repository. A file given as $REF/FILE is in the source whose `ref` is REF."""
+    """Name the values file and its repository; return an empty text if the file belongs to the chart.
+
+    A file given as $REF/FILE is in the source whose `ref` is REF.
+    """
     if file.startswith("$"):
         ref, _, file = file[1:].partition("/")
         sources = [each for each in application.spec.sources or () if each.ref == ref]
         return f"in {file} of {_repository(sources[0]) if sources else f'the source {ref}'}"
     if "://" in file:
         return f"in {file}"
-    below = file.removeprefix("/") if file.startswith("/") or not source.path else f"{source.path}/{file}"
+    # A chart in a registry has no files that a commit could change, and all runs share the chart's own values.yaml.
+    if not file or source.chart or posixpath.normpath(file) == "values.yaml":
+        return ""
+    below = file.lstrip("/") if file.startswith("/") else posixpath.normpath(posixpath.join(source.path, file))
     return f"in {below} of {_repository(source)}"
 
 
@@ -206,7 +256,21 @@ def _of_helm_release(cluster: Cluster, found: Owner) -> Place:
         rest = f"the chart is {chart.spec.chart}{version} of {source}"
     elif ref:
         rest = f"the chart is {_source(cluster, ref, found.namespace)}"
-    return Place(found, f"under spec.values of the HelmRelease, {kept}", rest)
+    where = _in_values_file(cluster, release, found) or f"under spec.values of the HelmRelease, {kept}"
+    return Place(found, where, rest)
+
+
+def _in_values_file(cluster: Cluster, release: gitops.HelmRelease, found: Owner) -> str:
+    """Name the run's values file among the chart's valuesFiles; return an empty text if other values win over it."""
+    spec = release.spec
+    if not spec.chart or not spec.chart.spec.values_files or spec.values or spec.values_from:
+        return ""
+    chart, ref = spec.chart.spec.chart, spec.chart.spec.source_ref
+    file = posixpath.normpath(spec.chart.spec.values_files[-1])
+    # In a HelmRepository, and in the chart's folder, the files belong to the chart.
+    if ref.kind == "HelmRepository" or file.startswith(f"{posixpath.normpath(chart)}/"):
+        return ""
+    return f"in {file} of {_source(cluster, ref, found.namespace)}"
 
 
 def _of_kustomization(cluster: Cluster, found: Owner) -> Place:
@@ -255,7 +319,10 @@ def _why_unknown(found: Owner, error: DistrainError) -> str:
     return f"the {found.kind} cannot be read, so its repository and file are not known"
 
 
-def _parsed(text: str | None) -> Mapping[str, Any]:
-    """Return values that an Application holds as text; Argo CD refuses other text than a map."""
-    found = yaml_loader.load(text or "{}")
-    return found if isinstance(found, dict) else {}
+def _parsed(text: str | None) -> Mapping[str, Any] | None:
+    """Return values that an Application holds as text, or None for a text that Argo CD refuses."""
+    try:
+        found = yaml_loader.load(text or "") or {}
+    except yaml_loader.NotYamlError:
+        return None
+    return found if isinstance(found, dict) else None

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
 import subprocess
+import textwrap
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +46,69 @@ def test_helm_is_the_tested_version_and_the_package_has_a_sum(text: str) -> None
     assert re.findall(r"HELM: (v\S+)", text) == [HELM4_VERSION]
     assert "sha256sum --check" in text
     assert "latest" not in text
+
+
+def _plan_on_github(folder: Path, base: str, target: str) -> str:
+    """Run the step that plans, as for an event whose base.sha is `base`; return the comment."""
+    [step] = [step for step in JOBS["plan"]["steps"] if step.get("id") == "plan"]
+    env = {key: value.replace("${{ github.event.pull_request.base.sha }}", base) for key, value in _env(step).items()}
+    output = folder / "output"
+    _run(step["run"], folder, GITHUB_OUTPUT=str(output), GITHUB_STEP_SUMMARY=str(folder / "summary"), **env)
+    return output.read_text()
+
+
+def _plan_on_gitlab(folder: Path, base: str, target: str) -> str:
+    """Run the job that plans in a pipeline of merged results; return the comment."""
+    shas = {"CI_MERGE_REQUEST_DIFF_BASE_SHA": base, "CI_MERGE_REQUEST_TARGET_BRANCH_SHA": target}
+    _run("\n".join(GITLAB["distrain-plan"]["script"]), folder, **shas)
+    return (folder / "plan.md").read_text()
+
+
+def _env(step: dict[str, Any]) -> dict[str, str]:
+    return dict(step.get("env", {}))
+
+
+def _run(script: str, folder: Path, **environment: str) -> None:
+    """Run a job's script in a repository, with a Helm that accepts each run."""
+    programs = folder.parent / "programs"
+    programs.mkdir()
+    for name, text in (("helm", "true"), ("openssl", "echo 1234")):
+        (programs / name).write_text(f"#!/bin/sh\n{text}\n")
+        (programs / name).chmod(0o755)
+    path = f"{programs}:{os.environ['PATH']}"
+    subprocess.run(["bash", "-ec", script], cwd=folder, env={**os.environ, "PATH": path, **environment}, check=True)
+
+
+@pytest.mark.parametrize("plan", [_plan_on_github, _plan_on_gitlab])
+def test_plan_of_a_merged_result_has_only_what_the_change_does(
+    tmp_path: Path, plan: Callable[[Path, str, str], str]
+) -> None:
+    """The base branch goes on after the request is made, and the pipeline's HEAD merges the two."""
+    folder = tmp_path / "team"
+    shutil.copytree(CI, folder / "ci" / "distrain")
+    (folder / "runs").mkdir()
+
+    def git(*words: str) -> str:
+        named = ["git", "-c", "user.name=Jane", "-c", "user.email=jane@example.com", *words]
+        return subprocess.run(named, cwd=folder, capture_output=True, text=True, check=True).stdout.strip()
+
+    def commit(name: str) -> str:
+        (folder / name).write_text("workers: {replicas: 2}\n")
+        git("add", "--all")
+        git("commit", "--message", name)
+        return git("rev-parse", "HEAD")
+
+    git("init", "--initial-branch", "main")
+    base = commit("runs/old.yaml")
+    git("checkout", "-b", "change")
+    commit("runs/mine.yaml")
+    git("checkout", "main")
+    target = commit("runs/others.yaml")
+    git("merge", "--no-ff", "--message", "merged", "change")
+
+    comment = plan(folder, base, target)
+
+    assert re.findall("^### (.*)", comment, re.MULTILINE) == ["`mine`: a new run"]
 
 
 def test_every_action_is_pinned_by_its_commit() -> None:
@@ -89,3 +156,18 @@ def test_pre_commit_hook_runs_a_command_of_the_package() -> None:
     assert (hook["entry"], hook["language"]) == ("distrain derive --check", "python")
     assert re.search(hook["files"], "runs/run1.yaml")
     assert not re.search(hook["files"], "charts/values.yaml")
+
+
+def test_pre_commit_checks_values_files_alone_as_the_page_configures_it() -> None:
+    """A repository's own `files` replaces that of the hook."""
+    page = (REPOSITORY / "docs" / "gitops.md").read_text(encoding="utf-8")
+    block = textwrap.dedent(page[page.index("    repos:\n") :])
+    [repository] = yaml.safe_load(block)["repos"]
+    [defined] = yaml.safe_load((REPOSITORY / ".pre-commit-hooks.yaml").read_text())
+    [used] = repository["hooks"]
+
+    files = {**defined, **used}["files"]
+
+    assert used["id"] == defined["id"]
+    assert re.search(files, "runs/run1.yaml")
+    assert not re.search(files, "runs/README.md")

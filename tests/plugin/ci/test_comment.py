@@ -130,6 +130,7 @@ def test_comment_that_says_the_same_stays(host: Host, tmp_path: Path) -> None:
     [
         pytest.param({"body": "<!-- distrain-plan -->\nnot the bot's", **JANE}, id="marker-of-another-user"),
         pytest.param({"body": "a comment of another job", **BOT}, id="no-marker"),
+        pytest.param({"body": None, "user": None, "author": None}, id="deleted-account"),
     ],
 )
 def test_comment_of_others_is_never_changed(host: Host, tmp_path: Path, other: dict[str, Any]) -> None:

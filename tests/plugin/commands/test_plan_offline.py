@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import yaml
 
+from lab.paths import CHART
 from tests.plugin.fake_api import FakeApi
 from tests.plugin.objects import Object
 from tests.plugin.program import Outcome, Run
@@ -70,6 +72,32 @@ def test_replaced_job_with_checkpoints_loses_the_steps_since_the_last_one(plan_o
     outcome = plan_of({**_with(trainer={"steps": 900}), **saved}, "-o", "markdown", before={**BEFORE, **saved})
 
     assert "- **Lost:** at most the steps since the last checkpoint: the job saves when it is stopped" in outcome.out
+
+
+@pytest.mark.parametrize(
+    ("values", "has_hook"),
+    [
+        ({}, True),
+        ({"replace": {"enabled": False}}, False),
+        ({"rbac": {"create": False}}, False),
+        ({"rbac": {"create": False}, "replace": {"serviceAccountName": "ender"}}, True),
+    ],
+    ids=["hook", "disabled", "no-role", "own-account"],
+)
+def test_job_that_no_hook_ends_is_to_be_deleted_by_hand(
+    helm: Path, plan_of: PlanOf, tmp_path: Path, values: Object, has_hook: bool
+) -> None:
+    """The chart decides about the hook; the plan says the same."""
+    outcome = plan_of({**_with(trainer={"steps": 900}), **values}, "-o", "markdown", before={**BEFORE, **values})
+    real = ["--api-versions", "apiregistration.k8s.io/v1", "--api-versions", "kubeflow.org/v2beta1/MPIJob"]
+    command = [str(helm), "template", "run1", str(CHART), "-f", str(tmp_path / "after.yaml"), *real]
+    rendered = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+    by_hand = "- **By hand:** delete MPIJob run1 before the change is applied: no hook ends a running job, "
+    assert ("distrain-replace" in rendered) == has_hook
+    assert (by_hand in outcome.out) != has_hook
+    assert ("`created anew, once someone has deleted it`" in outcome.out) != has_hook
+    assert outcome.out.startswith(f"### `run1`: a new job replaces the running one{'' if has_hook else ', once '}")
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from distrain.apiserver.cluster import Cluster, connect
 from distrain.apiserver.target import choose
@@ -13,11 +14,13 @@ from distrain.release import values_in_git
 from distrain.release.changes import settings
 from distrain.release.owner import Owner, Ownership, owner
 from distrain.release.values_in_git import Place
+from lab.paths import REPOSITORY
 from tests.plugin.fake_api import FakeApi
 from tests.plugin.objects import Object
 
 APPLICATIONS = "/apis/argoproj.io/v1alpha1/applications"
 RUNS = "https://git.example.com/team/runs.git"
+OF_GIT = {"repoURL": RUNS, "targetRevision": "main"}
 CHART = {"repoURL": "https://git.example.com/team/distrain.git", "path": "charts/distrain", "targetRevision": "v1"}
 OF_CHART = "the chart is charts/distrain of https://git.example.com/team/distrain.git, revision v1"
 FLUX = "toolkit.fluxcd.io"
@@ -73,7 +76,8 @@ def server(api: FakeApi, tmp_path: Path) -> Cluster:
 
 def _application(name: str = "run1", namespace: str = "argocd", *, to: str = "team", **more: Any) -> Object:
     metadata = {"name": name, "namespace": namespace, **more.pop("metadata", {})}
-    return {"metadata": metadata, "spec": {"destination": {"namespace": to}, **more}}
+    status = more.pop("status", {})
+    return {"metadata": metadata, "spec": {"destination": {"namespace": to}, **more}, "status": status}
 
 
 def _steps(place: Place, old: Object, new: Object) -> list[str]:
@@ -125,6 +129,21 @@ LARGER = {"workers": {"replicas": 4}}
             id="file-of-another-source",
         ),
         pytest.param(
+            {"source": {**CHART, "helm": {"valueFiles": ["values.yaml", "../../runs/run1.yaml"]}}},
+            f"in runs/run1.yaml of {CHART['repoURL']}, revision v1; {OF_CHART}",
+            id="file-above-the-chart",
+        ),
+        pytest.param(
+            {"source": {**CHART, "helm": {"valueFiles": ["values.yaml"]}}},
+            f"under spec.source.helm.valuesObject of the Application; {OF_CHART}",
+            id="file-of-all-runs",
+        ),
+        pytest.param(
+            {"source": {"repoURL": "registry", "chart": "distrain", "helm": {"valueFiles": ["gpu.yaml"]}}},
+            "under spec.source.helm.valuesObject of the Application; the chart is distrain of registry, revision HEAD",
+            id="file-inside-a-packed-chart",
+        ),
+        pytest.param(
             {"sources": [{"repoURL": RUNS, "path": "more"}, {**CHART, "helm": {"valuesObject": SIZES}}]},
             f"under spec.sources[1].helm.valuesObject of the Application; {OF_CHART}",
             id="object-of-the-second-source",
@@ -142,6 +161,68 @@ def test_line_to_write_is_named_with_its_place_in_an_application(
     api.answers[APPLICATIONS] = [_application(**spec)]
 
     assert _steps(_found(server), {"workers": {"replicas": 2}}, LARGER) == [f"run1: write `workers.replicas: 4` {step}"]
+
+
+@pytest.mark.parametrize(
+    ("application", "step"),
+    [
+        pytest.param(
+            {"source": {**OF_GIT, "path": "rendered/run1"}, "status": {"sourceType": "Directory"}},
+            f"in the values from which rendered/run1 of {RUNS}, revision main is rendered",
+            id="manifests-in-git",
+        ),
+        pytest.param(
+            {
+                "sources": [{**OF_GIT, "path": "kustomized"}, {**OF_GIT, "ref": "values"}],
+                "status": {"sourceTypes": ["Kustomize", "Directory"]},
+            },
+            f"in the values from which kustomized of {RUNS}, revision main is rendered",
+            id="kustomize",
+        ),
+        pytest.param(
+            {"sources": [{**OF_GIT, "path": "more"}, CHART], "status": {"sourceTypes": ["Directory", "Helm"]}},
+            f"under spec.sources[1].helm.valuesObject of the Application; {OF_CHART}",
+            id="chart-beside-other-manifests",
+        ),
+        pytest.param(
+            {"sourceHydrator": {"drySource": {**OF_GIT, "path": "run1"}}, "status": {"sourceType": "Directory"}},
+            f"among the values of run1 of {RUNS}, revision main",
+            id="hydrated",
+        ),
+        pytest.param(
+            {"sourceHydrator": {"drySource": {**CHART, "helm": {"valuesObject": SIZES}}}},
+            f"under spec.sourceHydrator.drySource.helm.valuesObject of the Application; {OF_CHART}",
+            id="hydrated-with-helms-settings",
+        ),
+    ],
+)
+def test_manifests_that_argo_cd_does_not_render_itself_are_changed_where_they_come_from(
+    api: FakeApi, server: Cluster, application: Object, step: str
+) -> None:
+    api.answers[APPLICATIONS] = [_application(**application)]
+
+    place = _found(server)
+
+    assert _steps(place, SIZES, LARGER) == [f"run1: write `workers.replicas: 4` and remove `image.tag` {step}"]
+    assert (place.inline is None) == (" of the Application" not in step)
+
+
+@pytest.mark.parametrize("text", ["{{bad", "- 1", "workers"])
+def test_values_that_argo_cd_cannot_read_are_named(api: FakeApi, server: Cluster, text: str) -> None:
+    api.answers[APPLICATIONS] = [_application(source={**CHART, "helm": {"values": text}})]
+
+    place = _found(server)
+
+    note = "is no YAML of the form KEY: VALUE; Argo CD cannot apply it"
+    assert (place.inline, place.notes) == (None, [f"spec.source.helm.values of the Application {note}"])
+
+
+def test_empty_values_are_known(api: FakeApi, server: Cluster) -> None:
+    api.answers[APPLICATIONS] = [_application(source={**CHART, "helm": {"values": "# none\n"}})]
+
+    place = _found(server)
+
+    assert (place.inline, place.notes) == ({}, [])
 
 
 def test_of_two_applications_of_a_name_the_one_that_deploys_to_the_namespace_counts(
@@ -245,6 +326,44 @@ def test_helm_release_of_a_chart_ref_without_a_kustomization_is_in_the_repositor
 
 def test_helm_release_that_names_no_chart_is_named_without_one(api: FakeApi, server: Cluster) -> None:
     assert _found(server, _serve_flux(api)).rest == ""
+
+
+VALUES_FILES = ["./charts/distrain/values.yaml", "./runs/run1.yaml"]
+
+
+@pytest.mark.parametrize(
+    ("more", "files", "kind", "where"),
+    [
+        pytest.param({}, VALUES_FILES, "GitRepository", f"in runs/run1.yaml of {OF_RUNS}", id="file"),
+        pytest.param({"values": {"gpus": 8}}, VALUES_FILES, "GitRepository", "", id="values-win"),
+        pytest.param(
+            {"valuesFrom": [{"kind": "ConfigMap", "name": "a"}]}, VALUES_FILES, "GitRepository", "", id="objects-win"
+        ),
+        pytest.param({}, VALUES_FILES[:1], "GitRepository", "", id="file-of-the-chart"),
+        pytest.param({}, ["gpu.yaml"], "HelmRepository", "", id="file-inside-a-packed-chart"),
+    ],
+)
+def test_values_file_of_a_helm_release_is_named_unless_other_values_win(
+    api: FakeApi, server: Cluster, more: Object, files: list[str], kind: str, where: str
+) -> None:
+    ref = {"kind": kind, "name": "runs", "namespace": "flux-system"}
+    chart = {"spec": {"chart": "./charts/distrain", "sourceRef": ref, "valuesFiles": files}}
+
+    place = _found(server, _serve_flux(api, chart=chart, **more))
+
+    assert place.where == (where or "under spec.values of the HelmRelease, in the git repository that holds it")
+
+
+@pytest.mark.parametrize("file", ["flux/helmrelease.yaml", "argocd/application.yaml"])
+def test_values_file_of_the_pages_examples_is_found(api: FakeApi, server: Cluster, file: str) -> None:
+    example = yaml.safe_load((REPOSITORY / "docs" / file).read_text(encoding="utf-8"))
+    if example["kind"] == "HelmRelease":
+        place = _found(server, _serve_flux(api, **example["spec"]))
+    else:
+        api.answers[APPLICATIONS] = [example]
+        place = _found(server)
+
+    assert place.where.startswith("in runs/run1.yaml of ")
 
 
 def test_helm_release_that_may_not_be_read_is_named_with_what_is_known(api: FakeApi, server: Cluster) -> None:
