@@ -36,15 +36,13 @@ class _Open:
 
 
 def repeated_keys(text: str) -> Iterator[tuple[str, int, int]]:
-    """Yield path, first and second line of each repeated key in the first document, which is the one that Helm reads.
+    """Yield path, first and second line of each key that a block has twice; Helm merges several documents.
 
     Raises YAMLError where the text is no YAML.
     """
     opened: list[_Open] = []
     for event in yaml.parse(text, Loader=_Loader):
         top = opened[-1] if opened else None
-        if isinstance(event, yaml.DocumentEndEvent):
-            return
         if isinstance(event, yaml.CollectionStartEvent):
             opened.append(_Open(top.next_path() if top else "", is_block=isinstance(event, yaml.MappingStartEvent)))
         elif isinstance(event, yaml.CollectionEndEvent):

@@ -172,7 +172,7 @@ def test_key_that_a_values_file_has_twice_is_refused_with_both_lines(
         pytest.param("x-a: [{b: 1}, {b: 2}, [b, b]]\nworkers: {replicas: 3, gpus: 0}\ngpus: null\n", id="of-entries"),
         pytest.param(f"{SMALL}x-a: &a {{b: 1}}\nx-b: {{<<: *a, <<: *a, b: 2}}\n", id="merged"),
         pytest.param(f"{SMALL}x-a: {{? [b, c] : d, ? {{b: c}} : d, b: b, c: b}}\n", id="key-that-is-no-text"),
-        pytest.param(f"{SMALL}---\nworkers: {{}}\nworkers: {{}}\n", id="in-a-document-that-helm-ignores"),
+        pytest.param(f"{SMALL}---\nworkers: {{gpus: 0}}\n", id="of-two-documents"),
     ],
 )
 def test_key_of_another_block_is_no_repetition(run: Run, tmp_path: Path, text: str) -> None:
