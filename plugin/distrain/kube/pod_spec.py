@@ -77,6 +77,10 @@ class PodSpec(Kube):
     volumes: Sequence[Volume] | None = None
 
 
+class Source(Kube):
+    """A volume source or another part of a pod of which only the type is read."""
+
+
 class Reference(Kube):
     """A Secret or ConfigMap that a container or volume names. A pod waits for the object unless it is optional."""
 
@@ -90,9 +94,25 @@ class KeyReference(Reference):
     key: str = ""
 
 
+class FieldReference(Kube):
+    """A field of the pod."""
+
+    field_path: str = ""
+    api_version: str | None = None
+
+
+class ResourceReference(Kube):
+    """A request or limit of a container."""
+
+    resource: str = ""
+
+
 class ValueFrom(Kube):
     secret_key_ref: KeyReference | None = None
     config_map_key_ref: KeyReference | None = None
+    field_ref: FieldReference | None = None
+    resource_field_ref: ResourceReference | None = None
+    file_key_ref: Source | None = None
 
 
 class Variable(Kube):
@@ -103,10 +123,6 @@ class Variable(Kube):
 class Variables(Kube):
     secret_ref: Reference | None = None
     config_map_ref: Reference | None = None
-
-
-class Source(Kube):
-    """A volume source or an action of a handler; only its type is read."""
 
 
 class Target(Kube):

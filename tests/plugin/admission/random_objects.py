@@ -42,6 +42,10 @@ SECONDS = (0, 1, 30), (-1,)
 PROBED = (80, "http", 65535), (0, 65536, -1, "", "80", "Http")
 FILES = ("a", "b/c", "d.txt"), ("", "/a", "../a", "..a", "a/../b", "a")
 MODES = (0, 0o440, 0o777), (-1, 0o1000)
+FIELDS = (
+    ("metadata.name", "spec.host", "status.podIP", "metadata.labels['app']", "metadata.annotations['a/B']"),
+    ("", "metadata.labels", "spec.nodename", "status.phase", "metadata.labels['a b']", "metadata.name['a']", "['a']"),
+)
 PORT_NAMES = ("http", "a1", ""), ("80", "a--b", "-a", "Http", "x" * 16)
 
 
@@ -214,7 +218,7 @@ class Maker:
         image = self._of((("busybox", "example.com/a:1"), ("", " a", "a\n")))
         found |= {"image": image} if image or self._is(0.5) else {}
         if self._is(0.3):
-            found["env"] = [{"name": self._of(VARIABLES)} for _ in range(self.random.choice([1, 2]))]
+            found["env"] = [self._variable() for _ in range(self.random.choice([1, 2]))]
         for key in ("livenessProbe", "readinessProbe", "startupProbe"):
             found |= {key: self._probe()} if self._is(0.2 if name == "c0" else self.share / 2) else {}
         if self._is(0.4):
@@ -250,6 +254,19 @@ class Maker:
                 {"name": self._of(((name,), (*SYSCTLS[0], *SYSCTLS[1]))), "value": "1"} for name in names
             ]
         return found
+
+    def _variable(self) -> Object:
+        ways: list[Object] = [
+            {"fieldRef": {"fieldPath": self._of(FIELDS)}},
+            {
+                "resourceFieldRef": {
+                    "resource": self._of((("limits.cpu", "requests.memory"), ("", "cpu", "limits.pods")))
+                }
+            },
+            {"secretKeyRef": {"name": "conf", "key": self._of((("k",), ("",)))}},
+        ]
+        source: Object = self._of((ways, [{}, {**ways[0], **ways[1]}]))
+        return {"name": self._of(VARIABLES), **({"valueFrom": source} if self._is(0.5) else {})}
 
     def _probe(self) -> Object:
         ways: Sequence[Object] = [

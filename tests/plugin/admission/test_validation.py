@@ -384,6 +384,27 @@ def _projected(**source: Any) -> list[Object]:
     return [{"name": "a", "projected": {"sources": [source]}}]
 
 
+VARIABLES = [
+    pytest.param({}, "must specify one of: `fieldRef`, `resourceFieldRef`, ", id="no-source"),
+    pytest.param(
+        {"secretKeyRef": {"name": "a", "key": "a"}, "configMapKeyRef": {"name": "a", "key": "a"}},
+        "may not have more than one field specified at a time",
+        id="two-sources",
+    ),
+    pytest.param(
+        {"fieldRef": {"fieldPath": "spec.nodename"}},
+        'valueFrom.fieldRef.fieldPath: Invalid value: "spec.nodename": error converting fieldPath',
+        id="misspelt-field",
+    ),
+    pytest.param(
+        {"fieldRef": {"fieldPath": "metadata.labels"}},
+        'valueFrom.fieldRef.fieldPath: Unsupported value: "metadata.labels": supported values: "metadata.name"',
+        id="all-labels",
+    ),
+    pytest.param(
+        {"resourceFieldRef": {"resource": "cpu"}}, 'resourceFieldRef.resource: Unsupported value: "cpu"', id="resource"
+    ),
+]
 NONE_WITHOUT_SERVER = {"restartPolicy": "Never", "containers": [{"name": "a", "image": "a"}], "dnsPolicy": "None"}
 NAMES = [
     pytest.param((*POD, "dnsPolicy"), "none", 'dnsPolicy: Unsupported value: "none"', id="dns-policy"),
@@ -483,6 +504,11 @@ def test_pods_that_the_api_server_refuses_are_impossible(path: Path, value: Any,
     _refused(_changed(_job(), path, value), words)
 
 
+@pytest.mark.parametrize(("source", "words"), VARIABLES)
+def test_variable_that_the_api_server_refuses_is_impossible(source: Object, words: str) -> None:
+    _refused(_changed(_job(), (*MAIN, "env"), [{"name": "A", "valueFrom": source}]), words)
+
+
 @pytest.mark.parametrize(
     "pods",
     [
@@ -493,6 +519,7 @@ def test_pods_that_the_api_server_refuses_are_impossible(path: Path, value: Any,
             "dnsConfig": {"nameservers": ["010.0.0.1"], "searches": ["_a.b", "."]},
             "containers": [{}],
         },
+        {"containers": [{"env": [{"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['a']"}}}]}]},
         {"containers": [{"readinessProbe": {"tcpSocket": {"port": "http"}, "successThreshold": 2}}]},
         {"securityContext": {"fsGroup": 0, "sysctls": [{"name": "net/ipv4/a.b"}]}, "containers": [{}]},
         {"containers": [{"securityContext": {"allowPrivilegeEscalation": True, "privileged": True, "runAsUser": 0}}]},

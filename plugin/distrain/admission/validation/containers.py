@@ -9,10 +9,9 @@ from distrain.admission.validation.field_errors import duplicate, invalid, not_s
 from distrain.admission.validation.names import dns_label, of_each
 from distrain.admission.validation.ports import of_host_network, of_host_ports, of_ports
 from distrain.admission.validation.probes import of_probes
+from distrain.admission.validation.variables import of_variable, of_variables
 from distrain.admission.validation.volumes import of_mounts
-from distrain.kube.pod_spec import ValueFrom, Variable
 
-OF_VARIABLE = "a valid environment variable name must consist only of printable ASCII characters other than '='"
 PULL_POLICIES = ("Always", "IfNotPresent", "Never")
 
 
@@ -52,28 +51,14 @@ def _of_container(
         names.add(container.name)
     yield from _of_image(f"{path}.image", container.image or "")
     for index, variable in enumerate(container.env or ()):
-        yield from _of_variable(f"{path}.env[{index}]", variable)
+        yield from of_variable(f"{path}.env[{index}]", variable)
     for index, variables in enumerate(container.env_from or ()):
-        for kind, source in (("configMapRef", variables.config_map_ref), ("secretRef", variables.secret_ref)):
-            if source and not source.name:
-                yield required(f"{path}.envFrom[{index}].{kind}.name")
+        yield from of_variables(f"{path}.envFrom[{index}]", variables)
     policy = container.image_pull_policy
     if policy and policy not in PULL_POLICIES:
         yield not_supported(f"{path}.imagePullPolicy", policy, PULL_POLICIES)
     yield from of_ports(f"{path}.ports", container.ports or ())
     yield from of_mounts(f"{path}.volumeMounts", container.volume_mounts or (), volumes)
-
-
-def _of_variable(path: str, variable: Variable) -> Iterator[str]:
-    name, source = variable.name, variable.value_from or ValueFrom()
-    if not name:
-        yield required(f"{path}.name")
-    elif "=" in name or not (name.isascii() and name.isprintable()):
-        yield invalid(f"{path}.name", name, OF_VARIABLE)
-    for kind, key in (("secretKeyRef", source.secret_key_ref), ("configMapKeyRef", source.config_map_key_ref)):
-        for field, value in (("name", key.name), ("key", key.key)) if key else ():
-            if not value:
-                yield required(f"{path}.valueFrom.{kind}.{field}")
 
 
 def _of_image(path: str, image: str) -> Iterator[str]:
