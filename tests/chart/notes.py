@@ -20,8 +20,8 @@ def visible_notes(folder: Path) -> Path:
     return chart
 
 
-def notes(helm: Path, chart: Path, *assignments: str) -> str:
-    only = ("--namespace", "team", "--show-only", "templates/notes.yaml")
+def notes(helm: Path, chart: Path, *assignments: str, is_upgrade: bool = False) -> str:
+    only = ("--namespace", "team", "--show-only", "templates/notes.yaml", *(["--is-upgrade"] if is_upgrade else []))
     done = run(helm, "template", "run1", str(chart), *only, *set_arguments(*assignments))
     assert done.returncode == 0, done.stderr
     return str(yaml.safe_load(done.stdout)["notes"])

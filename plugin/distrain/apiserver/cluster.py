@@ -60,6 +60,7 @@ class Cluster:
         self._open = partial(Connection, self._access, say, request_timeout)
         self._opened = self._open()
         self._nodes: Ahead | None = None
+        self._version = ""
 
     @property
     def _connection(self) -> Connection:
@@ -73,13 +74,19 @@ class Cluster:
         return self._access.server
 
     def version(self) -> str:
+        """Ask the API server for its version, even if it is known: the answer also shows that the server is there."""
         try:
-            return self.read_one("/version", Version, "its version").git_version
+            self._version = self.read_one("/version", Version, "its version").git_version
         except NotFoundError as error:
             raise no_kubernetes(self.server, str(error)) from error
+        return self._version
+
+    def known_version(self) -> str:
+        """Return the version; ask the API server only if it was never asked."""
+        return self._version or self.version()
 
     def capabilities(self, groups: Sequence[str]) -> Capabilities:
-        return Capabilities(self.version(), tuple(api for group in groups for api in self.served(group)))
+        return Capabilities(self.known_version(), tuple(api for group in groups for api in self.served(group)))
 
     def served(self, group: str) -> list[str]:
         """Return the group's APIs as `group/version` and `group/version/Kind`, or nothing if the cluster lacks it."""

@@ -235,13 +235,13 @@ def _references(spec: kube.TemplateSpec) -> Iterator[ObjectName]:
     if account := spec.service_account_name or spec.service_account:
         yield "ServiceAccount", account
     for container in (*(spec.init_containers or ()), *(spec.containers or ())):
-        yield from _of_container(container)
+        yield from needs_of_container(container)
     for volume in spec.volumes or ():
-        if isinstance(volume, kube.TemplateVolume):
-            yield from _of_volume(volume)
+        yield from needs_of_volume(volume)
 
 
-def _of_container(container: kube.TemplateContainer) -> Iterator[ObjectName]:
+def needs_of_container(container: kube.TemplateContainer) -> Iterator[ObjectName]:
+    """Yield the Secrets and ConfigMaps without which the container does not start."""
     for variable in container.env or ():
         if variable.value_from:
             yield from _needed("Secret", variable.value_from.secret_key_ref)
@@ -251,7 +251,10 @@ def _of_container(container: kube.TemplateContainer) -> Iterator[ObjectName]:
         yield from _needed("ConfigMap", variables.config_map_ref)
 
 
-def _of_volume(volume: kube.TemplateVolume) -> Iterator[ObjectName]:
+def needs_of_volume(volume: kube.Volume) -> Iterator[ObjectName]:
+    """Yield the Secrets and ConfigMaps without which the volume is not mounted."""
+    if not isinstance(volume, kube.TemplateVolume):
+        return
     if volume.secret and not volume.secret.optional:
         yield "Secret", volume.secret.secret_name
     yield from _needed("ConfigMap", volume.config_map)

@@ -8,7 +8,7 @@ from distrain import kube
 from distrain.check.cluster_state import ClusterState
 from distrain.check.rule_reasons import between_pods
 from distrain.errors import ValuesError
-from distrain.kube.quantities import allocatable, text
+from distrain.kube.quantities import allocatable, rounded_down, text
 from distrain.scheduler import node_ports, node_volume_limits
 from distrain.scheduler.node_resources_fit import insufficient
 from distrain.scheduler.taint_toleration import untolerated
@@ -45,7 +45,7 @@ def _of_role(role: PodRole, asked: Role, node: kube.Node, free: Node, state: Clu
     for resource, amount in sorted(role.request.items()):
         left, of = free.free.get(resource, 0), whole.get(resource, 0)
         mark = "" if left >= amount else "  <- short"
-        figures = f"asks {text(resource, amount)}, free {text(resource, left)} of {text(resource, of)}"
+        figures = f"asks {text(resource, amount)}, free {rounded_down(resource, left)} of {rounded_down(resource, of)}"
         yield f"  {resource:<24} {figures}{mark}"
     for name in sorted(name for name in asked.request if name.startswith(node_ports.PREFIX)):
         yield f"  {name:<24} {'free' if free.free.get(name) else 'taken  <- short'}"

@@ -226,7 +226,7 @@ class _Reader(Struct):
         if all(enforced(each).level == "privileged" for each in labels):
             return None
         try:
-            return minor_of(self.cluster.version())
+            return minor_of(self.cluster.known_version())
         except UnreachableError:
             return None
 

@@ -13,6 +13,7 @@ from distrain.admission.refusal import Refusal
 from distrain.admission.validation import refusals as validation
 from distrain.check.dependencies import Dependencies, on_nodes, references, with_namespace, with_policies
 from distrain.check.gpus import gpus_of
+from distrain.check.missing_objects import missing
 from distrain.check.volumes import attach_limits, free_storage, volume_claims
 from distrain.kube.selectors import Labels
 from distrain.scheduler.affinity_terms import NamespaceLabels
@@ -21,10 +22,9 @@ from distrain.scheduler.messages import GATED
 from distrain.scheduler.node_volume_limits import AttachLimits
 from distrain.scheduler.wait_for_first_consumer import SharedVolumes, shared_volumes
 from distrain.verdict import Verdict
-from distrain.workload.controllers import ObjectName
 from distrain.workload.kinds import QUEUE_LABEL
 from distrain.workload.left_out import is_custom
-from distrain.workload.manifest import Job, PodRole
+from distrain.workload.manifest import Job
 from distrain.workload.wording import Wording
 
 K = TypeVar("K")
@@ -94,7 +94,7 @@ class _Part(Struct, frozen=True):
             if not _maker(kind, say.job):
                 needing = roles[kind, name]
                 role = self.job.main if self.job.main in needing else needing[0]
-                yield _missing(self.found, self.namespace, (kind, name), role, say)
+                yield missing(self.found, self.namespace, (kind, name), role, say)
 
     def unseen(self, whole: Job) -> Iterator[str]:
         """Name what was not judged; `whole` is the job with its parts in other namespaces."""
@@ -224,26 +224,9 @@ def _ending(found: Dependencies, namespace: str) -> Iterator[Refusal]:
         yield Refusal(Verdict.IMPOSSIBLE, words, step)
 
 
-def _missing(found: Dependencies, namespace: str, what: ObjectName, role: PodRole, say: Wording) -> Refusal:
-    kind, name = what
-    is_account = kind == "ServiceAccount" and say.job.from_chart
-    place = "serviceAccountName" if is_account else say.place(role)
-    missing, them = f"there is no {kind} {name} in namespace {namespace}", "it"
-    if not found.has_namespace:
-        missing, them = f"there is neither namespace {namespace} nor {kind} {name}", "both"
-    step = f"{place}: {missing}, without which its pods do not start. Create {them}."
-    return Refusal(Verdict.IMPOSSIBLE, _not_found(kind, name, namespace), step)
-
-
 def _maker(kind: str, job: Job) -> str:
     """Name an object of the manifest whose controller may create Secrets and ConfigMaps, such as a SealedSecret."""
     if kind not in ("Secret", "ConfigMap"):
         return ""
     custom = (each.resource for each in job.objects if is_custom(each.resource))
     return next((f"{each.kind} {each.name}" for each in custom), "")
-
-
-def _not_found(kind: str, name: str, namespace: str) -> str:
-    """Return the words of kubelet, or of the admission plugin ServiceAccount."""
-    words = f'{kind.lower()} "{name}" not found'
-    return f"error looking up service account {namespace}/{name}: {words}" if kind == "ServiceAccount" else words

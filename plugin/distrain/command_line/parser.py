@@ -73,6 +73,14 @@ class _ToHelm(argparse.Action):
         options.helm_flags = [*options.helm_flags, f"--{self.option_strings[-1].lstrip('-')}", value]
 
 
+class _Timeout(argparse.Action):
+    """Store the seconds, and give them to Helm, too, which limits each hook of the chart by them."""
+
+    def __call__(self, _: argparse.ArgumentParser, options: argparse.Namespace, value: Any, __: Any = None) -> None:
+        options.timeout = value
+        options.helm_flags = [*options.helm_flags, "--timeout", f"{round(value * 1000)}ms"]
+
+
 class _OneManifest(argparse.Action):
     """Store the file; argparse would forget all files but the last, and the answer would not be about them."""
 
@@ -184,7 +192,6 @@ def _add_install(parser: Parser) -> None:
     _add_naming(parser)
     _add_wait(parser)
     _add_atomic(parser, "uninstall")
-    parser.add_argument("--timeout", type=seconds, default=600.0, metavar="TIME", help="limit of --wait, 10m if unset")
     parser.add_argument("--allow-busy", action="store_true", help="install a job that has to wait for room, too")
     _add_dry_run(parser, "print what would be installed")
     parser.add_argument("--create-namespace", action="store_true", help="create the namespace if it is missing")
@@ -215,6 +222,7 @@ def _add_status(parser: Parser) -> None:
     parser.add_argument("--wait", action="store_true", help="wait for what --for says, or for the run's failure")
     words = "what --wait waits for: Succeeded if unset, Running, or step=N; implies --wait"
     parser.add_argument("--for", dest="wait_for", type=goal, metavar="GOAL", help=words)
+    parser.add_argument("--timeout", type=seconds, metavar="TIME", help="limit of --wait, none if unset")
     _add_output(parser, "form of the answer")
     _add_cluster(parser)
 
@@ -273,7 +281,6 @@ def _add_change(parser: Parser) -> None:
     _add_output(parser, "form of the plan; markdown is for a pull request", "markdown")
     _add_wait(parser)
     _add_atomic(parser, "roll back")
-    parser.add_argument("--timeout", type=seconds, default=600.0, metavar="TIME", help="limit of --wait, 10m if unset")
     parser.add_argument("--allow-busy", action="store_true", help="upgrade to a job that has to wait for room, too")
     words = "revisions that Helm keeps; 0 is all, 10 if unset"
     parser.add_argument("--history-max", type=revisions, default=10, metavar="N", help=words)
@@ -284,6 +291,8 @@ def _add_wait(parser: Parser) -> None:
     parser.add_argument(
         "--wait-for", choices=["first-step", "pods"], help="what --wait waits for: first-step if unset; implies --wait"
     )
+    words = "limit of --wait, 10m if unset, and of each hook of the chart"
+    parser.add_argument("--timeout", action=_Timeout, type=seconds, metavar="TIME", help=words)
 
 
 def _add_naming(parser: Parser) -> None:

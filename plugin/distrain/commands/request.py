@@ -342,17 +342,19 @@ class RenderedJob(NamedTuple):
         """
         from distrain.progress.failures import ends_of
         from distrain.progress.first_step import Program
-        from distrain.progress.wait import FIRST_STEP, Followed
+        from distrain.progress.wait import FIRST_STEP, SECONDS, Followed
 
         options = self.request.options
         if not (options.wait or options.wait_for or options.atomic):
+            if options.timeout is not None:
+                console.say("--timeout: limits only the chart's hooks, as nothing waits for the job; add --wait")
             return None
         return Followed(
             job=self.job,
             release=self.release.name,
             namespace=self.release.target.namespace,
             s3_secret=self.value("s3", "secretName"),
-            timeout=options.timeout,
+            timeout=SECONDS if options.timeout is None else options.timeout,
             waits_for=options.wait_for or FIRST_STEP,
             program=Program(not self.values.get("command"), self.job.ranks if is_resized else None),
             earlier=ends_of(pods),

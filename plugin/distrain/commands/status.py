@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import time
 from collections.abc import Iterator, Sequence
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from distrain import console
 from distrain.commands.formats import dumped
 from distrain.commands.request import Request, import_msgspec
-from distrain.errors import GoneError, StoppedError, ValuesError
+from distrain.errors import GoneError, LateError, StoppedError, ValuesError
 
 if TYPE_CHECKING:
     from distrain.apiserver.cluster import Cluster
@@ -55,8 +56,12 @@ class View:
         return _code(runs) if self._options.name else 0
 
     def follow(self) -> int:
-        """Show each change; return when the goal is reached, or when a run that is alone has ended."""
+        """Show each change; return when the goal is reached, or when a run that is alone has ended.
+
+        Raises LateError if the goal is not reached within --timeout.
+        """
         last: Any = None
+        runs: list[Run] = []
         for runs in self._changes():
             if (shown := [_gist(each) for each in runs]) != last or self._is_screen:
                 self._tell(runs)
@@ -65,14 +70,21 @@ class View:
                 if self._goal:
                     self._print(runs)
                 return _code(runs)
-        return 0
+        raise LateError(self._too_late(runs))
+
+    def _too_late(self, runs: list[Run]) -> str:
+        from distrain.status.text import line
+
+        seen = line(runs[0]) if runs else "the API server does not answer"
+        return f"--timeout: {self._goal} not reached in {self._options.timeout:g} s: {seen}; give it more time"
 
     def _changes(self) -> Iterator[list[Run]]:
         from distrain.status.follow import followed
         from distrain.status.sources import Watches
 
         was_there = False
-        for seen in followed(self._cluster, Watches(self._cluster, self._namespace, self._selector)):
+        timeout = math.inf if self._options.timeout is None else self._options.timeout
+        for seen in followed(self._cluster, Watches(self._cluster, self._namespace, self._selector), timeout):
             if was_there and self._options.name and not seen:
                 raise GoneError(f"{self._options.name}: the run is gone: someone removed it")
             yield self._runs(seen)
@@ -157,5 +169,7 @@ def _refuse_contradictions(options: argparse.Namespace) -> None:
             raise ValuesError(f'{flag}: is for all runs, and "{options.name}" names one; leave out one of them')
     if not options.name and (options.wait or options.wait_for):
         raise ValuesError("--wait: waits for one run; name it, as in `helm distrain status run1 --wait`")
+    if options.timeout is not None and not (options.wait or options.wait_for):
+        raise ValuesError("--timeout: limits --wait, which is missing; add --wait, or leave it out")
     if options.watch and (options.wait or options.wait_for):
         raise ValuesError("--watch: goes on without a goal, and --wait ends at one; leave out one of them")

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
+from distrain import temporary
 from distrain.derive.footer import stale_lines, with_footer, without_footer
 from distrain.derive.rendering import UNINSTALLED
 from distrain.derive.room import Room
@@ -213,10 +214,18 @@ def _settled(
         except ValuesError:
             # Sorting has moved a YAML alias before its anchor.
             if body is unsorted:
+                _refuse_several_documents(given)
                 raise
-    if any(map(commented_yaml.holds_several_documents, given.texts)):
-        raise ValuesError("values: a file holds several YAML documents; join them into one, without the line ---")
+    _refuse_several_documents(given)
     raise ValuesError("values: this YAML cannot be completed; write its sections as blocks of KEY: VALUE lines")
+
+
+def _refuse_several_documents(given: Given) -> None:
+    """Raise ValuesError for a values file of several documents."""
+    for path, content in zip(given.source.files, given.texts, strict=True):
+        if commented_yaml.holds_several_documents(content):
+            words = "holds several YAML documents; join them into one, without the line ---"
+            raise ValuesError(f"--values: {temporary.with_names(path)}: {words}")
 
 
 def _figures(given: Given, body: str) -> list[Figure]:

@@ -176,7 +176,16 @@ def _no_split(total: int, limits: Limits, room: Room) -> str:
     most = f"at most {limits.most} " if limits.most < MOST_WORKERS else ""
     into = into or f"over {most}workers of at most {limits.largest}"
     head = f"gpus: {total} cannot be spread evenly {into}"
-    return f"{head}; set gpus to {found}" if found else f"{head}, nor can another total; change these"
+    if not found:
+        return f"{head}, nor can another total; change these"
+    return f"{head}; set gpus to {found}{_without_own(total, limits)}"
+
+
+def _without_own(total: int, limits: Limits) -> str:
+    """Return the advice to leave out what the user has set of the split, if the total can then be spread."""
+    own = "workers.gpus" if limits.gpus else "workers.replicas" if limits.replicas else ""
+    relaxed = Limits(limits.largest, limits.fewest, limits.most)
+    return f", or leave {own} out" if own and any(splits(total, relaxed)) else ""
 
 
 def _amounts(work: Work, room: Room | None, split: Split) -> Lines:

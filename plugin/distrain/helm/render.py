@@ -100,12 +100,21 @@ class _ValuesRun:
         self._runs = Runs(helm, commands, source.stdin)
 
     def values(self) -> Values:
-        """Wait for the values; raise ValuesError if Helm cannot read them or the chart's schema refuses them."""
+        """Wait for the values; raise ValuesError if Helm cannot read them or the chart's schema refuses them.
+
+        Raise it, too, if a file has a key twice, of which Helm silently takes the last.
+        """
+        # Imported while Helm runs in parallel.
+        from distrain.helm.repetitions import repetitions
+
+        repeated = repetitions(self._source)
         try:
             with self._folder:
                 outputs = self._runs.outputs()
         except HelmError as error:
-            raise self._refusal(error) from error
+            raise ValuesError(*repeated) if repeated else self._refusal(error) from error
+        if repeated:
+            raise ValuesError(*repeated)
         try:
             full, *bare = [_parsed(self._helm, output) for output in outputs]
         except RecursionError as error:

@@ -77,6 +77,10 @@ class PodSpec(Kube):
     volumes: Sequence[Volume] | None = None
 
 
+class Source(Kube):
+    """A volume source or another part of a pod of which only the type is read."""
+
+
 class Reference(Kube):
     """A Secret or ConfigMap that a container or volume names. A pod waits for the object unless it is optional."""
 
@@ -90,9 +94,25 @@ class KeyReference(Reference):
     key: str = ""
 
 
+class FieldReference(Kube):
+    """A field of the pod."""
+
+    field_path: str = ""
+    api_version: str | None = None
+
+
+class ResourceReference(Kube):
+    """A request or limit of a container."""
+
+    resource: str = ""
+
+
 class ValueFrom(Kube):
     secret_key_ref: KeyReference | None = None
     config_map_key_ref: KeyReference | None = None
+    field_ref: FieldReference | None = None
+    resource_field_ref: ResourceReference | None = None
+    file_key_ref: Source | None = None
 
 
 class Variable(Kube):
@@ -105,21 +125,32 @@ class Variables(Kube):
     config_map_ref: Reference | None = None
 
 
-class Source(Kube):
-    """A volume source or an action of a handler; only its type is read."""
-
-
 class Target(Kube):
     host: str | None = None
+    port: int | str | None = None
+    scheme: str | None = None
+
+
+class Command(Kube):
+    command: list[str] | None = None
 
 
 class Handler(Kube):
-    """A probe, or a handler of a container's lifecycle."""
+    """A probe's way to try a container, or a handler of the container's lifecycle."""
 
     http_get: Target | None = None
     tcp_socket: Target | None = None
-    exec: Source | None = None
-    grpc: Source | None = None
+    exec: Command | None = None
+    grpc: Target | None = None
+
+
+class Probe(Handler):
+    initial_delay_seconds: int | None = None
+    timeout_seconds: int | None = None
+    period_seconds: int | None = None
+    success_threshold: int | None = None
+    failure_threshold: int | None = None
+    termination_grace_period_seconds: int | None = None
 
 
 class Lifecycle(Kube):
@@ -137,25 +168,60 @@ class TemplateContainer(Container):
     env: list[Variable] | None = None
     env_from: list[Variables] | None = None
     security_context: ContainerSecurityContext | None = None
-    liveness_probe: Handler | None = None
-    readiness_probe: Handler | None = None
-    startup_probe: Handler | None = None
+    liveness_probe: Probe | None = None
+    readiness_probe: Probe | None = None
+    startup_probe: Probe | None = None
     lifecycle: Lifecycle | None = None
     volume_mounts: list[VolumeMount] | None = None
+
+
+class KeyToPath(Kube):
+    """A key of a Secret or ConfigMap, and the file that it becomes."""
+
+    key: str = ""
+    path: str = ""
+    mode: int | None = None
 
 
 class SecretVolume(Kube):
     secret_name: str = ""
     optional: bool | None = None
+    items: list[KeyToPath] | None = None
+    default_mode: int | None = None
+
+
+class ConfigMapVolume(Reference):
+    items: list[KeyToPath] | None = None
+    default_mode: int | None = None
+
+
+class ProjectedReference(Reference):
+    items: list[KeyToPath] | None = None
+
+
+class Token(Kube):
+    path: str = ""
+    expiration_seconds: int | None = None
 
 
 class Projection(Kube):
-    secret: Reference | None = None
-    config_map: Reference | None = None
+    """A source of a projected volume, which is of one type."""
+
+    secret: ProjectedReference | None = None
+    config_map: ProjectedReference | None = None
+    service_account_token: Token | None = None
+    downward_api: Source | None = field(default=None, name="downwardAPI")
+    cluster_trust_bundle: Source | None = None
+    pod_certificate: Source | None = None
+
+    @property
+    def types(self) -> list[str]:
+        return [each.encode_name for each in fields(self) if getattr(self, each.name) is not None]
 
 
 class Projected(Kube):
     sources: list[Projection] | None = None
+    default_mode: int | None = None
 
 
 class HostPath(Source):
@@ -164,7 +230,7 @@ class HostPath(Source):
 
 class TemplateVolume(Volume):
     secret: SecretVolume | None = None
-    config_map: Reference | None = None
+    config_map: ConfigMapVolume | None = None
     projected: Projected | None = None
     csi: Source | None = None
     downward_api: Source | None = field(default=None, name="downwardAPI")
@@ -201,6 +267,21 @@ class TemplateVolume(Volume):
 _SOURCES = {each.name: each.encode_name for each in fields(TemplateVolume) if each.name != "name"}
 
 
+class DNSOption(Kube):
+    name: str = ""
+
+
+class DNSConfig(Kube):
+    nameservers: list[str] | None = None
+    searches: list[str] | None = None
+    options: list[DNSOption] | None = None
+
+
+class HostAlias(Kube):
+    ip: str = ""
+    hostnames: list[str] | None = None
+
+
 class OperatingSystem(Kube):
     name: str | None = None
 
@@ -228,6 +309,9 @@ class TemplateSpec(PodSpec):
     runtime_class_name: str | None = None
     termination_grace_period_seconds: int | None = None
     resource_claims: list[Gate] | None = None
+    dns_policy: str | None = None
+    dns_config: DNSConfig | None = None
+    host_aliases: list[HostAlias] | None = None
 
 
 class PodTemplate(Kube):

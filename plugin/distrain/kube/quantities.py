@@ -72,7 +72,7 @@ def text(resource: str, amount: int) -> str:
 
 
 def rounded_down(resource: str, amount: int) -> str:
-    """Return an amount as a short quantity for values files, rounded down."""
+    """Return an amount as a short quantity that people can read, rounded down."""
     suffix, size = next((each for each in _suffixes(resource) if amount >= each[1]), ("", 1))
     if not suffix:
         return text(resource, amount)

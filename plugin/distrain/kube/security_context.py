@@ -37,6 +37,7 @@ class SecurityContext(Kube):
     se_linux_options: SELinuxOptions | None = None
     windows_options: WindowsOptions | None = None
     run_as_user: int | None = None
+    run_as_group: int | None = None
     run_as_non_root: bool | None = None
     seccomp_profile: Profile | None = None
     app_armor_profile: Profile | None = None
@@ -44,6 +45,9 @@ class SecurityContext(Kube):
 
 class PodSecurityContext(SecurityContext):
     sysctls: list[Sysctl] | None = None
+    fs_group: int | None = None
+    fs_group_change_policy: str | None = None
+    supplemental_groups: list[int] | None = None
 
 
 class ContainerSecurityContext(SecurityContext):

@@ -22,6 +22,8 @@ from distrain.workload.wording import listed
 # What --wait waits for: the values of --wait-for.
 FIRST_STEP, PODS = "first-step", "pods"
 POLL_SECONDS = 1.0
+# The limit of a wait if the user sets none.
+SECONDS = 600.0
 # Seconds for which a failure may last: kubelet retries an image pull after 10 s, and a missing Secret may still be
 # created.
 GRACE_SECONDS = 20.0

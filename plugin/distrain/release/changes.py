@@ -38,8 +38,9 @@ METADATA = re.compile(r"metadata\.(labels|annotations)(\..*)?")
 # The chart values that set a pod template's labels and annotations; messages name these values.
 TEMPLATE_METADATA = re.compile(r"template\.metadata\.(labels|annotations)")
 VALUES = {"labels": "podLabels", "annotations": "podAnnotations"}
-# Values that may be long or contain secrets: messages show their names, never their content.
-SECRETIVE = ("s3", "workers.podSpec", "launcher.podSpec")
+# Values that may be long or contain secrets, beside those that redact.py knows: messages show their names, never their
+# content.
+SECRETIVE = ("workers.podSpec", "launcher.podSpec")
 SHOWN = 60
 # Text that needs no quotes in YAML, if YAML does not read it as a boolean or null.
 PLAIN_TEXT = re.compile(r"[A-Za-z][\w./-]*")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator
 
@@ -17,9 +18,10 @@ from distrain.status.sources import SILENCE_SECONDS, Watches
 SOONEST, LATEST = 1.0, 3.0
 
 
-def followed(cluster: Cluster, source: Watches) -> Iterator[list[Observed]]:
-    """Yield the runs after each change, without an end; pass over a short silence of the API server."""
+def followed(cluster: Cluster, source: Watches, timeout: float = math.inf) -> Iterator[list[Observed]]:
+    """Yield the runs after each change, until the timeout in seconds; pass over a short silence of the API server."""
     heard = time.monotonic()
+    deadline = heard + timeout
     while True:
         source.changed.clear()
         try:
@@ -31,8 +33,10 @@ def followed(cluster: Cluster, source: Watches) -> Iterator[list[Observed]]:
         else:
             heard = time.monotonic()
             yield found
-        time.sleep(SOONEST)
-        source.changed.wait(LATEST - SOONEST)
+        if (left := deadline - time.monotonic()) <= 0:
+            return
+        time.sleep(min(left, SOONEST))
+        source.changed.wait(min(max(left - SOONEST, 0), LATEST - SOONEST))
 
 
 def has_reached(run: Run, goal: str) -> bool:

@@ -13,10 +13,10 @@ from distrain.progress import first_step
 from distrain.progress.failures import Failure, failures
 from distrain.progress.start import SPEAKERS, JobState, Log, last_warning, role_of, runs, unplaced, waits_for
 from distrain.status.phase import Phase, Word
+from distrain.workload.chart_values import s3_secret
 from distrain.workload.manifest import Job
 from distrain.workload.wording import counted
 
-S3_KEY = "AWS_ACCESS_KEY_ID"
 STORAGE = "/storage"
 # The scheduler's remark, after its reasons, on pods of lower priority.
 PREEMPTION = " preemption: "
@@ -113,14 +113,7 @@ def _without_pods(found: JobState, place: Place) -> Reason:
 
 
 def _all(found: JobState, job: Job) -> Iterator[Failure]:
-    return failures(found, job, _s3_secret(job))
-
-
-def _s3_secret(job: Job) -> str:
-    """Return the Secret with the keys of S3, which the chart takes from s3.secretName; an empty text without one."""
-    variables = [each for role in job.roles for container in role.spec.containers or () for each in container.env or ()]
-    sources = [each.value_from for each in variables if each.name == S3_KEY and each.value_from]
-    return next((each.secret_key_ref.name for each in sources if each.secret_key_ref), "")
+    return failures(found, job, s3_secret(job))
 
 
 def _split(failure: Failure) -> Reason:

@@ -168,3 +168,31 @@ def test_examples_read_the_values_file_where_the_page_says() -> None:
     assert "`runs/run1.yaml`" in page
     assert release["spec"]["chart"]["spec"]["valuesFiles"] == ["./charts/distrain/values.yaml", "./runs/run1.yaml"]
     assert application["spec"]["sources"][0]["helm"]["valueFiles"] == ["$values/runs/run1.yaml"]
+
+
+def manifest(name: str) -> dict[str, Any]:
+    found: dict[str, Any] = yaml.safe_load((DOCS / name).read_text(encoding="utf-8"))
+    return found
+
+
+def test_application_of_a_registry_differs_from_its_twin_in_the_charts_source_alone() -> None:
+    git, oci = manifest("argocd/application.yaml"), manifest("argocd/application-oci.yaml")
+
+    sources = [each["spec"]["sources"].pop(0) for each in (git, oci)]
+
+    assert git == oci
+    assert [sorted(each) for each in sources] == [
+        ["helm", "path", "repoURL", "targetRevision"],
+        ["chart", "helm", "repoURL", "targetRevision"],
+    ]
+    assert sources[0]["helm"] == sources[1]["helm"]
+
+
+def test_helm_release_of_a_registry_differs_from_its_twin_in_the_charts_source_and_the_values_alone() -> None:
+    git, oci = manifest("flux/helmrelease.yaml"), manifest("flux/helmrelease-oci.yaml")
+
+    del git["spec"]["chart"], oci["spec"]["chartRef"]
+    values = oci["spec"].pop("values")
+
+    assert git == oci
+    assert values == manifest("run1.yaml")

@@ -54,6 +54,18 @@ def test_notes_name_the_test_where_there_is_one(helm3: Path, chart_with_visible_
     assert (f"kubectl --namespace team logs pod/run1-test-{RUN1}\n" in text) == has_test
 
 
+def test_notes_spend_one_line_on_earlier_names_of_the_job_and_only_at_an_upgrade(
+    helm3: Path, chart_with_visible_notes: Path
+) -> None:
+    values = ("checkpoint.uri=s3://results/runs",)
+
+    installed = notes(helm3, chart_with_visible_notes, *values).splitlines()
+    upgraded = notes(helm3, chart_with_visible_notes, *values, is_upgrade=True).splitlines()
+
+    renamed = "If the chart before this one called the job run1-<hash>, this job replaces that one and goes on from the"
+    assert [line for line in upgraded if line not in installed] == [f"{renamed} last checkpoint."]
+
+
 def test_notes_name_the_command_that_shows_a_refusal(helm3: Path, chart_with_visible_notes: Path) -> None:
     text = notes(helm3, chart_with_visible_notes, "preflight.enabled=true")
 

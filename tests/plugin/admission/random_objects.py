@@ -30,6 +30,22 @@ RESOURCES = (
 )
 COUNTS = ("1", "2"), ("0", "-1", "500m")
 AMOUNTS = ("0", "4Mi", "2Gi"), ("-1", "500m", "3", "3Mi")
+ADDRESSES = ("10.0.0.1", "2001:db8::1", "010.0.0.1"), ("", "10.0.0", "10.0.0.256", "a", "fe80::1%eth0", "1.2.3.4.5")
+DOMAINS = ("example.com", "a"), ("", "A.b", "a..b", LONG, "x" * 254)
+SEARCHES = ("example.com.", "_a.b", "."), ("", "A", "-a", "a_", "..")
+SYSCTLS = (
+    ("net.core.somaxconn", "kernel.shm_rmid_forced", "net/ipv4/tcp.a"),
+    ("", "Net.a", "a..b", "fs/mqueue/a", "x" * 254),
+)
+IDS = (0, 1000, 2**31 - 1), (-1, 2**31)
+SECONDS = (0, 1, 30), (-1,)
+PROBED = (80, "http", 65535), (0, 65536, -1, "", "80", "Http")
+FILES = ("a", "b/c", "d.txt"), ("", "/a", "../a", "..a", "a/../b", "a")
+MODES = (0, 0o440, 0o777), (-1, 0o1000)
+FIELDS = (
+    ("metadata.name", "spec.host", "status.podIP", "metadata.labels['app']", "metadata.annotations['a/B']"),
+    ("", "metadata.labels", "spec.nodename", "status.phase", "metadata.labels['a b']", "metadata.name['a']", "['a']"),
+)
 PORT_NAMES = ("http", "a1", ""), ("80", "a--b", "-a", "Http", "x" * 16)
 
 
@@ -170,6 +186,8 @@ class Maker:
         names = ("tolerations", "affinity", "topologySpreadConstraints", "nodeSelector", "volumes")
         makers = (self._tolerations, self._affinity, self._spread, self._labels, self._volumes)
         spec: Object = {name: make() for name, make in zip(names, makers, strict=True) if self._is(0.4)}
+        # In a Pod, the admission plugin ServiceAccount sets it, which the API server's validation does not run.
+        spec["serviceAccountName"] = "default"
         volumes = [volume.get("name", "") for volume in spec.get("volumes", ())]
         uses = {"containers": self.random.choice([1, 1, 2]), "initContainers": self.random.choice([0, 0, 1, 2])}
         numbers = iter(range(5))
@@ -183,7 +201,12 @@ class Maker:
             spec["resources"] = self._resources((RESOURCES[0][:2], (*RESOURCES[0], *RESOURCES[1])))
         if self._is(0.1):
             spec |= {"overhead": self._amounts(RESOURCES), "runtimeClassName": "kata"}
-        if self._is(0.1):
+        spec |= self._names() if self._is(0.2) else {}
+        if self._is(0.2):
+            spec["securityContext"] = self._security()
+        spec |= {"hostIPC": True} if self._wrong() else {}
+        # The controller of StatefulSets sets another hostname.
+        if self._is(0.1) and policies != ("Always",):
             spec["hostname"] = self._of(NAMES)
         if self._is(0.1) and "Always" not in policies:
             spec["activeDeadlineSeconds"] = self._of(((1, 60), (0, -1, 2**31)))
@@ -195,7 +218,7 @@ class Maker:
         image = self._of((("busybox", "example.com/a:1"), ("", " a", "a\n")))
         found |= {"image": image} if image or self._is(0.5) else {}
         if self._is(0.3):
-            found["env"] = [{"name": self._of(VARIABLES)} for _ in range(self.random.choice([1, 2]))]
+            found["env"] = [self._variable() for _ in range(self.random.choice([1, 2]))]
         for key in ("livenessProbe", "readinessProbe", "startupProbe"):
             found |= {key: self._probe()} if self._is(0.2 if name == "c0" else self.share / 2) else {}
         if self._is(0.4):
@@ -206,9 +229,60 @@ class Maker:
             found["volumeMounts"] = [self._mount(number, volumes) for number in range(self.random.choice([1, 2]))]
         return found
 
+    def _names(self) -> Object:
+        """Return the fields that say where a pod looks names up."""
+        config: Object = {"nameservers": [self._of(ADDRESSES) for _ in range(self._of(((1, 2, 3), (0, 4))))]}
+        if self._is(0.5):
+            config["searches"] = [self._of(SEARCHES) for _ in range(self._of(((1, 2), (33,))))]
+        if self._is(0.3):
+            config["options"] = [{"name": self._of((("ndots",), ("",)))}]
+        found: Object = {"dnsPolicy": self._of((("ClusterFirst", "Default", "None"), ("", "none")))}
+        found |= {} if self._wrong() else {"dnsConfig": config}
+        if self._is(0.4):
+            found["hostAliases"] = [{"ip": self._of(ADDRESSES), "hostnames": [self._of(DOMAINS)]}]
+        return found
+
+    def _security(self) -> Object:
+        found: Object = {key: self._of(IDS) for key in ("fsGroup", "runAsGroup", "runAsUser") if self._is(0.4)}
+        if self._is(0.4):
+            found["supplementalGroups"] = [self._of(IDS) for _ in range(2)]
+        if self._is(0.2):
+            found["fsGroupChangePolicy"] = self._of((("Always", "OnRootMismatch"), ("", "always")))
+        if self._is(0.4):
+            names = self.random.sample(SYSCTLS[0], 2)
+            found["sysctls"] = [
+                {"name": self._of(((name,), (*SYSCTLS[0], *SYSCTLS[1]))), "value": "1"} for name in names
+            ]
+        return found
+
+    def _variable(self) -> Object:
+        ways: list[Object] = [
+            {"fieldRef": {"fieldPath": self._of(FIELDS)}},
+            {
+                "resourceFieldRef": {
+                    "resource": self._of((("limits.cpu", "requests.memory"), ("", "cpu", "limits.pods")))
+                }
+            },
+            {"secretKeyRef": {"name": "conf", "key": self._of((("k",), ("",)))}},
+        ]
+        source: Object = self._of((ways, [{}, {**ways[0], **ways[1]}]))
+        return {"name": self._of(VARIABLES), **({"valueFrom": source} if self._is(0.5) else {})}
+
     def _probe(self) -> Object:
-        ways: Sequence[Object] = [{"exec": {"command": ["true"]}}, {"tcpSocket": {"port": 80}}, {"grpc": {"port": 80}}]
-        return dict(self._of((ways, [{}])))
+        ways: Sequence[Object] = [
+            {"exec": {"command": self._of(((["true"],), ([],)))}},
+            {"tcpSocket": {"port": self._of(PROBED)}},
+            {"httpGet": {"port": self._of(PROBED), "scheme": self._of((("", "HTTP", "HTTPS"), ("http",)))}},
+            {"grpc": {"port": self._of(((80,), (0, -1, 65536)))}},
+        ]
+        numbers = ("initialDelaySeconds", "timeoutSeconds", "periodSeconds", "failureThreshold")
+        found = {key: self._of(SECONDS) for key in numbers if self._is(0.3)}
+        if self._wrong():
+            found["successThreshold"] = self.random.choice([-1, 0, 1, 2])
+        if self._wrong():
+            found["terminationGracePeriodSeconds"] = self.random.choice([-1, 0, 1, 60])
+        chosen = self._of((ways, [{}, {**ways[0], **ways[1]}, {**ways[2], **ways[3]}]))
+        return {**found, **chosen}
 
     def _resources(self, names: tuple[Sequence[str], Sequence[str]]) -> Object:
         """Return limits, and mostly the same requests."""
@@ -250,8 +324,31 @@ class Maker:
         claim = {"claimName": self._of((("claim", "c.1"), ("",)))}
         own = {"volumeClaimTemplate": {"spec": self._claim()}}
         sources: list[Object] = [{}, {"emptyDir": {}}, {"persistentVolumeClaim": claim}, {"ephemeral": own}]
+        sources += [{"projected": self._projected()}, {"secret": self._files("secretName")}]
+        sources += [{"configMap": self._files("name")}]
         more = self.random.choice([*sources, {"hostPath": {"path": "/x"}}]) if self._wrong() else {}
         return {"name": name, **self.random.choice(sources), **more}
+
+    def _files(self, name: str) -> Object:
+        found: Object = {name: self._of((("conf",), ("",)))}
+        if self._is(0.3):
+            found["defaultMode"] = self._of(MODES)
+        return {**found, **self._items()}
+
+    def _items(self) -> Object:
+        items = [{"key": self._of((("k",), ("",))), "path": self._of(FILES), "mode": self._of(MODES)} for _ in range(2)]
+        return {"items": items} if self._is(0.3) else {}
+
+    def _projected(self) -> Object:
+        name = self._of((("conf",), ("",)))
+        token = {"path": self._of(FILES), "expirationSeconds": self._of(((600, 2**32), (0, 599, 2**32 + 1)))}
+        ways: list[Object] = [
+            {"secret": {"name": name, **self._items()}},
+            {"configMap": {"name": name, **self._items()}},
+            {"serviceAccountToken": token},
+        ]
+        sources = [{**self.random.choice(ways), **(ways[0] if self._wrong() else {})} for _ in range(2)]
+        return {"sources": sources, **({"defaultMode": self._of(MODES)} if self._is(0.3) else {})}
 
     def _tolerations(self) -> list[Object]:
         return [self._toleration() for _ in range(self.random.choice([1, 1, 2]))]

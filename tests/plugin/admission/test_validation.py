@@ -376,9 +376,137 @@ SOURCES = [
 ]
 
 
-@pytest.mark.parametrize(("path", "value", "words"), [*SECURITY, *SOURCES])
+def _probed(**probe: Any) -> Object:
+    return {"exec": {"command": ["true"]}, **probe}
+
+
+def _projected(**source: Any) -> list[Object]:
+    return [{"name": "a", "projected": {"sources": [source]}}]
+
+
+VARIABLES = [
+    pytest.param({}, "must specify one of: `fieldRef`, `resourceFieldRef`, ", id="no-source"),
+    pytest.param(
+        {"secretKeyRef": {"name": "a", "key": "a"}, "configMapKeyRef": {"name": "a", "key": "a"}},
+        "may not have more than one field specified at a time",
+        id="two-sources",
+    ),
+    pytest.param(
+        {"fieldRef": {"fieldPath": "spec.nodename"}},
+        'valueFrom.fieldRef.fieldPath: Invalid value: "spec.nodename": error converting fieldPath',
+        id="misspelt-field",
+    ),
+    pytest.param(
+        {"fieldRef": {"fieldPath": "metadata.labels"}},
+        'valueFrom.fieldRef.fieldPath: Unsupported value: "metadata.labels": supported values: "metadata.name"',
+        id="all-labels",
+    ),
+    pytest.param(
+        {"resourceFieldRef": {"resource": "cpu"}}, 'resourceFieldRef.resource: Unsupported value: "cpu"', id="resource"
+    ),
+]
+NONE_WITHOUT_SERVER = {"restartPolicy": "Never", "containers": [{"name": "a", "image": "a"}], "dnsPolicy": "None"}
+NAMES = [
+    pytest.param((*POD, "dnsPolicy"), "none", 'dnsPolicy: Unsupported value: "none"', id="dns-policy"),
+    pytest.param(POD, NONE_WITHOUT_SERVER, "dnsConfig: Required value: must provide `dnsConfig`", id="no-dns-config"),
+    pytest.param(
+        POD,
+        {**NONE_WITHOUT_SERVER, "dnsConfig": {"searches": ["a"]}},
+        "dnsConfig.nameservers: Required value: must provide at least one DNS nameserver",
+        id="no-nameserver",
+    ),
+    pytest.param(
+        (*POD, "dnsConfig"), {"nameservers": ["dns.a"]}, 'nameservers[0]: Invalid value: "dns.a": must be', id="server"
+    ),
+    pytest.param((*POD, "dnsConfig"), {"searches": ["a_"]}, 'searches[0]: Invalid value: "a_"', id="search-domain"),
+    pytest.param(
+        (*POD, "hostAliases"), [{"ip": "10.0.0.256"}], 'hostAliases[0].ip: Invalid value: "10.0.0.256"', id="host-alias"
+    ),
+]
+PROBES = [
+    pytest.param(
+        (*MAIN, "livenessProbe"),
+        _probed(initialDelaySeconds=-1),
+        "livenessProbe.initialDelaySeconds: Invalid value: -1: must be greater than or equal to 0",
+        id="negative-delay",
+    ),
+    pytest.param(
+        (*MAIN, "startupProbe"),
+        _probed(successThreshold=2),
+        "successThreshold: Invalid value: 2: must be 1",
+        id="twice",
+    ),
+    pytest.param(
+        (*MAIN, "readinessProbe"),
+        _probed(terminationGracePeriodSeconds=5),
+        "must not be set for readinessProbes",
+        id="grace-of-a-readiness-probe",
+    ),
+    pytest.param((*MAIN, "livenessProbe"), {"exec": {}}, "livenessProbe.exec.command: Required value", id="no-command"),
+    pytest.param(
+        (*MAIN, "livenessProbe"), {"httpGet": {"path": "/"}}, "httpGet.port: Invalid value: 0: must be", id="no-port"
+    ),
+    pytest.param(
+        (*MAIN, "livenessProbe"), _probed(grpc={"port": 80}), "grpc: Forbidden: may not specify more", id="two-handlers"
+    ),
+]
+FILES = [
+    pytest.param(
+        (*POD, "volumes"),
+        _projected(serviceAccountToken={"path": "a", "expirationSeconds": 60}),
+        "serviceAccountToken.expirationSeconds: Invalid value: 60: may not specify a duration less than 10 minutes",
+        id="short-token",
+    ),
+    pytest.param(
+        (*POD, "volumes"),
+        _projected(secret={"name": "a"}, configMap={"name": "a"}),
+        "projected.sources[0]: Forbidden: may not specify more than 1 volume type per source",
+        id="two-sources-in-one",
+    ),
+    pytest.param(
+        (*POD, "volumes"),
+        [{"name": "a", "secret": {"secretName": "a", "items": [{"key": "a", "path": "../a"}]}}],
+        "secret.items[0].path: Invalid value: \"../a\": must not contain '..'",
+        id="file-outside-the-volume",
+    ),
+    pytest.param(
+        (*POD, "volumes"),
+        [{"name": "a", "configMap": {"name": "a", "defaultMode": 777}}],
+        "configMap.defaultMode: Invalid value: 777: must be a number between 0 and 0777 (octal)",
+        id="mode-in-decimal",
+    ),
+]
+KERNEL = [
+    pytest.param((*POD, "securityContext"), {"fsGroup": -1}, "fsGroup: Invalid value: -1: must be between", id="group"),
+    pytest.param(
+        (*POD, "securityContext"),
+        {"supplementalGroups": [0, 2**31]},
+        "supplementalGroups[1]: Invalid value: 2147483648",
+        id="groups",
+    ),
+    pytest.param(
+        (*POD, "securityContext"),
+        {"sysctls": [{"name": "Net.a"}]},
+        'sysctls[0].name: Invalid value: "Net.a"',
+        id="sysctl",
+    ),
+    pytest.param(
+        (*POD, "securityContext"),
+        {"sysctls": 2 * [{"name": "net.a"}]},
+        "sysctls[1].name: Duplicate value",
+        id="sysctls",
+    ),
+]
+
+
+@pytest.mark.parametrize(("path", "value", "words"), [*SECURITY, *SOURCES, *NAMES, *PROBES, *FILES, *KERNEL])
 def test_pods_that_the_api_server_refuses_are_impossible(path: Path, value: Any, words: str) -> None:
     _refused(_changed(_job(), path, value), words)
+
+
+@pytest.mark.parametrize(("source", "words"), VARIABLES)
+def test_variable_that_the_api_server_refuses_is_impossible(source: Object, words: str) -> None:
+    _refused(_changed(_job(), (*MAIN, "env"), [{"name": "A", "valueFrom": source}]), words)
 
 
 @pytest.mark.parametrize(
@@ -386,6 +514,14 @@ def test_pods_that_the_api_server_refuses_are_impossible(path: Path, value: Any,
     [
         {"hostUsers": False, "containers": [{"securityContext": {"procMount": "Unmasked"}}]},
         {"containers": [{"securityContext": {"privileged": True}}]},
+        {
+            "dnsPolicy": "None",
+            "dnsConfig": {"nameservers": ["010.0.0.1"], "searches": ["_a.b", "."]},
+            "containers": [{}],
+        },
+        {"containers": [{"env": [{"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['a']"}}}]}]},
+        {"containers": [{"readinessProbe": {"tcpSocket": {"port": "http"}, "successThreshold": 2}}]},
+        {"securityContext": {"fsGroup": 0, "sysctls": [{"name": "net/ipv4/a.b"}]}, "containers": [{}]},
         {"containers": [{"securityContext": {"allowPrivilegeEscalation": True, "privileged": True, "runAsUser": 0}}]},
         {
             "securityContext": {"seccompProfile": {"type": "Localhost", "localhostProfile": "a.json"}},

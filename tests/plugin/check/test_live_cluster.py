@@ -87,38 +87,54 @@ SECRET = {"secretKeyRef": {"name": "keys", "key": "k"}}
 CONFIG = {"configMapKeyRef": {"name": "conf", "key": "k"}}
 
 
+def _volume(name: str, **source: Any) -> Object:
+    return {"volumes": [{"name": name, **source}]}
+
+
+def _of_s3(*more: Object) -> Object:
+    return {"containers": [{"name": "main", "env": [{"name": "AWS_ACCESS_KEY_ID", "valueFrom": SECRET}]}, *more]}
+
+
 @pytest.mark.parametrize(
-    ("worker", "words"),
+    ("worker", "value", "words"),
     [
-        pytest.param(_env(SECRET), "there is no Secret keys", id="variable"),
+        pytest.param(_env(SECRET), "env", "there is no Secret keys", id="variable"),
+        pytest.param(_env(CONFIG), "env", "there is no ConfigMap conf", id="config"),
+        pytest.param(_of_s3(), "s3.secretName", "there is no Secret keys", id="s3"),
         pytest.param(
-            _env({"configMapKeyRef": {"name": "conf", "key": "k"}}), "there is no ConfigMap conf", id="config"
-        ),
-        pytest.param(
-            {"containers": [{"name": "main", "envFrom": [{"secretRef": {"name": "all"}}]}]},
+            {"containers": [{"name": "main"}, {"name": "beside", "envFrom": [{"secretRef": {"name": "all"}}]}]},
+            "workers.sidecars",
             "there is no Secret all",
-            id="all-variables",
+            id="all-variables-of-a-sidecar",
         ),
         pytest.param(
-            {"volumes": [{"name": "v", "secret": {"secretName": "files"}}]}, "there is no Secret files", id="volume"
+            {"initContainers": [{"name": "before", "env": [{"name": "A", "valueFrom": SECRET}]}]},
+            "workers.podSpec",
+            "there is no Secret keys",
+            id="init-container",
+        ),
+        pytest.param(_volume("v", secret={"secretName": "files"}), "volumes", "there is no Secret files", id="volume"),
+        pytest.param(
+            _volume("ssh-auth", secret={"secretName": "ours"}), "ssh.secretName", "there is no Secret ours", id="ssh"
         ),
         pytest.param(
-            {"volumes": [{"name": "v", "configMap": {"name": "files"}}]},
-            "there is no ConfigMap files",
-            id="config-volume",
+            _volume("v", configMap={"name": "files"}), "volumes", "there is no ConfigMap files", id="config-volume"
         ),
         pytest.param(
-            {"volumes": [{"name": "v", "projected": {"sources": [{"secret": {"name": "part"}}]}}]},
+            _volume("v", projected={"sources": [{"secret": {"name": "part"}}]}),
+            "volumes",
             "there is no Secret part",
             id="projected",
         ),
     ],
 )
-def test_missing_secret_or_config_is_named(cluster: Cluster, worker: Object, words: str) -> None:
+def test_missing_secret_or_config_is_named_with_its_value(
+    cluster: Cluster, worker: Object, value: str, words: str
+) -> None:
     answer = _check(cluster, chart_job(worker=worker))
 
     assert answer.verdict == "impossible"
-    assert answer.next == f"workers: {words} in namespace team, without which its pods do not start. Create it."
+    assert answer.next == f"{value}: {words} in namespace team, without which its pods do not start. Create it."
 
 
 @pytest.mark.parametrize(
@@ -166,8 +182,7 @@ def test_secret_that_may_not_be_read_is_named(api: FakeApi, cluster: Cluster) ->
         pytest.param(
             _env(SECRET),
             "impossible",
-            "workers: there is neither namespace team nor Secret keys, without which its pods do not start. "
-            "Create both.",
+            "env: there is neither namespace team nor Secret keys, without which its pods do not start. Create both.",
             id="secret",
         ),
     ],

@@ -452,6 +452,16 @@ def test_one_node_is_explained(check: Check, tmp_path: Path) -> None:
     ]
 
 
+def test_memory_of_a_node_is_shown_in_units_that_people_read(check: Check, tmp_path: Path) -> None:
+    cluster = [node("a", {"ephemeral-storage": "94992122Ki"}, memory="263856440Ki", gpu="8")]
+    worker = {"containers": [{"name": "w", "resources": {"requests": {"memory": "96Gi", "ephemeral-storage": "1Gi"}}}]}
+
+    lines = _why(check, tmp_path, cluster, [pod("p", on="a", memory="163840001Ki")], mpi_job(worker=worker))
+
+    assert "  memory                   asks 96Gi, free 95.3Gi of 251.6Gi  <- short" in lines
+    assert "  ephemeral-storage        asks 1Gi, free 90.5Gi of 90.5Gi" in lines
+
+
 def test_taints_labels_ports_and_rules_of_a_node_are_shown(check: Check, tmp_path: Path) -> None:
     term = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app.kubernetes.io/name": "distrain"}}}
     rules = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}

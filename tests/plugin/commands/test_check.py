@@ -74,6 +74,16 @@ def test_charts_pod_that_the_api_server_refuses_is_impossible(run: Run, cluster:
     assert "value must be empty when `operator` is 'Exists'" in " ".join(outcome.out.split())
 
 
+def test_version_is_asked_once_where_pod_security_depends_on_it(run: Run, cluster: FakeApi) -> None:
+    enforced = {"pod-security.kubernetes.io/enforce": "restricted"}
+    cluster.answers["/api/v1/namespaces/team"] = {"metadata": {"name": "team", "labels": enforced}}
+
+    outcome = run("check", "--set", "workers.gpus=4")
+
+    assert outcome.code == 0, outcome.err
+    assert cluster.requests.count("GET /version") == 1
+
+
 def test_job_that_may_not_fit_in_every_order_exits_12(run: Run, cluster: FakeApi) -> None:
     _hold(cluster, [node("a", gpu="8", cpu="2"), node("b", cpu="1")])
 

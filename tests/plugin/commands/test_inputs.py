@@ -128,6 +128,62 @@ def test_derive_completes_what_a_pipe_and_a_url_hold(run: Run, tmp_path: Path) -
     assert (outcome.code, outcome.workers["replicas"], outcome.values["trainer"]["steps"]) == (0, 2, 7), outcome.err
 
 
+TWICE = """\
+gpus: null
+workers:
+  replicas: 2
+  sidecars:
+    - {name: a, image: b, name: c}
+  # A reader takes the first one, and Helm the last.
+  "replicas": 3
+  gpus: 0
+workers: {replicas: 4, gpus: 0}
+"""
+
+
+@pytest.mark.parametrize("command", [["template", "--offline"], ["derive"], ["check"], ["install"]])
+def test_key_that_a_values_file_has_twice_is_refused_with_both_lines(
+    run: Run, tmp_path: Path, command: list[str]
+) -> None:
+    (tmp_path / "twice.yaml").write_text(TWICE)
+    (tmp_path / "steps.yaml").write_text(STEPS)
+    verb, *more = command
+
+    outcome = run(
+        verb, *([] if verb == "derive" else ["run1"]), *more, "-f", f"{tmp_path}/twice.yaml,{tmp_path}/steps.yaml"
+    )
+
+    lines = [
+        ("workers.sidecars[0].name", "line 5"),
+        ("workers.replicas", "lines 3 and 7"),
+        ("workers", "lines 2 and 9"),
+    ]
+    assert (outcome.code, outcome.out) == (2, "")
+    assert outcome.err.splitlines() == [
+        f"distrain: --values: {tmp_path}/twice.yaml: {key} is there twice, in {at}; remove one of them"
+        for key, at in lines
+    ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("x-a: {replicas: 1}\nworkers: {replicas: 3, gpus: 0}\ngpus: null\n", id="of-two-blocks"),
+        pytest.param("x-a: [{b: 1}, {b: 2}, [b, b]]\nworkers: {replicas: 3, gpus: 0}\ngpus: null\n", id="of-entries"),
+        pytest.param(f"{SMALL}x-a: &a {{b: 1}}\nx-b: {{<<: *a, <<: *a, b: 2}}\n", id="merged"),
+        pytest.param(f"{SMALL}x-a: {{? [b, c] : d, ? {{b: c}} : d, b: b, c: b}}\n", id="key-that-is-no-text"),
+        pytest.param(f"{SMALL}---\nworkers: {{gpus: 0}}\n", id="of-two-documents"),
+    ],
+)
+def test_key_of_another_block_is_no_repetition(run: Run, tmp_path: Path, text: str) -> None:
+    (tmp_path / "once.yaml").write_text(text)
+
+    outcome = run("template", "run1", "--offline", "-f", str(tmp_path / "once.yaml"))
+
+    assert "is there twice" not in outcome.err
+    assert outcome.code == (2 if "? [" in text else 0), outcome.err
+
+
 def test_mistake_in_a_pipe_is_reported_with_its_name(run: Run, tmp_path: Path) -> None:
     with _pipe(tmp_path, "a: : 1\n") as fifo:
         outcome = run(*TEMPLATE, "-f", fifo)

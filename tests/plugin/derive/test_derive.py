@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from lab.paths import CHART, REPOSITORY
 from tests.plugin.derive.deriving import Derive
-from tests.plugin.program import Outcome
+from tests.plugin.program import Outcome, Run
 
 GOLDEN = REPOSITORY / "tests" / "plugin" / "golden"
 NEXT_STEP = "run `helm distrain derive` with this file and keep what it prints"
@@ -89,14 +89,29 @@ def test_deriving_twice_changes_nothing(
             "gpus: 12\nworkers: {gpus: 8}\n",
             ["--node-gpus", "8"],
             "gpus: 12 cannot be spread evenly into workers of 8 (workers.gpus); set gpus to 8 (1 worker of 8) or 16 "
-            "(2 workers of 8)",
+            "(2 workers of 8), or leave workers.gpus out",
             id="own-gpus",
         ),
         pytest.param(
             "gpus: 32\nworkers: {replicas: 3}\n",
             ["--node-gpus", "8"],
-            "gpus: 32 cannot be spread evenly into 3 workers (workers.replicas); set gpus to 24 (3 workers of 8)",
+            "gpus: 32 cannot be spread evenly into 3 workers (workers.replicas); set gpus to 24 (3 workers of 8), "
+            "or leave workers.replicas out",
             id="own-replicas",
+        ),
+        pytest.param(
+            "gpus: 16\nworkers: {gpus: 8}\n",
+            ["--node-gpus", "8", "--set", "gpus=9"],
+            "gpus: 9 cannot be spread evenly into workers of 8 (workers.gpus); set gpus to 8 (1 worker of 8) or 16 "
+            "(2 workers of 8), or leave workers.gpus out",
+            id="flag-against-own-gpus",
+        ),
+        pytest.param(
+            "gpus: 8\nworkers: {gpus: 8, maxReplicas: 2}\nframework: pytorch\n",
+            ["--node-gpus", "8", "--set", "gpus=11"],
+            "gpus: 11 cannot be spread evenly into workers of 8 (workers.gpus); set gpus to 8 (1 worker of 8) or 16 "
+            "(2 workers of 8)",
+            id="own-gpus-and-no-other-way",
         ),
         pytest.param(
             "gpus: 24\nframework: pytorch\nworkers: {maxReplicas: 2}\n",
@@ -115,7 +130,7 @@ def test_deriving_twice_changes_nothing(
             "gpus: 9\nworkers: {replicas: 4, gpus: 2}\n",
             [],
             "gpus: 9 is not workers.replicas * workers.gpus = 4 * 2 = 8; --set gpus=8; "
-            "or leave both out for `helm distrain derive`",
+            "or leave out workers.replicas and workers.gpus, which `helm distrain derive` then sets",
             id="refused-by-the-chart",
         ),
         pytest.param(
@@ -308,11 +323,16 @@ def test_order_that_an_anchor_needs_is_kept(derive: Derive) -> None:
     assert outcome.workers["gpus"] == 8
 
 
-def test_several_documents_in_a_file_are_refused_by_name(derive: Derive) -> None:
-    outcome = derive("workers: {replicas: 2}\n---\nworkers: {replicas: 3}\n", "--node-gpus", "8")
+def test_several_documents_in_a_file_are_refused_by_name(derive: Derive, run: Run, tmp_path: Path) -> None:
+    several = "workers: {cpu: 2}\n---\nworkers: {cpu: 3}\n"
+    (tmp_path / "run.yaml").write_text(several)
 
-    words = "values: a file holds several YAML documents; join them into one, without the line ---"
-    assert outcome == Outcome(2, "", f"distrain: {words}\n")
+    from_stdin = derive(several, "--node-gpus", "8")
+    from_file = run("derive", "-f", str(tmp_path / "run.yaml"), "--node-gpus", "8")
+
+    words = "holds several YAML documents; join them into one, without the line ---"
+    assert from_stdin == Outcome(2, "", f"distrain: --values: -: {words}\n")
+    assert from_file == Outcome(2, "", f"distrain: --values: {tmp_path}/run.yaml: {words}\n")
 
 
 def test_number_is_what_helm_reads_as_a_number(derive: Derive) -> None:

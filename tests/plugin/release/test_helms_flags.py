@@ -56,6 +56,21 @@ def test_flags_on_the_revision_are_passed_on(run: Run, calls: Callable[[], list[
     assert "--no-hooks" in call
 
 
+WAITS_FOR_NOTHING = "distrain: --timeout: limits only the chart's hooks, as nothing waits for the job; add --wait\n"
+
+
+@pytest.mark.parametrize("given", [True, False])
+def test_timeout_without_a_wait_limits_the_hooks_as_for_helm_and_says_so(
+    run: Run, calls: Callable[[], list[str]], given: bool
+) -> None:
+    outcome = run("install", "run1", *SMALL, *(["--timeout", "1h30m"] if given else []))
+
+    assert outcome.code == 0, outcome.err
+    [call] = calls()
+    assert (" --timeout 5400000ms " in call, WAITS_FOR_NOTHING in outcome.err) == (given, given)
+    assert given or "--timeout" not in call
+
+
 @pytest.mark.parametrize("forces", [True, False])
 def test_upgrade_and_rollback_take_over_fields_if_the_release_needs_it(tmp_path: Path, forces: bool) -> None:
     record, helm = tmp_path / "calls", tmp_path / "helm"

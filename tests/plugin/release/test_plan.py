@@ -270,6 +270,19 @@ def test_what_does_as_it_says_is_not(before: Before, after: Next) -> None:
     _refuse(plan("run1", before, after), before)
 
 
+def test_server_of_s3_is_shown_without_a_login() -> None:
+    old = {"s3": {"endpoint": "http://minio:9000", "region": "eu-central-1"}}
+    new = {"s3": {"endpoint": "https://s3.example.com", "region": "us-east-1"}}
+    with_login = {"s3": {"endpoint": "https://me:password@s3.example.com", "region": "us-east-1"}}
+
+    region = {"s3.region": "eu-central-1 -> us-east-1"}
+    assert changes.of_values(old, new) == {"s3.endpoint": "http://minio:9000 -> https://s3.example.com", **region}
+    assert changes.of_values(old, with_login) == {"s3.endpoint": "changed", **region}
+    assert changes.of_values(with_login, old)["s3.endpoint"] == "changed"
+    assert changes.settings(old, with_login)["s3.endpoint"] == "s3.endpoint: ..."
+    assert changes.settings(old, new)["s3.endpoint"] == 's3.endpoint: "https://s3.example.com"'
+
+
 def test_values_that_may_be_secret_or_long_are_not_shown() -> None:
     old = {"env": [], "s3": {"secretName": "a"}, "trainer": {"steps": 10}, "image": {"tag": "x" * 99}}
     new = {

@@ -382,6 +382,36 @@ def test_wait_for_a_step_that_a_run_has_ended_before_fails(
     assert "has succeeded with step 50, before --for step=100" in shown.err
 
 
+def test_wait_ends_with_the_timeout_and_says_where_the_run_stands(
+    api: FakeApi, status: Run, watched: Callable[[Object, str], None]
+) -> None:
+    serve(api, MPI, pods=[pod("launcher"), pod("worker", 0), unplaced("worker", 1)])
+
+    shown = status("run1", "--wait", "--timeout", "100ms")
+
+    *changes, last = shown.err.splitlines()
+    assert shown.code == 4
+    assert last.startswith("distrain: --timeout: Succeeded not reached in 0.1 s: run1: Pending, ")
+    assert last.endswith("; give it more time")
+    assert [line.partition(",")[0] for line in changes] == ["distrain: run1: Pending"]
+
+
+def test_wait_that_reaches_its_goal_does_not_end_with_the_timeout(
+    api: FakeApi, status: Run, watched: Callable[[Object, str], None]
+) -> None:
+    serve(api, DONE, pods=[pod("launcher", phase="Succeeded")])
+
+    assert status("run1", "--wait", "--timeout", "0").code == 0
+
+
+def test_timeout_without_a_wait_is_refused(status: Run) -> None:
+    for words in (["run1"], ["run1", "--watch"], []):
+        shown = status(*words, "--timeout", "1h")
+
+        assert (shown.code, shown.out) == (2, "")
+        assert shown.err == "distrain: --timeout: limits --wait, which is missing; add --wait, or leave it out\n"
+
+
 def test_wait_for_a_run_that_is_not_there_ends_at_once(status: Run) -> None:
     assert status("run1", "--wait").code == 2
 

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from distrain import kube
-from distrain.admission.validation.field_errors import duplicate, forbidden, invalid, not_supported, required
+from distrain.admission.validation.field_errors import duplicate, invalid, not_supported, required
 from distrain.admission.validation.names import dns_label, of_each
 from distrain.admission.validation.ports import of_host_network, of_host_ports, of_ports
+from distrain.admission.validation.probes import of_probes
+from distrain.admission.validation.variables import of_variable, of_variables
 from distrain.admission.validation.volumes import of_mounts
-from distrain.kube.pod_spec import ValueFrom, Variable
 
-OF_VARIABLE = "a valid environment variable name must consist only of printable ASCII characters other than '='"
 PULL_POLICIES = ("Always", "IfNotPresent", "Never")
-OF_INIT_CONTAINER = "may not be set for init containers without restartPolicy=Always"
 
 
 def of_containers(path: str, spec: kube.TemplateSpec, volumes: Collection[str]) -> Iterator[str]:
@@ -23,7 +22,7 @@ def of_containers(path: str, spec: kube.TemplateSpec, volumes: Collection[str]) 
         yield required(f"{path}.containers")
     for index, container in enumerate(containers):
         yield from _of_container(f"{path}.containers[{index}]", container, names, volumes)
-        yield from _of_probes(f"{path}.containers[{index}]", container, is_allowed=True)
+        yield from of_probes(f"{path}.containers[{index}]", container, is_allowed=True)
     yield from of_host_ports(f"{path}.containers", containers)
     if spec.host_network:
         yield from of_host_network(f"{path}.containers", containers)
@@ -33,7 +32,7 @@ def of_containers(path: str, spec: kube.TemplateSpec, volumes: Collection[str]) 
 def _of_init_containers(path: str, spec: kube.TemplateSpec, names: set[str], volumes: Collection[str]) -> Iterator[str]:
     for index, container in enumerate(spec.init_containers or ()):
         yield from _of_container(f"{path}[{index}]", container, names, volumes)
-        yield from _of_probes(f"{path}[{index}]", container, is_allowed=container.restart_policy == "Always")
+        yield from of_probes(f"{path}[{index}]", container, is_allowed=container.restart_policy == "Always")
         # Init containers run one after another, so that each may use the same ports of the node.
         for message in of_host_ports("", [container]):
             yield f"{path}[{index}]{message.removeprefix('[0]')}"
@@ -52,41 +51,14 @@ def _of_container(
         names.add(container.name)
     yield from _of_image(f"{path}.image", container.image or "")
     for index, variable in enumerate(container.env or ()):
-        yield from _of_variable(f"{path}.env[{index}]", variable)
+        yield from of_variable(f"{path}.env[{index}]", variable)
     for index, variables in enumerate(container.env_from or ()):
-        for kind, source in (("configMapRef", variables.config_map_ref), ("secretRef", variables.secret_ref)):
-            if source and not source.name:
-                yield required(f"{path}.envFrom[{index}].{kind}.name")
+        yield from of_variables(f"{path}.envFrom[{index}]", variables)
     policy = container.image_pull_policy
     if policy and policy not in PULL_POLICIES:
         yield not_supported(f"{path}.imagePullPolicy", policy, PULL_POLICIES)
     yield from of_ports(f"{path}.ports", container.ports or ())
     yield from of_mounts(f"{path}.volumeMounts", container.volume_mounts or (), volumes)
-
-
-def _of_variable(path: str, variable: Variable) -> Iterator[str]:
-    name, source = variable.name, variable.value_from or ValueFrom()
-    if not name:
-        yield required(f"{path}.name")
-    elif "=" in name or not (name.isascii() and name.isprintable()):
-        yield invalid(f"{path}.name", name, OF_VARIABLE)
-    for kind, key in (("secretKeyRef", source.secret_key_ref), ("configMapKeyRef", source.config_map_key_ref)):
-        for field, value in (("name", key.name), ("key", key.key)) if key else ():
-            if not value:
-                yield required(f"{path}.valueFrom.{kind}.{field}")
-
-
-def _of_probes(path: str, container: kube.TemplateContainer, *, is_allowed: bool) -> Iterator[str]:
-    """Validate the probes of a container; containers that end before the pod's others start may have none."""
-    for key, probe in (
-        ("livenessProbe", container.liveness_probe),
-        ("readinessProbe", container.readiness_probe),
-        ("startupProbe", container.startup_probe),
-    ):
-        if probe is not None and not is_allowed:
-            yield forbidden(f"{path}.{key}", OF_INIT_CONTAINER)
-        elif probe is not None and (probe.exec, probe.http_get, probe.tcp_socket, probe.grpc) == (None,) * 4:
-            yield required(f"{path}.{key}", "must specify a handler type")
 
 
 def _of_image(path: str, image: str) -> Iterator[str]:

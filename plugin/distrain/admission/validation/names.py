@@ -14,6 +14,8 @@ Rule = Callable[[str], list[str]]
 LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 LABEL_1035 = "[a-z]([-a-z0-9]*[a-z0-9])?"
 SUBDOMAIN = rf"{LABEL}(\.{LABEL})*"
+RELAXED_LABEL = "_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?"
+RELAXED_SUBDOMAIN = rf"{RELAXED_LABEL}(\.{RELAXED_LABEL})*"
 QUALIFIED = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
 VALUE = f"({QUALIFIED})?"
 PORT, LETTER = "[-a-z0-9]+", "[a-z]"
@@ -27,6 +29,9 @@ _OF_LABEL_1035 = (
 )
 _OF_SUBDOMAIN = (
     f"a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and {_ENDS}"
+)
+_OF_RELAXED = (
+    f"a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '_', '-' or '.', and {_ENDS}"
 )
 _OF_QUALIFIED = f"must consist of alphanumeric characters, '-', '_' or '.', and {_ENDS}"
 _OF_VALUE = f"a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and {_ENDS}"
@@ -52,6 +57,13 @@ def dns_subdomain(name: str) -> list[str]:
     """Return what is wrong with a name that must be a DNS subdomain, such as that of a Pod or Job."""
     is_right = re.fullmatch(SUBDOMAIN, name)
     wrong = [] if is_right else [_unlike(_OF_SUBDOMAIN, SUBDOMAIN, "example.com")]
+    return _too_long(name, MOST_OF_SUBDOMAIN) + wrong
+
+
+def relaxed_subdomain(name: str) -> list[str]:
+    """Return what is wrong with a DNS subdomain that may have underscores, such as a search domain."""
+    is_right = re.fullmatch(RELAXED_SUBDOMAIN, name)
+    wrong = [] if is_right else [_unlike(_OF_RELAXED, RELAXED_SUBDOMAIN, "example.com")]
     return _too_long(name, MOST_OF_SUBDOMAIN) + wrong
 
 

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator, Mapping
 from distrain import kube
 from distrain.admission.validation.affinity import of_affinity
 from distrain.admission.validation.containers import of_containers
+from distrain.admission.validation.dns import of_dns
 from distrain.admission.validation.field_errors import invalid, not_supported
 from distrain.admission.validation.names import dns_label, of_each, of_labels
 from distrain.admission.validation.security import of_security
@@ -32,6 +33,7 @@ def of_spec(
     yield from found
     yield from of_containers(path, spec, {*volumes, *more_volumes})
     yield from of_security(path, spec)
+    yield from of_dns(path, spec)
     yield from of_labels(f"{path}.nodeSelector", spec.node_selector)
     for index, toleration in enumerate(spec.tolerations or ()):
         yield from of_toleration(f"{path}.tolerations[{index}]", toleration)

@@ -10,11 +10,13 @@ from collections.abc import Iterator
 
 from distrain import kube
 from distrain.admission.validation.field_errors import forbidden, invalid, not_supported, required
-from distrain.kube.security_context import ContainerSecurityContext, Profile, SecurityContext
+from distrain.admission.validation.sysctls import of_sysctls
+from distrain.kube.security_context import ContainerSecurityContext, PodSecurityContext, Profile, SecurityContext
 
 LOCALHOST = "Localhost"
 PROFILES = (LOCALHOST, "RuntimeDefault", "Unconfined")
 UNMASKED = "Unmasked"
+CHANGE_POLICIES = ("Always", "OnRootMismatch")
 PROC_MOUNTS = ("Default", UNMASKED)
 SYSTEMS = ("linux", "windows")
 LARGEST_ID = 2**31 - 1
@@ -27,6 +29,8 @@ def of_security(path: str, spec: kube.TemplateSpec) -> Iterator[str]:
         yield from _of_user_namespace(path, spec)
     if spec.security_context:
         yield from _of_both(f"{path}.securityContext", spec.security_context)
+        yield from _of_groups(f"{path}.securityContext", spec.security_context)
+        yield from of_sysctls(f"{path}.securityContext.sysctls", spec)
     for field, containers in (("initContainers", spec.init_containers), ("containers", spec.containers)):
         for index, container in enumerate(containers or ()):
             context = container.security_context or ContainerSecurityContext()
@@ -64,11 +68,25 @@ def _of_container(path: str, context: ContainerSecurityContext, *, has_user_name
 
 def _of_both(path: str, context: SecurityContext) -> Iterator[str]:
     """Validate the fields that pods and containers both have."""
-    user = context.run_as_user
-    if user is not None and not 0 <= user <= LARGEST_ID:
-        yield invalid(f"{path}.runAsUser", user, f"must be between 0 and {LARGEST_ID}, inclusive")
+    yield from _of_id(f"{path}.runAsUser", context.run_as_user)
+    yield from _of_id(f"{path}.runAsGroup", context.run_as_group)
     yield from _of_profile(f"{path}.seccompProfile", context.seccomp_profile, "seccomp")
     yield from _of_profile(f"{path}.appArmorProfile", context.app_armor_profile, "AppArmor")
+
+
+def _of_id(path: str, number: int | None) -> Iterator[str]:
+    """Validate the number of a user or a group."""
+    if number is not None and not 0 <= number <= LARGEST_ID:
+        yield invalid(path, number, f"must be between 0 and {LARGEST_ID}, inclusive")
+
+
+def _of_groups(path: str, context: PodSecurityContext) -> Iterator[str]:
+    yield from _of_id(f"{path}.fsGroup", context.fs_group)
+    for index, group in enumerate(context.supplemental_groups or ()):
+        yield from _of_id(f"{path}.supplementalGroups[{index}]", group)
+    policy = context.fs_group_change_policy
+    if policy is not None and policy not in CHANGE_POLICIES:
+        yield not_supported(f"{path}.fsGroupChangePolicy", policy, CHANGE_POLICIES)
 
 
 def _of_profile(path: str, profile: Profile | None, kind: str) -> Iterator[str]:

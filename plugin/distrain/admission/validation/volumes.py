@@ -8,10 +8,14 @@ from distrain import kube
 from distrain.admission.validation.claims import of_claim
 from distrain.admission.validation.field_errors import duplicate, forbidden, invalid, not_found, required
 from distrain.admission.validation.names import dns_label, of_each
+from distrain.admission.validation.projections import of_items, of_mode, of_projected
 
 ONE_TYPE = "may not specify more than 1 volume type"
-# The volume types that the API server validates before all others.
-FIRST_TYPES = ("emptyDir", "hostPath", "gitRepo", "secret", "nfs")
+# The volume types that people use, in the order in which the API server validates them; others are between these.
+FIRST_TYPES = (
+    *("emptyDir", "hostPath", "gitRepo", "secret", "nfs", "persistentVolumeClaim", "downwardAPI", "configMap"),
+    *("projected", "csi", "ephemeral"),
+)
 
 
 def of_volumes(path: str, volumes: Sequence[kube.Volume]) -> tuple[set[str], list[str]]:
@@ -66,6 +70,12 @@ def _of_sources(path: str, volume: kube.TemplateVolume) -> Iterator[str]:
         yield required(f"{path}.secret.secretName")
     if volume.config_map and not volume.config_map.name:
         yield required(f"{path}.configMap.name")
+    for key, files in (("secret", volume.secret), ("configMap", volume.config_map)):
+        if files:
+            yield from of_mode(f"{path}.{key}.defaultMode", files.default_mode)
+            yield from of_items(f"{path}.{key}.items", files.items)
+    if volume.projected:
+        yield from of_projected(f"{path}.projected", volume.projected)
     if volume.host_path and not volume.host_path.path:
         yield required(f"{path}.hostPath.path")
     elif volume.host_path and ".." in volume.host_path.path.split("/"):

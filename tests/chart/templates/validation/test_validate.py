@@ -9,7 +9,7 @@ import pytest
 from tests.chart.rendering import refusal, render
 
 S3 = ["data.source=s3", "data.uri=s3://digits"]
-DERIVE = "or leave both out for `helm distrain derive`"
+DERIVE = "or leave out workers.replicas and workers.gpus, which `helm distrain derive` then sets"
 MOUNT = ["volumes[0].name=disk", "volumeMounts[0].name=disk", "volumeMounts[0].mountPath=/disk"]
 VOLUME = [*MOUNT, "volumes[0].persistentVolumeClaim.claimName=disk"]
 SIDECAR = ["workers.sidecars[0].name=side", "workers.sidecars[0].image=side"]

@@ -1,0 +1,14 @@
+"""Find the value of the chart that names an object which a pod needs."""
+
+from __future__ import annotations
+
+from distrain.workload.manifest import Job
+
+S3_KEY = "AWS_ACCESS_KEY_ID"
+
+
+def s3_secret(job: Job) -> str:
+    """Return the Secret with the keys of S3, which the chart takes from s3.secretName; an empty text without one."""
+    variables = [each for role in job.roles for container in role.spec.containers or () for each in container.env or ()]
+    sources = [each.value_from for each in variables if each.name == S3_KEY and each.value_from]
+    return next((each.secret_key_ref.name for each in sources if each.secret_key_ref), "")
