@@ -71,6 +71,15 @@ DEFAULTS = {
     ("protocol", "TCP"),
     ("terminationGracePeriodSeconds", 30),
     ("serviceAccountName", "default"),
+    ("dnsPolicy", "ClusterFirst"),
+    ("defaultMode", 0o644),
+    ("expirationSeconds", 3600),
+    ("apiVersion", "v1"),
+    ("scheme", "HTTP"),
+    ("timeoutSeconds", 1),
+    ("periodSeconds", 10),
+    ("successThreshold", 1),
+    ("failureThreshold", 3),
 }
 # The API server copies serviceAccountName into serviceAccount, and sets the others from priorityClassName.
 BY_API_SERVER = {"serviceAccount", "priority", "preemptionPolicy"}
