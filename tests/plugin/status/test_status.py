@@ -335,7 +335,6 @@ DONE, BROKEN = live({**MPI, "status": {}}, "Succeeded"), live({**MPI, "status": 
     [
         pytest.param("Succeeded", DONE, "MODIFIED", 0, id="succeeds"),
         pytest.param("Succeeded", BROKEN, "MODIFIED", 4, id="fails"),
-        pytest.param("Succeeded", MPI, "DELETED", 4, id="is-removed"),
         pytest.param("Running", pod("worker", 1), "MODIFIED", 0, id="runs"),
         pytest.param("Running", DONE, "MODIFIED", 0, id="runs-and-ends"),
         pytest.param("Running", BROKEN, "MODIFIED", 4, id="fails-before-it-runs"),
@@ -357,6 +356,22 @@ def test_wait_ends_with_the_goal_or_the_run(
 
     assert shown.code == code
     assert shown.err.startswith("distrain: run1: ")
+
+
+def test_wait_ends_when_the_run_is_removed(api: FakeApi, status: Run, watched: Callable[[Object, str], None]) -> None:
+    serve(api, MPI, pods=UP)
+
+    def remove(path: str, code: int, body: bytes) -> tuple[int, bytes]:
+        """Remove the run at the first look at its log: it was there."""
+        if path.endswith("/log"):
+            watched(MPI, "DELETED")
+        return code, body
+
+    api.spoil = remove
+
+    shown = status("run1", "--wait")
+
+    assert (shown.code, shown.err.splitlines()[-1]) == (4, "distrain: run1: the run is gone: someone removed it")
 
 
 def test_wait_for_a_step_reads_the_log_again(api: FakeApi, status: Run, watched: Callable[[Object, str], None]) -> None:
