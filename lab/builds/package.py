@@ -143,8 +143,10 @@ def _below(path: Path) -> Iterator[Path]:
 def _left_out(folder: str, names: Sequence[str]) -> list[str]:
     """Return which of the folder's files and folders are not packed. A link counts as what it leads to."""
     tracked = _tracked(REPOSITORY)
-    others = [name for name in names if tracked and Path(folder, name).resolve() not in tracked]
-    return [*LEFT_OUT, *others]
+    # A folder that git does not track is no part of the repository: it is a copy of the sources.
+    if Path(folder).resolve() not in tracked:
+        return list(LEFT_OUT)
+    return [*LEFT_OUT, *(name for name in names if Path(folder, name).resolve() not in tracked)]
 
 
 @functools.cache

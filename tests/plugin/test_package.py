@@ -54,6 +54,7 @@ def _leave_stray_files(sources: Path) -> None:
     for name in STRAY:
         (sources / name).parent.mkdir(exist_ok=True)
         (sources / name).write_text("stray\n")
+    (sources / "charts/distrain/files/link").symlink_to("/etc/hostname")
 
 
 def test_stray_files_are_not_packed(sources: Path, tmp_path: Path) -> None:
