@@ -40,7 +40,10 @@ MANIFEST = "---\n# Source: "
 
 @dataclass(frozen=True)
 class Answer:
-    """What a run of the program has answered. `seconds` are processor seconds, Helm's too, as the machine may be busy."""
+    """What a run of the program has answered.
+
+    `seconds` are processor seconds, Helm's too, as the machine may be busy.
+    """
 
     code: int
     out: str
