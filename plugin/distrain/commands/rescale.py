@@ -16,6 +16,8 @@ def run(options: argparse.Namespace) -> int:
     source = request.source
     current = current_release(request, lambda: _size(options))
     there, here = current.revision.chart_version, chart_version(source)
+    if current.owner:
+        there = there.partition("+")[0]  # Flux adds the commit to the version of the same chart.
     if there != here:
         words = f"{options.name} is of chart {there} and gets chart {here}, with all that has changed in it"
         console.say(f"warning: {words}; --chart names another folder")

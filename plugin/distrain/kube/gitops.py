@@ -69,6 +69,7 @@ class ChartSpec(Kube):
     chart: str = ""
     version: str = ""
     source_ref: NamedReference = field(default_factory=NamedReference)
+    values_files: list[str] | None = None
 
 
 class ChartTemplate(Kube):
@@ -78,6 +79,8 @@ class ChartTemplate(Kube):
 class HelmReleaseSpec(Kube):
     chart: ChartTemplate | None = None
     chart_ref: NamedReference | None = None
+    values: dict[str, Any] | None = None
+    values_from: list[Any] | None = None
 
 
 class HelmRelease(Kube):

@@ -198,15 +198,27 @@ def _of_helm_release(cluster: Cluster, found: Owner) -> Place:
     kept = UNKNOWN
     if keeper and keeper.kind == "Kustomization":
         kept = f"in {_kustomized(cluster, keeper)}"
-    chart, ref = release.spec.chart, release.spec.chart_ref
-    rest = ""
-    if chart:
-        version = f" {chart.spec.version}" if chart.spec.version else ""
+    where, rest = f"under spec.values of the HelmRelease, {kept}", ""
+    if chart := release.spec.chart:
         source = _source(cluster, chart.spec.source_ref, found.namespace)
+        # The API server writes * where the HelmRelease names no version.
+        version = f" {chart.spec.version}" if chart.spec.version not in ("", "*") else ""
         rest = f"the chart is {chart.spec.chart}{version} of {source}"
-    elif ref:
+        if file := _last_values_file(release.spec, chart.spec):
+            where, rest = f"in {file} of {source}", f"the chart is {chart.spec.chart} there"
+    elif ref := release.spec.chart_ref:
         rest = f"the chart is {_source(cluster, ref, found.namespace)}"
-    return Place(found, f"under spec.values of the HelmRelease, {kept}", rest)
+    return Place(found, where, rest)
+
+
+def _last_values_file(spec: gitops.HelmReleaseSpec, chart: gitops.ChartSpec) -> str:
+    """Return the values file in git that wins over the others, or an empty text if values outside of git win over it.
+
+    The values files of a HelmRepository are in the chart's package, which nobody changes for one run.
+    """
+    is_in_git = chart.source_ref.kind in ("GitRepository", "Bucket")
+    is_last = is_in_git and chart.values_files and not spec.values and not spec.values_from
+    return chart.values_files[-1] if is_last and chart.values_files else ""
 
 
 def _of_kustomization(cluster: Cluster, found: Owner) -> Place:

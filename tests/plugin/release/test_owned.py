@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from distrain.apiserver.target import Target
 from distrain.errors import HelmError
@@ -105,6 +107,32 @@ def test_dry_run_shows_the_plan_of_a_release_of_flux(run: Run, running: Recorded
     assert (outcome.code, outcome.out.splitlines()[0]) == (0, "run1: revision 3 -> 4")
     assert "  live      MPIJob run1: spec.mpiReplicaSpecs.Worker.replicas: 2 -> 3\n" in outcome.out
     assert outcome.err.startswith(BY_FLUX)
+
+
+def test_plan_of_a_release_of_flux_keeps_the_values_of_its_values_files(run: Run, running: Recorded) -> None:
+    _owned_by_flux(running)
+    running.be_of_values_files(chart="0.1.0+1b48d28cd4de.1")
+
+    outcome = run(*RESCALE, "--dry-run")
+
+    values = [line for line in outcome.out.splitlines() if line.startswith("  value ")]
+    assert (outcome.code, values) == (0, ["  value     gpus: 2 -> 3", "  value     workers.replicas: 2 -> 3"])
+    assert outcome.err.startswith(BY_FLUX)
+    assert "write `gpus: 3` and `workers.replicas: 3` under" in outcome.err
+
+
+def test_upgrade_of_a_release_of_flux_names_only_what_its_values_files_lack(
+    run: Run, running: Recorded, tmp_path: Path
+) -> None:
+    _owned_by_flux(running)
+    running.be_of_values_files(chart="0.1.0+1b48d28cd4de.1")
+    file = tmp_path / "run1.yaml"
+    file.write_text(yaml.safe_dump({**VALUES, "trainer": {"steps": 900}}))
+
+    outcome = run("upgrade", "run1", "-f", str(file), "--yes")
+
+    assert outcome.code == 2
+    assert "distrain: run1: write `trainer.steps: 900` under spec.values" in outcome.err
 
 
 def test_failed_revision_of_flux_is_not_rolled_back_by_hand(run: Run, running: Recorded) -> None:

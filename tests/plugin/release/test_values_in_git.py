@@ -232,6 +232,32 @@ def test_helm_release_is_named_with_the_repository_that_holds_it_and_that_of_its
     ]
 
 
+@pytest.mark.parametrize(
+    ("more", "where"),
+    [
+        pytest.param({}, f"in ./runs/run1.yaml of {OF_RUNS}; the chart is ./charts/distrain there", id="last-file"),
+        pytest.param(
+            {"values": {"gpus": 4}},
+            "under spec.values of the HelmRelease, in the git repository that holds it; "
+            f"the chart is ./charts/distrain of {OF_RUNS}",
+            id="values-win",
+        ),
+    ],
+)
+def test_values_file_of_a_helm_release_is_named(api: FakeApi, server: Cluster, more: Object, where: str) -> None:
+    chart = {
+        "chart": "./charts/distrain",
+        "version": "*",
+        "sourceRef": {"kind": "GitRepository", "name": "runs", "namespace": "flux-system"},
+        "valuesFiles": ["./charts/distrain/values.yaml", "./runs/run1.yaml"],
+    }
+    found = _serve_flux(api, chart={"spec": chart}, **more)
+
+    assert _steps(_found(server, found), {"workers": {"replicas": 2}}, LARGER) == [
+        f"run1: write `workers.replicas: 4` {where}"
+    ]
+
+
 def test_helm_release_of_a_chart_ref_without_a_kustomization_is_in_the_repository_that_holds_it(
     api: FakeApi, server: Cluster
 ) -> None:
