@@ -21,7 +21,7 @@ from distrain.release.size import Values, differing
 from distrain.release.values_in_git import Place
 from distrain.yaml import yaml_writer
 
-Wanted = Callable[[], Values]
+Wanted = Callable[[OwnedJob], Values]
 
 
 def source_of(chart: Source, values: Values) -> Source:
@@ -85,7 +85,7 @@ def applied_from_git(request: Request, owned: OwnedJob, wanted: Wanted) -> Curre
     namespace = cluster.target.namespace
     place = values_in_git.find(cluster, owned.owner, namespace)
     if place.inline is None:
-        raise _refusal(name, place, wanted(), is_dry_run=bool(request.options.dry_run))
+        raise _refusal(name, place, wanted(owned), is_dry_run=bool(request.options.dry_run))
     values = _own_values(request, place)
     source = source_of(request.source, values)
     template = Template(name or NAMELESS, namespace, request.capabilities, has_valid_values=True)

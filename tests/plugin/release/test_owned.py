@@ -229,6 +229,15 @@ def test_values_of_an_application_that_the_schema_refuses_are_named(run: Run, ru
     assert outcome.err.startswith("distrain: Argo CD's Application run1 in namespace argocd: wrokers: ")
 
 
+def test_total_of_gpus_becomes_workers_as_argo_cd_spreads_none(run: Run, running: Recorded) -> None:
+    _owned_by_argo(running, {"valueFiles": ["run1.yaml"]})
+
+    outcome = run("rescale", "run1", "--gpus", "3", "--yes")
+
+    assert outcome.code == 2
+    assert "write `workers.replicas: 3` in charts/distrain/run1.yaml of " in outcome.err
+
+
 def test_dry_run_names_the_command_for_values_that_are_in_git_alone(run: Run, running: Recorded) -> None:
     _owned_by_argo(running, {"valueFiles": ["run1.yaml"]})
 
