@@ -55,7 +55,8 @@ def _agreed(request: Request, current: Current, values: Source) -> tuple[Rendere
     for orphan in current.orphans:
         console.say(f"warning: {orphan.words}")
     refuse_disabled(request.helm.merged_values(values))
-    found = request.job(values, running=options.name)
+    # Argo CD and Flux render the values as they are in git, so the plan does not derive the size of /dev/shm either.
+    found = request.job(values, is_final=current.owner is None, running=options.name)
     to_do = in_git(request, current, found) if current.owner else None
     if to_do and not options.dry_run:
         raise to_do

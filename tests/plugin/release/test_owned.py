@@ -121,6 +121,16 @@ def test_plan_of_a_release_of_flux_keeps_the_values_of_its_values_files(run: Run
     assert "write `gpus: 3` and `workers.replicas: 3` under" in outcome.err
 
 
+def test_plan_of_a_run_of_argo_cd_adds_no_size_of_dev_shm(run: Run, running: Recorded) -> None:
+    _owned_by_argo(running, {"valuesObject": {"workers": {"replicas": 2, "gpus": 4}}})
+
+    outcome = run("rescale", "run1", "--workers", "1", "--dry-run")
+
+    values = [line for line in outcome.out.splitlines() if line.startswith("  value ")]
+    assert values == ["  value     workers.replicas: 2 -> 1"]
+    assert "write `workers.replicas: 1` under" in outcome.err
+
+
 def test_upgrade_of_a_release_of_flux_names_only_what_its_values_files_lack(
     run: Run, running: Recorded, tmp_path: Path
 ) -> None:
