@@ -32,7 +32,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _size(options: argparse.Namespace, owned: OwnedJob) -> Values:
-    """Return the values to write for a job whose values cannot be read: workers of the present size, if that is known."""
+    """Return the values to write for a job whose own are in git: workers of the present size, if that is known."""
     if not options.gpus:
         return {"workers": {"replicas": options.workers}}
     workers = live_job([(owned.resource, owned.state)]).main

@@ -26,11 +26,12 @@ def live_job(objects: Sequence[LiveObject]) -> Job:
     """Return the job of these objects, its main resource first."""
     found = in_order(objects)
     roles = [role for resource, workload in found for role in _roles(resource, workload)] or [NO_WORKERS]
+    workers = (role for role in roles if role.component == WORKER)
     return Job(
         resources=tuple(resource for resource, _ in found),
         roles=tuple(sorted(roles, key=_place)),
         from_chart=True,
-        slots=slots_of(*found[0], []) or next((max(1, gpus_of(role)) for role in roles if role.component == WORKER), None),
+        slots=slots_of(*found[0], []) or next((max(1, gpus_of(role)) for role in workers), None),
     )
 
 
