@@ -9,13 +9,11 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from lab.bench import first_demo, suite
 from lab.builds import golang, images
 from lab.cluster import lifecycle, namespaces, operators
 from lab.cluster.operators import DEFAULT, Operators
-from lab.demo import story
 from lab.errors import LabError
-from lab.gitops import argocd, flux
+from lab.gitops import argocd, flux, git
 from lab.paths import KUBECONFIG
 
 GITOPS = {"argocd": argocd, "flux": flux}
@@ -30,12 +28,19 @@ def up(mpijob: str | None = None, gitops: str | None = None) -> None:
     if was_up and mpijob:
         operators.switch(chosen)
     if gitops:
-        golang.build(GITOPS[gitops].PROGRAMS)
-        GITOPS[gitops].start()
+        _start_gitops(gitops)
     print(
         f"the cluster is ready after {time.monotonic() - started:.1f} s: export KUBECONFIG={KUBECONFIG}\n"
         f"kubectl and helm lie in {lifecycle.BIN_DIR}: export PATH={lifecycle.BIN_DIR}:$PATH"
     )
+
+
+def _start_gitops(name: str) -> None:
+    started = time.monotonic()
+    print(f"  {name} ...", end="", flush=True)
+    golang.build(GITOPS[name].PROGRAMS)
+    GITOPS[name].start()
+    print(f" {time.monotonic() - started:.1f} s\nthe repositories in {git.ROOT} are at {git.ADDRESS}/NAME")
 
 
 def status() -> None:
@@ -43,6 +48,25 @@ def status() -> None:
         print(f"{name:25} {state}")
     for name in filter(namespaces.is_running, (*argocd.CONTROLLERS, *flux.CONTROLLERS)):
         print(f"{name:25} running")
+
+
+def demo() -> None:
+    # Imported here: scikit-learn's digits take two seconds, and a Ctrl-C meanwhile prints a traceback.
+    from lab.demo import story
+
+    story.main()
+
+
+def bench() -> None:
+    from lab.bench import suite
+
+    suite.main()
+
+
+def bench_demo() -> None:
+    from lab.bench import first_demo
+
+    first_demo.main()
 
 
 def build_images(frameworks: Sequence[str]) -> None:
@@ -73,9 +97,9 @@ COMMANDS: dict[str, Callable[[argparse.Namespace], None]] = {
     "status": lambda _: status(),
     "build": lambda _: build(),
     "images": lambda given: build_images(given.frameworks),
-    "demo": lambda _: story.main(),
-    "bench": lambda _: suite.main(),
-    "bench-demo": lambda _: first_demo.main(),
+    "demo": lambda _: demo(),
+    "bench": lambda _: bench(),
+    "bench-demo": lambda _: bench_demo(),
 }
 
 

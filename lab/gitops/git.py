@@ -19,7 +19,8 @@ from lab.waiting import wait_for_port
 
 PORT = 7080
 BRANCH = "main"
-_ROOT = STATE_DIR / "git"
+ROOT = STATE_DIR / "git"
+ADDRESS = f"http://{NODE_ADDRESS}:{PORT}"
 _SERVER = "git-server"
 
 
@@ -27,9 +28,9 @@ def serve() -> None:
     """Start the git server in the lab's namespaces, unless it runs already."""
     if namespaces.is_running(_SERVER):
         return
-    _ROOT.mkdir(exist_ok=True)
+    ROOT.mkdir(exist_ok=True)
     program = Path(__file__).with_name("git_http.py")
-    namespaces.start(_SERVER, [sys.executable, program, _ROOT, NODE_ADDRESS, str(PORT)])
+    namespaces.start(_SERVER, [sys.executable, program, ROOT, NODE_ADDRESS, str(PORT)])
     wait_for_port(NODE_ADDRESS, PORT)
 
 
@@ -51,11 +52,11 @@ class Repository:
 
     @property
     def url(self) -> str:
-        return f"http://{NODE_ADDRESS}:{PORT}/{self.name}"
+        return f"{ADDRESS}/{self.name}"
 
     @property
     def folder(self) -> Path:
-        return _ROOT / self.name
+        return ROOT / self.name
 
     def commit(self, files: Mapping[str, str] | None = None) -> str:
         """Write files (path to text), commit the whole folder, and return the commit's hash."""

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from distrain import console
 from distrain.check.report import Report
-from distrain.commands.owned import Wanted, applied_from_git, in_git, source_of
+from distrain.commands.owned import Wanted, applied_from_git, in_git, is_of_flux, source_of, with_values_files
 from distrain.commands.plan_text import told
 from distrain.commands.request import RenderedJob, Request, before_changes, refuse_disabled
 from distrain.errors import StoppedError, ValuesError
@@ -29,7 +29,9 @@ def current_release(request: Request, wanted: Wanted) -> Current:
     """
     request.reach()
     found = read(request.helm.releases, request.cluster, request.options.name, request.cluster.target)
-    return found if isinstance(found, Current) else applied_from_git(request, found, wanted)
+    if not isinstance(found, Current):
+        return applied_from_git(request, found, wanted)
+    return with_values_files(request, found) if is_of_flux(found) else found
 
 
 def all_values(request: Request, current: Current) -> Values:
@@ -53,7 +55,8 @@ def _agreed(request: Request, current: Current, values: Source) -> tuple[Rendere
     for orphan in current.orphans:
         console.say(f"warning: {orphan.words}")
     refuse_disabled(request.helm.merged_values(values))
-    found = request.job(values, running=options.name)
+    # Argo CD and Flux render the values as they are in git, so the plan does not derive the size of /dev/shm either.
+    found = request.job(values, is_final=current.owner is None, running=options.name)
     to_do = in_git(request, current, found) if current.owner else None
     if to_do and not options.dry_run:
         raise to_do

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import yaml
+from msgspec.structs import replace
 
 from distrain.commands.request import NAMELESS, RenderedJob, Request
 from distrain.errors import RefusedError, ValuesError
@@ -16,13 +17,11 @@ from distrain.release import values_in_git
 from distrain.release.changes import settings
 from distrain.release.current import Current, OwnedJob, owned_job, owner_of
 from distrain.release.owner import Owner
+from distrain.release.size import Values, differing
 from distrain.release.values_in_git import Place
 from distrain.yaml import yaml_writer
 
-if TYPE_CHECKING:
-    from distrain.release.size import Values
-
-Wanted = Callable[[], "Values"]
+Wanted = Callable[[OwnedJob], Values]
 
 
 def source_of(chart: Source, values: Values) -> Source:
@@ -52,12 +51,29 @@ def _new_refusal(request: Request, name: str, found: Owner) -> RefusedError:
     return values_in_git.refusal(name, place, settings({}, request.helm.given_values(request.source)))
 
 
+def with_values_files(request: Request, current: Current) -> Current:
+    """Return the release of a HelmRelease with all values as the user's.
+
+    Flux merges the files in spec.chart.spec.valuesFiles into the chart's defaults, so Helm does not record them as the
+    user's values.
+    """
+    every = request.helm.releases.all_values(request.options.name, request.cluster.target)
+    return replace(current, revision=replace(current.revision, values=every))
+
+
+def is_of_flux(current: Current) -> bool:
+    return current.owner is not None and current.owner.kind == "HelmRelease"
+
+
 def in_git(request: Request, current: Current, found: RenderedJob) -> RefusedError:
     """Return the refusal of a change by hand; its messages say what to write in git instead."""
     assert current.owner
     place = values_in_git.find(request.cluster, current.owner, found.release.target.namespace)
-    new = request.helm.given_values(found.release.source)
-    return values_in_git.refusal(request.options.name, place, settings(current.revision.values, new))
+    old, new = current.revision.values, request.helm.given_values(found.release.source)
+    if is_of_flux(current):
+        defaults = request.helm.merged_values(source_of(request.source, {}))
+        old, new = differing(old, defaults), differing(request.helm.merged_values(found.release.source), defaults)
+    return values_in_git.refusal(request.options.name, place, settings(old, new))
 
 
 def applied_from_git(request: Request, owned: OwnedJob, wanted: Wanted) -> Current:
@@ -69,7 +85,7 @@ def applied_from_git(request: Request, owned: OwnedJob, wanted: Wanted) -> Curre
     namespace = cluster.target.namespace
     place = values_in_git.find(cluster, owned.owner, namespace)
     if place.inline is None:
-        raise _refusal(name, place, wanted(), is_dry_run=bool(request.options.dry_run))
+        raise _refusal(name, place, wanted(owned), is_dry_run=bool(request.options.dry_run))
     values = _own_values(request, place)
     source = source_of(request.source, values)
     template = Template(name or NAMELESS, namespace, request.capabilities, has_valid_values=True)

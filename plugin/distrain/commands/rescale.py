@@ -8,14 +8,19 @@ from distrain import console
 from distrain.commands.change import all_values, change, current_release
 from distrain.commands.owned import chart_version, source_of
 from distrain.commands.request import Request, before_changes
+from distrain.release.current import OwnedJob
 from distrain.release.size import Values, with_gpus, with_workers
+from distrain.workload.live_job import gpus_of, live_job
+from distrain.workload.manifest import WORKER
 
 
 def run(options: argparse.Namespace) -> int:
     request = Request(options)
     source = request.source
-    current = current_release(request, lambda: _size(options))
+    current = current_release(request, lambda owned: _size(options, owned))
     there, here = current.revision.chart_version, chart_version(source)
+    if current.owner:
+        there = there.partition("+")[0]  # Flux adds the commit to the version of the same chart.
     if there != here:
         words = f"{options.name} is of chart {there} and gets chart {here}, with all that has changed in it"
         console.say(f"warning: {words}; --chart names another folder")
@@ -26,5 +31,11 @@ def run(options: argparse.Namespace) -> int:
     return change(request, current, source_of(source, values))
 
 
-def _size(options: argparse.Namespace) -> Values:
-    return {"gpus": options.gpus} if options.gpus else {"workers": {"replicas": options.workers}}
+def _size(options: argparse.Namespace, owned: OwnedJob) -> Values:
+    """Return the values to write for a job whose own are in git: workers of the present size, if that is known."""
+    if not options.gpus:
+        return {"workers": {"replicas": options.workers}}
+    workers = live_job([(owned.resource, owned.state)]).main
+    each = gpus_of(workers) if workers.component == WORKER else 0
+    workers_in_all, rest = divmod(options.gpus, each) if each else (0, 0)
+    return {"gpus": options.gpus} if rest or not each else {"workers": {"replicas": workers_in_all}}

@@ -34,7 +34,7 @@ def run(options: argparse.Namespace) -> int:
             return create(request)
         if status and status.word == "uninstalled":
             return create(request, uninstalled=status.revision)
-    current = current_release(request, lambda: helm.given_values(source))
+    current = current_release(request, lambda _: helm.given_values(source))
     return change(request, current, _reusing(request, current))
 
 

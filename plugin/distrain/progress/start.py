@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from msgspec import Struct
 
 from distrain import kube
+from distrain.workload.documents import HOOK
 from distrain.workload.kinds import KINDS
 from distrain.workload.manifest import KEYGEN, ROLE_LABEL, Job, PodRole
 
@@ -69,12 +70,14 @@ def unschedulable(found: JobState) -> str | None:
 
 
 def own_pods(states: Sequence[kube.Workload], pods: Iterable[kube.Pod]) -> list[kube.Pod]:
-    """Leave out pods of an earlier release of the same name that Kubernetes is still deleting."""
+    """Leave out the pods of Helm hooks, and those of an earlier release that Kubernetes is still deleting."""
     born = min(state.metadata.creation_timestamp or "" for state in states)
     return [
         pod
         for pod in pods
-        if pod.metadata.deletion_timestamp is None and (pod.metadata.creation_timestamp or "") >= born
+        if pod.metadata.deletion_timestamp is None
+        and (pod.metadata.creation_timestamp or "") >= born
+        and HOOK not in (pod.metadata.annotations or {})
     ]
 
 

@@ -39,6 +39,19 @@ def with_gpus(values: Values, full: Values, total: int) -> Values:
     return {**changed, "workers": workers} if workers else {k: v for k, v in changed.items() if k != "workers"}
 
 
+def differing(values: Values, defaults: Values) -> Values:
+    """Return the values that are not those of the chart's defaults."""
+    found: Values = {}
+    for key, value in values.items():
+        default = defaults.get(key)
+        if isinstance(value, dict) and isinstance(default, dict):
+            if below := differing(value, default):
+                found[key] = below
+        elif key not in defaults or value != default:
+            found[key] = value
+    return found
+
+
 def reused(given: Values, old: Values) -> Values:
     """Merge the given values over the old values, as `helm upgrade --reuse-values` does.
 

@@ -251,7 +251,8 @@ def _of_helm_release(cluster: Cluster, found: Owner) -> Place:
     chart, ref = release.spec.chart, release.spec.chart_ref
     rest = ""
     if chart:
-        version = f" {chart.spec.version}" if chart.spec.version else ""
+        # The API server writes * where the HelmRelease names no version.
+        version = f" {chart.spec.version}" if chart.spec.version not in ("", "*") else ""
         source = _source(cluster, chart.spec.source_ref, found.namespace)
         rest = f"the chart is {chart.spec.chart}{version} of {source}"
     elif ref:

@@ -26,11 +26,12 @@ def live_job(objects: Sequence[LiveObject]) -> Job:
     """Return the job of these objects, its main resource first."""
     found = in_order(objects)
     roles = [role for resource, workload in found for role in _roles(resource, workload)] or [NO_WORKERS]
+    workers = (role for role in roles if role.component == WORKER)
     return Job(
         resources=tuple(resource for resource, _ in found),
         roles=tuple(sorted(roles, key=_place)),
         from_chart=True,
-        slots=slots_of(*found[0], []) or next((_gpus(role) for role in roles if role.component == WORKER), None),
+        slots=slots_of(*found[0], []) or next((max(1, gpus_of(role)) for role in workers), None),
     )
 
 
@@ -56,8 +57,8 @@ def _place(role: PodRole) -> int:
     return ROLES.index(role.name) if role.name in ROLES else len(ROLES)
 
 
-def _gpus(role: PodRole) -> int:
-    """Return the GPUs of a pod of this role: its number of ranks. Without a GPU a worker has one rank."""
+def gpus_of(role: PodRole) -> int:
+    """Return the number of GPUs that a pod of this role asks for."""
     limits = [(each.resources and each.resources.limits) or {} for each in role.spec.containers or ()]
     amounts = [amount for each in limits for name, amount in each.items() if name not in COMMON and "/" in name]
-    return max(1, sum(int(amount) for amount in amounts if str(amount).isdecimal()))
+    return sum(int(amount) for amount in amounts if str(amount).isdecimal())

@@ -108,12 +108,14 @@ def test_progress_names_what_the_first_waiting_pod_waits_for(sight: JobState, li
     assert progress(sight, MPI) == line
 
 
-def test_pods_of_an_earlier_release_are_left_out() -> None:
+def test_pods_of_an_earlier_release_and_of_hooks_are_left_out() -> None:
     job = msgspec.convert({"metadata": {"creationTimestamp": "2026-01-01T00:01:00Z"}}, kube.Workload)
+    preflight = {"helm.sh/hook": "pre-install,pre-upgrade"}
     stamps = [
         {"name": "older", "creationTimestamp": "2026-01-01T00:00:00Z"},
         {"name": "leaving", "creationTimestamp": "2026-01-01T00:02:00Z", "deletionTimestamp": "2026-01-01T00:03:00Z"},
         {"name": "own", "creationTimestamp": "2026-01-01T00:01:00Z"},
+        {"name": "refused", "creationTimestamp": "2026-01-01T00:02:00Z", "annotations": preflight},
     ]
     pods = msgspec.convert([{"metadata": stamp} for stamp in stamps], list[kube.Pod])
 

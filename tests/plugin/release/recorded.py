@@ -8,6 +8,7 @@ from typing import Any
 import yaml
 
 from distrain.release.plan import Plan
+from distrain.release.size import reused
 from distrain.release.transaction import Release
 from lab.paths import CHART
 from tests.plugin.fake_api import FakeApi, release_secret, releases
@@ -17,6 +18,11 @@ from tests.plugin.program import SECRETS
 JOBS = "/apis/kubeflow.org/v2beta1/namespaces/team/mpijobs"
 PODS = "/api/v1/namespaces/team/pods"
 VALUES = {"gpus": 2, "workers": {"replicas": 2, "gpus": 1}, "trainer": {"steps": 600}}
+
+
+def _defaults() -> Object:
+    found: Object = yaml.safe_load((CHART / "values.yaml").read_text())
+    return found
 
 
 @dataclass
@@ -36,9 +42,17 @@ class Recorded:
         self, status: str = "deployed", *, chart: str = "0.1.0", version: int = 3, apply_method: str = "csa"
     ) -> None:
         """Set the release's last revision."""
-        defaults = yaml.safe_load((CHART / "values.yaml").read_text())
+        self._record(status, version, chart, VALUES, _defaults(), apply_method)
+
+    def be_of_values_files(self, chart: str) -> None:
+        """Set the last revision to one whose values Flux has merged into the chart's defaults."""
+        self._record("deployed", 3, chart, {}, reused(VALUES, _defaults()), "ssa")
+
+    def _record(
+        self, status: str, version: int, chart: str, values: Object, defaults: Object, apply_method: str
+    ) -> None:
         made_of = {"metadata": {"name": "distrain", "version": chart}, "values": defaults}
-        more: dict[str, Any] = {"values": VALUES, "chart": made_of, "apply_method": apply_method}
+        more: dict[str, Any] = {"values": values, "chart": made_of, "apply_method": apply_method}
         secret = release_secret("run1", status, version=version, manifest=self.manifest, **more)
         self.api.answers[SECRETS] = releases(secret)
         self.api.answers[f"{SECRETS}/{secret['metadata']['name']}"] = secret

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from distrain.apiserver.target import Target
 from distrain.errors import HelmError
@@ -107,6 +109,42 @@ def test_dry_run_shows_the_plan_of_a_release_of_flux(run: Run, running: Recorded
     assert outcome.err.startswith(BY_FLUX)
 
 
+def test_plan_of_a_release_of_flux_keeps_the_values_of_its_values_files(run: Run, running: Recorded) -> None:
+    _owned_by_flux(running)
+    running.be_of_values_files(chart="0.1.0+1b48d28cd4de.1")
+
+    outcome = run(*RESCALE, "--dry-run")
+
+    values = [line for line in outcome.out.splitlines() if line.startswith("  value ")]
+    assert (outcome.code, values) == (0, ["  value     gpus: 2 -> 3", "  value     workers.replicas: 2 -> 3"])
+    assert outcome.err.startswith(BY_FLUX)
+    assert "write `gpus: 3` and `workers.replicas: 3` under" in outcome.err
+
+
+def test_plan_of_a_run_of_argo_cd_adds_no_size_of_dev_shm(run: Run, running: Recorded) -> None:
+    _owned_by_argo(running, {"valuesObject": {"workers": {"replicas": 2, "gpus": 4}}})
+
+    outcome = run("rescale", "run1", "--workers", "1", "--dry-run")
+
+    values = [line for line in outcome.out.splitlines() if line.startswith("  value ")]
+    assert values == ["  value     workers.replicas: 2 -> 1"]
+    assert "write `workers.replicas: 1` under" in outcome.err
+
+
+def test_upgrade_of_a_release_of_flux_names_only_what_its_values_files_lack(
+    run: Run, running: Recorded, tmp_path: Path
+) -> None:
+    _owned_by_flux(running)
+    running.be_of_values_files(chart="0.1.0+1b48d28cd4de.1")
+    file = tmp_path / "run1.yaml"
+    file.write_text(yaml.safe_dump({**VALUES, "trainer": {"steps": 900}}))
+
+    outcome = run("upgrade", "run1", "-f", str(file), "--yes")
+
+    assert outcome.code == 2
+    assert "distrain: run1: write `trainer.steps: 900` under spec.values" in outcome.err
+
+
 def test_failed_revision_of_flux_is_not_rolled_back_by_hand(run: Run, running: Recorded) -> None:
     _owned_by_flux(running)
     running.be("failed")
@@ -199,6 +237,15 @@ def test_values_of_an_application_that_the_schema_refuses_are_named(run: Run, ru
 
     assert outcome.code == 2
     assert outcome.err.startswith("distrain: Argo CD's Application run1 in namespace argocd: wrokers: ")
+
+
+def test_total_of_gpus_becomes_workers_as_argo_cd_spreads_none(run: Run, running: Recorded) -> None:
+    _owned_by_argo(running, {"valueFiles": ["run1.yaml"]})
+
+    outcome = run("rescale", "run1", "--gpus", "3", "--yes")
+
+    assert outcome.code == 2
+    assert "write `workers.replicas: 3` in charts/distrain/run1.yaml of " in outcome.err
 
 
 def test_dry_run_names_the_command_for_values_that_are_in_git_alone(run: Run, running: Recorded) -> None:

@@ -313,6 +313,13 @@ def test_helm_release_is_named_with_the_repository_that_holds_it_and_that_of_its
     ]
 
 
+def test_version_that_the_api_server_writes_by_itself_is_not_named(api: FakeApi, server: Cluster) -> None:
+    ref = {"kind": "GitRepository", "name": "runs", "namespace": "flux-system"}
+    chart = {"spec": {"chart": "./charts/distrain", "version": "*", "sourceRef": ref}}
+
+    assert _found(server, _serve_flux(api, chart=chart)).rest == f"the chart is ./charts/distrain of {OF_RUNS}"
+
+
 def test_helm_release_of_a_chart_ref_without_a_kustomization_is_in_the_repository_that_holds_it(
     api: FakeApi, server: Cluster
 ) -> None:

@@ -59,6 +59,17 @@ def test_running_run_shows_its_figures(api: FakeApi, status: Run) -> None:
     assert rows["next"] == "`kubectl --namespace team logs -f run1-launcher` follows its log"
 
 
+def test_run_trains_on_beside_the_pod_of_a_refused_upgrade(api: FakeApi, status: Run) -> None:
+    preflight = pod("preflight", phase="Failed")
+    preflight["metadata"]["annotations"] = {"helm.sh/hook": "pre-install,pre-upgrade"}
+    serve(api, MPI, pods=[*UP, preflight], run1_launcher=step(100, at=time.time()))
+
+    rows = _rows(status("run1"))
+
+    assert (rows["run1"], rows.get("why")) == ("Running", None)
+    assert rows["next"] == "`kubectl --namespace team logs -f run1-launcher` follows its log"
+
+
 def test_answer_for_programs_has_the_documented_names(api: FakeApi, status: Run) -> None:
     serve(api, MPI, pods=UP, run1_launcher=step(100, at=time.time()))
 
