@@ -422,6 +422,10 @@ def test_check_of_several_derived_files_passes(derive: Derive, tmp_path: Path) -
     assert (outcome.code, outcome.out) == (0, "derived values are up to date\n")
 
 
+def test_values_file_that_the_page_on_gitops_starts_from_is_derived(derive: Derive) -> None:
+    assert derive("", "--check", str(REPOSITORY / "docs" / "run1.yaml")).code == 0
+
+
 def test_stdin_below_several_files_counts_for_each(derive: Derive, tmp_path: Path) -> None:
     files = [tmp_path / "a.yaml", tmp_path / "b.yaml"]
     for file in files:
