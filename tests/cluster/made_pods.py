@@ -315,8 +315,8 @@ def _objects(volume: Object) -> Iterator[tuple[str, str]]:
 def _normal(part: Any, key: str = "") -> Any:
     """Return a part of a pod without empty fields, and with amounts and defaults in one notation."""
     if key == "env" and part:
-        # Operators add variables with values of their own.
-        part = [{"valueFrom": each.get("valueFrom")} for each in part]
+        # Operators add variables with values of their own, and the Job controller this one.
+        part = [{"valueFrom": each.get("valueFrom")} for each in part if each["name"] != "JOB_COMPLETION_INDEX"]
     if isinstance(part, list):
         return [one for one in map(_normal, part) if one]
     if not isinstance(part, dict):
@@ -326,7 +326,8 @@ def _normal(part: Any, key: str = "") -> Any:
         part = {"limits": limits, "requests": {**limits, **all_units(part.get("requests"))}}
     if key == "overhead":
         part = all_units(part)
-    kept = {name: _normal(value, name) for name, value in part.items() if name not in PROGRAM}
+    # mpi-operator adds a search domain to dnsConfig.
+    kept = {name: _normal(value, name) for name, value in part.items() if name not in (*PROGRAM, "searches")}
     return {name: value for name, value in kept.items() if value is not None and value != []} or None
 
 

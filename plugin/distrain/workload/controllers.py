@@ -152,7 +152,7 @@ FIELDS_SINCE = {
         "topologySpreadConstraints.matchLabelKeys",
         *(f"{context}.{key}" for context in _CONTEXTS for key in ("seccompProfile", "appArmorProfile")),
         *(f"{context}.windowsOptions.hostProcess" for context in _CONTEXTS),
-        *("os", "hostUsers", "volumes.image"),
+        *("os", "hostUsers", "volumes.image", "securityContext.fsGroupChangePolicy"),
     ],
     (1, 16): ["topologySpreadConstraints", "containers.startupProbe", "initContainers.startupProbe"],
 }
