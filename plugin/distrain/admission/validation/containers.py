@@ -9,8 +9,8 @@ from distrain.admission.validation.field_errors import duplicate, invalid, not_s
 from distrain.admission.validation.names import dns_label, of_each
 from distrain.admission.validation.ports import of_host_network, of_host_ports, of_ports
 from distrain.admission.validation.probes import of_probes
+from distrain.admission.validation.storage.volumes import of_mounts
 from distrain.admission.validation.variables import of_variable, of_variables
-from distrain.admission.validation.volumes import of_mounts
 
 PULL_POLICIES = ("Always", "IfNotPresent", "Never")
 

@@ -55,16 +55,12 @@ def dns_1035_label(name: str) -> list[str]:
 
 def dns_subdomain(name: str) -> list[str]:
     """Return what is wrong with a name that must be a DNS subdomain, such as that of a Pod or Job."""
-    is_right = re.fullmatch(SUBDOMAIN, name)
-    wrong = [] if is_right else [_unlike(_OF_SUBDOMAIN, SUBDOMAIN, "example.com")]
-    return _too_long(name, MOST_OF_SUBDOMAIN) + wrong
+    return _subdomain(name, SUBDOMAIN, _OF_SUBDOMAIN)
 
 
 def relaxed_subdomain(name: str) -> list[str]:
     """Return what is wrong with a DNS subdomain that may have underscores, such as a search domain."""
-    is_right = re.fullmatch(RELAXED_SUBDOMAIN, name)
-    wrong = [] if is_right else [_unlike(_OF_RELAXED, RELAXED_SUBDOMAIN, "example.com")]
-    return _too_long(name, MOST_OF_SUBDOMAIN) + wrong
+    return _subdomain(name, RELAXED_SUBDOMAIN, _OF_RELAXED)
 
 
 def qualified_name(key: str) -> list[str]:
@@ -132,6 +128,11 @@ def _of_name(metadata: kube.TemplateMetadata, rule: Rule) -> Iterator[str]:
         yield from of_each("metadata.name", metadata.name, rule)
     else:
         yield required("metadata.name", "name or generateName is required")
+
+
+def _subdomain(name: str, pattern: str, rule: str) -> list[str]:
+    wrong = [] if re.fullmatch(pattern, name) else [_unlike(rule, pattern, "example.com")]
+    return _too_long(name, MOST_OF_SUBDOMAIN) + wrong
 
 
 def _too_long(text: str, most: int) -> list[str]:

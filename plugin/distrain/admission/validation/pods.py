@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 
 from distrain import kube
-from distrain.admission.validation.affinity import of_affinity
 from distrain.admission.validation.containers import of_containers
 from distrain.admission.validation.dns import of_dns
 from distrain.admission.validation.field_errors import invalid, not_supported
 from distrain.admission.validation.names import dns_label, of_each, of_labels
+from distrain.admission.validation.placement.affinity import of_affinity
+from distrain.admission.validation.placement.tolerations import of_toleration
+from distrain.admission.validation.placement.topology_spread import of_constraints
 from distrain.admission.validation.security import of_security
-from distrain.admission.validation.tolerations import of_toleration
-from distrain.admission.validation.topology_spread import of_constraints
-from distrain.admission.validation.volumes import of_volumes
+from distrain.admission.validation.storage.volumes import of_volumes
 from distrain.workload.defaulting import stored
 
 ALWAYS, ON_FAILURE, NEVER = "Always", "OnFailure", "Never"

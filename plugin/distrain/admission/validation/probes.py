@@ -36,11 +36,11 @@ def _of_handlers(path: str, probe: Probe) -> Iterator[str]:
     first, *others = [key for key, handler in handlers.items() if handler is not None] or [""]
     if not first:
         yield required(path, "must specify a handler type")
-    if first == "exec" and probe.exec and not probe.exec.command:
-        yield required(f"{path}.exec.command")
-    target = {"httpGet": probe.http_get, "tcpSocket": probe.tcp_socket, "grpc": probe.grpc}.get(first)
-    if target:
-        yield from _of_target(f"{path}.{first}", target)
+    handler = handlers.get(first)
+    if isinstance(handler, Target):
+        yield from _of_target(f"{path}.{first}", handler)
+    elif handler and not handler.command:
+        yield required(f"{path}.{first}.command")
     yield from (forbidden(f"{path}.{other}", ONE_HANDLER) for other in others)
 
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from distrain.admission.refusal import Refusal
 from distrain.admission.validation import names, operators, pods
-from distrain.admission.validation.claims import of_claim
 from distrain.admission.validation.jobs import of_job
 from distrain.admission.validation.stateful_sets import of_stateful_set
+from distrain.admission.validation.storage.claims import of_claim
 from distrain.kube.storage import PersistentVolumeClaim
 from distrain.verdict import Verdict
 from distrain.workload.manifest import REPLICAS, Job, PodRole

@@ -8,10 +8,10 @@ from msgspec.structs import replace
 
 from distrain import kube
 from distrain.admission.validation import names, pods
-from distrain.admission.validation.claims import of_claim
 from distrain.admission.validation.field_errors import NOT_NEGATIVE, forbidden, invalid, not_supported, required
 from distrain.admission.validation.jobs import TEMPLATE, of_selected
 from distrain.admission.validation.selectors import of_label_selector
+from distrain.admission.validation.storage.claims import of_claim
 from distrain.kube.pod_spec import Claim
 from distrain.kube.selectors import is_empty
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 
 from distrain import kube
-from distrain.admission.validation.claims import of_claim
 from distrain.admission.validation.field_errors import duplicate, forbidden, invalid, not_found, required
 from distrain.admission.validation.names import dns_label, of_each
-from distrain.admission.validation.projections import of_items, of_mode, of_projected
+from distrain.admission.validation.storage.claims import of_claim
+from distrain.admission.validation.storage.projections import of_items, of_mode, of_projected
 
 ONE_TYPE = "may not specify more than 1 volume type"
 # The volume types that people use, in the order in which the API server validates them; others are between these.

@@ -1,0 +1,1 @@
+"""Validate where pods may be placed: tolerations, affinity and topology spread."""
