@@ -85,10 +85,16 @@ DEFAULTS = {
 BY_API_SERVER = {"serviceAccount", "priority", "preemptionPolicy"}
 # An operator, or the controller of Jobs or StatefulSets, sets the field of the pod from another field of its resource.
 BY_OPERATOR = {"restartPolicy", "hostname"}
-# Fields of a container that are not compared. The scheduler reads none of them in an operator's own containers. The API
-# server sets imagePullPolicy from the tag of the image.
-# Operators and the API server add to volumeMounts.
-PROGRAM = ("image", "imagePullPolicy", "command", "args", "volumeMounts")
+NOT_COMPARED = (
+    # The scheduler reads none of them in an operator's own containers.
+    *("image", "command", "args"),
+    # The API server sets it from the image's tag.
+    "imagePullPolicy",
+    # Operators and the API server add to them.
+    "volumeMounts",
+    # Of dnsConfig: mpi-operator adds a search domain.
+    "searches",
+)
 JOB_KINDS = ("MPIJob", "PyTorchJob", "MXJob", "TFJob", "Job", "StatefulSet")
 
 
@@ -326,8 +332,7 @@ def _normal(part: Any, key: str = "") -> Any:
         part = {"limits": limits, "requests": {**limits, **all_units(part.get("requests"))}}
     if key == "overhead":
         part = all_units(part)
-    # mpi-operator adds a search domain to dnsConfig.
-    kept = {name: _normal(value, name) for name, value in part.items() if name not in (*PROGRAM, "searches")}
+    kept = {name: _normal(value, name) for name, value in part.items() if name not in NOT_COMPARED}
     return {name: value for name, value in kept.items() if value is not None and value != []} or None
 
 
