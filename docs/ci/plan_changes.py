@@ -57,7 +57,7 @@ class Section:
 
 
 class Tree:
-    """The files of a commit."""
+    """The files of a commit, as git lists them."""
 
     # Modes as git prints them. A submodule has another one.
     FILES, LINK = ("100644", "100755"), "120000"

@@ -47,7 +47,7 @@ def put_crds(folder: Path) -> None:
 
 
 def wait_for_crds(files: Sequence[str]) -> None:
-    """Wait until the CRDs in the files are established. `kubectl wait` fails while a CRD's conditions are null."""
+    """Wait until the CRDs in the files are established. `kubectl wait` cannot: it fails before the first condition."""
     wait_until("the API server to serve new CRDs", lambda: all(map(_is_established, _found(files))), seconds=60)
 
 

@@ -62,9 +62,10 @@ def answer(text: str) -> None:
 
 
 def draw(lines: Sequence[str], style: str = "", *, clears: bool = False) -> None:
-    """Print a screen to a terminal, its first line in a style of ECMA-48, such as "1;32"; first clear the screen.
+    """Print lines to a terminal; with `clears`, replace what it shows.
 
-    Raise UnwrittenError if stdout is closed or full.
+    `style` is the style of the first line, as numbers of ECMA-48 such as "1;32". Raise UnwrittenError if stdout is
+    closed or full.
     """
     _refuse_closed()
     first, *rest = map(printable, lines)

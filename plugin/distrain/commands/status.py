@@ -144,7 +144,7 @@ class View:
 
 
 def _gist(found: Run) -> Any:
-    """Return what makes a look at a run different from the last look: not the ages."""
+    """Return the facts of a run of which a change is worth another line. Ages are not: they always change."""
     return found.name, str(found.phase), found.why, found.workers, found.figures.step, found.figures.restarts
 
 

@@ -71,7 +71,7 @@ def figures(logs: Sequence[Log], times: Sequence[TimedLog], pods: Iterable[kube.
     texts = [log.text or "" for log in logs]
     last = newest(texts)
     restarts = sum(each.restart_count for pod in pods for each in statuses(pod)) + sum(map(_restarts, texts))
-    # The rescales before the lines that were read are not known.
+    # Only the end of a long log is read, so nobody knows how many rescales are told before it.
     is_cut = any(text.count("\n") >= LINES for text in texts)
     counted = Figures(restarts=restarts, rescales=None if is_cut else max(map(_rescales, texts), default=0))
     if last is None:

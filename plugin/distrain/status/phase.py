@@ -1,6 +1,6 @@
 """Decide the phase of a run. A pure function over a few facts, which `facts.py` reads from the run's objects.
 
-The rules stand in one order, and the first that holds decides, so no run has two phases.
+The rules are tried one after another, and the first that holds decides. So a run has exactly one phase.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ class Unread(list[str]):
     """One line for each thing that the user may not read."""
 
     def tolerate(self, read: Callable[[], T], otherwise: T) -> T:
-        """Return what `read` returns; if it is forbidden or does not exist, return `otherwise`."""
+        """Call `read`. Return `otherwise` if the user may not read the objects, or if there are none of this kind."""
         try:
             return read()
         except ForbiddenError as error:

@@ -131,7 +131,8 @@ def test_deleted_application_goes_at_once(
 def _remove_run(namespace: Namespace) -> None:
     """Remove a run that no Application owns any more.
 
-    Hooks of an unfinished sync have a finalizer for Argo CD, which would never remove it now.
+    Argo CD gives the hooks of a sync a finalizer, and removes it at the sync's end. This sync never ends, so the test
+    removes it.
     """
     for kinds in ("pods,roles,rolebindings,serviceaccounts,configmaps", "clusterroles,clusterrolebindings"):
         get = ("-n", namespace.name, "get", kinds, "--selector=app.kubernetes.io/instance=run1", "-o", "name")
