@@ -14,6 +14,7 @@ from distrain.admission.new_claims import ClaimChanges, NewClaims
 from distrain.admission.object_counts import usage_of_kind
 from distrain.admission.refusal import Refusal
 from distrain.kube import selectors
+from distrain.kube.pod_status import ENDED
 from distrain.kube.policy import ResourceQuota, ScopedRequirement
 from distrain.kube.quantities import Units, add, text, units
 from distrain.pods.pod_requests import held_by, pod_limits, requested
@@ -26,7 +27,6 @@ from distrain.workload.wording import Wording
 COMPUTE = ("cpu", "memory", "ephemeral-storage")
 # If a quota limits one of these resources, each container must set a value for it.
 REQUIRED = ("cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory")
-ENDED = ("Succeeded", "Failed")
 PVCS, OF_CLASS = "persistentvolumeclaims", ".storageclass.storage.k8s.io/"
 OF_ATTRIBUTES = "VolumeAttributesClass"
 

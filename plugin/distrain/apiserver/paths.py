@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from urllib.parse import quote, urlencode
+from urllib.parse import quote
 
 from distrain.kube.resource import plural
 
@@ -28,11 +28,6 @@ def of_kind(api_version: str, kind: str, namespace_name: str, *name: str) -> str
     """
     parent = namespace(namespace_name, api_version) if namespace_name else root(api_version)
     return parent + _path(plural(kind), *name)
-
-
-def query(**parameters: str) -> str:
-    """Return the part of a URL after the question mark."""
-    return urlencode(parameters)
 
 
 def _path(*names: str) -> str:

@@ -15,10 +15,9 @@ import msgspec
 from msgspec import Struct
 
 from distrain.apiserver.connection import JSON, Connection
-from distrain.apiserver.responses import PageMetadata, Watched, WatchEvent, decoded, refusal
+from distrain.apiserver.responses import PageHead, Watched, WatchEvent, decoded, refusal
 from distrain.errors import ForbiddenError, UnreachableError
 from distrain.kube.decoders import decoder
-from distrain.kube.objects import Kube
 
 # The API server ends a watch after this many seconds, and the watch begins again where it ended.
 SECONDS = 240
@@ -39,8 +38,9 @@ class Listed(Struct, Generic[Item], frozen=True):
     query: Mapping[str, str]
 
 
-class _Head(Kube):
-    metadata: PageMetadata = msgspec.field(default_factory=PageMetadata)
+class _Whole(PageHead):
+    """A list that is read at once."""
+
     items: list[msgspec.Raw] | None = None
 
 
@@ -52,8 +52,7 @@ class Watch(Generic[Item]):
 
     def __init__(self, connection: Connection, listed: Listed[Item], changed: threading.Event) -> None:
         self._connection, self._listed, self._changed = connection, listed, changed
-        item = listed.item
-        self._item = decoder(item)
+        self._item = decoder(listed.item)
         self._watched = decoder(Watched)
         self._event = decoder(WatchEvent)
         self._objects: dict[str, Item] = {}
@@ -94,11 +93,11 @@ class Watch(Generic[Item]):
         listed = self._listed
         # The thread asks again by itself, without a line for each try.
         answer = self._connection.ask(f"{listed.path}?{urlencode(listed.query)}", accept=JSON, retries=0)
-        head = decoded(answer, decoder(_Head).decode, listed.what, listed.server)
-        self._objects = {self._uid(raw): self._item.decode(raw) for raw in head.items or ()}
+        whole = decoded(answer, decoder(_Whole).decode, listed.what, listed.server)
+        self._objects = {self._uid(raw): self._item.decode(raw) for raw in whole.items or ()}
         self._error, self._silent_since, self.has_answered = None, None, True
         self._tell()
-        return head.metadata.resource_version
+        return whole.metadata.resource_version
 
     def _follow(self, version: str) -> None:
         """Receive changes until the server no longer knows the version, or the user may not watch."""

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from distrain import kube
 from distrain.admission import new_quotas, resource_quota
 from distrain.kube.pod_spec import Reference
+from distrain.kube.pod_status import ENDED
 from distrain.kube.policy import LimitRange, PriorityClass, ResourceQuota
 from distrain.kube.selectors import Labels, is_empty
 from distrain.kube.storage import (
@@ -22,7 +23,6 @@ from distrain.kube.storage import (
     VolumeAttachment,
 )
 from distrain.scheduler.affinity_terms import NAMESPACE_LABEL, stated_terms
-from distrain.scheduler.node_usage import ENDED
 from distrain.scheduler.volume_restrictions import claims_of
 from distrain.workload.controllers import ObjectName
 from distrain.workload.counted_objects import CountedObject

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from distrain import console
 from distrain.check.report import Report
-from distrain.commands.owned import Wanted, applied_from_git, in_git, is_of_flux, source_of, with_values_files
+from distrain.commands.owned import Wanted, applied_from_git, in_git, is_of_helm_release, source_of, with_values_files
 from distrain.commands.plan_text import told
 from distrain.commands.request import RenderedJob, Request, before_changes, refuse_disabled
 from distrain.errors import StoppedError, ValuesError
@@ -31,7 +31,7 @@ def current_release(request: Request, wanted: Wanted) -> Current:
     found = read(request.helm.releases, request.cluster, request.options.name, request.cluster.target)
     if not isinstance(found, Current):
         return applied_from_git(request, found, wanted)
-    return with_values_files(request, found) if is_of_flux(found) else found
+    return with_values_files(request, found) if is_of_helm_release(found) else found
 
 
 def all_values(request: Request, current: Current) -> Values:

@@ -61,7 +61,7 @@ def with_values_files(request: Request, current: Current) -> Current:
     return replace(current, revision=replace(current.revision, values=every))
 
 
-def is_of_flux(current: Current) -> bool:
+def is_of_helm_release(current: Current) -> bool:
     return current.owner is not None and current.owner.kind == "HelmRelease"
 
 
@@ -70,7 +70,7 @@ def in_git(request: Request, current: Current, found: RenderedJob) -> RefusedErr
     assert current.owner
     place = values_in_git.find(request.cluster, current.owner, found.release.target.namespace)
     old, new = current.revision.values, request.helm.given_values(found.release.source)
-    if is_of_flux(current):
+    if is_of_helm_release(current):
         defaults = request.helm.merged_values(source_of(request.source, {}))
         old, new = differing(old, defaults), differing(request.helm.merged_values(found.release.source), defaults)
     return values_in_git.refusal(request.options.name, place, settings(old, new))

@@ -8,6 +8,9 @@ from distrain.kube.objects import Condition, Kube, Metadata, Resources
 from distrain.kube.pod_spec import PodSpec
 from distrain.kube.quantities import Amounts
 
+# The phases of a pod that has ended.
+ENDED = ("Succeeded", "Failed")
+
 
 class Waiting(Kube):
     reason: str | None = None

@@ -43,7 +43,7 @@ class JobState(Struct, frozen=True):
 
 def has_started(found: JobState, job: Job) -> bool:
     """Tell whether all lasting pods run, or the job has already succeeded."""
-    return has_succeeded(found) or all(_running(found.pods, role) >= role.replicas for role in lasting(job))
+    return has_succeeded(found) or all(running(found.pods, role) >= role.replicas for role in lasting(job))
 
 
 def has_succeeded(found: JobState) -> bool:
@@ -116,15 +116,16 @@ def last_warning(found: JobState) -> str:
 
 
 def _how_many(pods: Iterable[kube.Pod], role: PodRole, main: bool) -> str:
-    running = _running(pods, role)
+    number = running(pods, role)
     if role.replicas == 1 and not main:
-        return f"{role.name} {'running' if running else 'waiting'}"
-    more = running - role.replicas
-    words = f"{running - max(more, 0)} of {role.pods(role.replicas)} running"
+        return f"{role.name} {'running' if number else 'waiting'}"
+    more = number - role.replicas
+    words = f"{number - max(more, 0)} of {role.pods(role.replicas)} running"
     return f"{words} ({more} more to end)" if more > 0 else words
 
 
-def _running(pods: Iterable[kube.Pod], role: PodRole) -> int:
+def running(pods: Iterable[kube.Pod], role: PodRole) -> int:
+    """Return how many pods of a role run, or have ended well."""
     return sum(1 for pod in pods if role_of(pod) == role.component and runs(pod))
 
 

@@ -14,6 +14,7 @@ from msgspec import Struct
 from distrain import kube
 from distrain.apiserver.cluster import Cluster
 from distrain.errors import ForbiddenError, NotFoundError
+from distrain.kube.pod_status import ENDED
 from distrain.kube.resource import Resource
 from distrain.release.owner import HELMS_OWN, ownership_of
 from distrain.workload.documents import HOOK
@@ -64,7 +65,7 @@ def of_all(cluster: Cluster, namespace: str, named: Callable[[str], Iterable[Res
             yield Orphan(release, resource, flags)
     for pod in _pods(cluster, namespace):
         # The chart creates no pod directly, so the owner of a pod without an owner has been deleted.
-        if _is_left(pod.metadata) and pod.status.phase not in ("Succeeded", "Failed"):
+        if _is_left(pod.metadata) and pod.status.phase not in ENDED:
             yield Orphan(instance_of(pod.metadata), Resource("v1", "Pod", pod.metadata.name), flags)
 
 

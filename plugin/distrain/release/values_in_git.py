@@ -131,13 +131,12 @@ def _of_helm(application: gitops.Application, chart: ChartSource, place: Place) 
         parameters=helm.parameters or (),
         where_parameters=f"among {path}.parameters of the Application",
     )
-    if helm.values_object is None and not helm.values:
-        if file := _in_file(application, source, helm.value_files[-1] if helm.value_files else ""):
-            return replace(place, where=file)
-        values: Mapping[str, Any] | None = {}
-    else:
-        values = helm.values_object if helm.values_object is not None else _parsed(helm.values)
-    key = "values" if helm.values and helm.values_object is None else "valuesObject"
+    has_text = bool(helm.values) and helm.values_object is None
+    file = _in_file(application, source, helm.value_files[-1] if helm.value_files else "")
+    if file and helm.values_object is None and not has_text:
+        return replace(place, where=file)
+    key = "values" if has_text else "valuesObject"
+    values = _parsed(helm.values) if helm.values_object is None else helm.values_object
     if values is None:
         note = f"{path}.values of the Application is no YAML of the form KEY: VALUE; Argo CD cannot apply it"
         place = replace(place, notes=[*place.notes, note])
@@ -178,7 +177,7 @@ def _chart_source(application: gitops.Application) -> ChartSource:
     spec, status = application.spec, application.status
     if spec.source_hydrator:
         dry = spec.source_hydrator.dry_source
-        # Argo CD before 3.3 reads the settings of Helm from files beside the chart.
+        # Argo CD before 3.3 has no field `helm` here: it reads the values from files beside the chart.
         where = "" if dry.helm else f"among the values of {_path(dry)}"
         return ChartSource("spec.sourceHydrator.drySource", dry, where)
     if not spec.sources:

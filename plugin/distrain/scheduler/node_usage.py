@@ -12,6 +12,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from distrain import kube
+from distrain.kube.pod_status import ENDED
 from distrain.kube.quantities import Units, add
 from distrain.pods.counted_pod import CountedPod, Kind
 from distrain.pods.pod_requests import held
@@ -23,7 +24,6 @@ from distrain.scheduler.node_volume_limits import Attached, CsiVolume
 from distrain.scheduler.volume_restrictions import ClaimName, claims_of
 from distrain.workload.manifest import is_of_release
 
-ENDED = ("Succeeded", "Failed")
 # Used instead of a node's name to mean every node.
 EVERYWHERE = ""
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from msgspec.structs import replace
 
 from distrain import kube
+from distrain.kube.pod_status import ENDED
 from distrain.progress.failures import CONFIG_REASONS, IMAGE_REASONS, REJECTED
 from distrain.progress.restarts import RESTART
 from distrain.progress.start import JobState, condition, events_of, lasting, role_of, runs, statuses, unplaced
@@ -20,7 +21,6 @@ RANKS = (MASTER, WORKER)
 # mpi-operator's reason of a job that is Failed because a worker was evicted, although its launcher goes on.
 EVICTED = "MPIJobEvicted"
 TRAINER = "distrain_trainer"
-ENDED = ("Succeeded", "Failed")
 
 
 def facts_of(found: JobState, job: Job, queue: str = "", replaced: int | None = None) -> Facts:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
+from urllib.parse import urlencode
 
 from msgspec.structs import replace
 
@@ -16,6 +17,7 @@ from distrain.apiserver.cluster import METADATA_LIST, Cluster
 from distrain.apiserver.pages import Ahead
 from distrain.errors import ForbiddenError, UnreachableError
 from distrain.kube.objects import Kube
+from distrain.kube.pod_status import ENDED
 from distrain.progress import logs
 from distrain.progress.start import condition, own_pods, unplaced
 from distrain.status import holds
@@ -31,7 +33,7 @@ EXPLAINED = 3
 # Of more runs at once only jobs and pods are read.
 EXPLAINED_RUNS = 32
 AT_ONCE = 4
-PHASES = ("Running", "Succeeded", "Failed")
+PHASES = ("Running", *ENDED)
 ROLES = ("-launcher", "-worker", "-keygen")
 ENDS = {word for kind in KINDS for word in (kind.ends.succeeded, kind.ends.failed)}
 
@@ -88,7 +90,7 @@ def absence(cluster: Cluster, release: str) -> str:
 
 def _any(cluster: Cluster, path: str, selector: str) -> bool:
     """Tell whether a list has objects; of a list that the user may not read, tell that it has none."""
-    query = f"{path}?{paths.query(labelSelector=selector, limit='1')}"
+    query = f"{path}?{urlencode({'labelSelector': selector, 'limit': '1'})}"
     try:
         return bool(cluster.read_one(query, Found, "objects", METADATA_LIST).items)
     except UnreachableError:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timezone
 from typing import Any
 
 import msgspec
@@ -11,14 +11,15 @@ from msgspec import Struct
 
 from distrain import kube
 from distrain.kube.resource import Resource
-from distrain.progress.start import JobState, lasting, role_of, runs
+from distrain.progress.start import JobState, lasting, running
+from distrain.progress.steps import seconds_since
 from distrain.status.facts import RANKS, facts_of, without_pods, workers_ready
 from distrain.status.figures import Figures, TimedLog, figures
 from distrain.status.phase import Phase, Word, decide
 from distrain.status.reasons import Place, Reason, reason_of
 from distrain.workload.kinds import PLAIN
 from distrain.workload.live_job import LiveObject, in_order, live_job
-from distrain.workload.manifest import Job, PodRole
+from distrain.workload.manifest import Job
 
 # Why a run is in its phase if only its job can be read.
 NO_PODS = "its pods may not be read, so only the job's own conditions are known"
@@ -147,16 +148,12 @@ def _kind(resource: Resource) -> str:
 
 def _others(job: Job, pods: Sequence[kube.Pod] | None) -> list[Group]:
     roles = [role for role in lasting(job) if role.component not in RANKS]
-    return [Group(role.name, None if pods is None else _running(role, pods), role.replicas) for role in roles]
-
-
-def _running(role: PodRole, pods: Sequence[kube.Pod]) -> int:
-    return sum(role_of(pod) == role.component and runs(pod) for pod in pods)
+    return [Group(role.name, None if pods is None else running(pods, role), role.replicas) for role in roles]
 
 
 def _age(states: Sequence[kube.Workload], now: float) -> int | None:
     born = min(state.metadata.creation_timestamp or "" for state in states)
     try:
-        return max(0, round(now - datetime.fromisoformat(born.replace("Z", "+00:00")).timestamp()))
-    except ValueError:
+        return seconds_since(born, datetime.fromtimestamp(now, timezone.utc))
+    except (TypeError, ValueError):  # No time, or one without a zone.
         return None

@@ -10,11 +10,17 @@ from collections.abc import Iterator, Sequence
 
 from distrain import kube
 from distrain.kube.resource import Resource
-from distrain.workload.manifest import REPLICAS, ROLE_LABEL, ROLES, WORKER, Job, PodRole, follows_main, number_of_pods
+from distrain.workload.manifest import (
+    REPLICAS,
+    ROLE_LABEL,
+    WORKER,
+    Job,
+    PodRole,
+    follows_main,
+    number_of_pods,
+    place_of,
+)
 from distrain.workload.slots import slots_of
-
-# Resources of a container that are no accelerators.
-COMMON = ("cpu", "memory", "ephemeral-storage")
 
 # A job without roles, which no operator accepts.
 NO_WORKERS = PodRole(WORKER, 0, kube.TemplateSpec(), {}, WORKER)
@@ -29,7 +35,7 @@ def live_job(objects: Sequence[LiveObject]) -> Job:
     workers = (role for role in roles if role.component == WORKER)
     return Job(
         resources=tuple(resource for resource, _ in found),
-        roles=tuple(sorted(roles, key=_place)),
+        roles=tuple(sorted(roles, key=place_of)),
         from_chart=True,
         slots=slots_of(*found[0], []) or next((max(1, gpus_of(role)) for role in workers), None),
     )
@@ -53,12 +59,8 @@ def _roles(resource: Resource, workload: kube.Workload) -> Iterator[PodRole]:
         yield PodRole(key.lower() or component, number, pods, {}, component, owner=resource, workload=workload)
 
 
-def _place(role: PodRole) -> int:
-    return ROLES.index(role.name) if role.name in ROLES else len(ROLES)
-
-
 def gpus_of(role: PodRole) -> int:
-    """Return the number of GPUs that a pod of this role asks for."""
+    """Return the number of GPUs that a pod of this role asks for: devices have a slash in their name, cpu has none."""
     limits = [(each.resources and each.resources.limits) or {} for each in role.spec.containers or ()]
-    amounts = [amount for each in limits for name, amount in each.items() if name not in COMMON and "/" in name]
+    amounts = [amount for each in limits for name, amount in each.items() if "/" in name]
     return sum(int(amount) for amount in amounts if str(amount).isdecimal())

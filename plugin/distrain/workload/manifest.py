@@ -190,7 +190,7 @@ def from_manifest(manifest: str, origin: str, *, judges_all: bool = False) -> Jo
     names = {*map(key_of, made), *(each for resource, workload in found for each in _made(resource, workload))}
     return Job(
         resources=tuple(resources),
-        roles=tuple(sorted(_distinct(roles), key=_place)),
+        roles=tuple(sorted(_distinct(roles), key=place_of)),
         from_chart=all(map(_is_ours, found)),
         created=CreatedObjects(frozenset(names), storage_of(made, origin)),
         slots=slots_of(*found[0], items),
@@ -380,7 +380,7 @@ def _distinct(roles: Sequence[tuple[Resource, PodRole]]) -> Iterator[PodRole]:
         yield role if name == role.name else replace(role, name=name)
 
 
-def _place(role: PodRole) -> int:
+def place_of(role: PodRole) -> int:
     return ROLES.index(role.name) if role.name in ROLES else len(ROLES)
 
 

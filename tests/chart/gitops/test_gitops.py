@@ -147,8 +147,14 @@ def test_page_names_every_kind_for_argo_cd() -> None:
     assert re.findall(r"health\.kubeflow\.org_(\w+)=docs/argocd/health\.lua", page) == KINDS
 
 
+def manifest(name: str) -> dict[str, Any]:
+    """Return an example of docs/."""
+    found: dict[str, Any] = yaml.safe_load((DOCS / name).read_text(encoding="utf-8"))
+    return found
+
+
 def test_values_file_of_the_examples_is_accepted_by_the_chart(helm: Path) -> None:
-    release = yaml.safe_load((DOCS / "flux" / "helmrelease.yaml").read_text(encoding="utf-8"))
+    release = manifest("flux/helmrelease.yaml")
 
     done = subprocess.run(
         [helm, "template", "run1", REPOSITORY / release["spec"]["chart"]["spec"]["chart"], "-f", DOCS / "run1.yaml"],
@@ -161,18 +167,13 @@ def test_values_file_of_the_examples_is_accepted_by_the_chart(helm: Path) -> Non
 
 
 def test_examples_read_the_values_file_where_the_page_says() -> None:
-    release = yaml.safe_load((DOCS / "flux" / "helmrelease.yaml").read_text(encoding="utf-8"))
-    application = yaml.safe_load((DOCS / "argocd" / "application.yaml").read_text(encoding="utf-8"))
+    release = manifest("flux/helmrelease.yaml")
+    application = manifest("argocd/application.yaml")
     page = (DOCS / "gitops.md").read_text(encoding="utf-8")
 
     assert "`runs/run1.yaml`" in page
     assert release["spec"]["chart"]["spec"]["valuesFiles"] == ["./charts/distrain/values.yaml", "./runs/run1.yaml"]
     assert application["spec"]["sources"][0]["helm"]["valueFiles"] == ["$values/runs/run1.yaml"]
-
-
-def manifest(name: str) -> dict[str, Any]:
-    found: dict[str, Any] = yaml.safe_load((DOCS / name).read_text(encoding="utf-8"))
-    return found
 
 
 def test_application_of_a_registry_differs_from_its_twin_in_the_charts_source_alone() -> None:
