@@ -19,7 +19,7 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Repo
     """Serve an empty repository on loopback."""
     port, root = free_port(), tmp_path / "git"
     root.mkdir()
-    monkeypatch.setattr(git, "_ROOT", root)
+    monkeypatch.setattr(git, "ROOT", root)
     monkeypatch.setattr(git, "NODE_ADDRESS", "127.0.0.1")
     monkeypatch.setattr(git, "PORT", port)
     monkeypatch.setattr(git, "serve", lambda: None)
