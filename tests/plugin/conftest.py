@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from distrain import cli
 from distrain.release.transaction import SIGNALS
 from tests.plugin.fake_api import FakeApi, running
 from tests.plugin.objects import node
-from tests.plugin.program import Outcome, Run, hold
+from tests.plugin.program import Outcome, Run, called, hold
 
 HELM_SETS = (
     "HELM_BIN",
@@ -84,9 +83,7 @@ def run(helm: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixtu
     monkeypatch.setenv("HELM_BIN", str(helm))
 
     def run(*arguments: str) -> Outcome:
-        code = cli.run(arguments)
-        printed = capsys.readouterr()
-        return Outcome(code, printed.out, printed.err)
+        return called(capsys, *arguments)
 
     return run
 

@@ -6,8 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import pytest
 import yaml
 
+from distrain import cli
 from tests.plugin.fake_api import FakeApi
 from tests.plugin.objects import Object
 
@@ -31,6 +33,13 @@ class Outcome:
 
 
 Run = Callable[..., Outcome]
+
+
+def called(capsys: pytest.CaptureFixture[str], *arguments: str) -> Outcome:
+    """Run `distrain` with these arguments in this process."""
+    code = cli.run(arguments)
+    printed = capsys.readouterr()
+    return Outcome(code, printed.out, printed.err)
 
 
 def hold(api: FakeApi, nodes: list[Object], pods: list[Object] | None = None) -> None:

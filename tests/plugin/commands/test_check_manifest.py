@@ -11,12 +11,12 @@ from urllib.parse import urlsplit
 import pytest
 import yaml
 
-from distrain import cli, console
+from distrain import console
 from distrain.apiserver import access, target
 from tests.plugin import objects
 from tests.plugin.fake_api import FakeApi, make_certificate, running
 from tests.plugin.objects import mx_job, node, pod
-from tests.plugin.program import Outcome, Run
+from tests.plugin.program import Outcome, Run, called
 from tests.plugin.program import hold as _hold
 from tests.plugin.program import wrote_nothing as _wrote_nothing
 
@@ -27,9 +27,7 @@ def distrain(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 
     def run(*arguments: str) -> Outcome:
         monkeypatch.setenv("PATH", "/nowhere")
-        code = cli.run(arguments)
-        printed = capsys.readouterr()
-        return Outcome(code, printed.out, printed.err)
+        return called(capsys, *arguments)
 
     return run
 

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from distrain import cli
-from tests.plugin.program import Outcome
+from tests.plugin.program import Outcome, called
 
 Derive = Callable[..., Outcome]
 
@@ -21,8 +20,6 @@ def deriver(helm: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
     def run(values: str | Path, *arguments: str) -> Outcome:
         content = values.read_bytes() if isinstance(values, Path) else values.encode()
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
-        code = cli.run(["derive", "-f", "-", *arguments])
-        printed = capsys.readouterr()
-        return Outcome(code, printed.out, printed.err)
+        return called(capsys, "derive", "-f", "-", *arguments)
 
     return run

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from distrain import cli
 from tests.plugin.fake_api import FakeApi
-from tests.plugin.program import Outcome, Run
+from tests.plugin.program import Outcome, Run, called
 from tests.plugin.status.runs import serve
 
 
@@ -19,8 +18,6 @@ def status(api: FakeApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
     serve(api)
 
     def run(*arguments: str) -> Outcome:
-        code = cli.run(["status", *arguments])
-        printed = capsys.readouterr()
-        return Outcome(code, printed.out, printed.err)
+        return called(capsys, "status", *arguments)
 
     return run
