@@ -20,8 +20,7 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Repo
     port, root = free_port(), tmp_path / "git"
     root.mkdir()
     monkeypatch.setattr(git, "ROOT", root)
-    monkeypatch.setattr(git, "NODE_ADDRESS", "127.0.0.1")
-    monkeypatch.setattr(git, "PORT", port)
+    monkeypatch.setattr(git, "ADDRESS", f"http://127.0.0.1:{port}")
     monkeypatch.setattr(git, "serve", lambda: None)
     server = subprocess.Popen([sys.executable, git_http.__file__, root, "127.0.0.1", str(port)])
     wait_for_port("127.0.0.1", port)
