@@ -106,7 +106,7 @@ def test_end_of_a_run_does_not_wait_for_ever_for_head(is_stopped: bool, tmp_path
 
     if is_stopped:
         assert run.writer
-        assert run._leave(run.writer).endswith("/HEAD has not returned for 0 s")
+        assert run._leave(run.writer, stop_flag.SIGTERM).endswith("/HEAD has not returned for 0 s")
         return
     with pytest.raises(
         UnavailableError,
