@@ -44,11 +44,12 @@ def render(lines: Sequence[Line], writer: str) -> tuple[bytes, list[Line]]:
     `writer` identifies the process that writes it. Raises UnreadableError if the lines cannot be thinned enough.
     """
     first = {"event": "record", "version": VERSION, "unix_seconds": round(time.time()), "writer": writer}
+    kept: Sequence[Line] = lines
     for divisor in (2**power for power in range(12)):
-        kept = thin(lines, divisor)
+        kept = thin(kept, divisor)
         content = "".join(f"{json.dumps(line)}\n" for line in (first, *kept)).encode()
         if len(content) <= LIMIT:
-            return content, kept
+            return content, list(kept)
     raise UnreadableError(f"its lines take more than {LIMIT} bytes")
 
 
