@@ -88,7 +88,7 @@ def test_end_of_a_training_whose_write_never_returns_is_a_failure(at_end: bool, 
     run = begin(tmp_path, checkpoint_every=0.001, checkpoint_max_age=0.2, checkpoint_at_end=at_end)
     hang(tmp_path)
     assert run.writer
-    steps_until(run, lambda: run.writer and run.writer._is_busy)
+    steps_until(run, lambda: run.writer and run.writer._using_buffer.locked())  # The thread writes.
 
     with pytest.raises(
         UnavailableError, match=r"^checkpoint\.maxAge: the training is over, but writing .* has not ret"
