@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 from distrain_trainer import errors
+from distrain_trainer.checkpoint.lease import Lease
 from distrain_trainer.errors import DivergedError, StoppedError
 from distrain_trainer.loop import stop_flag
 from distrain_trainer.loop.process_group import ProcessGroup
@@ -128,6 +130,18 @@ def test_stop_is_told_of_with_its_checkpoint(tmp_path: Path) -> None:
     assert [end[name] for name in ("cause", "reason", "exit_code", "step")] == ["stopped", "SIGTERM", 143, 2]
 
 
+def test_end_is_written_before_another_job_may_take_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = begin(tmp_path)
+    at_release: list[list[dict[str, Any]]] = []
+    monkeypatch.setattr(Lease, "end", lambda lease, state, **options: at_release.append(lines(tmp_path)))
+    run.request.reason = stop_flag.SIGTERM
+
+    with pytest.raises(StoppedError):
+        make_step(run)
+
+    assert at_release[0][-1]["event"] == "end"
+
+
 def test_killed_run_that_comes_back_smaller_continues_the_record(place: str, tmp_path: Path) -> None:
     run = begin(tmp_path, output=place, log_every=1)
     save_step(run)
@@ -157,14 +171,15 @@ def test_killed_run_that_comes_back_smaller_continues_the_record(place: str, tmp
     assert [start[name] for name in ("number", "step", "checkpoint", "generation")] == [2, 1, "1-10", 2]
 
 
-def test_failure_is_told_of(tmp_path: Path) -> None:
+def test_failure_is_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(errors, "_exit", sys.exit)
     run = begin(tmp_path, max_bad_steps=0)
     train(run, 12)
 
     with pytest.raises(DivergedError) as raised:
         train(run, 1, loss=math.nan)
-    for call in [*errors.AT_END]:
-        call(raised.value)
+    with pytest.raises(SystemExit):
+        errors.end_rank(raised.value)
 
     end = lines(tmp_path)[-1]
     assert [end[name] for name in ("event", "cause", "exit_code", "step")] == ["end", "failed", 2, 11]
