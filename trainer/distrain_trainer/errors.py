@@ -9,8 +9,12 @@ import socket
 import sys
 import time
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
+
+# Called with the exception that ends this process, after it is logged. They may take a few seconds.
+AT_END: list[Callable[[BaseException], None]] = []
 
 TERMINATION_LOG = Path("/dev/termination-log")
 
@@ -143,6 +147,8 @@ def end_rank(error: BaseException) -> NoReturn:
     else:
         code = 1
         traceback.print_exception(error)
+    for call in [*AT_END]:
+        call(error)
     _exit(code)
 
 

@@ -83,7 +83,8 @@ def test_outcome_that_is_gone_is_written_again(tmp_path: Path, lost: str) -> Non
 
     finish(checkpoints, output=str(out))
 
-    assert {*(path.name for path in out.iterdir())} == {"model", "results.json", "log.txt"}
+    names = {path.name for path in out.iterdir() if not path.name.startswith(".")}
+    assert names == {"model", "results.json", "log.txt", "record.jsonl"}
 
 
 def test_outcome_of_another_run_is_written_over(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from distrain_trainer.checkpoint import files
 from distrain_trainer.checkpoint.arrays import Buffer, Part
@@ -67,12 +68,16 @@ class Writer:
         # The samples of the last state that could not be saved, and the time of the failure.
         self._failed = (-1, 0.0)
         self._taken = self._stall = 0.0
+        # For how long checkpoints have held the training up so far, in seconds.
+        self.stalled = 0.0
         self.saved_samples = -1
         # The samples of the checkpoint in HEAD. It is saved, even while older checkpoints are still being deleted.
         self._samples_in_head = -1
         self.seconds_left = math.inf
         """The training's, as far as it can be told."""
         self.lines: deque[str] = deque()
+        self.saved: deque[dict[str, Any]] = deque()
+        """The figures of saved checkpoints, for the record. The main thread takes them too."""
         self._due = self._due_without_cost()
         self._is_closed = False
         self._thread = threading.Thread(target=self._work, daemon=True)
@@ -102,6 +107,7 @@ class Writer:
             free = time.monotonic()
             self._held, self._taken = take(), begun
             self._stall = time.monotonic() - free
+            self.stalled += self._stall
         finally:
             self._using_buffer.release()
         if not holds:
@@ -238,6 +244,8 @@ class Writer:
                 f"checkpoint: saved {name} at step {position.step} ({position.samples} samples), {seconds:.1f} s, "
                 f"held the training up for {self._stall:.3f} s; {self._plan_next(seconds)}"
             )
+            figures = {"checkpoint": name, "step": position.step, "samples": position.samples}
+            self.saved.append({**figures, "write_seconds": seconds, "stall_seconds": self._stall})
             self.outage.end()
             self._is_busy, self.saved_samples = False, position.samples
             self._change.notify_all()

@@ -8,10 +8,11 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from distrain_trainer import results
 from distrain_trainer.checkpoint.files import place
+from distrain_trainer.checkpoint.head import FINISHED
 from distrain_trainer.errors import DivergedError
 from distrain_trainer.loop import json_line
 from distrain_trainer.loop.images_per_second import HEADER, Speed, step_line, total_lines, untimed_steps
@@ -39,6 +40,8 @@ class Progress:
     speed: Speed
     samples: int
     throughput: Throughput = field(default_factory=Throughput)
+    # The seconds of all steps of this start.
+    seconds: float = 0.0
 
     @classmethod
     def start(cls, run: Run) -> Progress:
@@ -61,6 +64,7 @@ class Progress:
         """
         self.speed.add(samples=batch.samples, global_samples=batch.global_samples, seconds=seconds)
         self.samples += batch.global_samples
+        self.seconds += seconds
         if self.speed.steps == self.speed.untimed:
             self.throughput.start(self.speed.steps, self.samples)
         self.run.watchdog.made_step(seconds)
@@ -73,7 +77,9 @@ class Progress:
             mean_loss = mean(loss)
             self.run.log.print(step_line(self.speed, mean_loss))
             self.throughput.add(self.speed.steps, self.samples)
-            self.run.log.print(self._progress_line(mean_loss))
+            figures = self._figures(mean_loss)
+            self.run.log.print(json_line.text(figures))
+            self._record_step(figures, mean_loss)
             if math.isfinite(mean_loss):
                 results.add(self.run.history, LoggedStep(self.speed.steps, self.speed.rate, mean_loss))
 
@@ -96,26 +102,36 @@ class Progress:
         if step == self.steps:
             raise DivergedError(f"trainer.learningRate: {cure} (the run's last {bad_steps} of {step} steps)")
 
-    def _progress_line(self, loss: float) -> str:
+    def _record_step(self, figures: dict[str, Any], loss: float) -> None:
+        run, names = self.run, ("step", "epoch", "samples", "images_per_second", "images_per_second_mean")
+        run.record.add(
+            "step",
+            **{name: figures[name] for name in names},
+            loss=loss,
+            step_seconds_total=self.seconds,
+            input_wait_seconds_total=run.watchdog.waited,
+            checkpoint_stall_seconds_total=run.writer.stalled if run.writer is not None else None,
+        )
+
+    def _figures(self, loss: float) -> dict[str, Any]:
+        """Return the figures of the line for programs. docs/training.md explains them."""
         run, samples = self.run, self.throughput.lines[-1][2]
         saved = run.lease.head.checkpoint if run.lease is not None else None
-        return json_line.text(
-            {
-                "step": self.speed.steps,
-                "steps": self.steps,
-                "epoch": round(samples / run.subject.epoch_samples, 4) if run.subject.epoch_samples else None,
-                "epochs": run.config.epochs,
-                "samples": samples,
-                "images_per_second": round(self.throughput.images_per_second, 2),
-                "images_per_second_mean": round(self.speed.total, 2),
-                "loss": json_line.finite(loss),
-                "eta_seconds": self.throughput.seconds_to(self.steps),
-                "checkpoint": saved,
-                "checkpoint_samples": place(saved)[1] if saved else None,
-                "world_size": run.group.size,
-                "unix_seconds": round(time.time()),
-            }
-        )
+        return {
+            "step": self.speed.steps,
+            "steps": self.steps,
+            "epoch": round(samples / run.subject.epoch_samples, 4) if run.subject.epoch_samples else None,
+            "epochs": run.config.epochs,
+            "samples": samples,
+            "images_per_second": round(self.throughput.images_per_second, 2),
+            "images_per_second_mean": round(self.speed.total, 2),
+            "loss": json_line.finite(loss),
+            "eta_seconds": self.throughput.seconds_to(self.steps),
+            "checkpoint": saved,
+            "checkpoint_samples": place(saved)[1] if saved else None,
+            "world_size": run.group.size,
+            "unix_seconds": round(time.time()),
+        }
 
     def finish(self, accuracy: float | None, *, model: str, save: Callable[[Path], None]) -> None:
         """Log the totals, write the outcome if the values ask for it, and mark the run as finished.
@@ -143,6 +159,13 @@ class Progress:
             )
             results.write_outcome(config.output, figures, self.run.log, save=save)
         self.run.finish()
+        self.run.record.end(
+            FINISHED,
+            step=self.speed.steps,
+            samples=self.samples,
+            images_per_second_mean=self.speed.total if has_trained else None,
+            accuracy=accuracy,
+        )
 
     def _is_logged(self) -> bool:
         step, first = self.speed.steps, self.speed.untimed + 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import os
 import threading
@@ -24,6 +25,7 @@ from distrain_trainer.loop.beacon import Beacon
 from distrain_trainer.loop.process_group import ProcessGroup
 from distrain_trainer.loop.state import State
 from distrain_trainer.loop.watchdog import Watchdog
+from distrain_trainer.record import Record
 from distrain_trainer.results import LoggedStep
 from distrain_trainer.storage import Retry, open_store
 
@@ -54,10 +56,12 @@ class Run:
     # The steps from the beginning of the run to its end, and those made before this start.
     steps: int = 0
     resumed_step: int = 0
+    resumed_from: str | None = None
     # The time after the first step of this start. That step also compiles, so it is not timed.
     begun: float | None = None
     # How many steps in a row, up to the last one, were left out because the loss or a gradient was not finite.
     bad_steps: int = 0
+    record: Record = field(default_factory=Record)
 
     @classmethod
     def begin(cls, config: Config, dataset: Dataset, state: State, group: ProcessGroup, log: Log) -> Run:
@@ -79,7 +83,29 @@ class Run:
             run._resume(run._acquire(pods) if group.rank == 0 else None)
         run.steps = count_steps(config, dataset, ranks=group.size, start=run.position)
         run.resumed_step = run.position.step
+        if group.rank == 0 and (uri := config.output or config.checkpoint):
+            value = "output.uri" if config.output else VALUE
+            run.record = Record(uri, value, lease=run.lease, say=log.print)
+            run._record_start()
         return run
+
+    def _record_start(self) -> None:
+        config, head = self.config, self.lease.head if self.lease is not None else None
+        self.record.add(
+            "start",
+            framework=config.framework,
+            model=config.model,
+            world_size=self.group.size,
+            job=os.environ.get("DISTRAIN_JOB"),
+            generation=head.generation if head else None,
+            step=self.position.step,
+            samples=self.position.samples,
+            checkpoint=self.resumed_from,
+            steps=max(self.steps, self.position.step),
+            epochs=config.epochs,
+            epoch_samples=self.subject.epoch_samples,
+            values=dataclasses.asdict(config),
+        )
 
     def _acquire(self, pods: list[str]) -> files.Checkpoint | str | None:
         """By rank 0: acquire the lease. Return the checkpoint to resume from, None if there is none, or FINISHED."""
@@ -126,6 +152,7 @@ class Run:
         if self.group.rank != 0:  # Only rank 0 saves.
             self.buffer.release()
         self.position, self.history = found.manifest.position, found.manifest.history
+        self.resumed_from = found.name
         self.log.print(
             f"resumed from {found.name}: step {self.position.step}, {self.position.samples} samples, "
             f"on {self.group.size} ranks (before {found.manifest.ranks})"
@@ -222,17 +249,27 @@ class Run:
         """Save a checkpoint, release the lease, and raise StoppedError on all ranks together."""
         self.watchdog.stop()
         if self.writer is not None:
-            failure = self._leave(self.writer)
+            failure = self._leave(self.writer, asked)
             self._tell(self.writer)
             told = f"not saved: {failure}" if failure else self._where_it_resumes(self.writer.lease)
             self.log.print(
                 f"stopped at step {self.position.step} ({self.position.samples} samples) after "
                 f"{stop_flag.WORDS[asked]}; {told}"
             )
+        self._record_stop(asked)
         self.group.gather(None)
         raise StoppedError
 
-    def _leave(self, writer: Writer) -> str:
+    def _record_stop(self, asked: int) -> None:
+        self.record.end(
+            STOPPED,
+            exit_code=StoppedError.exit_code,
+            reason=stop_flag.WORDS[asked],
+            step=self.position.step,
+            samples=self.position.samples,
+        )
+
+    def _leave(self, writer: Writer, asked: int) -> str:
         """Save a checkpoint, and release the lease. Return "", or the reason why one of the two fails.
 
         After a bad step save none: the newest checkpoint stays the one from before the bad steps.
@@ -242,6 +279,9 @@ class Run:
                 writer.close()
             elif failure := self._save_last(writer):
                 return failure
+            self._tell(writer)
+            # Before the lease is released: the next holder would take this process for killed.
+            self._record_stop(asked)
             writer.lease.end(STOPPED, max_age=self.config.checkpoint_max_age)
         except (FencedError, StorageError, TimeoutError) as error:
             return str(error)
@@ -321,5 +361,7 @@ class Run:
     def _tell(self, writer: Writer) -> None:
         while writer.lines:
             self.log.print(writer.lines.popleft())
+        while writer.saved:
+            self.record.add("checkpoint", **writer.saved.popleft())
         if line := writer.outage.line():
             self.log.print(line)

@@ -61,12 +61,16 @@ class Watchdog:
         self._stopped = threading.Event()
         self._main = threading.get_ident()
         self.beacon: Beacon | None = None
+        self.waited: float | None = None
+        """Seconds that this process has waited for its input so far, None if it takes none."""
 
     def next(self, batches: Iterator[T]) -> T:
         """Return the next batch. The time until it arrives counts as waiting for input."""
         self._waits_since = time.monotonic()
+        begun = self._waits_since
         batch = next(batches)
         self._waits_since = float("inf")
+        self.waited = (self.waited or 0.0) + time.monotonic() - begun
         return batch
 
     def start(self) -> None:

@@ -59,14 +59,20 @@ class Retry:
     """
 
     def __init__(
-        self, seconds: float | None = None, *, allowed: tuple[str, ...] = (), heeds_sigterm: bool = False
+        self,
+        seconds: float | None = None,
+        *,
+        allowed: tuple[str, ...] = (),
+        heeds_sigterm: bool = False,
+        is_awaited: bool = True,
     ) -> None:
         """Retry for `seconds`, by default SECONDS_TO_WAIT, counted from a call's first failure; 0 disables retries.
 
         `allowed` are the verbs (list, read, write) that are already known to be allowed. With `heeds_sigterm` a signal
-        ends the retries; use it at a run's start, when there is nothing to save yet.
+        ends the retries; use it at a run's start, when there is nothing to save yet. `is_awaited` is false if the
+        training never waits for the calls.
         """
-        self._heeds_sigterm = heeds_sigterm
+        self._heeds_sigterm, self._is_awaited = heeds_sigterm, is_awaited
         self._seconds = SECONDS_TO_WAIT if seconds is None else seconds
         self._allowed = {*allowed}
         self._lock = threading.Lock()
@@ -88,7 +94,8 @@ class Retry:
                 self._allowed.add(verb)
                 self._tell_end()
         except UnavailableError:
-            _in_vain[id(self)] = time.monotonic()
+            if self._is_awaited:
+                _in_vain[id(self)] = time.monotonic()
             raise
         _in_vain.pop(id(self), None)
         return answer

@@ -1,0 +1,156 @@
+"""Read a record's lines, and skip those that cannot be read: a program that is killed may leave half a line."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from distrain.errors import DistrainError
+from distrain.kube.decoders import decoder
+from distrain.progress.steps import NOT_FINITE
+
+# The newest version of the format that this program reads.
+VERSION = 1
+# The trainer begins another file beside one that it cannot continue, and numbers it.
+NAME = re.compile(r"record(?:-([1-9]\d{0,8}))?\.jsonl")
+
+
+class RecordError(DistrainError):
+    """A record cannot be read."""
+
+
+class FirstLine(Struct, frozen=True):
+    """The part of the first line that every version of the format has."""
+
+    version: Any = None
+
+
+class Line(Struct, frozen=True, kw_only=True):
+    """An event of a run. A figure is None if it is unknown, or is no finite number."""
+
+    event: str
+    # Counts the lines of an event. It has gaps, as a record keeps only some of many lines.
+    number: int = 0
+    unix_seconds: float | None = None
+
+    step: int | None = None
+    samples: int | None = None
+    epoch: float | None = None
+    images_per_second: float | None = None
+    images_per_second_mean: float | None = None
+    loss: float | None = None
+    step_seconds_total: float | None = None
+    input_wait_seconds_total: float | None = None
+    checkpoint_stall_seconds_total: float | None = None
+
+    framework: str | None = None
+    model: str | None = None
+    world_size: int | None = None
+    world_size_before: int | None = None
+    job: str | None = None
+    generation: int | None = None
+    steps: int | None = None
+    epochs: float | None = None
+    epoch_samples: int | None = None
+    values: dict[str, Any] | None = None
+
+    checkpoint: str | None = None
+    write_seconds: float | None = None
+    stall_seconds: float | None = None
+    seen_unix_seconds: float | None = None
+
+    cause: str | None = None
+    reason: str | None = None
+    exit_code: int | None = None
+    accuracy: float | None = None
+
+
+class Record(Struct, frozen=True):
+    """The lines of a record in the order in which they were written, and how many could not be read."""
+
+    lines: tuple[Line, ...]
+    unreadable: int = 0
+
+    def of(self, event: str) -> list[Line]:
+        return [line for line in self.lines if line.event == event]
+
+    def last(self, event: str) -> Line | None:
+        return next((line for line in reversed(self.lines) if line.event == event), None)
+
+    def count(self, event: str) -> int:
+        """Return how many lines of an event were written, including those that are no longer kept."""
+        last = self.last(event)
+        return last.number if last is not None else 0
+
+
+def newest(names: Iterable[str]) -> str | None:
+    """Return the name of the record among the names of files: of several, the one with the largest number."""
+    found = [(int(match[1] or 1), name) for name in names if (match := NAME.fullmatch(name))]
+    return max(found)[1] if found else None
+
+
+def in_folder(folder: Path) -> Record:
+    """Read the record in a folder. Raises RecordError if there is none, or it cannot be read."""
+    try:
+        name = newest(path.name for path in folder.iterdir())
+        content = (folder / name).read_bytes() if name else b""
+    except OSError as error:
+        raise RecordError(f"{error.filename} cannot be read: {error.strerror}; give the folder of a run") from None
+    if name is None:
+        raise RecordError(
+            f"{folder} holds no record.jsonl; give the run's folder, which is <output.uri>/<namespace>/<release>, "
+            "or checkpoint.uri in place of an output.uri that is empty"
+        )
+    return parse(content, str(folder / name))
+
+
+def parse(content: bytes, place: str) -> Record:
+    """Parse the content of a record, which was read from `place`.
+
+    Raises RecordError if no line can be read, or the record is of a newer version.
+    """
+    texts = [text for text in content.split(b"\n") if text.strip()]
+    _require_known_version(texts, place)
+    lines = [line for line in map(_line, texts) if line is not None]
+    if texts and not lines:
+        raise RecordError(f"{place} is no record: no line of it is a JSON object with an event; see docs/record.md")
+    events = tuple(_numbered(line for line in lines if line.event != "record"))
+    return Record(events, len(texts) - len(lines))
+
+
+def _require_known_version(texts: list[bytes], place: str) -> None:
+    try:
+        version = decoder(FirstLine).decode(texts[0]).version if texts else None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):  # A line that was cut is no sign of a version.
+        return
+    if version is not None and (type(version) is not int or version > VERSION):
+        raise RecordError(
+            f"{place} has version {str(version)[:20]} of the record's format, and this distrain reads up to version "
+            f"{VERSION}; read it with a newer distrain"
+        )
+
+
+def _line(text: bytes) -> Line | None:
+    """Return a line, or None if it is not one. Characters that are not UTF-8 are replaced."""
+    try:
+        return decoder(Line, strict=False).decode(text)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        pass
+    try:
+        return decoder(Line, strict=False).decode(NOT_FINITE.sub("null", text.decode("utf-8", "replace")))
+    except (msgspec.DecodeError, RecursionError):
+        return None
+
+
+def _numbered(lines: Iterable[Line]) -> Iterator[Line]:
+    """Give each line a number that increases for its event, as a user's program may leave it out."""
+    newest: dict[str, int] = {}
+    for line in lines:
+        number = max(line.number, newest.get(line.event, 0) + 1)
+        newest[line.event] = number
+        yield msgspec.structs.replace(line, number=number)

@@ -1,0 +1,19 @@
+"""Provide S3 to the tests of the record, and let records be written at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from distrain_trainer import errors
+from tests.trainer.storage.conftest import bucket, s3_in_environment
+
+__all__ = ["bucket", "s3_in_environment"]
+
+
+@pytest.fixture(autouse=True)
+def written_at_once(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr("distrain_trainer.record.record.SECONDS_BETWEEN_WRITES", 0.01)
+    yield
+    errors.AT_END.clear()

@@ -1,0 +1,48 @@
+"""Test that each program keeps a record of its run: as it trains, and when it comes back at another size."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from distrain.record import read
+from tests.trainer.conftest import DIGITS_IN_IMAGE, ProgramInImage, tried_by
+
+
+@tried_by("tensorflow-horovod", "tensorflow-ps", "pytorch-ddp", "mxnet-kvstore")
+def test_record_of_a_run_that_is_longer_and_smaller_the_second_time(program: ProgramInImage, tmp_path: Path) -> None:
+    tmp_path.chmod(0o777)
+    places = ("--checkpoint=/out/checkpoints", "--checkpoint-at-end", "--output=/out/outcome")
+    options = (f"--data={DIGITS_IN_IMAGE}", "--log-every=2", *places)
+
+    for length, ranks in ((6, 2), (10, 1)):
+        run = program(*options, f"--steps={length}", ranks=ranks, mounts={tmp_path: "/out"})
+        assert run.returncode == 0, run.stdout + run.stderr
+
+    record = read.in_folder(tmp_path / "outcome")
+    assert record.unreadable == 0
+    assert [line.event for line in record.lines if line.event != "step"] == [
+        "start",
+        "checkpoint",
+        "end",
+        "rescale",
+        "start",
+        "checkpoint",
+        "end",
+    ]
+    first, second = record.of("start")
+    assert (first.framework, first.world_size, first.step, first.steps) == (program.program.framework, 2, 0, 6)
+    assert (second.world_size, second.step, second.steps, second.checkpoint) == (1, 6, 10, "1-768")
+    assert first.values
+    assert first.values["batch_size"] == 64
+    steps = [line.step or 0 for line in record.of("step")]
+    assert steps == sorted(steps)
+    assert {6, 10} <= {*steps}
+    last = record.of("step")[-1]
+    assert last.loss
+    assert last.step_seconds_total
+    # The chief of a TFJob reads no input.
+    assert (last.input_wait_seconds_total is None) == (program.name == "tensorflow-ps")
+    assert [(line.cause, line.step, line.accuracy is None) for line in record.of("end")] == [
+        ("finished", 6, False),
+        ("finished", 10, False),
+    ]

@@ -1,0 +1,124 @@
+"""Write, read and thin the lines of a record. docs/record.md describes the format."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+VERSION = 1
+# The largest size of a record in bytes.
+LIMIT = 1_000_000
+# How many lines of an event are kept.
+KEPT = {"step": 2000, "checkpoint": 500}
+KEPT_OF_OTHERS = 200
+# Texts are cut to so many characters, so that no line is long.
+LONGEST_TEXT = 500
+
+Line = dict[str, Any]
+
+
+class UnreadableError(Exception):
+    """A file is no record, or one of a newer version."""
+
+
+def line_of(event: str, number: int, figures: Mapping[str, Any]) -> Line:
+    """Return a line. Leave out figures that are None. NaN and infinity become None, which JSON writes as null."""
+    known = {name: _clean(figure) for name, figure in figures.items() if figure is not None}
+    return {"event": event, "number": number, "unix_seconds": round(time.time()), **known}
+
+
+def _clean(figure: Any) -> Any:
+    if isinstance(figure, float):
+        return round(figure, 6) if math.isfinite(figure) else None
+    if isinstance(figure, str):
+        return figure[:LONGEST_TEXT]
+    return {name: _clean(each) for name, each in figure.items()} if isinstance(figure, dict) else figure
+
+
+def render(lines: Sequence[Line], writer: str) -> tuple[bytes, list[Line]]:
+    """Return the content of a record of at most LIMIT bytes, and the lines that are in it.
+
+    `writer` identifies the process that writes it. Raises UnreadableError if the lines cannot be thinned enough.
+    """
+    first = {"event": "record", "version": VERSION, "unix_seconds": round(time.time()), "writer": writer}
+    kept: Sequence[Line] = lines
+    for divisor in (2**power for power in range(12)):
+        kept = thin(kept, divisor)
+        content = "".join(f"{json.dumps(line)}\n" for line in (first, *kept)).encode()
+        if len(content) <= LIMIT:
+            return content, list(kept)
+    raise UnreadableError(f"its lines take more than {LIMIT} bytes")
+
+
+def thin(lines: Sequence[Line], divisor: int = 1) -> list[Line]:
+    """Return the lines that are kept of each event: the first, the newest, and some at even distances between them.
+
+    An event's numbers must increase. They alone decide, so it does not matter how often the lines were thinned before.
+    """
+    newest = newest_numbers(lines)
+    lengths = {event: _length(number, KEPT.get(event, KEPT_OF_OTHERS) // divisor) for event, number in newest.items()}
+    kept, last = [], dict[str, int]()
+    for line in lines:
+        event, number = line["event"], line["number"]
+        interval = (number - 1) // lengths[event]
+        if last.get(event) != interval or number == newest[event]:
+            kept.append(line)
+        last[event] = interval
+    return kept
+
+
+def _length(newest: int, kept: int) -> int:
+    """Return the length of the intervals of numbers from which one line each is kept: a power of 2."""
+    length = 1
+    while newest > length * max(1, kept):
+        length *= 2
+    return length
+
+
+def newest_numbers(lines: Iterable[Line]) -> dict[str, int]:
+    """Return the number of each event's newest line."""
+    return {line["event"]: line["number"] for line in lines}
+
+
+def _numbered(lines: list[Line]) -> list[Line]:
+    """Return the lines with a `number` that increases for each event. Programs of users may leave it out."""
+    newest: dict[str, int] = {}
+    for line in lines:
+        event, number = line["event"], line.get("number")
+        usual = newest.get(event, 0) + 1
+        line["number"] = newest[event] = number if type(number) is int and number >= usual else usual
+    return lines
+
+
+def read(content: bytes) -> tuple[list[Line], str]:
+    """Return the lines of a record, and who wrote it. A cut last line is dropped.
+
+    Raises UnreadableError if another line cannot be read, or the version is newer than VERSION.
+    """
+    texts = content.split(b"\n")
+    found = []
+    for number, text in enumerate(texts, 1):
+        if text.strip():
+            try:
+                found.append(_parsed(text))
+            except ValueError:
+                if number < len(texts):  # The last text has no newline, unless it is empty.
+                    raise UnreadableError(f"line {number} is no JSON object with an event") from None
+    version = found[0].get("version", VERSION) if found else VERSION
+    if type(version) is not int or version > VERSION:
+        raise UnreadableError(f"its version is {version!r:.20}, and this trainer writes version {VERSION}")
+    lines = _numbered([line for line in found if line["event"] != "record"])
+    return lines, str(found[0].get("writer", "")) if found else ""
+
+
+def _parsed(text: bytes) -> Line:
+    try:
+        line = json.loads(text, parse_constant=lambda _: None)
+    except RecursionError:
+        raise ValueError from None
+    if not isinstance(line, dict) or not isinstance(line.get("event"), str):
+        raise ValueError
+    return line

@@ -1,0 +1,199 @@
+"""Keep a run's record, and write it in a thread. No failure of the storage ends or delays the training."""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+from distrain_trainer import errors
+from distrain_trainer.checkpoint.head import FINISHED
+from distrain_trainer.checkpoint.lease import Lease
+from distrain_trainer.errors import ConflictError, FencedError, StorageError, TrainerError, UnavailableError
+from distrain_trainer.record import lines, starts
+from distrain_trainer.record.lines import Line, UnreadableError
+from distrain_trainer.storage import Retry, Store, open_store
+
+FILE, LATER_FILE = "record.jsonl", "record-{}.jsonl"
+SECONDS_BETWEEN_WRITES = 30.0
+SECONDS_BETWEEN_WARNINGS = 600.0
+# Attempts to write in a row. Each but the first follows a write by another process.
+ATTEMPTS = 5
+# Seconds to wait for the last write. After a failure the other ranks wait no longer for rank 0 to end first.
+SECONDS_FOR_LAST, SECONDS_FOR_FINISHED = 3.0, 30.0
+# Lines that wait for the storage are thinned when there are more: an outage may last for days.
+MOST_LINES = 10_000
+# The causes of an end are FINISHED and STOPPED, and this one.
+FAILED = "failed"
+
+
+class Record:
+    """The record of a run at `uri`. With an empty `uri`, as on all ranks but 0, it does nothing."""
+
+    def __init__(
+        self, uri: str = "", value: str = "", *, lease: Lease | None = None, say: Callable[[str], None] = print
+    ) -> None:
+        self._uri, self._value, self._lease, self._say = uri, value, lease, say
+        self._writer = uuid.uuid4().hex
+        # The file, once it is chosen. The tag is None if there is no such file.
+        self._store: Store | None = None
+        self._name = FILE
+        self._tag: str | None = None
+        # The lines in the file, and those of this process that are not in it yet.
+        self._held: list[Line] = []
+        self._new: list[Line] = []
+        # How many lines of each event this process has added, and which of them is the last one in the file.
+        self._added: dict[str, int] = {}
+        self._written: dict[str, int] = {}
+        self._change = threading.Condition()
+        self._is_closed = self._is_fenced = self._is_failing = False
+        self._warned = float("-inf")
+        self._thread = threading.Thread(target=self._work, daemon=True)
+        if uri:
+            errors.AT_END.append(self.fail)
+            self._thread.start()
+
+    def add(self, event: str, **figures: Any) -> None:
+        """Add a line with the figures that are not None."""
+        if not self._uri or self._is_closed:
+            return
+        with self._change:
+            self._new.append(self._line(event, figures))
+            if len(self._new) > MOST_LINES:
+                self._new = lines.thin(self._new)
+            self._change.notify_all()
+
+    def _line(self, event: str, figures: dict[str, Any]) -> Line:
+        self._added[event] = self._added.get(event, 0) + 1
+        return lines.line_of(event, self._added[event], figures)
+
+    def end(self, cause: str, *, exit_code: int = 0, **figures: Any) -> None:
+        """Add the last line, and wait for some seconds until it is written."""
+        if not self._uri or self._is_closed:
+            return
+        self.add("end", cause=cause, exit_code=exit_code, **figures)
+        with self._change:
+            self._is_closed = True
+            self._change.notify_all()
+        errors.AT_END.remove(self.fail)
+        self._thread.join(SECONDS_FOR_FINISHED if cause == FINISHED else SECONDS_FOR_LAST)
+
+    def fail(self, error: BaseException) -> None:
+        """Add a last line about an exception that ends this process."""
+        is_known = isinstance(error, TrainerError)
+        reason = " ".join(str(error).split())
+        newest = next((line for line in reversed(self._new + self._held) if line["event"] == "step"), {})
+        self.end(
+            FAILED,
+            exit_code=error.exit_code if isinstance(error, TrainerError) else 1,
+            reason=reason if is_known else f"{type(error).__name__}: {reason}",
+            step=newest.get("step"),
+            samples=newest.get("samples"),
+        )
+
+    def _work(self) -> None:
+        while not self._is_fenced:
+            with self._change:
+                self._change.wait_for(lambda: self._new or self._is_closed)
+            self._try_to_write()
+            if self._is_closed and not self._new:
+                return
+            self._pause()
+
+    def _pause(self) -> None:
+        with self._change:
+            if self._is_closed:  # The last write has failed. This process waits some seconds more for it.
+                self._change.wait(1)
+            else:
+                self._change.wait_for(lambda: self._is_closed, SECONDS_BETWEEN_WRITES)
+
+    def _try_to_write(self) -> None:
+        """Write the record. Log one line at the beginning of an outage."""
+        try:
+            self._write()
+        except FencedError:
+            self._is_fenced = True
+        except Exception as error:  # The training goes on, whatever the error is.
+            reason = str(error) if isinstance(error, StorageError) else f"{type(error).__name__}: {error}"
+            if not self._is_failing and time.monotonic() - self._warned > SECONDS_BETWEEN_WARNINGS:
+                self._say(f"record: not written ({reason}); training goes on, and tries again")
+                self._warned = time.monotonic()
+            self._is_failing = True
+        else:
+            self._is_failing = False
+
+    def _write(self) -> None:
+        """Write the file, unless another process has: then read it again first. Raises FencedError and StorageError."""
+        store = self._store or self._open()
+        for _ in range(ATTEMPTS):
+            with self._change:
+                new = list(self._new)
+            try:
+                content, kept = lines.render([*self._held, *self._follow(new)], self._writer)
+            except UnreadableError as error:
+                self._begin_another(store, str(error))
+                continue
+            try:
+                self._tag = store.write_if(self._name, content, self._tag)
+            except ConflictError:
+                self._read_again(store)
+                continue
+            with self._change:
+                self._held, self._new = kept, self._new[len(new) :]
+                self._written.update(lines.newest_numbers(new))
+            return
+        raise UnavailableError(f"{store.value}: {store.path(self._name)} is never what its tag says it is")
+
+    def _follow(self, new: list[Line]) -> list[Line]:
+        """Return new lines with the numbers that follow those of the lines in the file."""
+        held = lines.newest_numbers(self._held)
+        return [
+            {**line, "number": held.get(event, 0) + line["number"] - self._written.get(event, 0)}
+            for line in new
+            for event in [line["event"]]
+        ]
+
+    def _open(self) -> Store:
+        """Read the record that is there, and add lines about what happened between it and this start."""
+        store = open_store(self._uri, value=self._value, retry=Retry(seconds=0, is_awaited=False))
+        self._name, self._tag, self._held = FILE, None, []
+        number, name = 2, FILE
+        while (found := store.read_tagged(name)) is not None:
+            self._name, content, self._tag = name, *found
+            name, number = LATER_FILE.format(number), number + 1
+        if self._tag is not None:
+            try:
+                self._held, _ = lines.read(content)
+            except UnreadableError as error:
+                self._begin_another(store, str(error))
+        with self._change:
+            before = starts.between(self._held, self._new[0])
+            self._new = [*(self._line(event, figures) for event, figures in before), *self._new]
+        self._store = store
+        return store
+
+    def _begin_another(self, store: Store, reason: str) -> None:
+        """Leave the file as it is, and begin the next one."""
+        _, _, number = self._name.removesuffix(".jsonl").partition("-")
+        following = LATER_FILE.format(int(number or "1") + 1)
+        self._say(f"record: {store.path(self._name)} is not continued, as {reason}; it stays, and {following} begins")
+        self._name, self._tag, self._held = following, None, []
+
+    def _read_again(self, store: Store) -> None:
+        """Read what another process has written. Raises FencedError if that one has taken the run over."""
+        found = store.read_tagged(self._name)
+        if found is None:  # Somebody has deleted the file. This process knows what was in it.
+            self._tag = None
+            return
+        try:
+            held, writer = lines.read(found[0])
+        except UnreadableError as error:
+            self._begin_another(store, str(error))
+            return
+        if writer != self._writer:
+            if self._lease is None:
+                raise FencedError("another process writes the record")
+            self._lease.change()  # Raises FencedError if another generation holds the run.
+        self._held, self._tag = held, found[1]
