@@ -277,7 +277,8 @@ def _handler(api: FakeApi) -> type[BaseHTTPRequestHandler]:
             if "watch" in parse_qs(parts.query):
                 self.send_changes(api.watches.get(parts.path, queue.Queue()))
                 return
-            streamed = api.stream(parts.path, parse_qs(parts.query))
+            # The next trouble of a path comes before its stream.
+            streamed = None if api.troubles.get(parts.path) else api.stream(parts.path, parse_qs(parts.query))
             if streamed is not None and not isinstance(streamed, int):
                 self.send_parts(streamed)
                 return

@@ -176,6 +176,8 @@ def _add_logs(parser: Parser) -> None:
     words = "the log of the container before the present one, if it has restarted"
     parser.add_argument("-p", "--previous", action="store_true", help=words)
     parser.add_argument("--timestamps", action="store_true", help="begin each line with its time")
+    words = "write every pod's log, the events and the run's objects into this folder, without secrets"
+    parser.add_argument("--save", type=named, metavar="FOLDER", help=words)
     _add_cluster(parser)
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from distrain import console
 from distrain.commands.request import Request, import_msgspec
 from distrain.errors import (
+    DistrainError,
     ForbiddenError,
     GoneError,
     StoppedError,
@@ -54,17 +56,45 @@ class Logs:
         found = look(source, unread := Unread())
         if not found.objects:
             raise ValuesError(absence(self._cluster, self._name))
-        for words in unread:
-            raise ForbiddenError(words)
+        if unread and not self._options.save:
+            raise ForbiddenError(*unread)
+        if self._options.save:
+            return self._save(found)
         if found.has_ended and not started(found.pods):
-            raise GoneError(f"{self._name}: has ended, and its pods are gone with their logs")
+            raise GoneError(f"{self._name}: has ended, and its pods are gone with their logs; {self._output()}")
         return self._follow(found) if self._options.follow else self._once(found)
+
+    def _output(self) -> str:
+        """Return where else the run may have left its output: output.uri of the release's values."""
+        from distrain.redact import redact
+
+        target, uri = self._cluster.target, None
+        with suppress(DistrainError):
+            values = self._request.helm.releases.all_values(self._name, target)
+            uri = (values.get("output") or {}).get("uri")
+        return (
+            f"its output may be under output.uri: {redact(str(uri))}" if uri else "output.uri says where its output is"
+        )
+
+    def _save(self, found: Look) -> int:
+        from distrain.logs.folder import Folder
+        from distrain.logs.save import Saving
+        from distrain.workload.wording import listed
+
+        folder = Folder(self._options.save)
+        saved = Saving(self._cluster, self._name, found, folder).save()
+        for words in saved.unread:
+            console.say(f"not read: {words}")
+        console.say(f"wrote {folder.path}: {listed(saved.found)}")
+        return 0
 
     def _once(self, found: Look) -> int:
         from distrain.logs.once import in_order
-        from distrain.logs.pods import speakers, started, title
+        from distrain.logs.pods import started, title
+        from distrain.logs.rank0 import rank0
 
-        pods = started(found.pods) if self._options.all else speakers(found)[:1]
+        speaker = None if self._options.all else rank0(self._cluster, found)
+        pods = started(found.pods) if self._options.all else [speaker] if speaker else []
         if not pods:
             raise GoneError(f"{self._name}: no pod has started yet; add --follow to wait for one")
         titles = {pod.metadata.name: title(pod) for pod in pods}
@@ -120,3 +150,8 @@ class Logs:
 def _refuse_contradictions(options: argparse.Namespace) -> None:
     if options.follow and options.previous:
         raise ValuesError("--previous: that container has ended, and --follow would wait for nothing; leave out one")
+    if options.save:
+        parts = {"--follow": options.follow, "--previous": options.previous, "--since": options.since is not None}
+        parts |= {"--tail": options.tail is not None, "--timestamps": options.timestamps}
+        for flag in (flag for flag, is_given in parts.items() if is_given):
+            raise ValuesError(f"{flag}: --save always writes whole logs with times; leave out one of them")

@@ -13,13 +13,17 @@ from distrain.apiserver.cluster import Cluster
 from distrain.errors import ForbiddenError, GoneError, UnreachableError
 from distrain.logs.pods import Look, born_again, look, main_container, speakers, started, title
 from distrain.logs.pool import Followed, Pool
+from distrain.logs.rank0 import rank0
 from distrain.logs.reader import Place, Reader, Wanted
+from distrain.logs.stamps import second_of
 from distrain.status.sources import Unread, Watches, selector_of
 
 # The jobs and pods are looked at again after a change, but not sooner than after these seconds.
 SOONEST = 1.0
 # The API server may be silent for so long, such as while its machine is replaced. Then following ends.
 MOST_SILENCE = 600.0
+# A worker that has spoken for the run and writes nothing for so long may no longer be rank 0.
+SILENT = 10.0
 
 
 class Following:
@@ -33,6 +37,9 @@ class Following:
         self._pool = Pool(tell)
         # The pods that were seen, by uid; None for those that are not read.
         self._known: dict[str, Followed | None] = {}
+        # The time of the newest line, on the clock of its node, and when it came.
+        self._newest: int | None = None
+        self._heard = 0.0
 
     def lines(self) -> Iterator[tuple[str, list[bytes]]]:
         """Yield blocks of lines, each with the title of its pod, until the run has ended.
@@ -78,33 +85,50 @@ class Following:
                 break
             if isinstance(found, UnreachableError):
                 raise found
+            self._newest, self._heard = second_of(found[-1]) or self._newest, time.monotonic()
             yield followed.title, found
         if self._pool.error:
             raise self._pool.error
 
     def _update(self, found: Look) -> list[kube.Pod]:
         """Tell the threads what has become of their pods; add the pods that are new, and return them."""
-        is_first = not self._known
         for uid, followed in self._known.items():
             if followed:
                 followed.pod = found.by_uid.get(uid)
-        chosen = self._chosen(found)
-        if is_first and chosen and not self._is_all:
-            # The pods of earlier tries are not read.
+        chosen = self._all(found) if self._is_all else self._speaker(found)
+        wanted = [self._part(pod) for pod in chosen]
+        if chosen and not self._known and not self._is_all:
+            # The other pods that are there, such as those of earlier tries, are not read.
             self._known = {pod.metadata.uid: None for pod in started(found.pods)}
-        for pod in chosen:
-            wanted = replace(self._wanted, born=born_again(pod)) if is_first else Wanted(is_whole=True)
-            self._known[pod.metadata.uid] = followed = self._followed(pod, wanted)
+        for pod, part in zip(chosen, wanted, strict=True):
+            self._known[pod.metadata.uid] = followed = self._followed(pod, part)
             self._pool.add(followed)
         return chosen
 
-    def _chosen(self, found: Look) -> list[kube.Pod]:
-        if self._is_all:
-            return [pod for pod in started(found.pods) if pod.metadata.uid not in self._known]
-        # The next pod begins when the last one has ended, or does not answer.
-        if not all(each.failures for each in self._pool.followed):
+    def _all(self, found: Look) -> list[kube.Pod]:
+        return [pod for pod in started(found.pods) if pod.metadata.uid not in self._known]
+
+    def _speaker(self, found: Look) -> list[kube.Pod]:
+        """Return the pod that speaks from now on, if it is not the one that has spoken.
+
+        Another pod begins when the last one has ended, or does not answer. Rank 0 may also move to another worker while
+        all workers run: then the worker that has spoken is silent.
+        """
+        is_over = all(each.failures for each in self._pool.followed)
+        has_new = any(pod.metadata.uid not in self._known for pod in speakers(found))
+        is_silent = found.workers_speak and time.monotonic() - self._heard > SILENT
+        if not (is_over and has_new) and not is_silent:
             return []
-        return [pod for pod in speakers(found)[:1] if not self._known.get(pod.metadata.uid)]
+        self._heard = time.monotonic()
+        pod = rank0(self._cluster, found)
+        return [pod] if pod and not self._known.get(pod.metadata.uid) else []
+
+    def _part(self, pod: kube.Pod) -> Wanted:
+        """Return the part of a pod's log that is wanted: of a new pod all, of another worker the rest."""
+        if not self._known:
+            return replace(self._wanted, born=born_again(pod))
+        is_new = pod.metadata.uid not in self._known
+        return Wanted(is_whole=True) if is_new else Wanted(from_second=self._newest)
 
     def _followed(self, pod: kube.Pod, wanted: Wanted) -> Followed:
         place = Place(pod.metadata.namespace, pod.metadata.name, main_container(pod))

@@ -6,6 +6,7 @@ import queue
 import threading
 from collections.abc import Iterator, Sequence
 from time import sleep
+from typing import TypeAlias
 
 from distrain.apiserver.connection import CONNECTIONS
 from distrain.errors import ForbiddenError, NoLogError, NotFoundError, UnreachableError
@@ -13,19 +14,25 @@ from distrain.logs.reader import Reader
 
 # The blocks of one log, of at most 64 KiB each unless a line is longer, that wait until they are printed.
 WAITING = 16
+# A block of lines, or the error that has ended the reading.
+Found: TypeAlias = "list[bytes] | UnreachableError"
 # A reading that breaks off is tried again so often, with this pause in seconds.
 TRIES, PAUSE = 5, 1.0
 
 
-def in_order(readers: Sequence[Reader]) -> Iterator[tuple[Reader, list[bytes] | UnreachableError]]:
+def in_order(readers: Sequence[Reader]) -> Iterator[tuple[Reader, Found]]:
     """Yield the blocks of each log, in the order of the readers; after a log that cannot be read its error."""
+    return ((reader, found) for reader, results in readings(readers) for found in results)
+
+
+def readings(readers: Sequence[Reader]) -> Iterator[tuple[Reader, Iterator[Found]]]:
+    """Yield each reader with its blocks, which the caller takes before the next reader."""
     ahead: list[_Reading] = []
     left = iter(readers)
     for reader in readers:
         while len(ahead) < CONNECTIONS and (following := next(left, None)):
             ahead.append(_Reading(following))
-        for found in ahead.pop(0).results():
-            yield reader, found
+        yield reader, ahead.pop(0).results()
 
 
 class _Reading(threading.Thread):
@@ -34,7 +41,7 @@ class _Reading(threading.Thread):
     def __init__(self, reader: Reader) -> None:
         super().__init__(daemon=True)
         self._reader = reader
-        self._found: queue.Queue[list[bytes] | UnreachableError | None] = queue.Queue(WAITING)
+        self._found: queue.Queue[Found | None] = queue.Queue(WAITING)
         self._error: BaseException | None = None
         self.start()
 
@@ -48,7 +55,7 @@ class _Reading(threading.Thread):
             self._error = error
         self._found.put(None)
 
-    def results(self) -> Iterator[list[bytes] | UnreachableError]:
+    def results(self) -> Iterator[Found]:
         while (found := self._found.get()) is not None:
             yield found
         if self._error:

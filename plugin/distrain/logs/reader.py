@@ -30,7 +30,8 @@ class Wanted(Struct, frozen=True):
     """The part of a log that is asked for: that of the present container, from its start if nothing else is said.
 
     `born` is the second at which this container has started, if there was one before it. With `is_whole` the log of
-    that container is wanted, too, and with `previous` only that.
+    that container is wanted, too, and with `previous` only that. Lines before
+    `from_second` are not wanted.
     """
 
     since_seconds: int | None = None
@@ -38,13 +39,19 @@ class Wanted(Struct, frozen=True):
     previous: bool = False
     born: int | None = None
     is_whole: bool = False
+    from_second: int | None = None
 
     @property
     def query(self) -> dict[str, str]:
         since = {} if self.since_seconds is None else {"sinceSeconds": str(self.since_seconds)}
         # Without a line, the first reading would not tell from where to read on.
         tail = {} if self.tail is None else {"tailLines": str(max(1, self.tail))}
-        return {**since, **tail}
+        begin = {} if self.from_second is None else {"sinceTime": written(self.from_second)}
+        return {**since, **begin, **tail}
+
+    @property
+    def is_part(self) -> bool:
+        return any(each is not None for each in (self.since_seconds, self.tail, self.from_second))
 
 
 class Reader:
@@ -60,7 +67,11 @@ class Reader:
         # A log that is wanted whole begins with that of the container before this one, if there was one.
         self._has_begun = wanted.is_whole
         # Whether the log may have earlier lines that are not wanted, so near that the next reading has them.
-        self._is_cut = wanted.tail is not None or wanted.since_seconds is not None
+        self._is_cut = wanted.is_part
+
+    @property
+    def is_previous(self) -> bool:
+        return self._wanted.previous
 
     def read(self, *, follows: bool = False, has_rest: bool = False) -> Iterator[list[bytes]]:
         """Yield the new lines; with `has_rest` also a last line that has no end.
