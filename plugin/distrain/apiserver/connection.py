@@ -26,6 +26,8 @@ REQUEST_SECONDS = 65
 PART = 2**16
 # Number of threads that send requests at the same time.
 CONNECTIONS = 4
+# Number of connections that are kept for the next request: those of watches and followed logs among them.
+KEPT = 24
 # Status codes if the server is overloaded or restarting, or if a load balancer finds no server.
 LATER = (429, 500, 502, 503, 504)
 # Pauses of 0, 0.5, 1, 2, 4, 8 and 16 s. A control plane of one node restarts within that time.
@@ -271,12 +273,12 @@ class _Attempts:
 def _pools(access: Access) -> urllib3.PoolManager:
     tls: dict[str, Any] = {"ssl_context": access.tls, "server_hostname": access.server_name}
     if not access.proxy:
-        return urllib3.PoolManager(maxsize=CONNECTIONS, **tls)
+        return urllib3.PoolManager(maxsize=KEPT, **tls)
     proxy = urlsplit(access.proxy)
     login = urls.login(proxy)
     headers = {"Proxy-Authorization": Credentials.basic(*login).authorization} if login else {}
     url = urls.without_login(proxy).geturl()
-    return urllib3.ProxyManager(url, proxy_headers=headers, maxsize=CONNECTIONS, **tls)
+    return urllib3.ProxyManager(url, proxy_headers=headers, maxsize=KEPT, **tls)
 
 
 def _innermost(error: BaseException) -> BaseException:

@@ -73,7 +73,7 @@ class Logs:
             values = self._request.helm.releases.all_values(self._name, target)
             uri = (values.get("output") or {}).get("uri")
         return (
-            f"its output may be under output.uri: {redact(str(uri))}" if uri else "output.uri says where its output is"
+            f"its output may be under output.uri: {redact(str(uri))}" if uri else "output.uri names its output, if set"
         )
 
     def _save(self, found: Look) -> int:

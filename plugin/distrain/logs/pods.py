@@ -34,7 +34,7 @@ class Look(Struct, frozen=True):
     @property
     def workers_speak(self) -> bool:
         """Tell whether the job has no launcher, Chief or Master: then one of the first workers is rank 0."""
-        return not any(role.component in SPEAKERS for role in live_job(self.objects).roles)
+        return bool(self.objects) and not any(role.component in SPEAKERS for role in live_job(self.objects).roles)
 
 
 def look(source: Source, unread: Unread) -> Look:

@@ -51,6 +51,8 @@ def change(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, Obje
     api.watches = {path: queue.Queue() for path in (f"{NAMESPACE}/pods", *JOBS.values())}
 
     def change(kind: str, item: Object) -> None:
+        # Without a version, the watch would begin again with the list.
+        item = {**item, "metadata": {**item["metadata"], "resourceVersion": "2"}}
         api.watches[JOBS.get(item.get("kind", ""), f"{NAMESPACE}/pods")].put({"type": kind, "object": item})
 
     return change

@@ -107,7 +107,7 @@ class Kubelet:
             lines = [(at, line) for at, line in log.lines if at >= self._since(asked)]
         if tail := asked.get("tailLines"):
             lines = lines[-int(tail) :]
-        yield b"".join(map(_stamped, lines))
+        yield self._text(lines, asked)
         self.after_lines()
         while asked.get("follow") == "true" and not log.has_ended:
             with self.changed:
@@ -115,9 +115,13 @@ class Kubelet:
                 lines, sent = log.lines[sent:], len(log.lines)
             if self.is_away:
                 raise ConnectionError
-            yield b"".join(map(_stamped, lines))
+            yield self._text(lines, asked)
         if log.rest:
-            yield _stamped((self.now, log.rest)).removesuffix(b"\n")
+            yield self._text([(self.now, log.rest)], asked).removesuffix(b"\n")
+
+    def _text(self, lines: list[tuple[float, bytes]], asked: dict[str, str]) -> bytes:
+        has_times = asked.get("timestamps") == "true"
+        return b"".join(_stamp(at) * has_times + line + b"\n" for at, line in lines)
 
     def _has_news(self, log: Log, sent: int) -> bool:
         return len(log.lines) > sent or log.has_ended or self.is_away
@@ -128,7 +132,6 @@ class Kubelet:
         return self.now - float(asked["sinceSeconds"]) if "sinceSeconds" in asked else -1.0
 
 
-def _stamped(found: tuple[float, bytes]) -> bytes:
-    at, line = found
+def _stamp(at: float) -> bytes:
     second = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(BEGINNING + int(at)))
-    return f"{second}.{round(at % 1 * 1e9):09d}Z ".encode() + line + b"\n"
+    return f"{second}.{round(at % 1 * 1e9):09d}Z ".encode()
