@@ -135,8 +135,12 @@ def test_empty_folder_is_used(up: Kubelet, logs: Run, tmp_path: Path) -> None:
 
 
 def test_full_disk_is_one_line(up: Kubelet, logs: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(path: Path, mode: str) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
+    open_file = Path.open
+
+    def full(path: Path, *settings: Any, **more: Any) -> Any:
+        if "report" in path.parts:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return open_file(path, *settings, **more)
 
     monkeypatch.setattr(Path, "open", full)
 
