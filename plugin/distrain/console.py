@@ -95,6 +95,19 @@ def copy(file: IO[bytes]) -> None:
         raise unwritten(error) from error
 
 
+def write(data: bytes) -> None:
+    """Write bytes to stdout as they are, at once; raise UnwrittenError if stdout is closed or full."""
+    _refuse_closed()
+    # Without a buffer, Ctrl-C also ends a command whose reader has stopped reading.
+    raw = getattr(sys.stdout.buffer, "raw", sys.stdout.buffer)
+    left = memoryview(data)
+    try:
+        while left:
+            left = left[raw.write(left) or 0 :]
+    except (OSError, ValueError) as error:
+        raise unwritten(error) from error
+
+
 def _refuse_closed() -> None:
     """Raise UnwrittenError if stdout was closed when Python started, as by `>&-`."""
     if sys.stdout is None:
@@ -147,6 +160,17 @@ def _to_stderr(text: str) -> None:
 def printable(line: str) -> str:
     """Escape line breaks and control characters, which would change the terminal, and shorten a very long line."""
     return _escaped(line if len(line) <= LONGEST else f"{line[: LONGEST // 2]} ... {line[-LONGEST // 2 :]}")
+
+
+def terminal_line(line: str) -> str:
+    """Return a line of a program's log as a terminal may get it: without colours, other control characters escaped.
+
+    A line that overwrites itself, such as a progress bar, is shown as at its end.
+    """
+    import re
+
+    shown = line.rstrip("\r").rpartition("\r")[2]
+    return "\t".join(map(_escaped, re.sub("\x1b\\[[0-9;:]*m", "", shown).split("\t")))
 
 
 def _visible(text: str) -> str:

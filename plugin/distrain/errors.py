@@ -68,6 +68,10 @@ class NotFoundError(UnreachableError):
     """The cluster has no such object."""
 
 
+class NoLogError(UnreachableError):
+    """The container has no log: it has not started, or has never been restarted."""
+
+
 class CredentialsError(UnreachableError):
     """The credentials cannot be sent to the API server."""
 

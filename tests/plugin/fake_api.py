@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from email.message import Message
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from itertools import compress
+from itertools import chain, compress
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import parse_qs, urlsplit
@@ -41,9 +41,10 @@ class FakeApi:
     answer, 0 cuts the connection, and any other status is sent instead of the answer. A request whose connection is cut
     has taken effect. An answer to a path in `texts` is this text, such as a log. A watch of a path in `watches` sends
     what is put into the queue: a change, a line, a status instead of the watch, or None for its end; other watches send
-    nothing. An answer to a path in `delays` comes after so many seconds. With `echoes`, an error's text repeats the
-    request's headers; `garbage` replaces the text of every answer, and `spoil` changes the status and the body of an
-    answer to a path. Lists in `in_protobuf` are sent as protobuf to clients that prefer it to JSON.
+    nothing. `stream` may return a status, or the parts of an answer, which are sent as they come; an exception of it
+    cuts the connection. An answer to a path in `delays` comes after so many seconds. With `echoes`, an error's text
+    repeats the request's headers; `garbage` replaces the text of every answer, and `spoil` changes the status and the
+    body of an answer to a path. Lists in `in_protobuf` are sent as protobuf to clients that prefer it to JSON.
     """
 
     answers: dict[str, Object | list[Object] | int] = field(
@@ -66,6 +67,7 @@ class FakeApi:
     garbage: str = ""
     texts: dict[str, bytes] = field(default_factory=dict)
     watches: dict[str, queue.Queue[Object | bytes | int | None]] = field(default_factory=dict)
+    stream: Callable[[str, dict[str, list[str]]], Iterator[bytes] | int | None] = lambda path, query: None
     spoil: Callable[[str, int, bytes], tuple[int, bytes]] | None = None
     retry_after: str = ""
     in_chunks: bool = False
@@ -275,7 +277,13 @@ def _handler(api: FakeApi) -> type[BaseHTTPRequestHandler]:
             if "watch" in parse_qs(parts.query):
                 self.send_changes(api.watches.get(parts.path, queue.Queue()))
                 return
+            # The next trouble of a path comes before its stream.
+            streamed = None if api.troubles.get(parts.path) else api.stream(parts.path, parse_qs(parts.query))
+            if streamed is not None and not isinstance(streamed, int):
+                self.send_parts(streamed)
+                return
             status, answer = api.answer(parts.path, parse_qs(parts.query), posted)
+            status = status if streamed is None else streamed
             time.sleep(api.delays.get(parts.path, 0))
             if api.echoes and status >= 400:
                 answer = {**answer, "apiVersion": "v1", "status": "Failure"}
@@ -311,6 +319,15 @@ def _handler(api: FakeApi) -> type[BaseHTTPRequestHandler]:
                 line = (change if isinstance(change, bytes) else json.dumps(change).encode()) + b"\n"
                 self.wfile.write(b"%x\r\n%s\r\n" % (len(line), line))
                 change = changes.get()
+            self.wfile.write(b"0\r\n\r\n")
+
+        def send_parts(self, parts: Iterator[bytes]) -> None:
+            first = next(parts, b"")
+            self.send_response(200)
+            self.send_header("Transfer-Encoding", "chunked")
+            self.end_headers()
+            for part in chain([first], parts):
+                self.wfile.write(b"%x\r\n%s\r\n" % (len(part), part) if part else b"")
             self.wfile.write(b"0\r\n\r\n")
 
         def send_body(self, body: bytes) -> None:

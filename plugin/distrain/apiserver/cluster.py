@@ -30,6 +30,7 @@ from distrain.apiserver.responses import (
     Version,
     decoded,
     no_kubernetes,
+    no_log,
     refusal,
 )
 from distrain.apiserver.target import Target
@@ -257,6 +258,16 @@ class Cluster:
         if answer.status != 200:
             raise refusal(answer, f"the log of {pod}", self.server)
         return bytes(answer.body).decode(errors="replace")
+
+    def log_parts(self, namespace: str, pod: str, **query: str) -> Iterator[bytes]:
+        """Return the parts of a container's log as they come, with the API's parameters of a log.
+
+        Raises NoLogError if there is no such log.
+        """
+        stream = self._connection.stream(f"{paths.pod(namespace, pod)}/log?{urlencode(query)}", 0, accept=ANY)
+        if stream.answer.status != 200:
+            raise no_log(stream.answer, f"the log of {pod}", self.server)
+        return stream.parts
 
     def create_namespace(self, name: str, annotations: dict[str, str]) -> str | None:
         """Write: create a namespace, as Helm would, with these annotations; return its uid.

@@ -26,6 +26,8 @@ REQUEST_SECONDS = 65
 PART = 2**16
 # Number of threads that send requests at the same time.
 CONNECTIONS = 4
+# Number of connections that are kept for the next request: those of watches and followed logs among them.
+KEPT = 24
 # Status codes if the server is overloaded or restarting, or if a load balancer finds no server.
 LATER = (429, 500, 502, 503, 504)
 # Pauses of 0, 0.5, 1, 2, 4, 8 and 16 s. A control plane of one node restarts within that time.
@@ -53,10 +55,10 @@ class Answer(Struct, frozen=True):
 
 
 class Stream(Struct, frozen=True):
-    """A response that comes line by line. `answer` has the status, and the body of a response other than 200."""
+    """A response that comes in parts. `answer` has the status, and the body of a response other than 200."""
 
     answer: Answer
-    lines: Iterator[bytes]
+    parts: Iterator[bytes]
 
 
 class Question(Struct, frozen=True):
@@ -120,12 +122,13 @@ class Connection:
             if response.status not in LATER or not self._waits(told, attempts.pause(response=response)):
                 return answer
 
-    def stream(self, path: str, seconds: float) -> Stream:
-        """Send a GET request whose response goes on for up to so many seconds; raise UnreachableError if none begins.
+    def stream(self, path: str, seconds: float, accept: str = JSON) -> Stream:
+        """Send a GET request whose response goes on for a long time; raise UnreachableError if none begins.
 
-        There is no retry: the caller knows from where to go on.
+        The server may be silent for `seconds`, and for the time that any request has. There is no retry: the caller
+        knows from where to go on.
         """
-        question = Question("GET", path, None, JSON)
+        question = Question("GET", path, None, accept)
         timeout = Timeout(connect=self._timeout.connect_timeout, read=seconds + REQUEST_SECONDS)
         try:
             response = self._open(question, timeout, renewed=False)
@@ -136,14 +139,11 @@ class Connection:
                 return Stream(Answer(response.status, memoryview(response.read())), iter(()))
         except (HTTPError, ValueError) as error:
             raise self._unreachable(error) from error
-        return Stream(Answer(200, memoryview(b"")), self._lines(response))
+        return Stream(Answer(200, memoryview(b"")), self._parts(response))
 
-    def _lines(self, response: urllib3.BaseHTTPResponse) -> Iterator[bytes]:
-        rest = b""
+    def _parts(self, response: urllib3.BaseHTTPResponse) -> Iterator[bytes]:
         try:
-            for part in response.stream(PART):
-                *lines, rest = (rest + part).split(b"\n")
-                yield from lines
+            yield from response.stream(PART)
         except (HTTPError, ValueError) as error:
             raise self._unreachable(error) from error
         finally:
@@ -273,12 +273,12 @@ class _Attempts:
 def _pools(access: Access) -> urllib3.PoolManager:
     tls: dict[str, Any] = {"ssl_context": access.tls, "server_hostname": access.server_name}
     if not access.proxy:
-        return urllib3.PoolManager(maxsize=CONNECTIONS, **tls)
+        return urllib3.PoolManager(maxsize=KEPT, **tls)
     proxy = urlsplit(access.proxy)
     login = urls.login(proxy)
     headers = {"Proxy-Authorization": Credentials.basic(*login).authorization} if login else {}
     url = urls.without_login(proxy).geturl()
-    return urllib3.ProxyManager(url, proxy_headers=headers, maxsize=CONNECTIONS, **tls)
+    return urllib3.ProxyManager(url, proxy_headers=headers, maxsize=KEPT, **tls)
 
 
 def _innermost(error: BaseException) -> BaseException:

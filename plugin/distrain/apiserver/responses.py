@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct, field
 
 from distrain.apiserver.connection import NEXT_STEP, Answer
-from distrain.errors import DistrainError, ForbiddenError, NotFoundError, UnreachableError
+from distrain.errors import DistrainError, ForbiddenError, NoLogError, NotFoundError, UnreachableError
 from distrain.kube import form
 from distrain.kube.decoders import decoder
 from distrain.kube.objects import Kube
@@ -131,6 +131,13 @@ def refusal(answer: Answer, what: str, server: str) -> DistrainError:
     # Of 400 to 499, a second try helps only against a timeout and too many requests.
     step = "try again" if status >= 500 or status in (408, 429) else NEXT_STEP
     return UnreachableError(f"{what} cannot be read: {server} answers {status}: {words}; {step}")
+
+
+def no_log(answer: Answer, what: str, server: str) -> DistrainError:
+    """Return the error for a log that cannot be read; with 400 the API server says that there is none."""
+    if answer.status == 400:
+        return NoLogError(f"{what}: {_message(bytes(answer.body))}")
+    return refusal(answer, what, server)
 
 
 def _right(words: str) -> str:

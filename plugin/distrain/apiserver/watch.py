@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from distrain.apiserver.connection import JSON, Connection
+from distrain.apiserver.parts import lines
 from distrain.apiserver.responses import PageHead, Watched, WatchEvent, decoded, refusal
 from distrain.errors import ForbiddenError, UnreachableError
 from distrain.kube.decoders import decoder
@@ -111,7 +112,7 @@ class Watch(Generic[Item]):
             if stream.answer.status != 200:
                 raise refusal(stream.answer, listed.what, listed.server)
             before = version
-            for line in stream.lines:
+            for line in lines(stream.parts):
                 version = self._take(line)
                 if not version:
                     return

@@ -258,6 +258,11 @@ def revisions(number: str) -> int:
     return 0 if number == "0" else count(number, "revisions: write 10, or 0 for all")
 
 
+def lines(number: str) -> int:
+    """Parse a number of lines, which may be 0."""
+    return 0 if number == "0" else count(number, "lines: write 100")
+
+
 def seconds(duration: str) -> float:
     """Parse a duration in Go's syntax, such as 90s, 1.5h or 1h30m; a number alone is seconds."""
     written = f"{duration}s" if re.fullmatch("[0-9]+", duration) else duration.removeprefix("+")

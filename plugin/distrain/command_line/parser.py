@@ -10,6 +10,7 @@ import os
 
 from distrain import __version__
 from distrain.command_line import helptext, positionals
+from distrain.command_line.actions import GenerateName, HelmFlag, OneManifest, Timeout, ToHelm, ValueFlag
 from distrain.command_line.arguments import (
     Group,
     Parser,
@@ -17,6 +18,7 @@ from distrain.command_line.arguments import (
     count,
     dry_run,
     goal,
+    lines,
     named,
     release_name,
     revisions,
@@ -25,12 +27,10 @@ from distrain.command_line.arguments import (
     workers,
 )
 from distrain.command_line.labels import labels
-from distrain.errors import ValuesError
 
 TYPE_CHECKING = False  # for fast start, see cli.py
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any
 
 # The chart is beside the modules: a folder in a wheel and in the plugin's archive, a symbolic link in a checkout.
 CHART = os.path.realpath(os.path.join(os.path.dirname(__file__), os.pardir, "chart"))
@@ -42,71 +42,10 @@ VALUE_FLAGS = {
     "--set-file": "set a value to what a file holds: KEY=FILE",
     "--set-literal": "set a value to the text as it stands, commas and all",
 }
-# The environment variables in which Helm passes its flags of the same name to a plugin.
-HELM_VARIABLES = {
-    "kube_apiserver": "HELM_KUBEAPISERVER",
-    "kube_token": "HELM_KUBETOKEN",
-    "kube_ca_file": "HELM_KUBECAFILE",
-    "kube_tls_server_name": "HELM_KUBETLS_SERVER_NAME",
-    "kube_insecure_skip_tls_verify": "HELM_KUBEINSECURE_SKIP_TLS_VERIFY",
-    "kube_as_user": "HELM_KUBEASUSER",
-    "kube_as_group": "HELM_KUBEASGROUPS",
-}
 # An example for --name-template.
 NAME_TEMPLATE = "run-{{ randAlpha 4 | lower }}"
 # `helm template` uses the same name for a release without a name.
 NAMELESS = "release-name"
-
-
-class _ValueFlag(argparse.Action):
-    """Collect Helm's value flags in one list, in the order of the command line; Helm merges them in its own order."""
-
-    def __call__(self, _: argparse.ArgumentParser, options: argparse.Namespace, value: Any, flag: Any = None) -> None:
-        name = "--values" if flag == "-f" else flag
-        options.value_flags = [*options.value_flags, (name, value)]
-
-
-class _ToHelm(argparse.Action):
-    """Collect flags that Helm gets as they are."""
-
-    def __call__(self, _: argparse.ArgumentParser, options: argparse.Namespace, value: Any, flag: Any = None) -> None:
-        options.helm_flags = [*options.helm_flags, f"--{self.option_strings[-1].lstrip('-')}", value]
-
-
-class _Timeout(argparse.Action):
-    """Store the seconds, and give them to Helm, too, which limits each hook of the chart by them."""
-
-    def __call__(self, _: argparse.ArgumentParser, options: argparse.Namespace, value: Any, __: Any = None) -> None:
-        options.timeout = value
-        options.helm_flags = [*options.helm_flags, "--timeout", f"{round(value * 1000)}ms"]
-
-
-class _OneManifest(argparse.Action):
-    """Store the file; argparse would forget all files but the last, and the answer would not be about them."""
-
-    def __call__(self, _: argparse.ArgumentParser, options: argparse.Namespace, value: Any, flag: Any = None) -> None:
-        if options.manifest is not None:
-            words = "is given twice, and takes one file; join the files, with a line --- between them"
-            raise ValuesError(f"{flag}: {words}")
-        options.manifest = value
-
-
-class _HelmFlag(argparse.Action):
-    """Store a flag in Helm's environment variable, so that both our Helm processes and our own requests use it."""
-
-    def __call__(self, parser: Any, options: argparse.Namespace, value: Any, flag: Any = None) -> None:
-        if self.dest == "kube_as_group":
-            options.kube_as_groups = [*options.kube_as_groups, value]
-            os.environ[HELM_VARIABLES[self.dest]] = ",".join(options.kube_as_groups)
-        else:
-            os.environ[HELM_VARIABLES[self.dest]] = "true" if value == [] else value
-
-
-class _GenerateName(argparse.Action):
-    """Note that the release's name is generated, unless there is a template for it."""
-
-    def __call__(self, _: argparse.ArgumentParser, options: argparse.Namespace, *__: Any) -> None:
-        options.naming = options.naming or ("--generate-name", "")
 
 
 def parser(words: Sequence[str] | None = None) -> Parser:
@@ -169,7 +108,7 @@ def _add_check(parser: Parser) -> None:
     positionals.add(parser, "the release's name")
     parser.add_argument(
         "--manifest",
-        action=_OneManifest,
+        action=OneManifest,
         type=named,
         metavar="FILE",
         help="check what any tool rendered, not values; - reads stdin",
@@ -224,6 +163,21 @@ def _add_status(parser: Parser) -> None:
     parser.add_argument("--for", dest="wait_for", type=goal, metavar="GOAL", help=words)
     parser.add_argument("--timeout", type=seconds, metavar="TIME", help="limit of --wait, none if unset")
     _add_output(parser, "form of the answer")
+    _add_cluster(parser)
+
+
+def _add_logs(parser: Parser) -> None:
+    parser.add_argument("name", metavar="NAME", type=release_name, help="the release's name")
+    parser.add_argument("-f", "--follow", action="store_true", help="print new lines until the run has ended")
+    words = "every pod of the run, each line behind its role and number"
+    parser.add_argument("--all", action="store_true", help=words)
+    parser.add_argument("--since", type=seconds, metavar="TIME", help="only lines of the last 10m, say")
+    parser.add_argument("--tail", type=lines, metavar="N", help="only the last N lines of each pod")
+    words = "the log of the container before the present one, if it has restarted"
+    parser.add_argument("-p", "--previous", action="store_true", help=words)
+    parser.add_argument("--timestamps", action="store_true", help="begin each line with its time")
+    words = "write every pod's log, the events and the run's objects into this folder, without secrets"
+    parser.add_argument("--save", type=named, metavar="FOLDER", help=words)
     _add_cluster(parser)
 
 
@@ -292,13 +246,13 @@ def _add_wait(parser: Parser) -> None:
         "--wait-for", choices=["first-step", "pods"], help="what --wait waits for: first-step if unset; implies --wait"
     )
     words = "limit of --wait, 10m if unset, and of each hook of the chart"
-    parser.add_argument("--timeout", action=_Timeout, type=seconds, metavar="TIME", help=words)
+    parser.add_argument("--timeout", action=Timeout, type=seconds, metavar="TIME", help=words)
 
 
 def _add_naming(parser: Parser) -> None:
     """Add Helm's flags that generate a name; `naming` gets flag and template. With both flags, the template counts."""
     words = "name the release after the chart and the time"
-    parser.add_argument("-g", "--generate-name", dest="naming", action=_GenerateName, nargs=0, help=words)
+    parser.add_argument("-g", "--generate-name", dest="naming", action=GenerateName, nargs=0, help=words)
     words = f"name the release by a template, as in {NAME_TEMPLATE}"
     parser.add_argument("--name-template", dest="naming", type=_name_template, metavar="TEXT", help=words)
 
@@ -311,9 +265,9 @@ def _name_template(text: str) -> tuple[str, str]:
 
 def _add_revision(parser: Parser) -> None:
     """Add Helm's flags on the revision that a change makes."""
-    parser.add_argument("--description", action=_ToHelm, metavar="TEXT", help="description of the revision")
+    parser.add_argument("--description", action=ToHelm, metavar="TEXT", help="description of the revision")
     words = "labels of the revision's Secret"
-    parser.add_argument("-l", "--labels", action=_ToHelm, type=labels, metavar="KEY=VALUE", help=words)
+    parser.add_argument("-l", "--labels", action=ToHelm, type=labels, metavar="KEY=VALUE", help=words)
     parser.add_argument("--no-hooks", action="store_true", help="do not run the chart's hooks")
     parser.set_defaults(helm_flags=[])
 
@@ -336,9 +290,9 @@ def _add_dry_run(parser: Parser, words: str) -> None:
 
 def _add_common(parser: Parser) -> None:
     values_group = parser.add_titled("values, as for helm install")
-    values_group.add_argument("-f", "--values", action=_ValueFlag, metavar="FILE", help="values file; - reads stdin")
+    values_group.add_argument("-f", "--values", action=ValueFlag, metavar="FILE", help="values file; - reads stdin")
     for flag, words in VALUE_FLAGS.items():
-        values_group.add_argument(flag, action=_ValueFlag, metavar="KEY=VALUE", help=words)
+        values_group.add_argument(flag, action=ValueFlag, metavar="KEY=VALUE", help=words)
     parser.set_defaults(value_flags=[])
     _add_chart(values_group)
     _add_cluster(parser)
@@ -359,17 +313,17 @@ def _add_cluster(parser: Parser) -> None:
     cluster.add_argument("-n", "--namespace", metavar="NAME", help="namespace of the release")
     cluster.add_argument("--kube-context", metavar="NAME", help="context of the kubeconfig")
     cluster.add_argument("--kubeconfig", metavar="FILE", help="the kubeconfig, if not $KUBECONFIG")
-    cluster.add_argument("--kube-apiserver", action=_HelmFlag, metavar="URL", help="address of the API server")
-    cluster.add_argument("--kube-token", action=_HelmFlag, help="bearer token")
+    cluster.add_argument("--kube-apiserver", action=HelmFlag, metavar="URL", help="address of the API server")
+    cluster.add_argument("--kube-token", action=HelmFlag, help="bearer token")
     cluster.add_argument(
-        "--kube-ca-file", action=_HelmFlag, metavar="FILE", help="authority of the server's certificate"
+        "--kube-ca-file", action=HelmFlag, metavar="FILE", help="authority of the server's certificate"
     )
-    cluster.add_argument("--kube-tls-server-name", action=_HelmFlag, metavar="NAME", help="name in that certificate")
+    cluster.add_argument("--kube-tls-server-name", action=HelmFlag, metavar="NAME", help="name in that certificate")
     cluster.add_argument(
-        "--kube-insecure-skip-tls-verify", action=_HelmFlag, nargs=0, help="do not check the server's certificate"
+        "--kube-insecure-skip-tls-verify", action=HelmFlag, nargs=0, help="do not check the server's certificate"
     )
-    cluster.add_argument("--kube-as-user", action=_HelmFlag, metavar="NAME", help="user to impersonate")
-    cluster.add_argument("--kube-as-group", action=_HelmFlag, metavar="NAME", help="a group of that user; repeatable")
+    cluster.add_argument("--kube-as-user", action=HelmFlag, metavar="NAME", help="user to impersonate")
+    cluster.add_argument("--kube-as-group", action=HelmFlag, metavar="NAME", help="a group of that user; repeatable")
     cluster.add_argument(
         "--request-timeout",
         type=seconds,
@@ -389,6 +343,7 @@ COMMANDS = {
     "upgrade": _add_upgrade,
     "rescale": _add_rescale,
     "status": _add_status,
+    "logs": _add_logs,
     "snapshot": _add_snapshot,
     "doctor": _add_doctor,
     "completion": _add_completion,

@@ -1,0 +1,74 @@
+"""Define what the flags do that argparse's own actions cannot do, most of them flags of Helm."""
+
+from __future__ import annotations
+
+import argparse
+import os
+
+from distrain.errors import ValuesError
+
+TYPE_CHECKING = False  # for fast start, see cli.py
+if TYPE_CHECKING:
+    from typing import Any
+
+# The environment variables in which Helm passes its flags of the same name to a plugin.
+HELM_VARIABLES = {
+    "kube_apiserver": "HELM_KUBEAPISERVER",
+    "kube_token": "HELM_KUBETOKEN",
+    "kube_ca_file": "HELM_KUBECAFILE",
+    "kube_tls_server_name": "HELM_KUBETLS_SERVER_NAME",
+    "kube_insecure_skip_tls_verify": "HELM_KUBEINSECURE_SKIP_TLS_VERIFY",
+    "kube_as_user": "HELM_KUBEASUSER",
+    "kube_as_group": "HELM_KUBEASGROUPS",
+}
+
+
+class ValueFlag(argparse.Action):
+    """Collect Helm's value flags in one list, in the order of the command line; Helm merges them in its own order."""
+
+    def __call__(self, _: argparse.ArgumentParser, options: argparse.Namespace, value: Any, flag: Any = None) -> None:
+        name = "--values" if flag == "-f" else flag
+        options.value_flags = [*options.value_flags, (name, value)]
+
+
+class ToHelm(argparse.Action):
+    """Collect flags that Helm gets as they are."""
+
+    def __call__(self, _: argparse.ArgumentParser, options: argparse.Namespace, value: Any, flag: Any = None) -> None:
+        options.helm_flags = [*options.helm_flags, f"--{self.option_strings[-1].lstrip('-')}", value]
+
+
+class Timeout(argparse.Action):
+    """Store the seconds, and give them to Helm, too, which limits each hook of the chart by them."""
+
+    def __call__(self, _: argparse.ArgumentParser, options: argparse.Namespace, value: Any, __: Any = None) -> None:
+        options.timeout = value
+        options.helm_flags = [*options.helm_flags, "--timeout", f"{round(value * 1000)}ms"]
+
+
+class OneManifest(argparse.Action):
+    """Store the file; argparse would forget all files but the last, and the answer would not be about them."""
+
+    def __call__(self, _: argparse.ArgumentParser, options: argparse.Namespace, value: Any, flag: Any = None) -> None:
+        if options.manifest is not None:
+            words = "is given twice, and takes one file; join the files, with a line --- between them"
+            raise ValuesError(f"{flag}: {words}")
+        options.manifest = value
+
+
+class HelmFlag(argparse.Action):
+    """Store a flag in Helm's environment variable, so that both our Helm processes and our own requests use it."""
+
+    def __call__(self, parser: Any, options: argparse.Namespace, value: Any, flag: Any = None) -> None:
+        if self.dest == "kube_as_group":
+            options.kube_as_groups = [*options.kube_as_groups, value]
+            os.environ[HELM_VARIABLES[self.dest]] = ",".join(options.kube_as_groups)
+        else:
+            os.environ[HELM_VARIABLES[self.dest]] = "true" if value == [] else value
+
+
+class GenerateName(argparse.Action):
+    """Note that the release's name is generated, unless there is a template for it."""
+
+    def __call__(self, _: argparse.ArgumentParser, options: argparse.Namespace, *__: Any) -> None:
+        options.naming = options.naming or ("--generate-name", "")

@@ -1,0 +1,157 @@
+"""Run the command `logs`: print, follow or save what the pods of a run have written."""
+
+from __future__ import annotations
+
+import argparse
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from distrain import console
+from distrain.commands.request import Request, import_msgspec
+from distrain.errors import (
+    DistrainError,
+    ForbiddenError,
+    GoneError,
+    StoppedError,
+    UnreachableError,
+    ValuesError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from distrain import kube
+    from distrain.apiserver.cluster import Cluster
+    from distrain.logs.pods import Look
+    from distrain.logs.reader import Reader, Wanted
+
+
+def run(options: argparse.Namespace) -> int:
+    _refuse_contradictions(options)
+    import_msgspec()
+    try:
+        return Logs(options).run()
+    except KeyboardInterrupt:
+        # Nothing is ever changed, and Ctrl-C is the usual end of --follow.
+        return StoppedError.exit_code
+
+
+class Logs:
+    """The logs of one run."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        from distrain.logs.printer import Printer
+
+        self._options, self._name = options, options.name
+        self._request = Request(options)
+        self._cluster: Cluster = self._request.cluster
+        self._printer = Printer(timestamps=options.timestamps)
+
+    def run(self) -> int:
+        from distrain.logs.pods import look, started
+        from distrain.status.read import absence
+        from distrain.status.sources import Lists, Unread, selector_of
+
+        source = Lists(self._cluster, self._cluster.target.namespace, selector_of(self._name))
+        found = look(source, unread := Unread())
+        if not found.objects:
+            raise ValuesError(absence(self._cluster, self._name))
+        if unread and not self._options.save:
+            raise ForbiddenError(*unread)
+        if self._options.save:
+            return self._save(found)
+        if found.has_ended and not started(found.pods):
+            raise GoneError(f"{self._name}: has ended, and its pods are gone with their logs; {self._output()}")
+        return self._follow(found) if self._options.follow else self._once(found)
+
+    def _output(self) -> str:
+        """Return where else the run may have left its output: output.uri of the release's values."""
+        from distrain.redact import redact
+
+        target, uri = self._cluster.target, None
+        with suppress(DistrainError):
+            values = self._request.helm.releases.all_values(self._name, target)
+            uri = (values.get("output") or {}).get("uri")
+        return (
+            f"its output may be under output.uri: {redact(str(uri))}" if uri else "output.uri names its output, if set"
+        )
+
+    def _save(self, found: Look) -> int:
+        from distrain.logs.folder import Folder
+        from distrain.logs.save import Saving
+        from distrain.workload.wording import listed
+
+        folder = Folder(self._options.save)
+        saved = Saving(self._cluster, self._name, found, folder).save()
+        for words in saved.unread:
+            console.say(f"not read: {words}")
+        console.say(f"wrote {folder.path}: {listed(saved.found)}")
+        return 0
+
+    def _once(self, found: Look) -> int:
+        from distrain.logs.once import in_order
+        from distrain.logs.pods import started, title
+        from distrain.logs.rank0 import rank0
+
+        speaker = None if self._options.all else rank0(self._cluster, found)
+        pods = started(found.pods) if self._options.all else [speaker] if speaker else []
+        if not pods:
+            raise GoneError(f"{self._name}: no pod has started yet; add --follow to wait for one")
+        titles = {pod.metadata.name: title(pod) for pod in pods}
+        errors: list[UnreachableError] = []
+        has_read = False
+        for reader, block in in_order([self._reader(pod) for pod in pods]):
+            if isinstance(block, UnreachableError):
+                errors.append(block)
+                continue
+            has_read = True
+            self._printer.print(block, titles[reader.place.pod] if self._options.all else "")
+        return self._ended(errors, has_read=has_read)
+
+    def _ended(self, errors: Sequence[UnreachableError], *, has_read: bool) -> int:
+        """Tell what could not be read; raise the error if nothing could be read."""
+        if not errors:
+            return 0
+        more = f" (and {len(errors) - 1:,} more)" if len(errors) > 1 else ""
+        words = f"{errors[0].messages[0]}{more}"
+        if not has_read:
+            raise type(errors[0])(words)
+        console.say(words)
+        return 0
+
+    def _reader(self, pod: kube.Pod) -> Reader:
+        from distrain.logs.pods import main_container
+        from distrain.logs.reader import Place, Reader
+
+        place = Place(pod.metadata.namespace, pod.metadata.name, main_container(pod))
+        return Reader(self._cluster, place, self._wanted, console.say)
+
+    @property
+    def _wanted(self) -> Wanted:
+        from distrain.logs.reader import Wanted
+
+        flags = self._options
+        since = None if flags.since is None else max(1, round(flags.since))
+        return Wanted(since, flags.tail, flags.previous)
+
+    def _follow(self, found: Look) -> int:
+        from distrain.logs.follow import Following
+        from distrain.logs.pods import started
+
+        if not started(found.pods):
+            console.say(f"{self._name}: no pod has started yet; waiting")
+        is_all = self._options.all
+        following = Following(self._cluster, self._name, self._wanted, is_all=is_all, tell=console.say)
+        for title, block in following.lines():
+            self._printer.print(block, title if is_all else "")
+        return 0
+
+
+def _refuse_contradictions(options: argparse.Namespace) -> None:
+    if options.follow and options.previous:
+        raise ValuesError("--previous: that container has ended, and --follow would wait for nothing; leave out one")
+    if options.save:
+        parts = {"--follow": options.follow, "--previous": options.previous, "--since": options.since is not None}
+        parts |= {"--tail": options.tail is not None, "--timestamps": options.timestamps}
+        for flag in (flag for flag, is_given in parts.items() if is_given):
+            raise ValuesError(f"{flag}: --save always writes whole logs with times; leave out one of them")

@@ -1,0 +1,1 @@
+"""Print, follow and save the logs of a run's pods."""

@@ -1,0 +1,52 @@
+"""Write files into the folder that --save names."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from distrain.errors import UnwrittenError, ValuesError, reason
+
+
+class Folder:
+    """A new or empty folder. Raises ValuesError if it has files, UnwrittenError if it cannot be written."""
+
+    def __init__(self, path: str) -> None:
+        self.path = Path(path)
+        try:
+            has_files = self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir()))
+        except (OSError, ValueError) as error:
+            raise ValuesError(f"--save: {path} cannot be read: {reason(error)}; name another folder") from error
+        if has_files:
+            words = "has files" if self.path.is_dir() else "is a file"
+            raise ValuesError(f"--save: {path} {words}; name a new folder, or an empty one")
+
+    @contextmanager
+    def file(self, *names: str) -> Iterator[BinaryIO]:
+        path = self.path.joinpath(*names)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with path.open("wb") as file:
+                yield file
+        except OSError as error:
+            words = f"{path} cannot be written: {reason(error)}; what was written before is kept"
+            raise UnwrittenError(f"--save: {words}; make room, or name another folder") from error
+
+    def write(self, lines: Iterable[str], *names: str) -> None:
+        with self.file(*names) as file:
+            file.writelines(f"{line}\n".encode(errors="backslashreplace") for line in lines)
+
+    def write_list(self, objects: Iterable[Any], *names: str) -> int:
+        """Write objects as a list of Kubernetes, one at a time; return their number."""
+        number = 0
+        with self.file(*names) as file:
+            file.write(b'{"apiVersion": "v1", "kind": "List", "items": [')
+            for found in objects:
+                text = json.dumps(found, indent=1, ensure_ascii=True)
+                file.write((",\n" if number else "\n").encode() + text.encode())
+                number += 1
+            file.write(b"\n]}\n")
+        return number

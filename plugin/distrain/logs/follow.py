@@ -1,0 +1,135 @@
+"""Follow the log of a run over restarts of containers, other pods and other jobs, until the run has ended."""
+
+from __future__ import annotations
+
+import queue
+import time
+from collections.abc import Callable, Iterator
+
+from msgspec.structs import replace
+
+from distrain import kube
+from distrain.apiserver.cluster import Cluster
+from distrain.errors import ForbiddenError, GoneError, UnreachableError
+from distrain.logs.pods import Look, born_again, look, main_container, speakers, started, title
+from distrain.logs.pool import Followed, Pool
+from distrain.logs.rank0 import rank0
+from distrain.logs.reader import Place, Reader, Wanted
+from distrain.logs.stamps import second_of
+from distrain.status.sources import Unread, Watches, selector_of
+
+# The jobs and pods are looked at again after a change, but not sooner than after these seconds.
+SOONEST = 1.0
+# The API server may be silent for so long, such as while its machine is replaced. Then following ends.
+MOST_SILENCE = 600.0
+# A worker that has spoken for the run and writes nothing for so long may no longer be rank 0.
+SILENT = 10.0
+
+
+class Following:
+    """Follow the pods of a run: all of them, or the one that speaks for the run, and then the one that replaces it."""
+
+    def __init__(
+        self, cluster: Cluster, release: str, wanted: Wanted, *, is_all: bool, tell: Callable[[str], None]
+    ) -> None:
+        self._cluster, self._release, self._wanted = cluster, release, wanted
+        self._is_all, self._tell = is_all, tell
+        self._pool = Pool(tell)
+        # The pods that were seen, by uid; None for those that are not read.
+        self._known: dict[str, Followed | None] = {}
+        # The time of the newest line, on the clock of its node, and when it came.
+        self._newest: int | None = None
+        self._heard = 0.0
+
+    def lines(self) -> Iterator[tuple[str, list[bytes]]]:
+        """Yield blocks of lines, each with the title of its pod, until the run has ended.
+
+        Raises GoneError if the run is removed, and ForbiddenError if its logs may not be read.
+        """
+        for found in self._looks():
+            added = self._update(found)
+            yield from self._found()
+            if not added and self._pool.is_idle and not found.objects:
+                raise GoneError(f"{self._release}: the run is gone: someone removed it")
+            if not added and self._pool.is_idle and found.has_ended:
+                return
+
+    def _looks(self) -> Iterator[Look]:
+        """Yield the run again and again, also while the API server is away for some minutes."""
+        target = self._cluster.target
+        source = Watches(self._cluster, target.namespace, selector_of(self._release))
+        heard, is_told = time.monotonic(), False
+        while True:
+            try:
+                found = look(source, Unread())
+            except UnreachableError as error:
+                silence = time.monotonic() - heard
+                if isinstance(error, ForbiddenError) or not source.has_answered or silence > MOST_SILENCE:
+                    raise
+                if not is_told:
+                    self._tell(f"{error.messages[0]}; trying on")
+                is_told = True
+            else:
+                heard, is_told = time.monotonic(), False
+                yield found
+                continue
+            time.sleep(SOONEST)
+
+    def _found(self) -> Iterator[tuple[str, list[bytes]]]:
+        """Yield the blocks that come until the next look."""
+        end = time.monotonic() + SOONEST
+        while (left := end - time.monotonic()) > 0:
+            try:
+                followed, found = self._pool.found.get(timeout=left)
+            except queue.Empty:
+                break
+            if isinstance(found, UnreachableError):
+                raise found
+            self._newest, self._heard = second_of(found[-1]) or self._newest, time.monotonic()
+            yield followed.title, found
+        if self._pool.error:
+            raise self._pool.error
+
+    def _update(self, found: Look) -> list[kube.Pod]:
+        """Tell the threads what has become of their pods; add the pods that are new, and return them."""
+        for uid, followed in self._known.items():
+            if followed:
+                followed.pod = found.by_uid.get(uid)
+        chosen = self._all(found) if self._is_all else self._speaker(found)
+        wanted = [self._part(pod) for pod in chosen]
+        if chosen and not self._known and not self._is_all:
+            # The other pods that are there, such as those of earlier tries, are not read.
+            self._known = {pod.metadata.uid: None for pod in started(found.pods)}
+        for pod, part in zip(chosen, wanted, strict=True):
+            self._known[pod.metadata.uid] = followed = self._followed(pod, part)
+            self._pool.add(followed)
+        return chosen
+
+    def _all(self, found: Look) -> list[kube.Pod]:
+        return [pod for pod in started(found.pods) if pod.metadata.uid not in self._known]
+
+    def _speaker(self, found: Look) -> list[kube.Pod]:
+        """Return the pod that speaks from now on, if it is not the one that has spoken.
+
+        Another pod begins when the last one has ended, or does not answer. Rank 0 may also move to another worker while
+        all workers run: then the worker that has spoken is silent.
+        """
+        is_over = all(each.failures for each in self._pool.followed)
+        has_new = any(pod.metadata.uid not in self._known for pod in speakers(found))
+        is_silent = found.workers_speak and time.monotonic() - self._heard > SILENT
+        if not (is_over and has_new) and not is_silent:
+            return []
+        self._heard = time.monotonic()
+        pod = rank0(self._cluster, found)
+        return [pod] if pod and not self._known.get(pod.metadata.uid) else []
+
+    def _part(self, pod: kube.Pod) -> Wanted:
+        """Return the part of a pod's log that is wanted: of a new pod all, of another worker the rest."""
+        if not self._known:
+            return replace(self._wanted, born=born_again(pod))
+        is_new = pod.metadata.uid not in self._known
+        return Wanted(is_whole=True) if is_new else Wanted(from_second=self._newest)
+
+    def _followed(self, pod: kube.Pod, wanted: Wanted) -> Followed:
+        place = Place(pod.metadata.namespace, pod.metadata.name, main_container(pod))
+        return Followed(pod, Reader(self._cluster, place, wanted, self._tell), title(pod))

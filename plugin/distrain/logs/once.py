@@ -1,0 +1,76 @@
+"""Read the logs of pods once, pod by pod in their order; a few at the same time, so that memory is bounded."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Iterator, Sequence
+from time import sleep
+from typing import TypeAlias
+
+from distrain.apiserver.connection import CONNECTIONS
+from distrain.errors import ForbiddenError, NoLogError, NotFoundError, UnreachableError
+from distrain.logs.reader import Reader
+
+# The blocks of one log, of at most 64 KiB each unless a line is longer, that wait until they are printed.
+WAITING = 16
+# A block of lines, or the error that has ended the reading.
+Found: TypeAlias = "list[bytes] | UnreachableError"
+# A reading that breaks off is tried again so often, with this pause in seconds.
+TRIES, PAUSE = 5, 1.0
+
+
+def in_order(readers: Sequence[Reader]) -> Iterator[tuple[Reader, Found]]:
+    """Yield the blocks of each log, in the order of the readers; after a log that cannot be read its error."""
+    return ((reader, found) for reader, results in readings(readers) for found in results)
+
+
+def readings(readers: Sequence[Reader]) -> Iterator[tuple[Reader, Iterator[Found]]]:
+    """Yield each reader with its blocks, which the caller takes before the next reader."""
+    ahead: list[_Reading] = []
+    left = iter(readers)
+    for reader in readers:
+        while len(ahead) < CONNECTIONS and (following := next(left, None)):
+            ahead.append(_Reading(following))
+        yield reader, ahead.pop(0).results()
+
+
+class _Reading(threading.Thread):
+    """Read one log. The thread waits while nobody takes its blocks, and ends with the program."""
+
+    def __init__(self, reader: Reader) -> None:
+        super().__init__(daemon=True)
+        self._reader = reader
+        self._found: queue.Queue[Found | None] = queue.Queue(WAITING)
+        self._error: BaseException | None = None
+        self.start()
+
+    def run(self) -> None:
+        try:
+            for block in _read(self._reader):
+                self._found.put(block)
+        except UnreachableError as error:
+            self._found.put(error)
+        except BaseException as error:
+            self._error = error
+        self._found.put(None)
+
+    def results(self) -> Iterator[Found]:
+        while (found := self._found.get()) is not None:
+            yield found
+        if self._error:
+            raise self._error
+
+
+def _read(reader: Reader) -> Iterator[list[bytes]]:
+    for tries_left in reversed(range(TRIES)):
+        try:
+            yield from reader.read(has_rest=True)
+        except (ForbiddenError, NoLogError, NotFoundError):
+            raise
+        except UnreachableError:
+            if not tries_left:
+                raise
+            sleep(PAUSE)
+        else:
+            return

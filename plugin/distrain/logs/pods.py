@@ -1,0 +1,109 @@
+"""Find a run's pods, say which of them speaks for the run, and name them for people."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from msgspec import Struct
+
+from distrain import kube
+from distrain.errors import ForbiddenError
+from distrain.logs.stamps import parsed
+from distrain.progress import logs
+from distrain.progress.start import SPEAKERS, condition, own_pods, role_of
+from distrain.status.read import ENDS, PHASES, of_present
+from distrain.status.sources import Source, Unread
+from distrain.workload.live_job import LiveObject, live_job
+from distrain.workload.manifest import KEYGEN, ROLES, WORKER
+
+ENDED = ("Succeeded", "Failed")
+
+
+class Look(Struct, frozen=True):
+    """A run at one moment: the objects and pods of its present job, and all pods of the release by uid."""
+
+    objects: Sequence[LiveObject]
+    pods: Sequence[kube.Pod]
+    by_uid: Mapping[str, kube.Pod]
+
+    @property
+    def has_ended(self) -> bool:
+        return any(condition(job, word) for _, job in self.objects for word in ENDS)
+
+    @property
+    def workers_speak(self) -> bool:
+        """Tell whether the job has no launcher, Chief or Master: then one of the first workers is rank 0."""
+        return bool(self.objects) and not any(role.component in SPEAKERS for role in live_job(self.objects).roles)
+
+
+def look(source: Source, unread: Unread) -> Look:
+    """Return the run of this release, without objects if there is none; raise ForbiddenError if none may be read."""
+    jobs = source.jobs(unread)
+    if not jobs and unread:
+        raise ForbiddenError(*unread)
+    all_pods = source.pods(unread)
+    by_uid = {pod.metadata.uid: pod for pod in all_pods}
+    # A Plain job that is gone may leave the Job that made its key.
+    if all(resource.name.endswith(f"-{KEYGEN}") for resource, _ in jobs):
+        return Look((), (), by_uid)
+    present, _ = of_present(jobs)
+    own = own_pods([workload for _, workload in present], all_pods)
+    return Look(present, sorted(own, key=_place), by_uid)
+
+
+def speakers(found: Look) -> list[kube.Pod]:
+    """Return the pods that may speak for the run, those that run first: the launcher, or the first workers."""
+    if not found.objects:
+        return []
+    running = logs.speakers(found.pods) or logs.speakers(found.pods, PHASES)
+    if found.workers_speak:
+        return running
+    return sorted((pod for pod in running if role_of(pod) in SPEAKERS), key=_born, reverse=True)[:1]
+
+
+def started(pods: Sequence[kube.Pod]) -> list[kube.Pod]:
+    """Return the pods whose main container has started, so that it may have a log."""
+    return [pod for pod in pods if pod.status.phase in PHASES]
+
+
+def has_ended(pod: kube.Pod) -> bool:
+    """Tell whether the pod's main container has ended and will not be started again."""
+    status = main_status(pod)
+    is_terminated = bool(status and status.state and status.state.terminated)
+    return pod.status.phase in ENDED or (pod.metadata.deletion_timestamp is not None and is_terminated)
+
+
+def main_container(pod: kube.Pod) -> str:
+    return next((container.name for container in pod.spec.containers or ()), "")
+
+
+def main_status(pod: kube.Pod) -> kube.ContainerStatus | None:
+    name = main_container(pod)
+    return next((each for each in pod.status.container_statuses or () if each.name == name), None)
+
+
+def born_again(pod: kube.Pod) -> int | None:
+    """Return the second at which the main container has started, if it has restarted before."""
+    status = main_status(pod)
+    if status is None or not status.restart_count or not status.state or not status.state.running:
+        return None
+    return parsed(status.state.running.started_at)
+
+
+def title(pod: kube.Pod) -> str:
+    """Return the pod's role, with its number if the role has several pods: worker-3, launcher."""
+    role, name = role_of(pod), pod.metadata.name
+    number = re.search(rf"-{re.escape(role)}-(\d+)(?:-[a-z0-9]{{5}})?$", name)
+    if not role or (role == WORKER and not number):
+        return name
+    return f"{role}-{number[1]}" if number else role
+
+
+def _place(pod: kube.Pod) -> tuple[int, int, str]:
+    role = role_of(pod)
+    return (ROLES.index(role) if role in ROLES else len(ROLES)), len(pod.metadata.name), pod.metadata.name
+
+
+def _born(pod: kube.Pod) -> tuple[bool, str]:
+    return pod.status.phase == "Running", pod.metadata.creation_timestamp or ""

@@ -1,0 +1,104 @@
+"""Follow the logs of many pods with a bounded number of connections and a bounded memory.
+
+Up to MOST pods each have a connection, on which kubelet sends each line at once. Of more pods each is read in turn.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable
+
+from distrain import kube
+from distrain.errors import ForbiddenError, NoLogError, NotFoundError, UnreachableError
+from distrain.logs.pods import has_ended
+from distrain.logs.reader import Reader
+
+MOST = 16
+# The pause between two readings of a pod, and after an error.
+PAUSE = 1.0
+# The blocks of lines that wait until they are printed.
+WAITING = 64
+# A log that cannot be read so often in a row is told.
+WORTH_TELLING = 5
+
+
+class Followed:
+    """A pod whose log is followed. The main thread sets `pod`, None for one that is gone; a thread reads."""
+
+    def __init__(self, pod: kube.Pod, reader: Reader, title: str) -> None:
+        self.pod: kube.Pod | None = pod
+        self.reader, self.title = reader, title
+        self.is_done = False
+        self.failures = 0
+        self.due = 0.0
+
+    @property
+    def has_ended(self) -> bool:
+        return self.pod is None or has_ended(self.pod)
+
+
+Found = tuple[Followed, "list[bytes] | UnreachableError"]
+
+
+class Pool:
+    """Threads that read the logs of all pods that were added. `found` gets their lines; errors go there, too."""
+
+    def __init__(self, tell: Callable[[str], None]) -> None:
+        self.found: queue.Queue[Found] = queue.Queue(WAITING)
+        self.error: BaseException | None = None
+        self._tell = tell
+        self._all: list[Followed] = []
+        self._waiting: queue.Queue[Followed] = queue.Queue()
+        self._threads = 0
+
+    @property
+    def followed(self) -> list[Followed]:
+        """The pods whose logs are still read."""
+        return [each for each in self._all if not each.is_done]
+
+    @property
+    def is_idle(self) -> bool:
+        return not self.followed and self.found.empty()
+
+    def add(self, followed: Followed) -> None:
+        self._all.append(followed)
+        self._waiting.put(followed)
+        if self._threads < MOST:
+            self._threads += 1
+            threading.Thread(target=self._work, daemon=True).start()
+
+    def _work(self) -> None:
+        try:
+            while True:
+                followed = self._waiting.get()
+                time.sleep(max(0.0, followed.due - time.monotonic()))
+                self._turn(followed)
+                followed.due = time.monotonic() + PAUSE
+                if not followed.is_done:
+                    self._waiting.put(followed)
+        except BaseException as error:
+            self.error = error
+
+    def _turn(self, followed: Followed) -> None:
+        """Read what is new; then, if there are few pods, stay until the container ends."""
+        # What the container writes before its end is there once its status says that it has ended.
+        has_ended = followed.has_ended
+        try:
+            for block in followed.reader.read(has_rest=has_ended):
+                self.found.put((followed, block))
+            followed.failures = 0
+            if not has_ended and len(self.followed) <= MOST:
+                for block in followed.reader.read(follows=True):
+                    self.found.put((followed, block))
+            followed.is_done = has_ended
+        except (NoLogError, NotFoundError):
+            followed.is_done = has_ended
+        except ForbiddenError as error:
+            self.found.put((followed, error))
+            followed.is_done = True
+        except UnreachableError as error:
+            followed.failures += 1
+            if followed.failures == WORTH_TELLING:
+                self._tell(f"{error.messages[0]}; trying on")

@@ -1,0 +1,25 @@
+"""Find the pod that speaks for a run: its launcher, or the worker in which rank 0 is."""
+
+from __future__ import annotations
+
+from distrain import kube
+from distrain.apiserver.cluster import Cluster
+from distrain.apiserver.pages import Ahead
+from distrain.logs.pods import Look, speakers
+from distrain.progress import logs
+from distrain.progress.start import Log
+from distrain.progress.steps import newest
+
+
+def rank0(cluster: Cluster, found: Look) -> kube.Pod | None:
+    """Return the pod that speaks for the run, None if no pod has started.
+
+    Under torchrun any worker may be rank 0: it is the one that has told the newest step.
+    """
+    pods = speakers(found)
+    if len(pods) < 2:
+        return pods[0] if pods else None
+    asked = [Ahead(logs.read, cluster, pod.metadata.namespace, pod) for pod in pods]
+    read: list[Log] = [ahead.result() for ahead in asked]
+    last = newest(log.text or "" for log in read)
+    return next((log.pod for log in read if last and newest([log.text or ""]) == last), pods[0])

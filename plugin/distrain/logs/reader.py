@@ -1,0 +1,146 @@
+"""Read the log of one container, in any number of requests and over its restarts.
+
+kubelet keeps the log of the running container and of the one before it. It reads each from a whole second on, and gives
+no sign that the container has restarted between two requests. A reading that repeats no line of the last reading shows
+that: the rest of the last container's log is then read as the previous one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from msgspec import Struct
+
+from distrain.apiserver.cluster import Cluster
+from distrain.apiserver.parts import blocks
+from distrain.errors import NoLogError
+from distrain.logs.seam import Overlap, Seam
+from distrain.logs.stamps import written
+
+
+class Place(Struct, frozen=True):
+    """A container of a pod."""
+
+    namespace: str
+    pod: str
+    container: str
+
+
+class Wanted(Struct, frozen=True):
+    """The part of a log that is asked for: that of the present container, from its start if nothing else is said.
+
+    `born` is the second at which this container has started, if there was one before it. With `is_whole` the log of
+    that container is wanted, too, and with `previous` only that. Lines before
+    `from_second` are not wanted.
+    """
+
+    since_seconds: int | None = None
+    tail: int | None = None
+    previous: bool = False
+    born: int | None = None
+    is_whole: bool = False
+    from_second: int | None = None
+
+    @property
+    def query(self) -> dict[str, str]:
+        since = {} if self.since_seconds is None else {"sinceSeconds": str(self.since_seconds)}
+        # Without a line, the first reading would not tell from where to read on.
+        tail = {} if self.tail is None else {"tailLines": str(max(1, self.tail))}
+        begin = {} if self.from_second is None else {"sinceTime": written(self.from_second)}
+        return {**since, **begin, **tail}
+
+    @property
+    def is_part(self) -> bool:
+        return any(each is not None for each in (self.since_seconds, self.tail, self.from_second))
+
+
+class Reader:
+    """Yield the lines of a container's log, in blocks, each line with its time.
+
+    `tell` receives a line if lines were lost.
+    """
+
+    def __init__(self, cluster: Cluster, place: Place, wanted: Wanted, tell: Callable[[str], None]) -> None:
+        self.place = place
+        self._cluster, self._wanted, self._tell = cluster, wanted, tell
+        self._seam = Seam()
+        # A log that is wanted whole begins with that of the container before this one, if there was one.
+        self._has_begun = wanted.is_whole
+        # Whether the log may have earlier lines that are not wanted, so near that the next reading has them.
+        self._is_cut = wanted.is_part
+
+    @property
+    def is_previous(self) -> bool:
+        return self._wanted.previous
+
+    def read(self, *, follows: bool = False, has_rest: bool = False) -> Iterator[list[bytes]]:
+        """Yield the new lines; with `has_rest` also a last line that has no end.
+
+        With `follows`, wait for more until the container ends, or is silent for a while. Raises UnreachableError if the
+        reading breaks off: the next reading goes on without loss.
+        """
+        if follows and self._is_cut:
+            yield from self.read()
+        is_first = not self._has_begun
+        query, overlap, of_ended = self._query(is_first=is_first), self._seam.overlap(), self._seam.overlap()
+        found = blocks(self._parts(query, follows=follows), has_rest=has_rest)
+        if not is_first and not self._wanted.previous:
+            first = self._first_new(found, overlap)
+            if not overlap.is_met:
+                yield from self._ended(query, of_ended)
+            yield from self._received(first)
+            self._is_cut = False
+        for block in found:
+            yield from self._received(overlap.new(block))
+        self._has_begun = True
+
+    def _first_new(self, found: Iterator[list[bytes]], overlap: Overlap) -> list[bytes]:
+        """Return the new lines of a reading's first block.
+
+        If the first reading has left out the earlier lines of the log, this one may repeat some: those before the first
+        line that is known.
+        """
+        earlier: list[bytes] = []
+        for block in found:
+            before, new = overlap.split(block)
+            earlier += before
+            if overlap.is_met and self._is_cut:
+                self._seam.add(earlier)
+                return new
+            if overlap.is_empty or not self._is_cut:
+                return earlier + new
+        return earlier
+
+    def _ended(self, query: dict[str, str], overlap: Overlap) -> Iterator[list[bytes]]:
+        """Yield the rest of the log of a container that has been replaced by a new one in the same pod."""
+        try:
+            found = blocks(self._parts({**query, "previous": "true"}), has_rest=True)
+            yield from self._received(self._first_new(found, overlap))
+            for block in found:
+                yield from self._received(overlap.new(block))
+        except NoLogError:
+            pass
+        if not overlap.is_empty and not overlap.is_met:
+            self._tell(f"{self.place.pod}: lines may be missing here: kubelet has removed a part of the log")
+
+    def _received(self, lines: list[bytes]) -> Iterator[list[bytes]]:
+        # With --tail 0 the last line only tells from where to read on.
+        is_hidden = self._wanted.tail == 0 and not self._has_begun
+        if lines:
+            self._has_begun = True
+            self._seam.add(lines)
+        if lines and not is_hidden:
+            yield lines
+
+    def _query(self, *, is_first: bool) -> dict[str, str]:
+        if self._seam.since is not None:
+            return {"sinceTime": written(self._seam.since)}
+        if is_first or self._wanted.since_seconds is not None:
+            return {key: text for key, text in self._wanted.query.items() if is_first or key == "sinceSeconds"}
+        return {} if self._wanted.born is None else {"sinceTime": written(self._wanted.born)}
+
+    def _parts(self, query: dict[str, str], *, follows: bool = False) -> Iterator[bytes]:
+        place, more = self.place, {"follow": "true"} if follows else {}
+        previous = {"previous": "true"} if self._wanted.previous else {}
+        query = {"container": place.container, "timestamps": "true", **query, **previous, **more}
+        return self._cluster.log_parts(place.namespace, place.pod, **query)

@@ -1,0 +1,157 @@
+"""Save what describes a run into one folder, for a bug report: objects, events and logs, without secrets."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+from urllib.parse import urlencode
+
+from msgspec import Struct, field
+
+from distrain import kube
+from distrain.apiserver import paths
+from distrain.apiserver.cluster import METADATA_LIST, Cluster
+from distrain.apiserver.pages import again
+from distrain.errors import ForbiddenError, NoLogError, NotFoundError, UnreachableError
+from distrain.kube.objects import Kube
+from distrain.kube.resource import plural
+from distrain.logs.folder import Folder
+from distrain.logs.once import readings
+from distrain.logs.pods import Look
+from distrain.logs.reader import Place, Reader, Wanted
+from distrain.logs.without_secrets import cleaned, cleaned_line
+from distrain.progress.start import statuses
+from distrain.status.holds import COSCHEDULING, VOLCANO
+from distrain.status.sources import selector_of
+from distrain.workload.wording import counted
+
+Object = dict[str, Any]
+
+
+class Names(Kube):
+    """A list whose items are only named."""
+
+    items: list[kube.Named] | None = None
+
+
+class Saved(Struct):
+    """What was saved, in words, and what could not be read."""
+
+    found: list[str] = field(default_factory=list)
+    unread: list[str] = field(default_factory=list)
+
+
+class Saving:
+    """Save a run into a folder. What may not be read is noted, and the rest is saved."""
+
+    def __init__(self, cluster: Cluster, release: str, look: Look, folder: Folder) -> None:
+        self._cluster, self._look, self._folder = cluster, look, folder
+        self._namespace = cluster.target.namespace
+        self._selector = selector_of(release)
+        self._saved = Saved()
+
+    def save(self) -> Saved:
+        # The objects come first: they tell which values are secrets, which a log may repeat.
+        for api_version, kind in dict.fromkeys((each.api_version, each.kind) for each, _ in self._look.objects):
+            self._tolerate(lambda v=api_version, k=kind: self._objects(v, k))  # type: ignore[misc]
+        self._tolerate(lambda: self._objects("v1", "Pod"))
+        self._tolerate(self._pod_group)
+        self._tolerate(self._config_maps)
+        self._tolerate(self._events)
+        self._logs()
+        if self._saved.unread:
+            self._folder.write(self._saved.unread, "not-read.txt")
+        return self._saved
+
+    def _tolerate(self, save: Callable[[], None]) -> None:
+        try:
+            save()
+        except (ForbiddenError, NotFoundError) as error:
+            self._saved.unread += error.messages
+
+    def _objects(self, api_version: str, kind: str) -> None:
+        path, what = paths.of_kind(api_version, kind, self._namespace), f"{plural(kind)} of namespace {self._namespace}"
+        found = self._cluster.each(path, Object, what, labelSelector=self._selector)
+        first = next(found, None)
+        head = {"apiVersion": api_version, "kind": kind}
+        objects = (cleaned({**head, **each}) for each in _chained(first, found))
+        number = self._folder.write_list(objects, f"{plural(kind)}.json")
+        self._saved.found.append(counted(number, kind))
+
+    def _pod_group(self) -> None:
+        """Save the PodGroup that a gang scheduler has for the job; it has the job's name, and not its labels."""
+        name = self._look.objects[0][0].name.removesuffix("-launcher")
+        for api_version in (VOLCANO, COSCHEDULING):
+            path = paths.of_kind(api_version, "PodGroup", self._namespace, name)
+            with contextlib.suppress(NotFoundError):
+                found = self._cluster.read_one(path, Object, f"PodGroup {name}")
+                self._folder.write_list([cleaned(found)], "podgroups.json")
+                self._saved.found.append(f"PodGroup {name}")
+                return
+
+    def _config_maps(self) -> None:
+        query = urlencode({"labelSelector": self._selector})
+        path = f"{paths.of_kind('v1', 'ConfigMap', self._namespace)}?{query}"
+        found = self._cluster.read_one(path, Names, f"configmaps of namespace {self._namespace}", METADATA_LIST)
+        names = sorted(each.metadata.name for each in found.items or ())
+        self._folder.write(names, "configmaps.txt")
+        self._saved.found.append(f"the names of {counted(len(names), 'ConfigMap')}")
+
+    def _events(self) -> None:
+        path, what = paths.of_kind("v1", "Event", self._namespace), f"events of namespace {self._namespace}"
+        events = again(lambda: [each for each in self._cluster.each(path, Object, what) if self._is_own(each)])
+        events.sort(key=_time)
+        number = self._folder.write_list(map(cleaned, events), "events.json")
+        self._saved.found.append(counted(number, "event"))
+
+    def _is_own(self, event: Object) -> bool:
+        """Tell whether an event is about the run's objects, or pods of its job that are gone."""
+        about = event.get("involvedObject") or {}
+        names = [resource.name for resource, _ in self._look.objects]
+        is_gone = any(str(about.get("name", "")).startswith(f"{name}-") for name in names)
+        uids = {job.metadata.uid for _, job in self._look.objects} | self._look.by_uid.keys()
+        return is_gone or about.get("uid") in uids
+
+    def _logs(self) -> None:
+        number, unread = 0, list[UnreachableError]()
+        for reader, blocks in readings(list(self._readers())):
+            try:
+                number += self._log(reader, blocks)
+            except UnreachableError as error:
+                unread += [] if isinstance(error, NoLogError | NotFoundError) else [error]
+        self._saved.found.append(counted(number, "log"))
+        if unread:
+            more = f" (and {len(unread) - 1:,} more)" if len(unread) > 1 else ""
+            self._saved.unread.append(f"{unread[0].messages[0]}{more}")
+
+    def _log(self, reader: Reader, blocks: Iterator[list[bytes] | UnreachableError]) -> int:
+        """Write a log, with the time of each line; raise the error of one that cannot be read. Return 1 for a file."""
+        first = next(blocks, None)
+        if isinstance(first, UnreachableError):
+            raise first
+        name = f"{reader.place.pod}.{reader.place.container}{'.previous' if reader.is_previous else ''}.log"
+        with self._folder.file("logs", name) as file:
+            for block in _chained(first, blocks):
+                if isinstance(block, UnreachableError):
+                    self._saved.unread += block.messages
+                else:
+                    file.writelines(cleaned_line(line) + b"\n" for line in block)
+        return 1
+
+    def _readers(self) -> Iterator[Reader]:
+        for pod in self._look.by_uid.values():
+            for status in statuses(pod):
+                place = Place(self._namespace, pod.metadata.name, status.name)
+                for is_previous in (True, False) if status.restart_count else (False,):
+                    yield Reader(self._cluster, place, Wanted(previous=is_previous), self._saved.unread.append)
+
+
+def _chained(first: Any, rest: Iterator[Any]) -> Iterator[Any]:
+    if first is not None:
+        yield first
+        yield from rest
+
+
+def _time(event: Object) -> str:
+    return str(event.get("lastTimestamp") or event.get("eventTime") or event.get("firstTimestamp") or "")

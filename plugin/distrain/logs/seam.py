@@ -1,0 +1,78 @@
+"""Join two readings of a log without a line twice or lost.
+
+The API server reads a log from a whole second on, so the second reading repeats some lines of the first. The lines have
+times in nanoseconds, but a program may write the same line twice at the same time, so lines are counted.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from distrain.logs.stamps import second_of
+
+# stdout and stderr of a container are stamped by two threads, so a line may be a little older than the line before it.
+MARGIN = 1
+
+
+class Seam:
+    """The newest lines that were received from one container, of all its restarts."""
+
+    def __init__(self) -> None:
+        # The hashes of the lines, by second.
+        self._seconds: dict[int, Counter[int]] = {}
+        self._newest: int | None = None
+
+    @property
+    def since(self) -> int | None:
+        """The second from which to read on; None before the first line."""
+        return None if self._newest is None else self._newest - MARGIN
+
+    def add(self, lines: Iterable[bytes]) -> None:
+        for line in lines:
+            second = second_of(line)
+            # A line without a time counts as one of the newest second.
+            found = self._newest or 0 if second is None else second
+            if self._newest is None or found > self._newest:
+                self._move(found)
+            self._seconds.setdefault(found, Counter())[hash(line)] += 1
+
+    def overlap(self) -> Overlap:
+        """Return the lines that the next reading repeats."""
+        return Overlap(sum(self._seconds.values(), Counter()))
+
+    def _move(self, newest: int) -> None:
+        self._newest = newest
+        self._seconds = {second: found for second, found in self._seconds.items() if second >= newest - MARGIN}
+
+
+class Overlap:
+    """The lines that a reading repeats. `is_met` tells that it has repeated one: so it reads on in the same log."""
+
+    def __init__(self, lines: Counter[int]) -> None:
+        self._left = lines
+        self.is_empty = not lines
+        self.is_met = False
+
+    def split(self, lines: list[bytes]) -> tuple[list[bytes], list[bytes]]:
+        """Return the lines before the first one that was received before, and the new lines after it."""
+        before: list[bytes] = []
+        after: list[bytes] = []
+        for line in lines:
+            if not self._takes(line):
+                (after if self.is_met else before).append(line)
+        return before, after
+
+    def new(self, lines: list[bytes]) -> list[bytes]:
+        """Return those of the lines that were not received before."""
+        return [line for line in lines if not self._takes(line)] if self._left else lines
+
+    def _takes(self, line: bytes) -> bool:
+        key = hash(line)
+        if not self._left[key]:
+            return False
+        self._left[key] -= 1
+        if not self._left[key]:
+            del self._left[key]
+        self.is_met = True
+        return True

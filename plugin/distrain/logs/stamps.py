@@ -1,0 +1,40 @@
+"""Read the time that kubelet puts before each line of a log, and write the time from which a log is read."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, timezone
+from functools import lru_cache
+
+# Such as 2026-01-01T00:00:00.123456789Z, or with the zone of the node; the text follows a space.
+STAMP = re.compile(rb"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.\d+)?(Z|[+-]\d\d:\d\d)(?: |$)")
+
+
+def second_of(line: bytes) -> int | None:
+    """Return the second since 1970 at which the container wrote the line; None for a line without a time."""
+    found = STAMP.match(line)
+    return _second(*found.groups()) if found else None
+
+
+def without_stamp(line: bytes) -> bytes:
+    found = STAMP.match(line)
+    return line[found.end() :] if found else line
+
+
+def written(second: int) -> str:
+    """Return a second since 1970 as the API takes it; the API server would cut off a fraction."""
+    return datetime.fromtimestamp(second, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def parsed(time: str | None) -> int | None:
+    """Return the second of a time in the status of a pod; None if there is none."""
+    return second_of((time or "").encode())
+
+
+# Many lines have the same second.
+@lru_cache(maxsize=1024)
+def _second(time: bytes, zone: bytes) -> int | None:
+    try:
+        return int(datetime.fromisoformat((time + zone.replace(b"Z", b"+00:00")).decode()).timestamp())
+    except (ValueError, OverflowError):
+        return None

@@ -1,0 +1,184 @@
+"""Test `logs --save`: what a bug report gets, and what it must not have."""
+
+from __future__ import annotations
+
+import errno
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from distrain.logs.without_secrets import cleaned
+from tests.plugin.fake_api import FakeApi
+from tests.plugin.logs.kubelet import Kubelet
+from tests.plugin.objects import Object
+from tests.plugin.program import Run
+from tests.plugin.status.runs import BORN, LABELS, MPI, NAMESPACE, pod, serve
+
+PASSWORD = "hunter2hunter2"
+
+
+def _event(reason: str, **about: Any) -> Object:
+    return {"metadata": {"name": reason}, "reason": reason, "lastTimestamp": BORN, "involvedObject": about}
+
+
+@pytest.fixture
+def up(api: FakeApi, kubelet: Kubelet) -> Kubelet:
+    """Serve a run with secrets in every place where people put them."""
+    launcher = pod("launcher")
+    launcher["status"]["containerStatuses"][0]["restartCount"] = 1
+    launcher["spec"]["containers"][0] |= {
+        "env": [{"name": "DB_PASSWORD", "value": PASSWORD}, {"name": "PLAIN", "value": "visible-value"}],
+        "args": [f"--token={PASSWORD}", "--api-key", PASSWORD, f"https://me:{PASSWORD}@host/x", "--steps=5"],
+    }
+    launcher["metadata"]["annotations"] = {"kubectl.kubernetes.io/last-applied-configuration": PASSWORD}
+    serve(api, MPI, pods=[launcher, pod("worker", 0)])
+    api.answers |= {
+        f"{NAMESPACE}/events": [
+            _event("mine", uid="uid-run1-launcher"),
+            _event("gone", name="run1-1234abcd-worker-7"),
+            _event("other", uid="x", name="run2-worker-0"),
+        ],
+        f"{NAMESPACE}/configmaps": [{"metadata": {"name": "run1-scripts", "labels": LABELS}, "data": {"a": PASSWORD}}],
+        "/apis/scheduling.volcano.sh/v1beta1/namespaces/team/podgroups/run1-1234abcd": {"spec": {"minMember": 3}},
+    }
+    kubelet.start("run1-launcher")
+    kubelet.write("run1-launcher", "first try")
+    kubelet.restart("run1-launcher")
+    kubelet.write("run1-launcher", f"connects with {PASSWORD}", "Authorization: Bearer abcdefghijklmnopqrst", b"\xff")
+    kubelet.start("run1-worker-0")
+    return kubelet
+
+
+def _items(folder: Path, name: str) -> list[Any]:
+    found: list[Any] = json.loads((folder / name).read_text())["items"]
+    return found
+
+
+def test_folder_has_logs_events_and_objects_without_secrets(up: Kubelet, logs: Run, tmp_path: Path) -> None:
+    folder = tmp_path / "new" / "report"
+
+    shown = logs("run1", "--save", str(folder))
+
+    assert (shown.code, shown.out) == (0, "")
+    assert shown.err == (
+        f"distrain: wrote {folder}: 1 MPIJob, 2 Pods, PodGroup run1-1234abcd, the names of 1 ConfigMap, 2 events "
+        "and 3 logs\n"
+    )
+    assert sorted(path.name for path in folder.rglob("*") if path.is_file()) == [
+        "configmaps.txt",
+        "events.json",
+        "mpijobs.json",
+        "podgroups.json",
+        "pods.json",
+        "run1-launcher.launcher.log",
+        "run1-launcher.launcher.previous.log",
+        "run1-worker-0.worker.log",
+    ]
+    assert [event["reason"] for event in _items(folder, "events.json")] == ["mine", "gone"]
+    assert (folder / "configmaps.txt").read_text() == "run1-scripts\n"
+    everything = b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
+    for secret in (PASSWORD, "visible-value", "abcdefghijklmnopqrst"):
+        assert secret.encode() not in everything
+
+
+def test_log_is_saved_with_times_and_odd_bytes(up: Kubelet, logs: Run, tmp_path: Path) -> None:
+    logs("run1", "--save", str(tmp_path / "report"))
+
+    lines = (tmp_path / "report" / "logs" / "run1-launcher.launcher.log").read_bytes().splitlines()
+    assert lines == [
+        b"2026-01-01T00:00:00.500000000Z connects with [hidden]",
+        b"2026-01-01T00:00:00.750000000Z Authorization: Bearer [hidden]",
+        b"2026-01-01T00:00:01.000000000Z \xff",
+    ]
+
+
+def test_command_keeps_what_is_no_secret() -> None:
+    words = ["sh", "-c", f"export TOKEN={PASSWORD}\ntrain", "--steps=5", "--password", PASSWORD, "--batch", "8"]
+    source = {"secretKeyRef": {"name": "s", "key": "k"}}
+
+    found = cleaned({"command": words, "env": [{"name": "A", "valueFrom": source}]})
+
+    assert found["command"] == [
+        "sh",
+        "-c",
+        "export TOKEN=[hidden]\ntrain",
+        "--steps=5",
+        "--password",
+        "[hidden]",
+        "--batch",
+        "8",
+    ]
+    assert found["env"][0]["valueFrom"] == source
+
+
+@pytest.mark.parametrize("is_file", [True, False])
+def test_folder_that_has_files_is_refused(up: Kubelet, logs: Run, tmp_path: Path, is_file: bool) -> None:
+    folder = tmp_path / "report"
+    if not is_file:
+        folder.mkdir()
+    kept = folder if is_file else folder / "kept"
+    kept.write_text("mine")
+
+    shown = logs("run1", "--save", str(folder))
+
+    assert shown.code == 2
+    assert f"--save: {folder} {'is a file' if is_file else 'has files'}; name a new folder" in shown.err
+    assert kept.read_text() == "mine"
+
+
+def test_empty_folder_is_used(up: Kubelet, logs: Run, tmp_path: Path) -> None:
+    (tmp_path / "report").mkdir()
+
+    assert logs("run1", "--save", str(tmp_path / "report")).code == 0
+
+
+def test_full_disk_is_one_line(up: Kubelet, logs: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    open_file = Path.open
+
+    def full(path: Path, *settings: Any, **more: Any) -> Any:
+        if "report" in path.parts:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return open_file(path, *settings, **more)
+
+    monkeypatch.setattr(Path, "open", full)
+
+    shown = logs("run1", "--save", str(tmp_path / "report"))
+
+    assert shown.code == 5
+    assert len(shown.err.splitlines()) == 1
+    assert "mpijobs.json cannot be written: No space left on device" in shown.err
+
+
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        pytest.param(f"{NAMESPACE}/events", "events of namespace team cannot be read", id="events"),
+        pytest.param(f"{NAMESPACE}/configmaps", "configmaps of namespace team cannot be read", id="configmaps"),
+    ],
+)
+def test_what_may_not_be_read_is_said_and_the_rest_is_saved(
+    api: FakeApi, up: Kubelet, logs: Run, tmp_path: Path, path: str, words: str
+) -> None:
+    api.answers[path] = 403
+
+    shown = logs("run1", "--save", str(tmp_path / "report"))
+
+    first, last = shown.err.splitlines()
+    assert shown.code == 0
+    assert words in first
+    assert last.endswith("3 logs")
+    assert words in (tmp_path / "report" / "not-read.txt").read_text()
+
+
+def test_logs_that_may_not_be_read_leave_the_objects(api: FakeApi, up: Kubelet, logs: Run, tmp_path: Path) -> None:
+    api.stream = lambda path, query: 403 if path.endswith("/log") else None
+
+    shown = logs("run1", "--save", str(tmp_path / "report"))
+
+    first, last = shown.err.splitlines()
+    assert shown.code == 0
+    assert "the log of run1-launcher cannot be read" in first
+    assert first.endswith("(and 2 more)")
+    assert "2 Pods" in last
