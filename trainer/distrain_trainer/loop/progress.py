@@ -73,6 +73,7 @@ class Progress:
         if self.speed.steps == self.steps:
             self.run.watchdog.stop()
         self._judge(loss)
+        self.run.measure(self.speed.steps, self.samples)
         if self._is_logged():
             mean_loss = mean(loss)
             self.run.log.print(step_line(self.speed, mean_loss))
@@ -80,6 +81,7 @@ class Progress:
             figures = self._figures(mean_loss)
             self.run.log.print(json_line.text(figures))
             self._record_step(figures, mean_loss)
+            self.run.measure_logged(loss=mean_loss, images_per_second=self.throughput.images_per_second)
             if math.isfinite(mean_loss):
                 results.add(self.run.history, LoggedStep(self.speed.steps, self.speed.rate, mean_loss))
 
