@@ -66,6 +66,8 @@ def full() -> Figures:
     """Figures of rank 0, all known."""
     figures = Figures(info={"framework": "pytorch", "strategy": "allreduce", "model": "vgg16"})
     figures.set(**{each.name: 1.0 for each in (*families.GAUGES, *families.COUNTERS)})
+    figures.begin_steps()
+    figures.begin_checkpoints()
     figures.made_step(samples=10, seconds=0.02, input_wait=0.01, allreduce_wait=0.005)
     figures.saved(write_seconds=2.0, unix_seconds=1_767_225_600.0)
     return figures
@@ -153,6 +155,7 @@ def test_first_rank_of_a_pod_serves_the_others_too(
         monkeypatch.setenv(variables[0], local_rank)
         monkeypatch.setenv(variables[1], "3")
         figures = Figures(rank=8 + int(local_rank))
+        figures.begin_steps()
         figures.made_step(samples=10 + int(local_rank), seconds=0.3)
         serve_metrics(figures, port)
 
@@ -164,8 +167,24 @@ def test_first_rank_of_a_pod_serves_the_others_too(
     assert not any("rank=10" in name or name == "distrain_run_info" for name in found)
 
 
+def test_counters_begin_at_0(tmp_path: Path, port: int) -> None:
+    run = begin(tmp_path, epochs=None, steps=3, metrics_port=port)
+    found = []
+
+    def make_step(*_arguments: Any, **_more: Any) -> Any:
+        found.append(scrape(port))
+        return lambda: Outcome(1.0, 0, lambda loss: loss)
+
+    make_steps(run, DATASET, make_step)
+
+    names = ("trained_samples_total rank=0", "step_seconds_count rank=0", "checkpoint_write_seconds_count")
+    assert [found[0][f"distrain_{name}"] for name in names] == [0, 0, 0]
+    assert [found[2][f"distrain_{name}"] for name in names] == [20, 2, 0]
+
+
 def test_step_is_in_the_bucket_of_its_time() -> None:
     figures = Figures()
+    figures.begin_steps()
     for seconds in (0.1, 0.11, 1000.0):
         figures.made_step(samples=1, seconds=seconds)
 

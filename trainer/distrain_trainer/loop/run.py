@@ -20,12 +20,12 @@ from distrain_trainer.config import Config
 from distrain_trainer.data import Dataset, Position, count_steps
 from distrain_trainer.errors import FencedError, FinishedError, StoppedError, StorageError, UnavailableError
 from distrain_trainer.log import Log
-from distrain_trainer.loop import stop_flag
+from distrain_trainer.loop import measures, stop_flag
 from distrain_trainer.loop.beacon import Beacon
 from distrain_trainer.loop.process_group import ProcessGroup
 from distrain_trainer.loop.state import State
 from distrain_trainer.loop.watchdog import Watchdog
-from distrain_trainer.metrics import Figures, serve_metrics
+from distrain_trainer.metrics import Figures
 from distrain_trainer.record import Record
 from distrain_trainer.results import LoggedStep
 from distrain_trainer.storage import Retry, open_store
@@ -89,34 +89,8 @@ class Run:
             value = "output.uri" if config.output else VALUE
             run.record = Record(uri, value, lease=run.lease, say=log.print)
             run._record_start()
-        run._serve_metrics()
+        measures.serve(run)
         return run
-
-    def _serve_metrics(self) -> None:
-        config, self.metrics.rank = self.config, self.group.rank
-        if self.group.rank == 0:
-            names = ("framework", "strategy", "model")
-            self.metrics.info = {name: getattr(config, name) for name in names}
-            self.metrics.set(world_size=self.group.size, planned_steps=max(self.steps, self.position.step))
-            self.measure(self.position.step, self.position.samples)
-        serve_metrics(self.metrics, config.metrics_port)
-
-    def measure(self, step: int, samples: int) -> None:
-        """Set the metrics of the run's position. All ranks call it; only rank 0 has metrics of the run."""
-        if self.group.rank == 0:
-            of_epoch = self.subject.epoch_samples
-            self.metrics.set(step=step, samples=samples, epoch=samples / of_epoch if of_epoch else None)
-
-    def measure_logged(self, *, loss: float, images_per_second: float) -> None:
-        """Set the metrics that are known at logged steps only, and those that the record counts over all starts."""
-        if self.group.rank == 0:
-            starts = self.record.count("start")
-            self.metrics.set(
-                loss=loss,
-                images_per_second=images_per_second,
-                restarts=starts - 1 if starts is not None else None,
-                rescales=self.record.count("rescale"),
-            )
 
     def _record_start(self) -> None:
         config, head = self.config, self.lease.head if self.lease is not None else None

@@ -31,6 +31,10 @@ class Figures:
         """By rank 0: set figures of the run. None keeps a figure as it is."""
         self.of_run.update({name: figure for name, figure in figures.items() if figure is not None})
 
+    def begin_steps(self) -> None:
+        """Set the counters of this rank to 0, as Prometheus takes no counter's first value for an increase."""
+        self.of_rank.update(step_seconds=0.0, trained_samples=0.0)
+
     def made_step(
         self, *, samples: int, seconds: float, input_wait: float | None = None, allreduce_wait: float | None = None
     ) -> None:
@@ -39,22 +43,26 @@ class Figures:
         `input_wait` is the sum of all steps so far; `allreduce_wait` is that of this step. None means unknown.
         """
         self.steps_per_bucket[bisect.bisect_left(BUCKETS, seconds)] += 1
-        self._add("step_seconds", seconds)
-        self._add("trained_samples", samples)
+        self.of_rank["step_seconds"] += seconds
+        self.of_rank["trained_samples"] += samples
         if allreduce_wait is not None:
-            self._add("allreduce_wait_seconds", allreduce_wait)
+            waited = self.of_rank.get("allreduce_wait_seconds", 0.0)
+            self.of_rank["allreduce_wait_seconds"] = waited + allreduce_wait
         if input_wait is not None:
             self.of_rank["input_wait_seconds"] = input_wait
+
+    def begin_checkpoints(self) -> None:
+        """By rank 0: set the counters of checkpoints to 0."""
+        self.set(checkpoint_writes=0, checkpoint_write_seconds=0.0, checkpoint_stall_seconds=0.0)
 
     def saved(self, *, write_seconds: float, unix_seconds: float) -> None:
         """By rank 0: record a complete checkpoint."""
         before = self.of_run
-        count, total = before.get("checkpoint_writes", 0) + 1, before.get("checkpoint_write_seconds", 0.0)
-        self.set(checkpoint_writes=count, checkpoint_write_seconds=total + write_seconds)
-        self.set(checkpoint_timestamp_seconds=unix_seconds)
-
-    def _add(self, name: str, amount: float) -> None:
-        self.of_rank[name] = self.of_rank.get(name, 0.0) + amount
+        self.set(
+            checkpoint_writes=before["checkpoint_writes"] + 1,
+            checkpoint_write_seconds=before["checkpoint_write_seconds"] + write_seconds,
+            checkpoint_timestamp_seconds=unix_seconds,
+        )
 
     def to_json(self) -> bytes:
         """Return the figures of the rank, for another process of this pod. Only rank 0, which serves, has others."""

@@ -168,6 +168,7 @@ def train(
         for rank in worker.own_ranks
     ]
     progress = Progress.start(run)
+    run.metrics.begin_steps()
     barrier = Barrier(collectives, worker.store, run)
     for step in range(run.position.step, run.steps):
         started = time.perf_counter()

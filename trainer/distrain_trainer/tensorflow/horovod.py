@@ -127,14 +127,12 @@ def make_train_step(model: Any, optimizer: Any, *, measures_wait: bool = False) 
     def train_step(images: Any, labels: Any, weights: Any, asked: Any) -> Any:
         asked = allreduce(asked, op=hvd.Max, name="asked")  # Distributed: all ranks stop at the same step.
         before = [tf.identity(variable) for variable in counted]
-        with tf.GradientTape() as tape:
+        wait = AllReduceWait()
+        with wait.tape() if measures_wait else tf.GradientTape() as tape:
             loss = loss_of(model, images, labels, weights)
             # fp16 cannot represent small gradients, so the loss is scaled up and the gradients are scaled back.
             target = optimizer.get_scaled_loss(loss) if is_scaled else loss
-        wait = AllReduceWait()
-        compression = wait if measures_wait else hvd.Compression.none
-        # Distributed: averages the gradients over the ranks.
-        tape = hvd.DistributedGradientTape(tape, compression=compression)
+        tape = hvd.DistributedGradientTape(tape)  # Distributed: averages the gradients over the ranks.
         gradients = tf.autograph.experimental.do_not_convert(tape.gradient)(target, model.trainable_variables)
         seconds = tf.autograph.experimental.do_not_convert(wait.end)(gradients)
         gradients = optimizer.get_unscaled_gradients(gradients) if is_scaled else gradients

@@ -207,6 +207,7 @@ def train(
     # Distributed: each worker has its own part of the samples.
     batches = train_batches(config, dataset, rank=rank, ranks=ranks, start=start)
     metrics, input_wait = Figures(rank), 0.0
+    metrics.begin_steps()
     serve_metrics(metrics, config.metrics_port)
     steps = count_steps(config, dataset, ranks=ranks, start=start)
     for step in range(start.step, steps):
