@@ -152,6 +152,20 @@ def test_job_of_the_test_has_no_annotations(helm: Path) -> None:
     assert "prometheus.io" not in str(tested)
 
 
+def test_port_of_the_workers_ssh_is_refused(helm: Path) -> None:
+    port = "monitoring.port=2222"
+
+    words = refusal(helm, *set_arguments("trainer.metrics=true", port))
+
+    assert (
+        "distrain: monitoring.port: 2222 is ssh.port too, on which the workers wait for the launcher; set one of the "
+        "two to another port\n"
+    ) in words
+    # A PyTorchJob has no SSH, and a command has no metrics of the trainer.
+    for more in ("framework=pytorch", "command={/train}"):
+        assert template(helm, *set_arguments("trainer.metrics=true", port, more)).returncode == 0
+
+
 def test_cluster_without_the_operator_is_refused(helm: Path) -> None:
     words = refusal(helm, *WITHOUT, *set_arguments(ON))
 

@@ -53,8 +53,8 @@ def make_steps(
     config, rank, ranks = run.config, run.group.rank, run.group.size
     # Distributed: each rank trains on its own part of the samples.
     batches = prepare(train_batches(config, dataset, rank=rank, ranks=ranks, start=run.position))
-    begun = BegunSteps(run, Progress.start(run))
     run.metrics.begin_steps()
+    begun = BegunSteps(run, Progress.start(run))
     for step in range(run.position.step, run.steps):
         started = time.perf_counter()
         batch = run.watchdog.next(batches)

@@ -167,8 +167,8 @@ def train(
         train_batches(run.config, dataset, rank=rank, ranks=worker.ranks, start=run.position)
         for rank in worker.own_ranks
     ]
-    progress = Progress.start(run)
     run.metrics.begin_steps()
+    progress = Progress.start(run)
     barrier = Barrier(collectives, worker.store, run)
     for step in range(run.position.step, run.steps):
         started = time.perf_counter()
