@@ -1,4 +1,4 @@
-"""Run Debian's Prometheus on loopback, which reads one address, and ask it."""
+"""Run Debian's Prometheus on loopback, ask it, and fill in the queries of the Grafana dashboard."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import subprocess
 import urllib.parse
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,11 +14,25 @@ from typing import Any
 
 import yaml
 
+from lab.paths import REPOSITORY
 from lab.waiting import free_port, wait_until
 
-# Labels as the PodMonitor of the chart gives them.
-LABELS = {"namespace": "team", "pod": "run1-worker-0", "app_kubernetes_io_instance": "run1"}
 SCRAPE_INTERVAL = "200ms"
+DASHBOARD = json.loads((REPOSITORY / "docs" / "grafana" / "distrain.json").read_text())
+# The queries by the names of their panels.
+QUERIES = {
+    f"{panel['title']}-{target['refId']}": target["expr"]
+    for panel in DASHBOARD["panels"]
+    for target in panel["targets"]
+}
+
+
+def filled(query: str, *, namespace: str, release: str, window: str) -> str:
+    """Return a query of the dashboard with the values of Grafana's variables."""
+    for name, value in (("$namespace", namespace), ("$release", release), ("$__rate_interval", window)):
+        query = query.replace(name, value)
+    assert "$" not in query
+    return query
 
 
 @dataclass(frozen=True)
@@ -43,13 +57,16 @@ class Prometheus:
         [series] = self.ask("query", query=f"{selector}[1h]")
         return [(time, float(value)) for time, value in series["values"]]
 
+    def values_of(self, selector: str) -> list[float]:
+        """Return the values of all samples of one series."""
+        return [value for _, value in self.samples(selector)]
+
 
 @contextmanager
-def running(folder: Path, target: int) -> Iterator[Prometheus]:
-    """Run a Prometheus that reads the port `target` of this machine while the block runs."""
-    scrape = {"job_name": "trainer", "static_configs": [{"targets": [f"127.0.0.1:{target}"], "labels": LABELS}]}
+def running(folder: Path, scrape: Mapping[str, Any]) -> Iterator[Prometheus]:
+    """Run a Prometheus with an entry of scrape_configs while the block runs."""
     timing = {"scrape_interval": SCRAPE_INTERVAL, "scrape_timeout": SCRAPE_INTERVAL}
-    (folder / "prometheus.yaml").write_text(yaml.safe_dump({"global": timing, "scrape_configs": [scrape]}))
+    (folder / "prometheus.yaml").write_text(yaml.safe_dump({"global": timing, "scrape_configs": [dict(scrape)]}))
     own = f"127.0.0.1:{free_port()}"
     files = [f"--config.file={folder}/prometheus.yaml", f"--storage.tsdb.path={folder}/tsdb"]
     with (folder / "log").open("wb") as log:
