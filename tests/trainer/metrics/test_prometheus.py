@@ -22,6 +22,8 @@ LABELS = {"namespace": "team", "pod": "run1-worker-0", "app_kubernetes_io_instan
 # In this test the window of the queries holds both starts of the run.
 VARIABLES = {"namespace": "team", "release": "run1", "window": "1h"}
 BATCH_SIZE = 64
+# A start takes seconds. On a busy machine it takes minutes.
+LONGEST_SECONDS = 900
 # Steps at the end of a start, and its ranks.
 STARTS = ((30, 2), (60, 1))
 
@@ -48,7 +50,8 @@ def rescaled(tmp_path_factory: pytest.TempPathFactory, digits: Path) -> Iterator
         before = 0
         for steps, ranks in STARTS:
             more = [f"--steps={steps}", f"--metrics-port={port}"]
-            run = threads.submit(program, *arguments, *more, ranks=ranks, mounts=mounts, script="/held.py")
+            in_image = {"ranks": ranks, "mounts": mounts, "script": "/held.py", "timeout": LONGEST_SECONDS}
+            run = threads.submit(program, *arguments, *more, **in_image)
             try:
                 wait_for(server, run, f'distrain_step == {before} and distrain_trained_samples_total{{rank="0"}} == 0')
                 (out / f"begin-{before}").touch()
@@ -70,7 +73,7 @@ def wait_for(server: Prometheus, run: Any, condition: str) -> None:
         assert not run.done(), run.result().stderr
         return bool(server.values(f"{first} and on (pod) {second}"))
 
-    wait_until(condition, holds, seconds=240)
+    wait_until(condition, holds, seconds=LONGEST_SECONDS)
 
 
 def test_counters_are_right_over_a_rescale(rescaled: Rescaled) -> None:
