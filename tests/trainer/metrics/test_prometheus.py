@@ -50,7 +50,12 @@ def rescaled(tmp_path_factory: pytest.TempPathFactory, digits: Path) -> Iterator
         before = 0
         for steps, ranks in STARTS:
             more = [f"--steps={steps}", f"--metrics-port={port}"]
-            in_image: dict[str, Any] = {"ranks": ranks, "mounts": mounts, "script": "/held.py", "timeout": LONGEST_SECONDS}
+            in_image: dict[str, Any] = {
+                "ranks": ranks,
+                "mounts": mounts,
+                "script": "/held.py",
+                "timeout": LONGEST_SECONDS,
+            }
             run = threads.submit(program, *arguments, *more, **in_image)
             try:
                 wait_for(server, run, f'distrain_step == {before} and distrain_trained_samples_total{{rank="0"}} == 0')
