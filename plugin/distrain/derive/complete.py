@@ -11,6 +11,7 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
@@ -208,14 +209,9 @@ def _settled(
     unsorted = commented_yaml.text(document)
     document.sort(schema)
     for body in (commented_yaml.text(document), unsorted):
-        try:
+        with suppress(ValuesError):  # Sorting may have moved a YAML alias before its anchor.
             if _says(body, expected) or given.helm.given_values(given.source.with_text(body)) == expected:
                 return body
-        except ValuesError:
-            # Sorting has moved a YAML alias before its anchor.
-            if body is unsorted:
-                _refuse_several_documents(given)
-                raise
     _refuse_several_documents(given)
     raise ValuesError("values: this YAML cannot be completed; write its sections as blocks of KEY: VALUE lines")
 

@@ -283,7 +283,7 @@ def _kustomized(cluster: Cluster, found: Owner) -> str:
         made = _read(cluster, "kustomize.toolkit.fluxcd.io", found, gitops.Kustomization)
     except DistrainError as error:
         return f"the files of {found.words} ({_why_unknown(found, error)})"
-    source = _source(cluster, made.spec.source_ref, made.metadata.namespace or found.namespace)
+    source = _source(cluster, made.spec.source_ref, found.namespace)
     return f"{made.spec.path or '.'} of {source}"
 
 

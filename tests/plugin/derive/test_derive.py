@@ -82,6 +82,13 @@ def test_deriving_twice_changes_nothing(
     assert derive(once.out, "--check").code == 0
 
 
+def test_number_of_workers_alone_leaves_their_size_to_the_nodes(derive: Derive) -> None:
+    asked = derive("gpus: 4\nworkers: {replicas: 4}\n")
+
+    assert asked.code == 3
+    assert "or say --node-gpus N, the GPUs of a node" in asked.err
+
+
 @pytest.mark.parametrize(
     ("values", "arguments", "words"),
     [

@@ -15,7 +15,7 @@ from distrain.check.gpus import Gpus
 from distrain.errors import RefusedError, ValuesError
 from distrain.progress.steps import Training, duration, last_steps, seconds_since
 from distrain.release import changes, resume
-from distrain.release.changes import IGNORED, LIVE, REPLACED
+from distrain.release.changes import IGNORED, LIVE, REPLACED, Change
 from distrain.release.plan import Before, Next, Plan, freed, lines, plan, refuse_ended, refuse_traps
 from distrain.release.size import reused, with_gpus, with_workers
 from distrain.workload.manifest import from_manifest
@@ -159,16 +159,34 @@ def test_each_job_of_plain_is_replaced_by_the_one_of_its_part() -> None:
 
 
 @pytest.mark.parametrize("kind", ["Service", "ServiceAccount"])
-def test_objects_beside_the_job_are_changes_of_their_own(kind: str) -> None:
+@pytest.mark.parametrize("how", ["created", "changed", "deleted"])
+def test_objects_beside_the_job_are_changes_of_their_own(kind: str, how: str) -> None:
     # A Service with the job's name belongs to the job.
     name = "other" if kind == "Service" else JOB
     own = {"apiVersion": "v1", "kind": kind, "metadata": {"name": name}}
+    before = [] if how == "created" else [own]
+    after = {"created": [own], "changed": [{**own, "x": 1}], "deleted": []}[how]
 
-    found = plan("run1", _before(mpi_job(), own), _next(mpi_job()))
+    found = plan("run1", _before(mpi_job(), *before), _next(mpi_job(), *after))
 
-    assert [(change.effect, change.what, change.how) for change in found.changes] == [
-        (LIVE, f"{kind} {name}", "deleted")
-    ]
+    assert [(change.effect, change.what, change.how) for change in found.changes] == [(LIVE, f"{kind} {name}", how)]
+
+
+@pytest.mark.parametrize(
+    ("effect", "suspended", "ends"),
+    [
+        pytest.param(LIVE, (False, False), False, id="goes on"),
+        pytest.param(REPLACED, (False, False), True, id="is replaced"),
+        pytest.param(REPLACED, (True, True), False, id="has no pods"),
+        pytest.param(LIVE, (False, True), True, id="is suspended"),
+    ],
+)
+def test_only_pods_that_run_are_ended(effect: str, suspended: tuple[bool, bool], ends: bool) -> None:
+    was, will_be = suspended
+
+    found = Plan("run1", 3, {}, [Change(effect, "a", "b")], was_suspended=was, is_suspended=will_be)
+
+    assert found.ends_pods == ends
 
 
 def test_changes_of_a_plan_stand_in_columns() -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from msgspec import structs
 
-from distrain.release.changes import IGNORED, LIVE, Change
+from distrain.release.changes import IGNORED, LIVE, REPLACED, Change
 from distrain.release.plan import Before, Plan
 from distrain.release.plan_markdown import MOST, lines, sizes
 from distrain.workload.manifest import from_manifest
@@ -17,8 +18,38 @@ BEFORE = Before(3, MANIFEST, JOB, {}, None, True, "--namespace team")
 SIZES = sizes(JOB, JOB, "nvidia.com/gpu")
 
 
-def _told(planned: Plan) -> list[str]:
-    return list(lines(planned, BEFORE, SIZES, "", has_trainer=True))
+CHANGED = Plan("run1", 3, {}, [Change(LIVE, "a", "b")])
+REPLACES = Plan("run1", 3, {}, [Change(REPLACED, "MPIJob run1", "ended, then created anew")])
+
+
+def _told(planned: Plan, before: Before = BEFORE, verdict: str = "") -> list[str]:
+    return list(lines(planned, before, SIZES, verdict, has_trainer=True))
+
+
+def test_plan_without_a_change_says_so_and_no_more() -> None:
+    told = ["### `run1`: nothing changes", "", "- The rendered objects and the values are the same."]
+
+    assert _told(Plan("run1", 3, {}, [])) == told
+
+
+@pytest.mark.parametrize(("verdict", "last"), [("", []), ("fits", ["- **Verdict:** fits"])])
+def test_plan_ends_with_what_is_lost_and_with_the_verdict_if_there_is_one(verdict: str, last: list[str]) -> None:
+    told = _told(CHANGED, verdict=verdict)
+
+    assert [line.startswith("- **Lost:** ") for line in told[4:6]] == [False, True]
+    assert told[6:] == last
+
+
+@pytest.mark.parametrize(
+    ("before", "words"),
+    [
+        pytest.param(BEFORE, "a new job replaces the running one", id="runs"),
+        pytest.param(structs.replace(BEFORE, end="Succeeded"), "a new job", id="has ended"),
+        pytest.param(structs.replace(BEFORE, is_there=False), "a new job", id="is gone"),
+    ],
+)
+def test_heading_says_whether_a_job_that_runs_is_replaced(before: Before, words: str) -> None:
+    assert _told(REPLACES, before)[0] == f"### `run1`: {words}"
 
 
 @pytest.mark.parametrize(("number", "more"), [(MOST, []), (MOST + 2, ["  - and 2 more"])])
