@@ -6,7 +6,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 venv=$1
 groups=("${@:2}")
-[ ${#groups[@]} -gt 0 ] || groups=(node images gitops scripts archive lint browser)
+[ ${#groups[@]} -gt 0 ] || groups=(node images gitops scripts archive metrics lint browser)
 
 declare -A packages_of=(
   [python]="python3-venv ca-certificates git"
@@ -15,8 +15,9 @@ declare -A packages_of=(
   [gitops]="redis-server"                                # for Argo CD
   [scripts]="openssh-server openssh-client openmpi-bin"  # the chart's scripts are tested with the real ones
   [archive]="gpg gpg-agent"                              # the plugin's archive is signed in a test
+  [metrics]="prometheus"                                 # a real one reads the trainer's metrics in a test
   [lint]="shellcheck"
-  [browser]="chromium" # shows the page of `helm distrain report` in a test
+  [browser]="chromium"                                   # shows the page of `helm distrain report` in a test
 )
 packages=()
 for group in python "${groups[@]}"; do

@@ -74,14 +74,16 @@ def _turn(item: pytest.Item) -> int:
 class PartScheduling(LoadScopeScheduling):
     """Run the cluster tests, which share the lab and often wait for it, in one process, and all others in another.
 
-    The process that finishes first also runs the modules in SHARING.
+    The process that finishes first also runs the modules in SHARING. With three processes the trainer's tests have one
+    of their own.
     """
 
     def _split_scope(self, nodeid: str) -> str:
         path = nodeid.partition("::")[0].removeprefix("tests/")
         if path in SHARING:
             return path
-        return "cluster" if path.startswith("cluster/") else "other"
+        part = path.partition("/")[0]
+        return part if part in ("cluster", "trainer") else "other"
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> PartScheduling:

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
-import subprocess
 import time
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import boto3
 import botocore.exceptions
@@ -32,16 +30,12 @@ T = TypeVar("T")
 WANTED_ACCURACY = 0.95
 # One worker more than in values/mnist.yaml.
 MORE_WORKERS = 3
-STEP = re.compile(r"\d+\timages/sec: ")
-RESUMED = re.compile(r"resumed from .*")
 VALUES = REPOSITORY / "values" / "mnist.yaml"
-# By framework: the kind of the job from values/mnist.yaml, the pod whose log shows the training, and the model's file.
-LAUNCHER = "app.kubernetes.io/component=launcher"
-WORKER_0 = "app.kubernetes.io/component=worker,training.kubeflow.org/replica-index=0"
+# By framework: the kind of the job from values/mnist.yaml, and the model's file.
 RUNS = {
-    "tensorflow": ("mpijob", LAUNCHER, "model.keras"),
-    "pytorch": ("pytorchjob", WORKER_0, "model.pt"),
-    "mxnet": ("mpijob", LAUNCHER, "model.params"),
+    "tensorflow": ("mpijob", "model.keras"),
+    "pytorch": ("pytorchjob", "model.pt"),
+    "mxnet": ("mpijob", "model.params"),
 }
 
 
@@ -61,9 +55,12 @@ def main() -> None:
     site.helm("distrain", "check", *arguments)
     _say("Train", f"helm distrain install {RELEASE} -f values/mnist.yaml --wait")
     site.helm("distrain", "install", RELEASE, *arguments, "--wait")
-    went_on = _follow(site)
-    _say("Did it go on?", f"helm distrain rescale {RELEASE} --workers {MORE_WORKERS}")
-    print(f"  {went_on}")
+    _say("Rescale it while it trains", f"helm distrain rescale {RELEASE} --workers {MORE_WORKERS}")
+    _rescale(site)
+    _say("How is it doing?", f"helm distrain status {RELEASE} --watch")
+    site.helm("distrain", "status", RELEASE, "--watch")
+    _say("Did it go on?", f"its record at s3://{site.bucket}/{site.prefix('models')}record.jsonl")
+    _tell_rescale(_record(site))
     _say("Is it right?", f"results at s3://{site.bucket}/{site.prefix('models')}")
     _judge(site)
     print(_next_steps(site))
@@ -170,47 +167,35 @@ def _install_plugin(site: Site) -> None:
         site.helm("plugin", "install", str(plugin))
 
 
-def _follow(site: Site) -> str:
-    """Show the run's log until it ends, and add a worker after the training has begun. Wait for the job's result.
+def _rescale(site: Site) -> None:
+    site.helm("distrain", "rescale", RELEASE, "--workers", str(MORE_WORKERS), "--yes")
 
-    Return the log line with which the run resumed at the new size.
-    """
-    kind, pod, _ = RUNS[site.framework]
-    selector = f"app.kubernetes.io/instance={RELEASE},{pod}"
-    went_on = ""
-    with subprocess.Popen(
-        [site.tool("kubectl", "kubectl"), "-n", site.namespace, "logs", "--follow", "--tail=-1", "-l", selector],
-        env=site.environment,
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as log:
-        assert log.stdout
-        is_rescaled = False
-        for line in log.stdout:
-            print(line, end="", flush=True)
-            if not is_rescaled and STEP.match(line):
-                is_rescaled = True
-                _rescale(site)
-            went_on = line.strip() if RESUMED.match(line) else went_on
-    job = site.kubectl("get", kind, "-l", f"app.kubernetes.io/instance={RELEASE}", "-o", "name").strip()
-    site.kubectl("wait", "--for=condition=Succeeded", job, "--timeout=60s")
-    if not went_on:
+
+def _record(site: Site) -> list[dict[str, Any]]:
+    """Return the lines of the record that the run has left beside its model."""
+    key = f"{site.prefix('models')}record.jsonl"
+    content = site.s3.get_object(Bucket=site.bucket, Key=key)["Body"].read()
+    return [json.loads(line) for line in content.splitlines()]
+
+
+def _tell_rescale(record: list[dict[str, Any]]) -> None:
+    """Say at which step the run has stopped and gone on with another worker; raise LabError if it has not."""
+    places = [place for place, line in enumerate(record) if line["event"] == "rescale"]
+    if not places:
         raise LabError(
             f"the run was over before its {MORE_WORKERS}. worker came; is it that fast? More epochs would help"
         )
-    return went_on
-
-
-def _rescale(site: Site) -> None:
-    _say("Rescale it while it trains", f"helm distrain rescale {RELEASE} --workers {MORE_WORKERS} --yes")
-    site.helm("distrain", "rescale", RELEASE, "--workers", str(MORE_WORKERS), "--yes")
-    _say("Go on", "the same job, with one worker more once that is there")
+    found, end = record[places[0]], record[places[0] - 1]
+    if end["event"] != "end" or end["step"] != found["step"]:
+        raise LabError(f"the run went on with step {found['step']}, and had ended otherwise: {end}")
+    ranks = f"{found['world_size_before']} ranks stopped, and {found['world_size']} went on"
+    print(f"  at step {found['step']}, {found['samples']:,} samples: {ranks}")
 
 
 def _judge(site: Site) -> None:
     stored = {key.rpartition("/")[2]: size for key, size in site.stored("models").items()}
     where = f"s3://{site.bucket}/{site.prefix('models')}"
-    missing = {RUNS[site.framework][-1], "log.txt", "results.json"} - set(stored)
+    missing = {RUNS[site.framework][1], "log.txt", "results.json"} - set(stored)
     if missing:
         raise LabError(f"{where}: {', '.join(sorted(missing))} missing after the run")
     key = f"{site.prefix('models')}results.json"

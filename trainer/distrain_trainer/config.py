@@ -93,6 +93,9 @@ class Config:
     max_bad_share: float = argument(
         0.001, "share of the samples that may be left out because their image is damaged", path="data.maxBadShare"
     )
+    metrics_port: int | None = argument(
+        None, "serve metrics to Prometheus on this port of each pod; not given: none", path="monitoring.port", minimum=1
+    )
     compile: bool = argument(
         False, "compile the model, for faster steps after a minute; PyTorch on a GPU alone", path=EXTRA_ARGS
     )

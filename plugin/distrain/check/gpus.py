@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import re
-
 from msgspec import Struct
 
 from distrain.check.cluster_state import ClusterState
+from distrain.kube.gpus import GPU
 from distrain.kube.quantities import allocatable_of
 from distrain.workload.manifest import Job
-
-# Vendors' names of their GPUs: nvidia.com/gpu, amd.com/gpu, gpu.intel.com/i915, nvidia.com/mig-1g.5gb.
-GPU = re.compile(r"gpu|^nvidia\.com/")
 
 
 class Gpus(Struct, frozen=True):

@@ -132,6 +132,8 @@ def _add_install(parser: Parser) -> None:
     positionals.add(parser, "name of the new release")
     _add_naming(parser)
     _add_wait(parser)
+    words = "then show the run as `status --watch` does, until it has ended; Ctrl-C leaves it running"
+    parser.add_argument("--follow", action="store_true", help=words)
     _add_atomic(parser, "uninstall")
     parser.add_argument("--allow-busy", action="store_true", help="install a job that has to wait for room, too")
     _add_dry_run(parser, "print what would be installed")

@@ -4,9 +4,25 @@ from __future__ import annotations
 
 import argparse
 
+from distrain import console
 from distrain.commands.creation import create
 from distrain.commands.request import Request
+from distrain.commands.runs_view import Asked, show
+from distrain.errors import StoppedError, ValuesError
 
 
 def run(options: argparse.Namespace) -> int:
-    return create(Request(options))
+    if options.follow and options.dry_run:
+        raise ValuesError("--follow: shows the installed run, and --dry-run installs none; leave out one of them")
+    request = Request(options)
+    code = create(request)
+    return _follow(request) if options.follow else code
+
+
+def _follow(request: Request) -> int:
+    """Show the run until it has ended; the release stays, whatever happens meanwhile."""
+    name, target = str(request.name), request.cluster.target
+    code = show(request.cluster, Asked(name, target.namespace, watches=True))
+    if code == StoppedError.exit_code:
+        console.say(f"{name}: goes on; `helm distrain status {name} {target.helm_flags} --watch` shows it again")
+    return code

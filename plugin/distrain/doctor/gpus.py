@@ -10,9 +10,9 @@ from collections.abc import Iterable, Sequence
 
 from distrain import kube
 from distrain.check.cluster_state import ClusterState
-from distrain.check.gpus import GPU
 from distrain.doctor.findings import MISSING, OK, UNKNOWN, Finding, counted, some
 from distrain.doctor.survey import Survey, Unread
+from distrain.kube.gpus import GPU
 from distrain.kube.quantities import allocatable
 from distrain.scheduler.taint_toleration import CONDITION_TAINTS, untolerated
 

@@ -11,10 +11,10 @@ from typing import Any
 from msgspec import Struct
 
 from distrain import kube
-from distrain.check.gpus import GPU
 from distrain.derive.room import GIBIBYTE, StatedNodes
 from distrain.derive.split import Split
 from distrain.doctor.gpus import offered, takes_pods
+from distrain.kube.gpus import GPU
 from distrain.kube.quantities import text
 from distrain.scheduler.taint_toleration import untolerated
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from distrain import kube
+from distrain.kube.gpus import GPU
 from distrain.kube.resource import Resource
 from distrain.workload.manifest import (
     REPLICAS,
@@ -60,7 +61,15 @@ def _roles(resource: Resource, workload: kube.Workload) -> Iterator[PodRole]:
 
 
 def gpus_of(role: PodRole) -> int:
-    """Return the number of GPUs that a pod of this role asks for: devices have a slash in their name, cpu has none."""
+    """Return the number of GPUs that a pod of this role asks for.
+
+    Without a GPU of a known vendor it is that of its other devices, such as habana.ai/gaudi: their names have a slash.
+    """
     limits = [(each.resources and each.resources.limits) or {} for each in role.spec.containers or ()]
-    amounts = [amount for each in limits for name, amount in each.items() if "/" in name]
-    return sum(int(amount) for amount in amounts if str(amount).isdecimal())
+    asked = [(name, int(amount)) for each in limits for name, amount in each.items() if _is_device(name, amount)]
+    known = [amount for name, amount in asked if GPU.search(name)]
+    return sum(known or (amount for _, amount in asked))
+
+
+def _is_device(name: str, amount: object) -> bool:
+    return "/" in name and str(amount).isdecimal()

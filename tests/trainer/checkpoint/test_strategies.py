@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.matrix import one_of
 from tests.trainer.conftest import DIGITS_IN_IMAGE, ProgramInImage, Run, assert_refused
 from tests.trainer.fixtures import saved_state
 
@@ -35,9 +36,16 @@ def contents(folder: Path) -> dict[str, bytes]:
     ("writer", "reader", "array"),
     [
         ("tensorflow-horovod", "tensorflow-ps", r"optimizer\.beta1_power is missing there and float32 here"),
-        ("tensorflow-ps", "tensorflow-horovod", r"optimizer\.beta1_power is float32 there and missing here"),
-        ("mxnet-horovod", "mxnet-kvstore", "updates is int64 there and missing here"),
         ("mxnet-kvstore", "mxnet-horovod", "updates is missing there and int64 here"),
+        pytest.param(
+            "tensorflow-ps",
+            "tensorflow-horovod",
+            r"optimizer\.beta1_power is float32 there and missing here",
+            marks=pytest.mark.full,
+        ),
+        pytest.param(
+            "mxnet-horovod", "mxnet-kvstore", "updates is int64 there and missing here", marks=pytest.mark.full
+        ),
     ],
 )
 def test_state_of_another_optimizer_is_refused_and_left_as_it_is(
@@ -56,10 +64,11 @@ def test_state_of_another_optimizer_is_refused_and_left_as_it_is(
     assert contents(tmp_path) == before
 
 
-@pytest.mark.parametrize(("writer", "reader"), [("pytorch-ddp", "pytorch-horovod"), ("pytorch-horovod", "pytorch-ddp")])
+@pytest.mark.parametrize("writer", one_of(["pytorch-ddp", "pytorch-horovod"]))
 def test_state_of_the_same_optimizer_goes_on_as_if_the_strategy_had_not_changed(
-    writer: str, reader: str, digits: Path, tmp_path: Path
+    writer: str, digits: Path, tmp_path: Path
 ) -> None:
+    reader = {"pytorch-ddp": "pytorch-horovod", "pytorch-horovod": "pytorch-ddp"}[writer]
     go_on = functools.partial(train, digits=digits, steps=4)
     wrote = train(writer, digits, tmp_path / "same", steps=2)
     assert wrote.returncode == 0, wrote.stderr

@@ -8,7 +8,7 @@ from distrain.record import read
 from tests.trainer.conftest import DIGITS_IN_IMAGE, ProgramInImage, tried_by
 
 
-@tried_by("tensorflow-horovod", "tensorflow-ps", "pytorch-ddp", "mxnet-kvstore")
+@tried_by("tensorflow-ps", "pytorch-ddp")
 def test_record_of_a_run_that_is_longer_and_smaller_the_second_time(program: ProgramInImage, tmp_path: Path) -> None:
     tmp_path.chmod(0o777)
     places = ("--checkpoint=/out/checkpoints", "--checkpoint-at-end", "--output=/out/outcome")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import threading
 from collections.abc import Callable
@@ -202,10 +203,11 @@ def test_lines_of_a_long_outage_are_thinned(tmp_path: Path, outage: Outage, monk
 def test_end_does_not_wait_for_ever_for_the_storage(
     error: Exception, tmp_path: Path, said: Said, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def read_tagged(store: FolderStore, name: str) -> tuple[bytes, str] | None:
+    def fail(*_: Any, **__: Any) -> Any:
         raise error
 
-    monkeypatch.setattr(FolderStore, "read_tagged", read_tagged)
+    # Not FolderStore.read_tagged, which the leases of other tests call, too.
+    monkeypatch.setattr("distrain_trainer.record.record.open_store", fail)
     monkeypatch.setattr("distrain_trainer.record.record.SECONDS_FOR_LAST", 0.05)
     record = Record(str(tmp_path), "output.uri", say=said)
 
@@ -237,7 +239,8 @@ def test_storage_that_hangs_holds_nothing_up(tmp_path: Path, monkeypatch: pytest
 def test_store_whose_tags_are_wrong_is_told_of(tmp_path: Path, said: Said, monkeypatch: pytest.MonkeyPatch) -> None:
     record = begin(tmp_path, said)
     content = (tmp_path / "record.jsonl").read_bytes()
-    monkeypatch.setattr(FolderStore, "read_tagged", lambda store, name: (content, "wrong"))
+    tags = map(str, itertools.count())  # another one at each reading, although the content stays the same
+    monkeypatch.setattr(FolderStore, "read_tagged", lambda store, name: (content, next(tags)))
     record.add("step", step=1)
 
     wait_until(lambda: said)

@@ -245,6 +245,7 @@ def test_state_of_the_first_format_is_taken_over_in_every_type(digits: Path) -> 
     assert run.stdout == "[]\n[]\n", run.stderr
 
 
+@ONE_PROGRAM
 def test_complex_buffers_and_tensors_of_extra_state_are_resumed(program: ProgramInImage, tmp_path: Path) -> None:
     tmp_path.chmod(0o777)
     mounts = {**TURNING["mounts"], tmp_path: "/out"}
@@ -260,6 +261,7 @@ def test_complex_buffers_and_tensors_of_extra_state_are_resumed(program: Program
     assert saved["model.0._extra_state"]["sha256"] == digest(np.array([3], dtype=np.float32))
 
 
+@ONE_PROGRAM
 def test_buffers_of_every_type_are_rank_0s_and_resumed(program: ProgramInImage, tmp_path: Path) -> None:
     tmp_path.chmod(0o777)
     mounts = {**TURNING["mounts"], tmp_path: "/out"}
@@ -285,6 +287,7 @@ def test_step_that_replaces_buffers_is_undone(digits: Path) -> None:
     assert kept == "tensor([2.])"
 
 
+@ONE_PROGRAM
 def test_model_that_replaces_its_buffers_trains(program: ProgramInImage) -> None:
     arguments = (f"--data={DIGITS_IN_IMAGE}", "--model=turning:replaced", "--steps=2", "--batch-size=4")
 

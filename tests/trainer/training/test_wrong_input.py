@@ -133,6 +133,7 @@ def test_users_model_of_other_classes(program: ProgramInImage, models: Path) -> 
     )
 
 
+@tried_by("tensorflow-ps", "pytorch-ddp", "mxnet-kvstore")
 def test_parameter_that_the_users_forward_pass_leaves_out(program: ProgramInImage) -> None:
     run = with_model(program, USER_MODELS_FOLDER, "unused:net")
 

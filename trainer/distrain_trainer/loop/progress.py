@@ -14,7 +14,7 @@ from distrain_trainer import results
 from distrain_trainer.checkpoint.files import place
 from distrain_trainer.checkpoint.head import FINISHED
 from distrain_trainer.errors import DivergedError
-from distrain_trainer.loop import json_line
+from distrain_trainer.loop import json_line, measures
 from distrain_trainer.loop.images_per_second import HEADER, Speed, step_line, total_lines, untimed_steps
 from distrain_trainer.loop.json_line import Throughput
 from distrain_trainer.loop.run import Run
@@ -73,6 +73,7 @@ class Progress:
         if self.speed.steps == self.steps:
             self.run.watchdog.stop()
         self._judge(loss)
+        measures.set_position(self.run, self.speed.steps, self.samples)
         if self._is_logged():
             mean_loss = mean(loss)
             self.run.log.print(step_line(self.speed, mean_loss))
@@ -80,6 +81,7 @@ class Progress:
             figures = self._figures(mean_loss)
             self.run.log.print(json_line.text(figures))
             self._record_step(figures, mean_loss)
+            measures.set_logged(self.run, loss=mean_loss, images_per_second=self.throughput.images_per_second)
             if math.isfinite(mean_loss):
                 results.add(self.run.history, LoggedStep(self.speed.steps, self.speed.rate, mean_loss))
 

@@ -20,11 +20,12 @@ from distrain_trainer.config import Config
 from distrain_trainer.data import Dataset, Position, count_steps
 from distrain_trainer.errors import FencedError, FinishedError, StoppedError, StorageError, UnavailableError
 from distrain_trainer.log import Log
-from distrain_trainer.loop import stop_flag
+from distrain_trainer.loop import measures, stop_flag
 from distrain_trainer.loop.beacon import Beacon
 from distrain_trainer.loop.process_group import ProcessGroup
 from distrain_trainer.loop.state import State
 from distrain_trainer.loop.watchdog import Watchdog
+from distrain_trainer.metrics import Figures
 from distrain_trainer.record import Record
 from distrain_trainer.results import LoggedStep
 from distrain_trainer.storage import Retry, open_store
@@ -62,6 +63,7 @@ class Run:
     # How many steps in a row, up to the last one, were left out because the loss or a gradient was not finite.
     bad_steps: int = 0
     record: Record = field(default_factory=Record)
+    metrics: Figures = field(default_factory=Figures)
 
     @classmethod
     def begin(cls, config: Config, dataset: Dataset, state: State, group: ProcessGroup, log: Log) -> Run:
@@ -87,6 +89,7 @@ class Run:
             value = "output.uri" if config.output else VALUE
             run.record = Record(uri, value, lease=run.lease, say=log.print)
             run._record_start()
+        measures.serve(run)
         return run
 
     def _record_start(self) -> None:
@@ -362,7 +365,10 @@ class Run:
     def _tell(self, writer: Writer) -> None:
         while writer.lines:
             self.log.print(writer.lines.popleft())
+        self.metrics.set(checkpoint_stall_seconds=writer.stalled)
         while writer.saved:
-            self.record.add("checkpoint", **writer.saved.popleft())
+            saved = writer.saved.popleft()
+            self.record.add("checkpoint", **saved)
+            self.metrics.saved(write_seconds=saved["write_seconds"], unix_seconds=time.time())
         if line := writer.outage.line():
             self.log.print(line)

@@ -20,12 +20,14 @@ class Outcome(NamedTuple):
 
     `loss` is this rank's. It is NaN if the step was left out, unless an fp16 loss scale above 1 is the cause. `asked`
     is the largest stop request of all ranks. `mean` averages the loss over the ranks; all ranks call it at the same
-    steps.
+    steps. `allreduce_wait` is how many seconds this rank waited for the averages of the gradients after its own were
+    computed, None if that is unknown.
     """
 
     loss: float
     asked: int
     mean: Callable[[float], float]
+    allreduce_wait: float | None = None
 
 
 class MakeStep(Protocol):
@@ -51,6 +53,7 @@ def make_steps(
     config, rank, ranks = run.config, run.group.rank, run.group.size
     # Distributed: each rank trains on its own part of the samples.
     batches = prepare(train_batches(config, dataset, rank=rank, ranks=ranks, start=run.position))
+    run.metrics.begin_steps()
     begun = BegunSteps(run, Progress.start(run))
     for step in range(run.position.step, run.steps):
         started = time.perf_counter()
@@ -90,9 +93,15 @@ class BegunSteps:
     def _end_first(self) -> int:
         """Wait for the outcome of the first step, and record it. Return the largest stop request of all ranks."""
         batch, outcome, started = self.steps.popleft()
-        loss, asked, mean = outcome()
+        loss, asked, mean, allreduce_wait = outcome()
         end = time.perf_counter()
         # A step that began while the one before was computed took the time since that one's end.
         seconds, self.last_end = end - max(started, self.last_end), end
+        self.run.metrics.made_step(
+            samples=batch.samples,
+            seconds=seconds,
+            input_wait=self.run.watchdog.waited,
+            allreduce_wait=allreduce_wait,
+        )
         self.progress.add(batch, loss=loss, seconds=seconds, mean=mean)
         return asked

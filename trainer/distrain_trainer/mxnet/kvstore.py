@@ -167,6 +167,7 @@ def train(
         train_batches(run.config, dataset, rank=rank, ranks=worker.ranks, start=run.position)
         for rank in worker.own_ranks
     ]
+    run.metrics.begin_steps()
     progress = Progress.start(run)
     barrier = Barrier(collectives, worker.store, run)
     for step in range(run.position.step, run.steps):
@@ -176,7 +177,9 @@ def train(
         mx.random.seed(seed_step(run.config, rank=worker.index, samples=run.position.samples))
         loss = train_step(batches)
         whole = dataclasses.replace(batches[0], samples=sum(batch.samples for batch in batches))
-        progress.add(whole, loss=loss, seconds=time.perf_counter() - started, mean=mean_over(worker, collectives))
+        seconds = time.perf_counter() - started
+        run.metrics.made_step(samples=whole.samples, seconds=seconds, input_wait=run.watchdog.waited)
+        progress.add(whole, loss=loss, seconds=seconds, mean=mean_over(worker, collectives))
         # Distributed: while worker 0 saves the servers' state, all workers wait.
         barrier.made_step(step + 1, whole.global_samples)
     return progress

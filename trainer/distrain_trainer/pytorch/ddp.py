@@ -162,7 +162,7 @@ def train(dataset: Dataset, computer: Computer, model: Any, optimizer: Any, scal
         broadcast_buffers=is_of_user,
         gradient_as_bucket_view=True,
     )
-    of_ranks = OfRanks(dist.get_world_size(), sum_beside)
+    of_ranks = OfRanks(dist.get_world_size(), sum_beside, averages_in_backward=True)
     with gradient_computed_twice_named():
         return run_steps(dataset, computer, replica, optimizer, scaler, run, of_ranks)
 

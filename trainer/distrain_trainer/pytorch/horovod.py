@@ -65,7 +65,7 @@ def train(dataset: Dataset, computer: Computer, model: Any, optimizer: Any, scal
     """Train the model in place. Raises DivergedError after too many bad steps, StoppedError on a request to stop."""
     # Distributed: start every rank from rank 0's weights. The optimizer's state is empty, or loaded on every rank.
     take_from_rank_0({**model.state_dict(), **dict(model.named_buffers())}, broadcast)
-    of_ranks = OfRanks(hvd.size(), sum_beside, averaged)
+    of_ranks = OfRanks(hvd.size(), sum_beside, averages_in_backward=False, averaged=averaged)
     return run_steps(dataset, computer, model, optimizer, scaler, run, of_ranks)
 
 

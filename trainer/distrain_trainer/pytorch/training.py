@@ -26,6 +26,7 @@ from distrain_trainer.loop.steps import Outcome, make_steps
 from distrain_trainer.models.user import is_users
 from distrain_trainer.processors import count_processors
 from distrain_trainer.pytorch import models
+from distrain_trainer.pytorch.allreduce_wait import AllReduceWait
 from distrain_trainer.pytorch.batches import TensorBatch, upload_ahead
 from distrain_trainer.pytorch.statistics import Statistics, without_repeats
 
@@ -203,11 +204,13 @@ class OfRanks:
     """What DistributedDataParallel and Horovod each do in their own way during a step.
 
     `sum` starts to add up a small tensor of each rank, and returns the function that gives the sum. The optimizer's
-    step is made within `averaged(optimizer)`, once the gradients are the ranks' averages.
+    step is made within `averaged(optimizer)`, once the gradients are the ranks' averages. `averages_in_backward` says
+    whether the backward pass itself waits for them.
     """
 
     ranks: int
     sum: Callable[[Any], Callable[[], Any]]
+    averages_in_backward: bool
     averaged: Callable[[Any], AbstractContextManager[object]] = nullcontext
 
 
@@ -217,6 +220,7 @@ def run_steps(
     """Make all remaining steps. Raises DivergedError after too many bad steps, StoppedError on a request to stop."""
     statistics = Statistics(model)
     begin_momentum(optimizer)
+    wait = measured_wait(run.config, computer, model, of_ranks)
 
     def make_step(batch: TensorBatch, *, rate: float, seed: int, asked: int) -> Callable[[], Outcome]:
         for group in optimizer.param_groups:
@@ -227,11 +231,24 @@ def run_steps(
         loss = computer.loss(model, batch)
         told = of_ranks.sum(message(loss.detach(), asked))  # Distributed: beside the averages of the gradients.
         scaler.scale(loss).backward()  # Distributed: the gradients are averaged over the ranks meanwhile.
+        if wait is not None and not of_ranks.averages_in_backward:
+            wait.begin()
         with of_ranks.averaged(optimizer):
+            waited = wait.end() if wait is not None else lambda: None
             loss = change_weights(optimizer, scaler, statistics, batch, loss.detach())
-        return outcome_of(loss, told(), of_ranks.ranks)
+        return outcome_of(loss, told(), of_ranks.ranks, waited)
 
     return make_steps(run, dataset, make_step, prepare=computer.upload, ahead=computer.steps_ahead)
+
+
+def measured_wait(config: Config, computer: Computer, model: Any, of_ranks: OfRanks) -> AllReduceWait | None:
+    """Return the wait for the averages of the gradients, which each step measures. None if nobody asks for metrics."""
+    if config.metrics_port is None or of_ranks.ranks == 1:
+        return None
+    is_on_gpu = computer.device.type == "cuda"
+    if of_ranks.averages_in_backward:
+        return AllReduceWait.within_backward(model, is_on_gpu=is_on_gpu)
+    return AllReduceWait(is_on_gpu=is_on_gpu)
 
 
 def message(loss: Any, asked: int) -> Any:
@@ -245,8 +262,13 @@ def message(loss: Any, asked: int) -> Any:
     return numbers
 
 
-def outcome_of(loss: Any, told: Any, ranks: int) -> Callable[[], Outcome]:
-    """Return the function that waits for a step's outcome, but for none of the work that a GPU was given after it."""
+def outcome_of(
+    loss: Any, told: Any, ranks: int, waited: Callable[[], float | None] = lambda: None
+) -> Callable[[], Outcome]:
+    """Return the function that waits for a step's outcome, but for none of the work that a GPU was given after it.
+
+    `waited` gives the step's wait for the averages of the gradients, once the outcome is known.
+    """
     numbers = torch.cat([loss.double().view(1), told]).to("cpu", non_blocking=True)
     is_copied = torch.cuda.current_stream().record_event() if loss.is_cuda else None
 
@@ -256,7 +278,7 @@ def outcome_of(loss: Any, told: Any, ranks: int) -> Callable[[], Outcome]:
         own, total, *counts = numbers.tolist()
         asked = max(reason for reason, count in zip(stop_flag.REASONS, counts, strict=True) if count)
         # A step that was left out has no mean loss.
-        return Outcome(own, asked, lambda loss: total / ranks if math.isfinite(loss) else loss)
+        return Outcome(own, asked, lambda loss: total / ranks if math.isfinite(loss) else loss, waited())
 
     return outcome
 

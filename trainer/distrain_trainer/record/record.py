@@ -69,6 +69,14 @@ class Record:
         self._added[event] = self._added.get(event, 0) + 1
         return lines.line_of(event, self._added[event], figures)
 
+    def count(self, event: str) -> int | None:
+        """Return how many lines of an event the run has had, over all its starts. None if that is not known yet."""
+        if self._store is None:
+            return None
+        with self._change:
+            held, added = lines.newest_numbers(self._held).get(event, 0), self._added.get(event, 0)
+            return held + added - self._written.get(event, 0)
+
     def end(self, cause: str, *, exit_code: int = 0, **figures: Any) -> None:
         """Add the last line, and wait for some seconds until it is written."""
         if not self._uri or self._is_closed:

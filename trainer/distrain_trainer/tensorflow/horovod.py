@@ -5,6 +5,7 @@ Each line that exists only because the training is distributed is marked `# Dist
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -22,6 +23,7 @@ from distrain_trainer.loop.randomness import pin_all_reduce
 from distrain_trainer.loop.run import Run
 from distrain_trainer.loop.steps import Outcome, make_steps
 from distrain_trainer.tensorflow import models
+from distrain_trainer.tensorflow.allreduce_wait import AllReduceWait
 from distrain_trainer.tensorflow.state import KerasState
 from distrain_trainer.tensorflow.training import (
     are_finite,
@@ -84,15 +86,25 @@ def share_start(model: Any, optimizer: Any) -> None:
 
 def train(dataset: Dataset, model: Any, optimizer: Any, run: Run) -> Progress:
     """Train the model in place. Raises DivergedError after too many bad steps, StoppedError on a request to stop."""
-    train_step, seed_layers = make_train_step(model, optimizer), seeder(model)
+    train_step, seed_layers = make_train_step(model, optimizer, measures_wait=measures_wait(run)), seeder(model)
 
     def make_step(batch: Batch, *, rate: float, seed: int, asked: int) -> Callable[[], Outcome]:
         seed_layers(seed)
         optimizer.learning_rate = rate
-        loss, largest = train_step(batch.images, batch.labels, batch.weights, np.float32(asked))
-        return lambda: Outcome(float(loss), int(largest), mean_over_ranks)
+        loss, largest, wait = train_step(batch.images, batch.labels, batch.weights, np.float32(asked))
+
+        def outcome() -> Outcome:
+            seconds = None if math.isnan(wait) else float(wait)
+            return Outcome(float(loss), int(largest), mean_over_ranks, seconds)
+
+        return outcome
 
     return make_steps(run, dataset, make_step)
+
+
+def measures_wait(run: Run) -> bool:
+    """Return whether to measure the wait for the averages of the gradients. On a GPU TensorFlow has no clock for it."""
+    return run.config.metrics_port is not None and run.group.size > 1 and not has_gpu()
 
 
 def mean_over_ranks(loss: float) -> float:
@@ -100,12 +112,12 @@ def mean_over_ranks(loss: float) -> float:
     return float(hvd.allreduce(tf.constant(loss), name="loss"))  # Distributed
 
 
-def make_train_step(model: Any, optimizer: Any) -> Callable[..., Any]:
+def make_train_step(model: Any, optimizer: Any, *, measures_wait: bool = False) -> Callable[..., Any]:
     """Return the function that makes one step, compiled to a graph.
 
-    Its arguments are a batch's arrays and this rank's request to stop, 0 for none. It returns this rank's loss and the
-    largest request of all ranks. The loss is NaN if the step was left out, unless an fp16 loss scale above 1 is the
-    cause.
+    Its arguments are a batch's arrays and this rank's request to stop, 0 for none. It returns this rank's loss, the
+    largest request of all ranks, and the seconds of the wait for the averages, NaN unless `measures_wait`. The loss is
+    NaN if the step was left out, unless an fp16 loss scale above 1 is the cause.
     """
     # AutoGraph would convert all of Horovod, which takes three seconds at each start and has no use.
     allreduce = tf.autograph.experimental.do_not_convert(hvd.allreduce)
@@ -115,12 +127,14 @@ def make_train_step(model: Any, optimizer: Any) -> Callable[..., Any]:
     def train_step(images: Any, labels: Any, weights: Any, asked: Any) -> Any:
         asked = allreduce(asked, op=hvd.Max, name="asked")  # Distributed: all ranks stop at the same step.
         before = [tf.identity(variable) for variable in counted]
-        with tf.GradientTape() as tape:
+        wait = AllReduceWait()
+        with wait.tape() if measures_wait else tf.GradientTape() as tape:
             loss = loss_of(model, images, labels, weights)
             # fp16 cannot represent small gradients, so the loss is scaled up and the gradients are scaled back.
             target = optimizer.get_scaled_loss(loss) if is_scaled else loss
         tape = hvd.DistributedGradientTape(tape)  # Distributed: averages the gradients over the ranks.
         gradients = tf.autograph.experimental.do_not_convert(tape.gradient)(target, model.trainable_variables)
+        seconds = tf.autograph.experimental.do_not_convert(wait.end)(gradients)
         gradients = optimizer.get_unscaled_gradients(gradients) if is_scaled else gradients
         # Distributed: the averages are equal on all ranks, so all ranks leave the step out, or none does.
         is_told = is_left_out = tf.logical_not(are_finite(gradients))
@@ -134,7 +148,7 @@ def make_train_step(model: Any, optimizer: Any) -> Callable[..., Any]:
         is_counted = tf.logical_and(tf.logical_not(is_left_out), tf.reduce_any(weights > 0))
         for variable, old in zip(counted, before, strict=True):
             variable.assign(tf.where(is_counted, variable, old))
-        return tf.where(is_told, np.nan, loss), asked
+        return tf.where(is_told, np.nan, loss), asked, seconds
 
     return tf.function(train_step)  # type: ignore[no-any-return]
 

@@ -33,6 +33,7 @@ from distrain_trainer.loop.progress import Progress
 from distrain_trainer.loop.randomness import seed_step
 from distrain_trainer.loop.run import Run
 from distrain_trainer.loop.stop_flag import StopRequest
+from distrain_trainer.metrics import Figures, serve_metrics
 from distrain_trainer.schedule import learning_rate
 from distrain_trainer.tensorflow import models
 from distrain_trainer.tensorflow.barrier import ChiefBarrier, WorkerBarrier
@@ -205,10 +206,14 @@ def train(
     barrier = WorkerBarrier(member, weights)
     # Distributed: each worker has its own part of the samples.
     batches = train_batches(config, dataset, rank=rank, ranks=ranks, start=start)
+    metrics, input_wait = Figures(rank), 0.0
+    metrics.begin_steps()
+    serve_metrics(metrics, config.metrics_port)
     steps = count_steps(config, dataset, ranks=ranks, start=start)
     for step in range(start.step, steps):
         started = time.perf_counter()
         batch = next(batches)
+        input_wait += time.perf_counter() - started
         weights.pull()  # Distributed: other workers have changed the weights since the last step.
         barrier.wait_before(step)  # Distributed: while the chief saves, all workers wait before the same step.
         seed_layers(seed_step(config, rank=rank, samples=samples))
@@ -222,7 +227,9 @@ def train(
             weights.push(gradients, rate=learning_rate(config, step=step, ranks=1))
         # Distributed: a request to any worker or server stops all.
         asked = max(request.reason, *weights.signs[1:])
-        report = StepReport(batch.samples, batch.global_samples, float(loss), time.perf_counter() - started, asked)
+        seconds = time.perf_counter() - started
+        metrics.made_step(samples=batch.samples, seconds=seconds, input_wait=input_wait)
+        report = StepReport(batch.samples, batch.global_samples, float(loss), seconds, asked)
         member.report(*astuple(report))  # Distributed
     barrier.report(steps)
 

@@ -24,6 +24,8 @@ Facts derived from the values, computed once. Every template that renders a reso
   .Job.rankRoles        roles whose pods hold ranks
   .Job.volumeRoles      roles whose pods mount the user's volumes
   .Job.checkpointRoles  roles whose pods get an emptyDir for checkpoints
+  .Job.servesMetrics    the trainer serves metrics
+  .Job.metricsRoles     roles whose pods have the port of the metrics, if the values ask for it
   .Job.makesPodGroup    the chart makes the PodGroup, because no operator does
   .Job.makesKey         the release has a Job that makes the SSH key; `helm test` uses the release's key
   .Job.hasReplaceHook   the values ask for the hook that ends the running job before its content changes
@@ -39,6 +41,7 @@ distrain.context
   - slots: one rank per GPU; a worker without GPUs has one rank.
   - volumeRoles: a user's command may lie on a volume. The MPI launcher mounts none: a disk that only one node can
     attach would keep the launcher from starting on another node.
+  - metricsRoles: the chief of a TFJob has no rank, but the trainer serves the run's step and loss there.
   - checkpointRoles: only the trainer writes to this folder, and only without checkpoint.uri.
   - hasReplaceHook: without rbac.create the chart makes no Role, so the user has to name a ServiceAccount.
 */}}
@@ -70,6 +73,7 @@ distrain.context
 {{- end -}}
 {{- end -}}
 {{- $programRoles := omit .Kinds.roles "launcher" | keys -}}
+{{- $servesMetrics := and .Values.trainer.metrics (empty .Values.command) -}}
 {{- $isElastic := and $facts.isElastic $job.elastic | empty | not -}}
 {{- $isFixed := and $facts.isFixed (not $isElastic) | empty | not -}}
 {{- $isQueued := eq .Values.gang.scheduler "kueue" -}}
@@ -99,6 +103,8 @@ distrain.context
   "rankRoles" $rankRoles
   "volumeRoles" (empty .Values.command | ternary (list "worker" "master" "chief") $programRoles)
   "checkpointRoles" (or .Values.command .Values.checkpoint.uri | empty | ternary $programRoles list)
+  "servesMetrics" $servesMetrics
+  "metricsRoles" (ternary (append $rankRoles "chief") $rankRoles $servesMetrics)
   "makesPodGroup" (include "distrain.gang.schedulerName" . | empty | not | and $isPlain)
   "makesKey" (and $isPlain (not .Values.ssh.secretName) (not (hasKey . "variant")))
   "hasReplaceHook" (and .Values.job.enabled .Values.replace.enabled (or .Values.rbac.create .Values.replace.serviceAccountName) | empty | not)

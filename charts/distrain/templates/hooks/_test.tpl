@@ -35,7 +35,7 @@ pod of rank 0 before its log is read.
   "output" (dict "uri" "")
   "checkpoint" (dict "uri" "")
   "s3" (dict "endpoint" "" "secretName" "")
-  "monitoring" (dict "podMonitor" false)
+  "monitoring" (dict "podMonitor" false "annotations" false)
 -}}
 {{- range $key, $value := $given -}}
 {{- if hasKey $changes $key -}}

@@ -155,10 +155,11 @@ distrain.pod.ports
 {{- if and .root.Job.usesSsh (.root.Values.workers.podSpec | default dict).hostNetwork -}}
 {{- $ports = append $ports (dict "name" "ssh" "containerPort" (int .root.Values.ssh.port)) -}}
 {{- end -}}
-{{- if .root.Values.monitoring.podMonitor -}}
-{{- /* The PodMonitor finds the port by this name. */ -}}
-{{- $ports = append $ports (dict "name" "metrics" "containerPort" (int .root.Values.monitoring.port)) -}}
 {{- end -}}
+{{- $monitoring := .root.Values.monitoring -}}
+{{- if and (or $monitoring.podMonitor $monitoring.annotations .root.Job.servesMetrics) (has .role .root.Job.metricsRoles) -}}
+{{- /* The PodMonitor finds the port by this name. */ -}}
+{{- $ports = append $ports (dict "name" "metrics" "containerPort" (int $monitoring.port)) -}}
 {{- end -}}
 {{- with $ports -}}
 ports:

@@ -63,6 +63,9 @@ distrain.trainer.arguments
 {{- if ne .Values.data.maxBadShare nil }}
 - --max-bad-share={{ include "distrain.text.number" .Values.data.maxBadShare }}
 {{- end }}
+{{- if $trainer.metrics }}
+- --metrics-port={{ int64 .Values.monitoring.port }}
+{{- end }}
 {{- with $trainer.extraArgs }}
 {{ include "distrain.text.list" . }}
 {{- end }}

@@ -25,7 +25,7 @@ next step.
 {{- $rules := list "worker-count.total" "length" "data" "volumes.folders" "volumes.list" "volumes.mounts" "pod.sizes" "pod.security" "podMonitor" "preflight" "test" "command.words" -}}
 {{- if not $noKind -}}
 {{- /* These rules need a valid kind and version. */ -}}
-{{- $rules = concat (list "kind.served" "worker-count.elastic" "worker-count.perWorker" "kind.roles" "job.runPolicy" "job.suspend" "job.rescale" "job.gang" "mpi.options" "mpi.interfaces" "mpi.ssh") $rules -}}
+{{- $rules = concat (list "kind.served" "worker-count.elastic" "worker-count.perWorker" "kind.roles" "job.runPolicy" "job.suspend" "job.rescale" "job.gang" "mpi.options" "mpi.interfaces" "mpi.ssh" "metrics") $rules -}}
 {{- $rules = concat $rules (list "pod.containers" "pod.spec" "pod.env" "pod.metadata" "command.starter") -}}
 {{- end -}}
 {{- $lines = print $lines $noKind (include "distrain.validate.lines" (dict "root" . "rules" $rules)) -}}
@@ -128,6 +128,13 @@ distrain.validate.data
 {{- $served := .Capabilities.APIVersions.Has "monitoring.coreos.com/v1/PodMonitor" -}}
 {{- if and .Values.monitoring.podMonitor .Job.isReal (not $served) -}}
 {{- "distrain: monitoring.podMonitor: this cluster does not serve PodMonitor v1; install the Prometheus operator (https://prometheus-operator.dev), or set it to false\n" -}}
+{{- end -}}
+{{- end }}
+
+{{- define "distrain.validate.metrics" -}}
+{{- $port := int .Values.monitoring.port -}}
+{{- if and .Job.servesMetrics .Job.usesSsh (eq $port (int .Values.ssh.port)) -}}
+{{- printf "distrain: monitoring.port: %d is ssh.port too, on which the workers wait for the launcher; set one of the two to another port\n" $port -}}
 {{- end -}}
 {{- end }}
 

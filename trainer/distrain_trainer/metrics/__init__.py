@@ -1,0 +1,12 @@
+"""Serve figures of the training to Prometheus, in the format OpenMetrics. docs/metrics.md describes each metric.
+
+figures.py keeps what one rank has measured. families.py gives the figures of a pod's ranks their names, types and
+units. server.py answers Prometheus.
+"""
+
+from __future__ import annotations
+
+from distrain_trainer.metrics.figures import Figures
+from distrain_trainer.metrics.server import serve_metrics
+
+__all__ = ["Figures", "serve_metrics"]

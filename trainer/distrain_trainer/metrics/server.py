@@ -1,0 +1,111 @@
+"""Answer Prometheus. The first rank of each pod listens on the port, and asks the other ranks of the pod.
+
+A pod with several GPUs has a rank per GPU, and one port. Its other ranks answer on Unix sockets with abstract names,
+which need no folder and end with the process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import socket
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from distrain_trainer.metrics.figures import Figures
+
+# All addresses of the pod: those of IPv6 and IPv4, or of IPv4 alone if the machine has no IPv6.
+ADDRESSES = ("::", "0.0.0.0")
+# A rank that does not answer for this long is left out of the answer.
+SECONDS_TO_ANSWER = 1.0
+
+
+def serve_metrics(figures: Figures, port: int | None) -> None:
+    """Serve the figures in threads, if `port` is set. If that fails, log one line: the training goes on without."""
+    if port is None:
+        return
+    local_rank, local_ranks = local_ranks_from_environment()
+    try:
+        if local_rank == 0:
+            _listen(Pod(figures, port, local_ranks))
+        else:
+            _answer(figures, _address(port, local_rank))
+    except Exception as error:  # The training goes on, whatever the error is.
+        reason = error.strerror if isinstance(error, OSError) else f"{type(error).__name__}: {error}"
+        print(
+            f"metrics: rank {figures.rank} does not serve them on port {port} ({reason}); training goes on", flush=True
+        )
+
+
+def local_ranks_from_environment() -> tuple[int, int]:
+    """Return the number of this rank among those of its pod, and how many these are."""
+    names = ("OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"), ("LOCAL_RANK", "LOCAL_WORLD_SIZE")
+    for rank, ranks in names:
+        if rank in os.environ and ranks in os.environ:
+            return int(os.environ[rank]), int(os.environ[ranks])
+    return 0, 1
+
+
+@dataclass(frozen=True, eq=False)
+class Pod:
+    """The collector of prometheus-client: it returns the metrics of all ranks of this pod."""
+
+    figures: Figures
+    port: int
+    local_ranks: int
+
+    def collect(self) -> Iterator[object]:
+        from distrain_trainer.metrics.families import families
+
+        others = (_ask(_address(self.port, local_rank)) for local_rank in range(1, self.local_ranks))
+        yield from families([self.figures, *(each for each in others if each is not None)])
+
+
+def _listen(pod: Pod) -> None:
+    # Imported here, as a run without metrics does not need it.
+    from prometheus_client import CollectorRegistry, start_http_server
+
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(pod)  # type: ignore[arg-type]  # It has `collect`, as a collector must.
+    for address in ADDRESSES:
+        try:
+            start_http_server(pod.port, address, registry)
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE or address == ADDRESSES[-1]:
+                raise
+        else:
+            return
+
+
+def _address(port: int, local_rank: int) -> str:
+    # With hostNetwork the pods of a node share these names, but not the port.
+    return f"\0distrain-metrics-{port}-{local_rank}"
+
+
+def _answer(figures: Figures, address: str) -> None:
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    listener.bind(address)
+    listener.listen()
+    threading.Thread(target=_answer_each, args=[figures, listener], daemon=True).start()
+
+
+def _answer_each(figures: Figures, listener: socket.socket) -> None:
+    while True:
+        # The first rank may have ended since it asked.
+        with contextlib.suppress(OSError), listener.accept()[0] as connection:
+            connection.settimeout(SECONDS_TO_ANSWER)
+            connection.sendall(figures.to_json())
+
+
+def _ask(address: str) -> Figures | None:
+    """Return the figures of another rank of this pod, None if it does not answer."""
+    with contextlib.suppress(OSError, ValueError), socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+        connection.settimeout(SECONDS_TO_ANSWER)
+        connection.connect(address)
+        content = b""
+        while part := connection.recv(65536):
+            content += part
+        return Figures.from_json(content)
+    return None
