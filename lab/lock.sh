@@ -8,6 +8,10 @@ compile() {
 compile --universal --python-version 3.10 requirements.in -o requirements.txt
 # From the same versions, so that the tests run on what the plugin ships with.
 compile --universal --python-version 3.10 plugin/requirements.in -c requirements.txt -o plugin/requirements.txt
+# Without the lab's NumPy, which is older than the newest Python that users have.
+compile --universal --python-version 3.10 plugin/requirements.in plugin/requirements-report.in -c plugin/requirements.txt \
+  -o plugin/requirements-report.txt
+compile --universal --python-version 3.10 requirements-browser.in -o requirements-browser.txt
 compile --universal --python-version 3.10 requirements-go.in -o requirements-go.txt
 compile --universal --python-version 3.10 requirements-scanners.in -o requirements-scanners.txt
 compile --universal --python-version 3.10 requirements-audit.in -o requirements-audit.txt

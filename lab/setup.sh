@@ -6,7 +6,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 venv=$1
 groups=("${@:2}")
-[ ${#groups[@]} -gt 0 ] || groups=(node images gitops scripts archive metrics lint)
+[ ${#groups[@]} -gt 0 ] || groups=(node images gitops scripts archive metrics lint browser)
 
 declare -A packages_of=(
   [python]="python3-venv ca-certificates git"
@@ -17,6 +17,7 @@ declare -A packages_of=(
   [archive]="gpg gpg-agent"                              # the plugin's archive is signed in a test
   [metrics]="prometheus"                                 # a real one reads the trainer's metrics in a test
   [lint]="shellcheck"
+  [browser]="chromium"                                   # shows the page of `helm distrain report` in a test
 )
 packages=()
 for group in python "${groups[@]}"; do
@@ -59,6 +60,11 @@ if [ ! -e "$venv/complete" ]; then
   python3 -m venv "$venv"
   "$venv/bin/pip" install --quiet --disable-pip-version-check --require-hashes -r requirements.txt
   touch "$venv/complete"
+fi
+
+if [[ " ${groups[*]} " == *" browser "* ]] && ! "$venv/bin/python" -c 'import playwright' 2>/dev/null; then
+  echo "installing Playwright, which drives Chromium"
+  "$venv/bin/pip" install --quiet --disable-pip-version-check --require-hashes -r requirements-browser.txt
 fi
 
 go_needed=go$(sed -n 's/^go //p' lab/builds/go/*/go.mod | sort -V | tail -n 1)

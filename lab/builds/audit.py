@@ -58,7 +58,7 @@ def python_packages() -> Result:
 
 def locks() -> list[Path]:
     """Return all locks of Python packages, the smallest first, as it shows soonest that there are no data."""
-    found = [*REPOSITORY.glob("requirements*.txt"), REPOSITORY / "plugin" / "requirements.txt"]
+    found = [*REPOSITORY.glob("requirements*.txt"), *(REPOSITORY / "plugin").glob("requirements*.txt")]
     found += (REPOSITORY / "trainer" / "requirements").glob("*.txt")
     return sorted(found, key=lambda path: path.stat().st_size)
 

@@ -32,7 +32,15 @@ HELM_READS = ("plugin.yaml", "plugin.complete")
 PROGRAMS = ("/bin/distrain", "/bin/setup")
 # The files and folders that setuptools reads to build the wheel. The plugin has a link to the chart.
 WHEEL = ("LICENSE", "README.md", "plugin", "pyproject.toml", "trainer")
-LEFT_OUT = ("__pycache__", ".venv", ".venv.new", ".gitignore", "requirements.in", "distrain.egg-info")
+LEFT_OUT = (
+    "__pycache__",
+    ".venv",
+    ".venv.new",
+    ".gitignore",
+    "requirements.in",
+    "requirements-report.in",
+    "distrain.egg-info",
+)
 
 
 def main() -> None:

@@ -237,6 +237,27 @@ def test_setup_makes_nothing_new_while_the_list_is_the_same(plugin: Plugin) -> N
     assert (plugin.folder / ".venv").stat().st_ino == made
 
 
+def test_setup_adds_the_libraries_of_the_report_on_request_and_keeps_them(archive: Path, tmp_path: Path) -> None:
+    copy = _unpacked(archive, tmp_path)
+    record = tmp_path / "run1" / "record.jsonl"
+    record.parent.mkdir()
+    record.write_text('{"event": "step", "step": 1, "loss": 0.5}\n{"event": "step", "step": 2, "loss": 0.4}\n')
+    command = [copy.program, "report", str(record.parent), "-o", str(tmp_path / "report")]
+    assert copy.setup().returncode == 0
+    refused = _run(command)
+    added = _run([str(copy.folder / "bin" / "setup"), "report"])
+    made = (copy.folder / ".venv").stat().st_ino
+
+    again, done = copy.setup(), _run(command)
+
+    assert refused.returncode == 4
+    assert refused.stderr.endswith(f"run `{copy.folder}/bin/setup report`\n")
+    assert added.returncode == 0, added.stderr
+    assert (again.returncode, again.stderr, (copy.folder / ".venv").stat().st_ino) == (0, "", made)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "report" / "report.png").exists()
+
+
 def test_setup_that_fails_leaves_what_was_there(plugin: Plugin) -> None:
     requirements = plugin.folder / "requirements.txt"
     right = requirements.read_text()

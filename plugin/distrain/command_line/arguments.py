@@ -312,7 +312,7 @@ def _what(action: argparse.Action) -> str:
 
 
 def _usage(action: argparse.Action) -> str:
-    forms = {"?": f"[{action.metavar}]", "*": f"[{action.metavar}...]"}
+    forms = {"?": f"[{action.metavar}]", "*": f"[{action.metavar}...]", "+": f"{action.metavar}..."}
     return forms.get(str(action.nargs), str(action.metavar))
 
 

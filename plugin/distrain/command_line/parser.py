@@ -44,6 +44,8 @@ VALUE_FLAGS = {
 }
 # An example for --name-template.
 NAME_TEMPLATE = "run-{{ randAlpha 4 | lower }}"
+# The folder of a report without -o.
+REPORT = "distrain-report"
 # `helm template` uses the same name for a release without a name.
 NAMELESS = "release-name"
 
@@ -180,6 +182,17 @@ def _add_logs(parser: Parser) -> None:
     parser.add_argument("--timestamps", action="store_true", help="begin each line with its time")
     words = "write every pod's log, the events and the run's objects into this folder, without secrets"
     parser.add_argument("--save", type=named, metavar="FOLDER", help=words)
+    _add_cluster(parser)
+
+
+def _add_report(parser: Parser) -> None:
+    words = "a release's name, a folder with a slash such as ./run1, s3://bucket/team/run1, or a record.jsonl"
+    parser.add_argument("runs", metavar="RUN", nargs="+", type=named, help=words)
+    words = f"write report.html and report.png into this folder, {REPORT} if unset"
+    parser.add_argument("-o", "--output", type=named, metavar="FOLDER", default=REPORT, help=words)
+    parser.add_argument("--force", action="store_true", help="replace a report that is there")
+    words = "the S3 server's URL, if not that of the release or of AWS_ENDPOINT_URL"
+    parser.add_argument("--endpoint", type=named, metavar="URL", help=words)
     _add_cluster(parser)
 
 
@@ -346,6 +359,7 @@ COMMANDS = {
     "rescale": _add_rescale,
     "status": _add_status,
     "logs": _add_logs,
+    "report": _add_report,
     "snapshot": _add_snapshot,
     "doctor": _add_doctor,
     "completion": _add_completion,

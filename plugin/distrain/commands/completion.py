@@ -153,6 +153,8 @@ def _values(action: argparse.Action, command: str, words: Sequence[str]) -> Cand
         return Candidates({}, FILES)
     if action.metavar == "KEY=VALUE":
         return Candidates(dict(_leaves(_schema())), NO_FILES | NO_SPACE)
+    if action.dest == "runs":
+        return Candidates(dict.fromkeys(_releases(words), "release"), FILES)
     if action.dest in ("name", "release") and command not in NAMES_NEW:
         return Candidates(dict.fromkeys(_releases(words), "release"))
     return Candidates({})

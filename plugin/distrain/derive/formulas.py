@@ -54,7 +54,7 @@ def gradient_bytes(parameters: int) -> int:
     return parameters * BYTES_PER_NUMBER
 
 
-def all_reduce_bytes(size: float, ranks: int) -> float:
+def all_reduce_bytes(size: float, ranks: float) -> float:
     """Return the bytes that each of N ranks sends per step, and also receives: 2(N-1)K/N.
 
     `size` is K. Patarasuk and Yuan 2009 ("Bandwidth optimal all-reduce algorithms for clusters of workstations", JPDC

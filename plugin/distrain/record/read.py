@@ -21,7 +21,9 @@ NAME = re.compile(r"record(?:-([1-9]\d{0,8}))?\.jsonl")
 
 
 class RecordError(DistrainError):
-    """A record cannot be read."""
+    """A record is missing, or cannot be read."""
+
+    exit_code = 2
 
 
 class FirstLine(Struct, frozen=True):
@@ -57,6 +59,7 @@ class Line(Struct, frozen=True, kw_only=True):
     steps: int | None = None
     epochs: float | None = None
     epoch_samples: int | None = None
+    parameter_bytes: int | None = None
     values: dict[str, Any] | None = None
 
     checkpoint: str | None = None

@@ -32,6 +32,8 @@ def test_record_of_a_run_that_is_longer_and_smaller_the_second_time(program: Pro
     first, second = record.of("start")
     assert (first.framework, first.world_size, first.step, first.steps) == (program.program.framework, 2, 0, 6)
     assert (second.world_size, second.step, second.steps, second.checkpoint) == (1, 6, 10, "1-768")
+    # The model for digits of 8 x 8 pixels has 53,002 parameters, of 4 bytes each.
+    assert (first.parameter_bytes, second.parameter_bytes) == (4 * 53_002, 4 * 53_002)
     assert first.values
     assert first.values["batch_size"] == 64
     steps = [line.step or 0 for line in record.of("step")]

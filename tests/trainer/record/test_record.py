@@ -70,6 +70,8 @@ def test_record_tells_of_a_run_from_its_start_to_its_end(place: str, tmp_path: P
     assert all(line["unix_seconds"] > 1_700_000_000 for line in (first, start, *steps, end))
     names = ("event", "number", "framework", "model", "world_size", "generation", "step", "samples", "steps")
     assert [start[name] for name in names] == ["start", 1, "tensorflow", "mnist", 1, 1, 0, 0, 20]
+    # The fixture's only weight is of 8 bytes.
+    assert start["parameter_bytes"] == 8
     assert start["values"]["batch_size"] == 10
     assert [(line["event"], line["number"], line["step"]) for line in steps] == [
         ("step", 1, 5),

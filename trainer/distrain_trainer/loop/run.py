@@ -107,6 +107,7 @@ class Run:
             steps=max(self.steps, self.position.step),
             epochs=config.epochs,
             epoch_samples=self.subject.epoch_samples,
+            parameter_bytes=self.state.trained_bytes(),
             values=dataclasses.asdict(config),
         )
 

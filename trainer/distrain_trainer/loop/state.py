@@ -23,6 +23,9 @@ class State(Protocol):
         Its name is the weight's, with `optimizer.` before and a part after it.
         """
 
+    def trained_bytes(self) -> int:
+        """Return the bytes of all weights that are trained, each counted once."""
+
     def wait(self) -> None:
         """Wait until the last step's computations are complete."""
 

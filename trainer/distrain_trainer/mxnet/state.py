@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import mxnet as mx
@@ -34,6 +34,9 @@ class GluonState:
             for name, parameter in self._parameters.items()
             for number in range(states if parameter.grad_req != "null" else 0)
         }
+
+    def trained_bytes(self) -> int:
+        return bytes_of(each for each in self._parameters.values() if each.grad_req != "null")
 
     def wait(self) -> None:
         mx.nd.waitall()
@@ -90,6 +93,10 @@ def named(model: Any) -> dict[str, Any]:
     """Map paths in the model to parameters. A parameter outside of the model's blocks has its own name."""
     places = {id(parameter): place for place, parameter in private.parameters_by_path(model).items()}
     return {places.get(id(each), name): each for name, each in model.collect_params().items()}
+
+
+def bytes_of(parameters: Iterable[Any]) -> int:
+    return sum(int(np.prod(each.shape)) * np.dtype(each.dtype).itemsize for each in parameters)
 
 
 def field_of(name: str, array: Any) -> Field:
@@ -163,6 +170,9 @@ class ServersState:
 
     def later_fields(self) -> Fields:
         return {}
+
+    def trained_bytes(self) -> int:
+        return bytes_of(self.trained)
 
     def wait(self) -> None:
         mx.nd.waitall()

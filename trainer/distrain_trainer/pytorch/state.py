@@ -40,6 +40,10 @@ class TorchState:
                 fields[f"optimizer.{name}.step"] = Field("F32", ())
         return fields
 
+    def trained_bytes(self) -> int:
+        trained = [parameter for parameter in self._model.parameters() if parameter.requires_grad]
+        return sum(parameter.numel() * parameter.element_size() for parameter in trained)
+
     def wait(self) -> None:
         if torch.cuda.is_initialized():
             torch.cuda.synchronize()

@@ -16,7 +16,7 @@ from distrain_trainer.checkpoint.arrays import Arrays, Fields
 from distrain_trainer.config import Config
 from distrain_trainer.tensorflow.placement import spread
 from distrain_trainer.tensorflow.processes import Member, device_of
-from distrain_trainer.tensorflow.state import field_of, former_names, named, read_former, to_variable
+from distrain_trainer.tensorflow.state import bytes_of, field_of, former_names, named, read_former, to_variable
 
 v1 = tf.compat.v1
 
@@ -92,6 +92,9 @@ class SharedWeights:
 
     def later_fields(self) -> Fields:
         return {}
+
+    def trained_bytes(self) -> int:
+        return bytes_of(self._trained)
 
     def wait(self) -> None:
         """Do nothing: the chief computes no step."""

@@ -40,6 +40,9 @@ class KerasState:
     def later_fields(self) -> Fields:
         return {}  # `build` has made the optimizer's variables.
 
+    def trained_bytes(self) -> int:
+        return bytes_of(self._model.trainable_variables)
+
     def wait(self) -> None:
         """Do nothing: the loss has been read, so the step is complete."""
 
@@ -84,6 +87,10 @@ def read_former(content: bytes, names: Mapping[str, str]) -> Arrays:
 
 def model_fields(model: Any) -> dict[str, Field]:
     return {name: field_of(name, variable) for name, variable in named("model", model.variables).items()}
+
+
+def bytes_of(variables: Iterable[Any]) -> int:
+    return sum(variable.shape.num_elements() * variable.dtype.base_dtype.size for variable in variables)
 
 
 def field_of(name: str, variable: Any) -> Field:

@@ -1,0 +1,125 @@
+"""Run the command `report`: draw a page and a picture of runs from their records."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from distrain import console
+from distrain.command_line.arguments import wrong_name
+from distrain.commands.output_file import replacing
+from distrain.commands.request import Request, import_msgspec
+from distrain.errors import DistrainError, ValuesError, reason
+
+if TYPE_CHECKING:
+    from distrain.record.read import Record
+    from distrain.report.figures import Run
+
+PAGE, PICTURE = "report.html", "report.png"
+# There are as many colours. More lines in a plot cannot be told apart.
+MOST_RUNS = 8
+
+
+def run(options: argparse.Namespace) -> int:
+    import_msgspec()
+    from distrain.report import libraries
+
+    if len(options.runs) > MOST_RUNS:
+        raise ValuesError(f"RUN: {len(options.runs)} runs are too many for one plot; name up to {MOST_RUNS}")
+    libraries.require(libraries.PLOTS)
+    folder = Path(options.output)
+    targets = [folder / PAGE, folder / PICTURE]
+    _refuse_existing(folder, targets, is_forced=options.force)
+    _write(_drawn(_runs(Request(options), options)), targets)
+    return 0
+
+
+def _refuse_existing(folder: Path, targets: Sequence[Path], *, is_forced: bool) -> None:
+    """Raise ValuesError for a file in place of the folder, and, unless --force is given, for an earlier report."""
+    if folder.exists() and not folder.is_dir():
+        raise ValuesError(f"--output: {folder} is a file; name a folder")
+    if not is_forced and any(target.exists() for target in targets):
+        raise ValuesError(f"--output: {folder} has a report; name another folder, or add --force to replace the report")
+
+
+def _runs(request: Request, options: argparse.Namespace) -> list[Run]:
+    """Read all records; raise one error with a message for each that cannot be read."""
+    from distrain.report.figures import run_of
+
+    found: list[Run] = []
+    errors: list[DistrainError] = []
+    for word, label in zip(options.runs, _labels(options.runs), strict=True):
+        try:
+            record, place = _record(request, word, options.endpoint or "")
+            if not record.lines:
+                raise ValuesError(f"RUN: {place} is empty: the run has not written its first line yet; try again later")
+            found.append(run_of(record, label, place))
+        except DistrainError as error:
+            errors.append(error)
+    if errors:
+        raise _together(errors)
+    return found
+
+
+def _together(errors: Sequence[DistrainError]) -> DistrainError:
+    first = errors[0]
+    first.messages = tuple(message for error in errors for message in error.messages)
+    return first
+
+
+def _record(request: Request, word: str, endpoint: str) -> tuple[Record, str]:
+    from distrain.report import source
+
+    if source.is_place(word):
+        return source.from_place(word, endpoint)
+    if words := wrong_name(word):
+        raise ValuesError(f"RUN: {words}; a folder's name has a slash, as in ./{word}")
+    target = request.cluster.target
+    if request.helm.releases.status(word, target) is None:
+        known = f"; for the folder of this name write ./{word}" if os.path.isdir(word) else ""
+        words = f"there is no release of this name in namespace {target.namespace}; if it was removed, name the place"
+        raise ValuesError(f"{word}: {words} of its record, as in s3://bucket/{target.namespace}/{word}{known}")
+    values = request.helm.releases.all_values(word, target)
+    return source.from_release(word, target.namespace, values, endpoint)
+
+
+def _labels(words: Sequence[str]) -> list[str]:
+    """Return a short name for each run: the release's, or the folder's. A name that occurs twice gets a number."""
+    names = [_label(word) for word in words]
+    counts, seen = Counter(names), Counter[str]()
+    for index, name in enumerate(names):
+        if counts[name] > 1:
+            seen[name] += 1
+            names[index] = f"{name} ({seen[name]})"
+    return names
+
+
+def _label(word: str) -> str:
+    path = word.rstrip("/")
+    folder = os.path.dirname(path) if path.endswith(".jsonl") else path
+    name = os.path.basename(folder if "://" in folder else os.path.abspath(folder))
+    return console.printable(name.encode(errors="replace").decode()) or word
+
+
+def _drawn(runs: Sequence[Run]) -> list[bytes]:
+    from distrain.report import page
+    from distrain.report.panels import panels
+
+    plots = panels(runs)
+    return [page.html(runs, plots).encode(errors="replace"), page.png(runs, plots)]
+
+
+def _write(contents: Sequence[bytes], targets: Sequence[Path]) -> None:
+    folder = targets[0].parent
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except (OSError, ValueError) as error:
+        raise ValuesError(f"--output: {folder} cannot be made: {reason(error)}; name another folder") from error
+    for target, content in zip(targets, contents, strict=True):
+        with replacing(target) as file:
+            file.write(content)
+    console.say(f"wrote {' and '.join(map(str, targets))}")

@@ -1,0 +1,271 @@
+"""Compute the figures of a run from its record. Pure functions: nothing here reads or draws."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from msgspec import Struct
+
+from distrain.derive.formulas import all_reduce_bytes
+from distrain.record.read import Line, Record
+from distrain.report.timeline import Timed, TimeLine, time_line
+
+# No loss or rate is this large; plots cannot show larger numbers.
+LARGEST = 1e100
+
+
+class Point(NamedTuple):
+    """A `step` line. A figure is None if it is unknown."""
+
+    seconds: float | None
+    step: int | None
+    samples: int | None
+    rate: float | None
+    loss: float | None
+
+
+class Mark(NamedTuple):
+    """An event at a moment of the run, with what there is to say about it."""
+
+    event: str
+    seconds: float | None
+    words: str
+
+
+class Times(Struct, frozen=True):
+    """Seconds of some steps, summed up. `computing` includes the communication: a record does not tell them apart."""
+
+    steps: int
+    waiting_for_input: float
+    computing: float
+    saving: float
+
+    def __add__(self, other: Times) -> Times:
+        return Times(
+            self.steps + other.steps,
+            self.waiting_for_input + other.waiting_for_input,
+            self.computing + other.computing,
+            self.saving + other.saving,
+        )
+
+    @property
+    def seconds(self) -> float:
+        return self.waiting_for_input + self.computing + self.saving
+
+
+NO_TIMES = Times(0, 0.0, 0.0, 0.0)
+
+
+class Start(NamedTuple):
+    """A process of the run, from its start to its end or kill: its size and the kept lines of its steps."""
+
+    line: Line
+    points: tuple[Point, ...]
+    times: Times
+    rate: float | None
+
+    @property
+    def ranks(self) -> int | None:
+        size = self.line.world_size
+        return size if size is not None and size > 0 else None
+
+
+class Run(NamedTuple):
+    """A run with its figures. `label` names it in plots, `place` is where its record was."""
+
+    label: str
+    place: str
+    record: Record
+    line: TimeLine
+    starts: tuple[Start, ...]
+    marks: tuple[Mark, ...]
+
+    @property
+    def points(self) -> list[Point]:
+        return [point for start in self.starts for point in start.points]
+
+    @property
+    def first_start(self) -> Line | None:
+        return next((start.line for start in self.starts if start.line.event == "start"), None)
+
+    @property
+    def last_start(self) -> Line | None:
+        return next((start.line for start in reversed(self.starts) if start.line.event == "start"), None)
+
+    @property
+    def end(self) -> Line | None:
+        """Return the line of the run's end, None if the last process has left none."""
+        turns = [line for line in self.record.lines if line.event in ("start", "end")]
+        return turns[-1] if turns and turns[-1].event == "end" else None
+
+    @property
+    def sizes(self) -> list[int]:
+        """Return the numbers of ranks in their order, without repetitions in a row."""
+        found: list[int] = []
+        for start in self.starts:
+            if start.ranks and found[-1:] != [start.ranks]:
+                found.append(start.ranks)
+        return found
+
+    def times_by_ranks(self) -> dict[int | None, Times]:
+        """Return the seconds of the steps for each number of ranks."""
+        found: dict[int | None, Times] = {}
+        for start in self.starts:
+            if start.times.steps:
+                found[start.ranks] = found.get(start.ranks, NO_TIMES) + start.times
+        return found
+
+    def rates(self) -> dict[int, float]:
+        """Return the mean rate for each number of ranks, weighted by the number of steps."""
+        sums: dict[int, tuple[float, float]] = {}
+        for start in self.starts:
+            if start.ranks and start.rate is not None:
+                weight = max(1, start.times.steps or len(start.points))
+                total, weights = sums.get(start.ranks, (0.0, 0.0))
+                sums[start.ranks] = (total + start.rate * weight, weights + weight)
+        return {ranks: total / weights for ranks, (total, weights) in sorted(sums.items())}
+
+    @property
+    def parameter_bytes(self) -> int | None:
+        """Return K, the bytes of the trained weights; None if unknown, or if the run uses parameter servers."""
+        line = self.last_start
+        is_all_reduce = line is not None and (line.values or {}).get("strategy", "allreduce") == "allreduce"
+        return line.parameter_bytes if line and is_all_reduce and (line.parameter_bytes or 0) > 0 else None
+
+
+class AllReduce(NamedTuple):
+    """What all-reduce sends with N ranks: bytes per step and rank, by the formula, and what bandwidth that takes."""
+
+    ranks: int
+    size: int
+    bytes_per_step: float
+    bytes_per_second: float | None
+
+
+def all_reduces(run: Run) -> list[AllReduce]:
+    """Return a figure for each number of ranks of the run; an empty list if K is unknown."""
+    size, times = run.parameter_bytes, run.times_by_ranks()
+    found = []
+    for ranks in sorted(set(run.sizes)) if size else ():
+        sent, of_size = all_reduce_bytes(size or 0, ranks), times.get(ranks, NO_TIMES)
+        per_second = sent * of_size.steps / of_size.computing if of_size.computing > 0 else None
+        found.append(AllReduce(ranks, size or 0, sent, per_second))
+    return found
+
+
+def ideal(rates: dict[int, float], ranks: int) -> float:
+    """Return the rate of so many ranks if the rate grew in proportion, from that of the smallest size."""
+    smallest = min(rates)
+    return rates[smallest] * ranks / smallest
+
+
+def run_of(record: Record, label: str, place: str) -> Run:
+    line = time_line(record.lines)
+    return Run(label, place, record, line, tuple(_starts(line.lines)), tuple(_marks(line.lines)))
+
+
+def _starts(lines: Iterable[Timed]) -> Iterator[Start]:
+    """Split the lines into processes. A program's record may have steps before its first start, or no start."""
+    head, steps = Line(event=""), list[Timed]()
+    for each in lines:
+        if each.line.event == "start":
+            if head.event or steps:
+                yield _start(head, steps)
+            head, steps = each.line, []
+        elif each.line.event == "step":
+            steps.append(each)
+    if head.event or steps:
+        yield _start(head, steps)
+
+
+def _start(head: Line, steps: Sequence[Timed]) -> Start:
+    points = tuple(_points(steps))
+    rates = [line.images_per_second_mean for line, _ in steps if sane(line.images_per_second_mean) is not None]
+    rate = rates[-1] if rates else _mean([point.rate for point in points if point.rate is not None])
+    return Start(head, points, _times(head, [line for line, _ in steps]), rate)
+
+
+def _points(steps: Sequence[Timed]) -> Iterator[Point]:
+    """Return the points. A rate that the line does not have is computed from the samples since the line before."""
+    before: Timed | None = None
+    for each in steps:
+        line, seconds = each
+        rate = sane(line.images_per_second)
+        if rate is None and before and seconds is not None and before.seconds is not None and seconds > before.seconds:
+            rate = _difference(before.line.samples, line.samples, seconds - before.seconds)
+        yield Point(seconds, line.step, line.samples, rate, sane(line.loss))
+        before = each
+
+
+def _difference(earlier: int | None, later: int | None, seconds: float) -> float | None:
+    return (later - earlier) / seconds if earlier is not None and later is not None and later >= earlier else None
+
+
+def _times(head: Line, steps: Sequence[Line]) -> Times:
+    """Return the sums of the last line that has them. They are since the start, so lines between may be missing."""
+    last = next((line for line in reversed(steps) if sane(line.step_seconds_total) is not None), None)
+    if last is None or last.step is None:
+        return NO_TIMES
+    number = last.step - (head.step or 0)
+    total = last.step_seconds_total or 0.0
+    waited = min(total, max(0.0, sane(last.input_wait_seconds_total) or 0.0))
+    saved = max(0.0, sane(last.checkpoint_stall_seconds_total) or 0.0)
+    return Times(number, waited, total - waited, saved) if number > 0 and total >= 0 else NO_TIMES
+
+
+def _marks(lines: Sequence[Timed]) -> Iterator[Mark]:
+    before: float | None = None
+    for line, seconds in lines:
+        if line.event == "kill":
+            # A kill was noticed at the next start. It happened after the line before.
+            yield Mark("kill", before, _join(_at(line), "no end was written"))
+        elif line.event in WORDS:
+            yield Mark(line.event, seconds, WORDS[line.event](line))
+        before = seconds
+
+
+def _at(line: Line) -> str:
+    return f"step {line.step:,}" if line.step is not None else ""
+
+
+def _join(*parts: Any) -> str:
+    return ", ".join(str(part) for part in parts if part)
+
+
+def _start_words(line: Line) -> str:
+    ranks = f"{line.world_size:,} ranks" if line.world_size is not None else ""
+    return _join(ranks, _at(line), f"from checkpoint {line.checkpoint}" if line.checkpoint else "")
+
+
+def _checkpoint_words(line: Line) -> str:
+    written = f"written in {line.write_seconds:.3g} s" if sane(line.write_seconds) is not None else ""
+    held = f"held the training up for {line.stall_seconds:.3g} s" if sane(line.stall_seconds) is not None else ""
+    return _join(line.checkpoint, _at(line), written, held)
+
+
+def _rescale_words(line: Line) -> str:
+    return _join(f"from {line.world_size_before} to {line.world_size} ranks", _at(line))
+
+
+def _end_words(line: Line) -> str:
+    code = f"exit code {line.exit_code}" if line.exit_code is not None else ""
+    return _join(line.cause, _at(line), line.reason, code)
+
+
+WORDS = {
+    "start": _start_words,
+    "checkpoint": _checkpoint_words,
+    "rescale": _rescale_words,
+    "end": _end_words,
+}
+
+
+def sane(number: float | None) -> float | None:
+    """Return a number that a plot can show; None for any other."""
+    return number if number is not None and math.isfinite(number) and abs(number) < LARGEST else None
+
+
+def _mean(numbers: Sequence[float]) -> float | None:
+    return sum(numbers) / len(numbers) if numbers else None

@@ -1,0 +1,28 @@
+"""Tell whether the libraries of the report are installed. They are an extra, four times as large as all others."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Sequence
+
+from distrain.errors import HelmError
+
+# The plugin's folder, which Helm names, or a wheel's folder of packages, which has no bin/setup.
+SETUP = os.path.join(os.path.dirname(__file__), os.pardir, os.pardir, "bin", "setup")
+PLOTS = ("matplotlib", "jinja2")
+S3 = ("boto3",)
+
+
+class LibraryError(HelmError):
+    """A library of the extra `report` is not installed."""
+
+
+def require(names: Sequence[str]) -> None:
+    """Raise LibraryError if a library is missing."""
+    missing = [name for name in names if importlib.util.find_spec(name) is None]
+    if not missing:
+        return
+    setup = os.path.realpath(SETUP)
+    step = f"{setup} report" if os.path.exists(setup) else "pip install 'distrain[report]'"
+    raise LibraryError(f"report: needs {', '.join(missing)}, which a plugin has only on request; run `{step}`")

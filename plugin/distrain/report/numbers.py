@@ -1,0 +1,122 @@
+"""Write numbers for people, choose units, and keep some of many things."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple, TypeVar
+
+T = TypeVar("T")
+Place = tuple[float, float]
+
+
+class Unit(NamedTuple):
+    name: str
+    size: float
+
+
+TIMES = (Unit("days", 86400.0), Unit("h", 3600.0), Unit("min", 60.0), Unit("s", 1.0), Unit("ms", 1e-3))
+BYTES = (Unit("TB", 1e12), Unit("GB", 1e9), Unit("MB", 1e6), Unit("kB", 1e3), Unit("B", 1.0))
+
+
+def time_unit(seconds: float) -> Unit:
+    """Return the unit in which so many seconds are at least 1, for days at least 2."""
+    return next((unit for unit in TIMES if seconds >= unit.size * (2 if unit.name == "days" else 1)), TIMES[-1])
+
+
+def byte_unit(number: float) -> Unit:
+    return next((unit for unit in BYTES if number >= unit.size), BYTES[-1])
+
+
+def amount(number: float) -> str:
+    """Return a number of bytes with its unit."""
+    unit = byte_unit(number)
+    return f"{short(number / unit.size)} {unit.name}"
+
+
+def duration(seconds: float | None) -> str:
+    """Return a duration with its unit, such as 1.5 h; an empty string if it is unknown."""
+    if seconds is None:
+        return ""
+    unit = time_unit(abs(seconds))
+    return f"{short(seconds / unit.size)} {unit.name}"
+
+
+def counted(number: int, name: str) -> str:
+    """Return a number with the name of what is counted, in the plural unless it is 1."""
+    return f"{number:,} {name}{'' if number == 1 else 's'}"
+
+
+def short(number: float) -> str:
+    """Return a number of at most 4 digits, whole numbers with all of theirs."""
+    if abs(number) >= 1000 and abs(number) < 1e15:
+        return f"{number:,.0f}"
+    return f"{number:.4g}"
+
+
+def spread(items: Sequence[T], most: int) -> list[T]:
+    """Return at most so many items, at even distances, with the first and the last one."""
+    if len(items) <= most:
+        return [*items]
+    most = max(2, most)
+    return [items[round(number * (len(items) - 1) / (most - 1))] for number in range(most)]
+
+
+def spread_by(items: Sequence[T], group: Callable[[T], str], most: int) -> list[T]:
+    """Return at most so many items of each group."""
+    groups: dict[str, list[T]] = {}
+    for item in items:
+        groups.setdefault(group(item), []).append(item)
+    return [item for each in groups.values() for item in spread(each, most)]
+
+
+def steps_to(last: int) -> list[float]:
+    """Return up to 65 numbers of ranks from 1 to `last`, for a smooth curve."""
+    last = max(8, last)
+    return [1 + number * (last - 1) / 64 for number in range(65)]
+
+
+def thinned(places: Sequence[Place | None], most: int) -> list[Place | None]:
+    """Return at most so many places of a line with gaps.
+
+    Of each piece of the line, the places with the smallest and with the largest figure are kept, so that peaks stay
+    visible.
+    """
+    known = sum(place is not None for place in places)
+    if known > most:
+        length = math.ceil(2 * known / most)
+        places = [*_extremes(places, length)]
+    return [*_without_repeated_gaps(places)]
+
+
+def _extremes(places: Sequence[Place | None], length: int) -> Iterator[Place | None]:
+    piece: list[Place] = []
+    gap = False
+    for place in places:
+        if place is None:
+            # A gap within a piece is drawn behind it: with many restarts most pieces have one.
+            gap = True
+            continue
+        piece.append(place)
+        if len(piece) == length:
+            yield from _two_of(piece)
+            if gap:
+                yield None
+            piece, gap = [], False
+    yield from _two_of(piece)
+
+
+def _two_of(piece: Sequence[Place]) -> list[Place]:
+    if not piece:
+        return []
+    ends = {min(range(len(piece)), key=lambda index: piece[index][1])}
+    ends.add(max(range(len(piece)), key=lambda index: piece[index][1]))
+    return [piece[index] for index in sorted(ends)]
+
+
+def _without_repeated_gaps(places: Sequence[Place | None]) -> Iterator[Place | None]:
+    before: Place | None = None
+    for place in places:
+        if place is not None or before is not None:
+            yield place
+        before = place

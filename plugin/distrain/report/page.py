@@ -1,0 +1,46 @@
+"""Write the report's page: one HTML file that loads nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from distrain import __version__
+from distrain.report import plot, summary
+from distrain.report.figures import Run
+from distrain.report.panels import MOST_ROWS, Panel
+from distrain.report.summary import in_short
+
+TEMPLATE = "page.html"
+
+
+def html(runs: Sequence[Run], panels: Sequence[Panel]) -> str:
+    """Return the page of the runs. All texts of a record are escaped."""
+    loader = FileSystemLoader(Path(__file__).parent)
+    environment = Environment(
+        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    return environment.get_template(TEMPLATE).render(
+        title=title(runs),
+        runs=runs,
+        facts=summary.facts(runs),
+        values=summary.values(runs),
+        # The SVG is matplotlib's, which escapes the texts in it.
+        plots=[(panel, Markup(plot.svg(panel)) if panel.is_drawn else "") for panel in panels],
+        most_rows=MOST_ROWS,
+        version=__version__,
+    )
+
+
+def png(runs: Sequence[Run], panels: Sequence[Panel]) -> bytes:
+    if len(runs) == 1:
+        return plot.png(panels, in_short(runs[0]), title(runs))
+    return plot.png(panels, [line for run in runs for line in summary.in_two_lines(run)], title(runs))
+
+
+def title(runs: Sequence[Run]) -> str:
+    labels = [run.label for run in runs]
+    return f"Run {labels[0]}" if len(labels) == 1 else f"Runs {', '.join(labels[:-1])} and {labels[-1]}"

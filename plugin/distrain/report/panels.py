@@ -1,0 +1,303 @@
+"""Say what each plot of a report shows: lines, points or bars, a sentence for screen readers, and a table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+from distrain.derive.formulas import all_reduce_bytes
+from distrain.report import numbers
+from distrain.report.figures import Mark, Point, Run, Times, all_reduces, ideal
+from distrain.report.numbers import Unit
+
+# A line of a plot. None interrupts it.
+Place = tuple[float, float] | None
+# The most points of a line, over all runs of a plot, and the most rows of a table, so that a page stays below 1 MB.
+MOST_POINTS = 1500
+MOST_ROWS = 60
+MOST_MARKS = 120
+EVENTS = ("start", "checkpoint", "rescale", "kill", "end")
+PARTS = ("input", "computation and communication", "checkpoints")
+
+
+class Series(NamedTuple):
+    """A line or, with `is_points`, points alone. `run` is the number of the run, which chooses the colour."""
+
+    label: str
+    run: int
+    places: tuple[Place, ...]
+    is_points: bool = False
+    is_ideal: bool = False
+
+
+class Bar(NamedTuple):
+    label: str
+    parts: tuple[float, ...]
+
+
+class Table(NamedTuple):
+    """Rows for readers who do not see the plot; `left_out` of all rows are not in it."""
+
+    header: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    left_out: int = 0
+
+
+class Panel(NamedTuple):
+    """A plot. Without series and bars it is not drawn, and `words` say why."""
+
+    name: str
+    title: str
+    words: str
+    across: str = ""
+    up: str = ""
+    series: tuple[Series, ...] = ()
+    bars: tuple[Bar, ...] = ()
+    marks: tuple[tuple[str, float], ...] = ()
+    table: Table = Table((), ())
+
+    @property
+    def is_drawn(self) -> bool:
+        return bool(self.series or self.bars)
+
+
+def panels(runs: Sequence[Run]) -> list[Panel]:
+    """Return the plots of the runs in the order of the page."""
+    return [
+        _over_time(runs, "loss", "Loss over time", "loss"),
+        _over_samples(runs, "loss", "Loss over samples", "loss"),
+        _over_time(runs, "rate", "Throughput over time", "samples/s"),
+        _over_samples(runs, "rate", "Throughput over samples", "samples/s"),
+        _events(runs),
+        _scaling(runs),
+        _step(runs),
+        _all_reduce(runs),
+    ]
+
+
+def _over_time(runs: Sequence[Run], figure: str, title: str, up: str) -> Panel:
+    unit = _time_unit(runs)
+    panel = _over(runs, f"{figure}-time", title, up, figure, (f"time in {unit.name}", _seconds_in(unit)))
+    return panel._replace(marks=tuple(_changes(runs, unit))) if panel.is_drawn and len(runs) == 1 else panel
+
+
+def _over_samples(runs: Sequence[Run], figure: str, title: str, up: str) -> Panel:
+    """Plot over samples. A run of a program that tells no samples is plotted over its steps."""
+    has_samples = all(point.samples is not None for run in runs for point in run.points)
+    across = "samples" if has_samples else "steps"
+    if not has_samples:
+        title = title.replace("samples", across)
+    return _over(runs, f"{figure}-{across}", title, up, figure, (across, _samples if has_samples else _steps))
+
+
+Across = tuple[str, Callable[[Point], float | None]]
+
+
+def _seconds_in(unit: Unit) -> Callable[[Point], float | None]:
+    return lambda point: None if point.seconds is None else point.seconds / unit.size
+
+
+def _samples(point: Point) -> float | None:
+    return point.samples
+
+
+def _steps(point: Point) -> float | None:
+    return point.step
+
+
+def _over(runs: Sequence[Run], name: str, title: str, up: str, figure: str, across: Across) -> Panel:
+    series = []
+    for number, run in enumerate(runs):
+        places = _line(run, figure, across[1], max(100, MOST_POINTS // len(runs)))
+        if any(places):
+            series.append(Series(run.label, number, tuple(places)))
+    if not series:
+        return Panel(name, title, f"The record has no {up} at a known place, so there is nothing to plot.")
+    words = " ".join(_trend(each, up, has_name=len(runs) > 1) for each in series)
+    return Panel(name, title, words, across[0], up, tuple(series), table=_table(series, across[0], up))
+
+
+def _line(run: Run, figure: str, across: Callable[[Point], float | None], most: int) -> list[Place]:
+    """Return the line of a run, interrupted between its starts and where a figure is missing, of at most `most` places.
+
+    Of more places, of each piece those with the smallest and the largest figure are kept, so that peaks stay visible.
+    """
+    places: list[Place] = []
+    for start in run.starts:
+        for point in start.points:
+            x, y = across(point), getattr(point, figure)
+            places.append(None if x is None or y is None else (x, y))
+        places.append(None)
+    return numbers.thinned(places, most)
+
+
+def _trend(series: Series, up: str, *, has_name: bool) -> str:
+    known = [place for place in series.places if place]
+    figures = [y for _, y in known]
+    name = f"{series.label}: {up}" if has_name else up.capitalize()
+    return (
+        f"{name} begins at {numbers.short(figures[0])}, ends at {numbers.short(figures[-1])}, "
+        f"and is between {numbers.short(min(figures))} and {numbers.short(max(figures))}."
+    )
+
+
+def _table(series: Sequence[Series], across: str, up: str) -> Table:
+    known = [(each.label, x, y) for each in series for x, y in filter(None, each.places)]
+    rows = tuple((label, numbers.short(x), numbers.short(y)) for label, x, y in known)
+    return limited(("run", across, up), rows)
+
+
+def limited(header: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> Table:
+    """Return a table of at most MOST_ROWS rows, at even distances, with the first and the last row."""
+    kept = numbers.spread(rows, MOST_ROWS)
+    return Table(header, tuple(kept), len(rows) - len(kept))
+
+
+def _changes(runs: Sequence[Run], unit: Unit) -> Iterator[tuple[str, float]]:
+    """Yield the moments of kills and rescales, which explain breaks of a line."""
+    for run in runs:
+        marks = [mark for mark in run.marks if mark.event in ("kill", "rescale") and mark.seconds is not None]
+        for mark in numbers.spread(marks, MOST_MARKS):
+            yield mark.event, (mark.seconds or 0.0) / unit.size
+
+
+def _time_unit(runs: Sequence[Run]) -> Unit:
+    return numbers.time_unit(max((run.line.seconds or 0.0 for run in runs), default=0.0))
+
+
+def _events(runs: Sequence[Run]) -> Panel:
+    """Plot a row for each kind of event. The runs are above one another within a row."""
+    unit, title = _time_unit(runs), "Starts, checkpoints, rescales and kills"
+    series, rows, counts = [], list[tuple[str, ...]](), []
+    for number, run in enumerate(runs):
+        known = [mark for mark in run.marks if mark.seconds is not None]
+        shown = numbers.spread_by(known, lambda mark: mark.event, MOST_MARKS // len(runs))
+        shift = 0.0 if len(runs) == 1 else 0.5 * (number / (len(runs) - 1) - 0.5)
+        places = [((mark.seconds or 0.0) / unit.size, EVENTS.index(mark.event) + shift) for mark in shown]
+        if places:
+            series.append(Series(run.label, number, tuple(places), is_points=True))
+        rows += [(run.label, *_event(mark)) for mark in run.marks]
+        counts.append((f"{run.label}: " if len(runs) > 1 else "") + count_words(run))
+    if not series:
+        return Panel("events", title, "The record has no times of events, so there is nothing to plot.")
+    table = limited(("run", "time", "event", "what is known"), rows)
+    return Panel("events", title, " ".join(counts), f"time in {unit.name}", "", tuple(series), table=table)
+
+
+def _event(mark: Mark) -> tuple[str, str, str]:
+    return numbers.duration(mark.seconds), mark.event, mark.words
+
+
+def count_words(run: Run) -> str:
+    """Return how often each event happened. The record counts events that it does not keep, too."""
+    counted = [(run.record.count(event), event) for event in EVENTS[:-1]]
+    return ", ".join(numbers.counted(number, event) for number, event in counted) + "."
+
+
+def _scaling(runs: Sequence[Run]) -> Panel:
+    """Plot the rate over the number of ranks, and the ideal of each model: a rate in proportion to the ranks."""
+    title, series, rows = "Scaling against the ideal", list[Series](), list[tuple[str, ...]]()
+    groups: dict[tuple[str, ...], dict[int, float]] = {}
+    for number, run in enumerate(runs):
+        rates = run.rates()
+        if rates:
+            series.append(Series(run.label, number, tuple(rates.items())))
+            together = groups.setdefault(_subject(run), {})
+            together.update({ranks: rate for ranks, rate in rates.items() if ranks not in together})
+    groups = {subject: rates for subject, rates in groups.items() if len(rates) > 1 and rates[min(rates)] > 0}
+    if not groups:
+        words = "All rates are of one number of ranks. A rescale, or a second run of another size, shows how it scales."
+        return Panel("scaling", title, words if series else "The record has no rate with a number of ranks.")
+    for subject, rates in groups.items():
+        ends = (min(rates), max(rates))
+        places = tuple((float(ranks), ideal(rates, ranks)) for ranks in ends)
+        name = "ideal" if len(groups) == 1 else f"ideal {' '.join(subject[:1])}"
+        series.append(Series(name, -1, places, is_ideal=True))
+    for run in runs:
+        rows += _efficiencies(run, groups.get(_subject(run), {}))
+    most = max(rows, key=lambda row: int(row[1].replace(",", "")))
+    last = f" {most[0]}: with {most[1]} ranks it is {most[4]} of the ideal."
+    words = f"Mean samples per second over the number of ranks.{last}"
+    table = limited(("run", "ranks", "samples/s", "ideal samples/s", "of the ideal"), rows)
+    return Panel("scaling", title, words, "ranks", "samples/s", tuple(series), table=table)
+
+
+def _subject(run: Run) -> tuple[str, ...]:
+    """Return what two runs must share for their sizes to be compared."""
+    line = run.last_start
+    values = (line.values if line else None) or {}
+    found = (line.model, line.framework) if line else (None, None)
+    return tuple(str(each) for each in (*found, values.get("batch_size"), values.get("precision")))
+
+
+def _efficiencies(run: Run, together: dict[int, float]) -> Iterator[tuple[str, ...]]:
+    for ranks, rate in run.rates().items() if together else ():
+        best = ideal(together, ranks)
+        yield run.label, f"{ranks:,}", numbers.short(rate), numbers.short(best), f"{100 * rate / best:.0f} %"
+
+
+def _step(runs: Sequence[Run]) -> Panel:
+    """Plot the parts of a mean step, a bar for each run and number of ranks."""
+    title, bars, rows = "Where the time of a step goes", list[Bar](), list[tuple[str, ...]]()
+    for run in runs:
+        for ranks, times in run.times_by_ranks().items():
+            size = numbers.counted(ranks, "rank") if ranks else "all"
+            parts = tuple(part / times.steps for part in _parts(times))
+            bars.append(Bar(size if len(runs) == 1 else f"{run.label}, {size}", parts))
+            rows.append((run.label, f"{ranks or '?'}", *map(numbers.duration, parts), *_shares(times)))
+    if not any(sum(bar.parts) for bar in bars):
+        return Panel("step", title, "The record has no sums of seconds, so the parts of a step are not known.")
+    shown = numbers.spread(bars, 12)
+    largest = max(shown, key=lambda bar: sum(bar.parts))
+    unit = numbers.time_unit(sum(largest.parts))
+    scaled = tuple(Bar(bar.label, tuple(part / unit.size for part in bar.parts)) for bar in shown)
+    words = f"{largest.label}: a step takes {numbers.duration(sum(largest.parts))}, {_largest_share(largest)}."
+    header = ("run", "ranks", *PARTS, *(f"share of {part}" for part in PARTS))
+    across = f"{unit.name} of a mean step"
+    return Panel("step", title, words, across, "", bars=scaled, table=limited(header, rows))
+
+
+def _parts(times: Times) -> tuple[float, float, float]:
+    return times.waiting_for_input, times.computing, times.saving
+
+
+def _shares(times: Times) -> Iterator[str]:
+    for part in _parts(times):
+        yield f"{100 * part / times.seconds:.1f} %" if times.seconds else ""
+
+
+def _largest_share(bar: Bar) -> str:
+    part, name = max(zip(bar.parts, PARTS, strict=True))
+    return f"{100 * part / sum(bar.parts):.0f} % of it {name}"
+
+
+def _all_reduce(runs: Sequence[Run]) -> Panel:
+    """Plot 2(N-1)K/N over N, and a point for each number of ranks that ran."""
+    title, rows = "All-reduce bytes per step and rank", list[tuple[str, ...]]()
+    found = {number: figures for number, run in enumerate(runs) if (figures := all_reduces(run))}
+    if not found:
+        words = "The record has no bytes of parameters, or the run uses parameter servers instead of all-reduce."
+        return Panel("all-reduce", title, words)
+    # No number of ranks sends 2K or more.
+    unit = numbers.byte_unit(max(2 * figures[0].size for figures in found.values()))
+    most = max((each for figures in found.values() for each in figures), key=lambda each: each.ranks)
+    series = []
+    for number, figures in found.items():
+        label = runs[number].label
+        places = tuple((float(each.ranks), each.bytes_per_step / unit.size) for each in figures)
+        series.append(Series(label, number, places, is_points=True))
+        for each in figures:
+            per_second = "" if each.bytes_per_second is None else f"{numbers.amount(each.bytes_per_second)}/s"
+            sent = numbers.amount(each.bytes_per_step)
+            rows.append((label, f"{each.ranks:,}", numbers.amount(each.size), sent, per_second))
+    for size in sorted({figures[0].size for figures in found.values()}):
+        curve = tuple((n, all_reduce_bytes(size, n) / unit.size) for n in numbers.steps_to(2 * most.ranks))
+        series.append(Series(f"2(N-1)K/N, K = {numbers.amount(size)}", -1, curve, is_ideal=True))
+    header = ("run", "ranks N", "parameters K", "2(N-1)K/N", "over the mean step")
+    words = (
+        f"Computed by 2(N-1)K/N for K = {numbers.amount(most.size)} of parameters: with "
+        f"{numbers.counted(most.ranks, 'rank')} each rank sends {numbers.amount(most.bytes_per_step)} per step, and "
+        "receives as much. The record has no measured bytes."
+    )
+    table = limited(header, rows)
+    return Panel("all-reduce", title, words, "ranks N", f"{unit.name} per step", tuple(series), table=table)

@@ -1,0 +1,140 @@
+"""Read a record from S3, with the user's own AWS environment: variables, profile, or the role of a pod."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+from distrain import files
+from distrain.errors import UnreachableError, ValuesError
+from distrain.record.read import RecordError, newest
+
+# Seconds. A wrong endpoint should not take minutes.
+CONNECT_TIMEOUT, READ_TIMEOUT, ATTEMPTS = 5, 30, 2
+# A name in the cluster's DNS: a Service's name alone, or with its namespace and svc.
+SERVICE = re.compile(r"(?P<name>[a-z0-9-]+)(\.(?P<namespace>[a-z0-9-]+)(?P<svc>\.svc(\..+)?)?)?")
+LOCAL_PORT = 9000
+CONNECT = "; name another server with --endpoint"
+
+
+class Bucket(NamedTuple):
+    """A place in S3. `value` names where it is from, for messages; `namespace` is that of the run, if known."""
+
+    uri: str
+    endpoint: str = ""
+    region: str = ""
+    is_insecure: bool = False
+    value: str = "RUN"
+    namespace: str = ""
+
+    @property
+    def name(self) -> str:
+        return urlsplit(self.uri).netloc
+
+    @property
+    def prefix(self) -> str:
+        return urlsplit(self.uri).path.strip("/")
+
+
+def read(bucket: Bucket) -> tuple[bytes, str]:
+    """Return the content of the record at a place, and its URI. The place is the record, or the folder that holds it.
+
+    Raises UnreachableError if S3 does not answer or refuses, RecordError if there is no record.
+    """
+    from boto3.exceptions import Boto3Error
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    if not bucket.name:
+        raise ValuesError(f"{bucket.value}: {bucket.uri} names no bucket; write s3://bucket/folder")
+    try:
+        client = _client(bucket)
+        key = bucket.prefix if bucket.prefix.endswith(".jsonl") else _newest(client, bucket)
+        if key is None:
+            raise RecordError(f"{bucket.value}: {bucket.uri} holds no record.jsonl; name the folder of a run")
+        body = client.get_object(Bucket=bucket.name, Key=key)["Body"]
+        return files.rest(body, files.MANIFEST), f"s3://{bucket.name}/{key}"
+    except ClientError as error:
+        raise _refused(bucket, error) from error
+    except (BotoCoreError, Boto3Error, OSError, ValueError) as error:
+        raise _unreachable(bucket, error) from error
+
+
+def _client(bucket: Bucket) -> Any:
+    import boto3
+    from botocore.config import Config
+
+    session = boto3.Session()
+    if bucket.is_insecure:
+        import urllib3
+
+        urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
+    config = Config(
+        connect_timeout=CONNECT_TIMEOUT,
+        read_timeout=READ_TIMEOUT,
+        retries={"mode": "standard", "total_max_attempts": ATTEMPTS},
+        # Many S3 servers other than Amazon's refuse the checksums that boto3 adds by default.
+        request_checksum_calculation="when_required",
+        response_checksum_validation="when_required",
+    )
+    return session.client(
+        "s3",
+        endpoint_url=bucket.endpoint or None,
+        region_name=bucket.region or session.region_name or "us-east-1",
+        verify=False if bucket.is_insecure else None,
+        config=config,
+    )
+
+
+def _newest(client: Any, bucket: Bucket) -> str | None:
+    """Return the key of the record in a folder, None if there is none."""
+    folder = f"{bucket.prefix}/" if bucket.prefix else ""
+    pages = client.get_paginator("list_objects_v2").paginate(Bucket=bucket.name, Prefix=f"{folder}record")
+    names = [entry["Key"].removeprefix(folder) for page in pages for entry in page.get("Contents", ())]
+    found = newest(names)
+    return f"{folder}{found}" if found else None
+
+
+def _refused(bucket: Bucket, error: Any) -> UnreachableError | RecordError:
+    code = str(error.response.get("Error", {}).get("Code", ""))
+    if code in ("NoSuchKey", "404", "NoSuchBucket"):
+        missing = f"bucket {bucket.name}" if code == "NoSuchBucket" else bucket.uri
+        return RecordError(f"{bucket.value}: there is no {missing}{_at(bucket)}; correct it, or name an --endpoint")
+    if code in ("AccessDenied", "403", "InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken"):
+        words = "your AWS credentials may not read it; set AWS_PROFILE, or AWS_ACCESS_KEY_ID and its secret"
+        return UnreachableError(f"{bucket.value}: {bucket.uri}{_at(bucket)}: {code}: {words}")
+    return UnreachableError(f"{bucket.value}: {bucket.uri}{_at(bucket)} cannot be read: {_one_line(error)}")
+
+
+def _unreachable(bucket: Bucket, error: Exception) -> UnreachableError:
+    from botocore import exceptions as known
+
+    if isinstance(error, known.NoCredentialsError | known.PartialCredentialsError):
+        step = "set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+        return UnreachableError(f"{bucket.value}: {bucket.uri}: your environment has no AWS credentials; {step}")
+    if isinstance(error, known.ConnectionError | known.HTTPClientError):
+        # boto3 repeats the URL of its request, with all of the request's parameters.
+        words = f"S3 does not answer ({type(error).__name__})"
+        return UnreachableError(f"{bucket.value}: {bucket.uri}{_at(bucket)}: {words}{forwarding(bucket) or CONNECT}")
+    return UnreachableError(f"{bucket.value}: {bucket.uri}{_at(bucket)} cannot be read: {_one_line(error)}")
+
+
+def forwarding(bucket: Bucket) -> str:
+    """Return how to reach an endpoint that is a Service of the cluster; an empty string for any other."""
+    address = urlsplit(bucket.endpoint)
+    found = SERVICE.fullmatch(address.hostname or "")
+    if not found or found["name"] == "localhost":
+        return ""
+    namespace = found["namespace"] or bucket.namespace or "NAMESPACE"
+    port = address.port or (443 if address.scheme == "https" else 80)
+    forward = f"kubectl --namespace {namespace} port-forward service/{found['name']} {LOCAL_PORT}:{port}"
+    verb = "is" if found["svc"] or not found["namespace"] else "may be"
+    return f"; it {verb} an address of the cluster: run `{forward}`, and add --endpoint {address.scheme}://127.0.0.1:{LOCAL_PORT}"
+
+
+def _at(bucket: Bucket) -> str:
+    return f" at {bucket.endpoint}" if bucket.endpoint else ""
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split()).rstrip(".")

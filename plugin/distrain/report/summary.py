@@ -1,0 +1,148 @@
+"""Say in words and tables what a run was and how it ended."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime, timezone
+from typing import Any, NamedTuple
+
+from distrain.redact import redact, shown
+from distrain.report import numbers
+from distrain.report.figures import Run, sane
+from distrain.report.panels import count_words
+
+# Longer values, such as a list of a thousand names, are cut.
+LONGEST = 300
+# Characters that fit beside a plot of the PNG.
+LONGEST_LINE = 60
+
+
+class Row(NamedTuple):
+    """A fact of each run. `differs` tells that the runs do not agree."""
+
+    name: str
+    cells: tuple[str, ...]
+    differs: bool = False
+
+
+def end_words(run: Run) -> str:
+    """Return how the run ended, and why."""
+    end = run.end
+    if end is None:
+        last = f"; its last line is of {last}" if (last := _time_of_last(run)) else ""
+        return f"no end in the record: the run still trains, or was killed{last}"
+    accuracy = f"accuracy {end.accuracy:.4f}" if sane(end.accuracy) is not None else ""
+    code = f"exit code {end.exit_code}" if end.exit_code else ""
+    reason = redact(end.reason or "")
+    return _cut(": ".join(filter(None, (end.cause or "ended", ", ".join(filter(None, (reason, code, accuracy)))))))
+
+
+def facts(runs: Sequence[Run]) -> list[Row]:
+    """Return what is known of each run, as the rows of a table."""
+    names = [*dict.fromkeys(name for run in runs for name, _ in _facts(run))]
+    each = [dict(_facts(run)) for run in runs]
+    return [Row(name, tuple(found.get(name, "") for found in each)) for name in names]
+
+
+def _facts(run: Run) -> Iterator[tuple[str, str]]:
+    start, points = run.last_start, run.points
+    yield "end", end_words(run)
+    if start:
+        yield "model", " ".join(filter(None, (start.model, f"with {start.framework}" if start.framework else "")))
+    if run.sizes:
+        yield "ranks", _sizes(run.sizes)
+    yield from _progress(run)
+    if began := _time_of_first(run):
+        took = numbers.duration(run.line.seconds)
+        yield "time", f"from {began}, {took}" if took else f"from {began}"
+    losses = [point.loss for point in points if point.loss is not None]
+    missing = sum(line.loss is None for line in run.record.of("step"))
+    if losses:
+        yield "last loss", numbers.short(losses[-1]) + (f", and {missing:,} lines without one (NaN)" if missing else "")
+    if rates := run.rates():
+        yield "mean throughput", ", ".join(f"{numbers.short(rate)} samples/s" for rate in [*rates.values()][-1:])
+    yield "events", count_words(run)
+    if run.record.unreadable:
+        number = run.record.unreadable
+        yield "left out", f"{number:,} {'line' if number == 1 else 'lines'} of the record that cannot be read"
+    for note in run.line.notes:
+        yield "clocks", note
+    yield "record", redact(run.place)
+
+
+def _sizes(sizes: Sequence[int]) -> str:
+    some = [f"{size:,}" for size in sizes]
+    return " \N{RIGHTWARDS ARROW} ".join(some if len(some) <= 8 else [*some[:4], "...", *some[-3:]])
+
+
+def _progress(run: Run) -> Iterator[tuple[str, str]]:
+    start, points = run.last_start, run.points
+    step = next((point.step for point in reversed(points) if point.step is not None), None)
+    samples = next((point.samples for point in reversed(points) if point.samples is not None), None)
+    if step is not None:
+        planned = f" of {start.steps:,}" if start and start.steps else ""
+        yield "steps", f"{step:,}{planned}"
+    if samples is not None:
+        size = (start.epoch_samples or 0) if start else 0
+        passes = f", {samples / size:.3g} epochs" if size > 0 else ""
+        yield "samples", f"{samples:,}{passes}"
+
+
+def _time_of_first(run: Run) -> str:
+    return next(filter(None, (_utc(line.unix_seconds) for line in run.record.lines)), "")
+
+
+def _time_of_last(run: Run) -> str:
+    return next(filter(None, (_utc(line.unix_seconds) for line in reversed(run.record.lines))), "")
+
+
+def _utc(seconds: float | None) -> str:
+    if seconds is None or not 0 < seconds < 1e11:
+        return ""
+    return datetime.fromtimestamp(seconds, timezone.utc).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def values(runs: Sequence[Run]) -> list[Row]:
+    """Return the values of the last start of each run, without secrets. Values that differ between runs come first."""
+    each = [_flat((run.last_start.values if run.last_start else None) or {}) for run in runs]
+    names = [*dict.fromkeys(name for found in each for name in found)]
+    rows = [Row(name, tuple(found.get(name, "") for found in each)) for name in names]
+    rows = [row._replace(differs=len(set(row.cells)) > 1) for row in rows]
+    return sorted(rows, key=lambda row: not row.differs)
+
+
+def _flat(found: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
+    flat: dict[str, str] = {}
+    for name, value in found.items():
+        path = f"{prefix}{name}"
+        if isinstance(value, dict) and value:
+            flat |= _flat(value, f"{path}.")
+        else:
+            flat[path] = _cut(_text(shown(path, value)))
+    return flat
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]} ..."
+
+
+def in_two_lines(run: Run) -> list[str]:
+    """Return the most important facts of one of several runs, for the PNG."""
+    known = dict(_facts(run))
+    figures = [f"{name} {known[name]}" for name in ("ranks", "mean throughput", "last loss") if name in known]
+    return _fitted([f"{run.label}: {known['end']}", f"    {', '.join(figures)}"])
+
+
+def in_short(run: Run) -> list[str]:
+    """Return the facts of one run as short lines, for the PNG."""
+    lines = [f"{name}: {words}" for name, words in _facts(run) if name not in ("record", "clocks", "events")]
+    return _fitted(lines)
+
+
+def _fitted(lines: Sequence[str]) -> list[str]:
+    return [line if len(line) <= LONGEST_LINE else f"{line[: LONGEST_LINE - 3]}..." for line in lines]

@@ -1,0 +1,73 @@
+"""Put the lines of a record on one time line, although each pod wrote its times by its own clock."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from distrain.record.read import Line
+
+# The first events that a new process writes. From there on, times are those of its pod's clock.
+OF_A_NEW_PROCESS = ("kill", "rescale", "start")
+# Smaller steps back of a clock are corrected without a word.
+WORTH_A_NOTE = 5.0
+# Times outside of the years 1970 to 5138 are mistakes.
+LATEST = 1e11
+
+
+class Timed(NamedTuple):
+    """A line, and the seconds between the record's first line with a time and this one."""
+
+    line: Line
+    seconds: float | None
+
+
+class TimeLine(NamedTuple):
+    """The lines in their order. No line is earlier than the one before."""
+
+    lines: tuple[Timed, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def seconds(self) -> float | None:
+        """Return the seconds from the first to the last line, None if no line has a time."""
+        return next((each.seconds for each in reversed(self.lines) if each.seconds is not None), None)
+
+
+def time_line(lines: Sequence[Line]) -> TimeLine:
+    """Compute the seconds of each line.
+
+    The order of the lines counts. If a process's clock is behind the line before, all of its times are moved forward.
+    A clock that is ahead cannot be told from a pause.
+    """
+    timed: list[Timed] = []
+    moved: list[float] = []
+    first, last, shift = None, 0.0, 0.0
+    was_new = False
+    for line in lines:
+        is_new = line.event in OF_A_NEW_PROCESS
+        if is_new and not was_new:
+            shift = 0.0
+        was_new = is_new
+        seconds = line.unix_seconds
+        if seconds is None or not (math.isfinite(seconds) and 0 < seconds < LATEST):
+            timed.append(Timed(line, last if first is not None else None))
+            continue
+        if first is None:
+            first = seconds
+        elif seconds - first + shift < last:
+            behind = last - (seconds - first + shift)
+            shift += behind
+            moved += [behind] if behind >= WORTH_A_NOTE else []
+        last = seconds - first + shift
+        timed.append(Timed(line, last))
+    return TimeLine(tuple(timed), _notes(moved))
+
+
+def _notes(moved: Sequence[float]) -> tuple[str, ...]:
+    if not moved:
+        return ()
+    times = "once" if len(moved) == 1 else f"{len(moved):,} times"
+    words = f"{times} a time was before that of the line above it, by up to {max(moved):,.0f} s"
+    return (f"The clocks of the run's pods differ: {words}. Such times are moved forward.",)

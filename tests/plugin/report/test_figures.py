@@ -1,0 +1,124 @@
+"""Test what a report computes: times of pods with different clocks, rates, parts of a step, bytes of all-reduce."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+
+from distrain.record.read import parse
+from distrain.report.figures import all_reduces, ideal, run_of
+from distrain.report.timeline import time_line
+from tests.plugin.report import records
+from tests.plugin.report.records import event, start, step
+
+
+def test_clock_that_is_behind_is_moved_forward_for_all_lines_of_its_process() -> None:
+    lines = [start(0, 2), step(400, 10, 640), event("kill", 110), start(110, 2), step(130, 20, 1280)]
+
+    line = time_line(records.record(lines).lines)
+
+    assert [each.seconds for each in line.lines] == [0, 400, 400, 400, 420]
+    assert line.notes == (
+        "The clocks of the run's pods differ: once a time was before that of the line above it, by up to 290 s. "
+        "Such times are moved forward.",
+    )
+
+
+def test_next_process_has_a_clock_of_its_own() -> None:
+    lines = [start(300, 2), start(0, 2), step(10, 10, 640), start(400, 2)]
+
+    line = time_line(records.record(lines).lines)
+
+    assert [each.seconds for each in line.lines] == [0, 0, 10, 100]
+
+
+def test_lines_without_a_time_have_that_of_the_line_before() -> None:
+    lines = [{"event": "start"}, step(5, 1, 64), {"event": "step", "step": 2}, step(1e300, 3, 64)]
+
+    line = time_line(records.record(lines).lines)
+
+    assert [each.seconds for each in line.lines] == [None, 0, 0, 0]
+    assert line.notes == ()
+
+
+def test_kill_is_at_the_last_line_before_it() -> None:
+    run = records.run(records.rescaled())
+
+    assert [(mark.event, mark.seconds) for mark in run.marks] == [
+        ("start", 0),
+        ("checkpoint", 21),
+        ("kill", 21),
+        ("rescale", 60),
+        ("start", 60),
+        ("end", 82),
+    ]
+    assert run.marks[1].words == "1-12800, step 100, written in 0.5 s, held the training up for 0.02 s"
+    assert run.marks[3].words == "from 2 to 3 ranks, step 100"
+
+
+def test_parts_of_a_step_are_those_of_the_sums() -> None:
+    times = records.run(records.rescaled()).times_by_ranks()
+
+    assert list(times) == [2, 3]
+    for of_size in times.values():
+        assert of_size.steps == 100
+        assert of_size.waiting_for_input == pytest.approx(5)
+        assert of_size.computing == pytest.approx(15)
+        assert of_size.saving == pytest.approx(1)
+
+
+def test_rates_of_the_same_size_are_weighted_by_their_steps() -> None:
+    one = step(10, 30, 1, images_per_second_mean=100, step_seconds_total=10)
+    other = step(40, 40, 2, images_per_second_mean=200, step_seconds_total=10)
+
+    run = records.run([start(0, 4), one, start(20, 4, step=30), other])
+
+    assert run.rates() == {4: pytest.approx(125)}
+
+
+def test_rate_that_a_program_does_not_tell_follows_from_its_samples() -> None:
+    lines = [start(0, 2), step(10, 10, 1000), step(20, 20, 3000)]
+
+    run = records.run(lines)
+
+    assert [point.rate for point in run.points] == [None, 200]
+    assert run.rates() == {2: 200}
+
+
+def test_ideal_grows_with_the_ranks_from_the_smallest_size() -> None:
+    assert ideal({2: 100.0, 8: 300.0}, 8) == 400
+
+
+def test_all_reduce_bytes_follow_the_formula() -> None:
+    two, three = all_reduces(records.run(records.rescaled()))
+
+    assert (two.ranks, two.bytes_per_step) == (2, records.PARAMETER_BYTES)
+    assert three.bytes_per_step == pytest.approx(2 * 2 * records.PARAMETER_BYTES / 3)
+    # A step computes and communicates for 0.15 s.
+    assert two.bytes_per_second == pytest.approx(records.PARAMETER_BYTES / 0.15)
+
+
+def test_parameter_servers_have_no_all_reduce() -> None:
+    run = records.run([start(0, 2, values={"strategy": "parameter-server"})])
+
+    assert all_reduces(run) == []
+
+
+def test_record_of_the_smallest_program_has_one_start() -> None:
+    content = b'{"event": "step", "unix_seconds": 1767225600, "step": 120, "loss": 0.52}\n'
+
+    run = run_of(parse(content, ""), "run1", "")
+
+    assert [(point.step, point.loss) for start in run.starts for point in start.points] == [(120, 0.52)]
+    assert run.rates() == {}
+
+
+@pytest.mark.parametrize("loss", [math.nan, math.inf, -math.inf, 1e300])
+def test_loss_that_no_plot_can_show_counts_as_unknown(loss: float) -> None:
+    line = json.dumps(step(10, 10, 640, loss=loss)).encode()
+
+    run = run_of(parse(line, ""), "run1", "")
+
+    assert [point.loss for point in run.points] == [None]

@@ -1,0 +1,114 @@
+"""Show a report in headless Chromium: light and dark, on a telephone and on screens, with the keyboard, and to axe."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from distrain.report import page
+from distrain.report.panels import panels
+from tests.plugin.report import records
+from tests.plugin.report.records import event, start
+
+CHROMIUM = "/usr/bin/chromium"
+# Root, as in a container, needs no sandbox, and a page of ours runs no script.
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
+WIDTHS = (390, 1280, 1920)
+SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
+# A text below this is not readable. Plots scale with their place.
+SMALLEST_TEXT = 9.0
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Return the pages of one run, of two, and of one with long names and nothing to plot."""
+    one, two = records.run(records.rescaled()), records.run(records.rescaled(), "run2")
+    long = "a-long-name-without-any-place-to-break-" * 5
+    lines = [start(0, 2, values={"data": f"s3://{long}"}), event("end", 1, cause="failed", reason=long)]
+    folder, found = tmp_path_factory.mktemp("pages"), {}
+    for name, runs in {"one": [one], "two": [one, two], "long": [records.run(lines, long)]}.items():
+        found[name] = folder / f"{name}.html"
+        found[name].write_text(page.html(runs, panels(runs)))
+    return found
+
+
+@pytest.fixture(
+    params=[(width, scheme) for width in WIDTHS for scheme in SCHEMES], ids=lambda each: f"{each[0]}-{each[1]}"
+)
+def shown(request: pytest.FixtureRequest, browser: Browser) -> Iterator[Page]:
+    width, scheme = request.param
+    context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
+    yield context.new_page()
+    context.close()
+
+
+@pytest.mark.parametrize("name", ["one", "two", "long"])
+def test_page_fits_and_is_readable(shown: Page, pages: dict[str, Path], name: str, tmp_path: Path) -> None:
+    messages: list[str] = []
+    shown.on("console", lambda message: messages.append(message.text))
+    shown.on("request", lambda request: messages.append(request.url))
+
+    shown.goto(pages[name].as_uri())
+    shown.evaluate("for (const each of document.querySelectorAll('details')) each.open = true")
+    shown.screenshot(path=tmp_path / "page.png", full_page=True)
+
+    assert messages == [pages[name].as_uri()]  # The page alone: it loads nothing, and the browser has no complaint.
+    assert shown.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert _sizes_of_texts(shown) >= SMALLEST_TEXT
+    assert (tmp_path / "page.png").stat().st_size > 10_000
+    violations = Axe().run(shown, options={"resultTypes": ["violations"]}).response["violations"]
+    assert [_told(violation) for violation in violations if violation["impact"] in ("serious", "critical")] == []
+
+
+def _sizes_of_texts(shown: Page) -> float:
+    """Return the height in pixels of the smallest text of the plots, as it is shown."""
+    script = """() => Math.min(...[...document.querySelectorAll('svg text')].map(text =>
+        parseFloat(getComputedStyle(text).fontSize) * text.getScreenCTM().a).filter(size => size > 0), 99)"""
+    return float(shown.evaluate(script))
+
+
+def _told(violation: dict[str, Any]) -> tuple[str, str]:
+    return violation["id"], violation["nodes"][0]["html"]
+
+
+def test_plots_have_the_colours_of_the_scheme(browser: Browser, pages: dict[str, Path]) -> None:
+    colours = []
+    for scheme in SCHEMES:
+        context = browser.new_context(color_scheme=scheme)
+        shown = context.new_page()
+        shown.goto(pages["one"].as_uri())
+        script = "getComputedStyle(document.querySelector('#loss-time svg text')).fill"
+        colours.append((shown.evaluate(script), shown.evaluate("getComputedStyle(document.body).backgroundColor")))
+        context.close()
+
+    (light, light_ground), (dark, dark_ground) = colours
+    assert (light, light_ground) == ("rgb(28, 36, 48)", "rgb(244, 246, 249)")
+    assert (dark, dark_ground) == ("rgb(230, 234, 240)", "rgb(17, 21, 27)")
+
+
+def test_keyboard_opens_the_numbers_of_a_plot(browser: Browser, pages: dict[str, Path]) -> None:
+    context = browser.new_context()
+    shown = context.new_page()
+    shown.goto(pages["one"].as_uri())
+    for _ in range(2):  # The table of facts, which scrolls, is first.
+        shown.keyboard.press("Tab")
+
+    shown.keyboard.press("Enter")
+
+    assert shown.evaluate("document.activeElement.textContent") == "Numbers of \u201cLoss over time\u201d"
+    assert shown.evaluate("document.querySelector('#loss-time details').open")
+    assert shown.get_by_role("img", name="Loss over time").count() == 1
+    context.close()

@@ -1,0 +1,201 @@
+"""Test what the plots of a report show, and that a page stays small whatever the record holds."""
+
+from __future__ import annotations
+
+import math
+import re
+
+import pytest
+
+from distrain.report import numbers, page, plot
+from distrain.report.panels import MOST_ROWS, Panel, panels
+from tests.plugin.report import records
+from tests.plugin.report.records import event, start, step
+
+MOST_BYTES = 1_000_000
+
+
+def _panel(name: str, *runs: records.Run) -> Panel:
+    return next(panel for panel in panels(runs) if panel.name == name)
+
+
+def test_line_is_interrupted_between_two_starts() -> None:
+    panel = _panel("loss-samples", records.run(records.rescaled()))
+
+    [line] = panel.series
+    assert line.places.index(None) == 10
+    assert line.places[9] == (12_800, pytest.approx(0.1 + 2 * math.exp(-2.56)))
+    assert panel.words.startswith("Loss begins at 1.648, ends at ")
+
+
+def test_loss_that_is_not_a_number_leaves_a_gap() -> None:
+    lines = [start(0, 2), *(step(n, n, 64 * n, loss=math.nan if n == 2 else 1.0) for n in (1, 2, 3))]
+
+    [line] = _panel("loss-samples", records.run(lines)).series
+
+    assert line.places == ((64, 1.0), None, (192, 1.0), None)
+
+
+def test_program_that_tells_no_samples_is_plotted_over_its_steps() -> None:
+    lines = [{"event": "step", "step": number, "loss": 1.0} for number in (1, 2)]
+
+    [line] = _panel("loss-steps", records.run(lines)).series
+
+    assert line.places[:2] == ((1, 1.0), (2, 1.0))
+
+
+def test_scaling_of_one_run_is_held_to_its_smallest_size() -> None:
+    panel = _panel("scaling", records.run(records.rescaled()))
+
+    assert [(series.label, series.places) for series in panel.series] == [
+        ("run1", ((2, 640), (3, 960))),
+        ("ideal", ((2, 640), (3, 960))),
+    ]
+    assert panel.table.rows[-1] == ("run1", "3", "960", "960", "100 %")
+
+
+def test_scaling_of_several_runs_is_held_to_the_smallest_of_them() -> None:
+    one = records.run([start(0, 1), step(10, 10, 640, images_per_second_mean=100)], "one")
+    four = records.run([start(0, 4), step(10, 10, 640, images_per_second_mean=300)], "four")
+
+    panel = _panel("scaling", one, four)
+
+    assert panel.words.endswith("four: with 4 ranks it is 75 % of the ideal.")
+
+
+def test_runs_of_other_models_are_not_compared() -> None:
+    one = records.run([start(0, 1), step(10, 10, 640, images_per_second_mean=100)], "one")
+    other = records.run([start(0, 4, model="vgg16"), step(10, 10, 640, images_per_second_mean=3)], "other")
+
+    panel = _panel("scaling", one, other)
+
+    assert not panel.is_drawn
+    assert "A rescale, or a second run of another size" in panel.words
+
+
+def test_every_event_of_several_runs_has_a_place() -> None:
+    runs = [records.run(records.rescaled(), name) for name in ("one", "two")]
+
+    panel = _panel("events", *runs)
+
+    assert [len(series.places) for series in panel.series] == [6, 6]
+    assert {round(y) for series in panel.series for _, y in filter(None, series.places)} == {0, 1, 2, 3, 4}
+
+
+def test_plots_without_figures_say_why() -> None:
+    drawn = panels([records.run([{"event": "start"}])])
+
+    assert [panel.name for panel in drawn if panel.is_drawn] == []
+    assert all(panel.words.endswith(".") for panel in drawn)
+
+
+def test_page_of_10_000_restarts_and_100_000_steps_is_small() -> None:
+    lines = []
+    for number in range(10_000):
+        lines += [event("kill", 10 * number), start(10 * number, 1 + number % 2)]
+        lines += [step(10 * number + n, n, 64 * n, loss=1.0 + n, images_per_second=5.0) for n in range(10)]
+    run = records.run(lines)
+
+    drawn = panels([run])
+    text = page.html([run], drawn)
+
+    assert len(text.encode()) < MOST_BYTES
+    assert all(len(panel.table.rows) <= MOST_ROWS for panel in drawn)
+    assert "10,000 starts, 0 checkpoints, 0 rescales, 10,000 kills." in text
+
+
+def test_page_of_eight_long_runs_is_small() -> None:
+    lines = [start(0, 2), *(step(n, n, 64 * n, loss=1 + math.sin(n), images_per_second=n % 7) for n in range(2000))]
+    runs = [records.run(lines, f"run{number}") for number in range(8)]
+
+    text = page.html(runs, panels(runs))
+
+    assert len(text.encode()) < MOST_BYTES
+
+
+def test_thinned_line_keeps_its_peaks() -> None:
+    places: list[numbers.Place | None] = [(float(n), 0.0) for n in range(10_000)]
+    places[5000] = (5000.0, 99.0)
+
+    kept = numbers.thinned(places, 100)
+
+    assert len(kept) <= 110
+    assert (5000.0, 99.0) in kept
+
+
+def test_texts_of_a_record_are_escaped_and_secrets_are_hidden() -> None:
+    evil = "<script>alert(1)</script>"
+    values = {"model": evil, "password": "hunter22", "data": "https://me:pass@host/x"}
+    lines = [start(0, 2, model=evil, values=values), *records.steps(0, 2, 0, 0), event("end", 9, reason=evil)]
+    run = records.run(lines, f"$x^{evil}$")
+
+    # With two runs, the label is in the plots, too.
+    text = page.html([run, run], panels([run, run]))
+
+    assert "<script" not in text
+    assert "hunter22" not in text
+    assert "me:pass" not in text
+
+
+def test_page_loads_nothing_and_runs_no_script() -> None:
+    runs = [records.run(records.rescaled())]
+
+    text = page.html(runs, panels(runs))
+
+    assert not re.search(r"<(script|link|img|iframe|object)\b|@import|url\((?!#)", text)
+    assert set(re.findall(r"https?://[^\"' <]+", text)) <= {
+        "http://www.w3.org/2000/svg",
+        "http://www.w3.org/1999/xlink",
+    }
+
+
+def test_each_plot_has_a_name_a_description_and_colours_of_the_page() -> None:
+    panel = _panel("loss-time", records.run(records.rescaled()))
+
+    text = plot.svg(panel)
+
+    assert '<title id="loss-time-title">Loss over time</title>' in text
+    assert '<desc id="loss-time-words">Loss begins at' in text
+    assert "var(--run-0)" in text
+    assert "currentColor" in text
+    assert "#0101" not in text
+    assert "#0102" not in text
+
+
+def test_same_record_gives_the_same_page_and_picture() -> None:
+    runs = [records.run(records.rescaled())]
+
+    first, second = [(page.html(runs, panels(runs)), page.png(runs, panels(runs))) for _ in range(2)]
+
+    assert first == second
+    assert first[1].startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("end", "words"),
+    [
+        pytest.param({"cause": "finished", "accuracy": 0.97}, "finished: accuracy 0.9700", id="finished"),
+        pytest.param(
+            {"cause": "failed", "reason": "no space", "exit_code": 1}, "failed: no space, exit code 1", id="failed"
+        ),
+        pytest.param({"cause": "stopped", "exit_code": 143}, "stopped: exit code 143", id="stopped"),
+        pytest.param(None, "no end in the record: the run still trains, or was killed", id="none"),
+    ],
+)
+def test_page_says_how_the_run_ended(end: dict[str, object] | None, words: str) -> None:
+    runs = [records.run([start(0, 2), *([event("end", 5, **end)] if end else [])])]
+
+    assert words in page.html(runs, panels(runs))
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(None, ""), (0.0, "0 ms"), (0.0123, "12.3 ms"), (90.0, "1.5 min"), (7200.0, "2 h"), (864000.0, "10 days")],
+)
+def test_durations_have_a_unit(seconds: float | None, words: str) -> None:
+    assert numbers.duration(seconds) == words
+
+
+@pytest.mark.parametrize(("number", "words"), [(1e9, "1 GB"), (1_686_568, "1.687 MB"), (12.0, "12 B")])
+def test_bytes_have_a_unit(number: float, words: str) -> None:
+    assert numbers.amount(number) == words
