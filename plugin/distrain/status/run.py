@@ -16,7 +16,8 @@ from distrain.progress.steps import seconds_since
 from distrain.status.facts import RANKS, facts_of, without_pods, workers_ready
 from distrain.status.figures import Figures, TimedLog, figures
 from distrain.status.phase import Phase, Word, decide
-from distrain.status.reasons import Place, Reason, reason_of
+from distrain.status.reasons import Evidence, Place, Reason, reason_of
+from distrain.status.unscheduled import Claim
 from distrain.workload.kinds import PLAIN
 from distrain.workload.live_job import LiveObject, in_order, live_job
 from distrain.workload.manifest import Job
@@ -35,13 +36,16 @@ class Held(Struct, frozen=True):
 class Observed(Struct, frozen=True):
     """What was read of a run. `objects` are those of its present job, `replaced` those of one that is being deleted.
 
-    `has_pods` is False if the user may not read pods.
+    `has_pods` is False if the user may not read pods. `leaving` are pods that Kubernetes is deleting, `claims` those of
+    a pod without a node that are not bound.
     """
 
     release: str
     namespace: str
     objects: Sequence[LiveObject]
     pods: Sequence[kube.Pod] = ()
+    leaving: Sequence[kube.Pod] = ()
+    claims: Sequence[Claim] = ()
     events: Sequence[kube.Event] = ()
     logs: Sequence[TimedLog | None] = ()
     speakers: Sequence[kube.Pod] = ()
@@ -115,13 +119,15 @@ def run_of(seen: Observed, place: Place, now: float) -> Run:
         seen.pods,
         seen.events,
         [place.log(pod, log.text if log else None) for pod, log in zip(seen.speakers, seen.logs, strict=True)],
+        seen.leaving,
     )
     replaced = live_job(seen.replaced).main.replicas if seen.replaced else None
     facts = facts_of(found, job, seen.held.queue, replaced)
     if not seen.has_pods:
         facts = without_pods(facts, found)
     phase = decide(facts)
-    reason = reason_of(phase, found, job, place, seen.held.words) if seen.has_pods or facts.end else Reason(NO_PODS)
+    evidence = Evidence(found, job, seen.held.words, seen.claims)
+    reason = reason_of(phase, evidence, place) if seen.has_pods or facts.end else Reason(NO_PODS)
     resource = job.resources[0]
     return Run(
         name=seen.release,
