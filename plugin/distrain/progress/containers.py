@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 
 from distrain import kube
@@ -13,6 +14,9 @@ from distrain.workload.manifest import WORKER
 
 OUT_OF_MEMORY = "OOMKilled"
 OWN_LINE = "distrain: "
+# What the worker's script says if sshd ended, and what sshd said before.
+SSHD_ENDED = "its last lines say why"
+PORT_IN_USE = re.compile(r"^Bind to port (?P<port>\d+) on \S+ failed: Address already in use", re.MULTILINE)
 
 
 def speakers_first(pods: Iterable[kube.Pod]) -> list[kube.Pod]:
@@ -29,7 +33,10 @@ def ends(pod: kube.Pod) -> Iterator[tuple[kube.ContainerStatus, kube.Terminated]
 
 def own_lines(end: kube.Terminated) -> list[str]:
     """Return the lines that the chart's scripts or the trainer wrote into the termination message."""
-    return [line.removeprefix(OWN_LINE) for line in lines(end) if line.startswith(OWN_LINE)]
+    own = [line.removeprefix(OWN_LINE) for line in lines(end) if line.startswith(OWN_LINE)]
+    if (used := PORT_IN_USE.search(end.message or "")) and any(line.endswith(SSHD_ENDED) for line in own):
+        return [f"ssh.port: port {used['port']} is in use on the node; choose another ssh.port"]
+    return own
 
 
 def lines(end: kube.Terminated) -> list[str]:

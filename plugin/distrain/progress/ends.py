@@ -93,10 +93,10 @@ def _after_eviction(pod: kube.Pod, message: str) -> str:
         return (
             f"set {role}.memory: kubelet first evicts pods that use more than they request"
             if is_memory
-            else "free disk space on the node, or ask for it with resources.requests.ephemeral-storage"
+            else "free disk space on the node, or write less"
         )
     if LOCAL_STORAGE.search(message):
-        return f"raise {role}.resources.limits.ephemeral-storage, or log and write less"
+        return "log and write less: the LimitRange of the namespace sets this limit"
     return "wait: its operator creates it again"
 
 

@@ -28,17 +28,17 @@ RULES = (
     (
         r"^failed quota: (?P<quota>[^:]+): must specify (?P<fields>.*)$",
         "quota {quota} of the namespace asks each container for {fields}",
-        "set this in {role}.resources, or have a LimitRange set it for the namespace",
+        "set {role}.cpu or {role}.memory, or have a LimitRange of the namespace set it",
     ),
     (
         r"^(?P<rule>(?:maximum|minimum) (?P<resource>\S+) usage per (?:Container|Pod) is .*)$",
         "the LimitRange of the namespace refuses the {role}: {rule}",
-        "choose {role}.resources within it: {resource}",
+        "choose {role}.{resource} within it, or have the LimitRange changed",
     ),
     (
         r"^(?P<rule>.*max limit to request ratio per .*)$",
         "the LimitRange of the namespace refuses the {role}: {rule}",
-        "set request and limit closer together in {role}.resources",
+        "set {role}.cpu or {role}.memory, or have the LimitRange changed",
     ),
     (
         r'^violates PodSecurity "(?P<level>[a-z]+)[^"]*": (?P<rule>.*)$',
@@ -62,6 +62,11 @@ RULES = (
     ),
     (
         r'admission webhook "(?P<name>[^"]+)" denied the request: (?P<rule>.*)$',
+        "the cluster's rules ({name}) refuse the pods: {rule}",
+        "change the values so that the pods keep to the rule, or ask those who run {name}",
+    ),
+    (
+        r"ValidatingAdmissionPolicy '(?P<name>[^']+)' with binding '[^']+' denied request: (?P<rule>.*)$",
         "the cluster's rules ({name}) refuse the pods: {rule}",
         "change the values so that the pods keep to the rule, or ask those who run {name}",
     ),

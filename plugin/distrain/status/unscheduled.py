@@ -142,9 +142,8 @@ def _more_room(pod: kube.Pod, resource: str, place: Place) -> str:
 
 
 def _value(pod: kube.Pod, resource: str) -> str:
-    role = section_of(pod)
-    keys = {"cpu": "cpu", "memory": "memory"}
-    return f"{role}.{keys.get(resource) or ('gpus' if 'gpu' in resource else 'resources')}"
+    key = "gpus" if "gpu" in resource else resource
+    return f"{section_of(pod)}.{key}" if key in ("cpu", "memory", "gpus") else f"the request for {resource}"
 
 
 def _unplaced(pod: kube.Pod) -> list[kube.Condition]:

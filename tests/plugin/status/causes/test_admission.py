@@ -26,14 +26,14 @@ FORBIDDEN = 'Error creating: pods "run1-worker-1" is forbidden: '
         pytest.param(
             f"{FORBIDDEN}failed quota: small: must specify limits.memory for: worker",
             "quota small of the namespace asks each container for limits.memory for: worker",
-            "set this in workers.resources, or have a LimitRange set it for the namespace",
+            "set workers.cpu or workers.memory, or have a LimitRange of the namespace set it",
             id="quota-without-limits",
         ),
         pytest.param(
             f"{FORBIDDEN}maximum memory usage per Container is 1Gi, but limit is 2Gi",
             "the LimitRange of the namespace refuses the workers: maximum memory usage per Container is 1Gi, but limit "
             "is 2Gi",
-            "choose workers.resources within it: memory",
+            "choose workers.memory within it, or have the LimitRange changed",
             id="limit-range",
         ),
         pytest.param(
@@ -41,7 +41,7 @@ FORBIDDEN = 'Error creating: pods "run1-worker-1" is forbidden: '
             "limit is 2Gi",
             "the LimitRange of the namespace refuses the launcher: maximum memory usage per Pod is 1Gi, but limit is "
             "2Gi",
-            "choose launcher.resources within it: memory",
+            "choose launcher.memory within it, or have the LimitRange changed",
             id="limit-range-of-the-launcher",
         ),
         pytest.param(
@@ -75,6 +75,12 @@ FORBIDDEN = 'Error creating: pods "run1-worker-1" is forbidden: '
             "the cluster's rules (validate.kyverno.svc) refuse the pods: an image must have a digest",
             "change the values so that the pods keep to the rule, or ask those who run validate.kyverno.svc",
             id="webhook-denies",
+        ),
+        pytest.param(
+            f"{FORBIDDEN}ValidatingAdmissionPolicy 'digests' with binding 'all' denied request: give a digest",
+            "the cluster's rules (digests) refuse the pods: give a digest",
+            "change the values so that the pods keep to the rule, or ask those who run digests",
+            id="policy-denies",
         ),
         pytest.param(
             'Error creating: Internal error occurred: failed calling webhook "inject.istio.io": failed to call webhook:'
@@ -132,7 +138,7 @@ def test_launcher_that_is_refused_is_explained_by_the_events_of_its_job(api: Fak
     answer = f'Error creating: pods "run1-1234abcd-launcher-x7" is forbidden: {limit}'
     serve_events(api, event("uid-launcher-job", "FailedCreate", answer))
 
-    assert told(status("run1"))[2] == "choose launcher.resources within it: memory"
+    assert told(status("run1"))[2] == "choose launcher.memory within it, or have the LimitRange changed"
     assert f"GET {NAMESPACE}/events?fieldSelector=type%3DWarning%2CinvolvedObject.uid%3Duid-launcher-job" in " ".join(
         api.requests
     )

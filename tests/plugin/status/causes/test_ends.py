@@ -42,14 +42,14 @@ from tests.plugin.status.runs import MPI, PYTORCH, live, pod, serve
             "Evicted",
             "The node had condition: [DiskPressure]. ",
             "run1-worker-1: evicted: The node had condition: [DiskPressure]",
-            "free disk space on the node, or ask for it with resources.requests.ephemeral-storage",
+            "free disk space on the node, or write less",
             id="disk",
         ),
         pytest.param(
             "Evicted",
             'Container worker exceeded its local ephemeral storage limit "1Mi". ',
             'run1-worker-1: evicted: Container worker exceeded its local ephemeral storage limit "1Mi"',
-            "raise workers.resources.limits.ephemeral-storage, or log and write less",
+            "log and write less: the LimitRange of the namespace sets this limit",
             id="local-storage",
         ),
         pytest.param(
@@ -102,7 +102,7 @@ def test_failed_run_names_the_eviction_and_not_the_operators_count(api: FakeApi,
     assert told(status("run1")) == (
         "Failed",
         'run1-launcher: evicted: Container launcher exceeded its local ephemeral storage limit "1Mi"',
-        "raise launcher.resources.limits.ephemeral-storage, or log and write less",
+        "log and write less: the LimitRange of the namespace sets this limit",
     )
 
 
@@ -283,3 +283,19 @@ def test_worker_that_does_not_answer_is_named_with_the_next_step(
     serve(api, trainer, pods=up, run1_launcher=f"distrain-launch: 12 s: {words}\n")
 
     assert told(status("run1")) == ("Starting", words, then)
+
+
+def test_port_in_use_is_named_instead_of_sshds_end(api: FakeApi, status: Run) -> None:
+    message = (
+        "Bind to port 22 on 0.0.0.0 failed: Address already in use.\r\nCannot bind any address.\r\n"
+        "distrain: ssh.port: sshd ended (exit code 255); its last lines say why\n"
+    )
+    end = {"terminated": {"exitCode": 1, "message": message}}
+    crashing = {"name": "worker", "state": {"waiting": {"reason": "CrashLoopBackOff"}}, "lastState": end}
+    serve(api, MPI, pods=[pod("launcher"), pod("worker", 0), pod("worker", 1, containerStatuses=[crashing])])
+
+    assert told(status("run1")) == (
+        "Starting",
+        "ssh.port: port 22 is in use on the node",
+        "choose another ssh.port",
+    )
