@@ -23,7 +23,7 @@ from distrain.progress.start import (
     unreplaced,
     waits_for,
 )
-from distrain.status import kubelet, refused, silence, unscheduled
+from distrain.status import kubelet, queued, refused, silence, unscheduled
 from distrain.status.phase import Phase, Word
 from distrain.workload.chart_values import s3_secret
 from distrain.workload.kinds import VERSIONS
@@ -91,7 +91,7 @@ def reason_of(phase: Phase, evidence: Evidence, place: Place) -> Reason:
             again = f"`helm distrain upgrade {place.release} --reuse-values --set job.suspend=false {place.helm_flags}`"
             return Reason("job.suspend is true: the run has no pods", f"{again} lets it go on")
         case Word.QUEUED:
-            return Reason(evidence.held or NOT_KNOWN, "wait: the queue starts the run when there is room")
+            return Reason(evidence.held or NOT_KNOWN, queued.next_step(evidence.held, place.smaller))
         case _:
             return _with_next(_of_live(phase, evidence, place), found, place)
 
