@@ -16,6 +16,7 @@ from distrain.errors import GoneError, LateError, StoppedError, ValuesError
 
 if TYPE_CHECKING:
     from distrain.apiserver.cluster import Cluster
+    from distrain.record.read import Record
     from distrain.status.run import Observed, Run
 
 FAILED = 4
@@ -45,6 +46,7 @@ class View:
         self._options, self._cluster = options, cluster
         self._namespace = "" if options.all_namespaces else cluster.target.namespace
         self._selector = selector_of(options.name, options.selector)
+        self._record = _record(options.record)
         self._goal = options.wait_for or (DEFAULT_GOAL if options.wait else "")
 
     def once(self) -> int:
@@ -98,7 +100,8 @@ class View:
         if self._options.name and not seen:
             raise ValuesError(absence(self._cluster, self._options.name))
         target, now = self._cluster.target, time.time()
-        return [run_of(each, place_of(target, each.release, each.namespace), now) for each in seen]
+        record = self._record
+        return [run_of(each, place_of(target, each.release, each.namespace), now, record) for each in seen]
 
     def _is_over(self, found: Run) -> bool:
         from distrain.status.follow import has_reached
@@ -143,6 +146,18 @@ class View:
                 console.say(f"not read: {words}")
 
 
+def _record(folder: str | None) -> Record | None:
+    """Read the run's record from its folder, None without one."""
+    from pathlib import Path
+
+    from distrain.record.read import RecordError, in_folder
+
+    try:
+        return in_folder(Path(folder)) if folder else None
+    except RecordError as error:
+        raise ValuesError(f"--record: {error}") from None
+
+
 def _gist(found: Run) -> Any:
     """Return the facts of a run of which a change is worth another line. Ages are not: they always change."""
     return found.name, str(found.phase), found.why, found.workers, found.figures.step, found.figures.restarts
@@ -167,6 +182,8 @@ def _refuse_contradictions(options: argparse.Namespace) -> None:
     for flag, value in (("--all-namespaces", options.all_namespaces), ("--selector", options.selector)):
         if options.name and value:
             raise ValuesError(f'{flag}: is for all runs, and "{options.name}" names one; leave out one of them')
+    if options.record and not options.name:
+        raise ValuesError("--record: belongs to one run; name it, as in `helm distrain status run1 --record FOLDER`")
     if not options.name and (options.wait or options.wait_for):
         raise ValuesError("--wait: waits for one run; name it, as in `helm distrain status run1 --wait`")
     if options.timeout is not None and not (options.wait or options.wait_for):

@@ -177,8 +177,12 @@ def _all(found: JobState, job: Job) -> Iterator[Failure]:
 
 
 def _split(failure: Failure) -> Reason:
+    return split(failure.words)
+
+
+def split(words: str) -> Reason:
     """Split a message into finding and next step, which stand in this order with "; " between them."""
-    why, _, step = failure.words.partition("; ")
+    why, _, step = words.partition("; ")
     return Reason(why, step)
 
 
