@@ -1,91 +1,21 @@
-"""Provide a namespace for each cause, and a user who may only read the objects of runs in it."""
+"""Provide a namespace for each cause, and a function that produces the cause."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from lab.cluster import client
-from lab.errors import LabError
-from lab.paths import CHART
-from lab.waiting import wait_until
-from tests.cluster.testbed import VALUES, Namespace, digits_on_s3, settings
-from tests.cluster.why.case import PROGRAM, Case, Said, masked
+from tests.cluster.testbed import Namespace
+from tests.cluster.why.case import Case, Said
+from tests.cluster.why.produce import said_of
 
-USER = "reader"
-# What an ordinary user of a namespace may read.
-READABLE = (
-    ("", ["pods", "pods/log", "events", "persistentvolumeclaims"]),
-    ("batch", ["jobs"]),
-    ("kubeflow.org", ["mpijobs", "pytorchjobs", "tfjobs", "mxjobs"]),
-    ("scheduling.x-k8s.io", ["podgroups"]),
-)
 Explain = Callable[[Case], Said]
 
 
 @pytest.fixture
-def explain(case: Case, own_namespace: Namespace, helm4: Path, on_s3: list[str], tmp_path: Path) -> Iterator[Explain]:
-    """Produce the cause, and return what `status` says once it says what is expected, or at the end of the time."""
-
-    def told(case: Case) -> Said:
-        flags = _as_reader(own_namespace, tmp_path)
-        with case.stage(own_namespace) as more:
-            _install(own_namespace, helm4, case, {**case.values, **more})
-            with case.deed(own_namespace):
-                return _awaited(own_namespace, flags, case)
-
-    yield told
+def explain(own_namespace: Namespace, helm4: Path, on_s3: list[str], tmp_path: Path) -> Iterator[Explain]:
+    """Produce a cause, and return what `status` says of it."""
+    yield lambda case: said_of(case, own_namespace, helm4, tmp_path)
     own_namespace.helm(helm4, "uninstall", "run1", "--ignore-not-found")
-
-
-def _install(namespace: Namespace, helm: Path, case: Case, values: dict[str, object]) -> None:
-    base = {"workers.replicas": 1, **digits_on_s3()} if case.trains else PROGRAM
-    file = ["-f", str(VALUES / "mnist.yaml")] if case.trains else []
-    done = namespace.helm(helm, "install", "run1", str(CHART), *file, *settings({**base, **values}))
-    assert done.returncode == 0, done.stderr
-
-
-def _awaited(namespace: Namespace, flags: list[str], case: Case) -> Said:
-    seen: list[Said] = []
-
-    def is_said() -> bool:
-        seen[:] = [_said(namespace, flags)]
-        return seen[0] == case.said
-
-    try:
-        wait_until(f"status to name the cause: {case.name}", is_said, seconds=case.seconds, pause=1)
-    except LabError:
-        print(namespace.story())
-    return seen[0]
-
-
-def _said(namespace: Namespace, flags: list[str]) -> Said:
-    shown = namespace.distrain("status", "run1", "-o", "json", *flags)
-    assert shown.returncode in (0, 4), shown.stderr
-    answer = json.loads(shown.stdout)
-    assert answer["unread"] == []
-    words = [masked(answer[name] or "", namespace.name) for name in ("phase", "why", "next")]
-    return Said(*(each.replace(f"{_of(flags)} ", "") for each in words))
-
-
-def _of(flags: list[str]) -> str:
-    """Return the flags as the next steps repeat them."""
-    return " ".join(flags)
-
-
-def _as_reader(namespace: Namespace, folder: Path) -> list[str]:
-    """Return the flags that run a command as a ServiceAccount that may only read runs in the namespace."""
-    flags = namespace.kubeconfig_of(USER, folder)
-    metadata = {"name": USER, "namespace": namespace.name}
-    rules = [{"apiGroups": [group], "resources": kinds, "verbs": ["get", "list", "watch"]} for group, kinds in READABLE]
-    subject = {"kind": "ServiceAccount", "name": USER, "namespace": namespace.name}
-    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": USER}
-    api = "rbac.authorization.k8s.io/v1"
-    client.apply(
-        {"apiVersion": api, "kind": "Role", "metadata": metadata, "rules": rules},
-        {"apiVersion": api, "kind": "RoleBinding", "metadata": metadata, "roleRef": role, "subjects": [subject]},
-    )
-    return flags
