@@ -21,6 +21,7 @@ OF_OTHERS = re.compile(
 )
 # A part of the scripts' words if they know only the exit code of the program.
 SEE_LOG = "; this pod's log says why"
+SEE_MEMORY = "; see workers.memory"
 
 
 class Cause(Struct, frozen=True):
@@ -70,7 +71,9 @@ def of_pull(message: str) -> str:
 
 
 def with_next_step(cause: str) -> str:
-    """Add the next step to the scripts' message about a program that is not in the image: they know only its name."""
+    """Add the next step to the scripts' message about a program that is not in the image, or a lack of memory."""
     if cause.startswith("command: ") and "; " not in cause:
         return f"{cause}; correct command, or use an image that holds it"
+    if cause.endswith(SEE_MEMORY):
+        return f"{cause.removesuffix(SEE_MEMORY)}; raise workers.memory, or lower trainer.batchSize"
     return cause

@@ -44,7 +44,7 @@ def retried(log: Log) -> FailedStart | None:
     if not found:
         return None
     number, most, cause = found.groups()
-    words = _from_log(log, cause, text[: found.start()]) if causes.only_code(cause) else cause
+    words = _from_log(log, cause, text[: found.start()]) if causes.only_code(cause) else causes.with_next_step(cause)
     return FailedStart(name, f"{words}; {name} tries again (restart {number} of {most})", causes.is_own(cause))
 
 

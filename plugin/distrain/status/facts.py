@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
 from distrain import kube
 from distrain.kube.pod_status import ENDED
 from distrain.progress.failures import REJECTED
+from distrain.progress.first_step import waits_for_workers
 from distrain.progress.restarts import RESTART
 from distrain.progress.start import (
     JobState,
@@ -48,7 +49,7 @@ def facts_of(found: JobState, job: Job, queue: str = "", replaced: int | None = 
         trained=_workers_at(last, job, wanted) if last and not _restarts(found) else None,
         replaced=replaced,
         waits=lacks_pods(pods, job) or any(map(waits, pods)),
-        all_run=not lacks_pods(pods, job) and all(map(runs, unreplaced(pods, job))),
+        all_run=_all_run(pods, job) and not waits_for_workers(found),
         tells_steps=tells_steps(job) and all(log.text is not None for log in found.logs),
     )
 
@@ -84,6 +85,10 @@ def tells_steps(job: Job) -> bool:
     """Tell whether the pods run the trainer, which always writes JSON lines."""
     containers = [each for role in job.roles for each in role.spec.containers or ()]
     return any(TRAINER in (*(each.command or ()), *(each.args or ())) for each in containers)
+
+
+def _all_run(pods: Sequence[kube.Pod], job: Job) -> bool:
+    return not lacks_pods(pods, job) and all(map(runs, unreplaced(pods, job)))
 
 
 def _end(found: JobState) -> str:

@@ -16,8 +16,8 @@ from distrain.progress.start import events_of, shortened
 MOUNT = ("FailedMount", "FailedAttachVolume", "FailedMapVolume")
 SANDBOX = ("FailedCreatePodSandBox", "NetworkNotReady")
 VOLUME = re.compile(r'^(?:MountVolume\.\w+|AttachVolume\.\w+|Multi-Attach error)[^"]* for volume "(?P<volume>[^"]+)"')
-# Kubelet's summary after two minutes, which names no cause.
-SUMMARY = re.compile(r"^Unable to (?:attach or )?mount volumes: ")
+# Messages that name no cause: kubelet's summary after two minutes, and a delay of its own.
+SUMMARY = re.compile(r"^Unable to (?:attach or )?mount volumes: |failed to sync \w+ cache: timed out")
 # What a message about a volume matches, the finding, and the next step, filled in as in refused.py.
 RULES = (
     (
@@ -61,7 +61,7 @@ def _of_pod(pod: kube.Pod, events: Sequence[kube.Event]) -> Cause | None:
     name = pod.metadata.name
     for event in reversed(events):
         message = quoted(event.message)
-        if event.reason in MOUNT and not SUMMARY.match(message):
+        if event.reason in MOUNT and not SUMMARY.search(message):
             return _of_volume(pod, message)
         if event.reason in SANDBOX:
             return Cause(

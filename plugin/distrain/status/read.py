@@ -129,9 +129,11 @@ def _plain(key: tuple[str, str], objects: list[LiveObject], pods: list[kube.Pod]
 def _explained(cluster: Cluster, plain: Observed, unread: Unread) -> Observed:
     """Return a run with its logs, events and queues."""
     namespace = plain.namespace
-    speakers = logs.speakers(plain.pods) or logs.speakers(plain.pods, PHASES)
+    # The Job that makes the key of a Plain run ends while the run starts.
+    jobs = [found[1] for found in plain.objects if not _is_keygen(found)]
+    ended = any(condition(job, word) for job in jobs for word in ENDS)
+    speakers = ([] if ended else logs.speakers(plain.pods)) or logs.speakers(plain.pods, PHASES)
     asked = [Ahead(_log, cluster, namespace, pod) for pod in speakers]
-    ended = any(condition(job, word) for _, job in plain.objects for word in ENDS)
     events = [] if ended else events_of(cluster, namespace, plain.objects, plain.pods, unread)
     held = Held() if ended else holds.read(cluster, namespace, plain.objects, plain.pods, unread)
     claims = [] if ended else claims_of(cluster, namespace, plain.pods, unread)

@@ -19,7 +19,8 @@ from distrain.workload.manifest import WORKER
 from distrain.workload.wording import counted
 
 # After its reasons the scheduler says whether it could make room by ending pods of lower priority.
-REST = re.compile(r"\.? (?:no new claims to deallocate|preemption: ).*$")
+# After a claim that does not exist, Kubernetes 1.34 says "not found" once more.
+REST = re.compile(r"\.? (?:no new claims to deallocate|preemption: ).*$|(?<=not found)\. not found$")
 INSUFFICIENT = re.compile(r"Insufficient ([\w./-]*\w)")
 # On such a node the pod would fit if other pods ended.
 NO_VICTIMS, NOT_HELPFUL = "No preemption victims found", "Preemption is not helpful"

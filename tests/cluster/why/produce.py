@@ -48,7 +48,7 @@ def _awaited(namespace: Namespace, flags: list[str], case: Case) -> Said:
         return seen[0] == case.said
 
     try:
-        wait_until(f"status to name the cause: {case.name}", is_said, seconds=case.seconds, pause=1)
+        wait_until(f"status to name the cause: {case.name}", is_said, seconds=case.seconds, pause=2)
     except LabError:
         print(namespace.story())
     return seen[0]
@@ -60,12 +60,7 @@ def _said(namespace: Namespace, flags: list[str]) -> Said:
     answer = json.loads(shown.stdout)
     assert answer["unread"] == []
     words = [masked(answer[name] or "", namespace.name) for name in ("phase", "why", "next")]
-    return Said(*(each.replace(f"{_of(flags)} ", "") for each in words))
-
-
-def _of(flags: list[str]) -> str:
-    """Return the flags as the next steps repeat them."""
-    return " ".join(flags)
+    return Said(*(each.replace(f" {' '.join(flags)}", "") for each in words))
 
 
 def _as_reader(namespace: Namespace, folder: Path) -> list[str]:

@@ -30,7 +30,7 @@ HEAD = """# What status says of each cause
 produces each cause of these tables on the lab's Kubernetes, and compares the words. Its user may only read pods, logs,
 events, claims, jobs and PodGroups in the run's namespace.
 
-The run is `run1` in the namespace `team`. An MPIJob's pods are named after its job, here `run1-1234abcd`.
+The run is `run1` in the namespace `team`.
 """
 
 

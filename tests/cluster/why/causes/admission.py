@@ -93,10 +93,13 @@ CASES = (
         "Pod Security",
         Said(
             "Pending",
-            'the namespace enforces Pod Security "restricted": host namespaces (hostNetwork=true)',
+            'the namespace enforces Pod Security "restricted": host namespaces (hostNetwork=true), hostPort (container '
+            '"worker" uses hostPort 2222), unrestricted capabilities (container "worker" must set '
+            'securityContext.capabilities.drop=["ALL"]), runAsNonRoot != true (pod or container "worker" must set '
+            "securityContext.runAsNonRoot=true)",
             "remove that from the values, set podSecurity to restricted, or run it in another namespace",
         ),
-        {"podSecurity": "privileged", "workers.podSpec.hostNetwork": True, "runAsUser": 1000},
+        {"podSecurity": "privileged", "workers.podSpec.hostNetwork": True},
     ),
     Case(
         "ServiceAccount missing",

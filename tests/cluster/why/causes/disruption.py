@@ -5,8 +5,8 @@ from __future__ import annotations
 from tests.cluster.why.case import Case, Said
 from tests.cluster.why.stages import halted_kubelet, limits, stopped_operator, volume
 
-LAUNCHER = "run1-1234abcd-launcher-x7k2p"
-WORKER = "run1-1234abcd-worker-0"
+LAUNCHER = "run1-launcher-x7k2p"
+WORKER = "run1-worker-0"
 ONCE = {"job.maxRestarts": 0}
 # mpirun passes on what the ranks print, so it fills the launcher's log.
 PRINTS = ["python3", "-c", "while True: print('x' * 100000, flush=True)"]
@@ -36,7 +36,7 @@ CASES = (
         "launcher evicted",
         Said(
             "Failed",
-            f'{LAUNCHER}: evicted: Container launcher exceeded its local ephemeral storage limit "20Mi"',
+            f"{LAUNCHER}: evicted: Pod ephemeral local storage usage exceeds the total limit of containers 20Mi",
             "log and write less: the LimitRange of the namespace sets this limit",
         ),
         {"command": PRINTS, **ONCE},

@@ -10,7 +10,7 @@ CASES = (
         "gang that does not fit",
         Said(
             "Pending",
-            "run1-1234abcd-worker-8: 0/1 nodes are available: 1 Insufficient nvidia.com/gpu (and 9 more pods)",
+            "run1-worker-8: 0/1 nodes are available: 1 Insufficient nvidia.com/gpu (and 9 more pods)",
             f"free nvidia.com/gpu, or {SMALLER}",
         ),
         {"gang.scheduler": "scheduler-plugins", "workers.replicas": 9, "workers.gpus": 1},

@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
+from lab.cluster.namespaces import NODE_ADDRESS
 from tests.cluster.testbed import SECRET
 from tests.cluster.why.case import IMAGE, Case, Said
 from tests.cluster.why.stages import of_namespace, volume, with_objects, with_registry
 
-WORKER = "run1-1234abcd-worker-0"
+LAUNCHER, WORKER = "run1-launcher-x7k2p", "run1-worker-0"
 TRAINER = "127.0.0.1:7443/team/trainer:0.1.0"
 NO_TOKEN = [{"name": "TOKEN", "valueFrom": {"secretKeyRef": {"name": "hub", "key": "token"}}}]
 CREATE = "correct the values, or create what they name"
 IN_VOLUMES = "create it there, or correct the name in volumes"
 LOGIN = "correct image.repository, or name a Secret with a login for this registry under image.pullSecrets"
-PREPARE = {"name": "prepare", "image": f"{IMAGE}:0.1.0", "command": ["sh", "-c", "echo no data; exit 3"]}
+PREPARE = {"name": "prepare", "image": f"{IMAGE}:0.1.0", "command": ["sh", "-c", "exit 3"]}
 
 CASES = (
     Case(
         "registry that the node cannot reach",
         Said(
             "Pending",
-            "image.repository: cannot pull registry.invalid/team/trainer:0.1.0: no such host",
+            f"image.repository: cannot pull {NODE_ADDRESS}:1/team/trainer:0.1.0: connection refused",
             "correct image.repository, or let the node reach the registry",
         ),
-        {"image.repository": "registry.invalid/team/trainer"},
+        {"image.repository": f"{NODE_ADDRESS}:1/team/trainer"},
     ),
     Case(
         "image missing",
@@ -38,7 +39,7 @@ CASES = (
         Said(
             "Pending",
             f"image.pullSecrets: there is no Secret hub in namespace team, and so the node cannot pull {TRAINER}: "
-            "no basic auth credentials",
+            "401 Unauthorized",
             "create it there, or correct the name",
         ),
         stage=with_registry(login=None),
@@ -81,12 +82,12 @@ CASES = (
     ),
     Case(
         "Secret of an environment variable missing",
-        Said("Pending", f'{WORKER}: cannot start: secret "hub" not found', CREATE),
+        Said("Pending", f'{LAUNCHER}: cannot start: secret "hub" not found', CREATE),
         {"env": NO_TOKEN},
     ),
     Case(
         "key of an environment variable missing",
-        Said("Pending", f"{WORKER}: the Secret hub of namespace team has no key token", "add the key to it"),
+        Said("Pending", f"{LAUNCHER}: the Secret hub of namespace team has no key token", "add the key to it"),
         {"env": NO_TOKEN},
         stage=with_objects(of_namespace("Secret", "hub", stringData={"user": "a"})),
     ),
@@ -132,8 +133,8 @@ CASES = (
     Case(
         "init container that fails",
         Said(
-            "Pending",
-            f"{WORKER}: its init container prepare starts and ends again and again: no data (exit code 3)",
+            "Starting",
+            f"{WORKER}: its init container prepare starts and ends again and again: Error (exit code 3)",
             "see its log",
         ),
         {"workers.podSpec.initContainers": [PREPARE]},

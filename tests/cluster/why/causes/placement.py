@@ -14,7 +14,7 @@ from tests.cluster.why.stages import (
 )
 
 SMALLER = "make the run smaller with `helm distrain rescale run1 --workers N --namespace team`"
-WORKER = "run1-1234abcd-worker-0"
+WORKER = "run1-worker-0"
 NODES = "0/1 nodes are available"
 MOUNTS_DATA = volume({"persistentVolumeClaim": {"claimName": "data"}})
 SIDECAR = {
@@ -22,6 +22,14 @@ SIDECAR = {
     "image": f"{IMAGE}:0.1.0",
     "command": ["sleep", "3600"],
     "ports": [{"containerPort": 9400, "hostPort": 9400}],
+}
+SAME_JOB = {"matchLabels": {"app.kubernetes.io/instance": "run1", "app.kubernetes.io/component": "worker"}}
+APART = {
+    "podAntiAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": [
+            {"labelSelector": SAME_JOB, "topologyKey": "kubernetes.io/hostname"}
+        ]
+    }
 }
 UNBOUND = "create a volume for it, or give the claim a storageClassName that makes one"
 
@@ -106,7 +114,7 @@ CASES = (
         "taint",
         Said(
             "Pending",
-            f"run1-1234abcd-launcher-x7k2p: {NODES}: 1 node(s) had untolerated taint(s) (and 1 more pod)",
+            f"run1-launcher-x7k2p: {NODES}: 1 node(s) had untolerated taint(s) (and 1 more pod)",
             "`kubectl describe nodes` shows the taints: tolerate them with launcher.tolerations, or remove them",
         ),
         stage=tainted_node,
@@ -116,7 +124,7 @@ CASES = (
         "cordoned node",
         Said(
             "Pending",
-            f"run1-1234abcd-launcher-x7k2p: {NODES}: 1 node(s) were unschedulable (and 1 more pod)",
+            f"run1-launcher-x7k2p: {NODES}: 1 node(s) were unschedulable (and 1 more pod)",
             "wait, or let the nodes take pods again with `kubectl uncordon NODE`",
         ),
         stage=cordoned_node,
@@ -132,19 +140,19 @@ CASES = (
         {"workers.nodeSelector.gpu": "h100"},
     ),
     Case(
-        "topology",
+        "affinity",
         Said(
             "Pending",
-            f"run1-1234abcd-worker-1: {NODES}: 1 node(s) didn't match pod anti-affinity rules",
+            f"run1-worker-1: {NODES}: 1 node(s) didn't match pod anti-affinity rules",
             "correct workers.affinity or workers.topology, or add nodes",
         ),
-        {"workers.replicas": 2, "workers.topology.policy": "spread", "workers.topology.required": True},
+        {"workers.replicas": 2, "workers.affinity": APART},
     ),
     Case(
         "host port in use",
         Said(
             "Pending",
-            f"run1-1234abcd-worker-1: {NODES}: 1 node(s) didn't have free ports for the requested pod ports",
+            f"run1-worker-1: {NODES}: 1 node(s) didn't have free ports for the requested pod ports",
             "give the pods another port, or more nodes: a port serves one pod of a node",
         ),
         {"workers.replicas": 2, "workers.sidecars": [SIDECAR], "podSecurity": "privileged"},

@@ -5,10 +5,11 @@ from __future__ import annotations
 from tests.cluster.why.case import Case, Said
 from tests.cluster.why.stages import foreign_ssh_key, lost_pods
 
-LAUNCHER = "run1-1234abcd-launcher-x7k2p"
+LAUNCHER = "run1-launcher-x7k2p"
 READ_LOG = f"read `kubectl --namespace team logs {LAUNCHER}`"
 ONCE = {"job.maxRestarts": 0}
-KUBELET_PORT = 10250
+# The API server has this port on every address of the node.
+TAKEN = 6443
 
 CASES = (
     Case(
@@ -42,19 +43,20 @@ CASES = (
     Case(
         "image without Python",
         Said(
-            "Starting",
+            "Failed",
             "image.repository: the image distrain/pause:lab has no python3 or no /usr/bin/env, which start the pods' "
             "scripts",
             "use an image with Python 3.6 or newer",
         ),
-        {"image.repository": "distrain/pause", "image.tag": "lab"},
+        {"image.repository": "distrain/pause", "image.tag": "lab", **ONCE},
     ),
     Case(
         "image without torchrun",
         Said(
             "Failed",
-            "image.repository: the image distrain/tensorflow:0.1.0 has no torchrun",
-            "use one with PyTorch",
+            "image.repository: the image distrain/tensorflow:0.1.0 has no torchrun, which starts the ranks of an "
+            "elastic PyTorchJob",
+            "use an image with PyTorch, or set job.elastic to false or job.kind to another",
         ),
         {"framework": "pytorch", "command": ["python3", "train.py"], **ONCE},
     ),
@@ -62,8 +64,8 @@ CASES = (
         "out of memory",
         Said(
             "Failed",
-            "a rank was killed by signal 9, as when memory runs out",
-            "see workers.memory",
+            "rank 0 on run1-worker-0 was killed by signal 9, as when memory runs out",
+            "raise workers.memory, or lower trainer.batchSize",
         ),
         {"workers.memory": "150Mi", **ONCE},
         trains=True,
@@ -83,14 +85,14 @@ CASES = (
         "port in use",
         Said(
             "Starting",
-            f"ssh.port: port {KUBELET_PORT} is in use on the node",
+            f"ssh.port: port {TAKEN} is in use on the node",
             "choose another ssh.port",
         ),
         {
             "workers.podSpec.hostNetwork": True,
             "workers.podSpec.dnsPolicy": "ClusterFirstWithHostNet",
             "podSecurity": "privileged",
-            "ssh.port": KUBELET_PORT,
+            "ssh.port": TAKEN,
             **ONCE,
         },
         pod_security="privileged",

@@ -27,7 +27,7 @@ CASES = (
         "S3 keys refused",
         Said(
             "Failed",
-            f"s3.secretName: {S3} refuses the keys of this Secret (InvalidAccessKeyId)",
+            f"s3.secretName: {S3} refuses the keys of this Secret (XAdminUserNotFound)",
             "correct its AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
         ),
         {"s3.secretName": WRONG_KEY, **ONCE},
@@ -38,7 +38,7 @@ CASES = (
         Said(
             "Starting",
             f"s3.endpoint: {NOBODY} cannot be reached (Connection refused)",
-            "correct it, or start the server",
+            "correct it, or start the server; the run still tries",
         ),
         {"s3.endpoint": NOBODY, **ONCE},
         trains=True,
@@ -65,7 +65,12 @@ CASES = (
     ),
     Case(
         "no data",
-        Said("Failed", "data.uri: s3://cluster-tests/nothing", "put it there, or correct data.uri"),
+        Said(
+            "Failed",
+            "data.uri: s3://cluster-tests/nothing holds nothing",
+            "put MNIST-format idx .gz files, a folder of .jpg or .png images for each class, or .tar shards; the last "
+            "two may lie below train/ and val/ there, or correct data.uri",
+        ),
         {"data.uri": "s3://cluster-tests/nothing", **ONCE},
         trains=True,
     ),
