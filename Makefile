@@ -1,6 +1,6 @@
 # distrain. `make` alone lists the targets.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo build test lint schema docs lock package images sbom audit cluster cluster-status bench bench-demo bench-check bench-inputs bench-chaos bench-client bench-full bench-gitops bench-tests bench-guest bench-mutants bench-gpu clean distclean
+.PHONY: help setup demo build test lint schema docs lock package images sbom audit cluster cluster-status bench bench-demo bench-check bench-inputs bench-chaos bench-client bench-full bench-gitops bench-tests bench-guest bench-mutants bench-why bench-gpu clean distclean
 SHELL := /bin/bash
 
 CACHE := $(or $(DISTRAIN_CACHE),$(HOME)/.cache/distrain)
@@ -43,8 +43,9 @@ schema: setup ## write the chart's values.schema.json and files/models.json, the
 	@$(PYTHON) -m schemas.kinds
 	@$(PYTHON) -m schemas.document
 
-docs: setup ## write docs/plugin.md from the texts and arguments of the plugin's commands
+docs: setup ## write docs/plugin.md from the texts and arguments of the plugin's commands, and docs/causes.md
 	@PYTHONPATH=plugin $(PYTHON) -m docs.plugin
+	@$(PYTHON) -m tests.cluster.why.table
 
 lock: setup ## write the pinned and hashed requirements from their .in files
 	@PATH=$(VENV)/bin:$$PATH lab/lock.sh
@@ -90,6 +91,9 @@ bench-full: build ## run the rest of each matrix of which the tests try one path
 
 bench-gitops: build ## run every kind of job, fault and package under Argo CD and Flux; again goes on; PYTEST_ARGS="-k words" picks some
 	@FULL=1 $(PYTHON) -m pytest tests/cluster/gitops --resume $(PASSED) $(PYTEST_ARGS)
+
+bench-why: build ## produce each cause that status names on the lab, and compare its words; again goes on; PYTEST_ARGS="-k words" picks some
+	@FULL=1 $(PYTHON) -m pytest tests/cluster/why --resume $(PASSED) $(PYTEST_ARGS)
 
 bench-tests: build ## run all tests until six runs have passed, three beside a load on each core; again goes on
 	@$(PYTHON) -m tests.bench_tests

@@ -61,10 +61,24 @@ def serve_on_lab(folder: Path) -> Iterator[Registry]:
         controllers.stop(NAME)
 
 
-def _configured(folder: Path, address: str, port: int) -> tuple[Registry, list[str | Path]]:
+@contextmanager
+def serve_plain_on_lab(folder: Path) -> Iterator[Registry]:
+    """Serve images to the lab's container runtime, which needs no TLS on loopback, until the context ends."""
+    registry, command = _configured(folder, "0.0.0.0", PORT, has_tls=False)
+    controllers.start(NAME, command, {}, PORT)
+    try:
+        yield Registry((ADDRESS, PORT), registry.authority, registry.password)
+    finally:
+        controllers.stop(NAME)
+
+
+def _configured(folder: Path, address: str, port: int, *, has_tls: bool = True) -> tuple[Registry, list[str | Path]]:
     """Return the registry that the command will serve."""
     password, authority, config = secrets.token_hex(), Authority(folder / "pki"), folder / "config.yaml"
-    config.write_text(json.dumps(_config(folder, (address, port), authority, password)), encoding="utf-8")
+    settings = _config(folder, (address, port), authority, password)
+    if not has_tls:
+        settings["http"] = {"addr": f"{address}:{port}", "secret": secrets.token_hex()}
+    config.write_text(json.dumps(settings), encoding="utf-8")
     return Registry((address, port), authority.pair.certificate, password), [binary("registry"), "serve", config]
 
 

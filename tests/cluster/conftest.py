@@ -174,11 +174,25 @@ def on_s3(bucket: None) -> list[str]:
 @pytest.fixture(scope="module")
 def module_namespace(kube_cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[Namespace]:
     """Create a namespace that enforces the Pod Security Standard in the module's POD_SECURITY."""
+    with _made_namespace(kube_cluster, request.node, getattr(request.module, "POD_SECURITY", "restricted")) as made:
+        yield made
+
+
+@pytest.fixture
+def own_namespace(kube_cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[Namespace]:
+    """Create a namespace for one test, whose parameter `case` may name a Pod Security Standard."""
+    level = getattr(request.getfixturevalue("case"), "pod_security", "restricted")
+    with _made_namespace(kube_cluster, request.node.getparent(pytest.Module), level) as made:
+        yield made
+
+
+@contextlib.contextmanager
+def _made_namespace(cluster: Cluster, module: pytest.Module, level: str) -> Iterator[Namespace]:
     name = f"test-{os.getpid()}-{next(_numbers)}"
-    request.node.stash[_NAMESPACE] = name
-    lifecycle.prepare_namespace(name, SECRET, getattr(request.module, "POD_SECURITY", "restricted"))
+    module.stash[_NAMESPACE] = name
+    lifecycle.prepare_namespace(name, SECRET, level)
     lifecycle.put_s3_secret(name, WRONG_KEY, "nobody", "nothing")
-    yield Namespace(name, kube_cluster)
+    yield Namespace(name, cluster)
     client.kubectl("delete", "namespace", name, "--wait=false")
 
 

@@ -166,6 +166,8 @@ def _add_status(parser: Parser) -> None:
     words = "what --wait waits for: Succeeded if unset, Running, or step=N; implies --wait"
     parser.add_argument("--for", dest="wait_for", type=goal, metavar="GOAL", help=words)
     parser.add_argument("--timeout", type=seconds, metavar="TIME", help="limit of --wait, none if unset")
+    words = "a folder with the run's record.jsonl, for figures that no log tells any more"
+    parser.add_argument("--record", type=named, metavar="FOLDER", help=words)
     _add_output(parser, "form of the answer")
     _add_cluster(parser)
 

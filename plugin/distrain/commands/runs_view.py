@@ -14,6 +14,7 @@ from distrain.errors import GoneError, LateError, StoppedError, ValuesError
 
 if TYPE_CHECKING:
     from distrain.apiserver.cluster import Cluster
+    from distrain.record.read import Record
     from distrain.status.run import Observed, Run
 
 FAILED = 4
@@ -26,7 +27,7 @@ class Asked(NamedTuple):
     """Which runs are shown, and how: the run `name`, or those of a namespace or of all.
 
     With `watches` each change is shown. With a `goal` the run is followed until it reaches the goal or fails, for at
-    most `timeout` seconds.
+    most `timeout` seconds. `record` is the record of the run `name`.
     """
 
     name: str | None
@@ -36,6 +37,7 @@ class Asked(NamedTuple):
     goal: str = ""
     timeout: float = math.inf
     form: str = "text"
+    record: Record | None = None
 
 
 def show(cluster: Cluster, asked: Asked) -> int:
@@ -108,8 +110,8 @@ class View:
 
         if self._asked.name and not seen:
             raise ValuesError(absence(self._cluster, self._asked.name))
-        target, now = self._cluster.target, time.time()
-        return [run_of(each, place_of(target, each.release, each.namespace), now) for each in seen]
+        target, now, record = self._cluster.target, time.time(), self._asked.record
+        return [run_of(each, place_of(target, each.release, each.namespace), now, record) for each in seen]
 
     def _is_over(self, found: Run) -> bool:
         from distrain.status.follow import has_reached

@@ -57,6 +57,8 @@ class Event(Kube):
     reason: str | None = None
     message: str | None = None
     involved_object: ObjectReference = field(default_factory=ObjectReference)
+    last_timestamp: str | None = None
+    event_time: str | None = None
 
 
 class Resources(Kube):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from msgspec import Struct
+
 # runc's message about a program that it cannot start: the container's only output, or the end of a chain of messages.
 EXEC = re.compile(r'(?:^|: )exec:? "?(?P<program>[^\s":]+)"?: (?P<why>.*?)(?:: unknown)?$')
 # What env prints if the image has no Python. The first line of the chart's scripts is #!/usr/bin/env python3.
@@ -17,11 +19,35 @@ OF_OTHERS = re.compile(
     r"no sign of |the ranks have lost each other|the connection to another process broke|no step was made for"
     r"|signal \d+ killed it|.*; see its log, and its pod's events$"
 )
+# A part of the scripts' words if they know only the exit code of the program.
+SEE_LOG = "; this pod's log says why"
+SEE_MEMORY = "; see workers.memory"
+
+
+class Cause(Struct, frozen=True):
+    """Why a pod or a job does not go on, and the next step."""
+
+    why: str
+    next: str
+
+    @property
+    def words(self) -> str:
+        return f"{self.why}; {self.next}"
+
+
+def quoted(message: str | None) -> str:
+    """Return a message of Kubernetes as a part of a line, in which "; " separates the finding from the next step."""
+    return " ".join((message or "").split()).replace("; ", ", ").rstrip(".,: ")
 
 
 def is_own(cause: str) -> bool:
     """Tell whether the cause explains itself. Otherwise another pod knows more, or the next start may succeed."""
     return OF_OTHERS.match(cause) is None
+
+
+def only_code(cause: str) -> bool:
+    """Tell whether a script of the chart knows only the exit code of the program, and refers to the log."""
+    return SEE_LOG in cause
 
 
 def of_start(message: str) -> str | None:
@@ -45,7 +71,9 @@ def of_pull(message: str) -> str:
 
 
 def with_next_step(cause: str) -> str:
-    """Add the next step to the scripts' message about a program that is not in the image: they know only its name."""
+    """Add the next step to the scripts' message about a program that is not in the image, or a lack of memory."""
     if cause.startswith("command: ") and "; " not in cause:
         return f"{cause}; correct command, or use an image that holds it"
+    if cause.endswith(SEE_MEMORY):
+        return f"{cause.removesuffix(SEE_MEMORY)}; raise workers.memory, or lower trainer.batchSize"
     return cause

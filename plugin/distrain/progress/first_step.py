@@ -69,6 +69,11 @@ def awaited(found: JobState, job: Job) -> str:
     return f"; {waits.group(1)}" if waits else "; no step yet"
 
 
+def waits_for_workers(found: JobState) -> bool:
+    """Tell whether a launcher still waits for workers that do not answer."""
+    return WAITING.match(last_line(found)) is not None
+
+
 def last_line(found: JobState) -> str:
     """Return the last line of the first log that has one."""
     return next(filter(None, (last_line_of(log.text or "") for log in found.logs)), "")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from msgspec import Struct
 
@@ -14,12 +15,16 @@ from distrain.progress.steps import after_last_step
 RESTART = re.compile(
     r"^distrain-(?:launch|run|torchrun): starting again \(restart (\d+) of (\d+) in \S+ s\): (.*)$", re.MULTILINE
 )
-# The end of a cause if the script knows only the exit code.
-SEE_LOG = "; this pod's log says why"
 # The last line of a Python traceback. mpirun and torchrun may put a tag before each line.
 EXCEPTION = re.compile(r"^(?:\[[^\]]*\](?:<std\w+>)?: ?)?([A-Za-z_][\w.]*(?:Error|Exception)(?:: .*)?)$", re.MULTILINE)
 # The trainer's line while the storage does not answer.
 RETRYING = re.compile(r"(?:\[[^\]]*\](?:<std\w+>)?: ?)?(.*); trying again for \d+ s$")
+# What ssh prints if a worker lets the launcher not in.
+SSH = re.compile(
+    r"^.*?(?P<words>Permission denied \([^)]*\)|Host key verification failed|Could not resolve hostname [^:\s]+"
+    r"|Connection (?:refused|timed out|closed by [\d.]+ port \d+))\.?\r?$",
+    re.MULTILINE,
+)
 OUT_OF_MEMORY = re.compile(r"out of memory|OutOfMemory|ResourceExhausted", re.IGNORECASE)
 LONGEST = 300
 
@@ -39,8 +44,14 @@ def retried(log: Log) -> FailedStart | None:
     if not found:
         return None
     number, most, cause = found.groups()
-    words = _from_log(log, cause, text[: found.start()]) if cause.endswith(SEE_LOG) else cause
+    words = _from_log(log, cause, text[: found.start()]) if causes.only_code(cause) else causes.with_next_step(cause)
     return FailedStart(name, f"{words}; {name} tries again (restart {number} of {most})", causes.is_own(cause))
+
+
+def explained(logs: Sequence[Log], cause: str) -> str:
+    """Return the cause, or what the first log says of it if the cause refers to the log."""
+    log = next((each for each in logs if each.text), None)
+    return _from_log(log, cause, log.text or "") if log and causes.only_code(cause) else cause
 
 
 def silent_storage(log: Log) -> str | None:
@@ -55,8 +66,13 @@ def last_line_of(text: str) -> str:
 
 def _from_log(log: Log, cause: str, text: str) -> str:
     """Return the last exception before the failure, or the exit code if no Python program has printed any."""
+    if (refused := list(SSH.finditer(text))) and not EXCEPTION.search(text):
+        return (
+            f"ssh: a worker does not let the launcher in: {refused[-1]['words']}; "
+            "give ssh.secretName a Secret whose authorized_keys has its id_rsa.pub, or leave it empty"
+        )
     found = EXCEPTION.findall(text)
-    words = found[-1][:LONGEST] if found else cause.removesuffix(SEE_LOG)
+    words = found[-1][:LONGEST] if found else cause.partition(causes.SEE_LOG)[0]
     smaller = "lower trainer.batchSize, or " if OUT_OF_MEMORY.search(words) else ""
     name = log.pod.metadata.name
     return f"{name}: {words}; {smaller}read `kubectl {log.kubectl_flags} logs {name}`"

@@ -33,12 +33,16 @@ class Log(Struct, frozen=True):
 
 
 class JobState(Struct, frozen=True):
-    """The job's resources, pods, events and logs at one moment; the first of `states` is the job's main resource."""
+    """The job's resources, pods, events and logs at one moment; the first of `states` is the job's main resource.
+
+    `leaving` are pods that Kubernetes is deleting.
+    """
 
     states: Sequence[kube.Workload]
     pods: Sequence[kube.Pod]
     events: Sequence[kube.Event]
     logs: Sequence[Log] = ()
+    leaving: Sequence[kube.Pod] = ()
 
 
 def has_started(found: JobState, job: Job) -> bool:
@@ -64,21 +68,38 @@ def lasting(job: Job) -> list[PodRole]:
     return [role for role in job.roles if role.name != KEYGEN]
 
 
+def lacks_pods(pods: Iterable[kube.Pod], job: Job) -> bool:
+    """Tell whether a role has fewer pods than the job asks for."""
+    present = [role_of(pod) for pod in pods]
+    return any(present.count(role.component) < role.replicas for role in lasting(job))
+
+
+def unreplaced(pods: Sequence[kube.Pod], job: Job) -> list[kube.Pod]:
+    """Leave out failed pods of each role of which as many pods run as the job asks for."""
+    complete = {role.component for role in lasting(job) if running(pods, role) >= role.replicas}
+    return [pod for pod in pods if pod.status.phase != "Failed" or role_of(pod) not in complete]
+
+
 def unschedulable(found: JobState) -> str | None:
     """Return the scheduler's message for the first pod that it cannot place, or None."""
     return next((words for pod in found.pods for words in unplaced(pod)), None)
 
 
 def own_pods(states: Sequence[kube.Workload], pods: Iterable[kube.Pod]) -> list[kube.Pod]:
-    """Leave out the pods of Helm hooks, and those of an earlier release that Kubernetes is still deleting."""
+    """Leave out the pods of Helm hooks and of an earlier release, and those that Kubernetes is deleting."""
+    return [pod for pod in _pods_since(states, pods) if pod.metadata.deletion_timestamp is None]
+
+
+def leaving_pods(states: Sequence[kube.Workload], pods: Iterable[kube.Pod]) -> list[kube.Pod]:
+    """Return the job's own pods that Kubernetes is deleting."""
+    return [pod for pod in _pods_since(states, pods) if pod.metadata.deletion_timestamp is not None]
+
+
+def _pods_since(states: Sequence[kube.Workload], pods: Iterable[kube.Pod]) -> Iterator[kube.Pod]:
     born = min(state.metadata.creation_timestamp or "" for state in states)
-    return [
-        pod
-        for pod in pods
-        if pod.metadata.deletion_timestamp is None
-        and (pod.metadata.creation_timestamp or "") >= born
-        and HOOK not in (pod.metadata.annotations or {})
-    ]
+    for pod in pods:
+        if (pod.metadata.creation_timestamp or "") >= born and HOOK not in (pod.metadata.annotations or {}):
+            yield pod
 
 
 def role_of(pod: kube.Pod) -> str:

@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
 from distrain import kube
 from distrain.kube.pod_status import ENDED
-from distrain.progress.failures import CONFIG_REASONS, IMAGE_REASONS, REJECTED
+from distrain.progress.failures import REJECTED
+from distrain.progress.first_step import waits_for_workers
 from distrain.progress.restarts import RESTART
-from distrain.progress.start import JobState, condition, events_of, lasting, role_of, runs, statuses, unplaced
+from distrain.progress.start import (
+    JobState,
+    condition,
+    events_of,
+    lacks_pods,
+    lasting,
+    role_of,
+    runs,
+    statuses,
+    unplaced,
+    unreplaced,
+)
 from distrain.progress.steps import Progress, after_last_step, newest
+from distrain.progress.waiting import CONFIG_REASONS, IMAGE_REASONS
 from distrain.status.phase import Facts
 from distrain.workload.kinds import KINDS
 from distrain.workload.manifest import MASTER, WORKER, Job
@@ -35,8 +48,8 @@ def facts_of(found: JobState, job: Job, queue: str = "", replaced: int | None = 
         is_suspended=is_suspended(job),
         trained=_workers_at(last, job, wanted) if last and not _restarts(found) else None,
         replaced=replaced,
-        waits=len(pods) < sum(role.replicas for role in lasting(job)) or any(map(waits, pods)),
-        all_run=bool(pods) and all(map(runs, pods)),
+        waits=lacks_pods(pods, job) or any(map(waits, pods)),
+        all_run=_all_run(pods, job) and not waits_for_workers(found),
         tells_steps=tells_steps(job) and all(log.text is not None for log in found.logs),
     )
 
@@ -72,6 +85,10 @@ def tells_steps(job: Job) -> bool:
     """Tell whether the pods run the trainer, which always writes JSON lines."""
     containers = [each for role in job.roles for each in role.spec.containers or ()]
     return any(TRAINER in (*(each.command or ()), *(each.args or ())) for each in containers)
+
+
+def _all_run(pods: Sequence[kube.Pod], job: Job) -> bool:
+    return not lacks_pods(pods, job) and all(map(runs, unreplaced(pods, job)))
 
 
 def _end(found: JobState) -> str:

@@ -5,7 +5,7 @@ An ordinary user may read all of this in a namespace. What the user may not read
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 from urllib.parse import urlencode
 
@@ -19,8 +19,9 @@ from distrain.errors import ForbiddenError, UnreachableError
 from distrain.kube.objects import Kube
 from distrain.kube.pod_status import ENDED
 from distrain.progress import logs
-from distrain.progress.start import condition, own_pods, unplaced
+from distrain.progress.start import condition, leaving_pods, own_pods
 from distrain.status import holds
+from distrain.status.evidence import claims_of, events_of
 from distrain.status.figures import TimedLog, timed
 from distrain.status.run import Held, Observed
 from distrain.status.sources import Source, Unread, selector_of
@@ -28,8 +29,6 @@ from distrain.workload.kinds import KINDS
 from distrain.workload.live_job import LiveObject
 from distrain.workload.manifest import INSTANCE_LABEL, KEYGEN
 
-# The pods whose events are read: the first that wait. Events have no labels, so each pod's are a request of its own.
-EXPLAINED = 3
 # Of more runs at once only jobs and pods are read.
 EXPLAINED_RUNS = 32
 AT_ONCE = 4
@@ -122,20 +121,24 @@ def _at_once(call: Callable[[T], U], items: Sequence[T]) -> list[U]:
 def _plain(key: tuple[str, str], objects: list[LiveObject], pods: list[kube.Pod], unread: Unread) -> Observed:
     """Return a run without logs, events and queues."""
     present, replaced = of_present(objects)
-    own = own_pods([workload for _, workload in present], pods)
-    return Observed(key[1], key[0], present, own, replaced=replaced, unread=tuple(unread))
+    states = [workload for _, workload in present]
+    own, leaving = own_pods(states, pods), leaving_pods(states, pods)
+    return Observed(key[1], key[0], present, own, leaving, replaced=replaced, unread=tuple(unread))
 
 
 def _explained(cluster: Cluster, plain: Observed, unread: Unread) -> Observed:
     """Return a run with its logs, events and queues."""
     namespace = plain.namespace
-    speakers = logs.speakers(plain.pods) or logs.speakers(plain.pods, PHASES)
+    # The Job that makes the key of a Plain run ends while the run starts.
+    jobs = [found[1] for found in plain.objects if not _is_keygen(found)]
+    ended = any(condition(job, word) for job in jobs for word in ENDS)
+    speakers = ([] if ended else logs.speakers(plain.pods)) or logs.speakers(plain.pods, PHASES)
     asked = [Ahead(_log, cluster, namespace, pod) for pod in speakers]
-    ended = any(condition(job, word) for _, job in plain.objects for word in ENDS)
-    events = [] if ended else _events(cluster, namespace, plain.objects, plain.pods, unread)
+    events = [] if ended else events_of(cluster, namespace, plain.objects, plain.pods, unread)
     held = Held() if ended else holds.read(cluster, namespace, plain.objects, plain.pods, unread)
+    claims = [] if ended else claims_of(cluster, namespace, plain.pods, unread)
     texts = [_read_log(ahead, unread) for ahead in asked]
-    return replace(plain, events=events, speakers=speakers, logs=texts, held=held, unread=tuple(unread))
+    return replace(plain, events=events, speakers=speakers, logs=texts, held=held, claims=claims, unread=tuple(unread))
 
 
 def of_present(objects: Sequence[LiveObject]) -> tuple[list[LiveObject], list[LiveObject]]:
@@ -152,22 +155,6 @@ def _name_of(found: LiveObject) -> tuple[str, str]:
     resource = found[0]
     suffix = next((role for role in ROLES if resource.kind == "Job" and resource.name.endswith(role)), "")
     return resource.kind, resource.name.removesuffix(suffix)
-
-
-def _events(
-    cluster: Cluster, namespace: str, objects: Iterable[LiveObject], pods: Sequence[kube.Pod], unread: Unread
-) -> list[kube.Event]:
-    """Return the warnings about the jobs, and about the first pods that have a node and do not run."""
-    waiting = [pod.metadata.uid for pod in pods if pod.status.phase == "Pending" and not any(unplaced(pod))]
-    uids = [*(job.metadata.uid for _, job in objects), *waiting[:EXPLAINED]]
-    asked = [Ahead(_warnings, cluster, namespace, uid) for uid in uids]
-    none: list[kube.Event] = []
-    return [event for ahead in asked for event in unread.tolerate(ahead.result, none)]
-
-
-def _warnings(cluster: Cluster, namespace: str, uid: str) -> list[kube.Event]:
-    path, selector = paths.of_kind("v1", "Event", namespace), f"type=Warning,involvedObject.uid={uid}"
-    return cluster.read_list(path, kube.Event, f"events of namespace {namespace}", fieldSelector=selector)
 
 
 def _log(cluster: Cluster, namespace: str, pod: kube.Pod) -> Any:

@@ -9,17 +9,28 @@ from msgspec.structs import replace
 
 from distrain import kube
 from distrain.apiserver.target import Target
-from distrain.progress import first_step
+from distrain.progress import ends, first_step
+from distrain.progress.causes import Cause
 from distrain.progress.failures import Failure, failures
-from distrain.progress.start import SPEAKERS, JobState, Log, last_warning, role_of, runs, unplaced, waits_for
+from distrain.progress.start import (
+    SPEAKERS,
+    JobState,
+    Log,
+    lacks_pods,
+    last_warning,
+    role_of,
+    runs,
+    unreplaced,
+    waits_for,
+)
+from distrain.status import kubelet, queued, refused, silence, unscheduled
 from distrain.status.phase import Phase, Word
 from distrain.workload.chart_values import s3_secret
+from distrain.workload.kinds import VERSIONS
 from distrain.workload.manifest import Job
 from distrain.workload.wording import counted
 
 STORAGE = "/storage"
-# The scheduler's remark, after its reasons, on pods of lower priority.
-PREEMPTION = " preemption: "
 NOT_KNOWN = "no reason is known yet"
 
 
@@ -40,14 +51,36 @@ class Place(Struct, frozen=True):
     def log(self, pod: kube.Pod, text: str | None) -> Log:
         return Log(pod, text, self.kubectl_flags)
 
+    @property
+    def smaller(self) -> str:
+        """Return the command that makes the run smaller."""
+        return f"`helm distrain rescale {self.release} --workers N {self.helm_flags}`"
+
+    @property
+    def doctor(self) -> str:
+        return f"`helm distrain doctor {self.helm_flags}`"
+
+
+class Evidence(Struct, frozen=True):
+    """What tells the reason of a phase.
+
+    `held` is why a queue or a gang scheduler holds the run back, if known. `claims` are not bound to a volume.
+    """
+
+    found: JobState
+    job: Job
+    held: str = ""
+    claims: Sequence[unscheduled.Claim] = ()
+
 
 def place_of(target: Target, release: str, namespace: str) -> Place:
     there = replace(target, namespace=namespace)
     return Place(release, there.helm_flags, there.kubectl_flags)
 
 
-def reason_of(phase: Phase, found: JobState, job: Job, place: Place, held: str = "") -> Reason:
-    """Return the reason of a phase. `held` is why a queue or a gang scheduler holds the run back, if known."""
+def reason_of(phase: Phase, evidence: Evidence, place: Place) -> Reason:
+    """Return the reason of a phase."""
+    found, job = evidence.found, evidence.job
     match phase.word:
         case Word.SUCCEEDED:
             return Reason(next=f"`helm uninstall {place.release} {place.helm_flags}` removes the run")
@@ -58,22 +91,32 @@ def reason_of(phase: Phase, found: JobState, job: Job, place: Place, held: str =
             again = f"`helm distrain upgrade {place.release} --reuse-values --set job.suspend=false {place.helm_flags}`"
             return Reason("job.suspend is true: the run has no pods", f"{again} lets it go on")
         case Word.QUEUED:
-            return Reason(held or NOT_KNOWN, "wait: the queue starts the run when there is room")
+            return Reason(evidence.held or NOT_KNOWN, queued.next_step(evidence.held, place.smaller))
         case _:
-            return _with_next(_of_live(phase, found, job, place, held), found, place)
+            return _with_next(_of_live(phase, evidence, place), found, place)
 
 
-def _of_live(phase: Phase, found: JobState, job: Job, place: Place, held: str) -> Reason:
+def _of_live(phase: Phase, evidence: Evidence, place: Place) -> Reason:
     """Return the reason of a run that is not held back and has not ended."""
-    trains, all_run = phase.word in (Word.RUNNING, Word.RESCALING), all(map(runs, found.pods))
-    if trains and all_run and found.pods:
+    found, job = evidence.found, evidence.job
+    if lost := ends.lost_nodes(found.pods):
+        return Reason(lost.why, lost.next)
+    trains, lacks = phase.word in (Word.RUNNING, Word.RESCALING), lacks_pods(found.pods, job)
+    if trains and not lacks and all(map(runs, unreplaced(found.pods, job))):
         # The ends of earlier containers explain nothing here: the run has made steps since.
         stalled = [each for each in _all(found, job) if each.about.endswith(STORAGE)]
         if stalled or phase.word == Word.RUNNING:
             return _split(stalled[0]) if stalled else Reason()
-        return Reason(f"it trains on {counted(phase.before or 0, 'worker')} until the ranks meet again")
-    cause = _cause(found, job, place, held)
-    return cause if cause.why else Reason(first_step.awaited(found, job).removeprefix("; ") or "its pods start")
+        return _of_rescale(phase)
+    cause = _cause(evidence, place)
+    if cause.why or phase.word == Word.RESCALING:
+        return cause if cause.why else _of_rescale(phase)
+    waits = first_step.awaited(found, job).removeprefix("; ")
+    return Reason(waits or "its pods start", silence.next_step(waits))
+
+
+def _of_rescale(phase: Phase) -> Reason:
+    return Reason(f"it trains on {counted(phase.before or 0, 'worker')} until the ranks meet again")
 
 
 def _with_next(reason: Reason, found: JobState, place: Place) -> Reason:
@@ -85,31 +128,48 @@ def _with_next(reason: Reason, found: JobState, place: Place) -> Reason:
     return Reason(reason.why, look or _follow_log(found, place))
 
 
-def _cause(found: JobState, job: Job, place: Place, held: str) -> Reason:
+def _cause(evidence: Evidence, place: Place) -> Reason:
     """Return the first cause that keeps a pod from running, in the order in which causes follow from each other."""
+    found, job = evidence.found, evidence.job
     causes = list(_all(found, job))
     waiting = {pod.metadata.name for pod in found.pods if pod.status.phase == "Pending"}
     blocking = [each for each in causes if each.final or each.about.partition("/")[0] in waiting]
     if blocking:
         return _split(blocking[0])
-    if held:
-        return Reason(held, "wait, or free room for all pods of the run")
-    if unscheduled := _unscheduled(found.pods):
-        make = f"`helm distrain rescale {place.release} --workers N {place.helm_flags}`"
-        return Reason(unscheduled, f"free room, or make the run smaller with {make}")
+    if lacks_pods(found.pods, job) and (cause := refused.cause_of(found.events, place.smaller)):
+        return Reason(cause.why, cause.next)
+    if evidence.held:
+        return Reason(evidence.held, "wait, or free room for all pods of the run")
+    for cause in _of_pods(evidence, place):
+        return Reason(cause.why, cause.next)
     if not found.pods:
-        return _without_pods(found, place)
+        return _without_pods(evidence, place)
     if causes:
         return _split(causes[0])
     return Reason(next((words for pod in found.pods if not runs(pod) for words in waits_for(pod, found.events)), ""))
 
 
-def _without_pods(found: JobState, place: Place) -> Reason:
-    words = last_warning(found).removeprefix(": ")
-    doctor = f"`helm distrain doctor {place.helm_flags}`"
-    if words:
-        return Reason(words, f"remove the cause; {doctor} says what the namespace allows")
-    return Reason("no pod was made yet", f"wait; if none comes, {doctor} says whether the operator runs")
+def _of_pods(evidence: Evidence, place: Place) -> Iterator[Cause]:
+    """Yield why pods do not run, as the scheduler, kubelet and the controllers that end pods say."""
+    found = evidence.found
+    where = unscheduled.Place(place.kubectl_flags, place.smaller)
+    ended = (ends.cause_of(pod) for pod in unreplaced(found.pods, evidence.job))
+    leaving = map(ends.cause_of, found.leaving) if lacks_pods(evidence.found.pods, evidence.job) else ()
+    told = [unscheduled.cause_of(found.pods, evidence.claims, where), kubelet.cause_of(found.pods, found.events)]
+    yield from filter(None, [*told, *ended, *leaving])
+
+
+def _without_pods(evidence: Evidence, place: Place) -> Reason:
+    found, resource = evidence.found, evidence.job.resources[0]
+    if words := last_warning(found).removeprefix(": "):
+        return Reason(words, f"remove the cause; {place.doctor} says what the namespace allows")
+    if (resource.api_version, resource.kind) in VERSIONS and not found.states[0].status.conditions:
+        [operator, *_] = VERSIONS[resource.api_version, resource.kind].operators
+        return Reason(
+            f"{operator} has not answered: the {resource.kind} has no status, and no pod was made yet",
+            f"wait; if this lasts, {operator} does not run: {place.doctor} shows its pods",
+        )
+    return Reason("no pod was made yet", f"wait; if none comes, {place.doctor} says whether the operator runs")
 
 
 def _all(found: JobState, job: Job) -> Iterator[Failure]:
@@ -117,15 +177,13 @@ def _all(found: JobState, job: Job) -> Iterator[Failure]:
 
 
 def _split(failure: Failure) -> Reason:
+    return split(failure.words)
+
+
+def split(words: str) -> Reason:
     """Split a message into finding and next step, which stand in this order with "; " between them."""
-    why, _, step = failure.words.partition("; ")
+    why, _, step = words.partition("; ")
     return Reason(why, step)
-
-
-def _unscheduled(pods: Sequence[kube.Pod]) -> str:
-    words = [each.partition(PREEMPTION)[0] for pod in pods for each in unplaced(pod)]
-    more = f" (and {counted(len(words) - 1, 'more pod')})" if len(words) > 1 else ""
-    return f"{words[0]}{more}" if words else ""
 
 
 def _follow_log(found: JobState, place: Place) -> str:

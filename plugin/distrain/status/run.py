@@ -13,10 +13,13 @@ from distrain import kube
 from distrain.kube.resource import Resource
 from distrain.progress.start import JobState, lasting, running
 from distrain.progress.steps import seconds_since
+from distrain.record.read import Record
+from distrain.status import recorded
 from distrain.status.facts import RANKS, facts_of, without_pods, workers_ready
 from distrain.status.figures import Figures, TimedLog, figures
 from distrain.status.phase import Phase, Word, decide
-from distrain.status.reasons import Place, Reason, reason_of
+from distrain.status.reasons import Evidence, Place, Reason, reason_of, split
+from distrain.status.unscheduled import Claim
 from distrain.workload.kinds import PLAIN
 from distrain.workload.live_job import LiveObject, in_order, live_job
 from distrain.workload.manifest import Job
@@ -35,13 +38,16 @@ class Held(Struct, frozen=True):
 class Observed(Struct, frozen=True):
     """What was read of a run. `objects` are those of its present job, `replaced` those of one that is being deleted.
 
-    `has_pods` is False if the user may not read pods.
+    `has_pods` is False if the user may not read pods. `leaving` are pods that Kubernetes is deleting, `claims` those of
+    a pod without a node that are not bound.
     """
 
     release: str
     namespace: str
     objects: Sequence[LiveObject]
     pods: Sequence[kube.Pod] = ()
+    leaving: Sequence[kube.Pod] = ()
+    claims: Sequence[Claim] = ()
     events: Sequence[kube.Event] = ()
     logs: Sequence[TimedLog | None] = ()
     speakers: Sequence[kube.Pod] = ()
@@ -60,7 +66,11 @@ class Group(Struct, frozen=True):
 
 
 class Run(Struct, frozen=True):
-    """The status of a run. `unread` has a line for each thing that the user may not read."""
+    """The status of a run. `unread` has a line for each thing that the user may not read.
+
+    `efficiency` is the speed as a share of that of as many single ranks. `from_record` tells that the figures come from
+    the run's record, as the logs tell none.
+    """
 
     name: str
     namespace: str
@@ -76,6 +86,8 @@ class Run(Struct, frozen=True):
     others: tuple[Group, ...]
     figures: Figures
     tells_steps: bool
+    efficiency: float | None = None
+    from_record: bool = False
     unread: tuple[str, ...] = ()
 
     @property
@@ -103,25 +115,35 @@ class Run(Struct, frozen=True):
             "workers": {"ready": self.workers.ready, "wanted": self.workers.wanted},
             "others": [msgspec.to_builtins(group) for group in self.others],
             **msgspec.to_builtins(self.figures),
+            "efficiency": self.efficiency,
+            "from_record": self.from_record,
             "unread": list(self.unread),
         }
 
 
-def run_of(seen: Observed, place: Place, now: float) -> Run:
-    """Return the status of a run; `now` is in seconds since 1970."""
+def run_of(seen: Observed, place: Place, now: float, record: Record | None = None) -> Run:
+    """Return the status of a run; `now` is in seconds since 1970. `record` is the run's record, if it was read."""
     job = live_job(seen.objects)
     found = JobState(
         [workload for _, workload in in_order(seen.objects)],
         seen.pods,
         seen.events,
         [place.log(pod, log.text if log else None) for pod, log in zip(seen.speakers, seen.logs, strict=True)],
+        seen.leaving,
     )
     replaced = live_job(seen.replaced).main.replicas if seen.replaced else None
     facts = facts_of(found, job, seen.held.queue, replaced)
     if not seen.has_pods:
         facts = without_pods(facts, found)
     phase = decide(facts)
-    reason = reason_of(phase, found, job, place, seen.held.words) if seen.has_pods or facts.end else Reason(NO_PODS)
+    evidence = Evidence(found, job, seen.held.words, seen.claims)
+    reason = reason_of(phase, evidence, place) if seen.has_pods or facts.end else Reason(NO_PODS)
+    told = figures(found.logs, [log or TimedLog("", ()) for log in seen.logs], seen.pods, now)
+    from_record = record is not None and told.step is None
+    if record is not None and from_record:
+        told = recorded.figures_of(record, now)
+        if phase.word == Word.FAILED and not seen.pods and (why := recorded.why_failed(record)):
+            reason = split(why)
     resource = job.resources[0]
     return Run(
         name=seen.release,
@@ -136,8 +158,10 @@ def run_of(seen: Observed, place: Place, now: float) -> Run:
         age_seconds=_age(found.states, now),
         workers=Group("worker", workers_ready(seen.pods) if seen.has_pods else None, facts.wanted),
         others=tuple(_others(job, seen.pods if seen.has_pods else None)),
-        figures=figures(found.logs, [log or TimedLog("", ()) for log in seen.logs], seen.pods, now),
+        figures=told,
         tells_steps=facts.tells_steps,
+        efficiency=recorded.efficiency(record) if record is not None else None,
+        from_record=from_record,
         unread=seen.unread,
     )
 

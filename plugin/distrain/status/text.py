@@ -63,6 +63,7 @@ def _rows(run: Run, width: int | None) -> Iterator[Row]:
         yield "loss", "not known, or not a number" if figures.loss is None else f"{figures.loss:.6g}"
         yield "eta", "" if figures.eta_seconds is None or run.has_ended else duration(figures.eta_seconds)
         yield "checkpoint", _checkpoint(run)
+        yield "source", "from the run's record" if run.from_record else ""
     rescales = "" if figures.rescales is None else f", {_large(figures.rescales, 'rescale')}"
     yield "restarts", f"{_large(figures.restarts, 'restart')}{rescales}"
     for words in run.unread:
@@ -108,7 +109,9 @@ def _speed(run: Run) -> str:
     """Return the present rate and the mean; of a run that has ended, the mean alone."""
     now, mean = run.figures.images_per_second, run.figures.images_per_second_mean
     words = [f"{now:.1f} images/sec now"] if now is not None and not run.has_ended else []
-    return ", ".join([*words, *([f"{mean:.1f} images/sec on the whole"] if mean is not None else [])])
+    words += [f"{mean:.1f} images/sec on the whole"] if mean is not None else []
+    share = f" ({run.efficiency:.0%} of as many single GPUs)" if run.efficiency is not None and words else ""
+    return f"{', '.join(words)}{share}"
 
 
 def _checkpoint(run: Run) -> str:

@@ -36,7 +36,7 @@ def test_missing_image_names_value_image_and_the_kubelets_words() -> None:
 
     assert trouble.words == (
         "image.repository: cannot pull distrain/nope:1: not found; "
-        "correct image.repository or image.tag, or name a registry login under image.pullSecrets"
+        "correct image.repository or image.tag, or push the image"
     )
     assert not trouble.final
 

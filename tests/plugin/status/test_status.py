@@ -33,6 +33,7 @@ from tests.plugin.status.runs import (
 )
 
 UP = [pod("launcher"), pod("worker", 0), pod("worker", 1)]
+AMOUNTS = (("requested", 1), ("used", 8), ("limited", 8))
 WAITING = [pod("worker", 0), unplaced("worker", 1)]
 
 
@@ -118,7 +119,7 @@ def test_key_that_a_plain_job_has_left_is_no_run(api: FakeApi, status: Run) -> N
 @pytest.mark.parametrize(
     ("objects", "pods", "phase", "why", "then"),
     [
-        pytest.param([PYTORCH], WAITING, "Pending", "run1-worker-1: 0/3 nodes", "free room", id="unplaced"),
+        pytest.param([PYTORCH], WAITING, "Pending", "run1-worker-1: 0/3 nodes", "free nvidia", id="unplaced"),
         pytest.param(
             [PYTORCH],
             [stuck("worker", 0, reason="ErrImagePull", message="x: not found"), unplaced("worker", 1)],
@@ -181,7 +182,8 @@ def test_phase_has_its_reason_and_the_next_step(
 
 def test_pods_that_a_quota_refuses_are_explained_by_the_jobs_event(api: FakeApi, status: Run) -> None:
     serve(api, PYTORCH)
-    message = 'pods "run1-worker-0" is forbidden: exceeded quota: gpus'
+    amounts = ", ".join(f"{word}: requests.nvidia.com/gpu={n}" for word, n in AMOUNTS)
+    message = f'Error creating: pods "run1-worker-0" is forbidden: exceeded quota: gpus, {amounts}'
     event = {
         "type": "Warning",
         "reason": "FailedCreatePod",
@@ -190,7 +192,13 @@ def test_pods_that_a_quota_refuses_are_explained_by_the_jobs_event(api: FakeApi,
     }
     api.answers[f"{NAMESPACE}/events"] = [event]
 
-    assert _rows(status("run1"))["why"] == message
+    rows = _rows(status("run1"))
+
+    assert rows["why"] == (
+        "quota gpus of the namespace leaves no room: requested requests.nvidia.com/gpu=1, "
+        "used requests.nvidia.com/gpu=8, limited requests.nvidia.com/gpu=8"
+    )
+    assert "`helm distrain rescale run1 --workers N --namespace team`" in rows["next"]
 
 
 def test_run_in_a_queue_of_kueue_is_queued_with_kueues_words(api: FakeApi, status: Run) -> None:
@@ -283,7 +291,7 @@ def test_all_runs_have_a_line_each(api: FakeApi, status: Run) -> None:
     header, first, second = shown.out.splitlines()
     assert header.split() == ["NAME", "KIND", "PHASE", "WORKERS", "STEP", "AGE", "WHY"]
     assert first.split()[:4] == ["run1", "PyTorchJob", "Pending", "1/2"]
-    assert first.endswith("run1-worker-1: 0/3 nodes are available: 3 Insufficient nvidia.com/gpu.")
+    assert first.endswith("run1-worker-1: 0/3 nodes are available: 3 Insufficient nvidia.com/gpu")
     assert second.split()[:4] == ["run2", "MPIJob", "Pending", "0/2"]
 
 

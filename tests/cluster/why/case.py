@@ -1,0 +1,78 @@
+"""Define a cause that keeps a run from going on: how to produce it on the lab, and what `status` must say."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.cluster.testbed import Namespace
+
+Values = Mapping[str, Any]
+# Prepares the namespace before the run is installed, and undoes what would outlive the namespace. Yields more values.
+Stage = Callable[[Namespace], AbstractContextManager[Values]]
+# Does something to the run after it was installed.
+Deed = Callable[[Namespace], AbstractContextManager[None]]
+
+# An image that has Python and Open MPI, so that a pod of a user's program starts within a second.
+IMAGE = "distrain/tensorflow"
+PROGRAM: Values = {
+    "image.repository": IMAGE,
+    "workers.replicas": 1,
+    "workers.gpus": 0,
+    "command": ["sleep", "3600"],
+}
+# What differs between two runs of a case, and its stand-in in the table of causes.
+VOLATILE = (
+    (re.compile(r"\brun1-[0-9a-f]{8}\b"), "run1-1234abcd"),
+    (re.compile(r"(?<=-launcher-)[a-z0-9]{5}\b"), "x7k2p"),
+    (re.compile(r"\b10\.(?:96|244)\.\d+\.\d+\b"), "10.0.0.9"),
+    (re.compile(r"\bat step \d+"), "at step 7"),
+    (re.compile(r"\(restart \d+ of (\d+)\)"), r"(restart 1 of \1)"),
+)
+
+
+def nothing(_: Namespace) -> AbstractContextManager[Values]:
+    return nullcontext({})
+
+
+def no_deed(_: Namespace) -> AbstractContextManager[None]:
+    return nullcontext()
+
+
+@dataclass(frozen=True)
+class Said:
+    """The phase of a run, why, and the next step."""
+
+    phase: str
+    why: str
+    next: str
+
+
+@dataclass(frozen=True)
+class Case:
+    """A cause: its name, the values of the run beside PROGRAM, and what `status` says.
+
+    With `trains` the run is the trainer's on the digits in S3 instead of PROGRAM. `disturbs` tells that other tests
+    cannot use the lab meanwhile. `seconds` limits the wait.
+    """
+
+    name: str
+    said: Said
+    values: Values = field(default_factory=dict)
+    stage: Stage = nothing
+    deed: Deed = no_deed
+    trains: bool = False
+    disturbs: bool = False
+    pod_security: str = "restricted"
+    seconds: float = 180
+
+
+def masked(words: str, namespace: str) -> str:
+    """Replace what differs between two runs of a case."""
+    words = words.replace(namespace, "team")
+    for pattern, stand_in in VOLATILE:
+        words = pattern.sub(stand_in, words)
+    return words

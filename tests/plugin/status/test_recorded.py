@@ -1,0 +1,115 @@
+"""Test that `status --record` takes from a run's record what no log tells any more."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.plugin.fake_api import FakeApi
+from tests.plugin.program import Run
+from tests.plugin.status.runs import MPI, live, pod, serve, step
+
+NOW = 1767225600
+
+
+@pytest.fixture
+def record(tmp_path: Path) -> Path:
+    folder = tmp_path / "record"
+    folder.mkdir()
+    return folder
+
+
+def _write(folder: Path, *lines: dict[str, Any]) -> None:
+    text = "".join(f"{json.dumps({'unix_seconds': NOW, **line})}\n" for line in lines)
+    (folder / "record.jsonl").write_text(text)
+
+
+def _start(size: int, number: int = 1) -> dict[str, Any]:
+    return {"event": "start", "number": number, "world_size": size, "steps": 1000, "epochs": 10}
+
+
+def _step(number: int, rate: float) -> dict[str, Any]:
+    return {"event": "step", "step": number, "images_per_second_mean": rate, "loss": 0.5}
+
+
+def _rows(text: str) -> dict[str, str]:
+    return dict(line.split(maxsplit=1) for line in text.splitlines())
+
+
+DONE = live({**MPI, "status": {}}, "Succeeded")
+
+
+def test_run_whose_pods_are_gone_has_the_figures_of_its_record(api: FakeApi, status: Run, record: Path) -> None:
+    serve(api, DONE)
+    saved = {"event": "checkpoint", "step": 900, "checkpoint": "s3://b/c"}
+    _write(record, _start(2), _step(990, 80.0), saved, _start(2, 2), _step(1000, 90.0))
+
+    rows = _rows(status("run1", "--record", str(record)).out)
+
+    assert rows["run1"] == "Succeeded"
+    assert rows["step"] == "1000 of 1000 100 %"
+    assert rows["speed"] == "90.0 images/sec on the whole"
+    assert rows["checkpoint"].startswith("step 900, ")
+    assert rows["source"] == "from the run's record"
+    assert rows["restarts"] == "1 restart, 0 rescales"
+
+
+def test_log_comes_before_the_record(api: FakeApi, status: Run, record: Path) -> None:
+    serve(api, MPI, pods=[pod("launcher"), pod("worker", 0), pod("worker", 1)], run1_launcher=step(7))
+    _write(record, _start(2), _step(5, 80.0))
+
+    answer = json.loads(status("run1", "--record", str(record), "-o", "json").out)
+
+    assert (answer["step"], answer["from_record"]) == (7, False)
+
+
+def test_speed_is_compared_with_single_ranks_once_one_was_measured(api: FakeApi, status: Run, record: Path) -> None:
+    serve(api, DONE)
+    _write(record, _start(1), _step(10, 50.0), _start(4, 2), _step(20, 180.0))
+
+    shown = status("run1", "--record", str(record))
+
+    assert _rows(shown.out)["speed"] == "180.0 images/sec on the whole (90% of as many single GPUs)"
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        pytest.param([_start(4), _step(20, 180.0)], id="no-single-rank"),
+        pytest.param([_start(1), _step(20, 50.0)], id="one-rank-now"),
+        pytest.param([_step(20, 50.0)], id="unknown-size"),
+        pytest.param([], id="empty"),
+    ],
+)
+def test_without_a_single_rank_to_compare_with_no_efficiency_is_known(
+    api: FakeApi, status: Run, record: Path, lines: list[dict[str, Any]]
+) -> None:
+    serve(api, DONE)
+    _write(record, *lines)
+
+    assert json.loads(status("run1", "--record", str(record), "-o", "json").out)["efficiency"] is None
+
+
+def test_failed_run_without_pods_has_the_reason_of_its_record(api: FakeApi, status: Run, record: Path) -> None:
+    serve(api, live({**MPI, "status": {}}, "Failed"))
+    reason = "data.uri: bucket b does not exist; create it"
+    _write(record, _start(2), {"event": "end", "cause": "failed", "reason": f"distrain: {reason}"})
+
+    rows = _rows(status("run1", "--record", str(record)).out)
+
+    assert (rows["why"], rows["next"]) == ("data.uri: bucket b does not exist", "create it")
+
+
+def test_folder_without_a_record_is_refused_and_so_is_one_for_all_runs(status: Run, record: Path) -> None:
+    shown = status("run1", "--record", str(record))
+
+    assert shown.code == 2
+    assert "holds no record.jsonl; give the run's folder" in shown.err
+
+    shown = status("--record", str(record))
+
+    assert shown.code == 2
+    assert shown.err.startswith("distrain: --record: belongs to one run; name it")
