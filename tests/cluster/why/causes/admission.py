@@ -96,7 +96,7 @@ CASES = (
             'the namespace enforces Pod Security "restricted": host namespaces (hostNetwork=true), hostPort (container '
             '"worker" uses hostPort 2222), unrestricted capabilities (container "worker" must set '
             'securityContext.capabilities.drop=["ALL"]), runAsNonRoot != true (pod or container "worker" must set '
-            "securityContext.runAsNonRoot=true)",
+            "securityContext.runAsNonRoot=true), runAsUser=0 (pod must not set runAsUser=0)",
             "remove that from the values, set podSecurity to restricted, or run it in another namespace",
         ),
         {"podSecurity": "privileged", "workers.podSpec.hostNetwork": True},
