@@ -164,10 +164,9 @@ def test_objects_beside_the_job_are_changes_of_their_own(kind: str, how: str) ->
     # A Service with the job's name belongs to the job.
     name = "other" if kind == "Service" else JOB
     own = {"apiVersion": "v1", "kind": kind, "metadata": {"name": name}}
-    before = [] if how == "created" else [own]
-    after = {"created": [own], "changed": [{**own, "x": 1}], "deleted": []}[how]
+    afters: dict[str, list[Object]] = {"created": [own], "changed": [{**own, "x": 1}], "deleted": []}
 
-    found = plan("run1", _before(mpi_job(), *before), _next(mpi_job(), *after))
+    found = plan("run1", _before(mpi_job(), *([] if how == "created" else [own])), _next(mpi_job(), *afters[how]))
 
     assert [(change.effect, change.what, change.how) for change in found.changes] == [(LIVE, f"{kind} {name}", how)]
 
