@@ -6,7 +6,7 @@ import json
 import subprocess
 import urllib.parse
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -63,14 +63,21 @@ class Prometheus:
 
 
 @contextmanager
-def running(folder: Path, scrape: Mapping[str, Any]) -> Iterator[Prometheus]:
-    """Run a Prometheus with an entry of scrape_configs while the block runs."""
+def running(
+    folder: Path, scrape: Mapping[str, Any], *, address: str = "127.0.0.1", within: Sequence[str] = ()
+) -> Iterator[Prometheus]:
+    """Run a Prometheus with an entry of scrape_configs while the block runs.
+
+    `within` is a command that starts another one in a network namespace, in which `address` is then.
+    """
     timing = {"scrape_interval": SCRAPE_INTERVAL, "scrape_timeout": SCRAPE_INTERVAL}
     (folder / "prometheus.yaml").write_text(yaml.safe_dump({"global": timing, "scrape_configs": [dict(scrape)]}))
-    own = f"127.0.0.1:{free_port()}"
+    own = f"{address}:{free_port()}"
     files = [f"--config.file={folder}/prometheus.yaml", f"--storage.tsdb.path={folder}/tsdb"]
     with (folder / "log").open("wb") as log:
-        process = subprocess.Popen(["prometheus", *files, f"--web.listen-address={own}"], stdout=log, stderr=log)
+        process = subprocess.Popen(
+            [*within, "prometheus", *files, f"--web.listen-address={own}"], stdout=log, stderr=log
+        )
     try:
         server = Prometheus(f"http://{own}")
         wait_until("Prometheus", lambda: is_ready(server, process))

@@ -32,15 +32,9 @@ HELM_READS = ("plugin.yaml", "plugin.complete")
 PROGRAMS = ("/bin/distrain", "/bin/setup")
 # The files and folders that setuptools reads to build the wheel. The plugin has a link to the chart.
 WHEEL = ("LICENSE", "README.md", "plugin", "pyproject.toml", "trainer")
-LEFT_OUT = (
-    "__pycache__",
-    ".venv",
-    ".venv.new",
-    ".gitignore",
-    "requirements.in",
-    "requirements-report.in",
-    "distrain.egg-info",
-)
+# setuptools reads in these what the wheel depends on. Nothing else that is packed needs them.
+DEPENDENCIES = ("requirements.in", "requirements-report.in")
+LEFT_OUT = ("__pycache__", ".venv", ".venv.new", ".gitignore", "distrain.egg-info", *DEPENDENCIES)
 
 
 def main() -> None:
@@ -73,6 +67,8 @@ def write_wheel(folder: Path) -> Path:
                 shutil.copy(source, target)
             else:
                 shutil.copytree(source, target, ignore=_left_out)
+        for name in DEPENDENCIES:
+            shutil.copy(REPOSITORY / "plugin" / name, Path(copy, "plugin"))
         for path in Path(copy).rglob("*"):
             path.chmod(0o755 if path.is_dir() else _mode(path))
         # The earliest time that a zip file can store.

@@ -121,6 +121,11 @@ def run(*command: str) -> str:
     return run_on_host(*_enter(), *command)
 
 
+def in_network() -> list[str]:
+    """Return the command that replaces itself by another one, in the network of the cluster's pods."""
+    return ["nsenter", "--target", str(_holder_pid()), "--net", "--"]
+
+
 def run_on_host(*command: str) -> str:
     """Run a command outside the namespaces, as `run` does."""
     done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import stat
 import subprocess
@@ -84,7 +85,12 @@ def test_wheel_depends_on_no_umask_and_no_stray_file(sources: Path, tmp_path: Pa
     with zipfile.ZipFile(path) as wheel:
         modes = {entry.filename: stat.S_IMODE(entry.external_attr >> 16) for entry in wheel.infolist()}
         names = wheel.namelist()
+        metadata = wheel.read(f"{path.name.removesuffix('-py3-none-any.whl')}.dist-info/METADATA").decode()
 
+    # pip installs these with the wheel.
+    required = set(re.findall(r"^Requires-Dist: ([A-Za-z0-9]+)", metadata, re.M))
+    files = [(sources / "plugin" / name).read_text() for name in package.DEPENDENCIES]
+    assert required == set(re.findall(r"^([a-z0-9]+)[>=]", "".join(files), re.M))
     # Python's wheels always have this file so.
     assert modes.pop(f"{path.name.removesuffix('-py3-none-any.whl')}.dist-info/RECORD") == 0o664
     assert set(modes.values()) == {0o644, 0o755}

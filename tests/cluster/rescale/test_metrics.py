@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from itertools import pairwise
 from pathlib import Path
@@ -9,8 +10,10 @@ from typing import Any
 
 import yaml
 
+from lab.cluster import namespaces
+from lab.cluster.namespaces import NODE_ADDRESS
 from lab.errors import LabError
-from lab.paths import KUBECONFIG, REPOSITORY
+from lab.paths import REPOSITORY
 from lab.waiting import wait_until
 from tests import prometheus
 from tests.cluster.testbed import Namespace
@@ -19,21 +22,44 @@ from tests.prometheus import QUERIES, Prometheus, filled
 
 # A restart of the ranks takes a part of it. It is what Grafana takes with a scrape each minute and a quarter.
 WINDOW = "5m"
+# With a number: rank 0 has saved checkpoints, and has so many ranks.
+SAVED = "distrain_checkpoint_write_seconds_count > 1 and on (pod) distrain_world_size"
 
 
-def documented_scrape(namespace: Namespace) -> dict[str, Any]:
-    """Return the scrape configuration of docs/metrics.md, for a Prometheus that runs outside of the cluster."""
+def documented_scrape(file: Path) -> dict[str, Any]:
+    """Return the scrape configuration of docs/metrics.md, with a file instead of the Kubernetes API.
+
+    Debian's Prometheus is built without the discovery of Kubernetes' pods.
+    """
     text = (REPOSITORY / "docs" / "metrics.md").read_text()
     [block] = re.findall(r"```yaml\n(scrape_configs:.*?)```", text, re.DOTALL)
     [scrape] = yaml.safe_load(block)["scrape_configs"]
-    outside = {"kubeconfig_file": str(KUBECONFIG), "namespaces": {"names": [namespace.name]}}
-    found: dict[str, Any] = {**scrape, "kubernetes_sd_configs": [{**scrape["kubernetes_sd_configs"][0], **outside}]}
-    return found
+    del scrape["kubernetes_sd_configs"]
+    return {**scrape, "file_sd_configs": [{"files": [str(file)], "refresh_interval": "1s"}]}
 
 
-def wait_for(server: Prometheus, query: str, namespace: Namespace) -> None:
+def discover(namespace: Namespace, file: Path) -> None:
+    """Write the pods that have an address into the file, with the labels that Prometheus gives them by their API."""
+    pods = [pod for pod in namespace.get("pods") if "podIP" in pod["status"]]
+    file.write_text(json.dumps([{"targets": [pod["status"]["podIP"]], "labels": discovered(pod)} for pod in pods]))
+
+
+def discovered(pod: dict[str, Any]) -> dict[str, str]:
+    metadata, prefix = pod["metadata"], "__meta_kubernetes_pod"
+    labels = {f"{prefix}_label_{re.sub('[^a-zA-Z0-9_]', '_', name)}": text for name, text in metadata["labels"].items()}
+    annotations = metadata.get("annotations", {})
+    labels |= {f"{prefix}_annotation_{re.sub('[^a-zA-Z0-9_]', '_', name)}": text for name, text in annotations.items()}
+    place = {"__meta_kubernetes_namespace": metadata["namespace"], f"{prefix}_name": metadata["name"]}
+    return {**labels, **place, f"{prefix}_ip": pod["status"]["podIP"]}
+
+
+def wait_for(server: Prometheus, query: str, namespace: Namespace, file: Path) -> None:
+    def is_there() -> bool:
+        discover(namespace, file)
+        return bool(server.values(query))
+
     try:
-        wait_until(query, lambda: bool(server.values(query)), seconds=GROWING, pause=1)
+        wait_until(query, is_there, seconds=GROWING, pause=1)
     except LabError as error:
         raise LabError(f"{error}\n{server.values('up')}\n{namespace.story()}") from None
 
@@ -43,12 +69,14 @@ def test_prometheus_reads_a_run_over_a_rescale(
 ) -> None:
     metrics = {"trainer.metrics": True, "monitoring.annotations": True}
     upgrade(namespace, helm4, on_s3, {"workers.replicas": 2, **metrics})
-    with prometheus.running(tmp_path, documented_scrape(namespace)) as server:
-        wait_for(server, "distrain_checkpoint_write_seconds_count > 1 and on (pod) distrain_world_size == 2", namespace)
+    discover(namespace, file := tmp_path / "pods.json")
+    within = namespaces.in_network()
+    with prometheus.running(tmp_path, documented_scrape(file), address=NODE_ADDRESS, within=within) as server:
+        wait_for(server, f"{SAVED} == 2", namespace, file)
 
         rescale(namespace, 3)
 
-        wait_for(server, "distrain_checkpoint_write_seconds_count > 1 and on (pod) distrain_world_size == 3", namespace)
+        wait_for(server, f"{SAVED} == 3", namespace, file)
         assert server.values("distrain_restarts_total") == server.values("distrain_rescales_total") == [1]
         assert {one["metric"]["rank"] for one in server.ask("query", query="distrain_step_seconds_count")} == {*"012"}
         # No step was lost, and each process has begun at 0.
