@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from lab.builds import golang
@@ -18,11 +18,15 @@ RELEASE = "demo"
 # not patch pods, kubelet needs a minute and a half to update the hostfile.
 EPOCHS_ON_LAB, EPOCHS_ELSEWHERE = 120, 600
 HELM_DATA = CACHE_DIR / "helm-data"
+REPORT = CACHE_DIR / "demo-report"
 
 
 @dataclass(frozen=True)
 class Site:
-    """The place where the demo runs: an image, a cluster, a bucket of an S3 server, and the Secret with its keys."""
+    """The place where the demo runs: an image, a cluster, a bucket of an S3 server, and the Secret with its keys.
+
+    `keys` are variables with the keys of the lab's server; the user's are in the environment.
+    """
 
     framework: str
     kubeconfig: str
@@ -32,6 +36,7 @@ class Site:
     bucket: str
     secret: str
     image: str
+    keys: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def is_lab(self) -> bool:
@@ -85,7 +90,7 @@ class Site:
     @property
     def environment(self) -> dict[str, str]:
         """Return Helm's environment: the site's cluster, and the demo's own plugin folder, not the user's."""
-        return {**os.environ, "KUBECONFIG": self.kubeconfig, "HELM_DATA_HOME": str(HELM_DATA)}
+        return {**os.environ, **self.keys, "KUBECONFIG": self.kubeconfig, "HELM_DATA_HOME": str(HELM_DATA)}
 
     def _helm(self) -> list[str]:
         return [self.tool("helm", "helm4")]

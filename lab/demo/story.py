@@ -21,7 +21,7 @@ from lab.cluster import client, lifecycle, operators
 from lab.cluster.operators import Operators
 from lab.datasets import digits
 from lab.demo import last_run
-from lab.demo.site import HELM_DATA, RELEASE, Site
+from lab.demo.site import HELM_DATA, RELEASE, REPORT, Site
 from lab.errors import LabError
 from lab.paths import KUBECONFIG, REPOSITORY
 
@@ -63,6 +63,8 @@ def main() -> None:
     _tell_rescale(_record(site))
     _say("Is it right?", f"results at s3://{site.bucket}/{site.prefix('models')}")
     _judge(site)
+    _say("Look at it", f"helm distrain report {RELEASE}")
+    site.helm("distrain", "report", RELEASE, "--output", str(REPORT), "--force")
     print(_next_steps(site))
 
 
@@ -81,6 +83,7 @@ def _lab_site(framework: str) -> Site:
         bucket="distrain-demo",
         secret="s3",
         image=f"distrain/{framework}",
+        keys={"AWS_ACCESS_KEY_ID": server.access_key, "AWS_SECRET_ACCESS_KEY": server.secret_key},
     )
     lifecycle.prepare_namespace(site.namespace, site.secret)
     return site
@@ -159,10 +162,9 @@ def _make_bucket(site: Site) -> None:
 
 def _install_plugin(site: Site) -> None:
     plugin = REPOSITORY / "plugin"
+    site.run([str(plugin / "bin" / "setup"), "report"])
     # Helm installs a plugin from a folder as a link, so an existing link to this folder is up to date.
-    if (HELM_DATA / "plugins" / plugin.name).resolve() == plugin:
-        site.run([str(plugin / "bin" / "setup")])
-    else:
+    if (HELM_DATA / "plugins" / plugin.name).resolve() != plugin:
         shutil.rmtree(HELM_DATA, ignore_errors=True)  # remove the plugin of another checkout
         site.helm("plugin", "install", str(plugin))
 
@@ -214,7 +216,7 @@ def _next_steps(site: Site) -> str:
     path = f" PATH={lifecycle.BIN_DIR}:$PATH" if site.is_lab else ""
     cluster_too = "\n  make clean   # the whole cluster; builds and images stay" if site.is_lab else ""
     return f"""
-It works. Look around:
+It works. Open {REPORT}/report.html, and look around:
   export KUBECONFIG={site.kubeconfig}{path} HELM_DATA_HOME={HELM_DATA}
   kubectl -n {site.namespace} get {RUNS[site.framework][0]},pods
   helm -n {site.namespace} get values {RELEASE}
