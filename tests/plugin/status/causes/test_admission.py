@@ -7,7 +7,7 @@ import pytest
 from tests.plugin.fake_api import FakeApi
 from tests.plugin.program import Run
 from tests.plugin.status.causes.explained import JOB_UID, SMALLER, event, serve_events, told
-from tests.plugin.status.runs import MPI, NAMESPACE, PYTORCH, pod, serve, unplaced
+from tests.plugin.status.runs import MPI, NAMESPACE, PLAIN, PYTORCH, pod, serve, unplaced
 
 FORBIDDEN = 'Error creating: pods "run1-worker-1" is forbidden: '
 
@@ -118,6 +118,17 @@ def test_pod_that_the_api_server_refuses_is_explained(
     serve_events(api, event(JOB_UID, "FailedCreatePod", answer))
 
     assert told(status("run1"))[1:] == (why, then)
+
+
+def test_refused_worker_of_a_plain_run_is_explained_although_its_key_is_made(api: FakeApi, status: Run) -> None:
+    keygen, *others = PLAIN
+    done = {**keygen, "status": {"conditions": [{"type": "Complete", "status": "True"}]}}
+    serve(api, done, *others, pods=[pod("launcher")])
+    worker = next(each for each in others if each["metadata"]["name"].endswith("-worker"))
+    answer = f"{FORBIDDEN}no PriorityClass with name high was found"
+    serve_events(api, event(worker["metadata"]["uid"], "FailedCreate", answer))
+
+    assert told(status("run1"))[1] == "priorityClassName: the cluster has no PriorityClass high"
 
 
 def test_worker_that_mpi_operator_cannot_create_is_explained(api: FakeApi, status: Run) -> None:

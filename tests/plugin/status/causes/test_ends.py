@@ -299,3 +299,37 @@ def test_port_in_use_is_named_instead_of_sshds_end(api: FakeApi, status: Run) ->
         "ssh.port: port 22 is in use on the node",
         "choose another ssh.port",
     )
+
+
+def test_failed_run_is_explained_by_its_launchers_log_and_not_by_workers_that_still_run(
+    api: FakeApi, status: Run
+) -> None:
+    launcher = _ended_launcher(message=f"distrain: {EXIT.format(255)}")
+    refused, fine = (
+        "distrain@run1-worker-0: Permission denied (publickey).\n",
+        "Server listening on 0.0.0.0 port 2222.\n",
+    )
+    job = _failed("BackoffLimitExceeded", "Job has reached")
+    serve(api, job, pods=[launcher, pod("worker", 0)], run1_launcher=refused, run1_worker_0=fine)
+
+    assert told(status("run1"))[1] == "ssh: a worker does not let the launcher in: Permission denied (publickey)"
+
+
+def test_lack_of_memory_that_the_launcher_supposes_has_a_next_step(api: FakeApi, status: Run) -> None:
+    words = "rank 0 on run1-worker-0 was killed by signal 9, as when memory runs out"
+    launcher = _ended_launcher(message=f"distrain: {words}; see workers.memory")
+    serve(api, _failed("BackoffLimitExceeded", "Job has reached"), pods=[launcher])
+
+    assert told(status("run1"))[1:] == (words, "raise workers.memory, or lower trainer.batchSize")
+
+
+def test_program_whose_launcher_waits_for_workers_does_not_count_as_running(api: FakeApi, status: Run) -> None:
+    words = "waiting for 1 of 2 workers: run1-worker-1 (what answers is not sshd)"
+    up = [pod("launcher"), pod("worker", 0), pod("worker", 1)]
+    serve(api, MPI, pods=up, run1_launcher=f"distrain-launch: 12 s: {words}\n")
+
+    assert told(status("run1")) == (
+        "Starting",
+        words,
+        "something else has this port in the worker: choose another ssh.port",
+    )

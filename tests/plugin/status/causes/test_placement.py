@@ -136,6 +136,12 @@ def _unplaced(message: str, **spec: Any) -> list[Object]:
             id="claim-missing",
         ),
         pytest.param(
+            '0/2 nodes are available: persistentvolumeclaim "data" not found. not found',
+            'run1-worker-1: 0/2 nodes are available: persistentvolumeclaim "data" not found',
+            "create the claim in this namespace, or correct claimName in volumes",
+            id="claim-missing-said-twice",
+        ),
+        pytest.param(
             f"0/2 nodes are available: 2 node(s) didn't find available persistent volumes to bind. {NOT_HELPFUL}",
             "run1-worker-1: 0/2 nodes are available: 2 node(s) didn't find available persistent volumes to bind",
             "create a volume that the claim can bind, or correct its storageClassName",
