@@ -173,9 +173,10 @@ def _unplaced(message: str, **spec: Any) -> list[Object]:
             id="gang",
         ),
         pytest.param(
-            "0/1 nodes are available: resource gap: map[cpu:{{100 -3} {<nil>}  DecimalSI} memory:{{536870912 0} {<nil>} "
-            " BinarySI} nvidia.com/gpu:{{1 0} {<nil>}  DecimalSI}]. preemption: 0/1 nodes are available: 1 Preemption "
-            "is not helpful for scheduling., PodGroup team/run1 gets rejected due to Pod run1-worker-1 is unschedulable",
+            "0/1 nodes are available: resource gap: map[cpu:{{100 -3} {<nil>}  DecimalSI} memory:{{536870912 0} "
+            "{<nil>}  BinarySI} nvidia.com/gpu:{{1 0} {<nil>}  DecimalSI}]. preemption: 0/1 nodes are available: 1 "
+            "Preemption is not helpful for scheduling., PodGroup team/run1 gets rejected due to Pod run1-worker-1 is "
+            "unschedulable even after PostFilter",
             "its pods start together or not at all, and lack 100m cpu, 512Mi memory and 1 nvidia.com/gpu",
             f"free room for all pods of the run, or make it smaller with {SMALLER.partition('with ')[2]}",
             id="gang-that-lacks",
