@@ -285,6 +285,17 @@ def test_worker_that_does_not_answer_is_named_with_the_next_step(
     assert told(status("run1")) == ("Starting", words, then)
 
 
+def test_container_that_ends_after_each_start_has_the_command_that_reads_its_log(api: FakeApi, status: Run) -> None:
+    end = {"terminated": {"exitCode": 3, "reason": "Error"}}
+    crashing = {"name": "log", "state": {"waiting": {"reason": "CrashLoopBackOff"}}, "lastState": end}
+    serve(api, PYTORCH, pods=[pod("worker", 0), pod("worker", 1, containerStatuses=[crashing])])
+
+    assert told(status("run1"))[1:] == (
+        "run1-worker-1: starts and ends again and again: Error (exit code 3)",
+        "read `kubectl --namespace team logs run1-worker-1 -c log --previous`",
+    )
+
+
 def test_port_in_use_is_named_instead_of_sshds_end(api: FakeApi, status: Run) -> None:
     message = (
         "Bind to port 22 on 0.0.0.0 failed: Address already in use.\r\nCannot bind any address.\r\n"
