@@ -15,7 +15,7 @@ from distrain import kube
 from distrain.kube.quantities import text
 from distrain.progress.causes import Cause, quoted
 from distrain.progress.ends import section_of
-from distrain.progress.start import role_of
+from distrain.progress.start import is_unseen, role_of
 from distrain.workload.manifest import WORKER
 from distrain.workload.wording import counted, listed
 
@@ -178,10 +178,9 @@ def _is_of_gang(condition: kube.Condition) -> bool:
 
 
 def _unseen(pods: Sequence[kube.Pod], place: Place) -> Cause | None:
-    """Return that no scheduler has looked at a pod: the scheduler that the pod names does not run, or has not yet."""
+    """Return the scheduler that has not looked at a pod, or None if all pods were seen."""
     for pod in pods:
-        is_seen = pod.spec.node_name or pod.status.conditions or pod.status.container_statuses
-        if pod.status.phase == "Pending" and not is_seen:
+        if is_unseen(pod):
             scheduler = pod.spec.scheduler_name or "default-scheduler"
             return Cause(
                 f"{pod.metadata.name}: the scheduler {scheduler} has not looked at the pod",

@@ -24,6 +24,14 @@ FORBIDDEN = 'Error creating: pods "run1-worker-1" is forbidden: '
             id="quota",
         ),
         pytest.param(
+            f"{FORBIDDEN}exceeded quota: cpus, requested: pods=1,requests.cpu=100m, used: pods=0,requests.cpu=0, "
+            "limited: pods=5,requests.cpu=50m",
+            "quota cpus of the namespace leaves no room: requested pods=1,requests.cpu=100m, used "
+            "pods=0,requests.cpu=0, limited pods=5,requests.cpu=50m",
+            "ask for less, or have the quota raised: one pod alone is more than it allows",
+            id="quota-smaller-than-a-pod",
+        ),
+        pytest.param(
             f"{FORBIDDEN}failed quota: small: must specify limits.memory for: worker",
             "quota small of the namespace asks each container for limits.memory for: worker",
             "set workers.cpu or workers.memory, or have a LimitRange of the namespace set it",

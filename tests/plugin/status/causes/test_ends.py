@@ -197,7 +197,7 @@ def test_backoff_limit_is_named_if_no_pod_is_left_toserve_events(api: FakeApi, s
 
     assert told(status("run1"))[1:] == (
         "job.maxRestarts: no restart is left: Job has reached the specified backoff limit",
-        "read the pods' logs, or raise it",
+        "read the run's record with `status --record`, or raise it",
     )
 
 
