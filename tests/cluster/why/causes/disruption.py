@@ -16,15 +16,6 @@ DOCTOR = "`helm distrain doctor --namespace team`"
 
 CASES = (
     Case(
-        "worker evicted",
-        Said(
-            "Starting",
-            f'{WORKER}: evicted: Usage of EmptyDir volume "data" exceeds the limit "1Mi"',
-            "raise the sizeLimit of volume data, or write less there",
-        ),
-        {**volume({"emptyDir": {"sizeLimit": "1Mi"}}), "command": WRITES, **ONCE},
-    ),
-    Case(
         "launcher evicted",
         Said(
             "Failed",
@@ -33,6 +24,15 @@ CASES = (
         ),
         {"command": PRINTS, **ONCE},
         stage=limits("Container", default={"ephemeral-storage": "20Mi"}),
+    ),
+    Case(
+        "worker evicted",
+        Said(
+            "Starting",
+            f'{WORKER}: evicted: Usage of EmptyDir volume "data" exceeds the limit "1Mi"',
+            "raise the sizeLimit of volume data, or write less there",
+        ),
+        {**volume({"emptyDir": {"sizeLimit": "1Mi"}}), "command": WRITES, **ONCE},
     ),
     Case(
         "node lost",
