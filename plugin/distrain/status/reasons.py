@@ -132,6 +132,8 @@ def _with_next(reason: Reason, found: JobState, place: Place) -> Reason:
 def _cause(evidence: Evidence, place: Place) -> Reason:
     """Return the first cause that keeps a pod from running, in the order in which causes follow from each other."""
     found, job = evidence.found, evidence.job
+    if lost := ends.lost_nodes(found.leaving):
+        return Reason(lost.why, lost.next)
     causes = list(_all(found, job))
     waiting = {pod.metadata.name for pod in found.pods if pod.status.phase == "Pending"}
     blocking = [each for each in causes if each.final or each.about.partition("/")[0] in waiting]

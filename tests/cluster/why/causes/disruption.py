@@ -37,7 +37,7 @@ CASES = (
     Case(
         "node lost",
         Said(
-            "Running",
+            "Pending",
             f"node distrain-lab does not answer: {LAUNCHER} and 1 more ran there",
             "bring the node back; if it is off for good, `kubectl delete node NODE` lets the pods start elsewhere",
         ),

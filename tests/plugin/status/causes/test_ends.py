@@ -11,7 +11,7 @@ from tests.plugin.fake_api import FakeApi
 from tests.plugin.objects import Object
 from tests.plugin.program import Run
 from tests.plugin.status.causes.explained import told
-from tests.plugin.status.runs import MPI, PYTORCH, live, pod, serve
+from tests.plugin.status.runs import MPI, PYTORCH, live, pod, serve, unplaced
 
 
 @pytest.mark.parametrize(
@@ -139,19 +139,44 @@ def test_pod_that_is_being_deleted_says_why_while_none_has_its_place(
 
 
 def test_node_that_does_not_answer_is_named_although_the_containers_count_as_running(api: FakeApi, status: Run) -> None:
-    lost = [pod("worker", number) for number in (0, 1)]
-    for each in lost:
-        each["spec"]["nodeName"] = "gpu-a"
-        each["status"]["conditions"] = [
-            {"type": "Ready", "status": "False"},
-            {"type": "ContainersReady", "status": "True"},
-        ]
-    serve(api, PYTORCH, pods=lost)
+    serve(api, PYTORCH, pods=[_on_lost_node(0), _on_lost_node(1)])
 
     assert told(status("run1"))[1:] == (
         "node gpu-a does not answer: run1-worker-0 and 1 more ran there",
         "bring the node back; if it is off for good, `kubectl delete node NODE` lets the pods start elsewhere",
     )
+
+
+def _on_lost_node(number: int, **metadata: str) -> Object:
+    lost = pod("worker", number)
+    lost["metadata"] |= metadata
+    lost["spec"]["nodeName"] = "gpu-a"
+    lost["status"]["conditions"] = [
+        {"type": "Ready", "status": "False"},
+        {"type": "ContainersReady", "status": "True"},
+    ]
+    return lost
+
+
+def test_lost_node_comes_before_the_lack_of_room_that_follows_from_it(api: FakeApi, status: Run) -> None:
+    lost = _on_lost_node(1, deletionTimestamp="2026-01-01T00:01:00Z")
+    serve(api, PYTORCH, pods=[pod("worker", 0), lost, unplaced("worker", 1)])
+
+    assert told(status("run1"))[:2] == ("Pending", "node gpu-a does not answer: run1-worker-1 ran there")
+
+    serve(api, PYTORCH, pods=[pod("worker", 0), lost, pod("worker", 1)])
+
+    assert told(status("run1"))[:2] == ("Running", "")
+
+
+def test_no_log_is_asked_of_a_node_that_does_not_answer(api: FakeApi, status: Run) -> None:
+    serve(api, PYTORCH, pods=[_on_lost_node(0), pod("worker", 1)])
+
+    status("run1")
+
+    logs = [request for request in api.requests if "/log?" in request]
+    assert len(logs) == 1
+    assert "/run1-worker-1/log?" in logs[0]
 
 
 @pytest.mark.parametrize(("job", "operator"), [(MPI, "mpi-operator"), (PYTORCH, "training-operator")])
