@@ -61,15 +61,20 @@ def cause_of(pod: kube.Pod) -> Cause | None:
     return _disruption(pod)
 
 
-def lost_nodes(pods: Sequence[kube.Pod]) -> Cause | None:
-    """Return the nodes that do not answer, or None if all nodes of these pods do.
+def is_lost(pod: kube.Pod) -> bool:
+    """Tell whether the pod's node does not answer.
 
     The node controller then sets Ready of each pod on the node to False (MarkPodsNotReady in
     pkg/controller/util/node), and leaves ContainersReady as kubelet last wrote it.
     """
+    return pod.status.phase == "Running" and _of(pod, "Ready") == "False" and _of(pod, "ContainersReady") == "True"
+
+
+def lost_nodes(pods: Sequence[kube.Pod]) -> Cause | None:
+    """Return the nodes that do not answer, or None if all nodes of these pods do."""
     lost: dict[str, list[str]] = {}
     for pod in pods:
-        if pod.status.phase == "Running" and _of(pod, "Ready") == "False" and _of(pod, "ContainersReady") == "True":
+        if is_lost(pod):
             lost.setdefault(pod.spec.node_name or "", []).append(pod.metadata.name)
     if not lost:
         return None

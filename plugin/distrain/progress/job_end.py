@@ -53,5 +53,6 @@ def _failed(pod: kube.Pod) -> Iterator[tuple[kube.ContainerStatus, kube.Terminat
 
 def _of_condition(message: str) -> str:
     if BACKOFF in message:
-        return f"job.maxRestarts: no restart is left: {causes.quoted(message)}; read the pods' logs, or raise it"
+        what = causes.quoted(message)
+        return f"job.maxRestarts: no restart is left: {what}; read the run's record with `status --record`, or raise it"
     return f"the job failed: {message}"

@@ -113,6 +113,12 @@ def unplaced(pod: kube.Pod) -> Iterator[str]:
             yield f"{pod.metadata.name}: {one_line(condition.message)}"
 
 
+def is_unseen(pod: kube.Pod) -> bool:
+    """Tell whether no scheduler has looked at the pod: the one that the pod names does not run, or has not yet."""
+    is_seen = pod.spec.node_name or pod.status.conditions or pod.status.container_statuses
+    return pod.status.phase == "Pending" and not is_seen
+
+
 def waits_for(pod: kube.Pod, events: Sequence[kube.Event]) -> Iterator[str]:
     name = pod.metadata.name
     yield from unplaced(pod)

@@ -28,6 +28,8 @@ UNREACHABLE = re.compile(
 )
 MISSING = re.compile(r"not found|manifest unknown|name unknown", re.IGNORECASE)
 NO_KEY = re.compile(r"^couldn't find key (?P<key>\S+) in (?P<kind>Secret|ConfigMap) [^/]+/(?P<name>\S+)$")
+# The next step of a container that ends soon after each start.
+SEE_LOG = "see its log"
 NEVER_PULLED = "ErrImageNeverPull"
 
 
@@ -55,7 +57,7 @@ def causes_of(pod: kube.Pod, events: Iterable[kube.Event], s3_secret: str) -> It
             yield Waiting(status.name, _cannot_start(waiting, pod, s3_secret))
         elif reason == "CrashLoopBackOff":
             words = f"{pod.metadata.name}: {_named(pod, status)}starts and ends again and again: {end_of(status)}"
-            yield Waiting(status.name, f"{words}; see its log")
+            yield Waiting(status.name, f"{words}; {SEE_LOG}")
 
 
 def end_of(status: kube.ContainerStatus) -> str:

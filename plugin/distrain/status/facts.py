@@ -15,6 +15,7 @@ from distrain.progress.start import (
     JobState,
     condition,
     events_of,
+    is_unseen,
     lacks_pods,
     lasting,
     role_of,
@@ -78,7 +79,7 @@ def waits(pod: kube.Pod) -> bool:
     if pod.status.phase != "Pending":
         return False
     reasons = [status.state.waiting.reason for status in statuses(pod) if status.state and status.state.waiting]
-    return any(unplaced(pod)) or any(reason in IMAGE_REASONS + CONFIG_REASONS for reason in reasons)
+    return is_unseen(pod) or any(unplaced(pod)) or any(reason in IMAGE_REASONS + CONFIG_REASONS for reason in reasons)
 
 
 def tells_steps(job: Job) -> bool:

@@ -19,6 +19,7 @@ from distrain.errors import ForbiddenError, UnreachableError
 from distrain.kube.objects import Kube
 from distrain.kube.pod_status import ENDED
 from distrain.progress import logs
+from distrain.progress.ends import is_lost
 from distrain.progress.start import condition, leaving_pods, own_pods
 from distrain.status import holds
 from distrain.status.evidence import claims_of, events_of
@@ -132,7 +133,9 @@ def _explained(cluster: Cluster, plain: Observed, unread: Unread) -> Observed:
     # The Job that makes the key of a Plain run ends while the run starts.
     jobs = [found[1] for found in plain.objects if not _is_keygen(found)]
     ended = any(condition(job, word) for job in jobs for word in ENDS)
-    speakers = ([] if ended else logs.speakers(plain.pods)) or logs.speakers(plain.pods, PHASES)
+    # The API server waits half a minute for the log of a pod whose node does not answer.
+    reached = [pod for pod in plain.pods if not is_lost(pod)]
+    speakers = ([] if ended else logs.speakers(reached)) or logs.speakers(reached, PHASES)
     asked = [Ahead(_log, cluster, namespace, pod) for pod in speakers]
     events = [] if ended else events_of(cluster, namespace, plain.objects, plain.pods, unread)
     held = Held() if ended else holds.read(cluster, namespace, plain.objects, plain.pods, unread)

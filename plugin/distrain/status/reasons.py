@@ -23,6 +23,7 @@ from distrain.progress.start import (
     unreplaced,
     waits_for,
 )
+from distrain.progress.waiting import SEE_LOG
 from distrain.status import kubelet, queued, refused, silence, unscheduled
 from distrain.status.phase import Phase, Word
 from distrain.workload.chart_values import s3_secret
@@ -85,7 +86,7 @@ def reason_of(phase: Phase, evidence: Evidence, place: Place) -> Reason:
         case Word.SUCCEEDED:
             return Reason(next=f"`helm uninstall {place.release} {place.helm_flags}` removes the run")
         case Word.FAILED:
-            failed = _split(next(_all(found, job), Failure("job", "the job failed")))
+            failed = _split(next(_all(found, job), Failure("job", "the job failed")), place)
             return failed if failed.next else Reason(failed.why, _read_log(found, place))
         case Word.SUSPENDED:
             again = f"`helm distrain upgrade {place.release} --reuse-values --set job.suspend=false {place.helm_flags}`"
@@ -106,7 +107,7 @@ def _of_live(phase: Phase, evidence: Evidence, place: Place) -> Reason:
         # The ends of earlier containers explain nothing here: the run has made steps since.
         stalled = [each for each in _all(found, job) if each.about.endswith(STORAGE)]
         if stalled or phase.word == Word.RUNNING:
-            return _split(stalled[0]) if stalled else Reason()
+            return _split(stalled[0], place) if stalled else Reason()
         return _of_rescale(phase)
     cause = _cause(evidence, place)
     if cause.why or phase.word == Word.RESCALING:
@@ -131,11 +132,13 @@ def _with_next(reason: Reason, found: JobState, place: Place) -> Reason:
 def _cause(evidence: Evidence, place: Place) -> Reason:
     """Return the first cause that keeps a pod from running, in the order in which causes follow from each other."""
     found, job = evidence.found, evidence.job
+    if lost := ends.lost_nodes(found.leaving):
+        return Reason(lost.why, lost.next)
     causes = list(_all(found, job))
     waiting = {pod.metadata.name for pod in found.pods if pod.status.phase == "Pending"}
     blocking = [each for each in causes if each.final or each.about.partition("/")[0] in waiting]
     if blocking:
-        return _split(blocking[0])
+        return _split(blocking[0], place)
     if lacks_pods(found.pods, job) and (cause := refused.cause_of(found.events, place.smaller)):
         return Reason(cause.why, cause.next)
     if evidence.held:
@@ -145,7 +148,7 @@ def _cause(evidence: Evidence, place: Place) -> Reason:
     if not found.pods:
         return _without_pods(evidence, place)
     if causes:
-        return _split(causes[0])
+        return _split(causes[0], place)
     return Reason(next((words for pod in found.pods if not runs(pod) for words in waits_for(pod, found.events)), ""))
 
 
@@ -176,8 +179,12 @@ def _all(found: JobState, job: Job) -> Iterator[Failure]:
     return failures(found, job, s3_secret(job))
 
 
-def _split(failure: Failure) -> Reason:
-    return split(failure.words)
+def _split(failure: Failure, place: Place) -> Reason:
+    reason = split(failure.words)
+    if reason.next != SEE_LOG:
+        return reason
+    pod, _, container = failure.about.partition("/")
+    return Reason(reason.why, f"read `kubectl {place.kubectl_flags} logs {pod} -c {container} --previous`")
 
 
 def split(words: str) -> Reason:

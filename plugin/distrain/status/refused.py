@@ -7,10 +7,12 @@ Security, ServiceAccount, Priority, RuntimeClass, and webhooks.
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterable
 
 from distrain import kube
+from distrain.kube.quantities import QuantityError, thousandths
 from distrain.progress.causes import Cause, quoted
 from distrain.progress.start import LAUNCHER
 from distrain.workload.kinds import FACTS
@@ -112,8 +114,19 @@ def _explained(message: str, smaller: str) -> Cause | None:
     for pattern, why, then in RULES:
         if found := re.search(pattern, words):
             parts = {**found.groupdict(), "role": _section(pod), "smaller": smaller}
+            if "requested" in parts and _exceeds(parts["requested"], parts["limited"]):
+                then = "ask for less, or have the quota raised: one pod alone is more than it allows"
             return Cause(why.format(**parts), then.format(**parts))
     return Cause(f"the API server refuses {pod or 'a pod'}: {words}", "correct what it names") if refused else None
+
+
+def _exceeds(requested: str, limited: str) -> bool:
+    """Tell whether an amount is larger than the whole quota; both texts are lists such as pods=1,requests.cpu=100m."""
+    limits = dict(each.split("=", 1) for each in limited.split(",") if "=" in each)
+    amounts = [each.split("=", 1) for each in requested.split(",") if "=" in each]
+    with contextlib.suppress(QuantityError):
+        return any(thousandths(amount) > thousandths(limits[name]) for name, amount in amounts if name in limits)
+    return False
 
 
 def _section(pod: str) -> str:

@@ -12,11 +12,12 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from distrain import kube
+from distrain.kube.quantities import text
 from distrain.progress.causes import Cause, quoted
 from distrain.progress.ends import section_of
-from distrain.progress.start import role_of
+from distrain.progress.start import is_unseen, role_of
 from distrain.workload.manifest import WORKER
-from distrain.workload.wording import counted
+from distrain.workload.wording import counted, listed
 
 # After its reasons the scheduler says whether it could make room by ending pods of lower priority.
 # After a claim that does not exist, Kubernetes 1.34 says "not found" once more.
@@ -27,6 +28,9 @@ NO_VICTIMS, NOT_HELPFUL = "No preemption victims found", "Preemption is not help
 GATED = "SchedulingGated"
 UNBOUND_CLAIM = "unbound immediate PersistentVolumeClaims"
 GANG = ("PodGroup", "sibling pods", "podGroup")
+# What coscheduling says that a gang lacks: Go's form of quantities, such as nvidia.com/gpu:{{1 0} {<nil>} DecimalSI}.
+GAP = re.compile(r"resource gap: map\[(?P<lacks>[^\]]*)\]")
+LACK = re.compile(r"(?P<resource>[\w./-]+):\{\{(?P<number>\d+) (?P<scale>-?\d+)\}")
 # Fragments of messages, each with the next step.
 ADVICE = (
     (
@@ -94,6 +98,8 @@ def cause_of(pods: Sequence[kube.Pod], claims: Sequence[Claim], place: Place) ->
         return _unseen(pods, place)
     # In a gang that does not fit most pods only say that another pod of it was not placed.
     pod, condition = next((each for each in told if not _is_of_gang(each[1])), told[0])
+    if lacks := _lacks(condition.message or ""):
+        return Cause(f"its pods start together or not at all, and lack {lacks}", _all_pods(place))
     cause = _of(pod, condition, claims, place)
     more = f" (and {counted(len(told) - 1, 'more pod')})" if len(told) > 1 else ""
     return Cause(f"{cause.why}{more}", cause.next)
@@ -107,9 +113,7 @@ def _of(pod: kube.Pod, condition: kube.Condition, claims: Sequence[Claim], place
     if UNBOUND_CLAIM in reasons and claims:
         return _of_claim(name, claims[0])
     if _is_of_gang(condition):
-        return Cause(
-            f"{name}: {reasons}", f"free room for all pods of the run, or make it smaller with {place.smaller}"
-        )
+        return Cause(f"{name}: {reasons}", _all_pods(place))
     advice = _advice(reasons, pod, place)
     lacks = INSUFFICIENT.findall(reasons)
     is_full = NO_VICTIMS in message or NOT_HELPFUL not in message
@@ -121,6 +125,23 @@ def _of(pod: kube.Pod, condition: kube.Condition, claims: Sequence[Claim], place
             f"{name}: no node is large enough: {reasons}", f"lower {value}, or add a node that has so much {lacks[0]}"
         )
     return Cause(f"{name}: {reasons}", advice or f"free room, or make the run smaller with {place.smaller}")
+
+
+def _lacks(message: str) -> str:
+    """Return what a gang lacks, such as "1 nvidia.com/gpu", an empty text if the message does not say so."""
+    gap = GAP.search(message)
+    return listed([f"{_amount(each)} {each['resource']}" for each in LACK.finditer(gap["lacks"])] if gap else [])
+
+
+def _amount(lack: re.Match[str]) -> str:
+    number, scale = int(lack["number"]), int(lack["scale"])
+    if lack["resource"] == "memory":
+        return text("memory", number * 10 ** max(scale, 0))
+    return f"{number}m" if scale == -3 else f"{number * 10 ** max(scale, 0)}"
+
+
+def _all_pods(place: Place) -> str:
+    return f"free room for all pods of the run, or make it smaller with {place.smaller}"
 
 
 def _of_claim(name: str, claim: Claim) -> Cause:
@@ -157,10 +178,9 @@ def _is_of_gang(condition: kube.Condition) -> bool:
 
 
 def _unseen(pods: Sequence[kube.Pod], place: Place) -> Cause | None:
-    """Return that no scheduler has looked at a pod: the scheduler that the pod names does not run, or has not yet."""
+    """Return the scheduler that has not looked at a pod, or None if all pods were seen."""
     for pod in pods:
-        is_seen = pod.spec.node_name or pod.status.conditions or pod.status.container_statuses
-        if pod.status.phase == "Pending" and not is_seen:
+        if is_unseen(pod):
             scheduler = pod.spec.scheduler_name or "default-scheduler"
             return Cause(
                 f"{pod.metadata.name}: the scheduler {scheduler} has not looked at the pod",

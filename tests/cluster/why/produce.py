@@ -41,17 +41,18 @@ def _install(namespace: Namespace, helm: Path, case: Case, values: Mapping[str, 
 
 
 def _awaited(namespace: Namespace, flags: list[str], case: Case) -> Said:
+    """Look until two looks one after the other say what is expected; return what the last look says."""
     seen: list[Said] = []
 
     def is_said() -> bool:
-        seen[:] = [_said(namespace, flags)]
-        return seen[0] == case.said
+        seen.append(_said(namespace, flags))
+        return seen[-2:] == [case.said] * 2
 
     try:
         wait_until(f"status to name the cause: {case.name}", is_said, seconds=case.seconds, pause=2)
     except LabError:
         print(namespace.story())
-    return seen[0]
+    return seen[-1]
 
 
 def _said(namespace: Namespace, flags: list[str]) -> Said:

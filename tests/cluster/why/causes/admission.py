@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from tests.cluster.why.case import Case, Said
-from tests.cluster.why.causes.placement import SMALLER
 from tests.cluster.why.stages import limits, quota, with_cluster_objects
 
 RULES = "admissionregistration.k8s.io/v1"
@@ -49,7 +48,7 @@ QUOTA = Said(
     "Pending",
     "quota gpus of the namespace leaves no room: requested requests.nvidia.com/gpu=1, "
     "used requests.nvidia.com/gpu=0, limited requests.nvidia.com/gpu=0",
-    f"free that much in the namespace, {SMALLER}, or have the quota raised",
+    "ask for less, or have the quota raised: one pod alone is more than it allows",
 )
 CASES = (
     Case("quota", QUOTA, {"workers.gpus": 1}, stage=quota("gpus", requests_nvidia_com__gpu="0")),

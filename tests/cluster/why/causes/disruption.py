@@ -16,15 +16,6 @@ DOCTOR = "`helm distrain doctor --namespace team`"
 
 CASES = (
     Case(
-        "worker evicted",
-        Said(
-            "Starting",
-            f'{WORKER}: evicted: Usage of EmptyDir volume "data" exceeds the limit "1Mi"',
-            "raise the sizeLimit of volume data, or write less there",
-        ),
-        {**volume({"emptyDir": {"sizeLimit": "1Mi"}}), "command": WRITES, **ONCE},
-    ),
-    Case(
         "launcher evicted",
         Said(
             "Failed",
@@ -35,9 +26,18 @@ CASES = (
         stage=limits("Container", default={"ephemeral-storage": "20Mi"}),
     ),
     Case(
+        "worker evicted",
+        Said(
+            "Starting",
+            f'{WORKER}: evicted: Usage of EmptyDir volume "data" exceeds the limit "1Mi"',
+            "raise the sizeLimit of volume data, or write less there",
+        ),
+        {**volume({"emptyDir": {"sizeLimit": "1Mi"}}), "command": WRITES, **ONCE},
+    ),
+    Case(
         "node lost",
         Said(
-            "Running",
+            "Pending",
             f"node distrain-lab does not answer: {LAUNCHER} and 1 more ran there",
             "bring the node back; if it is off for good, `kubectl delete node NODE` lets the pods start elsewhere",
         ),

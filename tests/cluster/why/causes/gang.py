@@ -10,8 +10,8 @@ CASES = (
         "gang that does not fit",
         Said(
             "Pending",
-            "run1-worker-8: 0/1 nodes are available: 1 Insufficient nvidia.com/gpu (and 9 more pods)",
-            f"free nvidia.com/gpu, or {SMALLER}",
+            "its pods start together or not at all, and lack 1 nvidia.com/gpu",
+            f"free room for all pods of the run, or make it smaller with {SMALLER.partition('with ')[2]}",
         ),
         {"gang.scheduler": "scheduler-plugins", "workers.replicas": 9, "workers.gpus": 1},
     ),

@@ -135,7 +135,7 @@ CASES = (
         Said(
             "Starting",
             f"{WORKER}: its init container prepare starts and ends again and again: Error (exit code 3)",
-            "see its log",
+            f"read `kubectl --namespace team logs {WORKER} -c prepare --previous`",
         ),
         {"workers.podSpec.initContainers": [PREPARE]},
     ),

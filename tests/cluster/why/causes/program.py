@@ -112,7 +112,7 @@ CASES = (
         Said(
             "Failed",
             "job.maxRestarts: no restart is left: Job has reached the specified backoff limit",
-            "read the pods' logs, or raise it",
+            "read the run's record with `status --record`, or raise it",
         ),
         {"command": ["sh", "-c", "exit 3"], **ONCE},
         deed=lost_pods,

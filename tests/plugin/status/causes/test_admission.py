@@ -7,7 +7,7 @@ import pytest
 from tests.plugin.fake_api import FakeApi
 from tests.plugin.program import Run
 from tests.plugin.status.causes.explained import JOB_UID, SMALLER, event, serve_events, told
-from tests.plugin.status.runs import MPI, NAMESPACE, PYTORCH, pod, serve, unplaced
+from tests.plugin.status.runs import MPI, NAMESPACE, PLAIN, PYTORCH, pod, serve, unplaced
 
 FORBIDDEN = 'Error creating: pods "run1-worker-1" is forbidden: '
 
@@ -22,6 +22,14 @@ FORBIDDEN = 'Error creating: pods "run1-worker-1" is forbidden: '
             "requests.nvidia.com/gpu=8, limited requests.nvidia.com/gpu=8",
             f"free that much in the namespace, {SMALLER}, or have the quota raised",
             id="quota",
+        ),
+        pytest.param(
+            f"{FORBIDDEN}exceeded quota: cpus, requested: pods=1,requests.cpu=100m, used: pods=0,requests.cpu=0, "
+            "limited: pods=5,requests.cpu=50m",
+            "quota cpus of the namespace leaves no room: requested pods=1,requests.cpu=100m, used "
+            "pods=0,requests.cpu=0, limited pods=5,requests.cpu=50m",
+            "ask for less, or have the quota raised: one pod alone is more than it allows",
+            id="quota-smaller-than-a-pod",
         ),
         pytest.param(
             f"{FORBIDDEN}failed quota: small: must specify limits.memory for: worker",
@@ -118,6 +126,17 @@ def test_pod_that_the_api_server_refuses_is_explained(
     serve_events(api, event(JOB_UID, "FailedCreatePod", answer))
 
     assert told(status("run1"))[1:] == (why, then)
+
+
+def test_refused_worker_of_a_plain_run_is_explained_although_its_key_is_made(api: FakeApi, status: Run) -> None:
+    keygen, *others = PLAIN
+    done = {**keygen, "status": {"conditions": [{"type": "Complete", "status": "True"}]}}
+    serve(api, done, *others, pods=[pod("launcher")])
+    worker = next(each for each in others if each["metadata"]["name"].endswith("-worker"))
+    answer = f"{FORBIDDEN}no PriorityClass with name high was found"
+    serve_events(api, event(worker["metadata"]["uid"], "FailedCreate", answer))
+
+    assert told(status("run1"))[1] == "priorityClassName: the cluster has no PriorityClass high"
 
 
 def test_worker_that_mpi_operator_cannot_create_is_explained(api: FakeApi, status: Run) -> None:

@@ -11,7 +11,7 @@ from tests.plugin.fake_api import FakeApi
 from tests.plugin.objects import Object
 from tests.plugin.program import Run
 from tests.plugin.status.causes.explained import told
-from tests.plugin.status.runs import MPI, PYTORCH, live, pod, serve
+from tests.plugin.status.runs import MPI, PYTORCH, live, pod, serve, unplaced
 
 
 @pytest.mark.parametrize(
@@ -139,19 +139,44 @@ def test_pod_that_is_being_deleted_says_why_while_none_has_its_place(
 
 
 def test_node_that_does_not_answer_is_named_although_the_containers_count_as_running(api: FakeApi, status: Run) -> None:
-    lost = [pod("worker", number) for number in (0, 1)]
-    for each in lost:
-        each["spec"]["nodeName"] = "gpu-a"
-        each["status"]["conditions"] = [
-            {"type": "Ready", "status": "False"},
-            {"type": "ContainersReady", "status": "True"},
-        ]
-    serve(api, PYTORCH, pods=lost)
+    serve(api, PYTORCH, pods=[_on_lost_node(0), _on_lost_node(1)])
 
     assert told(status("run1"))[1:] == (
         "node gpu-a does not answer: run1-worker-0 and 1 more ran there",
         "bring the node back; if it is off for good, `kubectl delete node NODE` lets the pods start elsewhere",
     )
+
+
+def _on_lost_node(number: int, **metadata: str) -> Object:
+    lost = pod("worker", number)
+    lost["metadata"] |= metadata
+    lost["spec"]["nodeName"] = "gpu-a"
+    lost["status"]["conditions"] = [
+        {"type": "Ready", "status": "False"},
+        {"type": "ContainersReady", "status": "True"},
+    ]
+    return lost
+
+
+def test_lost_node_comes_before_the_lack_of_room_that_follows_from_it(api: FakeApi, status: Run) -> None:
+    lost = _on_lost_node(1, deletionTimestamp="2026-01-01T00:01:00Z")
+    serve(api, PYTORCH, pods=[pod("worker", 0), lost, unplaced("worker", 1)])
+
+    assert told(status("run1"))[:2] == ("Pending", "node gpu-a does not answer: run1-worker-1 ran there")
+
+    serve(api, PYTORCH, pods=[pod("worker", 0), lost, pod("worker", 1)])
+
+    assert told(status("run1"))[:2] == ("Running", "")
+
+
+def test_no_log_is_asked_of_a_node_that_does_not_answer(api: FakeApi, status: Run) -> None:
+    serve(api, PYTORCH, pods=[_on_lost_node(0), pod("worker", 1)])
+
+    status("run1")
+
+    logs = [request for request in api.requests if "/log?" in request]
+    assert len(logs) == 1
+    assert "/run1-worker-1/log?" in logs[0]
 
 
 @pytest.mark.parametrize(("job", "operator"), [(MPI, "mpi-operator"), (PYTORCH, "training-operator")])
@@ -197,7 +222,7 @@ def test_backoff_limit_is_named_if_no_pod_is_left_toserve_events(api: FakeApi, s
 
     assert told(status("run1"))[1:] == (
         "job.maxRestarts: no restart is left: Job has reached the specified backoff limit",
-        "read the pods' logs, or raise it",
+        "read the run's record with `status --record`, or raise it",
     )
 
 
@@ -285,6 +310,17 @@ def test_worker_that_does_not_answer_is_named_with_the_next_step(
     assert told(status("run1")) == ("Starting", words, then)
 
 
+def test_container_that_ends_after_each_start_has_the_command_that_reads_its_log(api: FakeApi, status: Run) -> None:
+    end = {"terminated": {"exitCode": 3, "reason": "Error"}}
+    crashing = {"name": "log", "state": {"waiting": {"reason": "CrashLoopBackOff"}}, "lastState": end}
+    serve(api, PYTORCH, pods=[pod("worker", 0), pod("worker", 1, containerStatuses=[crashing])])
+
+    assert told(status("run1"))[1:] == (
+        "run1-worker-1: starts and ends again and again: Error (exit code 3)",
+        "read `kubectl --namespace team logs run1-worker-1 -c log --previous`",
+    )
+
+
 def test_port_in_use_is_named_instead_of_sshds_end(api: FakeApi, status: Run) -> None:
     message = (
         "Bind to port 22 on 0.0.0.0 failed: Address already in use.\r\nCannot bind any address.\r\n"
@@ -298,4 +334,38 @@ def test_port_in_use_is_named_instead_of_sshds_end(api: FakeApi, status: Run) ->
         "Starting",
         "ssh.port: port 22 is in use on the node",
         "choose another ssh.port",
+    )
+
+
+def test_failed_run_is_explained_by_its_launchers_log_and_not_by_workers_that_still_run(
+    api: FakeApi, status: Run
+) -> None:
+    launcher = _ended_launcher(message=f"distrain: {EXIT.format(255)}")
+    refused, fine = (
+        "distrain@run1-worker-0: Permission denied (publickey).\n",
+        "Server listening on 0.0.0.0 port 2222.\n",
+    )
+    job = _failed("BackoffLimitExceeded", "Job has reached")
+    serve(api, job, pods=[launcher, pod("worker", 0)], run1_launcher=refused, run1_worker_0=fine)
+
+    assert told(status("run1"))[1] == "ssh: a worker does not let the launcher in: Permission denied (publickey)"
+
+
+def test_lack_of_memory_that_the_launcher_supposes_has_a_next_step(api: FakeApi, status: Run) -> None:
+    words = "rank 0 on run1-worker-0 was killed by signal 9, as when memory runs out"
+    launcher = _ended_launcher(message=f"distrain: {words}; see workers.memory")
+    serve(api, _failed("BackoffLimitExceeded", "Job has reached"), pods=[launcher])
+
+    assert told(status("run1"))[1:] == (words, "raise workers.memory, or lower trainer.batchSize")
+
+
+def test_program_whose_launcher_waits_for_workers_does_not_count_as_running(api: FakeApi, status: Run) -> None:
+    words = "waiting for 1 of 2 workers: run1-worker-1 (what answers is not sshd)"
+    up = [pod("launcher"), pod("worker", 0), pod("worker", 1)]
+    serve(api, MPI, pods=up, run1_launcher=f"distrain-launch: 12 s: {words}\n")
+
+    assert told(status("run1")) == (
+        "Starting",
+        words,
+        "something else has this port in the worker: choose another ssh.port",
     )

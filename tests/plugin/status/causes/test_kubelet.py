@@ -84,9 +84,16 @@ def test_pod_that_kubelet_cannot_start_is_explained(
     assert told(status("run1")) == ("Starting", why, then)
 
 
-def test_kubelets_summary_does_not_hide_the_cause(api: FakeApi, status: Run) -> None:
+@pytest.mark.parametrize(
+    "summary",
+    [
+        "Unable to attach or mount volumes: unmounted volumes=[keys], unattached volumes=[]: timed out waiting",
+        'MountVolume.SetUp failed for volume "scripts" : failed to sync configmap cache: timed out waiting for the '
+        "condition",
+    ],
+)
+def test_message_that_names_no_cause_does_not_hide_the_cause(api: FakeApi, status: Run, summary: str) -> None:
     serve(api, PYTORCH, pods=[pod("worker", 0), stuck("worker", 1, reason="ContainerCreating")])
-    summary = "Unable to attach or mount volumes: unmounted volumes=[keys], unattached volumes=[]: timed out waiting"
     cause = 'MountVolume.SetUp failed for volume "keys" : secret "nope" not found'
     serve_events(
         api,
