@@ -21,12 +21,14 @@ MOST_READ = 16
 def speakers(pods: Sequence[kube.Pod], phases: Sequence[str] = ("Running",)) -> list[kube.Pod]:
     """Return the pods whose logs may report steps: launcher, Chief or Master, otherwise the first workers.
 
-    Only pods in these phases count, without those that Kubernetes is deleting.
+    Only pods in these phases count, without those that Kubernetes is deleting. Workers never speak for a launcher that
+    has ended well.
     """
     running = [pod for pod in pods if pod.status.phase in phases and pod.metadata.deletion_timestamp is None]
     roles = {role: [pod for pod in running if role_of(pod) == role] for role in (*SPEAKERS, WORKER)}
     workers = sorted(roles.pop(WORKER), key=lambda pod: (len(pod.metadata.name), pod.metadata.name))
-    return [pod for found in roles.values() for pod in found] or workers[:ASKED_WORKERS]
+    has_ended = any(role_of(pod) in SPEAKERS and pod.status.phase == "Succeeded" for pod in pods)
+    return [pod for found in roles.values() for pod in found] or ([] if has_ended else workers[:ASKED_WORKERS])
 
 
 def read(cluster: Cluster, namespace: str, pod: kube.Pod) -> Log:

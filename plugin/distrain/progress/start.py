@@ -164,6 +164,12 @@ def runs(pod: kube.Pod) -> bool:
     return pod.status.phase == "Running" and bool(running) and all(running)
 
 
+def has_finished(pod: kube.Pod) -> bool:
+    """Tell whether all containers of the pod have ended well."""
+    ended = [status.state and status.state.terminated for status in pod.status.container_statuses or ()]
+    return bool(ended) and all(each and each.exit_code == 0 for each in ended)
+
+
 def statuses(pod: kube.Pod) -> list[kube.ContainerStatus]:
     return [*(pod.status.init_container_statuses or ()), *(pod.status.container_statuses or ())]
 

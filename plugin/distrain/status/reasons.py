@@ -16,6 +16,7 @@ from distrain.progress.start import (
     SPEAKERS,
     JobState,
     Log,
+    has_finished,
     lacks_pods,
     last_warning,
     role_of,
@@ -112,6 +113,8 @@ def _of_live(phase: Phase, evidence: Evidence, place: Place) -> Reason:
     cause = _cause(evidence, place)
     if cause.why or phase.word == Word.RESCALING:
         return cause if cause.why else _of_rescale(phase)
+    if any(map(has_finished, _speakers(found))):
+        return Reason("its program has ended well, and the job does not say so yet", "wait some seconds")
     waits = first_step.awaited(found, job).removeprefix("; ")
     return Reason(waits or "its pods start", silence.next_step(waits))
 

@@ -18,6 +18,7 @@ from tests.plugin.fake_api import FakeApi
 from tests.plugin.objects import Object, pytorch_job
 from tests.plugin.program import Outcome, Run
 from tests.plugin.status.runs import (
+    BORN,
     LABELS,
     MPI,
     NAMESPACE,
@@ -58,6 +59,24 @@ def test_running_run_shows_its_figures(api: FakeApi, status: Run) -> None:
     assert rows["eta"] in ("66 min", "67 min")
     assert rows["checkpoint"] == "step 50 (s3://b/c/team/run1/1)"
     assert rows["next"] == "`kubectl --namespace team logs -f run1-launcher` follows its log"
+
+
+@pytest.mark.parametrize(
+    ("phase", "why"),
+    [
+        ("Running", "its program has ended well, and the job does not say so yet"),
+        ("Succeeded", ""),
+    ],
+)
+def test_run_is_running_until_the_job_says_that_it_has_ended(api: FakeApi, status: Run, phase: str, why: str) -> None:
+    ended = {"exitCode": 0, "reason": "Completed", "startedAt": BORN, "finishedAt": BORN}
+    statuses = [{"name": "launcher", "state": {"terminated": ended}}]
+    serve(api, MPI, pods=[pod("launcher", phase=phase, containerStatuses=statuses), *UP[1:]], run1_launcher=step(1000))
+
+    rows = _rows(status("run1"))
+
+    assert (rows["run1"], rows.get("why", "")) == ("Running", why)
+    assert rows["step"].startswith("1000 of 1000")
 
 
 def test_run_trains_on_beside_the_pod_of_a_refused_upgrade(api: FakeApi, status: Run) -> None:
