@@ -39,6 +39,9 @@ MPI_KINDS = ("MPIJob", "Plain")
 ROLES = {"launcher": ("MPIJob", "Plain", "TFJob"), "servers": ("MXJob", "TFJob"), "scheduler": ("MXJob",)}
 
 
+SSH_PORT = 2222
+
+
 def fit(values: Values, form: Form, chance: random.Random) -> None:
     """Change the values into valid values for this form of job."""
     for rule in (
@@ -53,6 +56,7 @@ def fit(values: Values, form: Form, chance: random.Random) -> None:
         fit_data,
         fit_mpi,
         fit_rbac,
+        fit_ports,
     ):
         rule(values, form, chance)
 
@@ -209,3 +213,10 @@ def fit_rbac(values: Values, form: Form, chance: random.Random) -> None:
         preflight["serviceAccountName"] = "capacity-reader"
     if rbac.get("create") is False and form.kind == "Plain":
         group(values, "ssh")["secretName"] = "keys"
+
+
+def fit_ports(values: Values, form: Form, chance: random.Random) -> None:
+    """Give the metrics another port than SSH has."""
+    monitoring = values.get("monitoring", {})
+    if monitoring.get("port") == values.get("ssh", {}).get("port", SSH_PORT):
+        monitoring.pop("port", None)

@@ -19,8 +19,12 @@ PACKAGE = Path(distrain.__file__).parent
 SUGGESTED = re.compile(r"`((?:helm|kubectl) [^`]*)`")
 # Without a placeholder, the text only names a command.
 PLACEHOLDER = re.compile(r"\{([^}]*)\}")
-# The written values file is for every cluster.
-FOR_ALL_CLUSTERS = {"`helm distrain derive -f {wish.file}`", "`helm lint {chart}`"}
+# A values file that was written is for every cluster, and a copied record needs none.
+FOR_ALL_CLUSTERS = {
+    "`helm distrain derive -f {wish.file}`",
+    "`helm distrain report ./{name}`",
+    "`helm lint {chart}`",
+}
 
 
 def _texts(module: Path) -> Iterator[str]:

@@ -199,6 +199,29 @@ def test_lines_of_a_long_outage_are_thinned(tmp_path: Path, outage: Outage, monk
     assert events(tmp_path)[-1] == "step 6000"
 
 
+def test_lines_that_come_and_are_thinned_during_a_write_are_written_later(
+    tmp_path: Path, outage: Outage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("distrain_trainer.record.record.MOST_LINES", 3000)
+    outage.set()
+    record, write_if = Record(str(tmp_path), "output.uri", say=Said()), FolderStore.write_if
+    record.add("start", world_size=2)
+    for number in range(2900):
+        record.add("step", step=number)
+    during = iter([lambda: [record.add("step", step=number) for number in range(200)]])
+
+    def write(store: FolderStore, name: str, content: bytes, tag: str | None) -> str:
+        next(during, list)()
+        return write_if(store, name, content, tag)
+
+    monkeypatch.setattr(FolderStore, "write_if", write)
+    outage.clear()
+    wait_until(lambda: not record._new)
+
+    assert events(tmp_path)[1] == "start 1"
+    assert events(tmp_path)[-1] == "step 3100"
+
+
 @pytest.mark.parametrize("error", [StorageError("output.uri: access denied"), RuntimeError("odd")])
 def test_end_does_not_wait_for_ever_for_the_storage(
     error: Exception, tmp_path: Path, said: Said, monkeypatch: pytest.MonkeyPatch

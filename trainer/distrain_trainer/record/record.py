@@ -149,7 +149,9 @@ class Record:
                 self._read_again(store)
                 continue
             with self._change:
-                self._held, self._new = kept, self._new[len(new) :]
+                # Lines may have been added and thinned meanwhile.
+                written = {id(line) for line in new}
+                self._held, self._new = kept, [line for line in self._new if id(line) not in written]
                 self._written.update(lines.newest_numbers(new))
             return
         raise UnavailableError(f"{store.value}: {store.path(self._name)} is never what its tag says it is")
