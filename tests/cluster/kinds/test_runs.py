@@ -12,7 +12,7 @@ import pytest
 
 from lab.cluster import lifecycle
 from lab.demo import story
-from lab.demo.site import RELEASE
+from lab.demo.site import RELEASE, REPORT
 from lab.paths import CHART, REPOSITORY
 from tests.cluster.testbed import VALUES, Namespace, settings
 from tests.matrix import one_of
@@ -36,7 +36,8 @@ def test_demo_learns_the_digits_and_goes_on_with_another_worker(lab_operators: N
     assert results["world_size"] == 3
     assert results["accuracy"] >= 0.95
     assert f"test accuracy {results['accuracy']:.4f} on 3 ranks" in told.stdout
-    assert " samples, on 3 ranks (before 2)\n" in told.stdout
+    assert " samples: 2 ranks stopped, and 3 went on\n" in told.stdout
+    assert f"wrote {REPORT}/report.html and {REPORT}/report.png\n" in told.stderr
     assert "total images/sec:" in _stored("log.txt").decode()
     assert len(_stored(story.RUNS[framework][-1])) > 100_000
 
