@@ -32,7 +32,7 @@ HELM_READS = ("plugin.yaml", "plugin.complete")
 PROGRAMS = ("/bin/distrain", "/bin/setup")
 # The files and folders that setuptools reads to build the wheel. The plugin has a link to the chart.
 WHEEL = ("LICENSE", "README.md", "plugin", "pyproject.toml", "trainer")
-# setuptools reads in these what the wheel depends on. Nothing else that is packed needs them.
+# The files from which setuptools reads the dependencies of the wheel. The plugin's archive does not need them.
 DEPENDENCIES = ("requirements.in", "requirements-report.in")
 LEFT_OUT = ("__pycache__", ".venv", ".venv.new", ".gitignore", "distrain.egg-info", *DEPENDENCIES)
 

@@ -120,8 +120,8 @@ class Logs:
         return 0
 
     def _reader(self, pod: kube.Pod) -> Reader:
-        from distrain.logs.pods import main_container
         from distrain.logs.reader import Place, Reader
+        from distrain.progress.start import main_container
 
         place = Place(pod.metadata.namespace, pod.metadata.name, main_container(pod))
         return Reader(self._cluster, place, self._wanted, console.say)

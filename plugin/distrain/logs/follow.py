@@ -11,11 +11,12 @@ from msgspec.structs import replace
 from distrain import kube
 from distrain.apiserver.cluster import Cluster
 from distrain.errors import ForbiddenError, GoneError, UnreachableError
-from distrain.logs.pods import Look, born_again, look, main_container, speakers, started, title
+from distrain.logs.pods import Look, born_again, look, speakers, started, title
 from distrain.logs.pool import Followed, Pool
 from distrain.logs.rank0 import rank0
 from distrain.logs.reader import Place, Reader, Wanted
 from distrain.logs.stamps import second_of
+from distrain.progress.start import main_container
 from distrain.status.sources import Unread, Watches, selector_of
 
 # The jobs and pods are looked at again after a change, but not sooner than after these seconds.

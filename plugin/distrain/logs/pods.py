@@ -9,15 +9,15 @@ from msgspec import Struct
 
 from distrain import kube
 from distrain.errors import ForbiddenError
+from distrain.kube.pod_status import ENDED
 from distrain.logs.stamps import parsed
 from distrain.progress import logs
-from distrain.progress.start import SPEAKERS, condition, own_pods, role_of
-from distrain.status.read import ENDS, PHASES, of_present
+from distrain.progress.logs import PHASES
+from distrain.progress.start import SPEAKERS, main_container, own_pods, role_of
+from distrain.status.read import has_ended_job, is_keygen, of_present
 from distrain.status.sources import Source, Unread
 from distrain.workload.live_job import LiveObject, live_job
-from distrain.workload.manifest import KEYGEN, ROLES, WORKER
-
-ENDED = ("Succeeded", "Failed")
+from distrain.workload.manifest import ROLES, WORKER
 
 
 class Look(Struct, frozen=True):
@@ -29,7 +29,7 @@ class Look(Struct, frozen=True):
 
     @property
     def has_ended(self) -> bool:
-        return any(condition(job, word) for _, job in self.objects for word in ENDS)
+        return has_ended_job(self.objects)
 
     @property
     def workers_speak(self) -> bool:
@@ -45,7 +45,7 @@ def look(source: Source, unread: Unread) -> Look:
     all_pods = source.pods(unread)
     by_uid = {pod.metadata.uid: pod for pod in all_pods}
     # A Plain job that is gone may leave the Job that made its key.
-    if all(resource.name.endswith(f"-{KEYGEN}") for resource, _ in jobs):
+    if all(map(is_keygen, jobs)):
         return Look((), (), by_uid)
     present, _ = of_present(jobs)
     own = own_pods([workload for _, workload in present], all_pods)
@@ -56,7 +56,7 @@ def speakers(found: Look) -> list[kube.Pod]:
     """Return the pods that may speak for the run, those that run first: the launcher, or the first workers."""
     if not found.objects:
         return []
-    running = logs.speakers(found.pods) or logs.speakers(found.pods, PHASES)
+    running = logs.last_speakers(found.pods)
     if found.workers_speak:
         return running
     return sorted((pod for pod in running if role_of(pod) in SPEAKERS), key=_born, reverse=True)[:1]
@@ -72,10 +72,6 @@ def has_ended(pod: kube.Pod) -> bool:
     status = main_status(pod)
     is_terminated = bool(status and status.state and status.state.terminated)
     return pod.status.phase in ENDED or (pod.metadata.deletion_timestamp is not None and is_terminated)
-
-
-def main_container(pod: kube.Pod) -> str:
-    return next((container.name for container in pod.spec.containers or ()), "")
 
 
 def main_status(pod: kube.Pod) -> kube.ContainerStatus | None:

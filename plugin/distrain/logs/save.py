@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 from urllib.parse import urlencode
 
@@ -54,8 +55,8 @@ class Saving:
     def save(self) -> Saved:
         # The objects come first: they tell which values are secrets, which a log may repeat.
         for api_version, kind in dict.fromkeys((each.api_version, each.kind) for each, _ in self._look.objects):
-            self._tolerate(lambda v=api_version, k=kind: self._objects(v, k))  # type: ignore[misc]
-        self._tolerate(lambda: self._objects("v1", "Pod"))
+            self._tolerate(partial(self._objects, api_version, kind))
+        self._tolerate(partial(self._objects, "v1", "Pod"))
         self._tolerate(self._pod_group)
         self._tolerate(self._config_maps)
         self._tolerate(self._events)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from msgspec import Struct
 
@@ -33,6 +34,19 @@ class Cause(Struct, frozen=True):
     @property
     def words(self) -> str:
         return f"{self.why}; {self.next}"
+
+
+# What a message matches, why it came, and the next step; the two are filled in with the parts of the match.
+Rules = Iterable[tuple[str, str, str]]
+
+
+def by_rules(rules: Rules, message: str, **parts: str) -> Cause | None:
+    """Return the cause by the first rule that the message matches. `parts` are filled in, too."""
+    for pattern, why, then in rules:
+        if found := re.search(pattern, message):
+            known = {**parts, **found.groupdict()}
+            return Cause(why.format(**known), then.format(**known))
+    return None
 
 
 def quoted(message: str | None) -> str:

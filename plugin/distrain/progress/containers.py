@@ -26,9 +26,15 @@ def speakers_first(pods: Iterable[kube.Pod]) -> list[kube.Pod]:
 def ends(pod: kube.Pod) -> Iterator[tuple[kube.ContainerStatus, kube.Terminated]]:
     """Yield how the pod's containers ended: the present end, or the one before the last restart."""
     for status in statuses(pod):
-        for state in (status.state, status.last_state):
-            if state and state.terminated:
-                yield status, state.terminated
+        for end in ends_of(status):
+            yield status, end
+
+
+def ends_of(status: kube.ContainerStatus) -> Iterator[kube.Terminated]:
+    """Yield the present end of a container, and the one before its last restart."""
+    for state in (status.state, status.last_state):
+        if state and state.terminated:
+            yield state.terminated
 
 
 def own_lines(end: kube.Terminated) -> list[str]:

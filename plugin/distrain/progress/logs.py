@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from distrain import kube
 from distrain.apiserver.cluster import Cluster
 from distrain.errors import ForbiddenError, UnreachableError
-from distrain.progress.start import SPEAKERS, Log, role_of
+from distrain.kube.pod_status import ENDED
+from distrain.progress.start import SPEAKERS, Log, main_container, role_of
 from distrain.workload.manifest import WORKER
 
 # Number of log lines to read: enough for some step lines among the framework's own output.
@@ -16,6 +17,8 @@ LINES = 500
 ASKED_WORKERS = 4
 # After a failure at most so many more logs are read.
 MOST_READ = 16
+# The phases in which a pod's containers have started, so that they may have a log.
+PHASES = ("Running", *ENDED)
 
 
 def speakers(pods: Sequence[kube.Pod], phases: Sequence[str] = ("Running",)) -> list[kube.Pod]:
@@ -31,10 +34,14 @@ def speakers(pods: Sequence[kube.Pod], phases: Sequence[str] = ("Running",)) -> 
     return [pod for found in roles.values() for pod in found] or ([] if has_ended else workers[:ASKED_WORKERS])
 
 
+def last_speakers(pods: Sequence[kube.Pod]) -> list[kube.Pod]:
+    """Return those that run; if none does, those that have ended."""
+    return speakers(pods) or speakers(pods, PHASES)
+
+
 def read(cluster: Cluster, namespace: str, pod: kube.Pod) -> Log:
     """Return the end of the pod's log. A log that cannot be read, for example before the start, counts as empty."""
-    container = next((container.name for container in pod.spec.containers or ()), "")
-    return Log(pod, _text(cluster, namespace, pod.metadata.name, container), cluster.target.kubectl_flags)
+    return Log(pod, _text(cluster, namespace, pod.metadata.name, main_container(pod)), cluster.target.kubectl_flags)
 
 
 def _text(cluster: Cluster, namespace: str, pod: str, container: str) -> str | None:

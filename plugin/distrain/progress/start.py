@@ -107,14 +107,24 @@ def role_of(pod: kube.Pod) -> str:
     return (pod.metadata.labels or {}).get(ROLE_LABEL, "")
 
 
+def main_container(pod: kube.Pod) -> str:
+    """Return the name of the container that runs the program: the first one."""
+    return next((container.name for container in pod.spec.containers or ()), "")
+
+
 def unplaced(pod: kube.Pod) -> Iterator[str]:
-    for condition in pod.status.conditions or ():
-        if condition.type == "PodScheduled" and condition.status == "False":
-            yield f"{pod.metadata.name}: {one_line(condition.message)}"
+    for condition in not_scheduled(pod):
+        yield f"{pod.metadata.name}: {one_line(condition.message)}"
+
+
+def not_scheduled(pod: kube.Pod) -> list[kube.Condition]:
+    """Return the scheduler's conditions that say why the pod has no node."""
+    told = pod.status.conditions or ()
+    return [each for each in told if each.type == "PodScheduled" and each.status == "False"]
 
 
 def is_unseen(pod: kube.Pod) -> bool:
-    """Tell whether no scheduler has looked at the pod: the one that the pod names does not run, or has not yet."""
+    """Tell whether the scheduler has not looked at the pod yet, or does not run."""
     is_seen = pod.spec.node_name or pod.status.conditions or pod.status.container_statuses
     return pod.status.phase == "Pending" and not is_seen
 

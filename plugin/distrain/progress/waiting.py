@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from distrain import kube
 from distrain.progress import causes
-from distrain.progress.containers import cannot_run, image_of, is_first
+from distrain.progress.containers import cannot_run, ends_of, image_of, is_first
 from distrain.progress.start import events_of, one_line, statuses
 from distrain.workload.kinds import INIT_CONTAINERS
 
@@ -62,10 +62,8 @@ def causes_of(pod: kube.Pod, events: Iterable[kube.Event], s3_secret: str) -> It
 
 def end_of(status: kube.ContainerStatus) -> str:
     """Return how a container ended last, in words."""
-    for state in (status.state, status.last_state):
-        if state and state.terminated:
-            end = state.terminated
-            return f"{causes.quoted(end.message or end.reason)} (exit code {end.exit_code})"
+    for end in ends_of(status):
+        return f"{causes.quoted(end.message or end.reason)} (exit code {end.exit_code})"
     return "no reason given"
 
 

@@ -10,7 +10,7 @@ from distrain.record.read import Line
 
 # The first events that a new process writes. From there on, times are those of its pod's clock.
 OF_A_NEW_PROCESS = ("kill", "rescale", "start")
-# Smaller steps back of a clock are corrected without a word.
+# A clock that goes back by less is corrected, and the page does not mention it.
 WORTH_A_NOTE = 5.0
 # Times outside of the years 1970 to 5138 are mistakes.
 LATEST = 1e11

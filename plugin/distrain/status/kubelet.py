@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from distrain import kube
-from distrain.progress.causes import Cause, quoted
+from distrain.progress.causes import Cause, by_rules, quoted
 from distrain.progress.start import events_of, shortened
 
 MOUNT = ("FailedMount", "FailedAttachVolume", "FailedMapVolume")
@@ -18,7 +18,7 @@ SANDBOX = ("FailedCreatePodSandBox", "NetworkNotReady")
 VOLUME = re.compile(r'^(?:MountVolume\.\w+|AttachVolume\.\w+|Multi-Attach error)[^"]* for volume "(?P<volume>[^"]+)"')
 # Messages that name no cause: kubelet's summary after two minutes, and a delay of its own.
 SUMMARY = re.compile(r"^Unable to (?:attach or )?mount volumes: |failed to sync \w+ cache: timed out")
-# What a message about a volume matches, the finding, and the next step, filled in as in refused.py.
+# For messages about a volume.
 RULES = (
     (
         r'(?P<kind>secret|configmap) "(?P<name>[^"]+)" not found$',
@@ -73,8 +73,7 @@ def _of_pod(pod: kube.Pod, events: Sequence[kube.Event]) -> Cause | None:
 
 def _of_volume(pod: kube.Pod, message: str) -> Cause:
     found = VOLUME.match(message)
-    parts = {"volume": found["volume"] if found else "", "namespace": pod.metadata.namespace}
-    for pattern, why, then in RULES:
-        if rule := re.search(pattern, message):
-            return Cause(f"{pod.metadata.name}: {why.format(**parts, **rule.groupdict())}", then)
-    return Cause(f"{pod.metadata.name}: {message}", "correct the volume in volumes, or see to its server")
+    volume = found["volume"] if found else ""
+    known = by_rules(RULES, message, volume=volume, namespace=pod.metadata.namespace)
+    cause = known or Cause(message, "correct the volume in volumes, or see to its server")
+    return Cause(f"{pod.metadata.name}: {cause.why}", cause.next)

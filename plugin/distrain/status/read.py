@@ -5,7 +5,7 @@ An ordinary user may read all of this in a namespace. What the user may not read
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 from urllib.parse import urlencode
 
@@ -17,10 +17,9 @@ from distrain.apiserver.cluster import METADATA_LIST, Cluster
 from distrain.apiserver.pages import Ahead
 from distrain.errors import ForbiddenError, UnreachableError
 from distrain.kube.objects import Kube
-from distrain.kube.pod_status import ENDED
 from distrain.progress import logs
 from distrain.progress.ends import is_lost
-from distrain.progress.start import condition, leaving_pods, own_pods
+from distrain.progress.start import condition, leaving_pods, main_container, own_pods
 from distrain.status import holds
 from distrain.status.evidence import claims_of, events_of
 from distrain.status.figures import TimedLog, timed
@@ -33,7 +32,6 @@ from distrain.workload.manifest import INSTANCE_LABEL, KEYGEN
 # Of more runs at once only jobs and pods are read.
 EXPLAINED_RUNS = 32
 AT_ONCE = 4
-PHASES = ("Running", *ENDED)
 ROLES = ("-launcher", "-worker", "-keygen")
 ENDS = {word for kind in KINDS for word in (kind.ends.succeeded, kind.ends.failed)}
 
@@ -60,7 +58,7 @@ def read_runs(cluster: Cluster, source: Source) -> list[Observed]:
     for job in jobs:
         by_run.setdefault(_run_of(job[1].metadata), ([], []))[0].append(job)
     # A Plain job that is gone may leave the Job that made its key.
-    by_run = {key: found for key, found in by_run.items() if not all(map(_is_keygen, found[0]))}
+    by_run = {key: found for key, found in by_run.items() if not all(map(is_keygen, found[0]))}
     for pod in pods:
         if run := by_run.get(_run_of(pod.metadata)):
             run[1].append(pod)
@@ -101,7 +99,7 @@ def _run_of(metadata: kube.Metadata) -> tuple[str, str]:
     return metadata.namespace, (metadata.labels or {}).get(INSTANCE_LABEL, "")
 
 
-def _is_keygen(found: LiveObject) -> bool:
+def is_keygen(found: LiveObject) -> bool:
     return found[0].kind == "Job" and found[0].name.endswith(f"-{KEYGEN}")
 
 
@@ -130,18 +128,22 @@ def _plain(key: tuple[str, str], objects: list[LiveObject], pods: list[kube.Pod]
 def _explained(cluster: Cluster, plain: Observed, unread: Unread) -> Observed:
     """Return a run with its logs, events and queues."""
     namespace = plain.namespace
-    # The Job that makes the key of a Plain run ends while the run starts.
-    jobs = [found[1] for found in plain.objects if not _is_keygen(found)]
-    ended = any(condition(job, word) for job in jobs for word in ENDS)
+    ended = has_ended_job(plain.objects)
     # The API server waits half a minute for the log of a pod whose node does not answer.
     reached = [pod for pod in plain.pods if not is_lost(pod)]
-    speakers = ([] if ended else logs.speakers(reached)) or logs.speakers(reached, PHASES)
+    speakers = logs.speakers(reached, logs.PHASES) if ended else logs.last_speakers(reached)
     asked = [Ahead(_log, cluster, namespace, pod) for pod in speakers]
     events = [] if ended else events_of(cluster, namespace, plain.objects, plain.pods, unread)
     held = Held() if ended else holds.read(cluster, namespace, plain.objects, plain.pods, unread)
     claims = [] if ended else claims_of(cluster, namespace, plain.pods, unread)
     texts = [_read_log(ahead, unread) for ahead in asked]
     return replace(plain, events=events, speakers=speakers, logs=texts, held=held, claims=claims, unread=tuple(unread))
+
+
+def has_ended_job(objects: Iterable[LiveObject]) -> bool:
+    """Tell whether a run's job has ended. The Job that makes the key of a Plain run ends while the run starts."""
+    jobs = [found[1] for found in objects if not is_keygen(found)]
+    return any(condition(job, word) for job in jobs for word in ENDS)
 
 
 def of_present(objects: Sequence[LiveObject]) -> tuple[list[LiveObject], list[LiveObject]]:
@@ -162,9 +164,8 @@ def _name_of(found: LiveObject) -> tuple[str, str]:
 
 def _log(cluster: Cluster, namespace: str, pod: kube.Pod) -> Any:
     """Return the end of a pod's log, or the error if the user may not read it. Other errors count as no log."""
-    container = next((container.name for container in pod.spec.containers or ()), "")
     try:
-        return cluster.log(namespace, pod.metadata.name, container, logs.LINES, timestamps=True)
+        return cluster.log(namespace, pod.metadata.name, main_container(pod), logs.LINES, timestamps=True)
     except ForbiddenError:
         raise
     except UnreachableError:

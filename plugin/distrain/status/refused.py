@@ -13,17 +13,21 @@ from collections.abc import Iterable
 
 from distrain import kube
 from distrain.kube.quantities import QuantityError, thousandths
-from distrain.progress.causes import Cause, quoted
+from distrain.progress.causes import Cause, by_rules, quoted
 from distrain.progress.start import LAUNCHER
 from distrain.workload.kinds import FACTS
 from distrain.workload.manifest import WORKER
 
 ANSWER = re.compile(r"^(?:Error creating: |(?:worker|launcher) pod created failed: )+(?P<words>.*)$")
 FORBIDDEN = re.compile(r'^pods? "(?P<pod>[^"]*)" is (?:forbidden|invalid): (?P<words>.*)$')
-# What each answer matches, the finding, and the next step. Both are filled in with the parts of the answer, and `role`.
+EXCEEDED = (
+    r"^exceeded quota: (?P<quota>\S+), requested: (?P<requested>.*), used: (?P<used>.*), limited: (?P<limited>.*)$"
+)
+TOO_LARGE = "ask for less, or have the quota raised: one pod alone is more than it allows"
+# For the API server's answers.
 RULES = (
     (
-        r"^exceeded quota: (?P<quota>\S+), requested: (?P<requested>.*), used: (?P<used>.*), limited: (?P<limited>.*)$",
+        EXCEEDED,
         "quota {quota} of the namespace leaves no room: requested {requested}, used {used}, limited {limited}",
         "free that much in the namespace, make the run smaller with {smaller}, or have the quota raised",
     ),
@@ -111,12 +115,10 @@ def _explained(message: str, smaller: str) -> Cause | None:
     answer = found["words"] if (found := ANSWER.match(message)) else message
     refused = FORBIDDEN.match(answer)
     words, pod = (refused["words"], refused["pod"]) if refused else (answer, "")
-    for pattern, why, then in RULES:
-        if found := re.search(pattern, words):
-            parts = {**found.groupdict(), "role": _section(pod), "smaller": smaller}
-            if "requested" in parts and _exceeds(parts["requested"], parts["limited"]):
-                then = "ask for less, or have the quota raised: one pod alone is more than it allows"
-            return Cause(why.format(**parts), then.format(**parts))
+    if cause := by_rules(RULES, words, role=_section(pod), smaller=smaller):
+        quota = re.search(EXCEEDED, words)
+        is_more = quota and _exceeds(quota["requested"], quota["limited"])
+        return Cause(cause.why, TOO_LARGE) if is_more else cause
     return Cause(f"the API server refuses {pod or 'a pod'}: {words}", "correct what it names") if refused else None
 
 

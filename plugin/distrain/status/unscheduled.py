@@ -15,7 +15,7 @@ from distrain import kube
 from distrain.kube.quantities import text
 from distrain.progress.causes import Cause, quoted
 from distrain.progress.ends import section_of
-from distrain.progress.start import is_unseen, role_of
+from distrain.progress.start import is_unseen, not_scheduled, role_of
 from distrain.workload.manifest import WORKER
 from distrain.workload.wording import counted, listed
 
@@ -93,7 +93,7 @@ class Claim(Struct, frozen=True):
 
 def cause_of(pods: Sequence[kube.Pod], claims: Sequence[Claim], place: Place) -> Cause | None:
     """Return why the first pod without a node has none, or None if every pod has a node."""
-    told = [(pod, each) for pod in pods for each in _unplaced(pod)]
+    told = [(pod, each) for pod in pods for each in not_scheduled(pod)]
     if not told:
         return _unseen(pods, place)
     # In a gang that does not fit most pods only say that another pod of it was not placed.
@@ -166,11 +166,6 @@ def _more_room(pod: kube.Pod, resource: str, place: Place) -> str:
 def _value(pod: kube.Pod, resource: str) -> str:
     key = "gpus" if "gpu" in resource else resource
     return f"{section_of(pod)}.{key}" if key in ("cpu", "memory", "gpus") else f"the request for {resource}"
-
-
-def _unplaced(pod: kube.Pod) -> list[kube.Condition]:
-    told = pod.status.conditions or ()
-    return [each for each in told if each.type == "PodScheduled" and each.status == "False"]
 
 
 def _is_of_gang(condition: kube.Condition) -> bool:

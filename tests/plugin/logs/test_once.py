@@ -55,6 +55,16 @@ def test_launcher_or_rank_0_is_printed(
     assert (shown.code, shown.out, shown.err) == (0, f"{speaker}\n", "")
 
 
+def test_plain_run_whose_key_is_made_has_not_ended(api: FakeApi, logs: Run) -> None:
+    keygen, *others = PLAIN
+    made = {**keygen, "status": {"conditions": [{"type": "Complete", "status": "True"}]}}
+    serve(api, made, *others, pods=[pod("launcher", phase="Pending")])
+
+    shown = logs("run1")
+
+    assert (shown.code, shown.err) == (4, "distrain: run1: no pod has started yet; add --follow to wait for one\n")
+
+
 def test_worker_that_tells_the_newest_step_is_rank_0(api: FakeApi, kubelet: Kubelet, logs: Run) -> None:
     serve(api, PYTORCH, pods=[pod("worker", 0), pod("worker", 1)])
     for number in range(2):

@@ -43,7 +43,8 @@ class AllReduceWait:
     def end(self) -> Callable[[], float | None]:
         """End the wait. Return the function that gives its seconds, to call when the step's outcome is known.
 
-        They are None if the wait has not begun: a user's model may leave out the parameter that was the last one.
+        The function returns None if this step's wait has not begun: the hook is on the parameter that was last in the
+        first step, and a user's model may leave that parameter out in a later step.
         """
         begun, self._begun, ended = self._begun, None, self._now()
         for number, hook in enumerate(self._hooks):
