@@ -81,9 +81,18 @@ def build() -> None:
     The image builds mostly wait for network and disk, so Go compiles meanwhile.
     """
     with ThreadPoolExecutor() as pool:
-        parts = [pool.submit(golang.build_all), pool.submit(_build_images_and_environments)]
+        parts = [pool.submit(_told_at_once, each) for each in (golang.build_all, _build_images_and_environments)]
     for part in parts:
         part.result()
+
+
+def _told_at_once(build_part: Callable[[], None]) -> None:
+    """Say why a part fails while the other one still builds, which may take another half hour."""
+    try:
+        build_part()
+    except LabError as error:
+        print(f"lab: {error}\nlab: what builds beside it goes on, for the next `make build`", file=sys.stderr)
+        raise
 
 
 def _build_images_and_environments() -> None:
