@@ -8,7 +8,7 @@ import pytest
 
 from distrain_trainer import gpus
 from distrain_trainer.errors import DeviceError
-from tests.trainer.conftest import PROGRAMS, ProgramInImage, assert_refused
+from tests.trainer.conftest import ProgramInImage, assert_refused, tried_by
 
 
 @pytest.fixture(autouse=True)
@@ -144,7 +144,7 @@ def test_driver_that_answers_is_quoted(monkeypatch: pytest.MonkeyPatch, code: in
     assert said in gpus.driver_failure()
 
 
-@pytest.mark.parametrize("program", PROGRAMS, indirect=True)
+@tried_by("tensorflow-ps", "pytorch-ddp", "mxnet-horovod")
 def test_program_without_the_gpus_that_were_asked_for_ends_at_once(program: ProgramInImage) -> None:
     run = program("--steps=2", "--batch-size=2", env={"DISTRAIN_GPUS": "1"})
 

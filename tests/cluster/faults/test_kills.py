@@ -23,6 +23,7 @@ from tests.cluster.training import (
     wait_for_checkpoint,
     wait_for_restart,
 )
+from tests.matrix import one_of
 
 TRAINER = "distrain_trainer"
 # The fault lasts until the launcher notices it, after half a minute, so it also affects the next start.
@@ -71,9 +72,9 @@ def goes_on(run: Namespace, request: pytest.FixtureRequest, say: Say) -> GoesOn:
     ("role", "words"),
     [
         pytest.param("worker", (TRAINER,), id="rank"),
-        pytest.param("worker", ("sshd", "-D"), id="sshd"),
-        pytest.param("launcher", ("mpirun",), id="mpirun"),
         pytest.param("launcher", ("distrain-launch",), id="launcher"),
+        pytest.param("worker", ("sshd", "-D"), id="sshd", marks=pytest.mark.full),
+        pytest.param("launcher", ("mpirun",), id="mpirun", marks=pytest.mark.full),
     ],
 )
 def test_killed_process_is_made_good(run: Namespace, goes_on: GoesOn, role: str, words: tuple[str, ...]) -> None:
@@ -82,7 +83,7 @@ def test_killed_process_is_made_good(run: Namespace, goes_on: GoesOn, role: str,
     goes_on(starts_again=words[0] != "sshd")
 
 
-@pytest.mark.parametrize("role", ["worker", "launcher"])
+@pytest.mark.parametrize("role", one_of(["worker", "launcher"]))
 def test_deleted_pod_is_made_good(run: Namespace, goes_on: GoesOn, role: str) -> None:
     client.kubectl("-n", run.name, "delete", "pod", live_pod(run, role)["metadata"]["name"], "--wait=false")
 

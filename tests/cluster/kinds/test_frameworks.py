@@ -30,10 +30,11 @@ PYTORCH = {"framework": "pytorch", "image.repository": "distrain/pytorch"}
 FULL = pytest.mark.full
 RUNS = [
     pytest.param("mnist-mxnet-horovod.yaml", "mpijobs", {}, id="mxnet-MPIJob", marks=FULL),
-    pytest.param("mnist-mxnet-ps.yaml", "mxjobs", {}, id="mxnet-MXJob-dist_sync"),
+    # rescale/test_rescale_kinds.py trains these kinds, too.
+    pytest.param("mnist-mxnet-ps.yaml", "mxjobs", {}, id="mxnet-MXJob-dist_sync", marks=FULL),
     pytest.param("mnist-mxnet-ps.yaml", "mxjobs", ASYNC, id="mxnet-MXJob-dist_async", marks=FULL),
     pytest.param("mnist-pytorch.yaml", "pytorchjobs", {"workers.replicas": 2}, id="pytorch-Master-Worker"),
-    pytest.param("mnist-pytorch-elastic.yaml", "pytorchjobs", {}, id="pytorch-elastic"),
+    pytest.param("mnist-pytorch-elastic.yaml", "pytorchjobs", {}, id="pytorch-elastic", marks=FULL),
     pytest.param("mnist.yaml", "mpijobs", {**PYTORCH, "job.kind": "MPIJob"}, id="pytorch-MPIJob", marks=FULL),
     pytest.param("mnist.yaml", "tfjobs", TFJOB, id="tensorflow-TFJob"),
 ]  # fmt: skip

@@ -21,7 +21,8 @@ LAUNCHERS_JOB = "jobs -l app.kubernetes.io/component=launcher"
     [
         pytest.param(MISSING, "mpijobs", "command: no-such-program: not found", id="mpijob"),
         pytest.param(
-            {"framework": "pytorch", "command": ["python3", "train.py"]}, "pytorchjobs", NO_TORCHRUN, id="no-torchrun"
+            {"framework": "pytorch", "command": ["python3", "train.py"]}, "pytorchjobs", NO_TORCHRUN,
+            id="no-torchrun", marks=pytest.mark.full,
         ),
         pytest.param(
             {"job.kind": "Plain", **MISSING}, LAUNCHERS_JOB,

@@ -24,7 +24,7 @@ ANOTHER = {**SLEEPS, "workers.gpus": 4}
 PYTORCH = {"framework": "pytorch", "image.repository": "distrain/pytorch", "job.elastic": False}
 FORMS = [
     pytest.param({}, "mpijobs", id="mpijob"),
-    pytest.param({"job.kind": "Plain"}, "jobs", id="plain"),
+    pytest.param({"job.kind": "Plain"}, "jobs", id="plain", marks=pytest.mark.full),
     pytest.param(PYTORCH, "pytorchjobs", id="pytorchjob", marks=pytest.mark.full),
 ]
 

@@ -14,8 +14,10 @@ from tests.trainer.conftest import SCRIPTS, ProgramInImage
     "program",
     [
         "pytorch-ddp",
-        "tensorflow-horovod",
-        *(pytest.param(name, marks=pytest.mark.full) for name in ("pytorch-horovod", "mxnet-horovod", "mxnet-kvstore")),
+        *(
+            pytest.param(name, marks=pytest.mark.full)
+            for name in ("tensorflow-horovod", "pytorch-horovod", "mxnet-horovod", "mxnet-kvstore")
+        ),
     ],
     indirect=True,
 )

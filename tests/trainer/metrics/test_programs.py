@@ -15,7 +15,7 @@ TASKS = ("tensorflow-ps", "mxnet-kvstore")
 MEASURE_WAIT = ("tensorflow-horovod", "pytorch-ddp", "pytorch-horovod")
 
 
-@tried_by("tensorflow-horovod", "pytorch-ddp", "pytorch-horovod", "mxnet-kvstore")
+@tried_by("tensorflow-horovod", "pytorch-ddp", "mxnet-kvstore")
 def test_metrics_of_a_run_that_has_made_its_steps(program: ProgramInImage, tmp_path: Path) -> None:
     tmp_path.chmod(0o777)
     ranks = 1 if program.name in TASKS else 2

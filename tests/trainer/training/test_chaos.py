@@ -15,7 +15,7 @@ from tests.trainer.chaos import CASES, Case, in_faulty_s3, random_plan, steps_fo
 from tests.trainer.fixtures.faults import FAULTS
 
 # Kills per case that is tried in each run of the tests. TensorFlow has fewer, as it takes twice as long to start.
-KILLS = {Case("tensorflow-horovod", 3): 2, Case("pytorch-ddp", 2): 8, Case("mxnet-kvstore", 2): 2}
+KILLS = {Case("tensorflow-horovod", 3): 2, Case("pytorch-ddp", 2): 4, Case("mxnet-kvstore", 2): 2}
 # Seconds between checkpoints, so short that a checkpoint is nearly always being written.
 SECONDS_BETWEEN = 0.1
 

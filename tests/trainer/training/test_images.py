@@ -72,11 +72,19 @@ def cut_a_shard(folder: Path) -> None:
     ("write", "message"),
     [
         pytest.param(
-            cut_an_image, r"data\.uri: /data/images/train/class-1/00001\.png is damaged \(.+\); upload it", id="image"
+            cut_an_image,
+            r"data\.uri: /data/images/train/class-1/00001\.png is damaged \(.+\); upload it",
+            id="image",
+            marks=pytest.mark.full,
         ),
         pytest.param(mix_sizes, r"data\.uri: .*0\.png is 8x8x3 and .*1\.png 9x8x3; add --image-size=8 to", id="sizes"),
         pytest.param(cut_a_shard, r"data\.uri: /data/images/train/shard-000001\.tar is damaged \(.+\)", id="shard"),
-        pytest.param(lambda folder: None, r"data\.uri: /data/images holds nothing; put .* there", id="nothing"),
+        pytest.param(
+            lambda folder: None,
+            r"data\.uri: /data/images holds nothing; put .* there",
+            id="nothing",
+            marks=pytest.mark.full,
+        ),
     ],
 )
 def test_what_cannot_be_trained_on_ends_the_run_in_one_line(

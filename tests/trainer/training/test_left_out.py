@@ -20,7 +20,7 @@ LEARNS = shlex.split(f"--data {DIGITS_IN_IMAGE} --model normalized:net --batch-s
 Arrays = list[npt.NDArray[np.generic]]
 
 
-@tried_by("pytorch-ddp", "tensorflow-horovod", "mxnet-kvstore")
+@tried_by("tensorflow-horovod", "mxnet-kvstore")
 def test_step_with_a_loss_that_is_no_number_is_left_out_by_all_ranks(program: ProgramInImage) -> None:
     run = program(
         *(*LEARNS, "--epochs", "4", "--learning-rate", "0.1"),
@@ -39,10 +39,10 @@ def test_step_with_a_loss_that_is_no_number_is_left_out_by_all_ranks(program: Pr
     "program",
     [
         "pytorch-ddp",
-        "tensorflow-horovod",
-        "mxnet-horovod",
-        pytest.param("pytorch-horovod", marks=pytest.mark.full),
-        pytest.param("mxnet-kvstore", marks=pytest.mark.full),
+        *(
+            pytest.param(name, marks=pytest.mark.full)
+            for name in ("tensorflow-horovod", "mxnet-horovod", "pytorch-horovod", "mxnet-kvstore")
+        ),
     ],
     indirect=True,
 )

@@ -102,6 +102,16 @@ statistics.restore()
 print(model[0].last)
 """
 
+# Prints the number of trainable parameters of each included model, and of mnist for digits of 8 x 8 pixels.
+COUNT_PARAMETERS = """
+from distrain_trainer.models import MODELS
+from distrain_trainer.pytorch.models import build
+for name, described in MODELS.items():
+    model = build(name, shape=described.shape, classes=described.classes)
+    print(name, sum(each.numel() for each in model.parameters()))
+print("mnist of 8x8", sum(each.numel() for each in build("mnist", shape=(8, 8, 1), classes=10).parameters()))
+"""
+
 Weights = Mapping[str, npt.NDArray[np.float32]]
 PROGRAMS = ["pytorch-ddp", "pytorch-horovod"]
 ONE_PROGRAM = pytest.mark.parametrize("program", one_of(PROGRAMS), indirect=True)
@@ -119,31 +129,16 @@ def python(
     return run_in_image("pytorch", ["python3", *arguments], digits, env=env, mounts=mounts, timeout=300)
 
 
-@pytest.mark.parametrize(
-    ("model", "shape", "classes", "parameters"),
-    [
-        *(
-            pytest.param(model.name, model.shape, model.classes, model.parameters["pytorch"], id=model.name)
-            for model in MODELS.values()
-        ),
-        # 3x3x1x32 + 32, 3x3x32x64 + 64, 2x2x64x128 + 128, 128x10 + 10.
-        pytest.param("mnist", (8, 8, 1), 10, 53_002, id="mnist-of-8x8"),
-    ],
-)
-def test_model_has_its_published_parameters(
-    model: str, shape: tuple[int, ...], classes: int, parameters: int, digits: Path
-) -> None:
-    count = (
-        "from distrain_trainer.pytorch.models import build; "
-        f"model = build({model!r}, shape={shape}, classes={classes}); "
-        "print(sum(parameter.numel() for parameter in model.parameters()))"
-    )
+def test_models_have_their_published_parameters(digits: Path) -> None:
+    run = python(digits, "-c", COUNT_PARAMETERS)
 
-    run = python(digits, "-c", count)
-
-    assert run.stdout == f"{parameters}\n", run.stderr
+    expected = [f"{name} {described.parameters['pytorch']}" for name, described in MODELS.items()]
+    # 3x3x1x32 + 32, 3x3x32x64 + 64, 2x2x64x128 + 128, 128x10 + 10.
+    assert run.stdout.splitlines() == [*expected, "mnist of 8x8 53002"], run.stderr
 
 
+# test_training.py trains TensorFlow's in each run of the tests.
+@pytest.mark.full
 @ONE_PROGRAM
 def test_resnet50_trains(program: ProgramInImage) -> None:
     run = program("--model", "resnet50", "--steps", "2", "--batch-size", "1")
@@ -221,7 +216,9 @@ def test_rank_that_lost_another_waits_where_torchrun_will_end_it(
     assert (float(run.stdout) >= SECONDS_FOR_RANK_0) == waits
 
 
-@pytest.mark.parametrize(("backend", "starter"), [("torch", torchrun_of), ("horovod", mpirun_of)])
+@pytest.mark.parametrize(
+    ("backend", "starter"), [("torch", torchrun_of), pytest.param("horovod", mpirun_of, marks=pytest.mark.full)]
+)
 def test_all_reduce_of_helm_test_is_right(backend: str, starter: Callable[[int], list[str]], digits: Path) -> None:
     command = [*starter(2), "-m", "distrain_trainer.allreduce", f"--backend={backend}", "--sizes=1Ki,1Mi"]
 
@@ -305,8 +302,18 @@ def digest(array: npt.NDArray[Any]) -> str:
     ("model", "said"),
     [
         pytest.param("counted", r"0\._extra_state in the model's state_dict\(\) is of type int, and a", id="no-tensor"),
-        pytest.param("phased", r"the weight 0\.phase is of type complex64, and gradients are averaged", id="complex"),
-        pytest.param("expanded", r"0\.mean in the model's state_dict\(\) is made by expand\(\)", id="shared-memory"),
+        pytest.param(
+            "phased",
+            r"the weight 0\.phase is of type complex64, and gradients are averaged",
+            id="complex",
+            marks=pytest.mark.full,
+        ),
+        pytest.param(
+            "expanded",
+            r"0\.mean in the model's state_dict\(\) is made by expand\(\)",
+            id="shared-memory",
+            marks=pytest.mark.full,
+        ),
     ],
 )
 @ONE_PROGRAM
@@ -319,6 +326,7 @@ def test_state_that_cannot_be_kept_ends_the_run_before_its_first_step(
     assert "images/sec" not in run.stdout
 
 
+@ONE_PROGRAM
 def test_outcome_that_is_read_a_step_later_changes_nothing(program: ProgramInImage, tmp_path: Path) -> None:
     # One step is left out, and restores the statistics of batch normalization.
     usual, behind = (

@@ -136,25 +136,32 @@ def test_two_ranks_end_where_one_with_the_whole_batch_does(optimizer: str, digit
     ("arguments", "environment", "message"),
     [
         pytest.param(
-            "--data s3://digitz/x", {}, r'data\.uri: bucket "digitz" does not exist at http', id="bucket-missing"
+            "--data s3://datasets/digits",
+            {"AWS_SECRET_ACCESS_KEY": "wrong"},
+            r"s3\.secretName: .* refuses the keys of this Secret",
+            id="wrong-key",
+        ),
+        # storage/test_refusals.py tries the next ones without a program.
+        pytest.param(
+            "--data s3://digitz/x",
+            {},
+            r'data\.uri: bucket "digitz" does not exist at http',
+            id="bucket-missing",
+            marks=pytest.mark.full,
         ),
         pytest.param(
             "--data s3://datasets/none",
             {},
             r"data\.uri: s3://datasets/none holds nothing; put MNIST-format idx \.gz files, .* there, or correct data",
             id="prefix-empty",
-        ),
-        pytest.param(
-            "--data s3://datasets/digits",
-            {"AWS_SECRET_ACCESS_KEY": "wrong"},
-            r"s3\.secretName: .* refuses the keys of this Secret",
-            id="wrong-key",
+            marks=pytest.mark.full,
         ),
         pytest.param(
             "--data s3://datasets/digits --output s3://absent/run1",
             {},
             r'output\.uri: bucket "absent" does not exist',
             id="output-bucket-missing",
+            marks=pytest.mark.full,
         ),
         pytest.param(
             "--data s3://datasets/digits --output /opt/run1",
@@ -162,7 +169,7 @@ def test_two_ranks_end_where_one_with_the_whole_batch_does(optimizer: str, digit
             r"output\.uri: /opt/run1/log\.txt cannot be written: Permission denied; mount a volume that user 1000",
             id="output-folder-not-writable",
         ),
-        pytest.param("--data relative", {}, r"data\.uri: 'relative' is neither", id="argument"),
+        pytest.param("--data relative", {}, r"data\.uri: 'relative' is neither", id="argument", marks=pytest.mark.full),
     ],
 )
 def test_storage_that_cannot_serve_ends_the_run_in_one_line(

@@ -26,9 +26,9 @@ from tests.trainer.conftest import (
 EPOCH = ("--epochs", "1", "--batch-size", "32")
 DIGITS = (*EPOCH, "--data", DIGITS_IN_IMAGE)
 SHARED = pytest.mark.shared
-# Programs that cover each framework once, and each starter once.
-EACH_FRAMEWORK = tried_by("tensorflow-horovod", "pytorch-ddp", "mxnet-horovod")
-EACH_STARTER = tried_by("tensorflow-ps", "pytorch-ddp", "mxnet-horovod", "mxnet-kvstore")
+FULL = pytest.mark.full
+# Programs that cover each starter but mpirun, with which most tests here start their program.
+EACH_STARTER = tried_by("tensorflow-ps", "pytorch-ddp", "mxnet-kvstore")
 
 
 @SHARED
@@ -50,7 +50,7 @@ def test_prefix_with_nothing_in_it(program: ProgramInImage, digits_uri: str, s3_
 
 
 # A TFJob's chief trains nothing and waits for its workers, so it must find the mistake too.
-@tried_by("tensorflow-ps", "pytorch-ddp")
+@tried_by("tensorflow-ps")
 def test_global_batch_larger_than_the_data(program: ProgramInImage) -> None:
     run = program(*DIGITS, "--batch-size", "719")
 
@@ -105,26 +105,41 @@ def with_model(program: ProgramInImage, models: Path, model: str) -> Run:
 @pytest.mark.parametrize(
     ("model", "message"),
     [
-        pytest.param("absent:net", r"trainer\.model: there is no module absent for absent:net in ", id="no-module"),
         pytest.param(
             "broken:net",
             r"trainer\.model: broken does not import \(/models/broken\.py, line 1\): ModuleNotFoundError: ",
             id="import-fails",
         ),
-        pytest.param("small:absent", r"trainer\.model: /models/small\.py has no absent \(its ", id="no-function"),
+        # models/test_user.py tries these without a program.
+        pytest.param(
+            "absent:net", r"trainer\.model: there is no module absent for absent:net in ", id="no-module", marks=FULL
+        ),
+        pytest.param(
+            "small:absent",
+            r"trainer\.model: /models/small\.py has no absent \(its ",
+            id="no-function",
+            marks=FULL,
+        ),
         pytest.param(
             "small:one_argument",
             r"trainer\.model: small:one_argument\(shape\) cannot be called with \(shape, classes\)",
             id="signature",
+            marks=FULL,
         ),
-        pytest.param("small:nothing", r"trainer\.model: small:nothing returned nothing, and the model ", id="no-model"),
+        pytest.param(
+            "small:nothing",
+            r"trainer\.model: small:nothing returned nothing, and the model ",
+            id="no-model",
+            marks=FULL,
+        ),
     ],
 )
 def test_users_model_that_is_none(program: ProgramInImage, models: Path, model: str, message: str) -> None:
     assert_refused(with_model(program, models, model), message)
 
 
-@EACH_FRAMEWORK
+# All programs check it by the same code.
+@SHARED
 def test_users_model_of_other_classes(program: ProgramInImage, models: Path) -> None:
     run = with_model(program, models, "small:wrong_classes")
 
@@ -133,7 +148,7 @@ def test_users_model_of_other_classes(program: ProgramInImage, models: Path) -> 
     )
 
 
-@tried_by("tensorflow-ps", "pytorch-ddp", "mxnet-kvstore")
+@tried_by("pytorch-ddp", "mxnet-kvstore")
 def test_parameter_that_the_users_forward_pass_leaves_out(program: ProgramInImage) -> None:
     run = with_model(program, USER_MODELS_FOLDER, "unused:net")
 
@@ -157,7 +172,8 @@ def test_reentrant_checkpointing_in_the_users_model(program: ProgramInImage) -> 
     assert lines[0].startswith("distrain: trainer.model: a step computes a parameter's gradient twice, ")
 
 
-@EACH_FRAMEWORK
+# Models of other tests are a user's, too, in each framework.
+@SHARED
 def test_users_model_trains(program: ProgramInImage, models: Path) -> None:
     run = with_model(program, models, "small:net")
 
