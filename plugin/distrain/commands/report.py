@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from distrain import console
+from distrain.answers.output_file import replacing
 from distrain.command_line.arguments import wrong_name
-from distrain.commands.output_file import replacing
-from distrain.commands.request import Request, import_msgspec
 from distrain.errors import DistrainError, ValuesError, reason
+from distrain.request.request import Request, import_msgspec
 
 if TYPE_CHECKING:
     from distrain.record.read import Record

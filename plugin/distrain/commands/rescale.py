@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 
 from distrain import console
-from distrain.commands.change import all_values, change, current_release
-from distrain.commands.owned import chart_version, source_of
-from distrain.commands.request import Request, before_changes
+from distrain.changes.change import all_values, change, current_release
+from distrain.changes.owned import chart_version, source_of
 from distrain.release.current import OwnedJob
 from distrain.release.size import Values, with_gpus, with_workers
+from distrain.request.request import Request, before_changes
 from distrain.workload.live_job import gpus_of, live_job
 from distrain.workload.manifest import WORKER
 

@@ -6,9 +6,9 @@ import argparse
 import math
 from typing import TYPE_CHECKING
 
-from distrain.commands.request import Request, import_msgspec
-from distrain.commands.runs_view import Asked, show
+from distrain.answers.runs_view import Asked, show
 from distrain.errors import ValuesError
+from distrain.request.request import Request, import_msgspec
 
 if TYPE_CHECKING:
     from distrain.record.read import Record

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from distrain import console
-from distrain.commands.formats import dumped
+from distrain.answers.formats import dumped
 from distrain.errors import GoneError, LateError, StoppedError, ValuesError
 
 if TYPE_CHECKING:
