@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from distrain.helm.program import Source
     from distrain.helm.render import Helm, Template
     from distrain.kube import Node
+    from distrain.record.read import Record
     from distrain.workload.manifest import Job
 
 # The end of the error message if a command needs the nodes and the cluster cannot be read.
@@ -103,6 +104,19 @@ class Request:
         from distrain.check.snapshot_file import read_file
 
         return read_file(path)
+
+    def record(self, release: str, endpoint: str, command: str) -> tuple[Record, str] | None:
+        """Read the record of a release from where its values say, None if Helm knows no such release.
+
+        `command` reads a copy of the record in a folder with the release's name.
+        """
+        from distrain.record import source
+
+        target, releases = self.cluster.target, self.helm.releases
+        if releases.status(release, target) is None:
+            return None
+        values = releases.all_values(release, target)
+        return source.from_release(release, target.namespace, values, endpoint, command)
 
     def reach(self) -> None:
         """Send the first request to the cluster; raise UnreachableError if there is no answer.
