@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from distrain.record import read
 from tests.trainer.conftest import DIGITS_IN_IMAGE, ProgramInImage, tried_by
+from tests.trainer.fixtures.event_files import scalars, steps
 
 # Those whose ranks measure how long they wait for the averages of the gradients.
 MEASURE_WAIT = ("tensorflow-horovod", "pytorch-ddp", "pytorch-horovod")
@@ -56,3 +59,24 @@ def test_record_of_a_run_that_is_longer_and_smaller_the_second_time(program: Pro
         ("finished", 6, False),
         ("finished", 10, False),
     ]
+
+
+@tried_by("tensorflow-horovod", "pytorch-ddp", "mxnet-kvstore")
+def test_tensorboard_reads_a_run_that_is_longer_the_second_time(program: ProgramInImage, tmp_path: Path) -> None:
+    tmp_path.chmod(0o777)
+    places = ("--checkpoint=/out/checkpoints", "--checkpoint-at-end", "--output=/out/outcome", "--tensorboard")
+    options = (f"--data={DIGITS_IN_IMAGE}", "--log-every=1", *places)
+
+    for length in (4, 6):
+        run = program(*options, f"--steps={length}", ranks=1, mounts={tmp_path: "/out"})
+        assert run.returncode == 0, run.stdout + run.stderr
+        assert "tensorboard: not written" not in run.stdout
+
+    found = scalars(tmp_path / "outcome/tensorboard")
+    told = read.in_folder(tmp_path / "outcome").of("step")
+    assert [(point.step, point.value) for point in found["loss"]] == [
+        (line.step, pytest.approx(line.loss)) for line in told
+    ]
+    assert {4, 6} <= {*steps(found["loss"])}
+    assert steps(found["accuracy"]) == [4, 6]
+    assert {point.value for point in found["world_size"]} == {1.0}
