@@ -78,7 +78,7 @@ def test_file_that_was_deleted_is_written_whole_again(store: Store) -> None:
 def test_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
 
-    with pytest.raises(StorageError, match=r"^output\.uri: .*/file/events cannot be written: Not a directory; mount a"):
+    with pytest.raises(StorageError, match=r"^output\.uri: .*/file/events cannot be written: File exists; mount a"):
         open_store(str(tmp_path / "file"), value="output.uri").extend("events", b"first", 0)
 
 

@@ -90,7 +90,9 @@ class Record(BackgroundWriter):
             return
         self.add("end", cause=cause, exit_code=exit_code, **figures)
         last = time.monotonic() + (SECONDS_FOR_FINISHED if cause == FINISHED else SECONDS_FOR_LAST)
-        writers = [self, self._event_files] if self._event_files is not None else [self]
+        writers: list[BackgroundWriter] = [self]
+        if self._event_files is not None:
+            writers.append(self._event_files)
         for writer in writers:
             writer.close()
         errors.AT_END.remove(self.fail)
