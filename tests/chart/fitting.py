@@ -57,6 +57,7 @@ def fit(values: Values, form: Form, chance: random.Random) -> None:
         fit_mpi,
         fit_rbac,
         fit_ports,
+        fit_tensorboard,
     ):
         rule(values, form, chance)
 
@@ -220,3 +221,9 @@ def fit_ports(values: Values, form: Form, chance: random.Random) -> None:
     monitoring = values.get("monitoring", {})
     if monitoring.get("port") == values.get("ssh", {}).get("port", SSH_PORT):
         monitoring.pop("port", None)
+
+
+def fit_tensorboard(values: Values, form: Form, chance: random.Random) -> None:
+    """Leave event files out if there is no place for them, or if a program of the user's runs."""
+    if values.get("command") or not values["output"]["uri"]:
+        group(values, "trainer").pop("tensorboard", None)

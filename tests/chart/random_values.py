@@ -143,8 +143,8 @@ def pool_of(path: str, entry: Schema) -> Pool:
     return one(*examples, *(["abc", "1e3"] if "string" in known["type"] and "pattern" not in known else []))
 
 
-# Drawn with random numbers of its own, so that it changes no other value of the same seed; see random_values.
-APART = "job.suspend"
+# Drawn with random numbers of their own, so that they change no other value of the same seed; see random_values.
+APART = ("job.suspend", "trainer.tensorboard")
 
 
 def random_keys(chance: random.Random, schema: Schema = SCHEMA, prefix: str = "") -> Values:
@@ -152,7 +152,7 @@ def random_keys(chance: random.Random, schema: Schema = SCHEMA, prefix: str = ""
     values: Values = {}
     for name, entry in schema["properties"].items():
         path = f"{prefix}{name}"
-        if path == APART:
+        if path in APART:
             continue
         if "default" in entry:
             if chance.random() < SHARE:
@@ -165,12 +165,15 @@ def random_keys(chance: random.Random, schema: Schema = SCHEMA, prefix: str = ""
 def random_values(chance: random.Random, seed: int) -> Values:
     """Return random values without regard to rules across values, for a request of this seed.
 
-    Whether the job is suspended changes no other value. A comparison of pods can leave it out, and then has the same
-    pods as before.
+    The values of APART change no other value. A comparison of pods can leave them out, and then has the same pods as
+    before.
     """
-    values, apart = random_keys(chance), random.Random(f"{APART} {seed}")
-    if apart.random() < SHARE:
-        values.setdefault("job", {})["suspend"] = apart.choice([True, False])
+    values = random_keys(chance)
+    for path in APART:
+        apart = random.Random(f"{path} {seed}")
+        if apart.random() < SHARE:
+            group, name = path.split(".")
+            values.setdefault(group, {})[name] = apart.choice([True, False])
     return values
 
 

@@ -128,6 +128,12 @@ S3 = ["data.uri=s3://digits"]
             ["output.uri=s3://r/"], "log and results go to s3://r/team/run1\n", [], id="where-the-output-goes"
         ),
         pytest.param(
+            ["output.uri=s3://r/", "trainer.tensorboard=true"],
+            "Event files for TensorBoard go to s3://r/team/run1/tensorboard\n",
+            ["output.uri=s3://r/"],
+            id="where-the-event-files-go",
+        ),
+        pytest.param(
             ["command={train}"],
             "trainer.*, data.*, output.* and checkpoint.* are not",
             [],

@@ -60,6 +60,9 @@ class S3Store:
     def write(self, name: str, content: bytes | memoryview) -> None:
         self._ask("write", lambda: self._put(name, content))
 
+    def extend(self, name: str, content: bytes, held: int) -> None:
+        self.write(name, content)
+
     def delete(self, name: str) -> None:
         # Do not retry: only files that are no longer needed are deleted.
         self._told("delete", lambda: self.client.delete_object(Bucket=self.bucket, Key=self._key(name)))

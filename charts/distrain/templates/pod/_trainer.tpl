@@ -66,6 +66,9 @@ distrain.trainer.arguments
 {{- if $trainer.metrics }}
 - --metrics-port={{ int64 .Values.monitoring.port }}
 {{- end }}
+{{- if $trainer.tensorboard }}
+- --tensorboard
+{{- end }}
 {{- with $trainer.extraArgs }}
 {{ include "distrain.text.list" . }}
 {{- end }}

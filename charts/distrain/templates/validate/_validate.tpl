@@ -22,7 +22,7 @@ next step.
 {{- if .Values.job.enabled -}}
 {{- $noKind := include "distrain.validate.kind.name" . -}}
 {{- $noKind = $noKind | default (include "distrain.validate.kind.version" .) -}}
-{{- $rules := list "worker-count.total" "length" "data" "volumes.folders" "volumes.list" "volumes.mounts" "pod.sizes" "pod.security" "podMonitor" "preflight" "test" "command.words" -}}
+{{- $rules := list "worker-count.total" "length" "data" "tensorboard" "volumes.folders" "volumes.list" "volumes.mounts" "pod.sizes" "pod.security" "podMonitor" "preflight" "test" "command.words" -}}
 {{- if not $noKind -}}
 {{- /* These rules need a valid kind and version. */ -}}
 {{- $rules = concat (list "kind.served" "worker-count.elastic" "worker-count.perWorker" "kind.roles" "job.runPolicy" "job.suspend" "job.rescale" "job.gang" "mpi.options" "mpi.interfaces" "mpi.ssh" "metrics") $rules -}}
@@ -103,6 +103,20 @@ distrain.validate.data
 {{- $source := .Values.data.source | default $found -}}
 {{- if and (ne $source $found) (or $uri (not .Values.command)) -}}
 {{- printf "distrain: data.source: is %s, but data.uri %q is %s; correct data.uri, or set data.source to null\n" $source $uri $found -}}
+{{- end -}}
+{{- end }}
+
+{{- /*
+distrain.validate.tensorboard
+  Other values of the trainer are ignored with a command. Here the user would look for files that nobody writes.
+*/}}
+{{- define "distrain.validate.tensorboard" -}}
+{{- if .Values.trainer.tensorboard -}}
+{{- if .Values.command -}}
+{{- "distrain: trainer.tensorboard: is true, but only the trainer's own programs write event files, and command is set; write them in your program, and set trainer.tensorboard to false\n" -}}
+{{- else if not .Values.output.uri -}}
+{{- "distrain: trainer.tensorboard: is true, but output.uri, below which the event files go, is empty; set output.uri, as in s3://bucket/prefix, or set trainer.tensorboard to false\n" -}}
+{{- end -}}
 {{- end -}}
 {{- end }}
 

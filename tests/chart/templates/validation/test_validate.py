@@ -151,6 +151,18 @@ CASES = [
         id="test-of-servers",
     ),
     pytest.param(
+        ["trainer.tensorboard=true"],
+        "trainer.tensorboard: is true, but output.uri, below which the event files go, is empty; set output.uri",
+        ["trainer.tensorboard=true", "output.uri=s3://models"],
+        id="event-files-without-a-place",
+    ),
+    pytest.param(
+        ["trainer.tensorboard=true", "output.uri=s3://models", "command={/train}"],
+        "trainer.tensorboard: is true, but only the trainer's own programs write event files, and command is set",
+        ["trainer.tensorboard=false", "output.uri=s3://models", "command={/train}"],
+        id="event-files-of-a-command",
+    ),
+    pytest.param(
         [*VOLUME, "output.uri=/disks/results"],
         'output.uri: "/disks/results" lies on no volume and would be lost; mount one there with volumes and',
         [*VOLUME, "output.uri=/disk/results"],
