@@ -55,7 +55,7 @@ distrain.validate.kind.served
 {{- range $role := list "launcher" "scheduler" "servers" -}}
 {{- range $key, $value := index $.Values $role -}}
 {{- $set := and (ne $value nil) (not (and (kindIs "map" $value) (empty $value))) (not (and (kindIs "slice" $value) (empty $value))) -}}
-{{- if and $set (not (has $role $sections)) -}}
+{{- if and $set (not (has $role $sections)) (not (hasPrefix "x-" $key)) -}}
 {{- printf "distrain: %s.%s: is set, but this job is a %s, which has no %s; --set %s.%s=null\n" $role $key $kind (trimSuffix "s" $role) $role $key -}}
 {{- end -}}
 {{- end -}}
