@@ -105,7 +105,7 @@ def _blocks(schema: Any) -> Iterator[Schema]:
     "place",
     [
         pytest.param(("properties", "workers", "properties", "gpus"), id="in-an-entry"),
-        pytest.param(("properties", "env", "items"), id="in-a-list"),
+        pytest.param(("definitions", "env", "items"), id="in-a-list"),
         pytest.param(("definitions", "cpu"), id="in-a-shared-part"),
     ],
 )

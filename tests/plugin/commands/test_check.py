@@ -72,7 +72,7 @@ def test_total_is_spread_over_the_clusters_nodes_and_those_to_come(run: Run, clu
     [
         pytest.param({"cpu": 8}, {"cpu": "7"}, "Insufficient cpu", id="cpu-limit"),
         pytest.param({"ephemeral-storage": "10Gi"}, {"ephemeral-storage": "9Gi"}, "Insufficient ephemeral", id="disk"),
-        pytest.param({"hugepages-2Mi": "1Gi"}, {}, "Insufficient hugepages-2Mi", id="hugepages"),
+        pytest.param({"cpu": 1, "hugepages-2Mi": "1Gi"}, {}, "Insufficient hugepages-2Mi", id="hugepages"),
         pytest.param({"vpc.amazonaws.com/efa": 4}, {"vpc.amazonaws.com/efa": "3"}, "Insufficient vpc", id="efa"),
     ],
 )

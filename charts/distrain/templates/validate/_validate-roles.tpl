@@ -3,7 +3,7 @@ Rules on the values that every role takes, and on their defaults at the top of t
 
   distrain.validate.roles.resources    requests, limits and claims
   distrain.validate.roles.limits       no limit is below its request
-  distrain.validate.roles.devices      requests for devices and huge pages equal their limits
+  distrain.validate.roles.devices      requests for devices and huge pages
   distrain.validate.roles.podSpec      fields of podSpec
   distrain.validate.roles.claims       claims of dynamic resources
   distrain.validate.roles.schedulers   the gang scheduler alone places the pods
@@ -67,6 +67,15 @@ distrain.validate.roles.devices
 {{- range $at, $section := .Job.paths -}}
 {{- with get $.Job.sections $section -}}
 {{- $limits := (.resources | default dict).limits | default dict -}}
+{{- $isAlone := and (eq $section "workers") .gpus (eq .cpu nil) (eq .memory nil) -}}
+{{- range list $limits ((.resources | default dict).requests | default dict) -}}
+{{- $isAlone = and $isAlone (not (hasKey . "cpu")) (not (hasKey . "memory")) -}}
+{{- end -}}
+{{- range $name, $_ := $limits -}}
+{{- if and (hasPrefix "hugepages-" $name) $isAlone -}}
+{{- printf "distrain: %sresources.limits.%s: Kubernetes refuses huge pages without cpu or memory; set workers.cpu or workers.memory\n" $at $name -}}
+{{- end -}}
+{{- end -}}
 {{- range $name, $request := (.resources | default dict).requests -}}
 {{- if or (hasPrefix "hugepages-" $name) (and (contains "/" $name) (not (hasPrefix "kubernetes.io/" $name))) -}}
 {{- $text := include "distrain.text.quantity" $request -}}

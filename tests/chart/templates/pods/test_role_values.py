@@ -53,7 +53,7 @@ SPEC = {
         first(spec)["resources"]["limits"].get("cpu") == "2"
         and first(spec)["resources"]["limits"]["ephemeral-storage"] == "5Gi"
     ),
-    "resources: {limits: {hugepages-2Mi: 1Gi, rdma/hca: 2}}": lambda spec: (
+    "resources: {limits: {cpu: 1, hugepages-2Mi: 1Gi, rdma/hca: 2}}": lambda spec: (
         first(spec)["resources"].get("limits", {}).get("hugepages-2Mi") == "1Gi"
         and first(spec)["resources"]["limits"]["rdma/hca"] == "2"
     ),

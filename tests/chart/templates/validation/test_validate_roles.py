@@ -56,9 +56,14 @@ CASES = {
         "workers: {resources: {limits: {vpc.amazonaws.com/efa: 4}}}",
     ),
     "hugepages-with-another-limit": (
-        "workers: {resources: {requests: {hugepages-2Mi: 1Gi}, limits: {hugepages-2Mi: 2Gi}}}",
+        "workers: {resources: {requests: {hugepages-2Mi: 1Gi}, limits: {cpu: 1, hugepages-2Mi: 2Gi}}}",
         "workers.resources.requests.hugepages-2Mi: is 1Gi and its limit 2Gi, which Kubernetes refuses; remove the request",
-        "workers: {resources: {requests: {hugepages-2Mi: 2Gi}, limits: {hugepages-2Mi: 2048Mi}}}",
+        "workers: {resources: {requests: {hugepages-2Mi: 2Gi}, limits: {cpu: 1, hugepages-2Mi: 2048Mi}}}",
+    ),
+    "hugepages-alone": (
+        "workers: {resources: {limits: {hugepages-2Mi: 1Gi}}}",
+        "workers.resources.limits.hugepages-2Mi: Kubernetes refuses huge pages without cpu or memory; set workers.cpu or",
+        "{workers: {gpus: 0, resources: &r {limits: {hugepages-2Mi: 1Gi}}}, launcher: {resources: *r}}",
     ),
     "field-that-distrain-sets": (
         "launcher: {podSpec: {containers: [{name: a}]}}",
