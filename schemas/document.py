@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from schemas.build import Schema, read, resolved
+from schemas.build import Schema, is_optional, read, resolved
 
 TARGET = Path(__file__).resolve().parent.parent / "docs" / "values.md"
 HEAD = """# Values
@@ -47,9 +47,10 @@ def _rows(schema: Schema, prefix: str, definitions: Schema) -> Iterator[tuple[st
     for name, entry in schema["properties"].items():
         path = f"{prefix}{name}"
         if _is_leaf(entry) or "default" in entry:
-            default = _code(entry["default"]) if "default" in entry else ""
-            examples = " ".join(_code(example) for example in entry.get("examples", []))
-            description = resolved(entry, definitions)["description"].replace("<", "&lt;")
+            default, known = _code(entry["default"]) if "default" in entry else "", resolved(entry, definitions)
+            own = known if is_optional(entry) else entry
+            examples = " ".join(_code(example) for example in own.get("examples", []))
+            description = known["description"].replace("<", "&lt;")
             yield f"`{path}`", limits(entry, definitions), default, description, examples
         if not _is_leaf(entry):
             yield from _rows(entry, f"{path}.", definitions)
