@@ -13,8 +13,8 @@ TARGET = Path(__file__).resolve().parent.parent / "docs" / "values.md"
 HEAD = """# Values
 
 Every value of the chart, its type and limits, its default, and what it does. `make schema` writes this page from
-schemas/values.schema.yaml. A key that is not listed here is refused, but for keys that start with `x-`, which are yours.
-charts/distrain/values.yaml says more about the effects; a value without a default is not in that file, and
+schemas/values.schema.yaml. A key that is not listed here is refused, but for keys that start with `x-`, which are
+yours. charts/distrain/values.yaml says more about the effects; a value without a default is not in that file, and
 [platforms.md](platforms.md) explains it. An editor that knows YAML schemas
 shows all this while you type, in a file that begins as those in values/ do.
 """

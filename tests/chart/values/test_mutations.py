@@ -65,7 +65,8 @@ launcher:
   priorityClassName: high
   runtimeClassName: nvidia
   schedulerName: bin-packing
-securityContext: {fsGroup: 5000, fsGroupChangePolicy: Always, supplementalGroups: [5000], sysctls: [{name: a, value: b}]}
+securityContext:
+  {fsGroup: 5000, fsGroupChangePolicy: Always, supplementalGroups: [5000], sysctls: [{name: a, value: b}]}
 env:
   - {name: A, value: b}
   - {name: B, valueFrom: {secretKeyRef: {name: c, key: d, optional: true}}}

@@ -243,7 +243,7 @@ def test_gpus_may_be_of_any_maker(helm: Path, tmp_path: Path, resource: str) -> 
     assert found.job["spec"]["slotsPerWorker"] == 4
 
 
-CLAIMS = "podSpec: {resourceClaims: [{name: gpus, resourceClaimTemplateName: eight}, {name: nic, resourceClaimName: a}]}"
+CLAIMS = "podSpec: {resourceClaims: [{name: gpus, resourceClaimTemplateName: t}, {name: nic, resourceClaimName: a}]}"
 
 
 def test_gpus_of_claims_count_as_ranks(helm: Path, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Test rules on the values of every role (_validate-roles.tpl): the message of each refusal, and an accepted neighbour."""
+"""Test rules on the values of every role (_validate-roles.tpl): each refusal, and a similar accepted case."""
 
 from __future__ import annotations
 
@@ -46,23 +46,26 @@ CASES = {
     ),
     "limit-at-the-top-below-a-request": (
         "{resources: {limits: {ephemeral-storage: 1Gi}}, launcher: {resources: {requests: {ephemeral-storage: 2G}}}}",
-        "launcher.resources.limits.ephemeral-storage: 1Gi is less than launcher.resources.requests.ephemeral-storage, 2G",
+        "launcher.resources.limits.ephemeral-storage: 1Gi is less than "
+        "launcher.resources.requests.ephemeral-storage, 2G",
         "{resources: {limits: {ephemeral-storage: 2Gi}}, launcher: {resources: {requests: {ephemeral-storage: 2G}}}}",
     ),
     "devices-without-a-limit": (
         "workers: {resources: {requests: {vpc.amazonaws.com/efa: 4}}}",
-        "workers.resources.requests.vpc.amazonaws.com/efa: is 4 without a limit, which Kubernetes refuses; write it under "
-        "workers.resources.limits instead",
+        "workers.resources.requests.vpc.amazonaws.com/efa: is 4 without a limit, which Kubernetes refuses; write it "
+        "under workers.resources.limits instead",
         "workers: {resources: {limits: {vpc.amazonaws.com/efa: 4}}}",
     ),
     "hugepages-with-another-limit": (
         "workers: {resources: {requests: {hugepages-2Mi: 1Gi}, limits: {cpu: 1, hugepages-2Mi: 2Gi}}}",
-        "workers.resources.requests.hugepages-2Mi: is 1Gi and its limit 2Gi, which Kubernetes refuses; remove the request",
+        "workers.resources.requests.hugepages-2Mi: is 1Gi and its limit 2Gi, which Kubernetes refuses; "
+        "remove the request",
         "workers: {resources: {requests: {hugepages-2Mi: 2Gi}, limits: {cpu: 1, hugepages-2Mi: 2048Mi}}}",
     ),
     "hugepages-alone": (
         "workers: {resources: {limits: {hugepages-2Mi: 1Gi}}}",
-        "workers.resources.limits.hugepages-2Mi: Kubernetes refuses huge pages without cpu or memory; set workers.cpu or",
+        "workers.resources.limits.hugepages-2Mi: Kubernetes refuses huge pages without cpu or memory; set "
+        "workers.cpu or",
         "{workers: {gpus: 0, resources: &r {limits: {hugepages-2Mi: 1Gi}}}, launcher: {resources: *r}}",
     ),
     "field-that-distrain-sets": (
@@ -82,7 +85,8 @@ CASES = {
     ),
     "grace-of-the-launcher": (
         "launcher: {podSpec: {terminationGracePeriodSeconds: 9}}",
-        "launcher.podSpec.terminationGracePeriodSeconds: the pods of a job all have that of the ranks; use workers.podSpec",
+        "launcher.podSpec.terminationGracePeriodSeconds: the pods of a job all have that of the ranks; use "
+        "workers.podSpec",
         "podSpec: {terminationGracePeriodSeconds: 9}",
     ),
     "network-of-the-launchers-node": (
@@ -97,7 +101,8 @@ CASES = {
     ),
     "claims-that-the-operator-drops": (
         "{framework: pytorch, podSpec: {resourceClaims: [{name: a, resourceClaimName: b}]}}",
-        "podSpec.resourceClaims: a PyTorchJob v1 does not know them; remove them, or take MPIJob v2beta1 or job.kind Plain",
+        "podSpec.resourceClaims: a PyTorchJob v1 does not know them; remove them, or take MPIJob v2beta1 or "
+        "job.kind Plain",
         "podSpec: {resourceClaims: [{name: a, resourceClaimName: b}]}",
     ),
     "claim-that-the-pod-lacks": (
@@ -122,18 +127,19 @@ CASES = {
     ),
     "group-of-roots-key": (
         "{podSecurity: baseline, securityContext: {fsGroup: 5000}}",
-        "securityContext.fsGroup: 5000 would let a group read root's SSH key, which ssh then refuses; use supplementalGroups",
+        "securityContext.fsGroup: 5000 would let a group read root's SSH key, which ssh then refuses; use "
+        "supplementalGroups",
         "{podSecurity: baseline, securityContext: {supplementalGroups: [5000]}}",
     ),
-    "root-group-without-ssh": (
+    "group-of-roots-key-of-plain": (
         "{podSecurity: baseline, securityContext: {fsGroup: 5000}, job: {kind: Plain}}",
         "securityContext.fsGroup: 5000 would let a group read root's SSH key",
         "{podSecurity: baseline, securityContext: {fsGroup: 5000}, framework: pytorch}",
     ),
     "user-of-the-cluster-with-ssh": (
         "{framework: pytorch, job: {kind: MPIJob}, runAsUser: cluster}",
-        "runAsUser: cluster, but a MPIJob v2beta1 starts its ranks over SSH, which needs a user that the image knows; set a "
-        "number, or take --set job.kind=PyTorchJob",
+        "runAsUser: cluster, but a MPIJob v2beta1 starts its ranks over SSH, which needs a user that the image knows; "
+        "set a number, or take --set job.kind=PyTorchJob",
         "{framework: pytorch, runAsUser: cluster}",
     ),
     "unsafe-sysctl": (
@@ -163,7 +169,8 @@ CASES = {
     ),
     "native-sidecar-of-an-old-operator": (
         "{job: {apiVersion: v1alpha2}, initContainers: [{name: a, image: b, restartPolicy: Always}]}",
-        "initContainers[0].restartPolicy: the operator of MPIJob v1alpha2 drops it, and would wait for the container's end",
+        "initContainers[0].restartPolicy: the operator of MPIJob v1alpha2 drops it, and would wait for the "
+        "container's end",
         "{job: {apiVersion: v1alpha2}, initContainers: [{name: a, image: b}]}",
     ),
     "container-of-the-top-in-another-list": (
@@ -240,7 +247,7 @@ def test_native_sidecar_needs_a_cluster_that_knows_it(helm: Path, tmp_path: Path
 
     message = refusal(helm, *real, "1.28.3")
 
-    assert "workers.sidecars[0].restartPolicy: Kubernetes has native sidecars since 1.29, and this cluster is" in message
+    assert "workers.sidecars[0].restartPolicy: Kubernetes has native sidecars since 1.29, and this cluster" in message
     render(helm, *real, "1.29.0")
 
 
