@@ -62,6 +62,8 @@ Rules on the values that every role takes, and on their defaults at the top of t
 {{- /*
 distrain.validate.roles.devices
   Kubernetes overcommits neither devices nor huge pages. It copies a limit into the request, but not the other way round.
+  The training-operator starts ranks in a launcher whose limits name a GPU (v1.8.1 pkg/controller.v1/mpi/mpijob.go:
+  isGPULauncher).
 */}}
 {{- define "distrain.validate.roles.devices" -}}
 {{- range $at, $section := .Job.paths -}}
@@ -72,6 +74,9 @@ distrain.validate.roles.devices
 {{- $isAlone = and $isAlone (not (hasKey . "cpu")) (not (hasKey . "memory")) -}}
 {{- end -}}
 {{- range $name, $_ := $limits -}}
+{{- if and (contains "gpu" $name) (eq $section "launcher") $.Job.usesKubexec -}}
+{{- printf "distrain: launcher.resources.limits.%s: the operator of MPIJob %s would start ranks in a launcher with GPUs; remove it\n" $name $.Job.version -}}
+{{- end -}}
 {{- if and (hasPrefix "hugepages-" $name) $isAlone -}}
 {{- printf "distrain: %sresources.limits.%s: Kubernetes refuses huge pages without cpu or memory; set workers.cpu or workers.memory\n" $at $name -}}
 {{- end -}}

@@ -62,6 +62,11 @@ CASES = {
         "remove the request",
         "workers: {resources: {requests: {hugepages-2Mi: 2Gi}, limits: {cpu: 1, hugepages-2Mi: 2048Mi}}}",
     ),
+    "gpus-of-a-launcher-that-would-get-ranks": (
+        "{job: {apiVersion: v1}, launcher: {resources: {limits: {nvidia.com/gpu: 1}}}}",
+        "launcher.resources.limits.nvidia.com/gpu: the operator of MPIJob v1 would start ranks in a launcher with GPUs",
+        "launcher: {resources: {limits: {nvidia.com/gpu: 1}}}",
+    ),
     "hugepages-alone": (
         "workers: {resources: {limits: {hugepages-2Mi: 1Gi}}}",
         "workers.resources.limits.hugepages-2Mi: Kubernetes refuses huge pages without cpu or memory; set "
