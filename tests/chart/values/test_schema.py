@@ -184,7 +184,7 @@ def test_every_role_takes_the_same_values() -> None:
 
 
 # What an entry may have of its own.
-NOTES = {"description": "", "examples": [], "default": None}
+NOTES: Schema = {"description": "", "examples": [], "default": None}
 
 # A value that breaks one limit, and a similar value that is accepted.
 QUANTITY = [("pattern", "16GB", "16G"), ("pattern", "0", "1"), ("pattern", "lots", "1.5Gi")]
@@ -248,13 +248,14 @@ TOPOLOGY = [
     ("additionalProperties", {"polcy": "pack"}, {"policy": "pack"}),
 ]
 # The limits of the values that the top and every role take.
-EVERYWHERE = {
+Cases = list[tuple[str, Any, Any]]
+EVERYWHERE: dict[str, Cases] = {
     "resources": AMOUNTS, "env": ENV, "envFrom": [("minProperties", [{}], [{"secretRef": {"name": "a"}}])],
     "initContainers": CONTAINERS, "sidecars": CONTAINERS, "volumes": VOLUMES, "volumeMounts": MOUNTS,
     "podSpec": POD_SPEC, "priorityClassName": NAME, "runtimeClassName": NAME, "schedulerName": NAME,
     "nodeSelector": LABELS, "tolerations": [("minProperties", [{}], [{"operator": "Exists"}])],
 }  # fmt: skip
-BY_ROLE = {**EVERYWHERE, "labels": LABELS, "annotations": ANNOTATIONS}
+BY_ROLE: dict[str, Cases] = {**EVERYWHERE, "labels": LABELS, "annotations": ANNOTATIONS}
 SHARED = [
     *((key, *case) for key, cases in EVERYWHERE.items() for case in cases),
     *((f"workers.{key}", *case) for key, cases in BY_ROLE.items() for case in cases),

@@ -26,7 +26,8 @@ every_role = pytest.mark.parametrize("role", ROLES)
 
 def rendered(helm: Path, kind: str, values: str, folder: Path) -> Rendered:
     """Render a kind of job with this values file."""
-    file = folder / "values.yaml"
+    # Renderings are cached by their arguments, so each file has a name of its own.
+    file = folder / f"values-{len(list(folder.iterdir()))}.yaml"
     file.write_text(values, encoding="utf-8")
     return render(helm, "--values", str(file), *(word for one in KINDS[kind] for word in ("--set", one)))
 
@@ -350,9 +351,9 @@ def test_keys_of_ones_own_are_ignored_at_every_level(helm: Path, tmp_path: Path)
 
 
 def test_pods_of_hooks_run_where_the_launcher_may_run(helm: Path) -> None:
+    near = "affinity.podAffinity.preferredDuringSchedulingIgnoredDuringExecution[0]"
     values = ("preflight.enabled=true", "nodeSelector.pool=cpu", "launcher.nodeSelector.zone=a",
-              "priorityClassName=high", "launcher.affinity.nodeAffinity=null",
-              "affinity.podAffinity.preferredDuringSchedulingIgnoredDuringExecution[0].weight=1")  # fmt: skip
+              "priorityClassName=high", f"{near}.weight=1", f"{near}.podAffinityTerm.topologyKey=rack")  # fmt: skip
 
     pods = of_kind(documents(helm, *values), "Pod")
 
@@ -360,8 +361,8 @@ def test_pods_of_hooks_run_where_the_launcher_may_run(helm: Path) -> None:
     for pod in pods:
         spec = pod["spec"]
         assert (spec["nodeSelector"], spec["priorityClassName"]) == ({"pool": "cpu", "zone": "a"}, "high")
-        near = spec["affinity"]["podAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
-        assert [one["weight"] for one in near] == ([100, 1] if "-replace-" in pod["metadata"]["name"] else [1])
+        terms = spec["affinity"]["podAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
+        assert [one["weight"] for one in terms] == ([100, 1] if "-replace-" in pod["metadata"]["name"] else [1])
 
 
 def test_annotations_of_workers_reach_no_pod_of_a_hook(helm: Path) -> None:

@@ -225,7 +225,7 @@ CASES = {
     ),
     "role-that-the-kind-lacks": (
         "servers: {podSpec: {dnsPolicy: Default}}",
-        "servers.podSpec: is set, but this job is a MPIJob, which has no server; --set servers.podSpec=null",
+        "servers.podSpec: is set, but this job is a MPIJob, which has no server; remove it",
         "servers: {x-podSpec: {dnsPolicy: Default}}",
     ),
 }
