@@ -85,7 +85,7 @@ distrain.security.over
 {{- $_ := set $merged $key $value -}}
 {{- end -}}
 {{- range $key, $added := .theirs.capabilities -}}
-{{- $_ := get $capabilities $key | default list | concat $added | uniq | set $capabilities $key -}}
+{{- $_ := concat (get $capabilities $key | default list) $added | uniq | set $capabilities $key -}}
 {{- end -}}
 {{- with $capabilities -}}
 {{- $_ := set $merged "capabilities" . -}}
