@@ -27,9 +27,20 @@ REFERENCE = re.compile(r'"#/definitions/(\w+)"')
 def read() -> Schema:
     """Return the YAML schema merged with Kubernetes' definitions."""
     text = SOURCE.read_text(encoding="utf-8").replace(f"{KUBERNETES.name}#", "#")
-    schema: Schema = yaml.safe_load(text)
+    schema: Schema = with_own_keys(yaml.safe_load(text))
     schema["definitions"].update(json.loads(KUBERNETES.read_text(encoding="utf-8"))["definitions"])
     return schema
+
+
+def with_own_keys(entry: Any) -> Any:
+    """Let every map of distrain's own take keys that begin with x-, as the top does. Kubernetes' maps take none."""
+    if isinstance(entry, list):
+        return [with_own_keys(each) for each in entry]
+    if not isinstance(entry, dict):
+        return entry
+    inner = {key: with_own_keys(value) for key, value in entry.items()}
+    is_closed = entry.get("additionalProperties") is False
+    return {**inner, "patternProperties": {"^x-": {}}, **inner} if is_closed else inner
 
 
 def build() -> str:
@@ -117,9 +128,14 @@ def with_required(schema: Schema, definitions: Schema) -> Schema:
 
 
 def _may_be_missing(entry: Schema, definitions: Schema) -> bool:
-    """Return whether null is allowed: as a value, or as an empty list or free map."""
+    """Return whether the key may be missing, or null as a value, or as an empty list or free map."""
     may_be_null = "null" in resolved(entry, definitions)["type"]
-    return may_be_null or isinstance(entry.get("default"), (list, dict))
+    return may_be_null or is_optional(entry) or isinstance(entry.get("default"), (list, dict))
+
+
+def is_optional(entry: Schema) -> bool:
+    """Return whether an entry is a value that values.yaml leaves out, because few need it."""
+    return "default" not in entry and "properties" not in entry
 
 
 if __name__ == "__main__":

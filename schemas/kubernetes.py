@@ -15,8 +15,8 @@ from typing import Any
 from lab.builds import golang
 
 TARGET = Path(__file__).with_name("kubernetes.json")
-ROOTS = ("Affinity", "Container", "EnvVar", "HostAlias", "PodDNSConfig", "PodResourceClaim", "Toleration", "Volume",
-         "VolumeMount")  # fmt: skip
+ROOTS = ("Affinity", "Container", "EnvVar", "HostAlias", "PodDNSConfig", "PodResourceClaim", "PodSecurityContext",
+         "Toleration", "TopologySpreadConstraint", "Volume", "VolumeMount")  # fmt: skip
 PACKAGE = "io.k8s.api.core.v1."
 
 # OpenAPI says that the first two are strings, but the API server accepts integers too. A claim template has labels and
@@ -41,6 +41,7 @@ OMITTED = {
         "gcePersistentDisk", "gitRepo", "glusterfs", "photonPersistentDisk", "portworxVolume", "quobyte", "rbd",
         "scaleIO", "storageos", "vsphereVolume",
     },
+    "PodSecurityContext": {"windowsOptions"},
     "SecurityContext": {"windowsOptions"},
 }  # fmt: skip
 
@@ -56,10 +57,16 @@ CHOICES = {
     "LabelSelectorRequirement.operator": ("In", "NotIn", "Exists", "DoesNotExist"),
     "NodeSelectorRequirement.operator": ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"),
     "PersistentVolumeClaimSpec.volumeMode": ("Block", "Filesystem"),
+    "PodSecurityContext.fsGroupChangePolicy": ("Always", "OnRootMismatch"),
+    "PodSecurityContext.seLinuxChangePolicy": ("MountOption", "Recursive"),
+    "PodSecurityContext.supplementalGroupsPolicy": ("Merge", "Strict"),
     "SeccompProfile.type": ("Localhost", "RuntimeDefault", "Unconfined"),
     "SecurityContext.procMount": ("Default", "Unmasked"),
     "Toleration.effect": ("NoSchedule", "PreferNoSchedule", "NoExecute"),
     "Toleration.operator": ("Exists", "Equal"),
+    "TopologySpreadConstraint.nodeAffinityPolicy": ("Honor", "Ignore"),
+    "TopologySpreadConstraint.nodeTaintsPolicy": ("Honor", "Ignore"),
+    "TopologySpreadConstraint.whenUnsatisfiable": ("DoNotSchedule", "ScheduleAnyway"),
     "VolumeMount.mountPropagation": ("None", "HostToContainer", "Bidirectional"),
     "VolumeMount.recursiveReadOnly": ("Disabled", "IfPossible", "Enabled"),
 }

@@ -15,7 +15,7 @@ ADDRESS = re.compile(r"[^\s\"'`]+")
 # A credential in a header. It may be unknown here, because Helm gets its own credential from an exec plugin.
 CREDENTIAL = re.compile(r"\b(Bearer|Basic) [\w.~+/=-]{16,}")
 # Paths of chart values that may be secrets, whatever their names are.
-PLACES = re.compile(r"(env|envFrom|command|trainer\.extraArgs)\b")
+PLACES = re.compile(r"((workers|launcher|servers|scheduler)\.)?(env|envFrom)\b|(command|trainer\.extraArgs)\b")
 NAMES = re.compile(r"token|passw|secret|credential|key", re.IGNORECASE)
 # A name that suggests a secret, and the rest of the line, in YAML, JSON or a flag.
 ENTRY = re.compile(rf"(?:{NAMES.pattern})[\w.\-]*[\"']?\s*[:=](.*)", re.IGNORECASE)

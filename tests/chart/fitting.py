@@ -58,6 +58,7 @@ def fit(values: Values, form: Form, chance: random.Random) -> None:
         fit_rbac,
         fit_ports,
         fit_tensorboard,
+        fit_every_role,
     ):
         rule(values, form, chance)
 
@@ -152,6 +153,9 @@ def fit_security(values: Values, form: Form, chance: random.Random) -> None:
     level = values.get("podSecurity", "restricted")
     if level == "restricted" and values.get("runAsUser") == 0:
         values["runAsUser"] = 1001
+    has_ssh = form.api_version == "v2beta1" or form.kind == "Plain"
+    if has_ssh and values.get("runAsUser") == "cluster":
+        values["runAsUser"] = 1001
     user = values.get("runAsUser")
     if form.kind not in MPI_KINDS or form.api_version in ("v1", "v1alpha2"):
         group(values, "ssh").pop("port", None)
@@ -227,3 +231,46 @@ def fit_tensorboard(values: Values, form: Form, chance: random.Random) -> None:
     """Leave event files out if there is no place for them, or if a program of the user's runs."""
     if values.get("command") or not values["output"]["uri"]:
         group(values, "trainer").pop("tensorboard", None)
+
+
+def fit_every_role(values: Values, form: Form, chance: random.Random) -> None:
+    """Fit the values that the top and every role take."""
+    for section in ("", "workers", *ROLES):
+        if not section or section in values:
+            part = values if not section else values[section]
+            fit_pod_spec(part, form, section, values["gang"]["scheduler"])
+            fit_added_containers(part, form)
+            fit_added_volumes(part)
+    user, level = values.get("runAsUser"), values.get("podSecurity", "restricted")
+    if user == 0 or (user is None and level != "restricted"):
+        for part in (values, *(values.get(section, {}) for section in ("workers", *ROLES))):
+            part.get("securityContext", {}).pop("fsGroup", None)
+
+
+def fit_pod_spec(part: Values, form: Form, section: str, gang: str) -> None:
+    spec = part.get("podSpec", {})
+    if section not in ("", "workers"):
+        spec.pop("terminationGracePeriodSeconds", None)
+    if form.api_version not in ("", "v2beta1"):
+        spec.pop("resourceClaims", None)
+    for key in ("runtimeClassName", "schedulerName", "initContainers"):
+        if part.get(key):
+            spec.pop(key, None)
+    if gang != "none":
+        spec.pop("schedulerName", None)
+        part.pop("schedulerName", None)
+
+
+def fit_added_containers(part: Values, form: Form) -> None:
+    """Keep native sidecars from operators that drop restartPolicy of an init container."""
+    if form.api_version in ("v1alpha2", "v1beta1"):
+        for key in ("initContainers", "sidecars"):
+            kept = [one for one in part.get(key, []) if "restartPolicy" not in one]
+            part.update({key: kept} if key in part else {})
+
+
+def fit_added_volumes(part: Values) -> None:
+    """Mount no volume that the role lacks; fit_containers mounts those at the top."""
+    names = [volume["name"] for volume in part.get("volumes", [])]
+    if "volumeMounts" in part:
+        part["volumeMounts"] = [mount for mount in part["volumeMounts"] if mount["name"] in names]

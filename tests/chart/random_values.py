@@ -13,14 +13,15 @@ from typing import Any
 
 import yaml
 
+from schemas.build import is_optional
 from tests.chart.fitting import FORMS, fit
 from tests.chart.many import Request
 from tests.chart.mutations import SCHEMA, Schema, resolved
 
 Values = dict[str, Any]
 
-# The share of keys that get a value. All other keys keep their defaults.
-SHARE = 0.25
+# The share of keys that get a value, and of those that values.yaml leaves out. All other keys keep their defaults.
+SHARE, FEW = 0.25, 0.1
 
 
 # Parts of a pod to choose from.
@@ -77,6 +78,51 @@ podSpec:
   runtimeClassName: nvidia
   schedulerName: bin-packing
   terminationGracePeriodSeconds: 3600
+"""
+)
+# Values that the top and every role take. No container and volume has a name of those in PARTS.
+ROLE_VALUES = yaml.safe_load(
+    """
+resources:
+  - {limits: {cpu: 200, ephemeral-storage: 10Gi}}
+  - {limits: {cpu: "200000m", hugepages-2Mi: 1Gi, vpc.amazonaws.com/efa: 4}, requests: {hugepages-2Mi: 1024Mi}}
+  - {requests: {ephemeral-storage: 1000000000}}
+  - {claims: []}
+env:
+  - [{name: OWN, value: "{{ .Values }}"}]
+  - [{name: A, value: own}, {name: NODE, valueFrom: {fieldRef: {fieldPath: spec.nodeName}}}]
+envFrom:
+  - [{secretRef: {name: hub}}, {configMapRef: {name: settings, optional: true}, prefix: S_}]
+labels: [{team: own}, {a: "0x1F"}]
+annotations: [{networks: rdma}, {a: "yes"}]
+nodeSelector: [{team: own}, {pool: "1e3"}]
+tolerations:
+  - [{key: dedicated, operator: Exists}]
+affinity:
+  - {podAntiAffinity: {}}
+  - nodeAffinity:
+      requiredDuringSchedulingIgnoredDuringExecution:
+        nodeSelectorTerms: [{matchExpressions: [{key: zone, operator: Exists}]}]
+topology: [{policy: spread}, {policy: pack, key: zone, required: true}, {policy: none}]
+initContainers:
+  - [{name: prepare, image: busybox, command: ["true"]}]
+  - [{name: agent, image: agent, restartPolicy: Always, resources: {limits: {cpu: 1, memory: 1Gi}}}]
+sidecars:
+  - [{name: proxy, image: proxy, restartPolicy: Always}]
+podSpec:
+  - {dnsPolicy: Default, shareProcessNamespace: true}
+  - {hostAliases: [{ip: 1.2.3.4, hostnames: [b.example.com]}], preemptionPolicy: Never}
+  - topologySpreadConstraints:
+      - {maxSkew: 2, topologyKey: zone, whenUnsatisfiable: ScheduleAnyway, labelSelector: {matchLabels: {a: b}}}
+volumes:
+  - [{name: cache, emptyDir: {sizeLimit: 1Gi}}]
+volumeMounts:
+  - [{name: cache, mountPath: /cache}]
+securityContext: [{supplementalGroups: [5000, 2000000000]}, {runAsGroup: 5000, fsGroup: 6000}]
+containerSecurityContext: [{readOnlyRootFilesystem: true}, {capabilities: {add: [NET_BIND_SERVICE]}}]
+priorityClassName: [training-high, ""]
+runtimeClassName: [nvidia, ""]
+schedulerName: [bin-packing, ""]
 """
 )
 TEXTS = ["yes", "0x1F", "a: b # c", "{{ .Values }}", "ends with\n", " two\nlines", "", "é \u2028 \"'", "~", "1_000"]
@@ -147,12 +193,16 @@ def pool_of(path: str, entry: Schema) -> Pool:
 APART = ("job.suspend", "trainer.tensorboard")
 
 
+def is_apart(path: str, entry: Schema) -> bool:
+    return path in (*APART, "workers.resources") or is_optional(entry)
+
+
 def random_keys(chance: random.Random, schema: Schema = SCHEMA, prefix: str = "") -> Values:
     """Return random values for some keys, without regard to rules across values."""
     values: Values = {}
     for name, entry in schema["properties"].items():
         path = f"{prefix}{name}"
-        if path in APART:
+        if is_apart(path, entry):
             continue
         if "default" in entry:
             if chance.random() < SHARE:
@@ -165,8 +215,8 @@ def random_keys(chance: random.Random, schema: Schema = SCHEMA, prefix: str = ""
 def random_values(chance: random.Random, seed: int) -> Values:
     """Return random values without regard to rules across values, for a request of this seed.
 
-    The values of APART change no other value. A comparison of pods can leave them out, and then has the same pods as
-    before.
+    The values of APART change no other value, nor do the values that values.yaml leaves out. A comparison of pods can
+    leave them out, and then has the same pods as before.
     """
     values = random_keys(chance)
     for path in APART:
@@ -174,7 +224,21 @@ def random_values(chance: random.Random, seed: int) -> Values:
         if apart.random() < SHARE:
             group, name = path.split(".")
             values.setdefault(group, {})[name] = apart.choice([True, False])
+    add_optional_keys(values, random.Random(f"optional {seed}"))
     return values
+
+
+def add_optional_keys(values: Values, chance: random.Random, schema: Schema = SCHEMA, prefix: str = "") -> None:
+    """Add values for some of the keys that values.yaml leaves out."""
+    for name, entry in schema["properties"].items():
+        path = f"{prefix}{name}"
+        if is_optional(entry) or path == "workers.resources":
+            if chance.random() < FEW:
+                values[name] = copy.deepcopy(chance.choice(ROLE_VALUES[name]))
+        elif "properties" in entry and "default" not in entry:
+            inner = values.get(name, {})
+            add_optional_keys(inner, chance, entry, f"{path}.")
+            values.update({name: inner} if inner else {})
 
 
 def careless_values(seed: int) -> Values:

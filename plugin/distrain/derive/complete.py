@@ -162,6 +162,11 @@ def _work(document: commented_yaml.Section, work: Work) -> Work:
 def _lines(given: Given, work: Work, ask: Measure | None) -> Lines | None:
     """Return the derived lines, or None if they need the cluster's nodes and `ask` is None."""
     if given.measure is None and needs_nodes(work):
+        if not work.gpu_resource:
+            raise ValuesError(
+                "workers.gpuResource: is empty, so that the nodes do not tell their GPUs; "
+                "set workers.replicas and workers.gpus, or say --node-gpus N, the GPUs of a node"
+            )
         return lines_of(work, _room(given, work, ask)) if ask else None
     return lines_of(work, _room(given, work, given.measure) if given.measure else None)
 
@@ -230,10 +235,12 @@ def _figures(given: Given, body: str) -> list[Figure]:
     rendering = given.helm.render(source, UNINSTALLED)
     # Imported while Helm runs in parallel; the import takes as long.
     from distrain.derive.figures import figures, size_of, trainer_of
+    from distrain.derive.qos import qos_class
 
     job = rendering.job()
     gpu_resource = given.helm.merged_values(given.source)["workers"]["gpuResource"]
-    return figures(size_of(job, gpu_resource), trainer_of(job))
+    qos = qos_class(job.main.spec)
+    return [*figures(size_of(job, gpu_resource), trainer_of(job)), *([("QoS class", qos)] if qos else [])]
 
 
 def _says(text: str, values: Mapping[str, Any]) -> bool:

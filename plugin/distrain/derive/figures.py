@@ -63,7 +63,8 @@ class Trainer(Struct, frozen=True):
 
 def size_of(job: Job, gpu_resource: str) -> Size:
     kind = job.resources[0].kind
-    gpus = job.main.request.get(gpu_resource, 0)
+    # Without a resource the GPUs are those of resource claims, whose number the request lacks.
+    gpus = job.main.request.get(gpu_resource, 0) if gpu_resource else job.slots or 0
     servers = sum(role.replicas for role in job.others if role.name in ("server", "ps"))
     # An MXJob's worker is one process, but the trainer counts each of its GPUs as a rank.
     return Size(kind, job.main.replicas + job.ranks_beside, job.slots or max(gpus, 1), gpus, servers)

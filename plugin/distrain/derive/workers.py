@@ -60,6 +60,12 @@ class Work(Struct):
     def has(self, path: Path) -> bool:
         return path[1] in (self.own.get(path[0]) or {})
 
+    def is_in_resources(self, path: Path) -> bool:
+        """Tell whether `resources` requests or limits the CPU or memory, which the short form would contradict."""
+        given = (self.full["workers"].get("resources"), self.full.get("resources"))
+        amounts = (each.get(key) or {} for each in given if each for key in ("requests", "limits"))
+        return any(path[1] in each for each in amounts)
+
     def value(self, path: Path, lines: Lines) -> Any:
         if path in lines:
             return lines[path].value
@@ -199,7 +205,7 @@ def _amounts(work: Work, room: Room | None, split: Split) -> Lines:
         if line is None:
             continue
         _report_kept(work, path, line, is_too_much=True)
-        if work.has(path):
+        if work.has(path) or work.is_in_resources(path):
             continue
         if line.source == source:
             lines[path] = line

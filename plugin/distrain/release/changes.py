@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from distrain import redact
 from distrain.kube.resource import Resource
 from distrain.workload.documents import HOOK
-from distrain.workload.kinds import KUBEFLOW, PLAIN, VERSIONS
+from distrain.workload.kinds import FACTS, KUBEFLOW, PLAIN, VERSIONS
 from distrain.yaml import yaml_loader
 
 Object = dict[str, Any]
@@ -40,7 +40,7 @@ TEMPLATE_METADATA = re.compile(r"template\.metadata\.(labels|annotations)")
 VALUES = {"labels": "podLabels", "annotations": "podAnnotations"}
 # Values that may be long or contain secrets, beside those that redact.py knows: messages show their names, never their
 # content.
-SECRETIVE = ("workers.podSpec", "launcher.podSpec")
+SECRETIVE = ("podSpec", *(f"{section}.podSpec" for section in sorted({*FACTS.roles.values()})))
 SHOWN = 60
 # Text that needs no quotes in YAML, if YAML does not read it as a boolean or null.
 PLAIN_TEXT = re.compile(r"[A-Za-z][\w./-]*")

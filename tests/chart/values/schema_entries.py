@@ -16,9 +16,11 @@ def entries(schema: Schema, path: str = "") -> Iterator[tuple[str, Schema]]:
     """Yield the path and the entry of every value that the chart knows."""
     for name, entry in schema["properties"].items():
         yield f"{path}{name}", entry
-        if "default" not in entry:
+        if "properties" in entry and "default" not in entry:
             yield from entries(entry, f"{path}{name}.")
 
 
 ENTRIES = dict(entries(SOURCE))
 LEAVES = {path: entry for path, entry in ENTRIES.items() if "default" in entry}
+# Values that values.yaml leaves out; docs/platforms.md explains them.
+OPTIONAL = {path: entry for path, entry in ENTRIES.items() if build.is_optional(entry)}

@@ -7,6 +7,7 @@ from typing import Any
 
 import yaml
 
+from tests.chart import fitting
 from tests.chart.kinds import KINDS, every_kind
 from tests.chart.many import Request, render_many
 from tests.chart.mutations import Schema, leaves, replaced, resolved
@@ -31,19 +32,26 @@ rbac: {aggregateToKubeflowEdit: true, kinds: [MPIJob]}
 )
 ROLES = ("launcher", "servers", "scheduler")
 CONTAINER = {"name": "more", "image": "more"}
+PLACES = ("", "workers.", *(f"{role}." for role in ROLES))
+POD_SPEC: dict[str, Any] = {
+    "dnsConfig": {"nameservers": ["1.2.3.4"]},
+    "hostAliases": [{"ip": "1.2.3.4", "hostnames": ["a"]}],
+    "initContainers": [CONTAINER],
+    "overhead": {"cpu": "1"},
+    "resourceClaims": [{"name": "gpu", "resourceClaimName": "gpus"}],
+    "runtimeClassName": "nvidia",
+    "schedulerName": "mine",
+    "terminationGracePeriodSeconds": 7,
+    "topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}],
+}
 # Samples for values whose examples and choices in the schema are missing, or equal the default.
 SAMPLES: dict[str, Any] = {
     **{f"{role}.affinity": {"podAffinity": {}} for role in ("workers", *ROLES)},
     **{f"{role}.tolerations": [{"operator": "Exists"}] for role in ROLES},
     **{f"{role}.nodeSelector": {"pool": "cpu"} for role in ROLES},
-    "workers.podSpec.dnsConfig": {"nameservers": ["1.2.3.4"]},
-    "workers.podSpec.hostAliases": [{"ip": "1.2.3.4", "hostnames": ["a"]}],
-    "workers.podSpec.initContainers": [CONTAINER],
-    "workers.podSpec.overhead": {"cpu": "1"},
-    "workers.podSpec.resourceClaims": [{"name": "gpu", "resourceClaimName": "gpus"}],
-    "workers.podSpec.runtimeClassName": "nvidia",
-    "workers.podSpec.schedulerName": "mine",
-    "workers.podSpec.terminationGracePeriodSeconds": 7,
+    **{f"{at}podSpec.{key}": value for at in PLACES for key, value in POD_SPEC.items()},
+    **{f"{at}resources.claims": [{"name": "gpu"}] for at in PLACES},
+    **{f"{role}.topology.key": "zone" for role in ROLES},
     "image.tag": "2.0",
     "launcher.memory": "3Gi",
     "scheduler.memory": "3Gi",
@@ -86,6 +94,9 @@ def base(kind: str) -> Values:
     for assignment in (*KINDS[kind], f"gang.scheduler={gang}"):
         path, _, word = assignment.partition("=")
         values = with_value(values, path, yaml.safe_load(word))
+    for role, kinds in fitting.ROLES.items():
+        if kind.startswith(tuple(name.lower() for name in kinds)):
+            values = with_value(values, f"{role}.topology.policy", "spread")
     return values
 
 
@@ -128,4 +139,5 @@ def is_told(path: str, answer: str, unchanged: str) -> bool:
     """Return whether the value changes the rendering, or the refusal names the value or its group."""
     if "distrain: " not in answer.partition("\n")[0]:
         return answer != unchanged
-    return path in answer or path in ("framework", "strategy")
+    groups = (path.rsplit(".", depth)[0] for depth in range(1, path.count(".")))
+    return path in answer or path in ("framework", "strategy") or any(f"distrain: {one}: " in answer for one in groups)

@@ -49,6 +49,24 @@ workers:
     resourceClaims: [{name: a, resourceClaimName: b}]
     runtimeClassName: nvidia
     terminationGracePeriodSeconds: 60
+    topologySpreadConstraints: [{maxSkew: 1, topologyKey: a, whenUnsatisfiable: DoNotSchedule, nodeTaintsPolicy: Honor}]
+  memory: 17179869184
+  resources:
+    requests: {ephemeral-storage: 1Gi}
+    limits: {cpu: 8, hugepages-2Mi: 1Gi, vpc.amazonaws.com/efa: 4}
+    claims: [{name: a, request: b}]
+  labels: {a.b/c: d}
+  annotations: {a.b/c: d}
+  containerSecurityContext: {readOnlyRootFilesystem: true, capabilities: {add: [NET_BIND_SERVICE]}}
+launcher:
+  topology: {policy: pack, key: a.b/c, required: true}
+  env: [{name: D, value: e}]
+  envFrom: [{prefix: S_, secretRef: {name: a, optional: true}}]
+  priorityClassName: high
+  runtimeClassName: nvidia
+  schedulerName: bin-packing
+securityContext:
+  {fsGroup: 5000, fsGroupChangePolicy: Always, supplementalGroups: [5000], sysctls: [{name: a, value: b}]}
 env:
   - {name: A, value: b}
   - {name: B, valueFrom: {secretKeyRef: {name: c, key: d, optional: true}}}

@@ -11,11 +11,11 @@ import pytest
 import yaml
 
 from tests.chart.kinds import KINDS
-from tests.chart.mutations import Schema, leaves, resolved
+from tests.chart.mutations import SCHEMA, Schema, leaves, resolved
 from tests.chart.rendering import set_arguments, template
 
 # Numbers to try. The schema's limits allow some of them for each value.
-WHOLE = ("1", "2.0", "1e3", "1000", "1000000", "1e6")
+WHOLE = ("1", "2.0", "1e3", "1000", "1000000", "1e6", "17179869184")
 FRACTIONS = ("0.10", "0.1", "0.00005", "5e-5")
 # Further values that rules across values require.
 NEEDS = {
@@ -23,6 +23,8 @@ NEEDS = {
     "trainer.epochs": ("data.source=s3", "data.uri=s3://b/p"),
     "ssh.port": ("podSecurity=privileged", "runAsUser=0"),
 }
+# Numbers that a rule refuses, because the workers have them for all pods.
+REFUSED = {f"{role}.podSpec.terminationGracePeriodSeconds" for role in ("launcher", "servers", "scheduler")}
 # Kinds with values that an MPIJob does not have.
 FORMS = {
     "mxjob-v1": ("scheduler.", "servers."),
@@ -31,8 +33,11 @@ FORMS = {
 
 
 def numbers() -> Iterator[tuple[str, Schema]]:
-    """Yield each value that may be a number, without free maps such as mpi.env."""
+    """Yield each value that may be a number, without free maps such as mpi.env, but for one of a quantity."""
+    yield "workers.resources.limits.cpu", SCHEMA["definitions"]["quantity"]
     for path, entry in leaves():
+        if path in REFUSED:
+            continue
         known = resolved(entry)
         if {"number", "integer"} & set(known["type"] if isinstance(known["type"], list) else [known["type"]]):
             yield path, known

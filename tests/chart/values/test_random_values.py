@@ -134,7 +134,7 @@ def test_every_kind_and_key_is_met(findings: Findings) -> None:
     def keys(schema: dict[str, Any], prefix: str = "") -> Iterator[str]:
         for name, entry in schema["properties"].items():
             yield f"{prefix}{name}"
-            if "default" not in entry:
+            if "properties" in entry and "default" not in entry:
                 yield from keys(entry, f"{prefix}{name}.")
 
     kinds = {kind for kind in findings.kinds if kind.split()[0] in ("MPIJob", "PyTorchJob", "MXJob", "TFJob", "Job")}

@@ -17,7 +17,7 @@ import yaml
 
 from schemas import build
 from tests.chart.rendering import CHART, refusal, render
-from tests.chart.values.schema_entries import ENTRIES, LEAVES, SOURCE, Schema
+from tests.chart.values.schema_entries import ENTRIES, LEAVES, OPTIONAL, SOURCE, Schema
 
 SCHEMA: Schema = json.loads((CHART / "values.schema.json").read_text(encoding="utf-8"))
 DEFAULTS: dict[str, Any] = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))
@@ -30,7 +30,7 @@ LIMITS = {
 ORDER = [
     "description", "type", "$ref", "enum", "minimum", "maximum", "exclusiveMinimum", "minLength", "maxLength",
     "pattern", "propertyNames", "additionalProperties", "required", "items", "uniqueItems", "properties", "default",
-    "examples",
+    "examples", "patternProperties",
 ]  # fmt: skip
 
 
@@ -105,7 +105,7 @@ def _blocks(schema: Any) -> Iterator[Schema]:
     "place",
     [
         pytest.param(("properties", "workers", "properties", "gpus"), id="in-an-entry"),
-        pytest.param(("properties", "env", "items"), id="in-a-list"),
+        pytest.param(("definitions", "env", "items"), id="in-a-list"),
         pytest.param(("definitions", "cpu"), id="in-a-shared-part"),
     ],
 )
@@ -123,11 +123,11 @@ def test_misspelt_keyword_is_found(place: tuple[str, ...]) -> None:
 
 @pytest.mark.parametrize(("path", "entry"), ENTRIES.items(), ids=ENTRIES)
 def test_entry_is_described_and_in_order(path: str, entry: Schema) -> None:
-    keys = list(entry)
+    keys, description = list(entry), resolved(entry)["description"]
 
-    assert entry["description"].endswith(".")
-    assert "\n" not in entry["description"]
-    assert len(entry["description"]) <= 110
+    assert description.endswith(".")
+    assert "\n" not in description
+    assert len(description) <= 110
     assert keys == sorted(keys, key=ORDER.index)
 
 
@@ -167,8 +167,34 @@ def test_examples_and_default_are_accepted(path: str, entry: Schema) -> None:
         assert broken_limits(path, value) == set()
 
 
+@pytest.mark.parametrize(("path", "entry"), OPTIONAL.items(), ids=OPTIONAL)
+def test_value_that_few_need_has_an_example_that_is_accepted(path: str, entry: Schema) -> None:
+    examples = resolved(entry)["examples"]
+
+    assert examples
+    for value in examples:
+        assert broken_limits(path, value) == set()
+
+
+def test_every_role_takes_the_same_values() -> None:
+    taken = {role: set(SOURCE["properties"][role]["properties"]) for role in ROLES}
+
+    shared = set.intersection(*taken.values())
+    assert {*BY_ROLE, "cpu", "memory", "affinity", "topology", "securityContext", "containerSecurityContext"} == shared
+
+
+# What an entry may have of its own.
+NOTES: Schema = {"description": "", "examples": [], "default": None}
+
 # A value that breaks one limit, and a similar value that is accepted.
 QUANTITY = [("pattern", "16GB", "16G"), ("pattern", "0", "1"), ("pattern", "lots", "1.5Gi")]
+AMOUNTS = [
+    ("propertyNames", {"limits": {"a b": 1}}, {"limits": {"rdma/hca_a": 1}}),
+    ("propertyNames", {"requests": {"-a": 1}}, {"requests": {"hugepages-2Mi": "1Gi"}}),
+    ("additionalProperties", {"limits": {"cpu": "2 cores"}}, {"limits": {"cpu": "500m"}}),
+    ("additionalProperties", {"limits": {"memory": "16GB"}}, {"limits": {"memory": 17179869184}}),
+    ("additionalProperties", {"limit": {"cpu": 1}}, {"limits": {"cpu": 1}}),
+]
 NAME = [
     ("pattern", "My_Secret", "my-secret"), ("pattern", "a..b", "a.b"), ("pattern", "-a", "a"),
     ("maxLength", 254 * "a", 253 * "a"),
@@ -181,42 +207,77 @@ LABELS = [
     *(("additionalProperties", {"a": bad}, {"a": good}) for bad, good in ((True, "true"), ("b c", ""), ("-", "A_1.b"))),
 ]  # fmt: skip
 ROLES = ("workers", "launcher", "servers", "scheduler")
+CONTAINER = {"name": "a", "image": "b"}
+DNS_LABEL = [("A", "a"), ("a.b", "a-b"), ("-", "1"), (64 * "a", 63 * "a")]
+CONTAINERS = [
+    *(("pattern", [{"name": bad, "image": "b"}], [{"name": good, "image": "b"}]) for bad, good in DNS_LABEL),
+    ("required", [{"name": "a"}], [CONTAINER]),
+    ("minLength", [{"name": "a", "image": ""}], [CONTAINER]),
+]
+ENV = [
+    ("minLength", [{"name": ""}], [{"name": "x.y"}]),
+    ("maxProperties", [{"name": "x", "value": "", "valueFrom": {}}], [{"name": "x", "valueFrom": {}}]),
+]
+VOLUMES = [
+    *(("pattern", [{"name": bad}], [{"name": good}]) for bad, good in DNS_LABEL),
+    ("maxProperties", [{"name": "x", "emptyDir": {}, "secret": {}}], [{"name": "x", "emptyDir": {}}]),
+]
+MOUNTS = [
+    ("pattern", [{"name": "", "mountPath": "/x"}], [{"name": "x", "mountPath": "/x"}]),
+    ("pattern", [{"name": "x", "mountPath": "x"}], [{"name": "x", "mountPath": "/x", "subPath": "y"}]),
+    ("pattern", [{"name": "x", "mountPath": "/x:y"}], [{"name": "x", "mountPath": "/x y"}]),
+]
+ANNOTATIONS = [
+    *(("propertyNames", {bad: ""}, {good: ""}) for bad, good in LABEL_KEY),
+    ("additionalProperties", {"a": 1}, {"a": "b c"}),
+]
+POD_SPEC = [
+    ("required", {"initContainers": [{"name": "a"}]}, {"initContainers": [CONTAINER]}),
+    ("minLength", {"initContainers": [{"name": "a", "image": ""}]}, {"initContainers": [CONTAINER]}),
+    ("pattern", {"initContainers": [{"name": "A", "image": "b"}]}, {"initContainers": [CONTAINER]}),
+    ("additionalProperties", {"overhead": {"cpu": [1]}}, {"overhead": {"cpu": "1"}}),
+    ("additionalProperties", {"hostname": "a", "nodename": "a"}, {"dnsPolicy": "Default"}),
+    *(
+        (keyword, {key: bad}, {key: good})
+        for key in ("runtimeClassName", "schedulerName")
+        for keyword, bad, good in [*NAME, ("minLength", "", "nvidia")]
+    ),
+]
+TOPOLOGY = [
+    *(("pattern", {"key": bad}, {"key": good}) for bad, good in LABEL_KEY),
+    ("additionalProperties", {"polcy": "pack"}, {"policy": "pack"}),
+]
+# The limits of the values that the top and every role take.
+Cases = list[tuple[str, Any, Any]]
+EVERYWHERE: dict[str, Cases] = {
+    "resources": AMOUNTS, "env": ENV, "envFrom": [("minProperties", [{}], [{"secretRef": {"name": "a"}}])],
+    "initContainers": CONTAINERS, "sidecars": CONTAINERS, "volumes": VOLUMES, "volumeMounts": MOUNTS,
+    "podSpec": POD_SPEC, "priorityClassName": NAME, "runtimeClassName": NAME, "schedulerName": NAME,
+    "nodeSelector": LABELS, "tolerations": [("minProperties", [{}], [{"operator": "Exists"}])],
+}  # fmt: skip
+BY_ROLE: dict[str, Cases] = {**EVERYWHERE, "labels": LABELS, "annotations": ANNOTATIONS}
 SHARED = [
+    *((key, *case) for key, cases in EVERYWHERE.items() for case in cases),
+    *((f"workers.{key}", *case) for key, cases in BY_ROLE.items() for case in cases),
+    *(("launcher.topology", *case) for case in TOPOLOGY),
+    *((f"{role}.nodeSelector", *case) for role in ROLES[1:] for case in LABELS),
+    *((f"{role}.tolerations", "minProperties", [{}], [{"operator": "Exists"}]) for role in ROLES[1:]),
     *((f"{role}.cpu", "pattern", "100 m", "100m") for role in ROLES),
     *((f"{role}.cpu", "pattern", "2 cores", "1.5") for role in ROLES),
     *((f"{role}.memory", *case) for role in ROLES for case in QUANTITY),
-    *((f"{role}.nodeSelector", *case) for role in ROLES for case in LABELS),
-    *((f"{role}.tolerations", "minProperties", [{}], [{"operator": "Exists"}]) for role in ROLES),
     *((path, *case) for path in ("podLabels", "monitoring.labels") for case in LABELS),
     *(
         (path, *case)
-        for path in ("priorityClassName", "serviceAccountName", "s3.secretName", "ssh.secretName", "gang.schedulerName",
+        for path in ("serviceAccountName", "s3.secretName", "ssh.secretName", "gang.schedulerName",
                      "gang.queue", "gang.priorityClass", "preflight.serviceAccountName",
                      "replace.serviceAccountName")
         for case in NAME
     ),
     *(("image.pullSecrets", keyword, [bad], [good]) for keyword, bad, good in [*NAME, ("minLength", "", "login")]),
-    *(
-        ("workers.podSpec", keyword, {key: bad}, {key: good})
-        for key in ("runtimeClassName", "schedulerName")
-        for keyword, bad, good in [*NAME, ("minLength", "", "nvidia")]
-    ),
 ]  # fmt: skip
-CONTAINER = {"name": "a", "image": "b"}
-DNS_LABEL = [("A", "a"), ("a.b", "a-b"), ("-", "1"), (64 * "a", 63 * "a")]
 CASES = [
     *SHARED,
-    *(
-        ("workers.sidecars", "pattern", [{"name": bad, "image": "b"}], [{"name": good, "image": "b"}])
-        for bad, good in DNS_LABEL
-    ),
-    ("workers.sidecars", "required", [{"name": "a"}], [CONTAINER]),
-    ("workers.sidecars", "minLength", [{"name": "a", "image": ""}], [CONTAINER]),
-    ("workers.podSpec", "required", {"initContainers": [{"name": "a"}]}, {"initContainers": [CONTAINER]}),
-    ("workers.podSpec", "minLength", {"initContainers": [{"name": "a", "image": ""}]}, {"initContainers": [CONTAINER]}),
-    ("workers.podSpec", "pattern", {"initContainers": [{"name": "A", "image": "b"}]}, {"initContainers": [CONTAINER]}),
-    ("workers.podSpec", "additionalProperties", {"overhead": {"cpu": [1]}}, {"overhead": {"cpu": "1"}}),
-    ("workers.podSpec", "additionalProperties", {"nodeName": "a"}, {"dnsPolicy": "Default"}),
+    ("runAsUser", "pattern", "1001", "cluster"),
     ("workers.gpuResource", "pattern", "gpu", "amd.com/gpu"),
     ("workers.shm", "pattern", "1gb", "512Mi"),
     *(("workers.topology.key", "pattern", bad, good) for bad, good in LABEL_KEY),
@@ -235,15 +296,7 @@ CASES = [
     ("trainer.learningRate", "pattern", "1e400", "1e+09"),
     ("trainer.learningRate", "pattern", "1e-400", "1E-010"),
     ("trainer.learningRate", "pattern", "-0.1", "10"),
-    ("env", "minLength", [{"name": ""}], [{"name": "x.y"}]),
-    ("env", "maxProperties", [{"name": "x", "value": "", "valueFrom": {}}], [{"name": "x", "valueFrom": {}}]),
-    *(("volumes", "pattern", [{"name": bad}], [{"name": good}]) for bad, good in DNS_LABEL),
-    ("volumes", "maxProperties", [{"name": "x", "emptyDir": {}, "secret": {}}], [{"name": "x", "emptyDir": {}}]),
-    ("volumeMounts", "pattern", [{"name": "", "mountPath": "/x"}], [{"name": "x", "mountPath": "/x"}]),
-    ("volumeMounts", "pattern", [{"name": "x", "mountPath": "x"}], [{"name": "x", "mountPath": "/x", "subPath": "y"}]),
-    ("volumeMounts", "pattern", [{"name": "x", "mountPath": "/x:y"}], [{"name": "x", "mountPath": "/x y"}]),
-    *(("podAnnotations", "propertyNames", {bad: ""}, {good: ""}) for bad, good in LABEL_KEY),
-    ("podAnnotations", "additionalProperties", {"a": 1}, {"a": "b c"}),
+    *(("podAnnotations", *case) for case in ANNOTATIONS),
     ("data.uri", "pattern", "digits/idx", "/digits/idx"),
     ("data.uri", "pattern", "s3://", "s3://digits"),
     ("output.uri", "pattern", "http://results", "s3://results"),
@@ -301,11 +354,27 @@ def limits_of(path: str, schema: Schema) -> Iterator[tuple[str, str]]:
             yield from limits_of(path, inner)
 
 
+# Values with the same definition as the value of another role, whose limits are broken by cases.
+AS_ELSEWHERE = {
+    **{f"{role}.{key}": f"workers.{key}" for role in ROLES[1:] for key in BY_ROLE},
+    **{f"{role}.topology": "launcher.topology" for role in ROLES[2:]},
+}
+
+
+@pytest.mark.parametrize(("path", "other"), [pytest.param(*each, id=each[0]) for each in AS_ELSEWHERE.items()])
+def test_role_has_the_limits_of_another(path: str, other: str) -> None:
+    assert resolved(ENTRIES[path]) | NOTES == resolved(ENTRIES[other]) | NOTES
+
+
 def test_every_limit_is_broken_by_a_case() -> None:
-    limits = {limit for path, entry in LEAVES.items() for limit in limits_of(path, entry)}
+    tried = {path: entry for path, entry in OPTIONAL.items() if path not in AS_ELSEWHERE}
+    limits = {limit for path, entry in {**LEAVES, **tried}.items() for limit in limits_of(path, entry)}
     broken = {(path, keyword) for path, keyword, _, _ in CASES}
 
     assert limits == broken
+
+
+IN_VALUES_YAML = {path: entry for path, entry in ENTRIES.items() if path not in OPTIONAL}
 
 
 def values_without(path: str) -> dict[str, Any]:
@@ -319,7 +388,7 @@ def values_without(path: str) -> dict[str, Any]:
     return values
 
 
-@pytest.mark.parametrize(("path", "entry"), ENTRIES.items(), ids=ENTRIES)
+@pytest.mark.parametrize(("path", "entry"), IN_VALUES_YAML.items(), ids=IN_VALUES_YAML)
 def test_only_a_value_for_which_null_means_none_or_empty_can_be_removed(path: str, entry: Schema) -> None:
     means_none = "null" in resolved(entry)["type"] or isinstance(entry.get("default"), (list, dict))
 

@@ -65,6 +65,26 @@ def test_null_of_the_users_is_a_choice(derive: Derive, snapshot: Callable[..., s
     assert outcome.workers == {"replicas": 1, "gpus": 8, "cpu": None, "memory": "511Gi", "shm": "8Gi"}
 
 
+@pytest.mark.parametrize("place", ["workers: {resources: {limits: {cpu: 8}}}", "resources: {requests: {cpu: 8}}"])
+def test_cpu_in_resources_is_the_users_choice(derive: Derive, snapshot: Callable[..., str], place: str) -> None:
+    nodes = snapshot([node("a", gpu="8", cpu="64", memory="512Gi")])
+
+    outcome = derive(f"gpus: 8\n{place}\n", "--snapshot", nodes)
+
+    assert (outcome.code, outcome.err) == (0, "")
+    assert "cpu" not in outcome.workers
+    assert outcome.workers["memory"] == "511Gi"
+
+
+def test_memory_may_be_a_number_of_bytes(derive: Derive, snapshot: Callable[..., str]) -> None:
+    nodes = snapshot([node("a", gpu="8", cpu="64", memory="512Gi")])
+
+    outcome = derive("gpus: 8\nworkers: {memory: 8589934592}\n", "--snapshot", nodes)
+
+    assert (outcome.code, outcome.err) == (0, "")
+    assert (outcome.workers["memory"], outcome.workers["shm"]) == (8589934592, "4Gi")
+
+
 def test_total_follows_from_free_gpus_first(derive: Derive, snapshot: Callable[..., str]) -> None:
     nodes = [node(name, gpu="8") for name in "abcd"]
     full = derive("gpus: 32\n", "--snapshot", snapshot(nodes))

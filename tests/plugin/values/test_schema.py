@@ -243,7 +243,7 @@ def test_refusal_of_a_form_says_how_to_write_it(path: str, entry: dict[str, Any]
     [
         ("workers.shm", "4GB", 'Size of /dev/shm in each worker; null is 1Gi, or workers.memory where that is less. '
          'Write it as "8Gi".'),
-        ("workers.memory", 16, 'it needs text or null, such as "16Gi"'),
+        ("workers.memory", 16.5, 'it needs text or a whole number or null, such as "16Gi"'),
         ("launcher.memory", "1gi", 'Write it as "1Gi".'),
         ("workers.cpu", "2.5x", 'Write it as "500m".'),
         ("checkpoint.uri", "gs://b", "Write it as "),

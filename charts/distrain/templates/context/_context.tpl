@@ -20,7 +20,9 @@ Facts derived from the values, computed once. Every template that renders a reso
   .Job.isFixed          the number of workers is fixed, because the pods' environment contains it
   .Job.isQueued         Kueue admits the job; if its number of pods changes, Kueue ends it and queues it again
   .Job.isReplaced       a new size replaces the job: isFixed, isQueued, or the user's choice
-  .Job.roles            role -> the section of the values that describes its pods
+  .Job.sections         section of the values, such as workers -> its values over the defaults at the top
+  .Job.paths            start of a path in the values -> section; "" for the top; sections of the kind's roles only
+  .Job.roles            role -> the values that describe its pods, from .Job.sections
   .Job.rankRoles        roles whose pods hold ranks
   .Job.volumeRoles      roles whose pods mount the user's volumes
   .Job.checkpointRoles  roles whose pods get an emptyDir for checkpoints
@@ -63,15 +65,26 @@ distrain.context
 {{- $facts := dict -}}
 {{- include "distrain.kinds.facts" (dict "root" . "kind" $kind "version" $version "facts" $facts) -}}
 {{- $isPlain := eq $name "Plain" -}}
-{{- /* The Job that makes the SSH key may run on the same nodes as the launcher. */ -}}
-{{- $roles := dict "keygen" .Values.launcher -}}
+{{- $sections := dict -}}
+{{- $roles := dict -}}
 {{- $rankRoles := list -}}
 {{- range $role, $section := .Kinds.roles -}}
-{{- $_ := index $.Values $section | set $roles $role -}}
+{{- if not (hasKey $sections $section) -}}
+{{- $_ := set $sections $section dict -}}
+{{- include "distrain.roles.section" (dict "values" $.Values "section" $section "into" (get $sections $section)) -}}
+{{- end -}}
+{{- $_ := get $sections $section | set $roles $role -}}
 {{- if eq $section "workers" -}}
 {{- $rankRoles = append $rankRoles $role -}}
 {{- end -}}
 {{- end -}}
+{{- $paths := dict "" "" -}}
+{{- range $role, $_ := $facts.roles -}}
+{{- $section := get $.Kinds.roles $role -}}
+{{- $_ := set $paths (print $section ".") $section -}}
+{{- end -}}
+{{- $_ := set $roles "keygen" dict -}}
+{{- include "distrain.roles.keygen" (dict "values" .Values "launcher" $sections.launcher "into" $roles.keygen) -}}
 {{- $programRoles := omit .Kinds.roles "launcher" | keys -}}
 {{- $servesMetrics := and .Values.trainer.metrics (empty .Values.command) -}}
 {{- $isElastic := and $facts.isElastic $job.elastic | empty | not -}}
@@ -99,6 +112,8 @@ distrain.context
   "isFixed" $isFixed
   "isQueued" $isQueued
   "isReplaced" (or $isFixed $isQueued (eq $mode "replace"))
+  "sections" $sections
+  "paths" $paths
   "roles" $roles
   "rankRoles" $rankRoles
   "volumeRoles" (empty .Values.command | ternary (list "worker" "master" "chief") $programRoles)

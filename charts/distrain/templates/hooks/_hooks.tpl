@@ -4,7 +4,7 @@ Objects that Helm creates as hooks: of preflight, of the replace hook and of `he
   distrain.hooks.annotations  annotations of a hook
   distrain.hooks.metadata     metadata of an object that a hook's pod needs
   distrain.hooks.podMetadata  labels and annotations of a hook's pod
-  distrain.hooks.pod          a hook's pod without ServiceAccount, containers and volumes
+  distrain.hooks.pod          a hook's pod without ServiceAccount, containers, volumes and affinity
   distrain.hooks.container    a hook's container without image, command and mounts
 */}}
 
@@ -63,12 +63,12 @@ annotations:
 
 {{- /*
 distrain.hooks.pod
-  Takes the root context.
+  Takes the root context. The replace hook's pod has an affinity of its own.
 
-  These pods keep to the standard `restricted` whatever podSecurity says, because they need no more rights. They
-  tolerate the same taints as the job's pods, because the cluster may have no other nodes. They call the API server, so
-  their token is mounted. They save nothing when they are ended, and Helm 4 creates the next pod before the last one is
-  gone: hence no grace period.
+  These pods keep to the standard `restricted` whatever podSecurity says, because they need no more rights. They run
+  where the launcher may run, with its priority. They also tolerate the taints that the workers tolerate, because the
+  cluster may have no other nodes. They call the API server, so their token is mounted. They save nothing when they are
+  ended, and Helm 4 creates the next pod before the last one is gone: hence no grace period.
 */}}
 {{- define "distrain.hooks.pod" -}}
 restartPolicy: Never
@@ -78,13 +78,23 @@ enableServiceLinks: false
 {{- with include "distrain.pod.pullSecrets" . }}
 {{ . }}
 {{- end }}
+{{- $launcher := .Job.sections.launcher }}
+{{- with $launcher.priorityClassName }}
+priorityClassName: {{ . | quote }}
+{{- end }}
 securityContext:
   runAsNonRoot: true
+  {{- if ne (toString .Values.runAsUser) "cluster" }}
   runAsUser: {{ .Values.runAsUser | default 1000 | int64 }}
   runAsGroup: {{ .Values.runAsUser | default 1000 | int64 }}
+  {{- end }}
   seccompProfile:
     type: RuntimeDefault
-{{- with concat (.Values.launcher.tolerations | default list) (.Values.workers.tolerations | default list) | uniq }}
+{{- with $launcher.nodeSelector }}
+nodeSelector:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with concat ($launcher.tolerations | default list) (.Job.sections.workers.tolerations | default list) | uniq }}
 tolerations:
   {{- toYaml . | nindent 2 }}
 {{- end }}

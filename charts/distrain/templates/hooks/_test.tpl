@@ -28,8 +28,12 @@ pod of rank 0 before its log is read.
 */ -}}
 {{- $deadline := add $given.test.timeoutSeconds (ternary 0 300 $job.isPlain) -}}
 {{- $clean := ternary "None" "Running" (eq $job.facts.starter "torchrun") -}}
+{{- $none := dict "sidecars" list -}}
 {{- $changes := dict
   "workers" (dict "replicas" $replicas "minReplicas" $fixed "maxReplicas" $fixed "sidecars" list)
+  "launcher" $none
+  "servers" $none
+  "scheduler" $none
   "job" (dict "suspend" false "maxRestarts" 0 "ttlSecondsAfterFinished" nil "activeDeadlineSeconds" $deadline "cleanPodPolicy" $clean)
   "data" (dict "uri" "")
   "output" (dict "uri" "")
@@ -47,6 +51,7 @@ pod of rank 0 before its log is read.
 {{- $_ := set $.values $key $value -}}
 {{- end -}}
 {{- $_ := set .values "gpus" nil -}}
+{{- $_ := set .values "sidecars" list -}}
 {{- $_ := set .values "command" (include "distrain.test.program" .root | fromYamlArray) -}}
 {{- end }}
 

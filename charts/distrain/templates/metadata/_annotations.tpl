@@ -37,5 +37,6 @@ distrain.annotations.pod
 {{- $own := include "distrain.annotations.ownPod" . | fromYaml -}}
 {{- $gang := include "distrain.gang.podAnnotations" . | fromYaml -}}
 {{- $metrics := include "distrain.annotations.metrics" . | fromYaml -}}
-{{- merge $own $gang (.root.Values.podAnnotations | default dict) $metrics | toYaml -}}
+{{- $theirs := (get .root.Job.roles .role).annotations | default .root.Values.podAnnotations | default dict -}}
+{{- merge $own $gang $theirs $metrics | toYaml -}}
 {{- end }}

@@ -4,6 +4,7 @@ Labels, and the metadata of the release's objects.
   distrain.labels.metadata  metadata of an object that Helm creates
   distrain.labels.resource  labels of an object that Helm creates
   distrain.labels.selector  label selector of the pods that hold ranks
+  distrain.labels.peers     label selector of a role's pods, among them the other roles that hold ranks
   distrain.labels.ownPod    labels that the chart sets on a role's pods
   distrain.labels.pod       all labels of a role's pods, the user's included
 */}}
@@ -59,6 +60,21 @@ matchExpressions:
 {{- end }}
 
 {{- /*
+distrain.labels.peers
+  Takes (dict "root" <root context> "role" <role>).
+*/}}
+{{- define "distrain.labels.peers" -}}
+{{- if has .role .root.Job.rankRoles -}}
+{{- include "distrain.labels.selector" .root -}}
+{{- else -}}
+matchLabels:
+  app.kubernetes.io/name: distrain
+  app.kubernetes.io/instance: {{ .root.Job.names.instance | quote }}
+  app.kubernetes.io/component: {{ .role }}
+{{- end -}}
+{{- end }}
+
+{{- /*
 distrain.labels.ownPod
   Takes (dict "root" <root context> "role" <role>).
 
@@ -79,5 +95,6 @@ distrain.labels.pod
 {{- define "distrain.labels.pod" -}}
 {{- $own := include "distrain.labels.ownPod" . | fromYaml -}}
 {{- $gang := include "distrain.gang.podLabels" . | fromYaml -}}
-{{- merge $own $gang (.root.Values.podLabels | default dict) | toYaml -}}
+{{- $theirs := (get .root.Job.roles .role).labels | default .root.Values.podLabels | default dict -}}
+{{- merge $own $gang $theirs | toYaml -}}
 {{- end }}

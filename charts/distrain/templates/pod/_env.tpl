@@ -1,7 +1,7 @@
 {{- /*
 Environment variables of the pods. distrain-worker passes a worker's variables on to its ranks.
 
-  distrain.env.all      all variables of a container
+  distrain.env.all      all variables of a container: env and envFrom
   distrain.env.own      variables that the chart sets
   distrain.env.run      variables with the trainer's job, pod and number of GPUs
   distrain.env.s3       variables with an S3 client's server and credentials
@@ -13,7 +13,7 @@ A role is (dict "root" <root context> "role" <role> "job" <the job's name>).
 {{- /*
 distrain.env.all
   Takes a role. Empty if the container has no variables. The user's variables come last, so that they can refer to the
-  chart's variables as $(NAME).
+  chart's variables as $(NAME). A role's variable takes the place of the one at the top with its name.
 */}}
 {{- define "distrain.env.all" -}}
 {{- $env := list -}}
@@ -24,10 +24,20 @@ distrain.env.all
 {{- $env = append $env (dict "name" $name "value" (include "distrain.text.scalar" $value)) -}}
 {{- end -}}
 {{- end -}}
-{{- $env = concat $env (.root.Values.env | default list) -}}
+{{- $own := (get .root.Job.roles .role).env -}}
+{{- $theirs := dict "env" (.root.Values.env | default list) -}}
+{{- if $own -}}
+{{- include "distrain.roles.named" (dict "parts" (list .root.Values.env $own) "by" "name" "key" "env" "into" $theirs) -}}
+{{- end -}}
+{{- $env = concat $env $theirs.env -}}
 {{- end -}}
 {{- with $env -}}
 env:
+  {{- toYaml . | nindent 2 }}
+{{- end -}}
+{{- with (get .root.Job.roles .role).envFrom -}}
+{{- if $env }}{{ print "\n" }}{{ end -}}
+envFrom:
   {{- toYaml . | nindent 2 }}
 {{- end -}}
 {{- end }}

@@ -10,6 +10,7 @@ Pods of every kind and role.
   distrain.pod.ports        ports of a role's container
   distrain.pod.resources    resources of a role's container
   distrain.pod.sidecars     the user's containers, with a securityContext
+  distrain.pod.first        init containers of a role's pods, native sidecars included
   distrain.pod.more         the user's pod fields, and those that depend on the role
   distrain.pod.grace        seconds from SIGTERM to SIGKILL of a pod
   distrain.pod.ranksGrace   seconds in which the ranks have to stop
@@ -51,10 +52,8 @@ spec:
       {{- end }}
       volumeMounts:
         {{- include "distrain.volumes.mounts" . | nindent 8 }}
-    {{- if has .role .root.Job.rankRoles }}
-    {{- with include "distrain.pod.sidecars" (dict "root" .root "containers" .root.Values.workers.sidecars) }}
+    {{- with include "distrain.pod.sidecars" (dict "root" .root "containers" (get .root.Job.roles .role).sidecars "native" false) }}
     {{- . | nindent 4 }}
-    {{- end }}
     {{- end }}
   volumes:
     {{- include "distrain.volumes.all" . | nindent 4 }}
@@ -68,7 +67,6 @@ distrain.pod.common
   namespace to the ranks' environment.
 */}}
 {{- define "distrain.pod.common" -}}
-{{- $values := .root.Values -}}
 automountServiceAccountToken: {{ or (eq .role "keygen") (and .root.Job.usesKubexec (eq .role "launcher")) }}
 enableServiceLinks: false
 {{- if eq .role "keygen" }}
@@ -81,11 +79,11 @@ serviceAccountName: {{ . | quote }}
 {{- with include "distrain.pod.pullSecrets" .root }}
 {{ . }}
 {{- end }}
-{{- with $values.priorityClassName }}
+{{- with (get .root.Job.roles .role).priorityClassName }}
 priorityClassName: {{ . | quote }}
 {{- end }}
 securityContext:
-  {{- include "distrain.security.pod" .root | nindent 2 }}
+  {{- include "distrain.security.pod" . | nindent 2 }}
 {{- end }}
 
 {{- /*
@@ -152,7 +150,7 @@ distrain.pod.ports
 {{- define "distrain.pod.ports" -}}
 {{- $ports := list -}}
 {{- if has .role .root.Job.rankRoles -}}
-{{- if and .root.Job.usesSsh (.root.Values.workers.podSpec | default dict).hostNetwork -}}
+{{- if and .root.Job.usesSsh ((get .root.Job.roles .role).podSpec | default dict).hostNetwork -}}
 {{- $ports = append $ports (dict "name" "ssh" "containerPort" (int .root.Values.ssh.port)) -}}
 {{- end -}}
 {{- end -}}
@@ -175,10 +173,13 @@ distrain.pod.resources
     which the two differ.
   - Memory has a limit equal to its request: if a node runs short of memory, pods that use more than they requested are
     killed first. The default request of workers without GPUs is no limit, because their real need is unknown.
-  - CPU has no limit: a throttled rank slows down all other ranks.
-  - The container that trains gets the user's resourceClaims.
+  - CPU has no limit by default: a throttled rank slows down all other ranks.
+  - `resources` of the values adds to these. The container claims what its resources.claims names, or all claims of the
+    pod.
 */}}
 {{- define "distrain.pod.resources" -}}
+{{- $values := get .root.Job.roles .role -}}
+{{- $theirs := $values.resources | default dict -}}
 {{- $requests := dict -}}
 {{- $limits := dict -}}
 {{- with merge (dict "of" "cpu") . | include "distrain.role.request" -}}
@@ -191,16 +192,22 @@ distrain.pod.resources
 {{- end -}}
 {{- end -}}
 {{- if has .role .root.Job.rankRoles -}}
-{{- with .root.Values.workers.gpus -}}
-{{- $_ := set $limits $.root.Values.workers.gpuResource (int64 .) -}}
+{{- if and .root.Values.workers.gpus .root.Values.workers.gpuResource -}}
+{{- $_ := int64 .root.Values.workers.gpus | set $limits .root.Values.workers.gpuResource -}}
 {{- end -}}
 {{- with .root.Values.network.rdma.resource -}}
 {{- $_ := set $limits . (int64 $.root.Values.network.rdma.count) -}}
 {{- end -}}
 {{- end -}}
-{{- $claims := list -}}
-{{- if has .role .root.Job.rankRoles -}}
-{{- range (.root.Values.workers.podSpec | default dict).resourceClaims -}}
+{{- range $name, $amount := $theirs.requests -}}
+{{- $_ := include "distrain.text.quantity" $amount | set $requests $name -}}
+{{- end -}}
+{{- range $name, $amount := $theirs.limits -}}
+{{- $_ := include "distrain.text.quantity" $amount | set $limits $name -}}
+{{- end -}}
+{{- $claims := $theirs.claims | default list -}}
+{{- if not (hasKey $theirs "claims") -}}
+{{- range ($values.podSpec | default dict).resourceClaims -}}
 {{- $claims = append $claims (dict "name" .name) -}}
 {{- end -}}
 {{- end -}}
@@ -218,15 +225,18 @@ resources:
 
 {{- /*
 distrain.pod.sidecars
-  Takes (dict "root" <root context> "containers" <containers>). Renders a list. The Pod Security Standard applies to
-  every container of a pod.
+  Takes (dict "root" <root context> "containers" <containers> "native" <true for those with restartPolicy Always, false
+  for the others, absent for all>). Renders a list. The Pod Security Standard applies to every container of a pod.
 */}}
 {{- define "distrain.pod.sidecars" -}}
 {{- $containers := list -}}
 {{- range .containers -}}
+{{- $isNative := eq (.restartPolicy | default "") "Always" -}}
+{{- if or (not (hasKey $ "native")) (eq $isNative $.native) -}}
 {{- $ours := include "distrain.security.sidecar" $.root | fromYaml -}}
 {{- $theirs := deepCopy . -}}
 {{- $containers = append $containers (set $theirs "securityContext" (mergeOverwrite $ours (.securityContext | default dict))) -}}
+{{- end -}}
 {{- end -}}
 {{- with $containers -}}
 {{- toYaml . -}}
@@ -234,13 +244,33 @@ distrain.pod.sidecars
 {{- end }}
 
 {{- /*
+distrain.pod.first
+  Takes a role. Renders a list. Kubernetes runs native sidecars beside the main container, and ends them after it. They
+  start before the other init containers, which may need them.
+*/}}
+{{- define "distrain.pod.first" -}}
+{{- $values := get .root.Job.roles .role -}}
+{{- $first := include "distrain.pod.sidecars" (dict "root" .root "containers" $values.sidecars "native" true) | fromYamlArray -}}
+{{- $theirs := concat (($values.podSpec | default dict).initContainers | default list) ($values.initContainers | default list) -}}
+{{- with concat $first (include "distrain.pod.sidecars" (dict "root" .root "containers" $theirs) | fromYamlArray) -}}
+{{- toYaml . -}}
+{{- end -}}
+{{- end }}
+
+{{- /*
 distrain.pod.more
-  Takes a role. The user's fields apply only to pods that hold ranks.
+  Takes a role. The fields that distrain sets are not among the user's: a rule refuses them.
 */}}
 {{- define "distrain.pod.more" -}}
+{{- $values := get .root.Job.roles .role -}}
 {{- $more := dict -}}
 {{- if ne .role "keygen" -}}
 {{- $_ := set $more "terminationGracePeriodSeconds" (include "distrain.pod.grace" .root | int64) -}}
+{{- end -}}
+{{- range $key := list "runtimeClassName" "schedulerName" -}}
+{{- with get $values $key -}}
+{{- $_ := set $more $key . -}}
+{{- end -}}
 {{- end -}}
 {{- with include "distrain.gang.podScheduler" . -}}
 {{- $_ := set $more "schedulerName" . -}}
@@ -251,16 +281,19 @@ distrain.pod.more
 {{- $_ := set $more "subdomain" .job -}}
 {{- end -}}
 {{- end -}}
-{{- if has .role .root.Job.rankRoles -}}
-{{- $theirs := deepCopy (.root.Values.workers.podSpec | default dict) -}}
-{{- if and $theirs.hostNetwork (not $theirs.dnsPolicy) -}}
+{{- range $key, $value := $values.podSpec -}}
+{{- if not (or (hasKey $more $key) (hasPrefix "x-" $key) (has $key (list "initContainers" "terminationGracePeriodSeconds" "topologySpreadConstraints"))) -}}
+{{- $_ := set $more $key $value -}}
+{{- end -}}
+{{- end -}}
+{{- if and $more.hostNetwork (not $more.dnsPolicy) -}}
 {{- /* The default dnsPolicy would use the node's DNS, which does not know the cluster's names. */}}
-{{- $_ := set $theirs "dnsPolicy" "ClusterFirstWithHostNet" -}}
+{{- $_ := set $more "dnsPolicy" "ClusterFirstWithHostNet" -}}
 {{- end -}}
-{{- with $theirs.initContainers -}}
-{{- $_ := set $theirs "initContainers" (include "distrain.pod.sidecars" (dict "root" $.root "containers" .) | fromYamlArray) -}}
+{{- if or $values.sidecars $values.initContainers ($values.podSpec | default dict).initContainers -}}
+{{- with include "distrain.pod.first" . | fromYamlArray -}}
+{{- $_ := set $more "initContainers" . -}}
 {{- end -}}
-{{- $more = merge $more (omit $theirs "terminationGracePeriodSeconds") -}}
 {{- end -}}
 {{- with $more -}}
 {{- toYaml . -}}
@@ -280,6 +313,6 @@ distrain.pod.grace, distrain.pod.ranksGrace
 {{- end }}
 
 {{- define "distrain.pod.ranksGrace" -}}
-{{- $theirs := (.Values.workers.podSpec | default dict).terminationGracePeriodSeconds -}}
+{{- $theirs := (.Job.sections.workers.podSpec | default dict).terminationGracePeriodSeconds -}}
 {{- eq $theirs nil | ternary 40 $theirs | int64 -}}
 {{- end }}

@@ -3,6 +3,7 @@ Volumes of the pods, and their mounts.
 
   distrain.volumes.all     volumes of a role's pods
   distrain.volumes.mounts  volumeMounts of a role's first container
+  distrain.volumes.user    volumes or volumeMounts of the user, for a role
   distrain.volumes.shm     size of /dev/shm
 
 A role is (dict "root" <root context> "role" <role> "job" <the job's name>).
@@ -46,10 +47,8 @@ distrain.volumes.all
 - name: checkpoints
   emptyDir: {}
 {{- end }}
-{{- if has .role .root.Job.volumeRoles }}
-{{- with .root.Values.volumes }}
-{{ toYaml . }}
-{{- end }}
+{{- with include "distrain.volumes.user" (merge (dict "key" "volumes" "by" "name") .) }}
+{{ . }}
 {{- end }}
 {{- end }}
 
@@ -78,11 +77,26 @@ distrain.volumes.all
 - name: checkpoints
   mountPath: /checkpoints
 {{- end }}
-{{- if has .role .root.Job.volumeRoles }}
-{{- with .root.Values.volumeMounts }}
-{{ toYaml . }}
+{{- with include "distrain.volumes.user" (merge (dict "key" "volumeMounts" "by" "mountPath") .) }}
+{{ . }}
 {{- end }}
 {{- end }}
+
+{{- /*
+distrain.volumes.user
+  Takes a role, with "key" (volumes or volumeMounts) and "by" (the key with the name of an item). Renders a list, empty if
+  there are none. The volumes at the top do not reach every role; those of a role do.
+*/}}
+{{- define "distrain.volumes.user" -}}
+{{- $shared := has .role .root.Job.volumeRoles | ternary (get .root.Values .key) list | default list -}}
+{{- $own := get (get .root.Job.roles .role) .key | default list -}}
+{{- $found := dict "items" $shared -}}
+{{- if $own -}}
+{{- include "distrain.roles.named" (dict "parts" (list $shared $own) "by" .by "key" "items" "into" $found) -}}
+{{- end -}}
+{{- with $found.items -}}
+{{- toYaml . -}}
+{{- end -}}
 {{- end }}
 
 {{- /*
@@ -97,5 +111,5 @@ distrain.volumes.shm
 {{- $default = . -}}
 {{- end -}}
 {{- end -}}
-{{- $workers.shm | default $default -}}
+{{- include "distrain.text.scalar" ($workers.shm | default $default) -}}
 {{- end }}

@@ -5,6 +5,7 @@ Rules on volumes, and on folders in data.uri, output.uri and checkpoint.uri.
   distrain.validate.volumes.mountOf  the volume that holds a folder
   distrain.validate.volumes.list     names and kinds of volumes
   distrain.validate.volumes.mounts   names and paths of mounts
+  distrain.validate.volumes.shared   volumes at the top that the pods of a section have
 */}}
 
 {{- /*
@@ -42,9 +43,10 @@ distrain.validate.volumes.mountOf
   the innermost mount that contains the folder, or {} if no mount does.
 */}}
 {{- define "distrain.validate.volumes.mountOf" -}}
+{{- $role := dict "root" .root "role" "worker" -}}
 {{- $mount := dict -}}
 {{- $depth := 0 -}}
-{{- range .root.Values.volumeMounts -}}
+{{- range include "distrain.volumes.user" (merge (dict "key" "volumeMounts" "by" "mountPath") $role) | fromYamlArray -}}
 {{- $path := clean .mountPath | trimSuffix "/" -}}
 {{- if and (hasPrefix (printf "%s/" $path) (printf "%s/" (clean $.folder))) (ge (len $path) $depth) -}}
 {{- $mount = . -}}
@@ -52,7 +54,7 @@ distrain.validate.volumes.mountOf
 {{- end -}}
 {{- end -}}
 {{- $found := dict -}}
-{{- range .root.Values.volumes -}}
+{{- range include "distrain.volumes.user" (merge (dict "key" "volumes" "by" "name") $role) | fromYamlArray -}}
 {{- if eq .name ($mount.name | default "") -}}
 {{- $type := omit . "name" | keys | first | default "emptyDir" -}}
 {{- $readOnly := or $mount.readOnly (index . $type | default dict).readOnly (has $type (list "configMap" "downwardAPI" "image" "projected" "secret")) -}}
@@ -66,18 +68,22 @@ distrain.validate.volumes.mountOf
 {{- $taken := list "scripts" "tmp" "shm" "checkpoints" "ssh-auth" "mpi-job-config" "mpi-job-kubectl" -}}
 {{- $level := .Values.podSecurity -}}
 {{- $allowed := list "configMap" "csi" "downwardAPI" "emptyDir" "ephemeral" "persistentVolumeClaim" "projected" "secret" -}}
+{{- range $at, $section := .Job.paths -}}
+{{- $values := empty $section | ternary $.Values (index $.Values $section) -}}
 {{- $seen := list -}}
-{{- range $index, $volume := .Values.volumes -}}
+{{- range $index, $volume := $values.volumes -}}
+{{- $path := printf "%svolumes[%d]" $at $index -}}
 {{- if has $volume.name $taken -}}
-{{- printf "distrain: volumes[%d].name: %q is a volume of the job itself; choose another name\n" $index $volume.name -}}
+{{- printf "distrain: %s.name: %q is a volume of the job itself; choose another name\n" $path $volume.name -}}
 {{- end -}}
 {{- if has $volume.name $seen -}}
-{{- printf "distrain: volumes[%d].name: %q is there twice; choose another name\n" $index $volume.name -}}
+{{- printf "distrain: %s.name: %q is there twice; choose another name\n" $path $volume.name -}}
 {{- end -}}
 {{- $seen = append $seen $volume.name -}}
 {{- range $type, $_ := omit $volume "name" -}}
 {{- if or (and (eq $level "restricted") (not (has $type $allowed))) (and (eq $level "baseline") (eq $type "hostPath")) -}}
-{{- printf "distrain: volumes[%d].%s: podSecurity %s forbids it; use a persistentVolumeClaim, or --set podSecurity=%s\n" $index $type $level (ternary "privileged" "baseline" (eq $type "hostPath")) -}}
+{{- printf "distrain: %s.%s: podSecurity %s forbids it; use a persistentVolumeClaim, or --set podSecurity=%s\n" $path $type $level (ternary "privileged" "baseline" (eq $type "hostPath")) -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
@@ -88,25 +94,44 @@ distrain.validate.volumes.mounts
   The API server accepts a job whose pod template is invalid. Only the operator would see the error.
 */}}
 {{- define "distrain.validate.volumes.mounts" -}}
-{{- $names := list -}}
-{{- range .Values.volumes -}}
-{{- $names = append $names .name -}}
-{{- end -}}
 {{- $taken := list "/" "/tmp" "/dev/shm" "/opt/distrain/bin" "/etc/mpi" "/opt/kube" (include "distrain.mpi.sshFolder" .) -}}
 {{- if has "worker" .Job.checkpointRoles -}}
 {{- $taken = append $taken "/checkpoints" -}}
 {{- end -}}
+{{- range $at, $section := .Job.paths -}}
+{{- $values := empty $section | ternary $.Values (index $.Values $section) -}}
+{{- $names := list -}}
+{{- range concat ($values.volumes | default list) (include "distrain.validate.volumes.shared" (dict "root" $ "section" $section) | fromJsonArray) -}}
+{{- $names = append $names .name -}}
+{{- end -}}
 {{- $seen := list -}}
-{{- range $index, $mount := .Values.volumeMounts -}}
+{{- range $index, $mount := $values.volumeMounts -}}
+{{- $path := printf "%svolumeMounts[%d]" $at $index -}}
 {{- if not (has $mount.name $names) -}}
-{{- printf "distrain: volumeMounts[%d].name: %q is not in volumes; add it there\n" $index $mount.name -}}
+{{- printf "distrain: %s.name: %q is not in %svolumes; add it there\n" $path $mount.name $at -}}
 {{- end -}}
 {{- if has (clean $mount.mountPath) $taken -}}
-{{- printf "distrain: volumeMounts[%d].mountPath: %q is a mount of the job itself; choose another path\n" $index $mount.mountPath -}}
+{{- printf "distrain: %s.mountPath: %q is a mount of the job itself; choose another path\n" $path $mount.mountPath -}}
 {{- end -}}
 {{- if has (clean $mount.mountPath) $seen -}}
-{{- printf "distrain: volumeMounts[%d].mountPath: %q is there twice; choose another path\n" $index $mount.mountPath -}}
+{{- printf "distrain: %s.mountPath: %q is there twice; choose another path\n" $path $mount.mountPath -}}
 {{- end -}}
 {{- $seen = append $seen (clean $mount.mountPath) -}}
 {{- end -}}
+{{- end -}}
+{{- end }}
+
+{{- /*
+distrain.validate.volumes.shared
+  Takes (dict "root" <root context> "section" <section of the values>). Renders the volumes at the top of the values that
+  the pods of the section have, as a JSON list.
+*/}}
+{{- define "distrain.validate.volumes.shared" -}}
+{{- $shared := list -}}
+{{- range $role := .root.Job.volumeRoles -}}
+{{- if and (hasKey ($.root.Job.facts.roles | default dict) $role) (eq (get $.root.Kinds.roles $role) $.section) -}}
+{{- $shared = $.root.Values.volumes | default list -}}
+{{- end -}}
+{{- end -}}
+{{- toJson $shared -}}
 {{- end }}

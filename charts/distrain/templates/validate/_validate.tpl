@@ -26,7 +26,7 @@ next step.
 {{- if not $noKind -}}
 {{- /* These rules need a valid kind and version. */ -}}
 {{- $rules = concat (list "kind.served" "worker-count.elastic" "worker-count.perWorker" "kind.roles" "job.runPolicy" "job.suspend" "job.rescale" "job.gang" "mpi.options" "mpi.interfaces" "mpi.ssh" "metrics") $rules -}}
-{{- $rules = concat $rules (list "pod.containers" "pod.spec" "pod.env" "pod.metadata" "command.starter") -}}
+{{- $rules = concat $rules (list "roles.resources" "roles.limits" "roles.devices" "roles.podSpec" "roles.claims" "roles.schedulers" "roles.security" "pod.containers" "pod.env" "pod.metadata" "command.starter") -}}
 {{- end -}}
 {{- $lines = print $lines $noKind (include "distrain.validate.lines" (dict "root" . "rules" $rules)) -}}
 {{- end -}}
