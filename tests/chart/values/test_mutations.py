@@ -66,7 +66,10 @@ launcher:
   runtimeClassName: nvidia
   schedulerName: bin-packing
 securityContext:
-  {fsGroup: 5000, fsGroupChangePolicy: Always, supplementalGroups: [5000], sysctls: [{name: a, value: b}]}
+  fsGroup: 5000
+  fsGroupChangePolicy: Always
+  supplementalGroups: [5000]
+  sysctls: [{name: net.ipv4.tcp_syncookies, value: b}]
 env:
   - {name: A, value: b}
   - {name: B, valueFrom: {secretKeyRef: {name: c, key: d, optional: true}}}
