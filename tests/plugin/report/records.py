@@ -10,6 +10,7 @@ from typing import Any
 from distrain.record.read import Record, parse
 from distrain.report.figures import Run, run_of
 
+BUCKET = "reports"
 # 2026-01-01 00:00:00 UTC.
 BEGIN = 1767225600
 # A model of a million parameters.
