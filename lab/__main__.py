@@ -36,11 +36,20 @@ def up(mpijob: str | None = None, gitops: str | None = None) -> None:
 
 
 def _start_gitops(name: str) -> None:
+    _end_others(name)
     started = time.monotonic()
     print(f"  {name} ...", end="", flush=True)
     golang.build(GITOPS[name].PROGRAMS)
     GITOPS[name].start()
     print(f" {time.monotonic() - started:.1f} s\nthe repositories in {git.ROOT} are at {git.ADDRESS}/NAME")
+
+
+def _end_others(name: str) -> None:
+    """End the controllers of the other GitOps tools that run; what they have applied stays."""
+    for other, tool in GITOPS.items():
+        if other != name and any(map(namespaces.is_running, tool.CONTROLLERS)):
+            print(f"  {other} ends; its objects in the cluster and the jobs that it applied stay", flush=True)
+            tool.stop()
 
 
 def status() -> None:

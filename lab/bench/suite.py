@@ -1,9 +1,9 @@
 """`make bench`: measure the plugin, the chart, the trainer and the lab, one module or program after another.
 
 The figures: the time of rendering, the plugin's start, the trainer's data layer, the cost of checkpoints, the time in
-which `check` reads and judges a large cluster, the lab's start, and the trainer's speed by number of workers. It
-also runs the comparisons with Kubernetes' admission and with the chart's schema, on more random cases than `make test`
-has.
+which `check` reads and judges a large cluster, and `status` reads a run of 1,000 workers, the lab's start, and the
+trainer's speed by number of workers. It also runs the comparisons with Kubernetes' admission and with the chart's
+schema, on more random cases than `make test` has.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ PARTS = {
     "lab.bench.data": "trainer",
     "tests.trainer.bench_checkpoint": "trainer",
     "lab.bench.reading": "",
+    "tests.plugin.status.bench": "plugin",
     "lab.bench.solver": "plugin",
 }
 # Test modules that compare random cases with other code, and their numbers of cases.

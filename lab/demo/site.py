@@ -76,6 +76,12 @@ class Site:
     def helm(self, *arguments: str) -> None:
         self.run([*self._helm(), *arguments, "--namespace", self.namespace])
 
+    def helm_answers(self, *arguments: str) -> str:
+        """Run Helm, and return its answer; the user sees what it says meanwhile."""
+        command = [*self._helm(), *arguments, "--namespace", self.namespace]
+        done = self._run(command, stdout=subprocess.PIPE, text=True)
+        return str(done.stdout)
+
     def helm_says(self, *arguments: str) -> str:
         return self._output([*self._helm(), *arguments, "--namespace", self.namespace])
 
@@ -83,9 +89,13 @@ class Site:
         return self._output([self.tool("kubectl", "kubectl"), "-n", self.namespace, *arguments])
 
     def run(self, command: Sequence[str]) -> None:
-        done = subprocess.run(command, env=self.environment, cwd=REPOSITORY, check=False)
+        self._run(command)
+
+    def _run(self, command: Sequence[str], **options: Any) -> subprocess.CompletedProcess[Any]:
+        done = subprocess.run(command, env=self.environment, cwd=REPOSITORY, check=False, **options)
         if done.returncode != 0:
             raise LabError(f"{' '.join(command[:3])} ended with exit code {done.returncode}; its words are above")
+        return done
 
     @property
     def environment(self) -> dict[str, str]:

@@ -30,6 +30,8 @@ T = TypeVar("T")
 WANTED_ACCURACY = 0.95
 # One worker more than in values/mnist.yaml.
 MORE_WORKERS = 3
+# The first word of the chart's notes.
+NOTES = "Job "
 VALUES = REPOSITORY / "values" / "mnist.yaml"
 # By framework: the kind of the job from values/mnist.yaml, and the model's file.
 RUNS = {
@@ -170,7 +172,10 @@ def _install_plugin(site: Site) -> None:
 
 
 def _rescale(site: Site) -> None:
-    site.helm("distrain", "rescale", RELEASE, "--workers", str(MORE_WORKERS), "--yes")
+    """Rescale the run, and print the plan without the chart's notes, which the install has printed."""
+    printed = site.helm_answers("distrain", "rescale", RELEASE, "--workers", str(MORE_WORKERS), "--yes")
+    plan, _, _ = printed.partition(f"\n{NOTES}")
+    print(plan.rstrip("\n"))
 
 
 def _record(site: Site) -> list[dict[str, Any]]:

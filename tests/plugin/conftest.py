@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+import json
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from distrain.release.transaction import SIGNALS
+from lab.s3.server import Server
 from tests.plugin.fake_api import FakeApi, running
 from tests.plugin.objects import node
 from tests.plugin.program import Outcome, Run, called, hold
+from tests.plugin.report.records import BUCKET
 
+# Helm for a release whose values are in a file; without the file there is no such release.
+HELM = """#!/bin/sh
+[ -e {values} ] || {{ echo 'Error: release: not found' >&2; exit 1; }}
+case $1 in
+  status) echo '{{"info": {{"status": "deployed"}}, "version": 1}}' ;;
+  get) cat {values} ;;
+esac
+"""
 HELM_SETS = (
     "HELM_BIN",
     "HELM_NAMESPACE",
@@ -96,3 +108,25 @@ def cluster(api: FakeApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Fa
     monkeypatch.setenv("KUBECONFIG", str(api.kubeconfig(tmp_path)))
     hold(api, [node("a", gpu="8")])
     return api
+
+
+@pytest.fixture
+def release(api: FakeApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[str, Any]], object]:
+    """Return a function that gives all releases of the cluster these values."""
+    values, helm = tmp_path / "values.json", tmp_path / "helm"
+    helm.write_text(HELM.format(values=values))
+    helm.chmod(0o755)
+    monkeypatch.setenv("HELM_BIN", str(helm))
+    monkeypatch.setenv("KUBECONFIG", str(api.kubeconfig(tmp_path)))
+    return lambda found: values.write_text(json.dumps(found))
+
+
+@pytest.fixture
+def s3(s3_server: Server, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, bytes], None]:
+    """Give the user an AWS environment for the S3 server, and return a function that writes an object."""
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", s3_server.access_key)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", s3_server.secret_key)
+    client = s3_server.boto3_client()
+    if BUCKET not in [bucket["Name"] for bucket in client.list_buckets()["Buckets"]]:
+        client.create_bucket(Bucket=BUCKET)
+    return lambda key, content: client.put_object(Bucket=BUCKET, Key=key, Body=content)

@@ -254,98 +254,122 @@ class _Server(ThreadingHTTPServer):
 
 
 def _handler(api: FakeApi) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-        # Otherwise each response waits 40 ms: its body is sent once the client has acknowledged the headers.
-        disable_nagle_algorithm = True
+    return type("Handler", (_Handler,), {"api": api})
 
-        def setup(self) -> None:
-            super().setup()
-            api.connections += 1
 
-        def handle_any(self) -> None:
-            api.requests.append(f"{self.command} {self.path}")
-            api.headers.append(self.headers)
-            api.authorizations.append(self.headers.get("Authorization", ""))
-            api.accepted.append(self.headers.get("Accept", ""))
-            parts = urlsplit(self.path)
-            sent = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-            # Helm sends other objects with other content types.
-            posted = json.loads(sent) if parts.path.endswith("reviews") else None
-            if (self.command, parts.path) == ("POST", "/api/v1/namespaces"):
-                api.create_namespace(json.loads(sent))
-            if "watch" in parse_qs(parts.query):
-                self.send_changes(api.watches.get(parts.path, queue.Queue()))
-                return
-            # The next trouble of a path comes before its stream.
-            streamed = None if api.troubles.get(parts.path) else api.stream(parts.path, parse_qs(parts.query))
-            if streamed is not None and not isinstance(streamed, int):
-                self.send_parts(streamed)
-                return
-            status, answer = api.answer(parts.path, parse_qs(parts.query), posted)
-            status = status if streamed is None else streamed
-            time.sleep(api.delays.get(parts.path, 0))
-            if api.echoes and status >= 400:
-                answer = {**answer, "apiVersion": "v1", "status": "Failure"}
-                answer = {**answer, "message": f"{answer['message']}; headers: {dict(self.headers)}"}
-            if self.command == "DELETE":
-                api.delete(parts.path)
-            if status == 0:
-                self.close_connection = True
-                return
-            body = (api.garbage or json.dumps(answer, separators=(",", ":"))).encode()
-            if status == 404 and parts.path in api.texts:
-                status, body = 200, api.texts[parts.path]
-            if api.spoil:
-                status, body = api.spoil(parts.path, status, body)
-            self.send_response(status)
-            if api.retry_after:
-                self.send_header("Retry-After", api.retry_after)
-            is_accepted = self.headers.get("Accept", "").startswith(protobuf.MEDIA_TYPE)
-            if status == 200 and is_accepted and parts.path in api.in_protobuf:
-                self.send_header("Content-Type", protobuf.MEDIA_TYPE)
-                items, token = _cut(api.in_protobuf[parts.path], parse_qs(parts.query))
-                self.send_body(protobuf.page(items, token))
-            else:
-                self.send_header("Content-Type", "application/json")
-                self.send_body(body)
+class _Handler(BaseHTTPRequestHandler):
+    """Answers the requests to one API."""
 
-        def send_changes(self, changes: queue.Queue[Object | bytes | int | None]) -> None:
+    api: FakeApi
+    protocol_version = "HTTP/1.1"
+    # Otherwise each response waits 40 ms: its body is sent once the client has acknowledged the headers.
+    disable_nagle_algorithm = True
+
+    def setup(self) -> None:
+        super().setup()
+        self.api.connections += 1
+
+    def handle_any(self) -> None:
+        self.note()
+        api, parts = self.api, urlsplit(self.path)
+        query = parse_qs(parts.query)
+        posted = self.posted(parts.path)
+        if "watch" in query:
+            self.send_changes(api.watches.get(parts.path, queue.Queue()))
+            return
+        # The next trouble of a path comes before its stream.
+        streamed = None if api.troubles.get(parts.path) else api.stream(parts.path, query)
+        if streamed is not None and not isinstance(streamed, int):
+            self.send_parts(streamed)
+            return
+        status, answer = api.answer(parts.path, query, posted)
+        status = status if streamed is None else streamed
+        time.sleep(api.delays.get(parts.path, 0))
+        if self.command == "DELETE":
+            api.delete(parts.path)
+        if status == 0:
+            self.close_connection = True
+            return
+        self.send_answer(parts.path, query, status, answer)
+
+    def note(self) -> None:
+        """Write down the request, for the test."""
+        self.api.requests.append(f"{self.command} {self.path}")
+        self.api.headers.append(self.headers)
+        self.api.authorizations.append(self.headers.get("Authorization", ""))
+        self.api.accepted.append(self.headers.get("Accept", ""))
+
+    def posted(self, path: str) -> Object | None:
+        """Read the body of the request, and create the namespace that it holds; return the review that it holds."""
+        sent = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        if (self.command, path) == ("POST", "/api/v1/namespaces"):
+            self.api.create_namespace(json.loads(sent))
+        # Helm sends other objects with other content types.
+        return json.loads(sent) if path.endswith("reviews") else None
+
+    def send_answer(self, path: str, query: dict[str, list[str]], status: int, answer: Object) -> None:
+        api = self.api
+        status, body = self.body(path, status, answer)
+        self.send_response(status)
+        if api.retry_after:
+            self.send_header("Retry-After", api.retry_after)
+        is_accepted = self.headers.get("Accept", "").startswith(protobuf.MEDIA_TYPE)
+        if status == 200 and is_accepted and path in api.in_protobuf:
+            self.send_header("Content-Type", protobuf.MEDIA_TYPE)
+            items, token = _cut(api.in_protobuf[path], query)
+            self.send_body(protobuf.page(items, token))
+        else:
+            self.send_header("Content-Type", "application/json")
+            self.send_body(body)
+
+    def body(self, path: str, status: int, answer: Object) -> tuple[int, bytes]:
+        """Return the status and the text of an answer."""
+        api = self.api
+        if api.echoes and status >= 400:
+            answer = {**answer, "apiVersion": "v1", "status": "Failure"}
+            answer = {**answer, "message": f"{answer['message']}; headers: {dict(self.headers)}"}
+        body = (api.garbage or json.dumps(answer, separators=(",", ":"))).encode()
+        if status == 404 and path in api.texts:
+            status, body = 200, api.texts[path]
+        return api.spoil(path, status, body) if api.spoil else (status, body)
+
+    def send_changes(self, changes: queue.Queue[Object | bytes | int | None]) -> None:
+        change = changes.get()
+        self.start_chunks(change if isinstance(change, int) else 200)
+        while isinstance(change, dict | bytes):
+            self.send_chunk((change if isinstance(change, bytes) else json.dumps(change).encode()) + b"\n")
             change = changes.get()
-            self.send_response(change if isinstance(change, int) else 200)
-            self.send_header("Transfer-Encoding", "chunked")
+        self.wfile.write(b"0\r\n\r\n")
+
+    def send_parts(self, parts: Iterator[bytes]) -> None:
+        first = next(parts, b"")
+        self.start_chunks(200)
+        for part in chain([first], parts):
+            if part:
+                self.send_chunk(part)
+        self.wfile.write(b"0\r\n\r\n")
+
+    def send_body(self, body: bytes) -> None:
+        if not self.api.in_chunks:
+            self.send_header("Content-Length", str(len(body)))
             self.end_headers()
-            while isinstance(change, dict | bytes):
-                line = (change if isinstance(change, bytes) else json.dumps(change).encode()) + b"\n"
-                self.wfile.write(b"%x\r\n%s\r\n" % (len(line), line))
-                change = changes.get()
-            self.wfile.write(b"0\r\n\r\n")
+            self.wfile.write(body)
+            return
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+        for start in range(0, len(body), 1000):
+            self.send_chunk(body[start : start + 1000])
+        self.wfile.write(b"0\r\n\r\n")
 
-        def send_parts(self, parts: Iterator[bytes]) -> None:
-            first = next(parts, b"")
-            self.send_response(200)
-            self.send_header("Transfer-Encoding", "chunked")
-            self.end_headers()
-            for part in chain([first], parts):
-                self.wfile.write(b"%x\r\n%s\r\n" % (len(part), part) if part else b"")
-            self.wfile.write(b"0\r\n\r\n")
+    def start_chunks(self, status: int) -> None:
+        self.send_response(status)
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
 
-        def send_body(self, body: bytes) -> None:
-            if not api.in_chunks:
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-                return
-            self.send_header("Transfer-Encoding", "chunked")
-            self.end_headers()
-            for start in range(0, len(body), 1000):
-                part = body[start : start + 1000]
-                self.wfile.write(b"%x\r\n%s\r\n" % (len(part), part))
-            self.wfile.write(b"0\r\n\r\n")
+    def send_chunk(self, part: bytes) -> None:
+        self.wfile.write(b"%x\r\n%s\r\n" % (len(part), part))
 
-        do_GET = do_POST = do_PATCH = do_DELETE = handle_any  # noqa: N815
+    do_GET = do_POST = do_PATCH = do_DELETE = handle_any  # noqa: N815
 
-        def log_message(self, format: str, *args: object) -> None:
-            pass
-
-    return Handler
+    def log_message(self, format: str, *args: object) -> None:
+        pass

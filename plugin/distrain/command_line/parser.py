@@ -166,8 +166,9 @@ def _add_status(parser: Parser) -> None:
     words = "what --wait waits for: Succeeded if unset, Running, or step=N; implies --wait"
     parser.add_argument("--for", dest="wait_for", type=goal, metavar="GOAL", help=words)
     parser.add_argument("--timeout", type=seconds, metavar="TIME", help="limit of --wait, none if unset")
-    words = "a folder with the run's record.jsonl, for figures that no log tells any more"
-    parser.add_argument("--record", type=named, metavar="FOLDER", help=words)
+    words = "the run's record, for figures that no log tells any more: a folder, or s3://bucket/team/run1"
+    parser.add_argument("--record", type=named, metavar="PLACE", help=words)
+    _add_endpoint(parser)
     _add_output(parser, "form of the answer")
     _add_cluster(parser)
 
@@ -193,9 +194,13 @@ def _add_report(parser: Parser) -> None:
     words = f"write report.html and report.png into this folder, {REPORT} if unset"
     parser.add_argument("-o", "--output", type=named, metavar="FOLDER", default=REPORT, help=words)
     parser.add_argument("--force", action="store_true", help="replace a report that is there")
+    _add_endpoint(parser)
+    _add_cluster(parser)
+
+
+def _add_endpoint(parser: Parser) -> None:
     words = "the S3 server's URL, if not that of the release or of AWS_ENDPOINT_URL"
     parser.add_argument("--endpoint", type=named, metavar="URL", help=words)
-    _add_cluster(parser)
 
 
 def _add_completion(parser: Parser) -> None:

@@ -8,8 +8,8 @@ from __future__ import annotations
 import argparse
 
 from distrain import files
-from distrain.commands.request import Request, import_msgspec
 from distrain.errors import ValuesError, reason
+from distrain.request.request import Request, import_msgspec
 
 
 def run(options: argparse.Namespace) -> int:
@@ -22,7 +22,7 @@ def run(options: argparse.Namespace) -> int:
         manifest = _manifest(options.manifest)
         if not (options.snapshot or options.offline):
             request.cluster.begin_nodes()
-    from distrain.commands.judge import answer
+    from distrain.answers.judge import answer
 
     return answer(request, manifest)
 

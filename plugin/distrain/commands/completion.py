@@ -149,7 +149,7 @@ def _values(action: argparse.Action, command: str, words: Sequence[str]) -> Cand
         return Candidates({str(choice): "" for choice in action.choices})
     if action.dest in CHOICES:
         return Candidates(dict.fromkeys(_choices(CHOICES[action.dest]), ""))
-    if action.metavar in ("FILE", "FOLDER", "CHART"):
+    if action.metavar in ("FILE", "FOLDER", "PLACE", "CHART"):
         return Candidates({}, FILES)
     if action.metavar == "KEY=VALUE":
         return Candidates(dict(_leaves(_schema())), NO_FILES | NO_SPACE)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 
 from distrain import console
-from distrain.commands.request import NO_NODES, Request, import_msgspec
 from distrain.errors import ValuesError
+from distrain.request.request import NO_NODES, Request, import_msgspec
 
 TYPE_CHECKING = False  # for fast start, see cli.py
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def _run(options: argparse.Namespace) -> int:
         console.answer(UP_TO_DATE)
     else:
         # Imported late, because formats are not needed while Helm runs.
-        from distrain.commands.formats import dumped
+        from distrain.answers.formats import dumped
 
         console.answer(dumped(derived.values, "json") if options.output == "json" else derived.text.rstrip("\n"))
     return 0

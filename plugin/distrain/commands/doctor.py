@@ -10,9 +10,8 @@ from itertools import groupby
 import semver
 
 from distrain import console
+from distrain.answers.formats import dumped
 from distrain.apiserver.cluster import Cluster
-from distrain.commands.formats import dumped
-from distrain.commands.request import Request
 from distrain.doctor import operators, survey
 from distrain.doctor.diagnosis import Diagnosis, diagnose, needed_rights
 from distrain.doctor.findings import OK, Finding
@@ -22,6 +21,7 @@ from distrain.helm import render
 from distrain.kube.resource import Resource
 from distrain.release import orphans
 from distrain.release.orphans import Orphan
+from distrain.request.request import Request
 from distrain.workload.manifest import from_manifest
 from distrain.workload.wording import listed
 from distrain.yaml import yaml_writer

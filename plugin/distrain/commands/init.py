@@ -13,12 +13,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from distrain import console
+from distrain.answers.output_file import refuse_existing
 from distrain.apiserver.capabilities import Capabilities
 from distrain.apiserver.target import namespace_alone
 from distrain.check.cluster_state import over
 from distrain.command_line.arguments import meant
-from distrain.commands.output_file import refuse_existing
-from distrain.commands.request import Request
 from distrain.derive import models
 from distrain.derive.complete import Given, Measure, derive
 from distrain.derive.measured import measuring
@@ -30,6 +29,7 @@ from distrain.helm.render import Helm, Template, find
 from distrain.init.images import FoundImage, found_image, trainers_name
 from distrain.init.nodes import GPU_CPUS, GPU_GIBIBYTES, AssumedNodes, SuggestedNodes, of_nodes, stated
 from distrain.init.values_file import Wish, text
+from distrain.request.request import Request
 from distrain.values import commented_yaml
 from distrain.workload.wording import counted
 

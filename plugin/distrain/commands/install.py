@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 
 from distrain import console
-from distrain.commands.creation import create
-from distrain.commands.request import Request
-from distrain.commands.runs_view import Asked, show
+from distrain.answers.runs_view import Asked, show
+from distrain.changes.creation import create
 from distrain.errors import StoppedError, ValuesError
+from distrain.request.request import Request
 
 
 def run(options: argparse.Namespace) -> int:

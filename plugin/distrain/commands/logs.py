@@ -7,7 +7,6 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from distrain import console
-from distrain.commands.request import Request, import_msgspec
 from distrain.errors import (
     DistrainError,
     ForbiddenError,
@@ -16,6 +15,7 @@ from distrain.errors import (
     UnreachableError,
     ValuesError,
 )
+from distrain.request.request import Request, import_msgspec
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

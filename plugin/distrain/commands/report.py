@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from distrain import console
+from distrain.answers.output_file import replacing
 from distrain.command_line.arguments import wrong_name
-from distrain.commands.output_file import replacing
-from distrain.commands.request import Request, import_msgspec
 from distrain.errors import DistrainError, ValuesError, reason
+from distrain.request.request import Request, import_msgspec
 
 if TYPE_CHECKING:
     from distrain.record.read import Record
@@ -26,11 +26,11 @@ MOST_RUNS = 8
 
 def run(options: argparse.Namespace) -> int:
     import_msgspec()
-    from distrain.report import libraries
+    from distrain.record import libraries
 
     if len(options.runs) > MOST_RUNS:
         raise ValuesError(f"RUN: {len(options.runs)} runs are too many for one plot; name up to {MOST_RUNS}")
-    libraries.require(libraries.PLOTS)
+    libraries.require(libraries.PLOTS, "report")
     folder = Path(options.output)
     targets = [folder / PAGE, folder / PICTURE]
     _refuse_existing(folder, targets, is_forced=options.force)
@@ -72,19 +72,19 @@ def _together(errors: Sequence[DistrainError]) -> DistrainError:
 
 
 def _record(request: Request, word: str, endpoint: str) -> tuple[Record, str]:
-    from distrain.report import source
+    from distrain.record import source
 
     if source.is_place(word):
         return source.from_place(word, endpoint)
     if words := wrong_name(word):
         raise ValuesError(f"RUN: {words}; a folder's name has a slash, as in ./{word}")
-    target = request.cluster.target
-    if request.helm.releases.status(word, target) is None:
+    found = request.record(word, endpoint, f"helm distrain report ./{word}")
+    if found is None:
         known = f"; for the folder of this name write ./{word}" if os.path.isdir(word) else ""
-        words = f"there is no release of this name in namespace {target.namespace}; if it was removed, name the place"
-        raise ValuesError(f"{word}: {words} of its record, as in s3://bucket/{target.namespace}/{word}{known}")
-    values = request.helm.releases.all_values(word, target)
-    return source.from_release(word, target.namespace, values, endpoint)
+        namespace = request.cluster.target.namespace
+        words = f"there is no release of this name in namespace {namespace}; if it was removed, name the place"
+        raise ValuesError(f"{word}: {words} of its record, as in s3://bucket/{namespace}/{word}{known}")
+    return found
 
 
 def _labels(words: Sequence[str]) -> list[str]:

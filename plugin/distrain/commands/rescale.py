@@ -5,11 +5,12 @@ from __future__ import annotations
 import argparse
 
 from distrain import console
-from distrain.commands.change import all_values, change, current_release
-from distrain.commands.owned import chart_version, source_of
-from distrain.commands.request import Request, before_changes
+from distrain.changes.change import all_values, change, current_release
+from distrain.changes.owned import chart_version, source_of
+from distrain.errors import ValuesError
 from distrain.release.current import OwnedJob
 from distrain.release.size import Values, with_gpus, with_workers
+from distrain.request.request import Request, before_changes
 from distrain.workload.live_job import gpus_of, live_job
 from distrain.workload.manifest import WORKER
 
@@ -32,10 +33,20 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _size(options: argparse.Namespace, owned: OwnedJob) -> Values:
-    """Return the values to write for a job whose own are in git: workers of the present size, if that is known."""
+    """Return the values to write for a job whose own are in git: workers of the present size, if that is known.
+
+    Raise ValuesError if the GPUs are no multiple of a worker's: nothing spreads a total that is in git.
+    """
     if not options.gpus:
         return {"workers": {"replicas": options.workers}}
     workers = live_job([(owned.resource, owned.state)]).main
-    each = gpus_of(workers) if workers.component == WORKER else 0
-    workers_in_all, rest = divmod(options.gpus, each) if each else (0, 0)
-    return {"gpus": options.gpus} if rest or not each else {"workers": {"replicas": workers_in_all}}
+    if workers.component != WORKER:
+        return {"gpus": options.gpus}
+    each = gpus_of(workers)
+    size = with_gpus({}, {"workers": {"gpus": each}}, options.gpus)
+    if "gpus" not in size:
+        return size
+    less = options.gpus - options.gpus % each
+    choice = " or ".join(str(total) for total in (less, less + each) if total)
+    words = f"{options.gpus} cannot be spread evenly into workers of {each} (workers.gpus)"
+    raise ValuesError(f"--gpus: {words}; say {choice}, or change workers.gpus in git, too")

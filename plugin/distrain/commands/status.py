@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import argparse
 import math
-from typing import TYPE_CHECKING
+from functools import partial
 
-from distrain.commands.request import Request, import_msgspec
-from distrain.commands.runs_view import Asked, show
+from distrain.answers.runs_view import Asked, show
 from distrain.errors import ValuesError
-
-if TYPE_CHECKING:
-    from distrain.record.read import Record
+from distrain.request import run_record
+from distrain.request.request import Request, import_msgspec
 
 DEFAULT_GOAL = "Succeeded"
 
@@ -19,7 +17,8 @@ DEFAULT_GOAL = "Succeeded"
 def run(options: argparse.Namespace) -> int:
     _refuse_contradictions(options)
     import_msgspec()
-    cluster = Request(options).cluster
+    request = Request(options)
+    cluster, endpoint = request.cluster, options.endpoint or ""
     asked = Asked(
         name=options.name,
         namespace="" if options.all_namespaces else cluster.target.namespace,
@@ -28,29 +27,20 @@ def run(options: argparse.Namespace) -> int:
         goal=options.wait_for or (DEFAULT_GOAL if options.wait else ""),
         timeout=math.inf if options.timeout is None else options.timeout,
         form=options.output,
-        record=_record(options.record),
+        record=run_record.named(options.record, endpoint) if options.record else run_record.Found(),
+        find_record=None if options.record else partial(run_record.of_release, request, options.name, endpoint),
     )
     return show(cluster, asked)
-
-
-def _record(folder: str | None) -> Record | None:
-    """Read the run's record from its folder, None without one."""
-    from pathlib import Path
-
-    from distrain.record.read import RecordError, in_folder
-
-    try:
-        return in_folder(Path(folder)) if folder else None
-    except RecordError as error:
-        raise ValuesError(f"--record: {error}") from None
 
 
 def _refuse_contradictions(options: argparse.Namespace) -> None:
     for flag, value in (("--all-namespaces", options.all_namespaces), ("--selector", options.selector)):
         if options.name and value:
             raise ValuesError(f'{flag}: is for all runs, and "{options.name}" names one; leave out one of them')
-    if options.record and not options.name:
-        raise ValuesError("--record: belongs to one run; name it, as in `helm distrain status run1 --record FOLDER`")
+    for flag, value in (("--record", options.record), ("--endpoint", options.endpoint)):
+        if value and not options.name:
+            words = f"belongs to one run; name it, as in `helm distrain status run1 {flag} {value}`"
+            raise ValuesError(f"{flag}: {words}")
     if not options.name and (options.wait or options.wait_for):
         raise ValuesError("--wait: waits for one run; name it, as in `helm distrain status run1 --wait`")
     if options.timeout is not None and not (options.wait or options.wait_for):

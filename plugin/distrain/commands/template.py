@@ -9,11 +9,11 @@ from collections.abc import Callable, Sequence
 from distrain import console
 from distrain.apiserver.capabilities import Capabilities
 from distrain.apiserver.target import namespace_alone
-from distrain.commands.request import NAMELESS, NO_NODES, Request
 from distrain.derive.room import Room
 from distrain.errors import HelmError, UnreachableError, ValuesError
 from distrain.helm.program import Source
 from distrain.helm.render import Helm, Template
+from distrain.request.request import NAMELESS, NO_NODES, Request
 from distrain.workload.manifest import Job
 
 # Helm's message about a file of --show-only of which the manifest has nothing.

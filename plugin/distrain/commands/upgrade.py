@@ -6,13 +6,13 @@ import argparse
 from typing import TYPE_CHECKING
 
 from distrain import console
-from distrain.commands.change import all_values, change, current_release
-from distrain.commands.creation import create
-from distrain.commands.owned import chart_version, source_of
-from distrain.commands.request import Request, before_changes
+from distrain.changes.change import all_values, change, current_release
+from distrain.changes.creation import create
+from distrain.changes.owned import chart_version, source_of
 from distrain.helm.program import Source
 from distrain.release.current import Current, owned_job
 from distrain.release.size import Values, reused
+from distrain.request.request import Request, before_changes
 
 if TYPE_CHECKING:  # pyhelm3 is slow to import, see release/transaction.py
     from distrain.helm.releases import Status
@@ -22,7 +22,7 @@ def run(options: argparse.Namespace) -> int:
     request = Request(options)
     if options.values_before:
         # Imported here, because other upgrades do not need it.
-        from distrain.commands.plan_offline import plan_offline
+        from distrain.changes.plan_offline import plan_offline
 
         return plan_offline(request)
     source, helm = request.source, request.helm

@@ -41,11 +41,14 @@ class Following:
         # The time of the newest line, on the clock of its node, and when it came.
         self._newest: int | None = None
         self._heard = 0.0
+        # One error for each pod whose log the user may not read, and how many of them were told.
+        self._refused: list[UnreachableError] = []
+        self._told = 0
 
     def lines(self) -> Iterator[tuple[str, list[bytes]]]:
         """Yield blocks of lines, each with the title of its pod, until the run has ended.
 
-        Raises GoneError if the run is removed, and ForbiddenError if its logs may not be read.
+        Raises GoneError if the run is removed, and ForbiddenError if none of its logs may be read.
         """
         for found in self._looks():
             added = self._update(found)
@@ -85,11 +88,24 @@ class Following:
             except queue.Empty:
                 break
             if isinstance(found, UnreachableError):
-                raise found
+                self._refused.append(found)
+                continue
             self._newest, self._heard = second_of(found[-1]) or self._newest, time.monotonic()
             yield followed.title, found
         if self._pool.error:
             raise self._pool.error
+        self._tell_refused()
+
+    def _tell_refused(self) -> None:
+        """Tell which other pods' logs may not be read; raise the error if there is no pod left to follow."""
+        new = self._refused[self._told :]
+        if not new:
+            return
+        if not self._is_all or len(self._refused) == self._pool.size:
+            raise new[0]
+        more = f" (and {len(new) - 1:,} more)" if len(new) > 1 else ""
+        self._tell(f"{new[0].messages[0]}{more}; going on with the other pods")
+        self._told = len(self._refused)
 
     def _update(self, found: Look) -> list[kube.Pod]:
         """Tell the threads what has become of their pods; add the pods that are new, and return them."""

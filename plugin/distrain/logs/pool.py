@@ -59,6 +59,11 @@ class Pool:
         return [each for each in self._all if not each.is_done]
 
     @property
+    def size(self) -> int:
+        """The number of pods that were added."""
+        return len(self._all)
+
+    @property
     def is_idle(self) -> bool:
         return not self.followed and self.found.empty()
 

@@ -48,6 +48,7 @@ class Line(Struct, frozen=True, kw_only=True):
     loss: float | None = None
     step_seconds_total: float | None = None
     input_wait_seconds_total: float | None = None
+    allreduce_wait_seconds_total: float | None = None
     checkpoint_stall_seconds_total: float | None = None
 
     framework: str | None = None

@@ -35,12 +35,17 @@ class Mark(NamedTuple):
 
 
 class Times(Struct, frozen=True):
-    """Seconds of some steps, summed up. `computing` includes the communication: a record does not tell them apart."""
+    """Seconds of some steps, summed up.
+
+    `computing` includes the communication. `communicating` is the part of it in which a rank only waits for the
+    averages of the gradients, None if that is unknown.
+    """
 
     steps: int
     waiting_for_input: float
     computing: float
     saving: float
+    communicating: float | None = None
 
     def __add__(self, other: Times) -> Times:
         return Times(
@@ -48,6 +53,7 @@ class Times(Struct, frozen=True):
             self.waiting_for_input + other.waiting_for_input,
             self.computing + other.computing,
             self.saving + other.saving,
+            _sum(self.communicating, other.communicating),
         )
 
     @property
@@ -55,7 +61,11 @@ class Times(Struct, frozen=True):
         return self.waiting_for_input + self.computing + self.saving
 
 
-NO_TIMES = Times(0, 0.0, 0.0, 0.0)
+def _sum(one: float | None, other: float | None) -> float | None:
+    return None if one is None or other is None else one + other
+
+
+NO_TIMES = Times(0, 0.0, 0.0, 0.0, communicating=0.0)
 
 
 class Start(NamedTuple):
@@ -131,8 +141,8 @@ class Run(NamedTuple):
     def parameter_bytes(self) -> int | None:
         """Return K, the bytes of the trained weights; None if unknown, or if the run uses parameter servers."""
         line = self.last_start
-        is_all_reduce = line is not None and (line.values or {}).get("strategy", "allreduce") == "allreduce"
-        return line.parameter_bytes if line and is_all_reduce and (line.parameter_bytes or 0) > 0 else None
+        is_known = line is not None and uses_all_reduce(line) and (line.parameter_bytes or 0) > 0
+        return line.parameter_bytes if line and is_known else None
 
 
 class AllReduce(NamedTuple):
@@ -212,7 +222,24 @@ def _times(head: Line, steps: Sequence[Line]) -> Times:
     total = last.step_seconds_total or 0.0
     waited = min(total, max(0.0, sane(last.input_wait_seconds_total) or 0.0))
     saved = max(0.0, sane(last.checkpoint_stall_seconds_total) or 0.0)
-    return Times(number, waited, total - waited, saved) if number > 0 and total >= 0 else NO_TIMES
+    times = Times(number, waited, total - waited, saved, _communicating(head, last, total - waited))
+    return times if number > 0 and total >= 0 else NO_TIMES
+
+
+def _communicating(head: Line, last: Line, computing: float) -> float | None:
+    """Return the seconds of the wait for the averages of the gradients, None if unknown.
+
+    On a GPU the wait for input may overlap it, so it is cut to the time that is left.
+    """
+    if head.world_size == 1 and uses_all_reduce(head):
+        return 0.0
+    waited = sane(last.allreduce_wait_seconds_total)
+    return None if waited is None else min(computing, max(0.0, waited))
+
+
+def uses_all_reduce(start: Line) -> bool:
+    """Return whether a start is one of ranks that exchange gradients themselves, not through parameter servers."""
+    return bool((start.values or {}).get("strategy", "allreduce") == "allreduce")
 
 
 def _marks(lines: Sequence[Timed]) -> Iterator[Mark]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from distrain.derive.formulas import all_reduce_bytes
@@ -17,7 +17,9 @@ MOST_POINTS = 1500
 MOST_ROWS = 60
 MOST_MARKS = 120
 EVENTS = ("start", "checkpoint", "rescale", "kill", "end")
-PARTS = ("input", "computation and communication", "checkpoints")
+# The parts of a step. Where the time of the communication is unknown, it is in one part with the computation.
+TOGETHER = "computation and communication"
+PARTS = ("input", "communication", "computation", TOGETHER, "checkpoints")
 
 
 class Series(NamedTuple):
@@ -31,8 +33,14 @@ class Series(NamedTuple):
 
 
 class Bar(NamedTuple):
+    """A bar with its parts: one for each name in `Panel.parts`. None is a part that this bar does not have."""
+
     label: str
-    parts: tuple[float, ...]
+    parts: tuple[float | None, ...]
+
+    @property
+    def length(self) -> float:
+        return sum(part or 0.0 for part in self.parts)
 
 
 class Table(NamedTuple):
@@ -53,6 +61,7 @@ class Panel(NamedTuple):
     up: str = ""
     series: tuple[Series, ...] = ()
     bars: tuple[Bar, ...] = ()
+    parts: tuple[str, ...] = ()
     marks: tuple[tuple[str, float], ...] = ()
     table: Table = Table((), ())
 
@@ -238,37 +247,63 @@ def _efficiencies(run: Run, together: dict[int, float]) -> Iterator[tuple[str, .
 
 def _step(runs: Sequence[Run]) -> Panel:
     """Plot the parts of a mean step, a bar for each run and number of ranks."""
-    title, bars, rows = "Where the time of a step goes", list[Bar](), list[tuple[str, ...]]()
-    for run in runs:
-        for ranks, times in run.times_by_ranks().items():
-            size = numbers.counted(ranks, "rank") if ranks else "all"
-            parts = tuple(part / times.steps for part in _parts(times))
-            bars.append(Bar(size if len(runs) == 1 else f"{run.label}, {size}", parts))
-            rows.append((run.label, f"{ranks or '?'}", *map(numbers.duration, parts), *_shares(times)))
-    if not any(sum(bar.parts) for bar in bars):
+    title = "Where the time of a step goes"
+    found = [(run, ranks, times) for run in runs for ranks, times in run.times_by_ranks().items()]
+    if not any(times.seconds for _, _, times in found):
         return Panel("step", title, "The record has no sums of seconds, so the parts of a step are not known.")
+    names = _names_of_parts(times for _, _, times in found)
+    bars, rows = list[Bar](), list[tuple[str, ...]]()
+    for run, ranks, times in found:
+        size = numbers.counted(ranks, "rank") if ranks else "all"
+        of_all = [_parts(times)[name] for name in names]
+        parts = tuple(None if part is None else part / times.steps for part in of_all)
+        bars.append(Bar(size if len(runs) == 1 else f"{run.label}, {size}", parts))
+        lengths = ("" if part is None else numbers.duration(part) for part in parts)
+        rows.append((run.label, f"{ranks or '?'}", *lengths, *_shares(of_all, times.seconds)))
     shown = numbers.spread(bars, 12)
-    largest = max(shown, key=lambda bar: sum(bar.parts))
-    unit = numbers.time_unit(sum(largest.parts))
-    scaled = tuple(Bar(bar.label, tuple(part / unit.size for part in bar.parts)) for bar in shown)
-    words = f"{largest.label}: a step takes {numbers.duration(sum(largest.parts))}, {_largest_share(largest)}."
-    header = ("run", "ranks", *PARTS, *(f"share of {part}" for part in PARTS))
-    across = f"{unit.name} of a mean step"
-    return Panel("step", title, words, across, "", bars=scaled, table=limited(header, rows))
+    largest = max(shown, key=lambda bar: bar.length)
+    unit = numbers.time_unit(largest.length)
+    scaled = tuple(Bar(bar.label, tuple(part and part / unit.size for part in bar.parts)) for bar in shown)
+    words = f"{largest.label}: a step takes {numbers.duration(largest.length)}, {_largest_share(largest, names)}."
+    words += _words_of_communication(names)
+    header = ("run", "ranks", *names, *(f"share of {name}" for name in names))
+    across, table = f"{unit.name} of a mean step", limited(header, rows)
+    return Panel("step", title, words, across, "", bars=scaled, parts=names, table=table)
 
 
-def _parts(times: Times) -> tuple[float, float, float]:
-    return times.waiting_for_input, times.computing, times.saving
+def _parts(times: Times) -> dict[str, float | None]:
+    """Return the seconds of each of PARTS, None for those that are not known by themselves."""
+    waited = times.communicating
+    return {
+        "input": times.waiting_for_input,
+        "communication": waited,
+        "computation": None if waited is None else times.computing - waited,
+        TOGETHER: times.computing if waited is None else None,
+        "checkpoints": times.saving,
+    }
 
 
-def _shares(times: Times) -> Iterator[str]:
-    for part in _parts(times):
-        yield f"{100 * part / times.seconds:.1f} %" if times.seconds else ""
+def _names_of_parts(found: Iterable[Times]) -> tuple[str, ...]:
+    """Return which of PARTS any of the times has."""
+    known = {name for times in found for name, part in _parts(times).items() if part is not None}
+    return tuple(name for name in PARTS if name in known)
 
 
-def _largest_share(bar: Bar) -> str:
-    part, name = max(zip(bar.parts, PARTS, strict=True))
-    return f"{100 * part / sum(bar.parts):.0f} % of it {name}"
+def _shares(parts: Sequence[float | None], seconds: float) -> Iterator[str]:
+    for part in parts:
+        yield f"{100 * part / seconds:.1f} %" if part is not None and seconds else ""
+
+
+def _largest_share(bar: Bar, names: Sequence[str]) -> str:
+    part, name = max((part or 0.0, name) for part, name in zip(bar.parts, names, strict=True))
+    return f"{100 * part / bar.length:.0f} % of it {name}"
+
+
+def _words_of_communication(names: Sequence[str]) -> str:
+    if TOGETHER not in names:
+        return " Communication is the wait of rank 0 for the averages of the gradients after its own were computed."
+    whose = "Some bars do" if "communication" in names else "The record does"
+    return f" {whose} not tell communication from computation, as that wait was not measured."
 
 
 def _all_reduce(runs: Sequence[Run]) -> Panel:

@@ -25,6 +25,8 @@ logging.getLogger("matplotlib").setLevel(logging.ERROR)
 # Inches and points. A page shows a plot at about this size: 302 points are 403 pixels.
 SIZE, FONT = (4.2, 2.9), 10
 COLUMNS, PNG_PANEL, DPI = 3, (4.4, 3.3), 100
+# Which of a theme's colours of runs each part of a step has.
+PART_COLOURS = (1, 3, 0, 7, 2)
 DASHES = ("-", "--", "-.", ":")
 MARKERS = {"start": ">", "checkpoint": "|", "rescale": "D", "kill": "x", "end": "s"}
 # Points get markers if a line has only so many.
@@ -230,18 +232,19 @@ def _draw_events(axes: Any, panel: Panel, theme: Theme) -> None:
 
 
 def _draw_bars(axes: Any, panel: Panel, theme: Theme) -> None:
-    """Draw a bar for each number of ranks. Its parts are those of a step, in the order of PARTS."""
+    """Draw a bar for each number of ranks. Its parts are those of a step. A name has the same colour in each report."""
     labels = [bar.label for bar in panel.bars]
     left = [0.0] * len(panel.bars)
-    colours = (theme.runs[1], theme.runs[0], theme.runs[2])
-    for number, (part, colour) in enumerate(zip(PARTS, colours, strict=True)):
-        widths = [bar.parts[number] for bar in panel.bars]
+    colours = dict(zip(PARTS, (theme.runs[number] for number in PART_COLOURS), strict=True))
+    for number, part in enumerate(panel.parts):
+        widths = [bar.parts[number] or 0.0 for bar in panel.bars]
         places = range(len(labels))
-        axes.barh(places, widths, left=left, height=0.55, color=colour, edgecolor=theme.ground, label=part)
+        axes.barh(places, widths, left=left, height=0.55, color=colours[part], edgecolor=theme.ground, label=part)
         left = [before + width for before, width in zip(left, widths, strict=True)]
     axes.set_yticks(range(len(labels)), [_cut(label) for label in labels])
-    # The legend is below the bars.
-    axes.set_ylim(len(labels) - 0.5 + max(0.9, 0.4 * len(labels)), -0.6)
+    # The legend is below the bars, and takes this share of the height.
+    share = 0.03 + 0.08 * len(panel.parts)
+    axes.set_ylim(len(labels) - 0.5 + max(0.9, len(labels) * share / (1 - share)), -0.6)
     axes.grid(color=theme.grid, linewidth=0.6, axis="x")
     axes.set_axisbelow(True)
     axes.legend(loc="lower left", handlelength=1.2)

@@ -121,6 +121,12 @@ class Run(Struct, frozen=True):
         }
 
 
+def lacks_logs(seen: Observed, run: Run) -> bool:
+    """Tell whether the pods of a run that has ended or is suspended are gone, and with them the logs of its steps."""
+    is_over = run.has_ended or run.phase.word == Word.SUSPENDED
+    return is_over and seen.has_pods and not seen.pods and run.figures.step is None
+
+
 def run_of(seen: Observed, place: Place, now: float, record: Record | None = None) -> Run:
     """Return the status of a run; `now` is in seconds since 1970. `record` is the run's record, if it was read."""
     job = live_job(seen.objects)

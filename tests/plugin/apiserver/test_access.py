@@ -350,7 +350,7 @@ def test_no_secret_shows_when_an_access_is_printed(tmp_path: Path) -> None:
 
 
 def test_client_library_is_not_needed() -> None:
-    code = "import sys, distrain.commands.judge; print(sorted({'kubernetes', 'urllib3', 'pyhelm3'} & set(sys.modules)))"
+    code = "import sys, distrain.answers.judge; print(sorted({'kubernetes', 'urllib3', 'pyhelm3'} & set(sys.modules)))"
     environment = {**os.environ, "PYTHONPATH": str(REPOSITORY / "plugin")}
 
     found = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 from distrain.check import snapshot_file
@@ -14,9 +15,12 @@ from distrain.workload.manifest import Job, from_manifest
 from distrain.yaml import yaml_writer
 from tests.plugin.objects import Object, definition, mpi_job
 
+Check = Callable[..., tuple[int, str, str]]
+
 GPU = "nvidia.com/gpu"
 GPU_TAINT = "nvidia.com/gpu=present:NoSchedule"
 NAMESPACE = "team"
+OF_CHART = {"app.kubernetes.io/name": "distrain", "app.kubernetes.io/instance": "run1"}
 # One object of every kind, so that a snapshot lacks no kind.
 ELSEWHERE = [
     {"kind": "Namespace", "metadata": {"name": NAMESPACE, "labels": {"kubernetes.io/metadata.name": NAMESPACE}}},
@@ -71,3 +75,7 @@ def judged(
 ) -> Report:
     """Judge a job against nodes, pods, and objects of other kinds. Each object names its kind."""
     return report(*examined(job, cluster, running or [], others or [], release))
+
+
+def list_of(*items: Object) -> str:
+    return json.dumps({"apiVersion": "v1", "kind": "List", "items": list(items)})

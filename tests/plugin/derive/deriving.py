@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from lab.paths import REPOSITORY
 from tests.plugin.program import Outcome, called
 
+GOLDEN = REPOSITORY / "tests" / "plugin" / "golden"
 Derive = Callable[..., Outcome]
 
 

@@ -255,6 +255,30 @@ def test_logs_that_may_not_be_read_end_it_with_the_right_that_is_missing(
     assert len(shown.err.splitlines()) == 1
 
 
+def test_pod_whose_log_may_not_be_read_is_told_and_the_others_are_followed(
+    api: FakeApi, launcher: Kubelet, logs: Run, change: Change, steps: list[Step], finish: Callable[[], None]
+) -> None:
+    for name in ("run1-worker-0", "run1-worker-1"):
+        launcher.start(name)
+    answer = api.stream
+    api.stream = lambda path, query: 403 if "worker-0" in path and path.endswith("/log") else answer(path, query)
+
+    def end() -> None:
+        launcher.end("run1-worker-1")
+        for number in (0, 1):
+            change("MODIFIED", ended(UP[1 + number]))
+        finish()
+
+    steps += [("a", lambda: launcher.write("run1-worker-1", "b")), ("worker-1 | b", end)]
+
+    shown = logs("run1", "-f", "--all")
+
+    assert (shown.code, sorted(shown.out.splitlines())) == (0, ["launcher | a", "worker-1 | b"])
+    [line] = shown.err.splitlines()
+    assert line.startswith("distrain: the log of run1-worker-0 cannot be read: ")
+    assert line.endswith("; going on with the other pods")
+
+
 def test_ctrl_c_ends_with_130_and_without_words(
     launcher: Kubelet, logs: Run, change: Change, steps: list[Step]
 ) -> None:

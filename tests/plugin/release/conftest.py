@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from distrain.commands import change as command
+from distrain.changes import change as command
 from distrain.progress import hostfile
 from distrain.release.plan import Plan
 from distrain.release.transaction import Release

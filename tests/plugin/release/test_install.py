@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from distrain.commands import creation as command
+from distrain.changes import creation as command
 from distrain.helm.program import Source
 from distrain.helm.releases import Operation
 from distrain.progress.wait import Followed

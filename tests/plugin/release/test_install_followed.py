@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from distrain.commands import creation
+from distrain.changes import creation
 from distrain.status import follow
 from tests.plugin.fake_api import FakeApi, releases
 from tests.plugin.objects import Object, mpi_job

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -246,6 +247,30 @@ def test_total_of_gpus_becomes_workers_as_argo_cd_spreads_none(run: Run, running
 
     assert outcome.code == 2
     assert "write `workers.replicas: 3` in charts/distrain/run1.yaml of " in outcome.err
+
+
+@pytest.mark.parametrize(
+    ("each", "words"),
+    [
+        pytest.param(
+            "2", "--gpus: 3 cannot be spread evenly into workers of 2 (workers.gpus); say 2 or 4, or", id="rest"
+        ),
+        pytest.param("8", "--gpus: 3 cannot be spread evenly into workers of 8 (workers.gpus); say 8, or", id="less"),
+        pytest.param("0", "--gpus: the run trains on the CPU, as workers.gpus is 0; say --workers N", id="cpu"),
+    ],
+)
+def test_total_that_the_present_workers_cannot_have_is_refused(
+    run: Run, running: Recorded, each: str, words: str
+) -> None:
+    _owned_by_argo(running, {"valueFiles": ["run1.yaml"]})
+    text = json.dumps(running.api.answers[JOBS])
+    assert text.count('"nvidia.com/gpu": 1') == 1
+    running.api.answers[JOBS] = json.loads(text.replace('"nvidia.com/gpu": 1', f'"nvidia.com/gpu": {each}'))
+
+    outcome = run("rescale", "run1", "--gpus", "3", "--yes")
+
+    assert (outcome.code, outcome.err.startswith(f"distrain: {words}")) == (2, True), outcome.err
+    assert wrote_nothing(running.api)
 
 
 def test_dry_run_names_the_command_for_values_that_are_in_git_alone(run: Run, running: Recorded) -> None:

@@ -15,7 +15,7 @@ import yaml
 
 from distrain import console
 from distrain.apiserver.target import Target
-from distrain.commands import change as command
+from distrain.changes import change as command
 from distrain.errors import DistrainError, GoneError, HelmError, LateError, StartError, StoppedError, UnreachableError
 from distrain.helm.program import Source
 from distrain.helm.releases import Operation, Status

@@ -10,6 +10,7 @@ from typing import Any
 from distrain.record.read import Record, parse
 from distrain.report.figures import Run, run_of
 
+BUCKET = "reports"
 # 2026-01-01 00:00:00 UTC.
 BEGIN = 1767225600
 # A model of a million parameters.
@@ -38,8 +39,13 @@ def event(name: str, seconds: float, **figures: Any) -> dict[str, Any]:
     return {"event": name, "unix_seconds": BEGIN + seconds, **figures}
 
 
-def steps(begin: float, ranks: int, first: int, samples: int, count: int = 10) -> list[dict[str, Any]]:
-    """Return lines of every tenth step. A step takes 0.2 s, of which it waits 0.05 s for input, and has 64 samples."""
+def steps(
+    begin: float, ranks: int, first: int, samples: int, count: int = 10, wait: float | None = None
+) -> list[dict[str, Any]]:
+    """Return lines of every tenth step. A step takes 0.2 s, of which it waits 0.05 s for input, and has 64 samples.
+
+    `wait` are the seconds of each step for which it waits for the all-reduce, None if they were not measured.
+    """
     lines = []
     for number in range(1, count + 1):
         made, done = 10 * number, samples + 640 * ranks * number
@@ -48,6 +54,8 @@ def steps(begin: float, ranks: int, first: int, samples: int, count: int = 10) -
             "input_wait_seconds_total": 0.05 * made,
             "checkpoint_stall_seconds_total": 0.01 * made,
         }
+        if wait is not None:
+            sums["allreduce_wait_seconds_total"] = wait * made
         rates = dict.fromkeys(("images_per_second", "images_per_second_mean"), 320.0 * ranks)
         loss = 0.1 + 2 * math.exp(-done / 5000)
         lines.append(step(begin + 2.1 * number, first + made, done, loss=loss, **rates, **sums))

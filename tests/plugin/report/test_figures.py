@@ -67,6 +67,43 @@ def test_parts_of_a_step_are_those_of_the_sums() -> None:
         assert of_size.waiting_for_input == pytest.approx(5)
         assert of_size.computing == pytest.approx(15)
         assert of_size.saving == pytest.approx(1)
+        assert of_size.communicating is None
+
+
+def test_wait_for_the_all_reduce_is_a_part_of_the_computing() -> None:
+    lines = [start(0, 2), *records.steps(0, 2, 0, 0, wait=0.03), start(60, 2), *records.steps(60, 2, 0, 0, wait=0.05)]
+
+    times = records.run(lines).times_by_ranks()[2]
+
+    assert times.computing == pytest.approx(30)
+    assert times.communicating == pytest.approx(3 + 5)
+
+
+def test_wait_that_one_of_two_starts_has_not_measured_is_unknown() -> None:
+    lines = [start(0, 2), *records.steps(0, 2, 0, 0, wait=0.03), start(60, 2), *records.steps(60, 2, 0, 0)]
+
+    assert records.run(lines).times_by_ranks()[2].communicating is None
+
+
+@pytest.mark.parametrize(("wait", "expected"), [(1.0, 15.0), (-1.0, 0.0), (math.nan, None)])
+def test_wait_is_never_longer_than_what_the_input_leaves(wait: float, expected: float | None) -> None:
+    times = records.run([start(0, 2), *records.steps(0, 2, 0, 0, wait=wait)]).times_by_ranks()[2]
+
+    assert times.communicating == (None if expected is None else pytest.approx(expected))
+
+
+def test_single_rank_communicates_with_parameter_servers_alone() -> None:
+    alone = records.run([start(0, 1), *records.steps(0, 1, 0, 0)])
+    served = records.run([start(0, 1, values={"strategy": "parameter-server"}), *records.steps(0, 1, 0, 0)])
+
+    assert alone.times_by_ranks()[1].communicating == 0
+    assert served.times_by_ranks()[1].communicating is None
+
+
+def test_times_in_milliseconds_are_kept() -> None:
+    line = time_line(records.record([start(0.5, 2), step(0.625, 1, 64), step(2, 2, 128)]).lines)
+
+    assert [each.seconds for each in line.lines] == [0, 0.125, 1.5]
 
 
 def test_rates_of_the_same_size_are_weighted_by_their_steps() -> None:

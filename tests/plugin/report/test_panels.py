@@ -73,6 +73,47 @@ def test_runs_of_other_models_are_not_compared() -> None:
     assert "A rescale, or a second run of another size" in panel.words
 
 
+def test_step_is_split_where_the_wait_for_the_all_reduce_was_measured() -> None:
+    run = records.run([start(0, 2), *records.steps(0, 2, 0, 0, wait=0.1), event("end", 30, cause="finished")])
+
+    panel = _panel("step", run)
+
+    assert panel.parts == ("input", "communication", "computation", "checkpoints")
+    # In milliseconds.
+    assert panel.bars[0].parts == pytest.approx((50, 100, 50, 10))
+    assert panel.table.header[2:6] == panel.parts
+    assert panel.table.rows[0][6:] == ("23.8 %", "47.6 %", "23.8 %", "4.8 %")
+    assert panel.words == (
+        "2 ranks: a step takes 210 ms, 48 % of it communication. Communication is the wait of rank 0 for the averages "
+        "of the gradients after its own were computed."
+    )
+
+
+def test_step_whose_wait_was_not_measured_is_not_split() -> None:
+    panel = _panel("step", records.run(records.rescaled()))
+
+    assert panel.parts == ("input", "computation and communication", "checkpoints")
+    assert panel.bars[0].parts == pytest.approx((50, 150, 10))
+    assert panel.words.endswith(
+        "The record does not tell communication from computation, as that wait was not measured."
+    )
+
+
+def test_bars_with_and_without_a_measured_wait_are_side_by_side() -> None:
+    measured = records.run([start(0, 2), *records.steps(0, 2, 0, 0, wait=0.1)], "one")
+    other = records.run([start(0, 2), *records.steps(0, 2, 0, 0)], "two")
+
+    panel = _panel("step", measured, other)
+
+    assert [bar.parts for bar in panel.bars] == [
+        pytest.approx((50, 100, 50, None, 10)),
+        pytest.approx((50, None, None, 150, 10)),
+    ]
+    assert panel.table.rows[1][2:7] == ("50 ms", "", "", "150 ms", "10 ms")
+    assert "Some bars do not tell communication from computation" in panel.words
+    assert "computation and communication" in plot.svg(panel)
+
+
 def test_every_event_of_several_runs_has_a_place() -> None:
     runs = [records.run(records.rescaled(), name) for name in ("one", "two")]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -12,21 +11,11 @@ import pytest
 
 from lab.s3.server import Server
 from lab.waiting import free_port
-from tests.plugin.fake_api import FakeApi
 from tests.plugin.program import Outcome, called
 from tests.plugin.report import records
-from tests.plugin.report.records import event, start, step
+from tests.plugin.report.records import BUCKET, event, start, step
 
-BUCKET = "reports"
 Report = Callable[..., Outcome]
-# Helm for a release whose values are in a file; without the file there is no such release.
-HELM = """#!/bin/sh
-[ -e {values} ] || {{ echo 'Error: release: not found' >&2; exit 1; }}
-case $1 in
-  status) echo '{{"info": {{"status": "deployed"}}, "version": 1}}' ;;
-  get) cat {values} ;;
-esac
-"""
 
 
 @pytest.fixture
@@ -36,28 +25,6 @@ def report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
     work.mkdir()
     monkeypatch.chdir(work)
     return lambda *arguments: called(capsys, "report", *arguments)
-
-
-@pytest.fixture
-def release(api: FakeApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[str, Any]], object]:
-    """Return a function that gives all releases of the cluster these values."""
-    values, helm = tmp_path / "values.json", tmp_path / "helm"
-    helm.write_text(HELM.format(values=values))
-    helm.chmod(0o755)
-    monkeypatch.setenv("HELM_BIN", str(helm))
-    monkeypatch.setenv("KUBECONFIG", str(api.kubeconfig(tmp_path)))
-    return lambda found: values.write_text(json.dumps(found))
-
-
-@pytest.fixture
-def s3(s3_server: Server, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, bytes], None]:
-    """Give the user an AWS environment for the S3 server, and return a function that writes an object."""
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", s3_server.access_key)
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", s3_server.secret_key)
-    client = s3_server.boto3_client()
-    if BUCKET not in [bucket["Name"] for bucket in client.list_buckets()["Buckets"]]:
-        client.create_bucket(Bucket=BUCKET)
-    return lambda key, content: client.put_object(Bucket=BUCKET, Key=key, Body=content)
 
 
 def _written(folder: Path = Path("distrain-report")) -> str:
@@ -308,11 +275,11 @@ def test_missing_library_is_told_with_the_command_that_installs_it(
     report: Report, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kept: bool
 ) -> None:
     records.folder(Path(), records.rescaled())
-    monkeypatch.setattr("distrain.report.libraries.PLOTS", ("matplotlib", "no_such_library"))
+    monkeypatch.setattr("distrain.record.libraries.PLOTS", ("matplotlib", "no_such_library"))
     setup = tmp_path / "setup"
     if kept:
         setup.write_text("")
-    monkeypatch.setattr("distrain.report.libraries.SETUP", str(setup))
+    monkeypatch.setattr("distrain.record.libraries.SETUP", str(setup))
 
     done = report("./run1")
 

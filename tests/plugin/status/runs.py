@@ -7,6 +7,7 @@ from typing import Any
 
 from tests.plugin.fake_api import FakeApi
 from tests.plugin.objects import Object, mpi_job, mx_job, plain, pytorch_job, tf_job
+from tests.plugin.program import Outcome
 
 BORN = "2026-01-01T00:00:00Z"
 LABELS = {"app.kubernetes.io/name": "distrain", "app.kubernetes.io/instance": "run1"}
@@ -92,3 +93,8 @@ MX = live(mx_job(servers=1, workers=2, gpus=1))
 TF = live(tf_job(servers=1, workers=2, gpus=1))
 MPI_V1 = live(mpi_job(workers=2, gpus=1, version="v1"))
 PLAIN = [live(each) for each in plain(workers=2, gpus=1) if each["kind"] == "Job"]
+UP = [pod("launcher"), pod("worker", 0), pod("worker", 1)]
+
+
+def rows_of(outcome: Outcome) -> dict[str, str]:
+    return dict(line.split(maxsplit=1) for line in outcome.out.splitlines())

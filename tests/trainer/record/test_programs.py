@@ -7,8 +7,11 @@ from pathlib import Path
 from distrain.record import read
 from tests.trainer.conftest import DIGITS_IN_IMAGE, ProgramInImage, tried_by
 
+# Those whose ranks measure how long they wait for the averages of the gradients.
+MEASURE_WAIT = ("tensorflow-horovod", "pytorch-ddp", "pytorch-horovod")
 
-@tried_by("tensorflow-ps", "pytorch-ddp")
+
+@tried_by("tensorflow-ps", "tensorflow-horovod", "pytorch-ddp")
 def test_record_of_a_run_that_is_longer_and_smaller_the_second_time(program: ProgramInImage, tmp_path: Path) -> None:
     tmp_path.chmod(0o777)
     places = ("--checkpoint=/out/checkpoints", "--checkpoint-at-end", "--output=/out/outcome")
@@ -44,6 +47,11 @@ def test_record_of_a_run_that_is_longer_and_smaller_the_second_time(program: Pro
     assert last.step_seconds_total
     # The chief of a TFJob reads no input.
     assert (last.input_wait_seconds_total is None) == (program.name == "tensorflow-ps")
+    # The first start has two ranks, the second one.
+    of_two, of_one = (line for line in record.of("step") if line.step in (6, 10))
+    waits = (of_two.allreduce_wait_seconds_total, of_one.allreduce_wait_seconds_total)
+    assert (waits[0] is not None, waits[1]) == (program.name in MEASURE_WAIT, None)
+    assert waits[0] is None or 0 < waits[0] < (of_two.step_seconds_total or 0)
     assert [(line.cause, line.step, line.accuracy is None) for line in record.of("end")] == [
         ("finished", 6, False),
         ("finished", 10, False),

@@ -67,7 +67,10 @@ def test_record_tells_of_a_run_from_its_start_to_its_end(place: str, tmp_path: P
 
     first, start, *steps, end = lines(place)
     assert (first["event"], first["version"]) == ("record", 1)
-    assert all(line["unix_seconds"] > 1_700_000_000 for line in (first, start, *steps, end))
+    times = [line["unix_seconds"] for line in (first, start, *steps, end)]
+    assert all(time > 1_700_000_000 and round(time, 3) == time for time in times)
+    # To the millisecond: not all of these lines were written at a whole second.
+    assert any(time % 1 for time in times)
     names = ("event", "number", "framework", "model", "world_size", "generation", "step", "samples", "steps")
     assert [start[name] for name in names] == ["start", 1, "tensorflow", "mnist", 1, 1, 0, 0, 20]
     # The fixture's only weight is of 8 bytes.
@@ -85,6 +88,26 @@ def test_record_tells_of_a_run_from_its_start_to_its_end(place: str, tmp_path: P
     assert last["images_per_second_mean"] == 20.0
     told = ("event", "cause", "exit_code", "step", "samples", "accuracy", "images_per_second_mean")
     assert [end[name] for name in told] == ["end", "finished", 0, 20, 200, 0.9, 20.0]
+
+
+def test_wait_for_the_all_reduce_is_told_without_metrics(tmp_path: Path) -> None:
+    run = begin(tmp_path, log_every=1)
+    assert run.config.metrics_port is None
+    run.metrics.begin_steps()
+    for _ in range(2):
+        run.metrics.made_step(samples=10, seconds=0.5, allreduce_wait=0.1)
+    train(run, 11)
+    kill(run)
+
+    assert of("step", tmp_path)[-1]["allreduce_wait_seconds_total"] == 0.2
+
+
+def test_wait_that_is_not_measured_is_left_out(tmp_path: Path) -> None:
+    run = begin(tmp_path, log_every=1)
+    train(run, 11)
+    kill(run)
+
+    assert "allreduce_wait_seconds_total" not in of("step", tmp_path)[-1]
 
 
 def test_record_is_beside_the_checkpoints_without_an_output(tmp_path: Path) -> None:

@@ -112,6 +112,7 @@ class Progress:
             loss=loss,
             step_seconds_total=self.seconds,
             input_wait_seconds_total=run.watchdog.waited,
+            allreduce_wait_seconds_total=run.metrics.of_rank.get("allreduce_wait_seconds"),
             checkpoint_stall_seconds_total=run.writer.stalled if run.writer is not None else None,
         )
 

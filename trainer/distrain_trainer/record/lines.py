@@ -27,7 +27,12 @@ class UnreadableError(Exception):
 def line_of(event: str, number: int, figures: Mapping[str, Any]) -> Line:
     """Return a line. Leave out figures that are None. NaN and infinity become None, which JSON writes as null."""
     known = {name: _clean(figure) for name, figure in figures.items() if figure is not None}
-    return {"event": event, "number": number, "unix_seconds": round(time.time()), **known}
+    return {"event": event, "number": number, "unix_seconds": _now(), **known}
+
+
+def _now() -> float:
+    """Return the time in seconds, to the millisecond."""
+    return round(time.time(), 3)
 
 
 def _clean(figure: Any) -> Any:
@@ -43,7 +48,7 @@ def render(lines: Sequence[Line], writer: str) -> tuple[bytes, list[Line]]:
 
     `writer` identifies the process that writes it. Raises UnreadableError if the lines cannot be thinned enough.
     """
-    first = {"event": "record", "version": VERSION, "unix_seconds": round(time.time()), "writer": writer}
+    first = {"event": "record", "version": VERSION, "unix_seconds": _now(), "writer": writer}
     kept: Sequence[Line] = lines
     for divisor in (2**power for power in range(12)):
         kept = thin(kept, divisor)

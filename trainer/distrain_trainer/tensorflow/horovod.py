@@ -104,7 +104,7 @@ def train(dataset: Dataset, model: Any, optimizer: Any, run: Run) -> Progress:
 
 def measures_wait(run: Run) -> bool:
     """Return whether to measure the wait for the averages of the gradients. On a GPU TensorFlow has no clock for it."""
-    return run.config.metrics_port is not None and run.group.size > 1 and not has_gpu()
+    return run.group.size > 1 and not has_gpu()
 
 
 def mean_over_ranks(loss: float) -> float:

@@ -7,10 +7,9 @@ import uuid
 from msgspec.structs import replace
 
 from distrain import console
+from distrain.changes.owned import Wanted, applied_from_git, in_git, is_of_helm_release, source_of, with_values_files
+from distrain.changes.plan_text import told
 from distrain.check.report import Report
-from distrain.commands.owned import Wanted, applied_from_git, in_git, is_of_helm_release, source_of, with_values_files
-from distrain.commands.plan_text import told
-from distrain.commands.request import RenderedJob, Request, before_changes, refuse_disabled
 from distrain.errors import StoppedError, ValuesError
 from distrain.helm.program import Source
 from distrain.helm.releases import Operation
@@ -19,6 +18,8 @@ from distrain.release.current import Current, read, training
 from distrain.release.plan import Before, Plan, freed, plan, refuse_ended, refuse_traps
 from distrain.release.size import Values
 from distrain.release.upgrade import upgrade
+from distrain.request.rendered_job import RenderedJob
+from distrain.request.request import Request, before_changes, refuse_disabled
 
 
 @before_changes()

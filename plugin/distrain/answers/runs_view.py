@@ -5,19 +5,20 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from distrain import console
-from distrain.commands.formats import dumped
+from distrain.answers.formats import dumped
 from distrain.errors import GoneError, LateError, StoppedError, ValuesError
+from distrain.request.run_record import Found
 
 if TYPE_CHECKING:
     from distrain.apiserver.cluster import Cluster
-    from distrain.record.read import Record
     from distrain.status.run import Observed, Run
 
 FAILED = 4
+NOT_LOOKED_FOR = Found()
 # Colours of the phases, in ECMA-48's numbers: bold, and red, green, yellow or blue.
 STYLES = {"Failed": "1;31", "Succeeded": "1;32", "Running": "1;32", "Rescaling": "1;34", "Starting": "1;34"}
 OTHER_STYLE = "1;33"
@@ -27,7 +28,8 @@ class Asked(NamedTuple):
     """Which runs are shown, and how: the run `name`, or those of a namespace or of all.
 
     With `watches` each change is shown. With a `goal` the run is followed until it reaches the goal or fails, for at
-    most `timeout` seconds. `record` is the record of the run `name`.
+    most `timeout` seconds. `record` is the record of the run `name`. `find_record` looks for it once the pods of the
+    run are gone.
     """
 
     name: str | None
@@ -37,7 +39,8 @@ class Asked(NamedTuple):
     goal: str = ""
     timeout: float = math.inf
     form: str = "text"
-    record: Record | None = None
+    record: Found = NOT_LOOKED_FOR
+    find_record: Callable[[], Found] | None = None
 
 
 def show(cluster: Cluster, asked: Asked) -> int:
@@ -58,6 +61,7 @@ class View:
 
         self._asked, self._cluster = asked, cluster
         self._selector = selector_of(asked.name, asked.selector)
+        self._record, self._find_record = asked.record, asked.find_record
 
     def once(self) -> int:
         from distrain.status.read import read_runs
@@ -104,14 +108,27 @@ class View:
             was_there = True
 
     def _runs(self, seen: Sequence[Observed]) -> list[Run]:
+        """Return the status of each run; look for the record of the run `name` if no log tells its steps any more."""
         from distrain.status.read import absence
-        from distrain.status.reasons import place_of
-        from distrain.status.run import run_of
+        from distrain.status.run import lacks_logs
 
         if self._asked.name and not seen:
             raise ValuesError(absence(self._cluster, self._asked.name))
-        target, now, record = self._cluster.target, time.time(), self._asked.record
-        return [run_of(each, place_of(target, each.release, each.namespace), now, record) for each in seen]
+        runs = self._statuses(seen)
+        if self._asked.name and self._find_record and lacks_logs(seen[0], runs[0]):
+            self._record, self._find_record = self._find_record(), None
+            runs = self._statuses(seen)
+        return runs
+
+    def _statuses(self, seen: Sequence[Observed]) -> list[Run]:
+        from msgspec.structs import replace
+
+        from distrain.status.reasons import place_of
+        from distrain.status.run import run_of
+
+        target, now, (record, words) = self._cluster.target, time.time(), self._record
+        runs = [run_of(each, place_of(target, each.release, each.namespace), now, record) for each in seen]
+        return [replace(each, unread=(*each.unread, words)) for each in runs] if words else runs
 
     def _is_over(self, found: Run) -> bool:
         from distrain.status.follow import has_reached

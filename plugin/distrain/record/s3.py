@@ -112,6 +112,9 @@ def _unreachable(bucket: Bucket, error: Exception) -> UnreachableError:
     if isinstance(error, known.NoCredentialsError | known.PartialCredentialsError):
         step = "set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
         return UnreachableError(f"{bucket.value}: {bucket.uri}: your environment has no AWS credentials; {step}")
+    if isinstance(error, known.SSLError):
+        step = "set AWS_CA_BUNDLE to a file with the certificate of the authority that signed it"
+        return UnreachableError(f"{bucket.value}: {bucket.uri}{_at(bucket)}: its certificate is not trusted; {step}")
     if isinstance(error, known.ConnectionError | known.HTTPClientError):
         # boto3 repeats the URL of its request, with all of the request's parameters.
         words = f"S3 does not answer ({type(error).__name__})"

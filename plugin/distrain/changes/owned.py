@@ -8,7 +8,6 @@ from typing import Any
 import yaml
 from msgspec.structs import replace
 
-from distrain.commands.request import NAMELESS, RenderedJob, Request
 from distrain.errors import RefusedError, ValuesError
 from distrain.helm.program import Source
 from distrain.helm.render import Template
@@ -19,6 +18,8 @@ from distrain.release.current import Current, OwnedJob, owned_job, owner_of
 from distrain.release.owner import Owner
 from distrain.release.size import Values, differing
 from distrain.release.values_in_git import Place
+from distrain.request.rendered_job import RenderedJob
+from distrain.request.request import NAMELESS, Request
 from distrain.yaml import yaml_writer
 
 Wanted = Callable[[OwnedJob], Values]

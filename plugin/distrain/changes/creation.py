@@ -5,14 +5,15 @@ from __future__ import annotations
 import uuid
 
 from distrain import console
+from distrain.answers.formats import MARKDOWN, dumped
+from distrain.changes.owned import refuse_applied, refuse_taken
 from distrain.check.markdown import check_markdown
-from distrain.commands.formats import MARKDOWN, dumped
-from distrain.commands.owned import refuse_applied, refuse_taken
-from distrain.commands.request import RenderedJob, Request, before_changes
 from distrain.errors import NameInUseError
 from distrain.helm.releases import Operation
 from distrain.release import orphans
 from distrain.release.install import install
+from distrain.request.rendered_job import RenderedJob
+from distrain.request.request import Request, before_changes
 
 
 def create(request: Request, uninstalled: int = 0) -> int:

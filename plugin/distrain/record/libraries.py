@@ -1,4 +1,4 @@
-"""Tell whether the libraries of the report are installed. They are an extra, four times as large as all others."""
+"""Tell whether the libraries of the report and of S3 are installed: an extra, four times as large as all others."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ class LibraryError(HelmError):
     """A library of the extra `report` is not installed."""
 
 
-def require(names: Sequence[str]) -> None:
-    """Raise LibraryError if a library is missing."""
+def require(names: Sequence[str], what: str) -> None:
+    """Raise LibraryError if a library is missing; `what` needs the libraries."""
     missing = [name for name in names if importlib.util.find_spec(name) is None]
     if not missing:
         return
     setup = os.path.realpath(SETUP)
     step = f"{setup} report" if os.path.exists(setup) else "pip install 'distrain[report]'"
-    raise LibraryError(f"report: needs {', '.join(missing)}, which a plugin has only on request; run `{step}`")
+    raise LibraryError(f"{what}: needs {', '.join(missing)}, which a plugin has only on request; run `{step}`")

@@ -8,12 +8,15 @@ from typing import Any
 
 from distrain import files
 from distrain.errors import ValuesError, reason
-from distrain.record import read
+from distrain.record import libraries, read, s3
 from distrain.record.read import Record, RecordError
-from distrain.report import libraries, s3
-from distrain.report.s3 import Bucket
+from distrain.record.s3 import Bucket
 
 S3 = "s3://"
+
+
+class NoPlaceError(ValuesError):
+    """The values of a release name no place for a record."""
 
 
 def is_place(word: str) -> bool:
@@ -21,33 +24,42 @@ def is_place(word: str) -> bool:
     return "/" in word or word.endswith(".jsonl") or word in (".", "..")
 
 
-def from_place(word: str, endpoint: str) -> tuple[Record, str]:
-    """Read the record at a place; return it with the place's full name. Raises RecordError and UnreachableError."""
+def from_place(word: str, endpoint: str, argument: str = "RUN") -> tuple[Record, str]:
+    """Read the record at a place that an argument names; return it with the place's full name.
+
+    Raises RecordError, UnreachableError, and LibraryError if boto3 is not installed.
+    """
     if word.startswith(S3):
-        return from_bucket(Bucket(word, endpoint))
+        return from_bucket(Bucket(word, endpoint, value=argument))
     if "://" in word:
-        raise ValuesError(f"RUN: {word} is neither s3://bucket/folder nor a folder; copy the record, and name the copy")
-    return from_path(Path(word))
+        words = f"{word} is neither s3://bucket/folder nor a folder; copy the record, and name the copy"
+        raise ValuesError(f"{argument}: {words}")
+    return from_path(Path(word), argument)
 
 
 def from_bucket(bucket: Bucket) -> tuple[Record, str]:
-    libraries.require(libraries.S3)
+    libraries.require(libraries.S3, f"{bucket.value}: {bucket.uri}")
     content, uri = s3.read(bucket)
     return read.parse(content, uri), uri
 
 
-def from_path(path: Path) -> tuple[Record, str]:
+def from_path(path: Path, argument: str) -> tuple[Record, str]:
     try:
         if path.is_dir():
             return read.in_folder(path), str(path)
         return read.parse(files.read(path, files.MANIFEST), str(path)), str(path)
     except (OSError, ValueError) as error:
-        words = f"RUN: {path} cannot be read: {reason(error)}"
+        words = f"{argument}: {path} cannot be read: {reason(error)}"
         raise RecordError(f"{words}; name the folder of a run, or its record.jsonl") from None
 
 
-def from_release(name: str, namespace: str, values: Mapping[str, Any], endpoint: str) -> tuple[Record, str]:
-    """Read the record of a release from where its values say. Raises ValuesError if they name no place."""
+def from_release(
+    name: str, namespace: str, values: Mapping[str, Any], endpoint: str, command: str
+) -> tuple[Record, str]:
+    """Read the record of a release from where its values say; `command` reads a copy of the record in ./NAME.
+
+    Raises NoPlaceError if the values name no place.
+    """
     value, uri = _uri(name, values)
     place = f"{uri.rstrip('/')}/{namespace}/{name}"
     if uri.startswith(S3):
@@ -56,10 +68,10 @@ def from_release(name: str, namespace: str, values: Mapping[str, Any], endpoint:
         is_insecure = bool(storage.get("insecureTLS"))
         return from_bucket(Bucket(place, server, str(storage.get("region") or ""), is_insecure, value, namespace))
     if Path(place).is_dir():
-        return from_path(Path(place))
+        return from_path(Path(place), value)
     raise ValuesError(
         f"{value}: {place} is a folder in the pods of {name}, on a volume; copy it to this machine, for example by "
-        f"`kubectl cp` from a pod that mounts the volume, and run `helm distrain report ./{name}`"
+        f"`kubectl cp` from a pod that mounts the volume, and run `{command}`"
     )
 
 
@@ -71,4 +83,4 @@ def _uri(name: str, values: Mapping[str, Any]) -> tuple[str, str]:
     for path, section in sections.items():
         if section and section.get("uri"):
             return f"{path}.uri", str(section["uri"])
-    raise ValuesError(f"{name}: its values name neither output.uri nor checkpoint.uri, so it keeps no record; set one")
+    raise NoPlaceError(f"{name}: its values name neither output.uri nor checkpoint.uri, so it keeps no record; set one")

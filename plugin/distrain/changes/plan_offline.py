@@ -8,8 +8,7 @@ from msgspec.structs import replace
 
 from distrain import console
 from distrain.apiserver.target import namespace_alone
-from distrain.commands.plan_text import told
-from distrain.commands.request import Request, refuse_disabled
+from distrain.changes.plan_text import told
 from distrain.derive.complete import is_unspread
 from distrain.errors import ValuesError
 from distrain.helm import inputs
@@ -17,6 +16,7 @@ from distrain.helm.program import Source
 from distrain.helm.render import Template
 from distrain.progress.steps import Training
 from distrain.release.plan import Before, Next, plan, refuse_traps
+from distrain.request.request import Request, refuse_disabled
 
 # Both flags read the release's values, which are not known here.
 REUSING = ("reuse_values", "reset_then_reuse_values")

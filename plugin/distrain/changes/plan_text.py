@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from distrain import redact
+from distrain.answers.formats import MARKDOWN, dumped
 from distrain.check.report import Report
-from distrain.commands.formats import MARKDOWN, dumped
-from distrain.commands.request import Request
 from distrain.release import plan_markdown
 from distrain.release.plan import Before, Next, Plan, lines
+from distrain.request.request import Request
 
 
 def told(request: Request, planned: Plan, before: Before, after: Next, report: Report | None = None) -> str:

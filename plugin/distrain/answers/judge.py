@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec import to_builtins
 
 from distrain import console, kube
+from distrain.answers.formats import MARKDOWN, dumped
 from distrain.apiserver.target import namespace_alone
 from distrain.check import live_cluster, snapshot_file
 from distrain.check.assumed_nodes import assumed_nodes
@@ -18,8 +19,7 @@ from distrain.check.markdown import check_markdown
 from distrain.check.refusals import PreparedJob
 from distrain.check.report import report
 from distrain.check.text import summary
-from distrain.commands.formats import MARKDOWN, dumped
-from distrain.commands.request import NAMELESS, Request
+from distrain.request.request import NAMELESS, Request
 from distrain.workload.manifest import Job, from_manifest
 
 if TYPE_CHECKING:

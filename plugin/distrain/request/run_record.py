@@ -1,0 +1,71 @@
+"""Read the record of a run for `status`: from the place that --record names, or from where the release's values say."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from distrain.errors import DistrainError, ValuesError
+
+if TYPE_CHECKING:
+    from distrain.record.read import Record
+    from distrain.request.request import Request
+
+# For how long the record of a release is looked for.
+SECONDS = 4.0
+
+
+class Found(NamedTuple):
+    """The record of a run, None if it was not read, and a line for the user if the record tells nothing."""
+
+    record: Record | None = None
+    words: str = ""
+
+
+def named(place: str, endpoint: str) -> Found:
+    """Read the record at the place that --record names. Raises an error if there is none, or it cannot be read."""
+    from distrain.record import source
+    from distrain.record.read import RecordError
+
+    try:
+        return _found(*source.from_place(place, endpoint, "--record"))
+    except RecordError as error:
+        raise ValuesError(f"--record: {str(error).removeprefix('--record: ')}") from None
+
+
+def of_release(request: Request, release: str, endpoint: str) -> Found:
+    """Read the record where the release's values say; give up after some seconds.
+
+    A thread reads the record. It is left behind if Helm, or the server that the values name, does not answer.
+    """
+    from distrain.apiserver.pages import Ahead
+    from distrain.record.source import NoPlaceError
+
+    by_hand = f"helm distrain status {release} --record ./{release}"
+    example = f"name its place, as in --record s3://bucket/{request.cluster.target.namespace}/{release}"
+    reading = Ahead(request.record, release, endpoint, by_hand)
+    reading.join(SECONDS)
+    if reading.is_alive():
+        return _unread(f"not found within {SECONDS:g} s; {example}")
+    try:
+        found = reading.result()
+    except NoPlaceError:
+        return Found()
+    except DistrainError as error:
+        return _unread(_with_flag(error.messages[0]))
+    return _found(*found) if found else _unread(f"Helm has no release {release}; {example}")
+
+
+def _found(record: Record, place: str) -> Found:
+    if record.lines:
+        return Found(record)
+    return _unread(f"{place} is empty: the run has not written its first line yet; try again later")
+
+
+def _unread(words: str) -> Found:
+    return Found(words=f"the run's record: {words}")
+
+
+def _with_flag(message: str) -> str:
+    """Return the message; add the flag that names another place, unless the message names a flag already."""
+    has_flag = " --record" in message or " --endpoint" in message
+    return message if has_flag else f"{message}, or name its place with --record"

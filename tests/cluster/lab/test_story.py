@@ -1,0 +1,41 @@
+"""Test what the demo prints, without a cluster."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+
+from lab.demo import story
+from lab.demo.site import Site
+
+PLAN = "demo: revision 1 -> 2\n  value     workers.replicas: 2 -> 3\n  lost      nothing: the job goes on\n"
+
+
+@dataclass(frozen=True)
+class FakeSite(Site):
+    """A site whose Helm answers with a plan and the chart's notes."""
+
+    def helm_answers(self, *arguments: str) -> str:
+        return f"{PLAN}Job demo-1234abcd: 3 ranks on 3 workers, on the CPU.\n\nIts log:\n  kubectl logs -f demo\n"
+
+
+@pytest.fixture
+def site() -> Site:
+    return FakeSite("tensorflow", "config", "team", None, "https://s3", "bucket", "keys", "image")
+
+
+def test_notes_are_not_printed_again_when_the_run_is_rescaled(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
+    story._rescale(site)
+
+    assert capsys.readouterr().out == PLAN
+
+
+def test_answer_of_helm_is_its_stdout_and_the_user_sees_what_it_says(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    site = Site("tensorflow", "config", "team", None, "https://s3", "bucket", "keys", "image")
+    monkeypatch.setattr(Site, "_helm", lambda _: ["sh", "-c", "echo $0 $1; echo waiting >&2"])
+
+    assert site.helm_answers("distrain", "rescale") == "distrain rescale\n"
+    assert capfd.readouterr().err == "waiting\n"
