@@ -15,7 +15,7 @@ COMMANDS = ("command", "args")
 # Fields whose names users and drivers choose, so that each of them may be a secret.
 FREE = ("annotations", "labels", "options", "volumeAttributes")
 # Kubernetes' own fields that have a secret-like name, and hold the name of an object, a label or a file.
-PLAIN = ("key", "topologyKey", "secretName", "secretFile", "keyring", "tokenRequests")
+PLAIN = ("key", "topologyKey", "secretName", "secretNamespace", "secretFile", "keyring")
 # Fields of an image, whose tag follows a ":" like a value.
 IMAGES = ("image", "imageID")
 # A value: a word, or several in quotes. A header's value may begin with its scheme.
