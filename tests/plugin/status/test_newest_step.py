@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -37,19 +38,20 @@ def _step(number: int, seconds_ago: float, **figures: float) -> str:
 
 
 @pytest.mark.parametrize(
-    ("logs", "phase"),
+    ("make", "phase"),
     [
-        pytest.param((_step(5, 500) + _restart(400) + _step(300, 2), _restart(400)), "Running", id="both-then-steps"),
-        pytest.param((_step(5, 500) + _step(300, 2), _restart(400)), "Running", id="other-pod-then-steps"),
-        pytest.param((_step(300, 100), _restart(2)), "Starting", id="steps-then-other-pod"),
-        pytest.param((_step(300, 100) + _restart(2), ""), "Starting", id="steps-then-same-pod"),
-        pytest.param((_restart(400), _step(300, 2)), "Running", id="other-pod-is-first"),
+        pytest.param(lambda: (_step(5, 500) + _restart(400) + _step(300, 2), _restart(400)), "Running", id="both"),
+        pytest.param(lambda: (_step(5, 500) + _step(300, 2), _restart(400)), "Running", id="other-pod-before"),
+        pytest.param(lambda: (_step(300, 100), _restart(2)), "Starting", id="other-pod-after"),
+        pytest.param(lambda: (_step(300, 100) + _restart(2), ""), "Starting", id="same-pod"),
+        pytest.param(lambda: (_restart(400), _step(300, 2)), "Running", id="other-pod-is-first"),
     ],
 )
 def test_run_is_starting_while_the_newest_restart_is_newer_than_the_newest_step(
-    api: FakeApi, status: Run, logs: tuple[str, str], phase: str
+    api: FakeApi, status: Run, make: Callable[[], tuple[str, str]], phase: str
 ) -> None:
-    serve(api, _trainer(PYTORCH), pods=WORKERS, run1_worker_0=logs[0], run1_worker_1=logs[1])
+    first, second = make()
+    serve(api, _trainer(PYTORCH), pods=WORKERS, run1_worker_0=first, run1_worker_1=second)
 
     shown = status("run1", "--for=Running", "--timeout", "100ms")
 
@@ -69,15 +71,17 @@ def test_next_step_names_the_pod_with_the_newest_step(api: FakeApi, status: Run)
 @pytest.mark.parametrize(
     ("first", "second", "number"),
     [
-        pytest.param(_step(90, -240), _step(91, 50) + _step(200, 2), 200, id="old-pods-clock-is-ahead"),
-        pytest.param(_step(900, 300), _step(1, 2), 1, id="begun-anew"),
-        pytest.param(_step(900, -900), _step(950, -600), 900, id="this-clock-is-behind"),
+        pytest.param([(90, -240)], [(91, 50), (200, 2)], 200, id="old-pods-clock-is-ahead"),
+        pytest.param([(900, 300)], [(1, 2)], 1, id="begun-anew"),
+        pytest.param([(900, -900)], [(950, -600)], 900, id="this-clock-is-behind"),
     ],
 )
 def test_newest_step_is_found_although_clocks_differ(
-    api: FakeApi, status: Run, capsys: pytest.CaptureFixture[str], first: str, second: str, number: int
+    api: FakeApi, status: Run, first: list[tuple[int, float]], second: list[tuple[int, float]], number: int
 ) -> None:
-    serve(api, PYTORCH, pods=WORKERS, run1_worker_0=first, run1_worker_1=second)
+    # Each step is a number and its age. The lines are made here: a test may run minutes after it was collected.
+    logs = ["".join(_step(*each) for each in steps) for steps in (first, second)]
+    serve(api, PYTORCH, pods=WORKERS, run1_worker_0=logs[0], run1_worker_1=logs[1])
 
     assert rows_of(status("run1"))["step"].startswith(f"{number} of 1000")
 
@@ -93,14 +97,17 @@ def test_log_of_the_pod_whose_clock_is_right_is_printed(
 
 
 @pytest.mark.parametrize(
-    ("log", "is_present"),
+    ("ages", "is_present"),
     [
-        pytest.param(_step(5, 7200, images_per_second=813.2, eta_seconds=7000), False, id="stalled"),
-        pytest.param(_step(4, 500) + _step(5, 200, images_per_second=813.2, eta_seconds=7000), True, id="slow"),
-        pytest.param(_step(5, 2, images_per_second=813.2, eta_seconds=7000), True, id="new"),
+        pytest.param([7200], False, id="stalled"),
+        pytest.param([500, 200], True, id="slow"),
+        pytest.param([2], True, id="new"),
     ],
 )
-def test_rate_of_long_ago_is_not_the_present_one(api: FakeApi, status: Run, log: str, is_present: bool) -> None:
+def test_rate_of_long_ago_is_not_the_present_one(
+    api: FakeApi, status: Run, ages: list[float], is_present: bool
+) -> None:
+    log = "".join(_step(5, age, images_per_second=813.2, eta_seconds=7000) for age in ages)
     serve(api, MPI, pods=UP, run1_launcher=log)
 
     rows = rows_of(status("run1"))
