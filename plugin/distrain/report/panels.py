@@ -211,7 +211,7 @@ def _scaling(runs: Sequence[Run]) -> Panel:
     for number, run in enumerate(runs):
         rates = run.rates()
         if rates:
-            series.append(Series(run.label, number, tuple(rates.items())))
+            series.append(Series(run.label, number, tuple(numbers.spread([*rates.items()], MOST_MARKS // len(runs)))))
             together = groups.setdefault(_subject(run), {})
             together.update({ranks: rate for ranks, rate in rates.items() if ranks not in together})
     groups = {subject: rates for subject, rates in groups.items() if len(rates) > 1 and rates[min(rates)] > 0}
@@ -320,8 +320,9 @@ def _all_reduce(runs: Sequence[Run]) -> Panel:
     series = []
     for number, figures in found.items():
         label = runs[number].label
-        places = tuple((float(each.ranks), each.bytes_per_step / unit.size) for each in figures)
-        series.append(Series(label, number, places, is_points=True))
+        places = [(float(each.ranks), each.bytes_per_step / unit.size) for each in figures]
+        kept = numbers.spread(places, MOST_MARKS // len(runs))
+        series.append(Series(label, number, tuple(kept), is_points=True))
         for each in figures:
             per_second = "" if each.bytes_per_second is None else f"{numbers.amount(each.bytes_per_second)}/s"
             sent = numbers.amount(each.bytes_per_step)
