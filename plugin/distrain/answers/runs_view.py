@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from distrain import console
 from distrain.answers.formats import dumped
 from distrain.errors import GoneError, LateError, StoppedError, ValuesError
+from distrain.redact import redact
 from distrain.request.run_record import Found
 
 if TYPE_CHECKING:
@@ -128,7 +129,7 @@ class View:
 
         target, now, (record, words) = self._cluster.target, time.time(), self._record
         runs = [run_of(each, place_of(target, each.release, each.namespace), now, record) for each in seen]
-        return [replace(each, unread=(*each.unread, words)) for each in runs] if words else runs
+        return [replace(each, unread=(*each.unread, redact(words))) for each in runs] if words else runs
 
     def _is_over(self, found: Run) -> bool:
         from distrain.status.follow import has_reached

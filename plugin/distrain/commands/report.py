@@ -6,6 +6,7 @@ import argparse
 import os
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -40,9 +41,14 @@ def run(options: argparse.Namespace) -> int:
 
 def _refuse_existing(folder: Path, targets: Sequence[Path], *, is_forced: bool) -> None:
     """Raise ValuesError for a file in place of the folder, and, unless --force is given, for an earlier report."""
-    if folder.exists() and not folder.is_dir():
+    try:
+        is_file = folder.exists() and not folder.is_dir()
+        has_report = any(target.exists() for target in targets)
+    except (OSError, ValueError) as error:
+        raise ValuesError(f"--output: {folder} cannot be read: {reason(error)}; name another folder") from error
+    if is_file:
         raise ValuesError(f"--output: {folder} is a file; name a folder")
-    if not is_forced and any(target.exists() for target in targets):
+    if has_report and not is_forced:
         raise ValuesError(f"--output: {folder} has a report; name another folder, or add --force to replace the report")
 
 
@@ -119,7 +125,10 @@ def _write(contents: Sequence[bytes], targets: Sequence[Path]) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except (OSError, ValueError) as error:
         raise ValuesError(f"--output: {folder} cannot be made: {reason(error)}; name another folder") from error
-    for target, content in zip(targets, contents, strict=True):
-        with replacing(target) as file:
+    with ExitStack() as stack:
+        # Neither of the files is replaced before both are written.
+        files = [stack.enter_context(replacing(target)) for target in targets]
+        for file, content in zip(files, contents, strict=True):
             file.write(content)
+            file.flush()
     console.say(f"wrote {' and '.join(map(str, targets))}")

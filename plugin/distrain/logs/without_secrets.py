@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,21 +10,34 @@ from distrain.redact import ENTRY, HIDDEN, NAMES, redact, remember
 
 # These repeat the whole object, or say who has changed which field.
 LEFT_OUT = ("managedFields", "kubectl.kubernetes.io/last-applied-configuration")
+# Fields that hold a program's words.
+COMMANDS = ("command", "args")
+# Fields whose names users and drivers choose, so that each of them may be a secret.
+FREE = ("annotations", "labels", "options", "volumeAttributes")
+# Kubernetes' own fields that have a secret-like name, and hold the name of an object, a label or a file.
+PLAIN = ("key", "topologyKey", "secretName", "secretNamespace", "secretFile", "keyring")
+# Fields of an image, whose tag follows a ":" like a value.
+IMAGES = ("image", "imageID")
+# A value: a word, or several in quotes. A header's value may begin with its scheme.
+VALUE = r"((?:(?:Basic|Bearer)\s+)?(?:\"[^\"]*\"|'[^']*'|[^\s,;]+))"
+# A secret-like name and its value in a text: NAME=VALUE, NAME: VALUE, or --NAME VALUE.
+PAIR = re.compile(rf"(?:(?:{NAMES.pattern}|authorization)[\w.\-]*[\"']?\s*[:=])\s*{VALUE}", re.IGNORECASE)
+FLAG = re.compile(rf"(?<![\w\-])--?[\w.\-]*(?:{NAMES.pattern})[\w.\-]*[ \t]+(?!-){VALUE}", re.IGNORECASE)
 
 
-def cleaned(found: Any, name: str = "") -> Any:
-    """Return an object of the API without values of variables, secrets in commands, and logins in URLs.
+def cleaned(found: Any, name: str = "", parent: str = "") -> Any:
+    """Return an object of the API without values of variables, secrets in texts and headers, and logins in URLs.
 
-    `name` is the field that holds it. The values of variables with secret-like names are remembered, so that they are
-    hidden in the logs, too.
+    `name` is the field that holds it, in the field `parent`. The values of variables with secret-like names are
+    remembered, so that they are hidden in the logs, too.
     """
     if isinstance(found, dict):
         return {key: _field(key, each, name) for key, each in found.items() if key not in LEFT_OUT}
-    if isinstance(found, list) and name in ("command", "args"):
+    if isinstance(found, list) and name in COMMANDS:
         return _words(found)
     if isinstance(found, list):
-        return [_variable(each) if name == "env" else cleaned(each, name) for each in found]
-    return redact(found) if isinstance(found, str) else found
+        return [_variable(each) if name == "env" else cleaned(each, name, parent) for each in found]
+    return _text(found, name, parent) if isinstance(found, str) else found
 
 
 def cleaned_line(line: bytes) -> bytes:
@@ -31,9 +45,22 @@ def cleaned_line(line: bytes) -> bytes:
 
 
 def _field(key: str, value: Any, parent: str) -> Any:
-    if parent in ("annotations", "labels") and NAMES.search(key):
+    is_secret = NAMES.search(key) and (parent in FREE or key not in PLAIN)
+    if value and isinstance(value, str) and (is_secret or (parent, key) == ("httpHeaders", "value")):
         return HIDDEN
-    return cleaned(value, key)
+    return cleaned(value, key, parent)
+
+
+def _text(found: str, name: str, parent: str) -> str:
+    if (parent, name) == ("httpGet", "path"):
+        found = redact(re.sub(r"\?.+", f"?{HIDDEN}", found))
+    return redact(found) if name in IMAGES else _without_pairs(found)
+
+
+def _without_pairs(found: str) -> str:
+    for pattern in (FLAG, PAIR):
+        found = pattern.sub(lambda pair: pair[0].removesuffix(pair[1]) + HIDDEN, found)
+    return redact(found)
 
 
 def _variable(entry: Any) -> Any:
@@ -51,7 +78,8 @@ def _words(words: Sequence[Any]) -> list[Any]:
     before = ""
     for word in map(str, words):
         is_value = before.startswith("-") and "=" not in before and NAMES.search(before) and not word.startswith("-")
-        hidden = ENTRY.sub(lambda entry: entry[0].removesuffix(entry[1]) + HIDDEN, word)
+        # After TOKEN= the rest of the line is hidden: a script may have any quotes.
+        hidden = ENTRY.sub(lambda entry: entry[0].removesuffix(entry[1]) + HIDDEN, _without_pairs(word))
         found.append(HIDDEN if is_value else redact(hidden))
         before = word
     return found

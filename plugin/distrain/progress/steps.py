@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable
 from datetime import datetime
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -12,12 +14,18 @@ from msgspec import Struct
 from distrain.kube.decoders import decoder
 
 # The step line of tf_cnn_benchmarks, which the trainer writes for every framework.
-STEP = re.compile(r"^(\d+)\timages/sec: ", re.MULTILINE)
-SAVED = re.compile(r"^(?:checkpoint: saved \S+ at|resumed from \S+:) step (\d+)", re.MULTILINE)
+STEP = re.compile(r"^(\d{1,15})\timages/sec: ", re.MULTILINE)
+SAVED = re.compile(r"^(?:checkpoint: saved \S+ at|resumed from \S+:) step (\d{1,15})(?!\d)", re.MULTILINE)
 # The JSON line that accompanies each step line; see docs/training.md.
 PROGRESS = re.compile(r"^distrain-progress: (\{.*\})\r?$", re.MULTILINE)
 # What Python's json module writes for a number that is not finite; JSON has no word for it.
 NOT_FINITE = re.compile(r"(?<=[:\s])(?:NaN|-?Infinity)(?=\s*[,}])")
+# Larger numbers come from a program's mistake, and are unknown.
+LARGEST = 10**15
+# A pod whose last line is so many seconds in the future has a node whose clock is ahead.
+AHEAD_SECONDS = 60
+
+T = TypeVar("T", bound=Struct)
 
 
 class Progress(Struct, frozen=True):
@@ -69,10 +77,33 @@ def saved_step(log: str) -> int | None:
     return _saved_by_progress(log) if saved is None else saved
 
 
-def newest(logs: Iterable[str]) -> Progress | None:
+def newest(logs: Iterable[str], now: float = math.inf) -> Progress | None:
     """Return the newest of the logs' last JSON lines: after a restart another pod may report the steps."""
-    found = filter(None, map(_last_progress, logs))
-    return max(found, key=lambda progress: progress.unix_seconds or 0, default=None)
+    found = newest_log(logs, now)
+    return found[1] if found else None
+
+
+def newest_log(logs: Iterable[str], now: float = math.inf) -> tuple[int, Progress] | None:
+    """Return the newest of the logs' last JSON lines, and the index of its log; `now` is in seconds since 1970.
+
+    The lines' times are those of their nodes' clocks. If only some clocks are ahead of `now`, the times say nothing,
+    and the line with the largest step counts as the newest.
+    """
+    found = [(index, line) for index, log in enumerate(logs) if (line := _last_progress(log))]
+    ahead = [(line.unix_seconds or 0) > now + AHEAD_SECONDS for _, line in found]
+    if any(ahead) and not all(ahead):
+        return max(found, key=lambda each: each[1].step)
+    return max(found, key=lambda each: (each[1].unix_seconds or 0, each[1].step), default=None)
+
+
+def sane(line: T) -> T:
+    """Return a line of a log or record without the numbers that are not finite or larger than LARGEST."""
+    odd = {name: None for name in line.__struct_fields__ if _is_odd(getattr(line, name))}
+    return msgspec.structs.replace(line, **odd) if odd else line
+
+
+def _is_odd(value: Any) -> bool:
+    return isinstance(value, int | float) and not abs(value) <= LARGEST  # NaN is not smaller.
 
 
 def after_last_step(log: str) -> str:
@@ -89,9 +120,10 @@ def _last_progress(log: str) -> Progress | None:
 
 def _progress(line: str) -> Progress | None:
     try:
-        return decoder(Progress, strict=False).decode(NOT_FINITE.sub("null", line))
+        found = decoder(Progress, strict=False).decode(NOT_FINITE.sub("null", line))
     except (msgspec.DecodeError, UnicodeEncodeError):
         return None
+    return None if _is_odd(found.step) else sane(found)
 
 
 def _saved_by_progress(log: str) -> int | None:

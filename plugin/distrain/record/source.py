@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -67,7 +68,7 @@ def from_release(
         server = endpoint or str(storage.get("endpoint") or "")
         is_insecure = bool(storage.get("insecureTLS"))
         return from_bucket(Bucket(place, server, str(storage.get("region") or ""), is_insecure, value, namespace))
-    if Path(place).is_dir():
+    if os.path.isdir(place):  # False also for a path that is too long, or below a folder without permission.
         return from_path(Path(place), value)
     raise ValuesError(
         f"{value}: {place} is a folder in the pods of {name}, on a volume; copy it to this machine, for example by "

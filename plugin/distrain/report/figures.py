@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from distrain.derive.formulas import all_reduce_bytes
 from distrain.record.read import Line, Record
+from distrain.report import texts
 from distrain.report.timeline import Timed, TimeLine, time_line
-
-# No loss or rate is this large; plots cannot show larger numbers.
-LARGEST = 1e100
 
 
 class Point(NamedTuple):
@@ -57,8 +54,13 @@ class Times(Struct, frozen=True):
         )
 
     @property
+    def stepping(self) -> float:
+        """Return the seconds to which rates refer: those without the checkpoints."""
+        return self.waiting_for_input + self.computing
+
+    @property
     def seconds(self) -> float:
-        return self.waiting_for_input + self.computing + self.saving
+        return self.stepping + self.saving
 
 
 def _sum(one: float | None, other: float | None) -> float | None:
@@ -66,6 +68,8 @@ def _sum(one: float | None, other: float | None) -> float | None:
 
 
 NO_TIMES = Times(0, 0.0, 0.0, 0.0, communicating=0.0)
+# Stands for the start of steps before which the record has none.
+NO_START = Timed(Line(event=""), None)
 
 
 class Start(NamedTuple):
@@ -75,6 +79,8 @@ class Start(NamedTuple):
     points: tuple[Point, ...]
     times: Times
     rate: float | None
+    # By the clock of the pod, from the first line to the last step.
+    clocked: float = 0.0
 
     @property
     def ranks(self) -> int | None:
@@ -128,11 +134,11 @@ class Run(NamedTuple):
         return found
 
     def rates(self) -> dict[int, float]:
-        """Return the mean rate for each number of ranks, weighted by the number of steps."""
+        """Return the mean rate for each number of ranks, weighted by the seconds of the steps."""
         sums: dict[int, tuple[float, float]] = {}
         for start in self.starts:
             if start.ranks and start.rate is not None:
-                weight = max(1, start.times.steps or len(start.points))
+                weight = start.times.stepping or start.clocked or 1.0
                 total, weights = sums.get(start.ranks, (0.0, 0.0))
                 sums[start.ranks] = (total + start.rate * weight, weights + weight)
         return {ranks: total / weights for ranks, (total, weights) in sorted(sums.items())}
@@ -172,29 +178,34 @@ def ideal(rates: dict[int, float], ranks: int) -> float:
 
 
 def run_of(record: Record, label: str, place: str) -> Run:
+    """Return the figures of a record. Its texts are without secrets, and short."""
+    record = structs.replace(record, lines=tuple(map(texts.clean, record.lines)))
     line = time_line(record.lines)
     return Run(label, place, record, line, tuple(_starts(line.lines)), tuple(_marks(line.lines)))
 
 
 def _starts(lines: Iterable[Timed]) -> Iterator[Start]:
     """Split the lines into processes. A program's record may have steps before its first start, or no start."""
-    head, steps = Line(event=""), list[Timed]()
+    head, steps = NO_START, list[Timed]()
     for each in lines:
         if each.line.event == "start":
-            if head.event or steps:
+            if head is not NO_START or steps:
                 yield _start(head, steps)
-            head, steps = each.line, []
+            head, steps = each, []
         elif each.line.event == "step":
             steps.append(each)
-    if head.event or steps:
+    if head is not NO_START or steps:
         yield _start(head, steps)
 
 
-def _start(head: Line, steps: Sequence[Timed]) -> Start:
+def _start(head: Timed, steps: Sequence[Timed]) -> Start:
     points = tuple(_points(steps))
-    rates = [line.images_per_second_mean for line, _ in steps if sane(line.images_per_second_mean) is not None]
+    # The trainer writes a mean of 0 until it has made the first steps, which it does not time.
+    rates = [line.images_per_second_mean for line, _ in steps if line.images_per_second_mean]
     rate = rates[-1] if rates else _mean([point.rate for point in points if point.rate is not None])
-    return Start(head, points, _times(head, [line for line, _ in steps]), rate)
+    moments = [seconds for _, seconds in (head, *steps) if seconds is not None]
+    clocked = moments[-1] - moments[0] if moments else 0.0
+    return Start(head.line, points, _times(head.line, [line for line, _ in steps]), rate, clocked)
 
 
 def _points(steps: Sequence[Timed]) -> Iterator[Point]:
@@ -202,10 +213,10 @@ def _points(steps: Sequence[Timed]) -> Iterator[Point]:
     before: Timed | None = None
     for each in steps:
         line, seconds = each
-        rate = sane(line.images_per_second)
+        rate = line.images_per_second
         if rate is None and before and seconds is not None and before.seconds is not None and seconds > before.seconds:
             rate = _difference(before.line.samples, line.samples, seconds - before.seconds)
-        yield Point(seconds, line.step, line.samples, rate, sane(line.loss))
+        yield Point(seconds, line.step, line.samples, rate, line.loss)
         before = each
 
 
@@ -214,26 +225,36 @@ def _difference(earlier: int | None, later: int | None, seconds: float) -> float
 
 
 def _times(head: Line, steps: Sequence[Line]) -> Times:
-    """Return the sums of the last line that has them. They are since the start, so lines between may be missing."""
-    last = next((line for line in reversed(steps) if sane(line.step_seconds_total) is not None), None)
-    if last is None or last.step is None:
+    """Return the difference of the sums between the start and the last line, so lines between may be missing.
+
+    If the start's step is unknown, as in the record of a program without a start, the first line takes its place.
+    """
+    known = [line for line in steps if line.step is not None and line.step_seconds_total is not None]
+    if not known:
         return NO_TIMES
-    number = last.step - (head.step or 0)
-    total = last.step_seconds_total or 0.0
-    waited = min(total, max(0.0, sane(last.input_wait_seconds_total) or 0.0))
-    saved = max(0.0, sane(last.checkpoint_stall_seconds_total) or 0.0)
-    times = Times(number, waited, total - waited, saved, _communicating(head, last, total - waited))
+    first, last = head if head.step is not None else known[0], known[-1]
+    number = (last.step or 0) - (first.step or 0)
+    total = _since(first, last, "step_seconds_total") or 0.0
+    waited = min(total, max(0.0, _since(first, last, "input_wait_seconds_total") or 0.0))
+    saved = max(0.0, _since(first, last, "checkpoint_stall_seconds_total") or 0.0)
+    times = Times(number, waited, total - waited, saved, _communicating(head, first, last, total - waited))
     return times if number > 0 and total >= 0 else NO_TIMES
 
 
-def _communicating(head: Line, last: Line, computing: float) -> float | None:
+def _since(first: Line, last: Line, name: str) -> float | None:
+    """Return the growth of a sum between two lines, None if the last one does not have it. At a start it is 0."""
+    later = getattr(last, name)
+    return None if later is None else later - (getattr(first, name) or 0.0)
+
+
+def _communicating(head: Line, first: Line, last: Line, computing: float) -> float | None:
     """Return the seconds of the wait for the averages of the gradients, None if unknown.
 
     On a GPU the wait for input may overlap it, so it is cut to the time that is left.
     """
     if head.world_size == 1 and uses_all_reduce(head):
         return 0.0
-    waited = sane(last.allreduce_wait_seconds_total)
+    waited = _since(first, last, "allreduce_wait_seconds_total")
     return None if waited is None else min(computing, max(0.0, waited))
 
 
@@ -267,8 +288,8 @@ def _start_words(line: Line) -> str:
 
 
 def _checkpoint_words(line: Line) -> str:
-    written = f"written in {line.write_seconds:.3g} s" if sane(line.write_seconds) is not None else ""
-    held = f"held the training up for {line.stall_seconds:.3g} s" if sane(line.stall_seconds) is not None else ""
+    written = f"written in {line.write_seconds:.3g} s" if line.write_seconds is not None else ""
+    held = f"held the training up for {line.stall_seconds:.3g} s" if line.stall_seconds is not None else ""
     return _join(line.checkpoint, _at(line), written, held)
 
 
@@ -287,11 +308,6 @@ WORDS = {
     "rescale": _rescale_words,
     "end": _end_words,
 }
-
-
-def sane(number: float | None) -> float | None:
-    """Return a number that a plot can show; None for any other."""
-    return number if number is not None and math.isfinite(number) and abs(number) < LARGEST else None
 
 
 def _mean(numbers: Sequence[float]) -> float | None:

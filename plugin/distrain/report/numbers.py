@@ -79,13 +79,14 @@ def steps_to(last: int) -> list[float]:
 def thinned(places: Sequence[Place | None], most: int) -> list[Place | None]:
     """Return at most so many places of a line with gaps.
 
-    Of each piece of the line, the places with the smallest and with the largest figure are kept, so that peaks stay
-    visible.
+    The first and the last place are kept, and of each piece between them the places with the smallest and with the
+    largest figure, so that peaks stay visible.
     """
-    known = sum(place is not None for place in places)
-    if known > most:
-        length = math.ceil(2 * known / most)
-        places = [*_extremes(places, length)]
+    known = [index for index, place in enumerate(places) if place is not None]
+    if len(known) > most:
+        length = math.ceil(2 * (len(known) - 2) / (most - 2))
+        first, last = known[0], known[-1]
+        places = [places[first], *_extremes(places[first + 1 : last], length), *places[last:]]
     return [*_without_repeated_gaps(places)]
 
 
@@ -104,6 +105,8 @@ def _extremes(places: Sequence[Place | None], length: int) -> Iterator[Place | N
                 yield None
             piece, gap = [], False
     yield from _two_of(piece)
+    if gap:
+        yield None
 
 
 def _two_of(piece: Sequence[Place]) -> list[Place]:

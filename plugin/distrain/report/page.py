@@ -19,6 +19,7 @@ TEMPLATE = "page.html"
 
 def html(runs: Sequence[Run], panels: Sequence[Panel]) -> str:
     """Return the page of the runs. All texts of a record are escaped."""
+    values = summary.values(runs)
     loader = FileSystemLoader(Path(__file__).parent)
     environment = Environment(
         loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
@@ -27,7 +28,8 @@ def html(runs: Sequence[Run], panels: Sequence[Panel]) -> str:
         title=title(runs),
         runs=runs,
         facts=summary.facts(runs),
-        values=summary.values(runs),
+        values=values[: summary.MOST_VALUES],
+        left_out_values=len(values[summary.MOST_VALUES :]),
         # The SVG is matplotlib's, which escapes the texts in it.
         plots=[(panel, Markup(plot.svg(panel)) if panel.is_drawn else "") for panel in panels],
         most_rows=MOST_ROWS,

@@ -91,12 +91,17 @@ def _over_time(runs: Sequence[Run], figure: str, title: str, up: str) -> Panel:
 
 
 def _over_samples(runs: Sequence[Run], figure: str, title: str, up: str) -> Panel:
-    """Plot over samples. A run of a program that tells no samples is plotted over its steps."""
-    has_samples = all(point.samples is not None for run in runs for point in run.points)
+    """Plot over samples; over steps if there is a run whose program tells its steps and no samples."""
+    has_samples = not any(_has_steps_alone(run) for run in runs)
     across = "samples" if has_samples else "steps"
     if not has_samples:
         title = title.replace("samples", across)
     return _over(runs, f"{figure}-{across}", title, up, figure, (across, _samples if has_samples else _steps))
+
+
+def _has_steps_alone(run: Run) -> bool:
+    points = run.points
+    return any(point.step is not None for point in points) and all(point.samples is None for point in points)
 
 
 Across = tuple[str, Callable[[Point], float | None]]
@@ -115,35 +120,31 @@ def _steps(point: Point) -> float | None:
 
 
 def _over(runs: Sequence[Run], name: str, title: str, up: str, figure: str, across: Across) -> Panel:
-    series = []
+    series, words = [], []
     for number, run in enumerate(runs):
-        places = _line(run, figure, across[1], max(100, MOST_POINTS // len(runs)))
+        places = _line(run, figure, across[1])
         if any(places):
-            series.append(Series(run.label, number, tuple(places)))
+            kept = numbers.thinned(places, max(100, MOST_POINTS // len(runs)))
+            series.append(Series(run.label, number, tuple(kept)))
+            words.append(_trend(f"{run.label}: {up}" if len(runs) > 1 else up.capitalize(), places))
     if not series:
         return Panel(name, title, f"The record has no {up} at a known place, so there is nothing to plot.")
-    words = " ".join(_trend(each, up, has_name=len(runs) > 1) for each in series)
-    return Panel(name, title, words, across[0], up, tuple(series), table=_table(series, across[0], up))
+    return Panel(name, title, " ".join(words), across[0], up, tuple(series), table=_table(series, across[0], up))
 
 
-def _line(run: Run, figure: str, across: Callable[[Point], float | None], most: int) -> list[Place]:
-    """Return the line of a run, interrupted between its starts and where a figure is missing, of at most `most` places.
-
-    Of more places, of each piece those with the smallest and the largest figure are kept, so that peaks stay visible.
-    """
+def _line(run: Run, figure: str, across: Callable[[Point], float | None]) -> list[Place]:
+    """Return the line of a run, interrupted between its starts and where a figure is missing."""
     places: list[Place] = []
     for start in run.starts:
         for point in start.points:
             x, y = across(point), getattr(point, figure)
             places.append(None if x is None or y is None else (x, y))
         places.append(None)
-    return numbers.thinned(places, most)
+    return places
 
 
-def _trend(series: Series, up: str, *, has_name: bool) -> str:
-    known = [place for place in series.places if place]
-    figures = [y for _, y in known]
-    name = f"{series.label}: {up}" if has_name else up.capitalize()
+def _trend(name: str, places: Sequence[Place]) -> str:
+    figures = [y for _, y in filter(None, places)]
     return (
         f"{name} begins at {numbers.short(figures[0])}, ends at {numbers.short(figures[-1])}, "
         f"and is between {numbers.short(min(figures))} and {numbers.short(max(figures))}."
@@ -210,7 +211,7 @@ def _scaling(runs: Sequence[Run]) -> Panel:
     for number, run in enumerate(runs):
         rates = run.rates()
         if rates:
-            series.append(Series(run.label, number, tuple(rates.items())))
+            series.append(Series(run.label, number, tuple(numbers.spread([*rates.items()], MOST_MARKS // len(runs)))))
             together = groups.setdefault(_subject(run), {})
             together.update({ranks: rate for ranks, rate in rates.items() if ranks not in together})
     groups = {subject: rates for subject, rates in groups.items() if len(rates) > 1 and rates[min(rates)] > 0}
@@ -319,8 +320,9 @@ def _all_reduce(runs: Sequence[Run]) -> Panel:
     series = []
     for number, figures in found.items():
         label = runs[number].label
-        places = tuple((float(each.ranks), each.bytes_per_step / unit.size) for each in figures)
-        series.append(Series(label, number, places, is_points=True))
+        places = [(float(each.ranks), each.bytes_per_step / unit.size) for each in figures]
+        kept = numbers.spread(places, MOST_MARKS // len(runs))
+        series.append(Series(label, number, tuple(kept), is_points=True))
         for each in figures:
             per_second = "" if each.bytes_per_second is None else f"{numbers.amount(each.bytes_per_second)}/s"
             sent = numbers.amount(each.bytes_per_step)

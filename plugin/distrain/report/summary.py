@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Any, NamedTuple
 
-from distrain.redact import redact, shown
-from distrain.report import numbers
-from distrain.report.figures import Run, sane
+from distrain.redact import redact
+from distrain.report import numbers, texts
+from distrain.report.figures import Run
 from distrain.report.panels import count_words
 
-# Longer values, such as a list of a thousand names, are cut.
-LONGEST = 300
+# The most rows of values. The cells of several runs are cut shorter, so that a page stays below 1 MB.
+MOST_VALUES = 200
+LONGEST_NAME = 100
 # Characters that fit beside a plot of the PNG.
 LONGEST_LINE = 60
 
@@ -32,10 +32,9 @@ def end_words(run: Run) -> str:
     if end is None:
         last = f"; its last line is of {last}" if (last := _time_of_last(run)) else ""
         return f"no end in the record: the run still trains, or was killed{last}"
-    accuracy = f"accuracy {end.accuracy:.4f}" if sane(end.accuracy) is not None else ""
+    accuracy = f"accuracy {end.accuracy:.4f}" if end.accuracy is not None else ""
     code = f"exit code {end.exit_code}" if end.exit_code else ""
-    reason = redact(end.reason or "")
-    return _cut(": ".join(filter(None, (end.cause or "ended", ", ".join(filter(None, (reason, code, accuracy)))))))
+    return ": ".join(filter(None, (end.cause or "ended", ", ".join(filter(None, (end.reason, code, accuracy))))))
 
 
 def facts(runs: Sequence[Run]) -> list[Row]:
@@ -59,9 +58,9 @@ def _facts(run: Run) -> Iterator[tuple[str, str]]:
     losses = [point.loss for point in points if point.loss is not None]
     missing = sum(line.loss is None for line in run.record.of("step"))
     if losses:
-        yield "last loss", numbers.short(losses[-1]) + (f", and {missing:,} lines without one (NaN)" if missing else "")
+        yield "last loss", numbers.short(losses[-1]) + _missing(missing)
     if rates := run.rates():
-        yield "mean throughput", ", ".join(f"{numbers.short(rate)} samples/s" for rate in [*rates.values()][-1:])
+        yield "mean throughput", _rates(rates)
     yield "events", count_words(run)
     if run.record.unreadable:
         number = run.record.unreadable
@@ -71,9 +70,24 @@ def _facts(run: Run) -> Iterator[tuple[str, str]]:
     yield "record", redact(run.place)
 
 
+def _missing(number: int) -> str:
+    return f", and {numbers.counted(number, 'line')} with none or NaN" if number else ""
+
+
+def _rates(rates: Mapping[int, float]) -> str:
+    """Return the mean rate, and of several sizes the one of each."""
+    if len(rates) == 1:
+        return "".join(f"{numbers.short(rate)} samples/s" for rate in rates.values())
+    some = [f"{numbers.short(rate)} with {numbers.counted(ranks, 'rank')}" for ranks, rate in rates.items()]
+    return f"samples/s: {', '.join(_shortened(some))}"
+
+
+def _shortened(items: Sequence[str]) -> Sequence[str]:
+    return items if len(items) <= 8 else [*items[:4], "...", *items[-3:]]
+
+
 def _sizes(sizes: Sequence[int]) -> str:
-    some = [f"{size:,}" for size in sizes]
-    return " \N{RIGHTWARDS ARROW} ".join(some if len(some) <= 8 else [*some[:4], "...", *some[-3:]])
+    return " \N{RIGHTWARDS ARROW} ".join(_shortened([f"{size:,}" for size in sizes]))
 
 
 def _progress(run: Run) -> Iterator[tuple[str, str]]:
@@ -105,36 +119,33 @@ def _utc(seconds: float | None) -> str:
 
 def values(runs: Sequence[Run]) -> list[Row]:
     """Return the values of the last start of each run, without secrets. Values that differ between runs come first."""
-    each = [_flat((run.last_start.values if run.last_start else None) or {}) for run in runs]
+    each = [dict(_flat((run.last_start.values if run.last_start else None) or {})) for run in runs]
     names = [*dict.fromkeys(name for found in each for name in found)]
     rows = [Row(name, tuple(found.get(name, "") for found in each)) for name in names]
     rows = [row._replace(differs=len(set(row.cells)) > 1) for row in rows]
-    return sorted(rows, key=lambda row: not row.differs)
+    most = texts.LONGEST // len(runs)
+    return [_short(row, most) for row in sorted(rows, key=lambda row: not row.differs)]
 
 
-def _flat(found: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
-    flat: dict[str, str] = {}
+def _short(row: Row, most: int) -> Row:
+    return row._replace(
+        name=texts.text(row.name, LONGEST_NAME), cells=tuple(texts.cut(cell, most) for cell in row.cells)
+    )
+
+
+def _flat(found: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
     for name, value in found.items():
         path = f"{prefix}{name}"
         if isinstance(value, dict) and value:
-            flat |= _flat(value, f"{path}.")
+            yield from _flat(value, f"{path}.")
         else:
-            flat[path] = _cut(_text(shown(path, value)))
-    return flat
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value)
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= LONGEST else f"{text[:LONGEST]} ..."
+            yield path, texts.of_value(path, value)
 
 
 def in_two_lines(run: Run) -> list[str]:
     """Return the most important facts of one of several runs, for the PNG."""
     known = dict(_facts(run))
-    figures = [f"{name} {known[name]}" for name in ("ranks", "mean throughput", "last loss") if name in known]
+    figures = [f"{name} {known[name]}" for name in ("ranks", "last loss", "mean throughput") if name in known]
     return _fitted([f"{run.label}: {known['end']}", f"    {', '.join(figures)}"])
 
 

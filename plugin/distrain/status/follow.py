@@ -49,6 +49,9 @@ def has_reached(run: Run, goal: str) -> bool:
     wanted = int(goal.partition("=")[2])
     if step is not None and step >= wanted:
         return True
-    if word == Word.SUCCEEDED and step is not None:
+    if word == Word.SUCCEEDED and step is None:
+        words = f"has succeeded, and its last step is not known, so nobody can tell whether it reached --for {goal}"
+        raise GoneError(f"{run.name}: {words}; name its record with --record, or wait for Succeeded")
+    if word == Word.SUCCEEDED:
         raise GoneError(f"{run.name}: has succeeded with step {step}, before --for {goal}; name a step that it reaches")
-    return word == Word.SUCCEEDED
+    return False

@@ -5,57 +5,94 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from distrain.progress.start import one_line
+from distrain.progress.steps import LARGEST, sane
 from distrain.record.read import Line, Record
-from distrain.status.figures import MOST_SECONDS, Figures
+from distrain.status.figures import LONG_AGO, MOST_SECONDS, Figures
 
 FAILED = "failed"
 
 
 def figures_of(record: Record, now: float) -> Figures:
     """Return the figures of the record's last lines; `now` is in seconds since 1970."""
-    step, start, saved = (record.last(event) or Line(event=event) for event in ("step", "start", "checkpoint"))
+    _, step = _last_step(record)
+    start, saved = _last(record, "start"), _last(record, "checkpoint")
+    age = _age(step, now)
     return Figures(
         step=step.step,
-        steps=start.steps,
-        step_age_seconds=_age(step, now),
+        steps=start.steps if start.steps and start.steps > 0 else None,
+        step_age_seconds=age,
         epoch=step.epoch,
         epochs=start.epochs,
-        images_per_second=step.images_per_second,
+        images_per_second=None if age is not None and age >= LONG_AGO else step.images_per_second,
         images_per_second_mean=step.images_per_second_mean,
         loss=step.loss,
         checkpoint=saved.checkpoint,
         checkpoint_step=saved.step,
         checkpoint_age_seconds=_age(saved, now),
-        restarts=max(0, record.count("start") - 1),
-        rescales=record.count("rescale"),
+        **counts_of(record),
     )
 
 
-def why_failed(record: Record) -> str:
-    """Return the reason of the run's end, an empty text if it has not failed."""
-    end = record.last("end")
-    return one_line(end.reason).removeprefix("distrain: ") if end and end.cause == FAILED else ""
+def counts_of(record: Record) -> dict[str, int | None]:
+    """Return how often the run was started again, and how often it was rescaled, by their names in Figures."""
+    starts, rescales = record.count("start"), record.count("rescale")
+    return {
+        "restarts": max(0, starts - 1) if starts <= LARGEST else None,
+        "rescales": rescales if rescales <= LARGEST else None,
+    }
 
 
-def efficiency(record: Record) -> float | None:
-    """Return the present speed as a share of that of as many single ranks; None if no single rank was ever measured."""
-    rates: dict[int, float] = {}
-    size = None
-    for size, rate in _rates(record):
-        rates[size] = rate
-    if size is None or size == 1 or not rates.get(1):
-        return None
-    return rates[size] / (size * rates[1])
+def _last(record: Record, event: str) -> Line:
+    return sane(record.last(event) or Line(event=event))
 
 
-def _rates(record: Record) -> Iterator[tuple[int, float]]:
-    """Yield the number of ranks, and their rate since their start, of each step line."""
-    size = None
+def _last_step(record: Record) -> tuple[Line, Line]:
+    """Return the last step line, after its start. A later start from an earlier step has undone the step."""
+    start = made_by = Line(event="start")
+    step = Line(event="step")
     for line in record.lines:
         if line.event == "start":
-            size = line.world_size
-        elif line.event == "step" and size and line.images_per_second_mean:
-            yield size, line.images_per_second_mean
+            start = line
+        elif line.event == "step":
+            made_by, step = start, line
+    start, made_by, step = sane(start), sane(made_by), sane(step)
+    if start != made_by and start.step is not None and step.step is not None and start.step < step.step:
+        return start, Line(event="step", step=start.step, unix_seconds=start.unix_seconds)
+    return made_by, step
+
+
+def why_failed(record: Record) -> str:
+    """Return the reason of the run's end, an empty text if it has not failed, or has started again since."""
+    end = next((line for line in reversed(record.lines) if line.event in ("start", "end")), None)
+    is_failed = end is not None and end.event == "end" and end.cause == FAILED
+    return one_line(end.reason).removeprefix("distrain: ") if end and is_failed else ""
+
+
+def efficiency(record: Record, rate: float | None = None, size: int | None = None) -> float | None:
+    """Return the rate of so many ranks as a share of that of as many single ranks.
+
+    Without a size, take rate and size from the record's last step. The answer is None if no single rank with the
+    record's present model and framework was ever measured.
+    """
+    start, step = _last_step(record)
+    if size is None:
+        rate, size = step.images_per_second_mean, start.world_size
+    single = next(reversed([*_single_rates(record, _last(record, "start"))]), None)
+    if not rate or not single or not size or size == 1:
+        return None
+    share = rate / size / single
+    return share if 0 < share <= LARGEST else None
+
+
+def _single_rates(record: Record, present: Line) -> Iterator[float]:
+    """Yield the rate, since its start, of each step of a single rank that has the present model and framework."""
+    start = Line(event="start")
+    for line in map(sane, record.lines):
+        if line.event == "start":
+            start = line
+        is_comparable = start.world_size == 1 and (start.model, start.framework) == (present.model, present.framework)
+        if line.event == "step" and line.images_per_second_mean and is_comparable:
+            yield line.images_per_second_mean
 
 
 def _age(line: Line, now: float) -> int | None:

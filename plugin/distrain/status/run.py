@@ -8,12 +8,14 @@ from typing import Any
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from distrain import kube
 from distrain.kube.resource import Resource
 from distrain.progress.start import JobState, lasting, running
-from distrain.progress.steps import seconds_since
+from distrain.progress.steps import newest, newest_log, seconds_since
 from distrain.record.read import Record
+from distrain.redact import redact
 from distrain.status import recorded
 from distrain.status.facts import RANKS, facts_of, without_pods, workers_ready
 from distrain.status.figures import Figures, TimedLog, figures
@@ -129,7 +131,8 @@ def lacks_logs(seen: Observed, run: Run) -> bool:
 
 def run_of(seen: Observed, place: Place, now: float, record: Record | None = None) -> Run:
     """Return the status of a run; `now` is in seconds since 1970. `record` is the run's record, if it was read."""
-    job = live_job(seen.objects)
+    job, seen = live_job(seen.objects), _newest_first(seen, now)
+    times = [log or TimedLog("", ()) for log in seen.logs]
     found = JobState(
         [workload for _, workload in in_order(seen.objects)],
         seen.pods,
@@ -138,18 +141,20 @@ def run_of(seen: Observed, place: Place, now: float, record: Record | None = Non
         seen.leaving,
     )
     replaced = live_job(seen.replaced).main.replicas if seen.replaced else None
-    facts = facts_of(found, job, seen.held.queue, replaced)
+    facts = facts_of(found, job, seen.held.queue, replaced, times, now)
     if not seen.has_pods:
         facts = without_pods(facts, found)
     phase = decide(facts)
     evidence = Evidence(found, job, seen.held.words, seen.claims)
     reason = reason_of(phase, evidence, place) if seen.has_pods or facts.end else Reason(NO_PODS)
-    told = figures(found.logs, [log or TimedLog("", ()) for log in seen.logs], seen.pods, now)
+    told = figures(found.logs, times, seen.pods, now)
     from_record = record is not None and told.step is None
-    if record is not None and from_record:
-        told = recorded.figures_of(record, now)
-        if phase.word == Word.FAILED and not seen.pods and (why := recorded.why_failed(record)):
-            reason = split(why)
+    if record is not None and from_record and phase.word == Word.FAILED and not seen.pods:
+        reason = split(why) if (why := recorded.why_failed(record)) else reason
+    share = None
+    if record is not None:
+        share = _efficiency(record, found, told, now)
+        told = recorded.figures_of(record, now) if from_record else _with_counts(told, record)
     resource = job.resources[0]
     return Run(
         name=seen.release,
@@ -159,17 +164,51 @@ def run_of(seen: Observed, place: Place, now: float, record: Record | None = Non
         api_version=resource.api_version,
         phase=phase,
         queue=seen.held.queue,
-        why=reason.why,
-        next=reason.next,
+        why=redact(reason.why),
+        next=redact(reason.next),
         age_seconds=_age(found.states, now),
         workers=Group("worker", workers_ready(seen.pods) if seen.has_pods else None, facts.wanted),
         others=tuple(_others(job, seen.pods if seen.has_pods else None)),
-        figures=told,
+        figures=_shown(told, phase),
         tells_steps=facts.tells_steps,
-        efficiency=recorded.efficiency(record) if record is not None else None,
+        efficiency=share,
         from_record=from_record,
-        unread=seen.unread,
+        unread=tuple(map(redact, seen.unread)),
     )
+
+
+def _newest_first(seen: Observed, now: float) -> Observed:
+    """Put the pod with the newest step first: it is the one to look at."""
+    found = newest_log((log.text if log else "" for log in seen.logs), now)
+    if not found:
+        return seen
+    order = sorted(range(len(seen.logs)), key=lambda index: index != found[0])
+    return replace(seen, speakers=[seen.speakers[index] for index in order], logs=[seen.logs[index] for index in order])
+
+
+def _shown(told: Figures, phase: Phase) -> Figures:
+    """Return the figures without secrets. A run that does not train has no present rate and no end in sight."""
+    checkpoint = None if told.checkpoint is None else redact(told.checkpoint)
+    if phase.word in (Word.RUNNING, Word.RESCALING, Word.SUCCEEDED, Word.FAILED):
+        return replace(told, checkpoint=checkpoint)
+    return replace(told, checkpoint=checkpoint, images_per_second=None, eta_seconds=None)
+
+
+def _with_counts(told: Figures, record: Record) -> Figures:
+    """Count the restarts and rescales by the record, which is whole, unless the logs already tell of more."""
+    counts = recorded.counts_of(record)
+    known = {name: (number, getattr(told, name)) for name, number in counts.items()}
+    most = {name: max((each for each in both if each is not None), default=None) for name, both in known.items()}
+    return replace(told, **most)
+
+
+def _efficiency(record: Record, found: JobState, told: Figures, now: float) -> float | None:
+    """Return the efficiency of the rate that is shown, with the size that the ranks have in the same line."""
+    last = newest((log.text or "" for log in found.logs), now)
+    if last is None:
+        return recorded.efficiency(record)
+    rate = told.images_per_second if told.images_per_second_mean is None else told.images_per_second_mean
+    return recorded.efficiency(record, rate, last.world_size or 1)
 
 
 def _kind(resource: Resource) -> str:

@@ -20,7 +20,11 @@ LABEL, SHORT_LABEL, NARROW = 12, 10, 60
 MOST_LINES = 4
 BAR = 20
 
+# The least length of a name that is shortened.
+SHORTEST = 6
+
 Row = tuple[str, str]
+Cells = tuple[str, ...]
 
 
 def screen(run: Run, width: int | None = None) -> list[str]:
@@ -42,12 +46,25 @@ def line(run: Run) -> str:
 
 def table(runs: Sequence[Run], width: int | None = None, *, namespaces: bool) -> list[str]:
     """Return a header and a line for each run; with `namespaces`, a line begins with the run's namespace."""
-    rows = [("NAME", "KIND", "PHASE", "WORKERS", "STEP", "AGE", "WHY"), *map(_cells, runs)]
+    rows: list[Cells] = [("NAME", "KIND", "PHASE", "WORKERS", "STEP", "AGE", "WHY"), *map(_cells, runs)]
     if namespaces:
         rows = [("NAMESPACE", *rows[0]), *((run.namespace, *row) for run, row in zip(runs, rows[1:], strict=True))]
+    if width is not None:
+        rows = _with_room(rows, width, names=2 if namespaces else 1)
     widths = [max(map(len, column)) for column in list(zip(*rows, strict=True))[:-1]]
     lines = ["  ".join([*map(str.ljust, row, widths), printable(row[-1])]).rstrip() for row in rows]
     return [line if width is None or len(line) <= width else f"{line[: width - 3]}..." for line in lines]
+
+
+def _with_room(rows: Sequence[Cells], width: int, names: int) -> list[Cells]:
+    """Shorten the names, in the first columns, until the kinds, phases and workers have room on each line."""
+    others = [max(map(len, column)) + 2 for column in list(zip(*rows, strict=True))[names : names + 3]]
+    room = max(SHORTEST, (width - sum(others)) // names)
+    return [(*(_cut(name, room) for name in row[:names]), *row[names:]) for row in rows]
+
+
+def _cut(name: str, room: int) -> str:
+    return name if len(name) <= room else f"{name[: room - 3]}..."
 
 
 def _rows(run: Run, width: int | None) -> Iterator[Row]:
@@ -64,8 +81,8 @@ def _rows(run: Run, width: int | None) -> Iterator[Row]:
         yield "eta", "" if figures.eta_seconds is None or run.has_ended else duration(figures.eta_seconds)
         yield "checkpoint", _checkpoint(run)
         yield "source", "from the run's record" if run.from_record else ""
-    rescales = "" if figures.rescales is None else f", {_large(figures.rescales, 'rescale')}"
-    yield "restarts", f"{_large(figures.restarts, 'restart')}{rescales}"
+    counts = ((figures.restarts, "restart"), (figures.rescales, "rescale"))
+    yield "restarts", ", ".join(_large(number, noun) for number, noun in counts if number is not None)
     for words in run.unread:
         yield "not read", words
 
@@ -128,10 +145,12 @@ def _checkpoint(run: Run) -> str:
 def _wrapped(label: str, words: str, width: int | None) -> list[str]:
     if width is None:
         return [f"{label:<{LABEL}} {words}"]
-    size = LABEL if width >= NARROW else SHORT_LABEL
+    size, width = LABEL if width >= NARROW else SHORT_LABEL, max(width, NARROWEST)
+    # The label of the first line is the run's name, which may be long; its words are the phase.
+    label = _cut(label, max(size, width - len(words) - 1))
     return textwrap.wrap(
         words,
-        max(width, NARROWEST),
+        width,
         initial_indent=f"{label:<{size}} ",
         subsequent_indent=" " * (size + 1),
         break_on_hyphens=False,

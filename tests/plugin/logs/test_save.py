@@ -113,6 +113,52 @@ def test_command_keeps_what_is_no_secret() -> None:
     assert found["env"][0]["valueFrom"] == source
 
 
+SECRET = "planted-secret"
+CONTAINER: dict[str, Object] = {
+    "flag-in-a-script": {"command": ["sh", "-c", f"train --token {SECRET}; go --password '{SECRET} x' --steps 5"]},
+    "flag-and-value-in-one-argument": {"args": [f"--wandb_token {SECRET}"]},
+    "life-cycle": {"lifecycle": {"postStart": {"exec": {"command": ["sh", "-c", f"login --password {SECRET}"]}}}},
+    "header": {"livenessProbe": {"httpGet": {"httpHeaders": [{"name": "X-Auth", "value": f"Basic {SECRET}"}]}}},
+    "query-of-a-probe": {"livenessProbe": {"httpGet": {"path": f"/?t={SECRET}"}}},
+}
+VOLUME: dict[str, Object] = {
+    "attribute": {"csi": {"volumeAttributes": {"password": SECRET, "key": SECRET}}},
+    "mount-options": {"csi": {"volumeAttributes": {"mountOptions": f"username=a,password={SECRET}"}}},
+    "option": {"flexVolume": {"options": {"accountKey": SECRET}}},
+}
+OTHER: dict[str, Object] = {
+    "annotation": {"metadata": {"annotations": {"note": f"--set s3.secretKey={SECRET}", "my-token": SECRET}}},
+    "termination": {"status": {"lastState": {"terminated": {"message": f"with --token {SECRET} and token={SECRET}9"}}}},
+    "event": {"message": f"Failed: exec sh -c 'x --password {SECRET}' token: {SECRET}"},
+    "header-in-a-message": {"message": f"got Authorization: Basic {SECRET}"},
+    "field": {"spec": {"apiToken": SECRET}},
+    "url": {"note": f"https://u:{SECRET}@h/x?t={SECRET}"},
+}
+PLACES = {
+    **{name: {"spec": {"containers": [each]}} for name, each in CONTAINER.items()},
+    **{name: {"spec": {"volumes": [each]}} for name, each in VOLUME.items()},
+    **OTHER,
+}
+
+
+@pytest.mark.parametrize("place", [pytest.param(each, id=name) for name, each in PLACES.items()])
+def test_no_place_of_an_object_keeps_a_secret(place: Object) -> None:
+    assert SECRET not in json.dumps(cleaned(place))
+
+
+def test_names_and_messages_without_secrets_are_kept() -> None:
+    spec = {
+        "volumes": [{"name": "key", "secret": {"secretName": "run1-key", "items": [{"key": "id_rsa", "path": "a"}]}}],
+        "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists"}],
+        "topologySpreadConstraints": [{"topologyKey": "zone"}],
+        "imagePullSecrets": [{"name": "login"}],
+        "containers": [{"image": "registry/tokenizer:1.2", "args": ["--steps", "5"], "livenessProbe": {"httpGet": {}}}],
+    }
+    message = 'secret "run1-key" not found; Back-off pulling image "r:1"'
+
+    assert cleaned({"spec": spec, "message": message}) == {"spec": spec, "message": message}
+
+
 @pytest.mark.parametrize("is_file", [True, False])
 def test_folder_that_has_files_is_refused(up: Kubelet, logs: Run, tmp_path: Path, is_file: bool) -> None:
     folder = tmp_path / "report"

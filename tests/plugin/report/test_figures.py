@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from typing import Any
 
 import pytest
 
@@ -106,13 +107,37 @@ def test_times_in_milliseconds_are_kept() -> None:
     assert [each.seconds for each in line.lines] == [0, 0.125, 1.5]
 
 
-def test_rates_of_the_same_size_are_weighted_by_their_steps() -> None:
-    one = step(10, 30, 1, images_per_second_mean=100, step_seconds_total=10)
-    other = step(40, 40, 2, images_per_second_mean=200, step_seconds_total=10)
+@pytest.mark.parametrize("has_sums", [True, False])
+def test_mean_rate_over_a_restart_is_samples_by_seconds(has_sums: bool) -> None:
+    sums: list[dict[str, Any]] = [{"step_seconds_total": seconds} if has_sums else {} for seconds in (100.0, 1000.0)]
+    one = step(100, 100, 10_000, images_per_second_mean=100.0, **sums[0])
+    other = step(1110, 200, 20_000, images_per_second_mean=10.0, **sums[1])
 
-    run = records.run([start(0, 4), one, start(20, 4, step=30), other])
+    run = records.run([start(0, 4), one, event("kill", 110), start(110, 4, step=100, samples=10_000), other])
 
-    assert run.rates() == {4: pytest.approx(125)}
+    assert run.rates() == {4: pytest.approx(20_000 / 1100)}
+
+
+@pytest.mark.parametrize("head", [[], [{"event": "start", "world_size": 2}]], ids=["no start", "start without a step"])
+def test_sums_of_a_program_count_from_its_first_line(head: list[dict[str, Any]]) -> None:
+    names = ("step_seconds_total", "input_wait_seconds_total", "allreduce_wait_seconds_total")
+    told = [step(10 * n, 500 + 10 * n, n, **dict.fromkeys(names, 1.0 * n)) for n in (1, 2, 3)]
+
+    [times] = records.run([*head, *told]).times_by_ranks().values()
+
+    # 20 steps took 2 s, all of them waiting.
+    assert (times.steps, times.waiting_for_input, times.computing) == (20, 2.0, 0.0)
+    assert times.communicating == 0.0
+
+
+def test_mean_of_a_start_whose_steps_were_not_timed_follows_from_its_lines() -> None:
+    lines = [step(n, n, 64 * n, images_per_second=64.0, images_per_second_mean=0.0) for n in (1, 2)]
+
+    assert records.run([start(0, 2), *lines]).rates() == {2: 64.0}
+
+
+def test_one_line_of_a_program_tells_no_time_of_a_step() -> None:
+    assert records.run([step(10, 510, 1, step_seconds_total=1.0)]).times_by_ranks() == {}
 
 
 def test_rate_that_a_program_does_not_tell_follows_from_its_samples() -> None:

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from distrain.report import numbers, page, plot
+from distrain.report import numbers, page, plot, summary
 from distrain.report.panels import MOST_ROWS, Panel, panels
 from tests.plugin.report import records
 from tests.plugin.report.records import event, start, step
@@ -42,6 +42,60 @@ def test_program_that_tells_no_samples_is_plotted_over_its_steps() -> None:
     [line] = _panel("loss-steps", records.run(lines)).series
 
     assert line.places[:2] == ((1, 1.0), (2, 1.0))
+
+
+def test_single_line_without_samples_is_left_out_over_samples() -> None:
+    told = [{"event": "step", "samples": 64 * n, "loss": 1.0} for n in range(1, 51)]
+
+    panel = _panel("loss-samples", records.run([*told, {"event": "step", "step": 51, "loss": 1.0}]))
+
+    assert panel.series[0].places[:50] == tuple((64 * n, 1.0) for n in range(1, 51))
+
+
+def test_runs_are_plotted_over_steps_if_one_tells_no_samples() -> None:
+    both = records.run([step(n, n, 64 * n, loss=1.0) for n in (1, 2)], "both")
+    steps_alone = records.run([{"event": "step", "step": n, "loss": 1.0} for n in (1, 2)], "steps")
+
+    assert [series.label for series in _panel("loss-steps", both, steps_alone).series] == ["both", "steps"]
+
+
+@pytest.mark.parametrize("count", [10, 1800, 20_000])
+def test_loss_begins_and_ends_as_the_record_does(count: int) -> None:
+    losses = [2.3, 2.5, 2.1, *(1 + 0.5 * math.sin(n) for n in range(count - 6)), 0.1, 0.45, 0.3]
+    run = records.run([start(0, 1), *(step(n, n, 64 * n, loss=loss) for n, loss in enumerate(losses, 1))])
+
+    for name in ("loss-time", "loss-samples"):
+        panel = _panel(name, run)
+        assert panel.words == "Loss begins at 2.3, ends at 0.3, and is between 0.1 and 2.5."
+        known = [place[1] for place in panel.series[0].places if place]
+        assert (known[0], known[-1], min(known), max(known)) == (2.3, 0.3, 0.1, 2.5)
+        assert (panel.table.rows[0][2], panel.table.rows[-1][2]) == ("2.3", "0.3")
+
+
+@pytest.mark.parametrize(
+    ("losses", "words"),
+    [
+        ([{"loss": 1.0}], "1"),
+        ([{"loss": 1.0}, {}], "1, and 1 line with none or NaN"),
+        ([{"loss": 1.0}, {}, {"loss": "nan"}, {"loss": None}, {"loss": math.nan}], "1, and 4 lines with none or NaN"),
+    ],
+)
+def test_lines_without_a_loss_are_counted(losses: list[dict[str, object]], words: str) -> None:
+    run = records.run([start(0, 1), *(event("step", n, step=n, **loss) for n, loss in enumerate(losses))])
+
+    assert _fact(run, "last loss") == words
+
+
+def test_mean_throughput_is_told_of_each_size() -> None:
+    one = [start(0, 4), step(10, 10, 640, images_per_second_mean=100.0)]
+    other = [start(20, 2), step(30, 20, 1280, images_per_second_mean=10.0)]
+
+    assert _fact(records.run(one), "mean throughput") == "100 samples/s"
+    assert _fact(records.run([*one, *other]), "mean throughput") == "samples/s: 10 with 2 ranks, 100 with 4 ranks"
+
+
+def _fact(run: records.Run, name: str) -> str:
+    return next(row.cells[0] for row in summary.facts([run]) if row.name == name)
 
 
 def test_scaling_of_one_run_is_held_to_its_smallest_size() -> None:
@@ -152,6 +206,17 @@ def test_page_of_eight_long_runs_is_small() -> None:
     text = page.html(runs, panels(runs))
 
     assert len(text.encode()) < MOST_BYTES
+
+
+def test_thinned_line_keeps_its_ends_and_the_gap_before_the_last_place() -> None:
+    places: list[numbers.Place | None] = [(float(n), math.sin(n)) for n in range(1000)]
+    last = (2000.0, 0.0)
+
+    kept = numbers.thinned([*places, None, last, None], 100)
+
+    assert kept[0] == places[0]
+    assert kept[-3:] == [None, last, None]
+    assert sum(place is not None for place in kept) <= 100
 
 
 def test_thinned_line_keeps_its_peaks() -> None:

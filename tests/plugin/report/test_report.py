@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -297,6 +298,56 @@ def test_folder_that_cannot_be_written_is_told(report: Report) -> None:
     assert (as_file.code, as_file.err) == (2, "distrain: --output: file is a file; name a folder\n")
     assert below_file.code == 2
     assert "--output: file/folder cannot be made: Not a directory; name another folder" in below_file.err
+
+
+def _raising(error: OSError) -> Callable[..., bool]:
+    def raise_it(path: Path, **options: bool) -> bool:
+        raise error
+
+    return raise_it
+
+
+def test_folder_that_cannot_be_read_is_told(report: Report, monkeypatch: pytest.MonkeyPatch) -> None:
+    records.folder(Path(), records.rescaled())
+    long = "c" * 300
+
+    too_long, below = report("./run1", "-o", long), report("./run1", "-o", f"{long}/d")
+    # Tests may run as root, to whom each folder is open.
+    monkeypatch.setattr(Path, "exists", _raising(PermissionError(errno.EACCES, "Permission denied")))
+    closed = report("./run1", "-o", "no/out")
+
+    assert (too_long.code, below.code, closed.code) == (2, 2, 2)
+    words = "cannot be read: File name too long; name another folder\n"
+    assert too_long.err == f"distrain: --output: {long} {words}"
+    assert below.err == f"distrain: --output: {long}/d {words}"
+    assert closed.err == "distrain: --output: no/out cannot be read: Permission denied; name another folder\n"
+
+
+def test_path_in_a_release_that_is_too_long_is_told(report: Report, release: Callable[..., None]) -> None:
+    release({"output": {"uri": f"/{'c' * 300}"}, "checkpoint": {"uri": ""}})
+
+    done = report("run1", "-n", "team")
+
+    assert (done.code, done.err.count("\n")) == (2, 1)
+    assert "is a folder in the pods of run1" in done.err
+
+
+@pytest.mark.parametrize("name", ["report.html", "report.png"])
+def test_report_is_replaced_as_a_whole_or_not_at_all(report: Report, name: str) -> None:
+    records.folder(Path(), records.rescaled())
+    folder = Path("distrain-report")
+    folder.mkdir()
+    for each in ("report.html", "report.png"):
+        (folder / each).write_text("old")
+    (folder / name).unlink()
+    (folder / name).mkdir()
+
+    done = report("./run1", "--force")
+
+    assert done.code == 2
+    assert f"--output: {Path.cwd()}/distrain-report/{name} cannot be written: Is a directory" in done.err
+    [other] = [path for path in folder.iterdir() if path.name != name]
+    assert other.read_text() == "old"
 
 
 def test_too_many_runs_are_refused(report: Report) -> None:

@@ -39,6 +39,7 @@ def _rows(text: str) -> dict[str, str]:
     return dict(line.split(maxsplit=1) for line in text.splitlines())
 
 
+UP = [pod("launcher"), pod("worker", 0), pod("worker", 1)]
 DONE = live({**MPI, "status": {}}, "Succeeded")
 
 
@@ -73,6 +74,53 @@ def test_speed_is_compared_with_single_ranks_once_one_was_measured(api: FakeApi,
     shown = status("run1", "--record", str(record))
 
     assert _rows(shown.out)["speed"] == "180.0 images/sec on the whole (90% of as many single GPUs)"
+
+
+def test_speed_that_a_log_tells_is_compared_at_its_own_size(api: FakeApi, status: Run, record: Path) -> None:
+    serve(api, MPI, pods=UP, run1_launcher=step(50, world_size=2, images_per_second=60.0, images_per_second_mean=50.0))
+    _write(record, _start(1), _step(1, 100.0), _start(4, 2), _step(2, 360.0))
+
+    rows = _rows(status("run1", "--record", str(record)).out)
+
+    assert rows["speed"] == "50.0 images/sec on the whole (25% of as many single GPUs)"
+
+
+@pytest.mark.parametrize("name", ["model", "framework"])
+def test_single_rank_of_another_model_or_framework_is_not_compared_with(
+    api: FakeApi, status: Run, record: Path, name: str
+) -> None:
+    serve(api, DONE)
+    lines = [{**_start(1), name: "a"}, _step(1, 10_000.0), {**_start(2, 2), name: "b"}, _step(2, 90.0)]
+    _write(record, *lines)
+
+    assert _rows(status("run1", "--record", str(record)).out)["speed"] == "90.0 images/sec on the whole"
+
+
+def test_start_from_an_earlier_step_undoes_the_steps_before(api: FakeApi, status: Run, record: Path) -> None:
+    serve(api, DONE)
+    _write(record, _start(4), {**_step(150, 400.0), "images_per_second": 400.0}, {**_start(2, 2), "step": 100})
+
+    rows = _rows(status("run1", "--record", str(record)).out)
+
+    assert rows["step"] == "100 of 1000 10 %"
+    assert "speed" not in rows
+    assert rows["loss"] == "not known, or not a number"
+
+
+def test_start_from_the_last_step_keeps_its_figures(api: FakeApi, status: Run, record: Path) -> None:
+    serve(api, DONE)
+    _write(record, _start(4), _step(150, 400.0), {**_start(2, 2), "step": 150})
+
+    rows = _rows(status("run1", "--record", str(record)).out)
+
+    assert (rows["step"], rows["speed"]) == ("150 of 1000 15 %", "400.0 images/sec on the whole")
+
+
+def test_end_before_another_start_does_not_explain_a_failure(api: FakeApi, status: Run, record: Path) -> None:
+    serve(api, live({**MPI, "status": {}}, "Failed"))
+    _write(record, _start(2), {"event": "end", "cause": "failed", "reason": "disk full"}, _start(2, 2), _step(50, 1.0))
+
+    assert "disk full" not in status("run1", "--record", str(record)).out
 
 
 @pytest.mark.parametrize(

@@ -113,6 +113,17 @@ def test_wait_for_a_step_that_a_run_has_ended_before_fails(
     assert "has succeeded with step 50, before --for step=100" in shown.err
 
 
+def test_wait_for_a_step_of_a_run_that_has_ended_without_a_known_step_fails(
+    api: FakeApi, status: Run, watched: Callable[[Object, str], None]
+) -> None:
+    serve(api, DONE, pods=[])
+
+    shown = status("run1", "--for=step=100")
+
+    assert shown.code == 4
+    assert "has succeeded, and its last step is not known" in shown.err
+
+
 def test_wait_ends_with_the_timeout_and_says_where_the_run_stands(
     api: FakeApi, status: Run, watched: Callable[[Object, str], None]
 ) -> None:

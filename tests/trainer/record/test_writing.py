@@ -99,8 +99,49 @@ def test_file_of_a_newer_version_that_comes_later_stays(tmp_path: Path, said: Sa
     add(record, "step", step=1)
 
     assert (tmp_path / "record.jsonl").read_text() == NEWER
-    assert events(tmp_path, "record-2.jsonl")[-1] == "step 1"
+    assert events(tmp_path, "record-2.jsonl") == ["record", "start 1", "step 1"]
     assert len(said) == 1
+
+
+def counts(record: Record) -> list[int | None]:
+    return [record.count(event) for event in ("start", "rescale")]
+
+
+def test_counts_go_on_in_the_file_that_follows_a_spoilt_one(tmp_path: Path, said: Said) -> None:
+    begin(tmp_path, said).end("stopped")
+    record = Record(str(tmp_path), "output.uri", say=said)
+    add(record, "start", world_size=4)
+    assert counts(record) == [2, 1]
+    (tmp_path / "record.jsonl").write_text("spoilt\n{}\n")
+
+    add(record, "step", step=1)
+
+    assert counts(record) == [2, 1]
+    assert events(tmp_path, "record-2.jsonl") == ["record", "start 1", "end 1", "rescale 1", "start 2", "step 1"]
+    record.end("stopped")
+    assert counts(begin(tmp_path, said)) == [3, 2]
+
+
+def test_count_of_starts_goes_on_after_lines_that_do_not_fit_into_a_file(tmp_path: Path, said: Said) -> None:
+    begin(tmp_path, said).end("stopped")
+    record = begin(tmp_path, said)
+
+    with record._change:
+        record._held.insert(0, {"event": "mine", "number": 1, "text": "x" * 1_000_000})
+    add(record, "step", step=1)
+
+    assert record.count("start") == 2
+    assert events(tmp_path, "record-2.jsonl") == ["record", "start 2", "step 1"]
+
+
+def test_emptied_record_is_written_again(tmp_path: Path) -> None:
+    record = begin(tmp_path)
+    (tmp_path / "record.jsonl").write_text("")
+
+    add(record, "step", step=1)
+
+    assert events(tmp_path) == ["record", "start 1", "step 1"]
+    assert record.count("start") == 1
 
 
 def test_fenced_generation_never_overwrites_the_record_of_the_new_one(tmp_path: Path) -> None:

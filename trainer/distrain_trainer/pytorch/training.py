@@ -220,7 +220,7 @@ def run_steps(
     """Make all remaining steps. Raises DivergedError after too many bad steps, StoppedError on a request to stop."""
     statistics = Statistics(model)
     begin_momentum(optimizer)
-    wait = measured_wait(computer, model, of_ranks)
+    wait = measured_wait(run.config, computer, model, of_ranks)
 
     def make_step(batch: TensorBatch, *, rate: float, seed: int, asked: int) -> Callable[[], Outcome]:
         for group in optimizer.param_groups:
@@ -241,11 +241,14 @@ def run_steps(
     return make_steps(run, dataset, make_step, prepare=computer.upload, ahead=computer.steps_ahead)
 
 
-def measured_wait(computer: Computer, model: Any, of_ranks: OfRanks) -> AllReduceWait | None:
-    """Return the wait for the averages of the gradients, which each step measures. None with a single rank."""
-    if of_ranks.ranks == 1:
-        return None
+def measured_wait(config: Config, computer: Computer, model: Any, of_ranks: OfRanks) -> AllReduceWait | None:
+    """Return the wait for the averages of the gradients, which each step measures. None with a single rank.
+
+    No GPU was at hand to try it on, so a GPU measures it only for a run whose metrics are asked for.
+    """
     is_on_gpu = computer.device.type == "cuda"
+    if of_ranks.ranks == 1 or (is_on_gpu and config.metrics_port is None):
+        return None
     if of_ranks.averages_in_backward:
         return AllReduceWait.within_backward(model, is_on_gpu=is_on_gpu)
     return AllReduceWait(is_on_gpu=is_on_gpu)

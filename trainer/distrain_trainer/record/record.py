@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from distrain_trainer import errors
@@ -124,7 +124,7 @@ class Record(BackgroundWriter):
             try:
                 content, kept = lines.render([*self._held, *self._follow(new)], self._writer)
             except UnreadableError as error:
-                self._begin_another(store, str(error))
+                self._begin_another(store, str(error), self._own_start())
                 continue
             try:
                 self._tag = store.write_if(self._name, content, self._tag)
@@ -167,12 +167,17 @@ class Record(BackgroundWriter):
         self._store = store
         return store
 
-    def _begin_another(self, store: Store, reason: str) -> None:
-        """Leave the file as it is, and begin the next one."""
+    def _own_start(self) -> list[Line]:
+        """Return the line of this process's start if it is in the file."""
+        starts_in_file = [line for line in self._held if line["event"] == "start"]
+        return starts_in_file[-1:] if "start" in self._written else []
+
+    def _begin_another(self, store: Store, reason: str, held: Sequence[Line] = ()) -> None:
+        """Leave the file as it is, and begin the next one with the lines of this run that are known."""
         _, _, number = self._name.removesuffix(".jsonl").partition("-")
         following = LATER_FILE.format(int(number or "1") + 1)
         self._say(f"record: {store.path(self._name)} is not continued, as {reason}; it stays, and {following} begins")
-        self._name, self._tag, self._held = following, None, []
+        self._name, self._tag, self._held = following, None, [*held]
 
     def _read_again(self, store: Store) -> None:
         """Read what another process has written. Raises FencedError if that one has taken the run over."""
@@ -183,7 +188,10 @@ class Record(BackgroundWriter):
         try:
             held, writer = lines.read(found[0])
         except UnreadableError as error:
-            self._begin_another(store, str(error))
+            self._begin_another(store, str(error), self._held)
+            return
+        if not held:  # Somebody has emptied the file.
+            self._tag = found[1]
             return
         if writer != self._writer:
             if self._lease is None:
