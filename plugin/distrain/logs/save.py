@@ -21,10 +21,10 @@ from distrain.logs.folder import Folder
 from distrain.logs.once import readings
 from distrain.logs.pods import Look
 from distrain.logs.reader import Place, Reader, Wanted
-from distrain.logs.without_secrets import cleaned, cleaned_line
 from distrain.progress.start import statuses
 from distrain.status.holds import COSCHEDULING, VOLCANO
 from distrain.status.sources import selector_of
+from distrain.without_secrets import cleaned, cleaned_line
 from distrain.workload.wording import counted
 
 Object = dict[str, Any]

@@ -9,9 +9,9 @@ from typing import Any
 
 from msgspec import structs
 
-from distrain.logs.without_secrets import cleaned
 from distrain.record.read import Line
 from distrain.redact import redact, shown
+from distrain.without_secrets import cleaned
 
 # Longer texts, such as a list of a thousand names, are cut.
 LONGEST = 300

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from distrain.logs.without_secrets import cleaned
+from distrain.without_secrets import cleaned
 from tests.plugin.fake_api import FakeApi
 from tests.plugin.logs.kubelet import Kubelet
 from tests.plugin.objects import Object

@@ -1,4 +1,4 @@
-"""Take the secrets out of what a user attaches to a bug report: objects of the API, and lines of logs."""
+"""Take the secrets out of what others read of a run: objects of the API, lines of logs, texts of a record."""
 
 from __future__ import annotations
 
