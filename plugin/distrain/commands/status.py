@@ -39,8 +39,7 @@ def _refuse_contradictions(options: argparse.Namespace) -> None:
             raise ValuesError(f'{flag}: is for all runs, and "{options.name}" names one; leave out one of them')
     for flag, value in (("--record", options.record), ("--endpoint", options.endpoint)):
         if value and not options.name:
-            words = f"belongs to one run; name it, as in `helm distrain status run1 {flag} {value}`"
-            raise ValuesError(f"{flag}: {words}")
+            raise ValuesError(f"{flag}: belongs to one run; name it, as in `helm distrain status run1` before {flag}")
     if not options.name and (options.wait or options.wait_for):
         raise ValuesError("--wait: waits for one run; name it, as in `helm distrain status run1 --wait`")
     if options.timeout is not None and not (options.wait or options.wait_for):
