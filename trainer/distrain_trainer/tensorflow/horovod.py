@@ -103,8 +103,11 @@ def train(dataset: Dataset, model: Any, optimizer: Any, run: Run) -> Progress:
 
 
 def measures_wait(run: Run) -> bool:
-    """Return whether to measure the wait for the averages of the gradients. On a GPU TensorFlow has no clock for it."""
-    return run.group.size > 1 and not has_gpu()
+    """Return whether to measure the wait for the averages of the gradients.
+
+    TensorFlow has no clock for it on a GPU, and refuses to tell the time in a deterministic run.
+    """
+    return run.group.size > 1 and not has_gpu() and not run.config.deterministic
 
 
 def mean_over_ranks(loss: float) -> float:
