@@ -79,7 +79,12 @@ def _words(words: Sequence[Any]) -> list[Any]:
     for word in map(str, words):
         is_value = before.startswith("-") and "=" not in before and NAMES.search(before) and not word.startswith("-")
         # After TOKEN= the rest of the line is hidden: a script may have any quotes.
-        hidden = ENTRY.sub(lambda entry: entry[0].removesuffix(entry[1]) + HIDDEN, _without_pairs(word))
+        hidden = ENTRY.sub(_without_value, _without_pairs(word))
         found.append(HIDDEN if is_value else redact(hidden))
         before = word
     return found
+
+
+def _without_value(entry: re.Match[str]) -> str:
+    # A word such as "KeyError:" names a value, and holds none.
+    return entry[0].removesuffix(entry[1]) + HIDDEN if entry[1] else entry[0]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
 from typing import Any
 
 from msgspec import structs
@@ -43,7 +42,7 @@ def _without_flags(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: _without_flags(each) for name, each in value.items()}
     if isinstance(value, list) and all(isinstance(each, str) for each in value):
-        return [_hidden(word) for word in _words(value)]
+        return [_hidden(word) for word in cleaned(value, "args")]
     if isinstance(value, list):
         return [_without_flags(each) for each in value]
     return _hidden(value) if isinstance(value, str) else value
@@ -52,11 +51,5 @@ def _without_flags(value: Any) -> Any:
 def _hidden(words: str) -> str:
     """Return a text without logins in URLs, and without what follows a secret-like flag such as --token."""
     parts = SPACES.split(redact(words))
-    parts[::2] = _words(parts[::2])
+    parts[::2] = cleaned(parts[::2], "args")
     return "".join(parts)
-
-
-def _words(words: Sequence[str]) -> list[str]:
-    # "KeyError:" names a value, and holds none.
-    pairs = zip(words, cleaned([*words], "args"), strict=True)
-    return [word if word.endswith((":", "=")) else hidden for word, hidden in pairs]

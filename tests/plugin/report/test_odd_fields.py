@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from distrain.record.read import LARGEST, Line
+from distrain.progress.steps import LARGEST
+from distrain.record.read import Line
 from distrain.report import page, summary
 from distrain.report.figures import Run
 from distrain.report.panels import panels
@@ -67,11 +68,11 @@ def test_odd_figures_are_drawn(name: str) -> None:
 
 
 def test_no_field_shows_a_secret() -> None:
-    secret = "https://u:pw1@h/c?token=pw2 train --api-key pw3 --password=pw4\t--token\tpw5"
+    secret = "https://u:pw1@h/c?token=pw2 train --api-key pw3 --password=pw4\t--token\tpw5="
     values = {
         "data": "https://u:pw4@h/?t=pw5",
         "https://u:pw6@h/": "name",
-        "arguments": ["--token=pw6", "--password", "pw7"],
+        "arguments": ["--token=pw6", "--password", "pw7=="],
         "numbers": [1, "--token=pw8", ["--secret", "pw9"], {"a": "--token pw10", "token": "pw11"}],
         "extra": "--api-key pw12",
         "env": {"A": "pw13"},
