@@ -98,11 +98,11 @@ def newest_log(logs: Iterable[str], now: float = math.inf) -> tuple[int, Progres
 
 def sane(line: T) -> T:
     """Return a line of a log or record without the numbers that are not finite or larger than LARGEST."""
-    odd = {name: None for name in line.__struct_fields__ if _is_odd(getattr(line, name))}
+    odd = {name: None for name in line.__struct_fields__ if is_odd(getattr(line, name))}
     return msgspec.structs.replace(line, **odd) if odd else line
 
 
-def _is_odd(value: Any) -> bool:
+def is_odd(value: Any) -> bool:
     return isinstance(value, int | float) and not abs(value) <= LARGEST  # NaN is not smaller.
 
 
@@ -123,7 +123,7 @@ def _progress(line: str) -> Progress | None:
         found = decoder(Progress, strict=False).decode(NOT_FINITE.sub("null", line))
     except (msgspec.DecodeError, UnicodeEncodeError):
         return None
-    return None if _is_odd(found.step) else sane(found)
+    return None if is_odd(found.step) else sane(found)
 
 
 def _saved_by_progress(log: str) -> int | None:

@@ -12,14 +12,12 @@ from msgspec import Struct
 
 from distrain.errors import DistrainError
 from distrain.kube.decoders import decoder
-from distrain.progress.steps import NOT_FINITE
+from distrain.progress.steps import NOT_FINITE, is_odd, sane
 
 # The newest version of the format that this program reads.
 VERSION = 1
 # The trainer begins another file beside one that it cannot continue, and numbers it.
 NAME = re.compile(r"record(?:-([1-9]\d{0,8}))?\.jsonl")
-# No figure of a run is larger. Larger numbers would overflow where a float is computed from them.
-LARGEST = 1e15
 
 
 class RecordError(DistrainError):
@@ -35,7 +33,7 @@ class FirstLine(Struct, frozen=True):
 
 
 class Line(Struct, frozen=True, kw_only=True):
-    """An event of a run. A figure is None if it is unknown, is no finite number, or is larger than LARGEST."""
+    """An event of a run. A figure is None if it is unknown, or if `progress.steps.sane` drops it."""
 
     event: str
     # Counts the lines of an event. It has gaps, as a record keeps only some of many lines.
@@ -144,24 +142,18 @@ def _require_known_version(texts: list[bytes], place: str) -> None:
 def _line(text: bytes) -> Line | None:
     """Return a line, or None if it is not one. Characters that are not UTF-8 are replaced."""
     try:
-        return _with_sane_figures(decoder(Line, strict=False).decode(text))
+        return _sane(decoder(Line, strict=False).decode(text))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         pass
     try:
         line = decoder(Line, strict=False).decode(NOT_FINITE.sub("null", text.decode("utf-8", "replace")))
     except (msgspec.DecodeError, RecursionError):
         return None
-    return _with_sane_figures(line)
+    return _sane(line)
 
 
-def _with_sane_figures(line: Line) -> Line:
-    """Drop NaN, which a text such as "nan" also gives, infinities, and numbers beyond LARGEST."""
-    wrong = {
-        name: 0 if name == "number" else None
-        for name in line.__struct_fields__
-        if isinstance(figure := getattr(line, name), int | float) and not abs(figure) <= LARGEST
-    }
-    return msgspec.structs.replace(line, **wrong) if wrong else line
+def _sane(line: Line) -> Line:
+    return sane(msgspec.structs.replace(line, number=0) if is_odd(line.number) else line)
 
 
 def _numbered(lines: Iterable[Line]) -> Iterator[Line]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from distrain.progress.start import one_line
-from distrain.progress.steps import LARGEST, sane
+from distrain.progress.steps import LARGEST
 from distrain.record.read import Line, Record
 from distrain.status.figures import LONG_AGO, MOST_SECONDS, Figures
 
@@ -43,7 +43,7 @@ def counts_of(record: Record) -> dict[str, int | None]:
 
 
 def _last(record: Record, event: str) -> Line:
-    return sane(record.last(event) or Line(event=event))
+    return record.last(event) or Line(event=event)
 
 
 def _last_step(record: Record) -> tuple[Line, Line]:
@@ -55,7 +55,6 @@ def _last_step(record: Record) -> tuple[Line, Line]:
             start = line
         elif line.event == "step":
             made_by, step = start, line
-    start, made_by, step = sane(start), sane(made_by), sane(step)
     if start != made_by and start.step is not None and step.step is not None and start.step < step.step:
         return start, Line(event="step", step=start.step, unix_seconds=start.unix_seconds)
     return made_by, step
@@ -87,7 +86,7 @@ def efficiency(record: Record, rate: float | None = None, size: int | None = Non
 def _single_rates(record: Record, present: Line) -> Iterator[float]:
     """Yield the rate, since its start, of each step of a single rank that has the present model and framework."""
     start = Line(event="start")
-    for line in map(sane, record.lines):
+    for line in record.lines:
         if line.event == "start":
             start = line
         is_comparable = start.world_size == 1 and (start.model, start.framework) == (present.model, present.framework)

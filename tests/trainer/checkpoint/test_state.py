@@ -35,7 +35,7 @@ ONE_WORKER = "tensorflow-ps"
 # The programs whose whole state each run of the tests compares, and with which optimizer. test_chaos.py compares the
 # weights and the state of the other three after kills.
 TRIED = (("tensorflow-ps", "adam"), ("pytorch-horovod", "adam"), ("mxnet-horovod", "sgd"))
-# The programs whose state in fp16 each run of the tests compares: one of each framework.
+# The programs whose state in fp16 each run of the tests compares. MXNet's is compared in a case of its own.
 TRIED_IN_FP16 = ("tensorflow-horovod", "pytorch-ddp")
 # Parameter servers scale the loss in fp16 by a constant. In the other programs the scale is part of the state.
 WITH_FIXED_SCALE = ("tensorflow-ps", "mxnet-kvstore")
