@@ -1,17 +1,22 @@
 # distrain. `make` alone lists the targets.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo build test lint schema docs lock package images sbom audit cluster cluster-status bench bench-demo bench-check bench-inputs bench-chaos bench-client bench-full bench-gitops bench-tests bench-guest bench-mutants bench-why bench-gpu clean distclean
+.PHONY: help setup demo build test lint schema docs lock package images sbom audit cluster cluster-status bench bench-demo bench-check bench-inputs bench-chaos bench-client bench-predict bench-full bench-gitops bench-tests bench-guest bench-mutants bench-why bench-scale bench-gpu clean distclean
 SHELL := /bin/bash
 
 CACHE := $(or $(DISTRAIN_CACHE),$(HOME)/.cache/distrain)
 VENV := $(CACHE)/venvs/$(shell (cat requirements.txt; python3 --version) | sha256sum | cut -c1-12)
 PYTHON := $(VENV)/bin/python
 
+# What Python compiles lies outside the tree. Without it, each process of the tests compiles all modules anew. The tests
+# remove what was compiled long ago, and of their temporary folders.
+export PYTHONPYCACHEPREFIX := $(CACHE)/pycache
+unexport PYTHONDONTWRITEBYTECODE
+
 # The names of the tests that have passed with this commit, for benchmarks that go on where they were ended.
 PASSED = $(CACHE)/passed/$(shell git rev-parse HEAD)
 
 # The groups of Debian packages in lab/setup.sh that a target needs. Without a line here it gets all.
-demo cluster cluster-status bench bench-demo: PACKAGES := node images $(if $(GITOPS),gitops)
+demo cluster cluster-status bench bench-demo bench-scale: PACKAGES := node images $(if $(GITOPS),gitops)
 images sbom bench-chaos: PACKAGES := images
 lint: PACKAGES := lint
 schema docs lock package audit bench-check: PACKAGES := python
@@ -22,14 +27,16 @@ help: ## list the targets
 setup: ## install Debian packages, a Python environment and Go where they are missing
 	@lab/setup.sh $(VENV) $(PACKAGES)
 
-demo: setup ## train on an embedded Kubernetes, or on KUBECONFIG's cluster; FRAMEWORK=pytorch or mxnet
+demo: setup ## train on an embedded Kubernetes, or on KUBECONFIG's cluster; FRAMEWORK=pytorch or mxnet; EPOCHS=n
 	@$(PYTHON) -m lab demo
 
 build: setup ## build every program and image that the tests need
 	@$(PYTHON) -m lab build
 
 test: build ## run every test, the cluster's beside the others; PYTEST_ARGS="-k words" picks some
-	@$(PYTHON) -m pytest --numprocesses 2 $(PYTEST_ARGS)
+	@mkdir -p $(PYTHONPYCACHEPREFIX)
+	@find $(PYTHONPYCACHEPREFIX) -ignore_readdir_race -type f '(' -path '*/pycache/tmp/*' -o -mtime +7 ')' -delete
+	@$(PYTHON) -m pytest --numprocesses 3 $(PYTEST_ARGS)
 
 test-%: setup ## run one part: unit, install, chart, trainer or cluster
 	@$(PYTHON) -m pytest -m $* $(PYTEST_ARGS)
@@ -37,15 +44,19 @@ test-%: setup ## run one part: unit, install, chart, trainer or cluster
 lint: setup ## ruff, mypy, shellcheck, yamllint, helm lint, import-linter
 	@PATH=$(VENV)/bin:$$PATH lab/lint.sh
 
-schema: setup ## write the chart's values.schema.json and files/models.json, the plugin's kinds.json, and docs/values.md
+schema: setup ## write the chart's values.schema.json, files/models.json and files/trainer.tar.bz2, the plugin's kinds.json, and docs/values.md
 	@PYTHONPATH=trainer $(PYTHON) -m schemas.models
+	@$(PYTHON) -m schemas.trainer
 	@$(PYTHON) -m schemas.build
 	@$(PYTHON) -m schemas.kinds
 	@$(PYTHON) -m schemas.document
 
-docs: setup ## write docs/plugin.md from the texts and arguments of the plugin's commands, and docs/causes.md
+docs: setup ## write docs/plugin.md from the texts and arguments of the commands, docs/causes.md, docs/prediction.md, docs/messages.md, and the picture in docs/architecture.md
 	@PYTHONPATH=plugin $(PYTHON) -m docs.plugin
 	@$(PYTHON) -m tests.cluster.why.table
+	@PYTHONPATH=plugin $(PYTHON) -m tests.plugin.predict.table
+	@$(PYTHON) -m docs.picture
+	@$(PYTHON) -m docs.messages
 
 lock: setup ## write the pinned and hashed requirements from their .in files
 	@PATH=$(VENV)/bin:$$PATH lab/lock.sh
@@ -86,6 +97,9 @@ bench-chaos: build ## kill trainings 1,000 times, and compare what they saved; a
 bench-client: setup ## change releases on the running lab while their client is cut, killed or loses the API server; again goes on
 	@$(PYTHON) -m tests.cluster.client_faults.bench $(CLIENT_ARGS)
 
+bench-predict: setup ## on the running lab: hold predict to runs of two workers over networks of three rates, medians of five
+	@$(PYTHON) -m lab.bench.prediction
+
 bench-full: build ## run the rest of each matrix of which the tests try one path; again goes on; PYTEST_ARGS="-k words" picks some
 	@FULL=1 $(PYTHON) -m pytest -m full --resume $(PASSED) $(PYTEST_ARGS)
 
@@ -94,6 +108,9 @@ bench-gitops: build ## run every kind of job, fault and package under Argo CD an
 
 bench-why: build ## produce each cause that status names on the lab, and compare its words; again goes on; PYTEST_ARGS="-k words" picks some
 	@FULL=1 $(PYTHON) -m pytest tests/cluster/why --resume $(PASSED) $(PYTEST_ARGS)
+
+bench-scale: setup ## measure runs of 1,000 workers, and 100 runs at once, on the running lab with KWOK's nodes; again goes on
+	@$(PYTHON) -m lab.bench.scale
 
 bench-tests: build ## run all tests until six runs have passed, three beside a load on each core; again goes on
 	@$(PYTHON) -m tests.bench_tests

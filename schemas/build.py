@@ -19,25 +19,86 @@ KUBERNETES = Path(__file__).with_name("kubernetes.json")
 TARGET = SOURCE.parent.parent / "charts" / "distrain" / "values.schema.json"
 
 Schema = dict[str, Any]
-# Keywords that refuse no value. Draft 7 ignores every other keyword beside a $ref.
+# Keywords that refuse no value. Draft 6 ignores every other keyword beside a $ref.
 NOTES = {"$ref", "description", "default", "examples"}
+# Maps below keys that values.yaml leaves out.
+OPTIONAL_MAPS = ("resources", "topology", "podSpec", "serviceAccount", "caBundle", "networkPolicy")
+QUANTITY = "#/definitions/quantity"
+# The end of the names of definitions that also take null.
+OR_NULL = "OrNull"
 REFERENCE = re.compile(r'"#/definitions/(\w+)"')
 
 
 def read() -> Schema:
     """Return the YAML schema merged with Kubernetes' definitions."""
     text = SOURCE.read_text(encoding="utf-8").replace(f"{KUBERNETES.name}#", "#")
-    schema: Schema = yaml.safe_load(text)
+    schema: Schema = with_own_keys(yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
     schema["definitions"].update(json.loads(KUBERNETES.read_text(encoding="utf-8"))["definitions"])
     return schema
 
 
+def with_own_keys(entry: Any) -> Any:
+    """Let every map of distrain's own take keys that begin with x-, as the top does. Kubernetes' maps take none."""
+    if isinstance(entry, list):
+        return [with_own_keys(each) for each in entry]
+    if not isinstance(entry, dict):
+        return entry
+    inner = {key: with_own_keys(value) for key, value in entry.items()}
+    is_closed = entry.get("additionalProperties") is False
+    return {**inner, "patternProperties": {"^x-": True}, **inner} if is_closed else inner
+
+
 def build() -> str:
     """Return the text of the JSON schema. The same YAML gives the same bytes."""
-    schema = read()
-    complete = without_unused(merged(with_required(schema, schema["definitions"]), schema["definitions"]))
-    flat = without_unused(merged(complete, complete["definitions"], used_once(complete)))
-    return "\n".join(lines(flat)) + "\n"
+    plain = read()
+    schema = with_null(with_required(plain, plain["definitions"]))
+    complete = without_unused(merged(direct(schema), schema["definitions"]))
+    return "\n".join(lines(inlined(without_copies(inlined(complete))))) + "\n"
+
+
+def direct(schema: Schema) -> Schema:
+    """Return the schema with references to the definition itself, not to one that only refers to another."""
+    aliases = {name: entry["$ref"] for name, entry in schema["definitions"].items() if entry.keys() == {"$ref"}}
+    text = REFERENCE.sub(lambda name: json.dumps(aliases.get(name[1], name[0].strip('"'))), json.dumps(schema))
+    found: Schema = json.loads(text)
+    return found
+
+
+def with_null(schema: Schema) -> Schema:
+    """Let the keys that values.yaml leaves out be null, which means the same as no key.
+
+    Helm removes a key that is null only if values.yaml has the key. The YAML and docs/values.md do not repeat this.
+    """
+    definitions = dict(schema["definitions"])
+    for name in OPTIONAL_MAPS:
+        inner = definitions[name]["properties"]
+        definitions[name] = {**definitions[name], "properties": {key: _or_null(inner[key]) for key in inner}}
+    definitions["amounts"] = {**definitions["amounts"], "additionalProperties": _or_null({"$ref": QUANTITY})}
+    nullable = _with_null({**schema, "definitions": definitions})
+    for name in sorted(set(REFERENCE.findall(json.dumps(nullable))) - definitions.keys()):
+        base = name.removesuffix(OR_NULL)
+        definitions[name] = _or_null(resolved(definitions[base], definitions))
+        if definitions[name]["type"][0] in ("array", "object"):
+            # A second list or map would take Helm more time than a definition for both.
+            definitions[base] = {"$ref": f"#/definitions/{name}"}
+    return nullable
+
+
+def _with_null(group: Schema) -> Schema:
+    if "properties" not in group or "default" in group:
+        return group
+    inner = group["properties"]
+    both = {key: (_or_null if is_optional(entry) else _with_null)(entry) for key, entry in inner.items()}
+    return {**group, "properties": both}
+
+
+def _or_null(entry: Schema) -> Schema:
+    """Return the entry with null among its types and choices."""
+    if "$ref" in entry:
+        return {**entry, "$ref": entry["$ref"] + OR_NULL}
+    kinds = entry["type"] if isinstance(entry["type"], list) else [entry["type"]]
+    choices = {"enum": [*entry["enum"], None]} if "enum" in entry else {}
+    return {**entry, "type": list(dict.fromkeys([*kinds, "null"])), **choices}
 
 
 def lines(schema: Schema) -> Iterator[str]:
@@ -71,8 +132,54 @@ def merged(entry: Any, definitions: Schema, always: frozenset[str] = frozenset()
     return {key: merged(value, definitions, always) for key, value in entry.items()}
 
 
+def without_copies(schema: Schema) -> Schema:
+    """Let equal lists and maps in the definitions share a definition. Helm takes time for every entry of a schema."""
+    places: dict[str, list[str]] = {}
+    for name, entry in schema["definitions"].items():
+        for place, rules in collections(entry, name):
+            places.setdefault(_dumped(rules), []).append(place)
+    names = {text: found[0] for text, found in places.items() if len(found) > 1}
+    copies = {name: json.loads(text) for text, name in names.items()}
+    definitions = {**copies, **schema["definitions"]}
+    return {
+        **schema,
+        "definitions": {name: _with_names(entry, names, name) for name, entry in definitions.items()},
+    }
+
+
+def collections(entry: Any, place: str) -> Iterator[tuple[str, Schema]]:
+    """Yield the lists and maps in an entry without their notes, each with a name for it: the keys that lead to it."""
+    if not isinstance(entry, dict):
+        return
+    if entry.get("type") in ("array", "object"):
+        yield place, _rules(entry)
+    for key, inner in entry.items():
+        if key not in NOTES:
+            yield from collections(inner, place if key == "properties" else f"{place}_{key}")
+
+
+def _with_names(entry: Any, names: dict[str, str], own: str = "") -> Any:
+    """Return the entry with references in place of what has a name, except for its `own`."""
+    if not isinstance(entry, dict):
+        return entry
+    name = names.get(_dumped(_rules(entry)))
+    if name and name != own:
+        notes = {key: value for key, value in entry.items() if key in NOTES}
+        return {**notes, "$ref": f"#/definitions/{name}"}
+    return {key: value if key in NOTES else _with_names(value, names) for key, value in entry.items()}
+
+
+def _rules(entry: Schema) -> Schema:
+    return {key: value for key, value in entry.items() if key not in NOTES}
+
+
+def inlined(schema: Schema) -> Schema:
+    """Put each definition with a single reference in the place of that reference. Helm compiles references too."""
+    return without_unused(merged(schema, schema["definitions"], used_once(schema)))
+
+
 def used_once(schema: Schema) -> frozenset[str]:
-    """Return the definitions with a single reference, from another definition. Helm compiles each reference too."""
+    """Return the definitions with a single reference, from another definition."""
     uses = Counter(REFERENCE.findall(json.dumps(schema)))
     by_values = REFERENCE.findall(json.dumps(schema["properties"]))
     return frozenset(name for name, number in uses.items() if number == 1 and name not in by_values)
@@ -117,9 +224,14 @@ def with_required(schema: Schema, definitions: Schema) -> Schema:
 
 
 def _may_be_missing(entry: Schema, definitions: Schema) -> bool:
-    """Return whether null is allowed: as a value, or as an empty list or free map."""
+    """Return whether the key may be missing, or null as a value, or as an empty list or free map."""
     may_be_null = "null" in resolved(entry, definitions)["type"]
-    return may_be_null or isinstance(entry.get("default"), (list, dict))
+    return may_be_null or is_optional(entry) or isinstance(entry.get("default"), (list, dict))
+
+
+def is_optional(entry: Schema) -> bool:
+    """Return whether an entry is a value that values.yaml leaves out, because few need it."""
+    return "default" not in entry and "properties" not in entry
 
 
 if __name__ == "__main__":

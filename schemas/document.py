@@ -7,16 +7,20 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from schemas.build import Schema, read, resolved
+from schemas.build import Schema, is_optional, read, resolved
+from schemas.pattern_words import words_of
 
 TARGET = Path(__file__).resolve().parent.parent / "docs" / "values.md"
 HEAD = """# Values
 
 Every value of the chart, its type and limits, its default, and what it does. `make schema` writes this page from
-schemas/values.schema.yaml. A key that is not listed here is refused, but for keys at the top of a file that start
-with `x-`, which are yours. charts/distrain/values.yaml says more about the effects. An editor that knows YAML schemas
+schemas/values.schema.yaml. A key that is not listed here is refused, but for keys that start with `x-`, which are
+yours. charts/distrain/values.yaml says more about the effects; a value without a default is not in that file, and
+[platforms.md](platforms.md) explains it. An editor that knows YAML schemas
 shows all this while you type, in a file that begins as those in values/ do.
 """
+# Definitions of maps that several values are.
+SHARED = ("resources", "topology", "podSpec")
 COLUMNS = ("value", "type and limits", "default", "what it does", "examples")
 
 
@@ -29,6 +33,9 @@ def document() -> str:
     parts = [HEAD, _table(_rows({"properties": own}, "", definitions))]
     for name, group in groups.items():
         parts += [f"## {name}\n\n{group['description']}\n", _table(_rows(group, f"{name}.", definitions))]
+    for name in SHARED:
+        parts += [f"## {name} of a role\n\nThe keys of every `{name}` above.\n"]
+        parts += [_table(_rows(definitions[name], f"{name}.", definitions))]
     return "\n".join(parts)
 
 
@@ -41,9 +48,11 @@ def _rows(schema: Schema, prefix: str, definitions: Schema) -> Iterator[tuple[st
     for name, entry in schema["properties"].items():
         path = f"{prefix}{name}"
         if _is_leaf(entry) or "default" in entry:
-            default = _code(entry["default"]) if "default" in entry else ""
-            examples = " ".join(_code(example) for example in entry.get("examples", []))
-            yield f"`{path}`", limits(entry, definitions), default, entry["description"].replace("<", "&lt;"), examples
+            default, known = _code(entry["default"]) if "default" in entry else "", resolved(entry, definitions)
+            own = known if is_optional(entry) else entry
+            examples = " ".join(_code(example) for example in own.get("examples", []))
+            description = known["description"].replace("<", "&lt;")
+            yield f"`{path}`", limits(entry, definitions), default, description, examples
         if not _is_leaf(entry):
             yield from _rows(entry, f"{path}.", definitions)
 
@@ -71,13 +80,18 @@ def _one_type(name: str, known: Schema, definitions: Schema) -> str:
     if name in ("integer", "number"):
         return name + _range(known)
     if name == "string":
-        length = f"string of at most {known['maxLength']} characters" if "maxLength" in known else "string"
-        return f"{length} matching {_code_text(known['pattern'])}" if "pattern" in known else length
-    if name == "array":
+        return _string(known)
+    if name == "array" and "items" in known:
         return f"list of {limits(known['items'], definitions)}"
     if name == "object" and isinstance(known.get("additionalProperties"), dict):
         return f"map of {limits(known['additionalProperties'], definitions)}"
-    return {"object": "map"}.get(name, name)
+    return {"object": "map", "array": "list"}.get(name, name)
+
+
+def _string(known: Schema) -> str:
+    words = [words_of(known["pattern"])] if "pattern" in known else []
+    words += [f"at most {known['maxLength']} characters"] if "maxLength" in known else []
+    return f"string ({'; '.join(words)})" if words else "string"
 
 
 def _range(known: Schema) -> str:

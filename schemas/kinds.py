@@ -1,7 +1,7 @@
-"""Copy the facts about the kinds of job into the plugin: `python -m schemas.kinds`.
+"""Copy the facts about the kinds of job into the chart and the plugin: `python -m schemas.kinds`.
 
-People read and change charts/distrain/files/kinds.yaml. The trainer's images have the plugin without the chart, so the
-plugin has a copy of its own, which is also faster to read.
+People read and change schemas/kinds.yaml. Helm reads JSON several times as fast as YAML. The trainer's images have the
+plugin without the chart, so the plugin has a copy of its own.
 """
 
 from __future__ import annotations
@@ -12,8 +12,11 @@ from pathlib import Path
 import yaml
 
 REPOSITORY = Path(__file__).resolve().parent.parent
-SOURCE = REPOSITORY / "charts" / "distrain" / "files" / "kinds.yaml"
-TARGET = REPOSITORY / "plugin" / "distrain" / "workload" / "kinds.json"
+SOURCE = REPOSITORY / "schemas" / "kinds.yaml"
+TARGETS = (
+    REPOSITORY / "charts" / "distrain" / "files" / "kinds.json",
+    REPOSITORY / "plugin" / "distrain" / "workload" / "kinds.json",
+)
 
 
 def build() -> str:
@@ -22,5 +25,6 @@ def build() -> str:
 
 
 if __name__ == "__main__":
-    TARGET.write_text(build(), encoding="utf-8")
-    print(f"wrote {TARGET}")
+    for target in TARGETS:
+        target.write_text(build(), encoding="utf-8")
+        print(f"wrote {target}")

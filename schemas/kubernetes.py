@@ -1,4 +1,4 @@
-"""Write schemas/kubernetes.json: the definitions of pod fields that values use, from Kubernetes' OpenAPI description.
+"""Write schemas/kubernetes.json: the definitions of fields that values use, from Kubernetes' OpenAPI description.
 
 Run `python -m schemas.kubernetes` when lab/builds/go/kubernetes moves to another release. The result is committed, so
 that `make schema` needs neither Go nor the network. The definitions refuse unknown fields. The API server does not: it
@@ -15,9 +15,10 @@ from typing import Any
 from lab.builds import golang
 
 TARGET = Path(__file__).with_name("kubernetes.json")
-ROOTS = ("Affinity", "Container", "EnvVar", "HostAlias", "PodDNSConfig", "PodResourceClaim", "Toleration", "Volume",
-         "VolumeMount")  # fmt: skip
-PACKAGE = "io.k8s.api.core.v1."
+ROOTS = ("Affinity", "Container", "EnvVar", "HostAlias", "PodDNSConfig", "PodResourceClaim", "PodSecurityContext",
+         "Toleration", "TopologySpreadConstraint", "Volume", "VolumeMount")  # fmt: skip
+NETWORKING_ROOTS = ("NetworkPolicyEgressRule", "NetworkPolicyIngressRule")
+PACKAGE, NETWORKING = "io.k8s.api.core.v1.", "io.k8s.api.networking.v1."
 
 # OpenAPI says that the first two are strings, but the API server accepts integers too. A claim template has labels and
 # annotations.
@@ -33,14 +34,22 @@ SPECIAL: dict[str, dict[str, Any]] = {
     },
 }
 
-# Kubernetes has removed these fields, or replaced them by CSI drivers, or they are for Windows. Helm reads the schema
-# at every run, so unused definitions would cost every user time.
+# Kubernetes has removed these fields, or replaced them by others or by CSI drivers, or they are for Windows, or only
+# clusters with a feature gate know them and others drop them. Helm reads the schema at every run, so unused definitions
+# would cost every user time.
 OMITTED = {
+    "Container": {"restartPolicyRules"},
+    "EnvVarSource": {"fileKeyRef"},
+    "Lifecycle": {"stopSignal"},
+    "LifecycleHandler": {"tcpSocket"},
+    "PersistentVolumeClaimSpec": {"dataSource"},
     "Volume": {
-        "awsElasticBlockStore", "azureDisk", "azureFile", "cephfs", "cinder", "flexVolume", "flocker",
-        "gcePersistentDisk", "gitRepo", "glusterfs", "photonPersistentDisk", "portworxVolume", "quobyte", "rbd",
-        "scaleIO", "storageos", "vsphereVolume",
+        "awsElasticBlockStore", "azureDisk", "azureFile", "cephfs", "cinder", "fc", "flexVolume", "flocker",
+        "gcePersistentDisk", "gitRepo", "glusterfs", "iscsi", "photonPersistentDisk", "portworxVolume", "quobyte",
+        "rbd", "scaleIO", "storageos", "vsphereVolume",
     },
+    "VolumeProjection": {"podCertificate"},
+    "PodSecurityContext": {"windowsOptions"},
     "SecurityContext": {"windowsOptions"},
 }  # fmt: skip
 
@@ -54,12 +63,19 @@ CHOICES = {
     "HTTPGetAction.scheme": ("HTTP", "HTTPS"),
     "ImageVolumeSource.pullPolicy": ("Always", "IfNotPresent", "Never"),
     "LabelSelectorRequirement.operator": ("In", "NotIn", "Exists", "DoesNotExist"),
+    "NetworkPolicyPort.protocol": ("TCP", "UDP", "SCTP"),
     "NodeSelectorRequirement.operator": ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"),
     "PersistentVolumeClaimSpec.volumeMode": ("Block", "Filesystem"),
+    "PodSecurityContext.fsGroupChangePolicy": ("Always", "OnRootMismatch"),
+    "PodSecurityContext.seLinuxChangePolicy": ("MountOption", "Recursive"),
+    "PodSecurityContext.supplementalGroupsPolicy": ("Merge", "Strict"),
     "SeccompProfile.type": ("Localhost", "RuntimeDefault", "Unconfined"),
     "SecurityContext.procMount": ("Default", "Unmasked"),
     "Toleration.effect": ("NoSchedule", "PreferNoSchedule", "NoExecute"),
     "Toleration.operator": ("Exists", "Equal"),
+    "TopologySpreadConstraint.nodeAffinityPolicy": ("Honor", "Ignore"),
+    "TopologySpreadConstraint.nodeTaintsPolicy": ("Honor", "Ignore"),
+    "TopologySpreadConstraint.whenUnsatisfiable": ("DoNotSchedule", "ScheduleAnyway"),
     "VolumeMount.mountPropagation": ("None", "HostToContainer", "Bidirectional"),
     "VolumeMount.recursiveReadOnly": ("Disabled", "IfPossible", "Enabled"),
 }
@@ -70,7 +86,7 @@ def extract() -> str:
     source = golang.module_dir("kubernetes", "k8s.io/kubernetes") / "api" / "openapi-spec" / "swagger.json"
     described = json.loads(source.read_text(encoding="utf-8"))["definitions"]
     found: dict[str, Any] = {}
-    wanted = [PACKAGE + root for root in ROOTS]
+    wanted = [PACKAGE + root for root in ROOTS] + [NETWORKING + root for root in NETWORKING_ROOTS]
     while wanted:
         full = wanted.pop()
         name = _short(full)

@@ -7,14 +7,16 @@ from dataclasses import asdict
 from pathlib import Path
 
 from distrain_trainer.models import MODELS, user
+from schemas.layers import counted
 
 TARGET = Path(__file__).resolve().parent.parent / "charts" / "distrain" / "files" / "models.json"
-KEYS = ("shape", "classes", "smallest", "parameters", "data_set", "training", "p100_images_per_second")
+KEYS = ("shape", "classes", "smallest", "parameters", "layers", "data_set", "training", "p100_images_per_second")
 
 
 def build() -> str:
     """Return the text of models.json."""
-    described = {model.name: asdict(model) for model in (*MODELS.values(), user.MODEL)}
+    models = (*MODELS.values(), user.MODEL)
+    described = {model.name: {**asdict(model), "layers": counted(model)} for model in models}
     chosen = {name: {key: model[key] for key in KEYS} for name, model in described.items()}
     return json.dumps(chosen, indent=1) + "\n"
 

@@ -18,6 +18,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from lab.paths import CACHE_DIR, REPOSITORY
+from lab.written_part import with_part
 
 RUNS = 3
 LOADS = ("idle", "busy")
@@ -26,7 +27,7 @@ LOGS = CACHE_DIR / "bench-tests"
 # Keeps a core busy, and ends with the process that started it.
 LOAD = "import os\nparent = os.getppid()\nwhile os.getppid() == parent: sum(range(100_000))"
 PAGE = REPOSITORY / "docs" / "lab.md"
-BEGIN, END = "<!-- made by make bench-tests -->\n", "<!-- end -->\n"
+BEGIN = "<!-- made by make bench-tests -->\n"
 FAILURE = re.compile(r"^(?:FAILED|ERROR) .*|^what the failed tests left is in .*", re.MULTILINE)
 SUMMARY = re.compile(r"^=+ (.* in [\d.]+s.*?) =+$", re.MULTILINE)
 
@@ -126,9 +127,8 @@ def row(result: Result) -> str:
 
 def write(page: Path, lines: Sequence[str]) -> None:
     """Replace what is between the two comments of a page."""
-    before, _, rest = page.read_text(encoding="utf-8").partition(BEGIN)
-    _, _, after = rest.partition(END)
-    page.write_text("".join([before, BEGIN, *(f"{line}\n" for line in lines), END, after]), encoding="utf-8")
+    part = "".join(f"{line}\n" for line in lines)
+    page.write_text(with_part(page.read_text(encoding="utf-8"), BEGIN, part), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -23,28 +23,40 @@ os.environ.setdefault("GOGC", "400")
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# No test may fail because the machine is busy.
-hypothesis.settings.register_profile("busy", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
+# No test may fail because the machine is busy. `make test` draws the same cases each time, FULL=1 others.
+hypothesis.settings.register_profile(
+    "busy",
+    deadline=None,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
+    derandomize=os.environ.get("FULL") != "1",
+)
 hypothesis.settings.load_profile("busy")
 
 pytest_plugins = ("tests.evidence", "tests.not_tried", "tests.resumed")
 MARKERS = {"plugin": "unit", "chart": "chart", "trainer": "trainer", "cluster": "cluster"}
 TESTS = Path(__file__).parent
-# Modules that either process may run beside the other's tests: modules of tests/cluster that use no GPU and do not
-# disturb other tests on the lab, and the longest of tests/trainer. The longest is first: if a process ended with a long
-# module, the other process would be idle.
+# The folders of tests/, the longest first. If a process ended with a long one, the others would be idle.
+PARTS = ("cluster", "trainer", "plugin", "chart")
+# Modules that any process may run beside the others' tests: modules of tests/cluster that in `make test` use no GPU and
+# do not disturb other tests on the lab, and the longest of tests/trainer. The longest is first, too.
 SHARING = (
-    "trainer/training/test_chaos.py",
-    "trainer/training/test_storage_faults.py",
-    "cluster/plugin/test_upgrade.py",
-    "cluster/rescale/test_rescale.py",
+    "trainer/training/test_pytorch.py",
     "cluster/rescale/test_rescale_kinds.py",
-    "trainer/checkpoint/test_programs.py",
+    "cluster/faults/test_kills.py",
+    "cluster/kinds/test_frameworks.py",
     "cluster/faults/test_kills_kinds.py",
+    "cluster/rescale/test_rescale.py",
+    "trainer/checkpoint/test_programs.py",
+    "cluster/plugin/test_upgrade.py",
+    "trainer/training/test_storage_faults.py",
+    "cluster/kinds/test_stock_image.py",
+    "trainer/training/test_chaos.py",
+    "cluster/plugin/test_logs.py",
     "trainer/checkpoint/test_state.py",
+    "cluster/rescale/test_metrics.py",
     "cluster/rescale/test_rescale_moments.py",
     "cluster/upgrade/test_replaced.py",
-    "trainer/training/test_left_out.py",
+    "cluster/rescale/test_suspend.py",
     "cluster/kinds/test_traffic.py",
     "cluster/kinds/test_operators_pods.py",
     "cluster/plugin/test_scheduler.py",
@@ -67,23 +79,22 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def _turn(item: pytest.Item) -> int:
-    path = item.path.relative_to(TESTS).as_posix()
-    return SHARING.index(path) if path in SHARING else -1
+    return (*PARTS, *SHARING).index(_scope(item.path.relative_to(TESTS).as_posix()))
+
+
+def _scope(path: str) -> str:
+    """Return the tests that the process with this module runs, too: the module's part, or the module alone."""
+    return path if path in SHARING else path.partition("/")[0]
 
 
 class PartScheduling(LoadScopeScheduling):
-    """Run the cluster tests, which share the lab and often wait for it, in one process, and all others in another.
+    """Run each part of the tests in one process. A process that has finished runs the next part, then of SHARING.
 
-    The process that finishes first also runs the modules in SHARING. With three processes the trainer's tests have one
-    of their own.
+    The cluster tests share the lab and often wait for it, so that there are more processes than cores.
     """
 
     def _split_scope(self, nodeid: str) -> str:
-        path = nodeid.partition("::")[0].removeprefix("tests/")
-        if path in SHARING:
-            return path
-        part = path.partition("/")[0]
-        return part if part in ("cluster", "trainer") else "other"
+        return _scope(nodeid.partition("::")[0].removeprefix("tests/"))
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> PartScheduling:

@@ -22,6 +22,7 @@ import numpy as np
 from distrain_trainer.config import Config
 from distrain_trainer.data import load, train_batches
 from lab.builds import images
+from lab.builds.trainer import run_trainer
 from lab.datasets.digits import write_digits, write_idx
 from lab.datasets.pictures import photographs, write_image_folder, write_shards
 from lab.errors import LabError
@@ -72,7 +73,7 @@ def _tell_feeding(server: Server) -> None:
 
 def _rate(framework: str, options: Sequence[str], server: Server) -> float:
     command = ["mpirun", "-np", "1", "--bind-to", "none", "python3", "-m", "distrain_trainer", *options]
-    done = images.run_trainer(framework, command, env=_variables(server), timeout=600)
+    done = run_trainer(framework, command, env=_variables(server), timeout=600)
     if done.returncode != 0:
         raise LabError(f"{framework}: the trainer ended with {done.returncode}: {done.stderr}")
     return float(done.stdout.partition(TOTAL)[2].split()[0])

@@ -91,6 +91,7 @@ PROGRAMS = {
         Program("helm-controller-1.6", "helm-controller-1.6", "github.com/fluxcd/helm-controller"),
         Program("kube-score", "kube-score", "github.com/zegl/kube-score/cmd/kube-score"),
         Program("oras", "oras", "oras.land/oras/cmd/oras"),
+        Program("kwok", "kwok", "sigs.k8s.io/kwok/cmd/kwok"),
         Program("govulncheck", "govulncheck", "golang.org/x/vuln/cmd/govulncheck"),
         Program("render", "render", ".", HELM3_STAMPS + HELM4_STAMPS),
         *(Program(name, name, ".") for name in OWN),
@@ -103,8 +104,8 @@ CLUSTER = (
     *("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kube-proxy", "kubectl"),
     *("coredns", "gpus", "pause", "versitygw", "helm4"),
 )
-# Programs that `make audit` and the full matrix alone need.
-ON_REQUEST = ("helm-controller-1.4", "govulncheck")
+# Programs that `make audit`, `make bench-scale` and the full matrix alone need.
+ON_REQUEST = ("helm-controller-1.4", "govulncheck", "kwok")
 
 
 def binary(name: str) -> Path:
@@ -142,9 +143,9 @@ def build_all() -> None:
 
 def module_dir(module: str, path: str) -> Path:
     """Return the folder of an upstream module's source, as pinned by lab/builds/go/<module>."""
-    done = _go(["mod", "download", path], MODULES / module)
+    done = run(["mod", "download", path], MODULES / module)
     if done.returncode == 0:
-        done = _go(["list", "-m", "-f", "{{.Dir}}", path], MODULES / module)
+        done = run(["list", "-m", "-f", "{{.Dir}}", path], MODULES / module)
     if done.returncode != 0:
         raise LabError(f"lab/builds/go/{module}: cannot fetch {path}: {done.stderr.strip()}")
     return Path(done.stdout.strip())
@@ -167,14 +168,14 @@ def _build(program: Program, target: Path) -> None:
     unfinished = target.with_suffix(".part")
     stamps = " ".join(f"-X {stamp}" for stamp in program.stamps)
     flags = [*FLAGS, f"-ldflags={LINKER_FLAGS} {stamps}"]
-    done = _go(["build", *flags, "-o", str(unfinished), program.package], MODULES / program.module)
+    done = run(["build", *flags, "-o", str(unfinished), program.package], MODULES / program.module)
     if done.returncode != 0:
         raise LabError(f"lab/builds/go/{program.module}: {program.name} does not build: {done.stderr.strip()[-2000:]}")
     unfinished.rename(target)
     print(f"built {program.name} in {time.monotonic() - started:.0f} s", file=sys.stderr, flush=True)
 
 
-def _go(arguments: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+def run(arguments: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
     # With the default GOGC the compiler spends a tenth of its time in garbage collection.
     settings = {"CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOFLAGS": "-buildvcs=false", "GOGC": "400"}
     environment = {**os.environ, **settings}

@@ -11,11 +11,9 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
-import itertools
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -28,7 +26,8 @@ from pathlib import Path
 
 import yaml
 
-from lab.builds import debian, docker_archive
+from lab.builds import buildah, debian, docker_archive
+from lab.builds.containers import run_in_image
 from lab.errors import LabError
 from lab.paths import CACHE_DIR, CHART, REPOSITORY
 
@@ -39,11 +38,8 @@ CONTEXT = (".dockerignore", "LICENSE", "plugin/requirements.txt", "plugin/distra
 CODE = ("plugin/distrain", "trainer/distrain_trainer")
 # The label with the versions of the Debian packages: the Dockerfiles take those of the day.
 DEBIAN_PACKAGES = "distrain.debian-packages"
-TRAINER_IN_IMAGE = "/opt/venv/lib/python3.11/site-packages/distrain_trainer"
 FRAMEWORKS = ("tensorflow", "pytorch", "mxnet")
-_containers = itertools.count()
 ARCHIVES = CACHE_DIR / "images"
-STORE = CACHE_DIR / "buildah"
 LOGS = CACHE_DIR / "logs"
 # buildah's message about a layer in which a file has been changed.
 CHANGED_LAYER = "file integrity checksum failed"
@@ -96,13 +92,25 @@ def image_from(name: str, dockerfile: Path) -> Image:
     return _built(name, _key([_base_key(), dockerfile.read_bytes()]), partial(_build, name, dockerfile))
 
 
+def image_on(name: str, dockerfile: Path, framework: str) -> Image:
+    """Return the image of a Dockerfile whose argument ENVIRONMENT is the name of a framework's image without distrain.
+
+    Raises LabError as trainer_image does.
+    """
+    environment = trainer_environment(framework)
+    build = partial(_build, name, dockerfile)
+    options = ("--build-arg", f"ENVIRONMENT={environment}", *_secrets())
+    key = _key([environment, dockerfile.read_bytes()])
+    return _built(name, key, lambda reference, *more: build(reference, *options, *more))
+
+
 def trainer_environment(framework: str) -> str:
-    """Return the name of a framework's image without distrain's code. `run_trainer` mounts the working tree's code.
+    """Return the name of a framework's image without distrain's code; trainer.py mounts the working tree's over it.
 
     Raises LabError as trainer_image does.
     """
     reference = f"localhost/distrain-{framework}:{_trainer_key(framework, without=CODE)}"
-    if not _is_in_store(reference):
+    if not buildah.is_in_store(reference):
         with _lock():
             print(f"building the image {reference}, once", flush=True)
             _build_trainer(framework, reference, "--target", "environment")
@@ -114,50 +122,6 @@ def scratch_image(reference: str, files: Mapping[str, Path], entrypoint: list[st
     contents = {path.lstrip("/"): source.read_bytes() for path, source in sorted(files.items())}
     key = _key([reference, json.dumps(entrypoint), *(part for item in contents.items() for part in item)])
     return _build_once(reference, key, lambda archive: docker_archive.write(archive, reference, contents, entrypoint))
-
-
-def run_in_image(
-    reference: str,
-    argv: Sequence[str],
-    *,
-    env: Mapping[str, str] | None = None,
-    mounts: Mapping[Path, str] | None = None,
-    user: str = "1000:1000",
-    timeout: int = 120,
-) -> subprocess.CompletedProcess[str]:
-    """Run a command in a built image's file system, on the host's network, and return its exit status and output.
-
-    `mounts` binds files or folders of this machine over paths of the image. Raises subprocess.TimeoutExpired.
-    """
-    options = ["--isolation", "chroot", "--user", user, "--env", "HOME=/home/distrain"]
-    for name, value in (env or {}).items():
-        options += ["--env", f"{name}={value}"]
-    for source, target in (mounts or {}).items():
-        options += ["--volume", f"{source}:{target}"]
-    with _container(reference) as container:
-        return subprocess.run(
-            _buildah("run", *options, container, "--", *argv),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=timeout,
-            check=False,
-        )
-
-
-def run_trainer(
-    framework: str,
-    argv: Sequence[str],
-    *,
-    env: Mapping[str, str] | None = None,
-    mounts: Mapping[Path, str] | None = None,
-    timeout: int = 120,
-) -> subprocess.CompletedProcess[str]:
-    """Run a command in a framework's image over the working tree's trainer, as run_in_image does."""
-    code = {REPOSITORY / "trainer" / "distrain_trainer": TRAINER_IN_IMAGE}
-    return run_in_image(
-        trainer_environment(framework), argv, env=env, mounts={**code, **(mounts or {})}, timeout=timeout
-    )
 
 
 def _built(name: str, key: str, build: Callable[..., None]) -> Image:
@@ -214,18 +178,21 @@ def _build_labelled(framework: str, reference: str, *options: str) -> None:
 
 def _build_trainer(framework: str, reference: str, *options: str) -> None:
     print(f"about 8 minutes the first time; log: {LOGS / framework}.log", flush=True)
+    _build(framework, _dockerfile(framework), reference, *_secrets(), *options)
+
+
+def _secrets() -> tuple[str, ...]:
+    """Return the options that give a build the CA bundle of this network, if PIP_CERT names one."""
     bundle = os.environ.get("PIP_CERT")
-    if bundle:
-        options = (*options, "--secret", f"id=ca-bundle,src={bundle}")
-    _build(framework, _dockerfile(framework), reference, *options)
+    return ("--secret", f"id=ca-bundle,src={bundle}") if bundle else ()
 
 
 def _build(name: str, dockerfile: Path, reference: str, *options: str) -> None:
     """Build a Dockerfile on the Debian root, with the repository as its context."""
-    _remove_working_containers()
+    buildah.remove_containers()
     how = ["--isolation", "chroot", "--layers", "--force-rm", "--build-arg", f"BASE_IMAGE={_base_image()}"]
     which = ["--tag", reference, "--file", str(dockerfile), str(REPOSITORY)]
-    _logged(name, _buildah("bud", *how, *options, *which))
+    _logged(name, buildah.command("bud", *how, *options, *which))
 
 
 def _build_and_push(name: str, reference: str, archive: Path, build: Callable[..., None]) -> None:
@@ -246,73 +213,21 @@ def _build_and_push(name: str, reference: str, archive: Path, build: Callable[..
 
 
 def _push(name: str, reference: str, archive: Path) -> None:
-    _logged(f"{name}-archive", _buildah("push", "--quiet", reference, f"docker-archive:{archive}:{reference}"))
+    _logged(f"{name}-archive", buildah.command("push", "--quiet", reference, f"docker-archive:{archive}:{reference}"))
 
 
 def _base_image() -> str:
     """Return the name of the Debian root in buildah's store. Make it with mmdebstrap if it is missing."""
     reference = f"localhost/distrain-base:{_base_key()}"
-    if _is_in_store(reference):
+    if buildah.is_in_store(reference):
         return reference
     with tempfile.TemporaryDirectory(dir=CACHE_DIR) as context:
         Path(context, "Dockerfile").write_text(BASE_DOCKERFILE)
         sources = [str(source) for source in debian.sources()]
         options = [*debian.MMDEBSTRAP_OPTIONS, debian.DEBIAN, f"{context}/root.tar", *sources]
-        _logged("debian", [_tool("mmdebstrap"), *options], progress="Debian root from the host's apt sources")
-        _logged("debian-image", _buildah("bud", "--isolation", "chroot", "--tag", reference, context))
+        _logged("debian", [buildah.tool("mmdebstrap"), *options], progress="Debian root from the host's apt sources")
+        _logged("debian-image", buildah.command("bud", "--isolation", "chroot", "--tag", reference, context))
     return reference
-
-
-def _remove_working_containers() -> None:
-    """Remove the containers of interrupted builds and ended processes, because their layers take gigabytes."""
-    listing = _buildah("containers", "--noheading", "--format", "{{.ContainerName}}")
-    names = subprocess.run(listing, capture_output=True, text=True, check=False).stdout.split()
-    left = [name for name in names if "-working-container" in name or _is_of_the_dead(name)]
-    if left:
-        subprocess.run(_buildah("rm", *left), capture_output=True, check=False)
-
-
-def _is_of_the_dead(name: str) -> bool:
-    """Return whether the process that made a container (see _container) has ended."""
-    run = re.fullmatch(r"run-(\d+)-\d+", name)
-    return run is not None and not Path("/proc", run[1]).exists()
-
-
-@contextmanager
-def _container(reference: str) -> Iterator[str]:
-    """Make a container for one command. buildah fails if two commands in one container share its /tmp."""
-    name = f"run-{os.getpid()}-{next(_containers)}"
-    made = subprocess.run(
-        _buildah("from", "--pull-never", "--name", name, reference), capture_output=True, text=True, check=False
-    )
-    if made.returncode != 0:
-        raise LabError(f"{reference}: buildah makes no container of it: {made.stderr.strip()}")
-    try:
-        yield name
-    finally:
-        subprocess.run(_buildah("rm", name), capture_output=True, check=False)
-
-
-def _is_in_store(reference: str) -> bool:
-    command = _buildah("inspect", "--type", "image", reference)
-    return subprocess.run(command, capture_output=True, check=False).returncode == 0
-
-
-def _buildah(*arguments: str) -> list[str]:
-    # Use a separate store, so that the lab and the user's own buildah do not affect each other. buildah's records of
-    # mounts must not survive a reboot, so their folder's name contains the boot id.
-    boot = Path("/proc/sys/kernel/random/boot_id").read_text()[:8]
-    store = ["--root", str(STORE / "storage"), "--runroot", str(STORE / f"run-{boot}"), "--storage-driver", "overlay"]
-    # Run in separate namespaces, so that mounts and processes end together with buildah, even if it is killed.
-    unshare = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
-    return [*unshare, _tool("buildah"), *store, *arguments]
-
-
-def _tool(name: str) -> str:
-    path = shutil.which(name)
-    if path is None:
-        raise LabError(f"{name} is not installed: run `apt-get install buildah mmdebstrap`")
-    return path
 
 
 def _dockerfile(framework: str) -> Path:

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from lab.builds import images, tools
+from lab.builds.containers import run_in_image
 from lab.errors import LabError
 from lab.paths import REPOSITORY
 
@@ -64,7 +65,7 @@ def _debian_packages(image: str) -> list[Package]:
 
 
 def _listed(image: str, *command: str) -> str:
-    done = images.run_in_image(image, command)
+    done = run_in_image(image, command)
     if done.returncode != 0:
         raise LabError(f"{image}: {command[0]} does not list its packages: {done.stderr.strip()[-1000:]}")
     return done.stdout

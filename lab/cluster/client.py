@@ -13,6 +13,9 @@ from lab.cluster import components, namespaces
 from lab.errors import LabError
 from lab.paths import KUBECONFIG
 
+# The name of an image whose own name another has taken.
+FORMER = "distrain/former:lab"
+
 
 def kubectl(*arguments: str, stdin: str | None = None) -> str:
     """Run kubectl as the cluster's administrator and return its output. Raises LabError with its message."""
@@ -30,10 +33,16 @@ def apply(*objects: dict[str, Any]) -> None:
 def load_image(image: images.Image) -> None:
     """Import an image into the node, unless the node has the image of this archive."""
     label = f"distrain.dev/archive={image.archive.name}"
-    if label in _ctr("images", "ls", f"name=={image.reference}"):
+    found = _ctr("images", "ls", f"name=={image.reference}")
+    if label in found:
         return
+    # The image that had this name may share layers with the new one. If it lost its only name, containerd would collect
+    # such a layer as garbage, perhaps between the import's look at it and its use.
+    if image.reference in found:
+        _ctr("images", "tag", "--force", image.reference, FORMER)
     _ctr("images", "import", str(image.archive))
     _ctr("images", "label", image.reference, label)
+    _ctr("images", "rm", FORMER)
 
 
 def _ctr(*arguments: str) -> str:

@@ -66,13 +66,22 @@ def redirected(pod_uid: str, address: str, port: int, to: int) -> Iterator[None]
         yield
 
 
-def restart(component: str) -> None:
-    """Kill a component of the cluster, such as kubelet, and start it again with the same command."""
+def slow_down(pod_uid: str, bits_per_second: float) -> None:
+    """Let a pod send at most so many bits per second, in frames; this lasts until the pod ends."""
+    pid = processes(pod_uid)[0]
+    # A burst of 43 frames is sent at once; the queue holds all that TCP may send before it is acknowledged.
+    shape = ["tbf", "rate", f"{bits_per_second:.0f}bit", "burst", "64kb", "limit", "20mb"]
+    run = ["nsenter", "--target", str(pid), "--net", "tc", "qdisc", "replace", "dev", "eth0", "root", *shape]
+    namespaces.run_on_host(*run)
+
+
+def restart(component: str, *flags: str) -> None:
+    """Kill a component of the cluster, such as kubelet, and start it again with the same command and these flags."""
     pid, registered = started(component), _registered()
     command = _text(pid, "cmdline").rstrip("\0").split("\0")
     os.kill(pid, signal.SIGKILL)
     wait_until(f"{component}'s end", lambda: not namespaces.is_running(component), pause=0.1)
-    namespaces.start(component, command)
+    namespaces.start(component, [*command, *flags])
     if component == "kubelet":
         # kubelet admits no pod with GPUs before the device plugin has registered again.
         wait_until("the device plugin", lambda: _registered() > registered, pause=0.1)

@@ -9,8 +9,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.datasets import load_digits
-from sklearn.model_selection import train_test_split
 
 TEST_SHARE = 0.2
 SEED = 0
@@ -26,6 +24,10 @@ def upload_digits(s3: Any, bucket: str) -> None:
 
 def write_digits(folder: Path) -> None:
     """Write 1437 training and 360 test images of 8x8 pixels. The values 0..16 are scaled to 0..255."""
+    # Who only needs a name of this module does not wait for scikit-learn.
+    from sklearn.datasets import load_digits
+    from sklearn.model_selection import train_test_split
+
     digits = load_digits()
     images = np.rint(digits.images * 255 / 16).astype(np.uint8)
     train_images, test_images, train_labels, test_labels = train_test_split(

@@ -42,6 +42,11 @@ class Site:
     def is_lab(self) -> bool:
         return self.kubeconfig == str(KUBECONFIG)
 
+    @property
+    def epochs(self) -> str:
+        """Return the user's EPOCHS, or the number that fits most machines."""
+        return os.environ.get("EPOCHS") or str(EPOCHS_ON_LAB if self.is_lab else EPOCHS_ELSEWHERE)
+
     def settings(self) -> list[str]:
         """Return the arguments that fit values/mnist.yaml to this site."""
         values = {
@@ -52,7 +57,7 @@ class Site:
             "data.uri": f"s3://{self.bucket}/digits",
             "output.uri": f"s3://{self.bucket}/models",
             "checkpoint.uri": f"s3://{self.bucket}/checkpoints",
-            "trainer.epochs": EPOCHS_ON_LAB if self.is_lab else EPOCHS_ELSEWHERE,
+            "trainer.epochs": self.epochs,
             "trainer.logEvery": 100,
         }
         return [argument for key, value in values.items() if value for argument in ("--set", f"{key}={value}")]

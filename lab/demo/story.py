@@ -62,7 +62,7 @@ def main() -> None:
     _say("How is it doing?", f"helm distrain status {RELEASE} --watch")
     site.helm("distrain", "status", RELEASE, "--watch")
     _say("Did it go on?", f"its record at s3://{site.bucket}/{site.prefix('models')}record.jsonl")
-    _tell_rescale(_record(site))
+    _tell_rescale(site, _record(site))
     _say("Is it right?", f"results at s3://{site.bucket}/{site.prefix('models')}")
     _judge(site)
     _say("Look at it", f"helm distrain report {RELEASE}")
@@ -109,7 +109,7 @@ def _user_site(framework: str) -> Site:
     if missing:
         raise LabError(
             f"KUBECONFIG is set, so the demo runs there, and that cluster has neither the image nor the data: "
-            f"set {', '.join(missing)} (README, On your own cluster), or unset KUBECONFIG"
+            f"set {', '.join(missing)} (docs/lab.md, The demo), or unset KUBECONFIG"
         )
     site = Site(
         framework=framework,
@@ -185,12 +185,13 @@ def _record(site: Site) -> list[dict[str, Any]]:
     return [json.loads(line) for line in content.splitlines()]
 
 
-def _tell_rescale(record: list[dict[str, Any]]) -> None:
+def _tell_rescale(site: Site, record: list[dict[str, Any]]) -> None:
     """Say at which step the run has stopped and gone on with another worker; raise LabError if it has not."""
     places = [place for place, line in enumerate(record) if line["event"] == "rescale"]
     if not places:
         raise LabError(
-            f"the run was over before its {MORE_WORKERS}. worker came; is it that fast? More epochs would help"
+            f"the run was over before its {MORE_WORKERS}. worker came; is it that fast? Set EPOCHS to more than "
+            f"{site.epochs}"
         )
     found, end = record[places[0]], record[places[0] - 1]
     if end["event"] != "end" or end["step"] != found["step"]:

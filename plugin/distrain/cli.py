@@ -24,6 +24,8 @@ GARBAGE = 50_000
 NO_FOLDER = "No usable temporary directory"
 # Shells call this command to complete a command line; see commands/completion.py.
 COMPLETE = "__complete"
+# The modules of commands whose names are words of Python.
+MODULES = {"import": "import_"}
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
@@ -79,6 +81,7 @@ def _command(arguments: Sequence[str]) -> int:
         arguments = [*arguments[1:], "--help"]
     options = parser(arguments).parse(arguments or ["--help"])
     # Imported here, so that a command loads only its own libraries and --help loads none.
-    command = importlib.import_module(f"distrain.commands.{options.command}")
+    module = MODULES.get(options.command, options.command)
+    command = importlib.import_module(f"distrain.commands.{module}")
     code: int = command.run(options)
     return code

@@ -19,6 +19,8 @@ TERMINATION_LOG = "/dev/termination-log"
 COPIED = 2**20
 # A longer line repeats a long text of the user.
 LONGEST = 1000
+# The columns of a terminal that does not tell them.
+USUAL_WIDTH = 80
 # Control characters of a name, say, would change the terminal. YAML allows only \t, \n, \r and \x85 of them, and the
 # plugin's JSON none, so manifests and answers for programs stay as they are.
 CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if chr(code) not in "\t\n\r\x85"}
@@ -77,9 +79,12 @@ def draw(lines: Sequence[str], style: str = "", *, clears: bool = False) -> None
 
 
 def width() -> int | None:
-    """Return the number of columns of the terminal that stdout is, None if it is no terminal."""
+    """Return the number of columns of the terminal that stdout is, None if it is no terminal.
+
+    A terminal that does not know its size, as under `script`, has 0 columns: then it counts as 80 columns wide.
+    """
     try:
-        return os.get_terminal_size(sys.stdout.fileno()).columns
+        return os.get_terminal_size(sys.stdout.fileno()).columns or USUAL_WIDTH
     except (OSError, ValueError, AttributeError):
         return None
 
@@ -151,7 +156,8 @@ def _to_stderr(text: str) -> None:
         # print(file=None) would print to stdout.
         return
     try:
-        print(text, file=sys.stderr, flush=True)
+        # One write for text and line break: threads write lines, too.
+        print(f"{text}\n", end="", file=sys.stderr, flush=True)
     except (OSError, ValueError):
         # stderr is closed or full; the command goes on without the text.
         return

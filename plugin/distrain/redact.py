@@ -12,11 +12,24 @@ HIDDEN = "[hidden]"
 # A word that may be a URL. Parts of it are found without a regular expression, which would take hours for a word with
 # a million times "://".
 ADDRESS = re.compile(r"[^\s\"'`]+")
+# The only query of a URL that is shown: the API server's in its message on a webhook that does not answer.
+HARMLESS = re.compile(r"timeout=\d+m?s")
 # A credential in a header. It may be unknown here, because Helm gets its own credential from an exec plugin.
 CREDENTIAL = re.compile(r"\b(Bearer|Basic) [\w.~+/=-]{16,}")
 # Paths of chart values that may be secrets, whatever their names are.
-PLACES = re.compile(r"(env|envFrom|command|trainer\.extraArgs)\b")
-NAMES = re.compile(r"token|passw|secret|credential|key", re.IGNORECASE)
+PLACES = re.compile(
+    r"((workers|launcher|servers|scheduler)\.)?"
+    r"((podSpec\.)?(sidecars|initContainers)(\[\d+\])?\.(env|envFrom|command|args)|env|envFrom)\b"
+    r"|(command|trainer\.extraArgs)\b"
+)
+NAMES = re.compile(r"token(?!i[sz])|passw|secret|credential|key", re.IGNORECASE)  # A tokenizer is none.
+# Paths that only name something: a Secret, a key of a Secret or ConfigMap, a label or a taint.
+REFERENCES = re.compile(
+    r"(^|\.)(secretName|(image)?[pP]ullSecrets(\[\d+\])?(\.name)?|caBundle\.key|secret\.name|\w*[sS]ecret(Key)?Ref\.(name|key)"
+    r"|topologyKey|(mis)?matchLabelKeys|(tolerations|matchExpressions)(\[\d+\])?\.key)(\[\d+\])?$"
+)
+# What may stand there: a name, or a short word that almost is one. A user may have put the secret itself there.
+REFERENCE = re.compile(r"[a-z0-9]([-a-z0-9._/]*[a-z0-9])?|[\w.-]{1,15}")
 # A name that suggests a secret, and the rest of the line, in YAML, JSON or a flag.
 ENTRY = re.compile(rf"(?:{NAMES.pattern})[\w.\-]*[\"']?\s*[:=](.*)", re.IGNORECASE)
 WORD = re.compile(r"[^\s\"'`,:=*&!{}\[\]]+")
@@ -57,12 +70,13 @@ def _bare(word: str) -> str:
     _, at, place = rest.rpartition("@")
     rest = f"{HIDDEN}@{place}" if at else rest
     path, mark, query = rest.partition("?")
-    return f"{scheme}{slashes}{path}{mark}{HIDDEN if query else ''}" if slashes else word
+    query = HIDDEN if query and not HARMLESS.fullmatch(query) else query
+    return f"{scheme}{slashes}{path}{mark}{query}" if slashes else word
 
 
 def is_secret(path: str) -> bool:
     """Tell whether the value at a path may be a secret."""
-    return bool(PLACES.match(path) or NAMES.search(path))
+    return bool(PLACES.match(path) or (NAMES.search(path) and not REFERENCES.search(path)))
 
 
 def shown(path: str, value: Any) -> Any:
@@ -71,4 +85,10 @@ def shown(path: str, value: Any) -> Any:
         return {key: shown(f"{path}.{key}" if path else key, each) for key, each in value.items()}
     if isinstance(value, list):
         return [shown(path, each) for each in value]
-    return HIDDEN if value not in (None, "") and is_secret(path) else redact(value) if isinstance(value, str) else value
+    is_hidden = value not in (None, "") and (is_secret(path) or _is_no_reference(path, value))
+    return HIDDEN if is_hidden else redact(value) if isinstance(value, str) else value
+
+
+def _is_no_reference(path: str, value: Any) -> bool:
+    """Tell whether a path that only names something has a value that is no name."""
+    return bool(REFERENCES.search(path)) and not REFERENCE.fullmatch(str(value))

@@ -89,7 +89,7 @@ def version_of(document: Yaml) -> str:
 def native_complaints(document: Yaml) -> list[str]:
     """Check a resource of a kind that Kubernetes itself defines."""
     group, _, version = document["apiVersion"].rpartition("/")
-    package = {"": "core", "rbac.authorization.k8s.io": "rbac"}.get(group, group)
+    package = {"": "core", "rbac.authorization.k8s.io": "rbac", "networking.k8s.io": "networking"}.get(group, group)
     name = f"io.k8s.api.{package}.{version}.{document['kind']}"
     return complaints({"$ref": f"#/definitions/{name}", **native_schema()}, document)
 

@@ -8,6 +8,17 @@ import pytest
 
 from tests.chart.notes import visible_notes
 
+# test_random_values.py tests that both Helms render the same.
+WITH_ONE_HELM = [Path(__file__).parent / name for name in ("profiles", "templates", "values")]
+
+
+@pytest.hookimpl(tryfirst=True)  # This hook runs before the one that reads the marks.
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Render for each test with one of the two Helms. The full matrix runs all with both."""
+    for item in items:
+        if set(WITH_ONE_HELM) & set(item.path.parents):
+            item.add_marker("either_helm")
+
 
 @pytest.fixture(scope="session")
 def chart_with_visible_notes(tmp_path_factory: pytest.TempPathFactory) -> Path:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,23 @@ def expanded(manifest: str) -> Iterator[dict[str, Any]]:
             yield {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]}
         if not found:
             yield {**document, "metadata": {"namespace": "team", **document["metadata"]}}
+
+
+def distinct_pods(manifests: Iterable[str]) -> list[dict[str, Any]]:
+    """Return a Pod for each shape of pod: of those that differ in names, arguments and variables alone, the first."""
+    pods = (each for manifest in manifests for each in expanded(manifest) if each["kind"] == "Pod")
+    shapes: dict[str, dict[str, Any]] = {}
+    for pod in pods:
+        shapes.setdefault(json.dumps(_shape(pod["spec"]), sort_keys=True), pod)
+    return list(shapes.values())
+
+
+def _shape(part: Any) -> Any:
+    if isinstance(part, list):
+        return [_shape(each) for each in part]
+    if isinstance(part, dict):
+        return {key: _shape(each) for key, each in part.items() if key not in ("args", "command", "env", "name")}
+    return part
 
 
 def write(folder: Path) -> None:

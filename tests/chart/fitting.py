@@ -57,6 +57,10 @@ def fit(values: Values, form: Form, chance: random.Random) -> None:
         fit_mpi,
         fit_rbac,
         fit_ports,
+        fit_tensorboard,
+        fit_delivery,
+        fit_every_role,
+        fit_objects,
     ):
         rule(values, form, chance)
 
@@ -157,7 +161,9 @@ def fit_security(values: Values, form: Form, chance: random.Random) -> None:
     elif user != 0 and (user is not None or level == "restricted"):
         port = group(values, "ssh").get("port", 2222)
         values["ssh"]["port"] = max(port, 1024)
-    if level != "privileged":
+    rdma = values.get("network", {}).get("rdma", {}).get("resource")
+    limits = [values.get(section, {}).get("resources", {}).get("limits", {}) for section in ("workers", *ROLES)]
+    if level != "privileged" or any(rdma in each for each in [*limits, values.get("resources", {}).get("limits", {})]):
         group(values, "network").pop("rdma", None)
     elif chance.random() < 0.3:
         values["workers"].setdefault("podSpec", {})["hostNetwork"] = True
@@ -220,3 +226,107 @@ def fit_ports(values: Values, form: Form, chance: random.Random) -> None:
     monitoring = values.get("monitoring", {})
     if monitoring.get("port") == values.get("ssh", {}).get("port", SSH_PORT):
         monitoring.pop("port", None)
+
+
+def fit_tensorboard(values: Values, form: Form, chance: random.Random) -> None:
+    """Leave event files out if there is no place for them, or if a program of the user's runs."""
+    if values.get("command") or not values["output"]["uri"]:
+        group(values, "trainer").pop("tensorboard", None)
+
+
+def fit_objects(values: Values, form: Form, chance: random.Random) -> None:
+    """Leave out what contradicts other values: an account's annotations, policies, certificates, a manager."""
+    if values.get("serviceAccountName") or not values.get("rbac", {}).get("create", True):
+        values.pop("serviceAccount", None)
+    sections = [values, *(values.get(section, {}) for section in ("workers", *ROLES))]
+    if any(section.get("podSpec", {}).get("hostNetwork") for section in sections):
+        values.pop("networkPolicy", None)
+    policy = values.get("networkPolicy", {})
+    if policy.get("enabled") and not policy.get("egress"):
+        values.pop("serviceMesh", None)
+        group(values, "trainer").pop("install", None)
+    if values.get("s3", {}).get("insecureTLS"):
+        values["s3"].pop("caBundle", None)
+    network = group(values, "network")
+    if form.kind not in MPI_KINDS:
+        network.pop("subnets", None)
+    if form.kind != "Plain":
+        network.pop("ipFamilyPolicy", None)
+    if "subnets" in network:
+        network.pop("excludeInterfaces", None)
+    s3 = values.get("s3", {})
+    uris = [values[name]["uri"] for name in ("data", "output", "checkpoint")]
+    has_s3 = any(s3.get(key) for key in ("endpoint", "secretName", "caBundle"))
+    if not has_s3 and not any(uri.startswith("s3://") for uri in uris):
+        s3.pop("addressingStyle", None)
+        s3.pop("region", None)
+    # The training-operator has the field since 1.9, whose CRDs no test reads.
+    is_checked = values.get("preflight", {}).get("enabled")
+    if values["gang"]["scheduler"] != "kueue" or form.api_version != "v2beta1" or is_checked:
+        group(values, "job").pop("managedBy", None)
+    elif chance.random() < 0.2:
+        group(values, "job")["managedBy"] = "kueue.x-k8s.io/multikueue"
+    if values["job"].get("managedBy"):
+        group(values, "test").update(workers=None, timeoutSeconds=300)
+
+
+def fit_delivery(values: Values, form: Form, chance: random.Random) -> None:
+    """Deliver the trainer to an image of the user's, unless a program of the user's runs."""
+    trainer, image, preflight = (group(values, name) for name in ("trainer", "image", "preflight"))
+    if values.get("command"):
+        trainer.pop("delivery", None)
+        trainer.pop("install", None)
+    elif "install" in trainer or trainer.get("delivery") == "chart":
+        trainer["delivery"] = "chart"
+        image["repository"] = image.get("repository") or "pytorch/pytorch"
+        image["tag"] = image.get("tag") or "2.9.0"
+        if not preflight.get("image"):
+            preflight.pop("enabled", None)
+
+
+def fit_every_role(values: Values, form: Form, chance: random.Random) -> None:
+    """Fit the values that the top and every role take."""
+    for section in ("", "workers", *ROLES):
+        if not section or section in values:
+            part = values if not section else values[section]
+            fit_pod_spec(part, form, section, values["gang"]["scheduler"])
+            fit_added_containers(part, form, section)
+            fit_added_volumes(part)
+    user, level = values.get("runAsUser"), values.get("podSecurity", "restricted")
+    if user == 0 or (user is None and level != "restricted"):
+        for part in (values, *(values.get(section, {}) for section in ("workers", *ROLES))):
+            part.get("securityContext", {}).pop("fsGroup", None)
+            part.get("securityContext", {}).pop("runAsNonRoot", None)
+
+
+def fit_pod_spec(part: Values, form: Form, section: str, gang: str) -> None:
+    spec = part.get("podSpec", {})
+    if section not in ("", "workers"):
+        spec.pop("terminationGracePeriodSeconds", None)
+    if form.api_version not in ("", "v2beta1"):
+        spec.pop("resourceClaims", None)
+    for key in ("runtimeClassName", "schedulerName", "initContainers"):
+        if part.get(key):
+            spec.pop(key, None)
+    if gang != "none":
+        spec.pop("schedulerName", None)
+        part.pop("schedulerName", None)
+
+
+def fit_added_containers(part: Values, form: Form, section: str) -> None:
+    """Keep native sidecars from operators that drop restartPolicy; mount only what the container's role has."""
+    names = [volume["name"] for volume in part.get("volumes", [])] if section else []
+    for container in part.get("initContainers", []):
+        mounts = [mount for mount in container.pop("volumeMounts", []) if mount["name"] in names]
+        container.update({"volumeMounts": mounts} if mounts else {})
+    if form.api_version in ("v1alpha2", "v1beta1"):
+        for key in ("initContainers", "sidecars"):
+            kept = [one for one in part.get(key, []) if "restartPolicy" not in one]
+            part.update({key: kept} if key in part else {})
+
+
+def fit_added_volumes(part: Values) -> None:
+    """Mount no volume that the role lacks; fit_containers mounts those at the top."""
+    names = [volume["name"] for volume in part.get("volumes", [])]
+    if "volumeMounts" in part:
+        part["volumeMounts"] = [mount for mount in part["volumeMounts"] if mount["name"] in names]

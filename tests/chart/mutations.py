@@ -61,13 +61,19 @@ def resolved(schema: Schema) -> Schema:
 
 
 def leaves(schema: Schema = SCHEMA, prefix: str = "") -> Iterator[tuple[str, Schema]]:
-    """Yield each value of the chart with its schema entry, including the values inside workers.podSpec."""
+    """Yield each value of the chart with its schema entry, including the values inside podSpec and resources."""
     for name, entry in schema["properties"].items():
-        path = f"{prefix}{name}"
-        if "properties" in entry and path != "global":
-            yield from leaves(entry, f"{path}.")
+        path, known = f"{prefix}{name}", of_chart(entry)
+        if "properties" in known and path != "global":
+            yield from leaves(known, f"{path}.")
         else:
             yield path, entry
+
+
+def of_chart(entry: Schema) -> Schema:
+    """Return the entry merged with the chart's own definitions; the names of Kubernetes' ones begin with a capital."""
+    name = entry.get("$ref", "/A").rpartition("/")[2]
+    return entry if name[0].isupper() else of_chart({**entry, "$ref": "/A", **SCHEMA["definitions"][name]})
 
 
 def places(value: Any, schema: Schema = SCHEMA, path: Path = ()) -> Iterator[Place]:
@@ -192,8 +198,13 @@ def misspellings(key: str, known: Mapping[str, Any]) -> list[str]:
 
 def unknown_keys(values: dict[str, Any], place: Place) -> Iterator[Broken]:
     if place.schema.get("additionalProperties") is False and isinstance(place.value, dict):
-        for key in ("unknown", "Name") if not place.path else ("unknown", "Name", "x-inner", "global"):
+        for key in ("unknown", "Name", *(("global",) if place.path else ()), *_of_ones_own(place)):
             yield with_key(values, place.path, key), pointer(place.path), f"additional properties '{key}' not allowed"
+
+
+def _of_ones_own(place: Place) -> tuple[str, ...]:
+    """Return a key that only the chart's own maps take: Kubernetes would get it, and refuse it."""
+    return () if "patternProperties" in place.schema else ("x-inner",)
 
 
 def with_key(values: dict[str, Any], path: Path, key: str) -> dict[str, Any]:

@@ -13,14 +13,15 @@ from typing import Any
 
 import yaml
 
+from schemas.build import is_optional
 from tests.chart.fitting import FORMS, fit
 from tests.chart.many import Request
 from tests.chart.mutations import SCHEMA, Schema, resolved
 
 Values = dict[str, Any]
 
-# The share of keys that get a value. All other keys keep their defaults.
-SHARE = 0.25
+# The share of keys that get a value, and of those that values.yaml leaves out. All other keys keep their defaults.
+SHARE, FEW = 0.25, 0.1
 
 
 # Parts of a pod to choose from.
@@ -77,6 +78,68 @@ podSpec:
   runtimeClassName: nvidia
   schedulerName: bin-packing
   terminationGracePeriodSeconds: 3600
+"""
+)
+# Values of keys that values.yaml leaves out; the top and every role take most of them. No container and volume has a
+# name of those in PARTS.
+ROLE_VALUES = yaml.safe_load(
+    """
+resources:
+  - {limits: {cpu: 200, ephemeral-storage: 10Gi}}
+  - {limits: {cpu: "200000m", hugepages-2Mi: 1Gi, vpc.amazonaws.com/efa: 4}, requests: {hugepages-2Mi: 1024Mi}}
+  - {requests: {ephemeral-storage: 1000000000}}
+  - {claims: []}
+env:
+  - [{name: OWN, value: "{{ .Values }}"}]
+  - [{name: A, value: own}, {name: NODE, valueFrom: {fieldRef: {fieldPath: spec.nodeName}}}]
+envFrom:
+  - [{secretRef: {name: hub}}, {configMapRef: {name: settings, optional: true}, prefix: S_}]
+labels: [{team: own}, {a: "0x1F"}]
+annotations: [{networks: rdma}, {a: "yes"}]
+nodeSelector: [{team: own}, {pool: "1e3"}]
+tolerations:
+  - [{key: dedicated, operator: Exists}]
+affinity:
+  - {podAntiAffinity: {}}
+  - nodeAffinity:
+      requiredDuringSchedulingIgnoredDuringExecution:
+        nodeSelectorTerms: [{matchExpressions: [{key: zone, operator: Exists}]}]
+install: [[boto3], ["boto3==1.42.0", pillow]]
+topology: [{policy: spread}, {policy: pack, key: zone, required: true}, {policy: none}]
+initContainers:
+  - [{name: prepare, image: busybox, command: ["true"], volumeMounts: [{name: cache, mountPath: /c}]}]
+  - [{name: agent, image: agent, restartPolicy: Always, resources: {limits: {cpu: 1, memory: 1Gi}}}]
+sidecars:
+  - [{name: proxy, image: proxy, restartPolicy: Always}]
+podSpec:
+  - {dnsPolicy: Default, shareProcessNamespace: true}
+  - {hostAliases: [{ip: 1.2.3.4, hostnames: [b.example.com]}], preemptionPolicy: Never}
+  - topologySpreadConstraints:
+      - {maxSkew: 2, topologyKey: zone, whenUnsatisfiable: ScheduleAnyway, labelSelector: {matchLabels: {a: b}}}
+volumes:
+  - [{name: cache, emptyDir: {sizeLimit: 1Gi}}]
+volumeMounts:
+  - [{name: cache, mountPath: /cache}]
+securityContext: [{supplementalGroups: [5000, 2000000000]}, {runAsGroup: 5000, fsGroup: 6000, runAsNonRoot: true}]
+containerSecurityContext: [{readOnlyRootFilesystem: true}, {capabilities: {add: [NET_BIND_SERVICE]}}]
+priorityClassName: [training-high, ""]
+runtimeClassName: [nvidia, ""]
+schedulerName: [bin-packing, ""]
+commonLabels: [{cost-centre: "42"}, {a: "null", example.com/team: ""}]
+commonAnnotations: [{example.com/owner: "{{ .Values }}"}, {a: "yes"}]
+serviceMesh: [none, istio, linkerd]
+serviceAccount: [{annotations: {eks.amazonaws.com/role-arn: "arn:aws:iam::1:role/a"}}]
+subnets: [[10.0.0.0/16], [10.0.0.0/8, 192.168.0.0/16]]
+ipFamilyPolicy: [PreferDualStack, SingleStack]
+caBundle: [{secretName: ca}, {configMapName: ca, key: "1e3"}]
+addressingStyle: [path, virtual]
+managedBy: [kueue.x-k8s.io/multikueue]
+networkPolicy:
+  - {enabled: true}
+  - enabled: true
+    apiServerPorts: [443, 16443]
+    egress: [{to: [{ipBlock: {cidr: 10.0.0.0/8, except: [10.1.0.0/16]}}], ports: [{port: 8000, endPort: 9000}]}]
+    ingress: [{from: [{namespaceSelector: {}, podSelector: {matchLabels: {app: prometheus}}}]}]
 """
 )
 TEXTS = ["yes", "0x1F", "a: b # c", "{{ .Values }}", "ends with\n", " two\nlines", "", "é \u2028 \"'", "~", "1_000"]
@@ -143,8 +206,12 @@ def pool_of(path: str, entry: Schema) -> Pool:
     return one(*examples, *(["abc", "1e3"] if "string" in known["type"] and "pattern" not in known else []))
 
 
-# Drawn with random numbers of its own, so that it changes no other value of the same seed; see random_values.
-APART = "job.suspend"
+# Drawn with random numbers of their own, so that they change no other value of the same seed; see random_values.
+APART = ("job.suspend", "trainer.delivery", "trainer.tensorboard")
+
+
+def is_apart(path: str, entry: Schema) -> bool:
+    return path in (*APART, "workers.resources") or is_optional(entry)
 
 
 def random_keys(chance: random.Random, schema: Schema = SCHEMA, prefix: str = "") -> Values:
@@ -152,7 +219,7 @@ def random_keys(chance: random.Random, schema: Schema = SCHEMA, prefix: str = ""
     values: Values = {}
     for name, entry in schema["properties"].items():
         path = f"{prefix}{name}"
-        if path == APART:
+        if is_apart(path, entry):
             continue
         if "default" in entry:
             if chance.random() < SHARE:
@@ -165,13 +232,40 @@ def random_keys(chance: random.Random, schema: Schema = SCHEMA, prefix: str = ""
 def random_values(chance: random.Random, seed: int) -> Values:
     """Return random values without regard to rules across values, for a request of this seed.
 
-    Whether the job is suspended changes no other value. A comparison of pods can leave it out, and then has the same
-    pods as before.
+    The values of APART change no other value, nor do the values that values.yaml leaves out. A comparison of pods can
+    leave them out, and then has the same pods as before.
     """
-    values, apart = random_keys(chance), random.Random(f"{APART} {seed}")
-    if apart.random() < SHARE:
-        values.setdefault("job", {})["suspend"] = apart.choice([True, False])
+    values = random_keys(chance)
+    for path in APART:
+        apart = random.Random(f"{path} {seed}")
+        if apart.random() < SHARE:
+            group, name = path.split(".")
+            entry = resolved(SCHEMA["properties"][group]["properties"][name])
+            values.setdefault(group, {})[name] = apart.choice(entry.get("enum", [True, False]))
+    add_optional_keys(values, random.Random(f"optional {seed}"))
     return values
+
+
+def add_optional_keys(values: Values, chance: random.Random, schema: Schema = SCHEMA, prefix: str = "") -> None:
+    """Add values for some of the keys that values.yaml leaves out."""
+    for name, entry in schema["properties"].items():
+        path = f"{prefix}{name}"
+        if is_optional(entry) or path == "workers.resources":
+            if chance.random() < FEW:
+                values[name] = copy.deepcopy(chance.choice(ROLE_VALUES[name]))
+        elif "properties" in entry and "default" not in entry:
+            inner = values.get(name, {})
+            add_optional_keys(inner, chance, entry, f"{path}.")
+            values.update({name: inner} if inner else {})
+
+
+def add_nulls(values: Values, chance: random.Random, schema: Schema = SCHEMA) -> None:
+    """Set some of the keys to null that values.yaml leaves out and that have no value."""
+    for name, entry in schema["properties"].items():
+        if is_optional(entry):
+            values.update({name: None} if name not in values and chance.random() < FEW else {})
+        elif "properties" in entry and "default" not in entry:
+            add_nulls(values.setdefault(name, {}), chance, entry)
 
 
 def careless_values(seed: int) -> Values:
@@ -185,6 +279,7 @@ def random_request(seed: int) -> Request:
     form = chance.choice(FORMS)
     values = random_values(chance, seed)
     fit(values, form, chance)
+    add_nulls(values, random.Random(f"null {seed}"))
     served = (f"kubeflow.org/{form.api_version}/{form.kind}",) if form.api_version else ()
     real = (*served, "apiregistration.k8s.io/v1", "monitoring.coreos.com/v1/PodMonitor")
     release = chance.choice(["run1", "a", "a-long-name-of-a-release-that-helm-still-takes-as-one"])

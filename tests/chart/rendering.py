@@ -9,6 +9,7 @@ import functools
 import json
 import os
 import subprocess
+import threading
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,6 +36,8 @@ ROLES = {
 
 
 ENV_OF_RANKS = ("DISTRAIN_JOB", "DISTRAIN_POD_UID", "DISTRAIN_GPUS")
+# Held while a thread asks the renderer.
+_TURN = threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -169,14 +172,20 @@ def template(
     if chart != CHART:
         return run(helm, "template", release, str(chart), *arguments)
     asked = {"arguments": arguments, "release": release, "namespace": "default", "helms": [helm.name]}
+    answer = ask(asked)[helm.name]
+    error = f"Error: {answer['error']}\n" if "error" in answer else ""
+    return subprocess.CompletedProcess([helm, *arguments], bool(error), answer.get("manifest", ""), error)
+
+
+def ask(request: dict[str, Any]) -> Yaml:
+    """Return the answer of lab/builds/go/render to one request, whose paths are relative to this folder."""
     stdin, stdout = _renderer().stdin, _renderer().stdout
     assert stdin is not None
     assert stdout is not None
-    stdin.write(json.dumps(asked) + "\n")
-    stdin.flush()
-    answer = json.loads(stdout.readline())[helm.name]
-    error = f"Error: {answer['error']}\n" if "error" in answer else ""
-    return subprocess.CompletedProcess([helm, *arguments], bool(error), answer.get("manifest", ""), error)
+    with _TURN:
+        stdin.write(json.dumps({**request, "folder": str(Path.cwd())}) + "\n")
+        stdin.flush()
+        return json.loads(stdout.readline())
 
 
 @functools.cache

@@ -24,9 +24,10 @@ from tests import evidence
 from tests.cluster import made_pods
 from tests.cluster.collector import collect
 from tests.cluster.testbed import BUCKET, SECRET, VALUES, WRONG_KEY, Namespace, digits_on_s3, settings
-from tests.cluster.training import Say, remove_checkpoints, upgrade, wait_for_checkpoint
+from tests.cluster.training import MXNET, Say, remove_checkpoints, upgrade, wait_for_checkpoint
 
 FOLDER = Path(__file__).parent
+OWN_IMAGE = FOLDER / "kinds" / "own-image.Dockerfile"
 # A test module with unusual operators names them by these names.
 OPERATORS = "OPERATORS"
 # Exists while a lab runs that the tests have started.
@@ -82,7 +83,7 @@ def locked(name: str, how: int = fcntl.LOCK_EX) -> Iterator[TextIO]:
 
 @pytest.fixture(scope="session")
 def lab(pytestconfig: pytest.Config) -> Iterator[None]:
-    """Start the lab with the trainer's image. If the tests have started the lab, the last test process stops it."""
+    """Start the lab with the images that most tests use. If the tests have started it, the last process stops it."""
     with locked("use", fcntl.LOCK_SH) as use:
         with locked("start"):
             was_up = lifecycle.is_ready()
@@ -90,13 +91,16 @@ def lab(pytestconfig: pytest.Config) -> Iterator[None]:
                 lifecycle.up()
             if not was_up:
                 STARTED_BY_TESTS.touch()
-        client.load_image(images.trainer_image("tensorflow"))
-        os.environ["PATH"] = f"{lifecycle.BIN_DIR}:{os.environ['PATH']}"
-        os.environ["KUBECONFIG"] = str(KUBECONFIG)
-        yield
-        if not was_up:
-            fcntl.flock(use, fcntl.LOCK_EX)
-            teardown.down()
+        try:
+            for framework in ("tensorflow", "mxnet"):
+                client.load_image(images.trainer_image(framework))
+            os.environ["PATH"] = f"{lifecycle.BIN_DIR}:{os.environ['PATH']}"
+            os.environ["KUBECONFIG"] = str(KUBECONFIG)
+            yield
+        finally:
+            if not was_up:
+                fcntl.flock(use, fcntl.LOCK_EX)
+                teardown.down()
 
 
 def check_own() -> None:
@@ -138,6 +142,14 @@ def lab_operators(lab: None, request: pytest.FixtureRequest) -> Iterator[operato
 
 
 @pytest.fixture(scope="module")
+def own_image(lab: None) -> str:
+    """An image as people have it today, with nothing of distrain inside."""
+    image = images.image_from("own-image", OWN_IMAGE)
+    client.load_image(image)
+    return image.reference
+
+
+@pytest.fixture(scope="module")
 def kube_config(lab_operators: operators.Operators) -> str:
     """Replace pytest-helm-charts' fixture, which needs a command-line option."""
     return str(KUBECONFIG)
@@ -152,8 +164,11 @@ def all_images(lab: None) -> None:
 
 @pytest.fixture(scope="module")
 def digits_settings(on_s3: list[str]) -> list[str]:
-    """Return the arguments for values/mnist.yaml on the lab, with the number of epochs that the digits need."""
-    return ["-f", str(VALUES / "mnist.yaml"), *on_s3, *settings({"trainer.epochs": 10})]
+    """Return the arguments for values/mnist.yaml on the lab, with the number of epochs that the digits need.
+
+    MXNet starts fastest.
+    """
+    return ["-f", str(VALUES / "mnist.yaml"), *on_s3, *settings({**MXNET, "trainer.epochs": 10})]
 
 
 @pytest.fixture(scope="module")

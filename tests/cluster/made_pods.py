@@ -132,7 +132,7 @@ def trials(kinds: Collection[tuple[str, str]], count: int, namespace: str) -> It
 
 
 def _fitted(request: Request, namespace: str) -> Request:
-    """Change the request: use few pods, and only names of objects that exist in the lab."""
+    """Change the request: use few pods, which the lab makes at once."""
     values = copy.deepcopy(request.values)
     workers = values.setdefault("workers", {})
     workers["replicas"] = min(workers.get("replicas", 2), MOST_REPLICAS)
@@ -143,11 +143,6 @@ def _fitted(request: Request, namespace: str) -> Request:
     servers = values.get("servers", {})
     if servers.get("replicas"):
         servers["replicas"] = min(servers["replicas"], MOST_REPLICAS)
-    pod = workers.get("podSpec", {})
-    if {"overhead", "runtimeClassName"} & set(pod):
-        pod["runtimeClassName"] = CLASS_WITH_OVERHEAD if "overhead" in pod else CLASS
-    if "priorityClassName" in values or "preemptionPolicy" in pod:
-        values["priorityClassName"] = CLASS
     # A deadline would end a job whose pods never start.
     values["job"].pop("activeDeadlineSeconds", None)
     # A suspended job has no pods.
@@ -160,11 +155,12 @@ def _fitted(request: Request, namespace: str) -> Request:
 
 
 def _for_nobody(manifest: str, *, with_more: bool) -> str:
-    """Remove the hooks from the manifest, name a missing scheduler, and add MORE to the workers' pods."""
+    """Remove the hooks from the manifest, name classes of the lab and a missing scheduler, add MORE to the workers."""
     found = [one for one in documents(manifest) if "helm.sh/hook" not in one["metadata"].get("annotations", {})]
     for template in (template for document in found for template in templates(document)):
         spec = template["spec"]
         spec.setdefault("schedulerName", NOBODY)
+        _name_classes(spec)
         for container in spec["containers"]:
             _drop_sleep(container)
         if with_more and template["metadata"]["labels"][ROLE_LABEL] == "worker":
@@ -173,6 +169,14 @@ def _for_nobody(manifest: str, *, with_more: bool) -> str:
             more = {key: value for key, value in MORE.items() if key not in spec}
             spec.update(copy.deepcopy(more), initContainers=[*spec.get("initContainers", []), SIDECAR])
     return _text(found)
+
+
+def _name_classes(spec: Object) -> None:
+    """Put the classes of `put_classes` in the place of those that the values of any role name."""
+    if {"overhead", "runtimeClassName"} & set(spec):
+        spec["runtimeClassName"] = CLASS_WITH_OVERHEAD if "overhead" in spec else CLASS
+    if {"priorityClassName", "preemptionPolicy"} & set(spec):
+        spec["priorityClassName"] = CLASS
 
 
 def _drop_sleep(container: Object) -> None:
@@ -332,6 +336,9 @@ def _normal(part: Any, key: str = "") -> Any:
         part = {"limits": limits, "requests": {**limits, **all_units(part.get("requests"))}}
     if key == "overhead":
         part = all_units(part)
+    if part.get("sizeLimit"):
+        # The API server writes 2000000 as 2M.
+        part = {**part, "sizeLimit": all_units({"memory": part["sizeLimit"]})}
     kept = {name: _normal(value, name) for name, value in part.items() if name not in NOT_COMPARED}
     return {name: value for name, value in kept.items() if value is not None and value != []} or None
 

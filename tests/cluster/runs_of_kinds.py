@@ -44,8 +44,8 @@ MPI = {"rescale.lostWorkerTimeout": 10, **SLOW}
 KINDS = {
     "elastic": Kind("mnist-pytorch-elastic.yaml", "pytorch", "pytorchjobs", "worker", {}),
     "master": Kind("mnist-pytorch.yaml", "pytorch", "pytorchjobs", "master", {}),
-    "plain": Kind("mnist.yaml", "tensorflow", "jobs", "launcher", {"job.kind": "Plain", **MPI}),
-    "mpijob": Kind("mnist.yaml", "tensorflow", "mpijobs", "launcher", MPI),
+    "plain": Kind("mnist.yaml", "mxnet", "jobs", "launcher", {"job.kind": "Plain", **MPI}),
+    "mpijob": Kind("mnist.yaml", "mxnet", "mpijobs", "launcher", MPI),
     "mxjob": Kind("mnist-mxnet-ps.yaml", "mxnet", "mxjobs", "worker", {}),
     "tfjob": Kind("mnist.yaml", "tensorflow", "tfjobs", "chief", SERVERS),
 }

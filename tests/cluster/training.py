@@ -30,7 +30,9 @@ LONG = {
 # waiting run uses almost no processor time.
 SLOW = {"mpi.env.HOROVOD_CYCLE_TIME": "100"}
 
-MPIJOB = {"framework": "tensorflow", "image.repository": "distrain/tensorflow", "workers.gpus": 0, **LONG, **SLOW}
+# The values of each framework. A rank with MXNet starts with a third of the processor time that TensorFlow takes.
+MXNET, TENSORFLOW = ({"framework": name, "image.repository": f"distrain/{name}"} for name in ("mxnet", "tensorflow"))
+MPIJOB = {**MXNET, "workers.gpus": 0, **LONG, **SLOW}
 # These log lines contain the checkpoint, its samples, the ranks now and before, and the samples at a stop.
 RESUMED = re.compile(r"^(?:.*: ?)?resumed from (\S+): step \d+, (\d+) samples, on (\d+) ranks? \(before (\d+)\)$", re.M)
 STOPPED = re.compile(r"^(?:.*: ?)?stopped at step \d+ \((\d+) samples\)", re.M)
@@ -171,6 +173,16 @@ def assert_no_step_was_lost(namespace: Namespace) -> None:
     resumed = [found[1] for found in RESUMED.findall(log)]
     assert resumed
     assert STOPPED.findall(log)[: len(resumed)] == resumed
+
+
+def refresh_hostfile(namespace: Namespace, size: int) -> None:
+    """Once there are so many workers, let kubelet update the launcher's hostfile at once, as the plugin does.
+
+    By itself kubelet does it within a minute and a half, for which rescale/test_rescale.py waits.
+    """
+    wait_until(f"{size} workers", lambda: len(workers(namespace)) == size, pause=0.5)
+    launcher = live_pod(namespace, "launcher")["metadata"]["name"]
+    client.kubectl("-n", namespace.name, "annotate", "pod", launcher, "--overwrite", f"distrain.test/size={size}")
 
 
 @dataclass(frozen=True)

@@ -68,7 +68,7 @@ PARTS = (
         120,
         ("plugin/distrain/admission/*.py",),
         (
-            "tests/plugin/admission/test_*.py",
+            "tests/plugin/admission/**/test_*.py",
             "tests/plugin/check/test_manifest_policies.py",
             "tests/plugin/check/volumes/test_manifest_storage.py",
             "tests/plugin/check/volumes/test_new_claims.py",
@@ -76,7 +76,7 @@ PARTS = (
     ),
     Part("solver", 120, ("plugin/distrain/solver/*.py",), ("tests/plugin/solver/test_*.py",)),
     Part("derive", 80, ("plugin/distrain/derive/*.py",), ("tests/plugin/derive/test_*.py",)),
-    Part("release", 90, ("plugin/distrain/release/*.py",), ("tests/plugin/release/test_*.py",)),
+    Part("release", 90, ("plugin/distrain/release/*.py",), ("tests/plugin/release/**/test_*.py",)),
     Part(
         "launcher's script",
         50,

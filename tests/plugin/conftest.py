@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 
 from distrain.release.transaction import SIGNALS
 from lab.s3.server import Server
+from tests.chart import served_helm
 from tests.plugin.fake_api import FakeApi, running
 from tests.plugin.objects import node
 from tests.plugin.program import Outcome, Run, called, hold
@@ -44,18 +46,15 @@ HELM_SETS = (
 )
 
 
-@pytest.hookimpl(tryfirst=True)  # This hook runs before pytest deselects tests by their marks.
+@pytest.hookimpl(tryfirst=True)  # This hook runs before the one that reads the marks.
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run each command's tests with Helm 4, and every third test also with Helm 3. The full matrix runs all with both.
+    """Run each test of a command with one of the two Helms, as most use Helm in the same way.
 
-    Most tests use Helm in the same way, and start it several times. A test with the marker either_helm is left out
-    here, as it already runs with one Helm only.
+    The full matrix runs all with both.
     """
-    commands = [item for item in items if {"run", "helm"} <= _fixtures(item)]
-    with_helm3 = [item for item in commands if "helm3" in item.name and not item.get_closest_marker("either_helm")]
-    for number, item in enumerate(with_helm3):
-        if number % 3:
-            item.add_marker("full")
+    for item in items:
+        if Path(__file__).parent in item.path.parents and {"run", "helm"} <= _fixtures(item):
+            item.add_marker("either_helm")
 
 
 def _fixtures(item: pytest.Item) -> set[str]:
@@ -64,7 +63,12 @@ def _fixtures(item: pytest.Item) -> set[str]:
 
 @pytest.fixture(autouse=True)
 def bare_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Hide the user's kubeconfig and Helm from the tests, and do not wait for a fake server to recover."""
+    """Hide the user's kubeconfig and Helm from the tests, and do not wait for a fake server to recover.
+
+    One process renders the chart for all tests (served_helm.py). In the full matrix, each command starts Helm.
+    """
+    if os.environ.get("FULL") != "1":
+        monkeypatch.setattr("distrain.helm.processes._started", served_helm.started)
     for name in HELM_SETS:
         # Set the variable first, so that pytest restores it even if a command sets it from a flag.
         monkeypatch.setenv(name, "")
@@ -129,4 +133,7 @@ def s3(s3_server: Server, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, byt
     client = s3_server.boto3_client()
     if BUCKET not in [bucket["Name"] for bucket in client.list_buckets()["Buckets"]]:
         client.create_bucket(Bucket=BUCKET)
+    # All tests have one server: no record of another test may stay.
+    for written in client.list_objects_v2(Bucket=BUCKET).get("Contents", []):
+        client.delete_object(Bucket=BUCKET, Key=written["Key"])
     return lambda key, content: client.put_object(Bucket=BUCKET, Key=key, Body=content)

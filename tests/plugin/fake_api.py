@@ -44,7 +44,8 @@ class FakeApi:
     nothing. `stream` may return a status, or the parts of an answer, which are sent as they come; an exception of it
     cuts the connection. An answer to a path in `delays` comes after so many seconds. With `echoes`, an error's text
     repeats the request's headers; `garbage` replaces the text of every answer, and `spoil` changes the status and the
-    body of an answer to a path. Lists in `in_protobuf` are sent as protobuf to clients that prefer it to JSON.
+    body of an answer to a path. `nodes_clock` is by how many seconds the nodes' clocks are ahead of this machine's; the
+    times in `texts` are theirs. Lists in `in_protobuf` are sent as protobuf to clients that prefer it to JSON.
     """
 
     answers: dict[str, Object | list[Object] | int] = field(
@@ -70,6 +71,7 @@ class FakeApi:
     stream: Callable[[str, dict[str, list[str]]], Iterator[bytes] | int | None] = lambda path, query: None
     spoil: Callable[[str, int, bytes], tuple[int, bytes]] | None = None
     retry_after: str = ""
+    nodes_clock: float = 0
     in_chunks: bool = False
     url: str = ""
 
@@ -234,6 +236,14 @@ def _cut(items: list[T], query: dict[str, list[str]]) -> tuple[list[T], str]:
     return items[start:end], str(end) if end < len(items) else ""
 
 
+def _since(log: bytes, query: dict[str, list[str]], clock: float) -> bytes:
+    """Leave out the lines before `sinceSeconds`, which kubelet counts by its own clock."""
+    if "sinceSeconds" not in query:
+        return log
+    first = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(time.time() + clock - int(query["sinceSeconds"][0])))
+    return b"".join(line for line in log.splitlines(keepends=True) if line >= first.encode())
+
+
 def _is_labelled(item: Object, selector: str) -> bool:
     """Apply a label selector of terms such as a=b. Objects without labels are those of tests that select none."""
     labels = (item.get("metadata") or {}).get("labels")
@@ -309,7 +319,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def send_answer(self, path: str, query: dict[str, list[str]], status: int, answer: Object) -> None:
         api = self.api
-        status, body = self.body(path, status, answer)
+        status, body = self.body(path, query, status, answer)
         self.send_response(status)
         if api.retry_after:
             self.send_header("Retry-After", api.retry_after)
@@ -322,7 +332,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header("Content-Type", "application/json")
             self.send_body(body)
 
-    def body(self, path: str, status: int, answer: Object) -> tuple[int, bytes]:
+    def body(self, path: str, query: dict[str, list[str]], status: int, answer: Object) -> tuple[int, bytes]:
         """Return the status and the text of an answer."""
         api = self.api
         if api.echoes and status >= 400:
@@ -330,7 +340,7 @@ class _Handler(BaseHTTPRequestHandler):
             answer = {**answer, "message": f"{answer['message']}; headers: {dict(self.headers)}"}
         body = (api.garbage or json.dumps(answer, separators=(",", ":"))).encode()
         if status == 404 and path in api.texts:
-            status, body = 200, api.texts[path]
+            status, body = 200, _since(api.texts[path], query, api.nodes_clock)
         return api.spoil(path, status, body) if api.spoil else (status, body)
 
     def send_changes(self, changes: queue.Queue[Object | bytes | int | None]) -> None:

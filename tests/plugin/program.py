@@ -25,7 +25,7 @@ class Outcome:
     @property
     def values(self) -> Any:
         """Return the values file that the program printed."""
-        return yaml.safe_load(self.out)
+        return yaml.load(self.out, yaml.CSafeLoader)
 
     @property
     def workers(self) -> dict[str, Any]:

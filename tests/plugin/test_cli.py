@@ -53,6 +53,16 @@ from lab.paths import REPOSITORY
             '--timeout: "soon" is no duration: write 90s, 10m or 1h30m; see `distrain install --help`',
             id="duration",
         ),
+        pytest.param(
+            ["status", "run1", "--wait", "--timeout", "-5s"],
+            '--timeout: "-5s" is no duration: write 90s, 10m or 1h30m; see `distrain status --help`',
+            id="negative-duration",
+        ),
+        pytest.param(
+            ["logs", "run1", "--tail", "-5"],
+            '--tail: "-5" is no number of lines: write 100; see `distrain logs --help`',
+            id="negative-number",
+        ),
     ],
 )
 def test_wrong_arguments_are_one_line(capsys: pytest.CaptureFixture[str], arguments: list[str], words: str) -> None:

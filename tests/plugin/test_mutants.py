@@ -117,7 +117,7 @@ def leave():
     time.sleep(float(sys.argv[1]))
     return 3
 
-print(keeper.run(leave, limit=1))
+print(keeper.run(leave, limit=10))
 """
 # Kills all processes that it sees but itself.
 KILLS = """

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from lab.builds import images
+from lab.builds.trainer import run_trainer
 from lab.datasets.digits import write_digits
 from lab.waiting import free_port
 from tests.matrix import leave_each_to_one
@@ -24,6 +24,8 @@ SCRIPTS = Path(__file__).parent / "programs"
 USER_MODELS_FOLDER = Path(__file__).parent / "user_models"
 
 Run = subprocess.CompletedProcess[str]
+# Returns the command that starts a number of ranks of python3.
+Starter = Callable[[int], list[str]]
 
 
 def mpirun_of(ranks: int, bind_to: str = "none") -> list[str]:
@@ -37,8 +39,24 @@ def torchrun_of(ranks: int) -> list[str]:
     return ["torchrun", f"--master-port={free_port()}", f"--nproc-per-node={ranks}", "--no-python", "python3"]
 
 
+def forked_of(ranks: int) -> list[str]:
+    """Start ranks of PyTorch that import it once, as torchrun's do not."""
+    return ["python3", "/forked.py", str(ranks), "python3"]
+
+
+def alone_of(ranks: int) -> list[str]:
+    """Start a single rank of PyTorch, without torchrun."""
+    assert ranks == 1
+    return ["python3"]
+
+
 def tfjob_of(workers: int) -> list[str]:
     return ["python3", "/tfjob.py", str(workers), str(min(2, workers)), "python3"]
+
+
+def forked_tfjob_of(workers: int) -> list[str]:
+    """Start the processes of a TFJob as forks of one process, which has imported TensorFlow for all."""
+    return [*tfjob_of(workers)[:2], "--forked", *tfjob_of(workers)[2:]]
 
 
 def mxjob_of(workers: int, servers: int = 1, after_failure: str = "end") -> list[str]:
@@ -49,13 +67,12 @@ def mxjob_of(workers: int, servers: int = 1, after_failure: str = "end") -> list
 class Program:
     """A program of the trainer.
 
-    `framework` selects its image, `arguments` select the program. `starter` returns the command that starts a number of
-    ranks of python3. `model` is the name of the model's file in the output.
+    `framework` selects its image, `arguments` the program. `model` is the name of the model's file in its output.
     """
 
     framework: str
     arguments: tuple[str, ...]
-    starter: Callable[[int], list[str]]
+    starter: Starter
     model: str
 
 
@@ -71,8 +88,12 @@ PROGRAMS = {
     "mxnet-kvstore": Program("mxnet", ("--framework=mxnet", "--strategy=parameter-server"), mxjob_of, "model.params"),
 }
 
-# It starts slowest, as TensorFlow in four processes, so it runs no shared tests.
-MANY_PROCESSES = "tensorflow-ps"
+# Starters that import the framework once for all processes, for tests that do not ask how the processes began.
+FORKED: dict[str, Starter] = {"pytorch-ddp": forked_of, "tensorflow-ps": forked_tfjob_of}
+
+# It starts fastest, so it runs the tests of code that all programs share: PyTorch and TensorFlow take longer to import,
+# and other jobs have processes beside the ranks.
+FASTEST = "mxnet-horovod"
 
 # A user's model for each framework, written as small.py into a folder on PYTHONPATH.
 USER_MODELS = {
@@ -111,20 +132,21 @@ def wrong_classes(shape, classes):
 
 @dataclass(frozen=True)
 class Mpirun:
-    """Run a command in TensorFlow's image, as a number of ranks on this machine."""
+    """Run a command in a framework's image, as a number of ranks on this machine."""
 
     digits: Path
 
     def __call__(
         self,
         *argv: str,
+        framework: str = "tensorflow",
         ranks: int = 2,
         env: Mapping[str, str] | None = None,
         mounts: Mapping[Path, str] | None = None,
         timeout: int = 300,
     ) -> Run:
         command = [*mpirun_of(ranks)[:-1], *argv]
-        return run_in_image("tensorflow", command, self.digits, env=env, mounts=mounts, timeout=timeout)
+        return run_in_image(framework, command, self.digits, env=env, mounts=mounts, timeout=timeout)
 
 
 @dataclass(frozen=True)
@@ -147,7 +169,7 @@ class ProgramInImage:
         mounts: Mapping[Path, str] | None = None,
         timeout: int = 240,
         script: str | None = None,
-        starter: Callable[[int], list[str]] | None = None,
+        starter: Starter | None = None,
     ) -> Run:
         what = [script] if script else ["-m", "distrain_trainer"]
         command = [*(starter or self.program.starter)(ranks), *what, *self.program.arguments, *arguments]
@@ -163,8 +185,8 @@ def run_in_image(
     mounts: Mapping[Path, str] | None,
     timeout: int,
 ) -> Run:
-    starters = {SCRIPTS / "jobs" / name: f"/{name}" for name in ("tfjob.py", "mxjob.py")}
-    return images.run_trainer(
+    starters = {SCRIPTS / "jobs" / name: f"/{name}" for name in ("tfjob.py", "mxjob.py", "forked.py")}
+    return run_trainer(
         framework,
         command,
         env={**OF_THIS_MACHINE, **(env or {})},
@@ -189,8 +211,8 @@ def assert_refused(run: Run, message: str, *, code: int | tuple[int, ...] = 2) -
 
 @pytest.hookimpl(tryfirst=True)  # Before tests are deselected by their marks.
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run each test marked `shared` with one program only."""
-    leave_each_to_one(items, "shared", "program", [name for name in PROGRAMS if name != MANY_PROCESSES])
+    """Run each test marked `shared` with the fastest program only."""
+    leave_each_to_one(items, "shared", "program", [FASTEST])
 
 
 @pytest.fixture(scope="session")

@@ -12,6 +12,7 @@ import pytest
 
 from distrain_trainer.allreduce.__main__ import Options, SumError, expected, line, parse, require_right, values
 from distrain_trainer.errors import ArgumentError
+from tests.matrix import one_of
 from tests.trainer.conftest import SCRIPTS, Mpirun
 
 PROGRAM = ("python3", "-m", "distrain_trainer.allreduce", "--backend=horovod")
@@ -69,8 +70,10 @@ def test_wrong_argument_is_refused(arguments: str, message: str) -> None:
         parse(arguments.split())
 
 
-def test_two_ranks_agree_and_rank_0_prints_the_table(mpirun: Mpirun) -> None:
-    run = mpirun(*PROGRAM)
+# On the lab, test_helm_test.py runs it with TensorFlow, too; training/test_pytorch.py with PyTorch.
+@pytest.mark.parametrize("framework", one_of(["mxnet", "tensorflow", "pytorch"]))
+def test_two_ranks_agree_and_rank_0_prints_the_table(mpirun: Mpirun, framework: str) -> None:
+    run = mpirun(*PROGRAM, framework=framework)
 
     assert run.returncode == 0, run.stderr
     title, header, *lines, verdict = run.stdout.splitlines()
@@ -85,7 +88,8 @@ def test_two_ranks_agree_and_rank_0_prints_the_table(mpirun: Mpirun) -> None:
 def test_wrong_sum_of_one_rank_fails_the_whole(mpirun: Mpirun) -> None:
     script = {SCRIPTS / "faults/wrong_on_rank_1.py": "/wrong.py"}
 
-    run = mpirun("python3", "/wrong.py", "--backend=horovod", "--sizes=512,1Ki", mounts=script)
+    command = ("python3", "/wrong.py", "--backend=horovod", "--sizes=512,1Ki")
+    run = mpirun(*command, framework="mxnet", mounts=script)
 
     assert run.returncode == 1
     assert "distrain: all-reduce: 1 of 256 sums are wrong on rank 1; number 7 is " in run.stderr

@@ -5,12 +5,17 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from lab.builds.images import run_trainer
+import pytest
+
+from lab.builds.trainer import run_trainer
 from lab.paths import REPOSITORY
+from tests.trainer.conftest import OF_THIS_MACHINE
 
 FIGURES = {"trainer", "bare", "ratio"}
 
 
+# It measures on a GPU, and imports PyTorch four times to do so.
+@pytest.mark.full
 def test_gpu_bench_writes_the_figures_of_trainer_and_bare_loop(tmp_path: Path) -> None:
     tmp_path.chmod(0o777)
     arguments = [
@@ -25,7 +30,7 @@ def test_gpu_bench_writes_the_figures_of_trainer_and_bare_loop(tmp_path: Path) -
     run = run_trainer(
         "pytorch",
         ["python3", "-m", "lab.bench.gpu", *arguments],
-        env={"PYTHONPATH": "/lab-folder"},
+        env={**OF_THIS_MACHINE, "PYTHONPATH": "/lab-folder"},
         mounts={REPOSITORY / "lab": "/lab-folder/lab", tmp_path: "/out"},
     )
 

@@ -160,6 +160,11 @@ def test_later_argument_overrides_an_earlier_one() -> None:
             id="compile-of-another",
         ),
         pytest.param(
+            "--steps 1 --tensorboard",
+            r"^trainer\.tensorboard: event files need a place, and output\.uri is empty; set it, or set trainer\.tenso",
+            id="event-files-without-a-place",
+        ),
+        pytest.param(
             "--steps 1 --framework mxnet --kvstore dist_async",
             r"^trainer\.extraArgs: --kvstore is MXNet's, with a parameter server, and this run is mxnet's with ",
             id="kvstore-of-another",

@@ -12,6 +12,7 @@ from typing import IO
 import pytest
 
 from lab.builds import debian, docker_archive, images
+from lab.builds.containers import run_in_image
 from lab.errors import LabError
 from lab.paths import REPOSITORY
 
@@ -190,7 +191,7 @@ def test_command_that_does_not_end_is_ended_with_all_it_started() -> None:
     environment = images.trainer_environment("tensorflow")
 
     with pytest.raises(subprocess.TimeoutExpired):
-        images.run_in_image(environment, ["sh", "-c", "sleep 4321 & sleep 4321"], timeout=3)
+        run_in_image(environment, ["sh", "-c", "sleep 4321 & sleep 4321"], timeout=3)
 
     running = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
     assert "sleep 4321" not in running.splitlines()
@@ -200,7 +201,7 @@ def test_command_that_does_not_end_is_ended_with_all_it_started() -> None:
 def test_image_runs_distrain_with_packages_of_its_own(command: list[str]) -> None:
     code = {Path(REPOSITORY / "plugin" / "distrain"): "/opt/plugin/lib/python3.11/site-packages/distrain"}
 
-    done = images.run_in_image(images.trainer_environment("tensorflow"), [*command, "check", "--help"], mounts=code)
+    done = run_in_image(images.trainer_environment("tensorflow"), [*command, "check", "--help"], mounts=code)
 
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("usage: distrain check ")
@@ -210,7 +211,7 @@ def test_image_keeps_the_two_sets_of_packages_apart() -> None:
     script = "import importlib.util as util; print(util.find_spec('pyhelm3') is None, util.find_spec('numpy') is None)"
 
     done = {
-        python: images.run_in_image(images.trainer_environment("tensorflow"), [python, "-c", script]).stdout
+        python: run_in_image(images.trainer_environment("tensorflow"), [python, "-c", script]).stdout
         for python in ("/opt/venv/bin/python3", "/opt/plugin/bin/python3")
     }
 

@@ -16,6 +16,7 @@ from distrain_trainer.config import Config, parse
 from distrain_trainer.data import Dataset, load
 from distrain_trainer.errors import ArgumentError, FinishedError, end_rank, holds_weights_only, rank_from_environment
 from distrain_trainer.models.user import find, is_users
+from distrain_trainer.packages import require
 from distrain_trainer.storage import Retry, open_store
 
 # The programs by framework and strategy. PyTorch uses DistributedDataParallel, or Horovod under mpirun.
@@ -43,6 +44,7 @@ def main(argv: Sequence[str]) -> None:
             # Otherwise PyTorch warns on every rank that find_unused_parameters costs time.
             os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
         program = program_of(config)
+        require_packages(config)
         dataset = None if holds_weights_only() else read_input(config)
         require_writable_output(config)
         # Import the framework last, as it takes seconds: mistakes in the values show earlier.
@@ -74,6 +76,18 @@ def program_of(config: Config) -> str:
         )
     program = programs[config.strategy]
     return f"distrain_trainer.{SERVERS.get(program, program) if holds_weights_only() else program}"
+
+
+def require_packages(config: Config) -> None:
+    """Raise ArgumentError if the image lacks a Python package that this run needs."""
+    uris = {"data.uri": config.data, "output.uri": config.output, "checkpoint.uri": config.checkpoint}
+    for value, uri in uris.items():
+        if uri.startswith("s3://"):
+            require("boto3", value)
+    if config.metrics_port is not None:
+        require("prometheus-client", "trainer.metrics")
+    if config.tensorboard:
+        require("tensorboardx", "trainer.tensorboard")
 
 
 def read_input(config: Config) -> Dataset:

@@ -96,6 +96,7 @@ class Config:
     metrics_port: int | None = argument(
         None, "serve metrics to Prometheus on this port of each pod; not given: none", path="monitoring.port", minimum=1
     )
+    tensorboard: bool = argument(False, "write event files for TensorBoard below --output")
     compile: bool = argument(
         False, "compile the model, for faster steps after a minute; PyTorch on a GPU alone", path=EXTRA_ARGS
     )
@@ -137,7 +138,11 @@ class Config:
                 f"trainer.extraArgs: --kvstore is MXNet's, with a parameter server, and this run is {self.framework}'s "
                 f"with {self.strategy}; remove it, or set framework=mxnet and strategy=parameter-server"
             )
-
+        if self.tensorboard and not self.output:
+            raise ArgumentError(
+                "trainer.tensorboard: event files need a place, and output.uri is empty; set it, or set "
+                "trainer.tensorboard to false"
+            )
         if self.compile and self.framework != "pytorch":
             raise ArgumentError(
                 f"trainer.extraArgs: --compile is PyTorch's, and this run is {self.framework}'s; remove it"

@@ -36,12 +36,53 @@ SHELL = re.compile(
 # Python's message about a missing script or module, and the last line of a traceback.
 PYTHON = re.compile(TAG + rb"(\S*python\S*: (?:can't open file .*|No module named \S+))$")
 ERRNO = re.compile(TAG + rb"\w+Error: \[Errno (2|8|13)\] .*: '(.*)'$")
+# The line around each note of mpirun, and how its notes on ranks begin that ended with an exit code (Open MPI 4,
+# help-errmgr-base.txt and help-orterun.txt).
+BORDER = b"-" * 74
+OF_EXIT_CODES = (b"Primary job ", b"mpirun detected that one or more processes exited with non-zero status")
 # Lines that mpirun and torchrun print around such messages: log lines, torchrun's traceback, its report of the ranks.
 BOX = re.compile(rb"-{60,}$")
 AROUND = re.compile(
     TAG + rb"(?:$|\s|[-=*]{5,}|\[[\w.-]+:\d+\]|[DIWE]\d{4} \d\d:|(?:WARNING|ERROR|INFO):torch|torch\.|Traceback \("
     rb"|Setting OMP_NUM_THREADS|Failures:$|Root Cause \(|\[\d+\]:$|\S+ FAILED$)"
 )
+
+
+class HeldBack:
+    """mpirun's notes on ranks that ended with an exit code, held back until that code is known.
+
+    After a stop at a step boundary, mpirun reports the ranks' exit code as a failure, which it is none.
+    """
+
+    def __init__(self) -> None:
+        self.notes, self.note, self.rest, self.is_within_line = b"", [], b"", False
+
+    def pass_on(self, chunk: bytes) -> bytes:
+        """Return the part of the output that is not held back. An unfinished line is passed on, too."""
+        lines, self.rest = (self.rest + chunk).splitlines(keepends=True), b""
+        return b"".join(map(self.pass_on_line, lines))
+
+    def pass_on_line(self, line: bytes) -> bytes:
+        if line[-1:] not in b"\r\n" and (self.note or not line.strip(b"-")):
+            # Only the rest of the line, in the next chunk, shows what the line is.
+            self.rest = line
+            return b""
+        is_start, self.is_within_line = not self.is_within_line, line[-1:] not in b"\r\n"
+        is_border = is_start and line.rstrip() == BORDER
+        if not self.note:
+            self.note = [line] if is_border else []
+            return b"" if is_border else line
+        self.note.append(line)
+        if len(self.note) == 2 and not line.startswith(OF_EXIT_CODES):
+            before, self.note = self.note[:1], []
+            return before[0] + self.pass_on_line(line)
+        if is_border:
+            self.notes, self.note = self.notes + b"".join(self.note), []
+        return b""
+
+    def left(self, are_stopped: bool) -> bytes:
+        """Return what is held back when the output has ended; without the notes if the ranks stopped as they should."""
+        return (b"" if are_stopped else self.notes) + b"".join(self.note) + self.rest
 
 
 class Found:
@@ -106,7 +147,7 @@ class Found:
         if code in (NOT_RUN, NOT_FOUND):
             return value_of(program) + ": " + (self.shell or f"exit code {code}: a shell could not run a program")
         if code in (1, 2) and self.python:
-            return value_of(program) + ": " + self.python
+            return value_of(program) + ": " + self.python + hint_of(self.python)
         return ""
 
 
@@ -130,6 +171,13 @@ def with_hint(words: str) -> str:
     return words + "; it is for another kind of processor, or a script without a first line such as #!/bin/sh"
 
 
+def hint_of(words: str) -> str:
+    """Return the next step if the image has Python, but not the trainer."""
+    if not words.endswith("No module named distrain_trainer"):
+        return ""
+    return "; set trainer.delivery to chart, which brings the trainer, or use an image that holds it"
+
+
 def not_started(program: list, why: str) -> str:
     """Say that a program could not be started. The most common mistake is a command written as one word."""
     if " " in program[0]:
@@ -140,7 +188,8 @@ def not_started(program: list, why: str) -> str:
 
 def value_of(program: list) -> str:
     """Return the path of the value that chose the program: for the trainer, that of the image."""
-    return "image.repository" if program[1:3] == ["-m", "distrain_trainer"] else "command"
+    is_trainer = program[1:3] == ["-m", "distrain_trainer"] or program[1:2] == ["/opt/distrain/bin/distrain-trainer"]
+    return "image.repository" if is_trainer else "command"
 
 
 def no_torchrun(image: str, is_elastic: bool) -> str:

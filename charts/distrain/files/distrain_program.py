@@ -8,6 +8,7 @@ import collections
 import contextlib
 import json
 import os
+import pwd
 import select
 import signal
 import subprocess
@@ -19,7 +20,7 @@ from typing import Any, Optional
 
 from distrain_memory import oom_kills
 from distrain_message import TERMINATION_LOG
-from distrain_output import Found, no_torchrun, not_started, with_hint
+from distrain_output import Found, HeldBack, no_torchrun, not_started, with_hint
 from distrain_sigterm import take_sigterm
 
 # Exit codes of a program. FINISHED: the training is complete. MISTAKE: a mistake of the user, which the program names.
@@ -54,6 +55,23 @@ def failure_code(code: int) -> int:
     return code if 0 < code <= HIGHEST_FAILURE else 1
 
 
+def unnamed_user(environment: dict) -> dict:
+    """Return variables for a user whom /etc/passwd does not have: a name, for Python's getpass, and a home."""
+    try:
+        pwd.getpwuid(os.getuid())
+    except KeyError:
+        home = environment.get("HOME", "/")
+        is_own = os.path.isdir(home) and os.access(home, os.W_OK)
+        name = environment.get("USER") or f"user{os.getuid()}"
+        return {"USER": name, "HOME": home if is_own else tempfile.gettempdir()}
+    return {}
+
+
+def write(output: bytes) -> None:
+    sys.stdout.buffer.write(output)
+    sys.stdout.buffer.flush()
+
+
 class Program:
     """A running command, in its own session. `program` is what the command runs, such as the program of mpirun.
 
@@ -62,12 +80,13 @@ class Program:
 
     def __init__(self, command: list, environment: dict, program: list, are_ranks_elsewhere: bool = False) -> None:
         self.program, self.found, self.are_ranks_elsewhere = program, Found(), are_ranks_elsewhere
+        self.held_back = HeldBack()
         # Whether this script has sent SIGKILL, and how many processes of this pod the kernel had killed.
         self.is_killed_here, self.oom_kills = False, oom_kills()
         self.name = os.path.basename(command[0])
         self.process = subprocess.Popen(
-            command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-            start_new_session=True,
+            command, env={**environment, **unnamed_user(environment)}, stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
         )  # fmt: skip
         self.cause, self.rest, self.is_open = "", b"", True
         self.killer: Optional[threading.Timer] = None
@@ -88,8 +107,7 @@ class Program:
             return self.process.poll() is None
         chunk = os.read(self.process.stdout.fileno(), 65536)
         self.is_open = bool(chunk)
-        sys.stdout.buffer.write(chunk)
-        sys.stdout.buffer.flush()
+        write(self.held_back.pass_on(chunk) if self.are_ranks_elsewhere else chunk)
         self.look_for_cause(chunk)
         return True
 
@@ -170,7 +188,9 @@ class Program:
             self.killer.cancel()
         self.kill()
         self.look_for_cause(b"")
-        return self.ended_with(128 - code if code < 0 else code, self.name)
+        code = 128 - code if code < 0 else code
+        write(self.held_back.left(code == STOPPED))
+        return self.ended_with(code, self.name)
 
     def ended_with(self, code: int, who: str) -> Ended:
         """Return how the program, or one of its ranks, ended with this exit code."""

@@ -7,7 +7,7 @@ import threading
 import time
 from typing import Any
 
-from distrain_workers import IS_SLOW, REFUSES, LaunchError, names, read_hostfile, say, who_fails
+from distrain_workers import IS_SLOW, NO_NAMES, REFUSES, LaunchError, names, read_hostfile, say, who_fails
 
 SECONDS_BETWEEN_LOOKS = 2
 SECONDS_BETWEEN_CHECKS = 10
@@ -111,7 +111,8 @@ class Watch(threading.Thread):
         """Find a worker that has not answered for 30 s. mpirun itself would wait for 15 minutes.
 
         A worker that refuses connections does not count. Either its pod is ending and its ranks finish their step, or
-        mpirun has noticed the end of its daemon.
+        mpirun has noticed the end of its daemon. An outage of the cluster's DNS does not count either: the ranks know
+        each other's addresses.
         """
         now = time.monotonic()
         if now - self.last_check < SECONDS_BETWEEN_CHECKS:
@@ -119,7 +120,7 @@ class Watch(threading.Thread):
         self.last_check = now
         silent = dict(who_fails(list(self.slots), self.way.why_no_answer, self.way.tries_at_once))
         for host in self.slots:
-            if silent.get(host, IS_SLOW) in (IS_SLOW, REFUSES):
+            if silent.get(host, IS_SLOW) in (IS_SLOW, NO_NAMES, REFUSES):
                 self.last_answers[host] = now
             elif now - self.last_answers[host] >= SECONDS_OF_SILENCE and not self.lost:
                 self.lost = f"no sign of {names([(host, silent[host])])} for {now - self.last_answers[host]:.0f} s"

@@ -22,6 +22,8 @@ SECONDS_FOR_SSH = 10
 IS_SLOW = "sshd says nothing"
 # The machine answers, but sshd has ended. In a pod that ends, sshd ends first.
 REFUSES = "connection refused"
+# Nobody knows whether the worker is there. A pod that is gone has no address, which the name server does answer.
+NO_NAMES = "the name server does not answer"
 
 
 class LaunchError(Exception):
@@ -103,8 +105,8 @@ class Ssh(Way):
                 return ""
         except ConnectionRefusedError:
             return REFUSES
-        except socket.gaierror:
-            return "no address yet"
+        except socket.gaierror as error:
+            return NO_NAMES if error.errno == socket.EAI_AGAIN else "no address yet"
         except socket.timeout:
             return "no answer"
         except OSError as error:

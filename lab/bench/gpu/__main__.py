@@ -66,8 +66,8 @@ def main() -> int:
     given = arguments()
     if importlib.util.find_spec("torch") is None:
         sys.exit(f"{sys.executable} has no PyTorch; give one that has: make bench-gpu TORCH=/path/to/python3")
-    name, memory = device()
-    print(f"{name}, {memory / 2**30:.0f} GiB, PyTorch {version()}", flush=True)
+    version, name, memory = device()
+    print(f"{name}, {memory / 2**30:.0f} GiB, PyTorch {version}", flush=True)
     outcomes = []
     for model in given.models:
         for precision in given.precisions:
@@ -75,7 +75,7 @@ def main() -> int:
             outcomes.append(measure(Case(model, precision, size, given.steps), given, name))
             print(line(outcomes[-1]), flush=True)
     if given.json:
-        figures = {"device": name, "pytorch": version(), "outcomes": [asdict(outcome) for outcome in outcomes]}
+        figures = {"device": name, "pytorch": version, "outcomes": [asdict(outcome) for outcome in outcomes]}
         Path(given.json).write_text(json.dumps(figures, indent=2) + "\n")
     return int(any(outcome.ratio < GOAL for outcome in outcomes))
 
@@ -92,16 +92,13 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def device() -> tuple[str, int]:
-    """Return the GPU's name and its memory in bytes, or the processor's name and 0."""
-    code = "import torch; p = torch.cuda.get_device_properties(0); print(p.total_memory, p.name)"
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    memory, _, name = found.stdout.strip().partition(" ")
-    return (name, int(memory)) if found.returncode == 0 else (f"no GPU ({platform.machine()})", 0)
-
-
-def version() -> str:
-    return run(["-c", "import torch; print(torch.__version__)"]).strip()
+def device() -> tuple[str, str, int]:
+    """Return PyTorch's version, and the GPU's name and its memory in bytes, or the processor's name and 0."""
+    gpu = "torch.cuda.get_device_properties(0) if torch.cuda.is_available() else None"
+    code = f"import torch; p = {gpu}; print(torch.__version__, *([p.total_memory, p.name] if p else []))"
+    version, _, found = run(["-c", code]).strip().partition(" ")
+    memory, _, name = found.partition(" ")
+    return (version, name, int(memory)) if found else (version, f"no GPU ({platform.machine()})", 0)
 
 
 def largest_batch(model: str, precision: str, memory: int) -> int:

@@ -11,7 +11,7 @@ from distrain.workload.counted_objects import CountedObject
 
 # Kinds of the core group that a quota counts under two names, such as secrets and count/secrets.
 PLAIN = ("configmaps", "replicationcontrollers", "secrets", "services")
-# Objects of a job that only its manifest creates, or an operator that says so in kinds.yaml.
+# Objects of a job that only its manifest creates, or an operator that says so in schemas/kinds.yaml.
 COMPLETE = frozenset(
     {
         *("configmaps", "secrets", "replicationcontrollers", "services.loadbalancers", "services.nodeports"),
@@ -19,7 +19,7 @@ COMPLETE = frozenset(
         *("count/jobs.batch", "count/cronjobs.batch", "count/statefulsets.apps", "count/deployments.apps"),
     }
 )
-# Operators create Services, and kinds.yaml does not say how many.
+# Operators create Services, and schemas/kinds.yaml does not say how many.
 SERVICES = frozenset({"services", "count/services"})
 
 

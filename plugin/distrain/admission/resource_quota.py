@@ -22,7 +22,7 @@ from distrain.verdict import Verdict
 from distrain.workload.counted_objects import CountedObject
 from distrain.workload.kinds import KUBEFLOW, VERSIONS
 from distrain.workload.manifest import Job, PodRole
-from distrain.workload.wording import Wording
+from distrain.workload.wording import Wording, counted
 
 COMPUTE = ("cpu", "memory", "ephemeral-storage")
 # If a quota limits one of these resources, each container must set a value for it.
@@ -87,7 +87,8 @@ def _exceeded(quota: ResourceQuota, asked: Units, freed: Units, place: str) -> I
     too_small = [name for name in exceeded if asked[name] > hard[name]]
     name = (too_small or exceeded)[0]
     need, taken, bound = (amount_of(name, amounts[name]) for amounts in (asked, used, hard))
-    head = f"{place}: the job needs {need} of {name}, and ResourceQuota {quota.metadata.name}"
+    needed = counted(int(need), "pod") if name in ("pods", "count/pods") else f"{need} of {name}"
+    head = f"{place}: the job needs {needed}, and ResourceQuota {quota.metadata.name}"
     if too_small:
         yield Refusal(Verdict.IMPOSSIBLE, reason, f"{head} allows {bound}. Ask for less, or have the quota raised.")
         return

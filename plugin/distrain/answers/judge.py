@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import to_builtins
+from msgspec.structs import replace
 
 from distrain import console, kube
 from distrain.answers.formats import MARKDOWN, dumped
 from distrain.apiserver.target import namespace_alone
-from distrain.check import live_cluster, snapshot_file
+from distrain.check import live_cluster
 from distrain.check.assumed_nodes import assumed_nodes
 from distrain.check.cluster_state import ClusterState, over
 from distrain.check.explain import why
@@ -18,7 +19,9 @@ from distrain.check.gpus import gpus_of
 from distrain.check.markdown import check_markdown
 from distrain.check.refusals import PreparedJob
 from distrain.check.report import report
+from distrain.check.snapshot import snapshot_file
 from distrain.check.text import summary
+from distrain.lint.rules import warnings
 from distrain.request.request import NAMELESS, Request
 from distrain.workload.manifest import Job, from_manifest
 
@@ -26,16 +29,24 @@ if TYPE_CHECKING:
     from distrain.derive.room import Room
 
 
+class Described(NamedTuple):
+    """A job, the resource name of its GPUs, and its merged values; the last two are empty for a manifest's job."""
+
+    job: Job
+    gpu_resource: str | None = None
+    values: Mapping[str, Any] | None = None
+
+
 def answer(request: Request, manifest: str | None) -> int:
     """Judge the job that the manifest or the values describe, print the verdict and return its exit code."""
     options = request.options
-    job, gpu_resource = _job(request, manifest)
+    job, gpu_resource, values = _described(request, manifest)
     more = assumed_nodes(options.assume_nodes, gpu_resource or gpus_of(job))
     prepared, state = _examined(request, job, gpu_resource, more)
     if options.why:
         console.answer_people("\n".join(why(options.why, prepared.job, state)))
         return 0
-    found = report(prepared, state, more)
+    found = replace(report(prepared, state, more), warnings=warnings(values, job, state.nodes) if values else [])
     if options.output == MARKDOWN:
         console.answer_people(check_markdown(request.name or NAMELESS, found, prepared.job))
         return found.verdict.exit_code
@@ -54,20 +65,20 @@ def _is_offline(request: Request) -> bool:
     return bool(request.options.snapshot or request.options.offline)
 
 
-def _job(request: Request, manifest: str | None) -> tuple[Job, str | None]:
-    """Return the job and the resource name of its GPUs; the name is None if no value sets it."""
+def _described(request: Request, manifest: str | None) -> Described:
     if manifest is not None:
-        return from_manifest(manifest, "--manifest", judges_all=True), None
+        return Described(from_manifest(manifest, "--manifest", judges_all=True))
     if _is_offline(request):
-        return _offline_job(request)
+        return _described_offline(request)
     found = request.new_job(is_release=False)
-    return found.job, found.gpu_resource
+    return Described(found.job, found.gpu_resource, found.values)
 
 
-def _offline_job(request: Request) -> tuple[Job, str | None]:
+def _described_offline(request: Request) -> Described:
     """Render the job for what the snapshot says is served, otherwise with the newest API version of its kind."""
     # Imported for values only: a manifest's job needs no derived values.
     from distrain.derive.measured import measured
+    from distrain.helm.record_size import with_record
     from distrain.helm.render import Template
 
     options, source, helm = request.options, request.source, request.helm
@@ -77,15 +88,27 @@ def _offline_job(request: Request) -> tuple[Job, str | None]:
         """Return the capacity of the assumed nodes; a snapshot file would replace this function."""
         return measured(assumed_nodes(options.assume_nodes, gpu_resource), over(()), namespace, render(), gpu_resource)
 
-    values = request.merged_values(source)
-
     def template() -> Template:
         served = request.snapshot.capabilities if request.snapshot else None
         return Template(request.name or NAMELESS, namespace, served, has_valid_values=True, has_test=False)
 
     complete = request.completed(source, ask, template, is_final=False)
-    job = helm.render(complete, template()).job().of_release(request.name or NAMELESS)
-    return job, (values.get("workers") or {}).get("gpuResource")
+    rendering = helm.render(complete, template())
+    job = rendering.job().of_release(request.name or NAMELESS)
+    values = request.merged_values(source)
+    if complete is not source:
+        values = _with_derived(values, (complete.stdin or b"").decode())
+    job = with_record(job, complete.chart, values, rendering.manifest)
+    return Described(job, (values.get("workers") or {}).get("gpuResource"), values)
+
+
+def _with_derived(values: Mapping[str, Any], text: str) -> dict[str, Any]:
+    """Return the merged values with what derive has added to workers: another run of Helm would take longer."""
+    from distrain.yaml import yaml_loader
+
+    derived = (yaml_loader.load(text) or {}).get("workers") or {}
+    plain = {key: value for key, value in derived.items() if not isinstance(value, dict | list)}
+    return {**values, "workers": {**(values.get("workers") or {}), **plain}}
 
 
 def _examined(

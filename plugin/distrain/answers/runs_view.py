@@ -4,22 +4,28 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from distrain import console
 from distrain.answers.formats import dumped
-from distrain.errors import GoneError, LateError, StoppedError, ValuesError
+from distrain.errors import LateError, StoppedError, ValuesError
 from distrain.redact import redact
 from distrain.request.run_record import Found
 
 if TYPE_CHECKING:
     from distrain.apiserver.cluster import Cluster
+    from distrain.record.read import Record
     from distrain.status.run import Observed, Run
 
 FAILED = 4
 NOT_LOOKED_FOR = Found()
+# With --wait, a line that only tells another step comes at most so often: a log of a CI job keeps each line.
+STEP_SECONDS = 60.0
+AGE = re.compile(r"\b\d+ (?:s|min|h|d)\b")
 # Colours of the phases, in ECMA-48's numbers: bold, and red, green, yellow or blue.
 STYLES = {"Failed": "1;31", "Succeeded": "1;32", "Running": "1;32", "Rescaling": "1;34", "Starting": "1;34"}
 OTHER_STYLE = "1;33"
@@ -58,11 +64,19 @@ class View:
     """The runs that are asked for, and how they are printed."""
 
     def __init__(self, cluster: Cluster, asked: Asked) -> None:
+        from distrain.status.absence import Absence
+        from distrain.status.follow import Silence
         from distrain.status.sources import selector_of
 
         self._asked, self._cluster = asked, cluster
         self._selector = selector_of(asked.name, asked.selector)
         self._record, self._find_record = asked.record, asked.find_record
+        self._absence, self._silence = Absence(cluster, asked.name or "", console.say), Silence(console.say)
+        # What was told last, and when.
+        self._last: Any = None
+        self._steps: list[int | None] = []
+        self._told_at = -math.inf
+        self._unread: set[str] = set()
 
     def once(self) -> int:
         from distrain.status.read import read_runs
@@ -77,54 +91,92 @@ class View:
 
         Raises LateError if the goal is not reached within --timeout.
         """
-        last: Any = None
         runs: list[Run] = []
         for runs in self._changes():
-            if (shown := [_gist(each) for each in runs]) != last or self._is_screen:
+            if self._is_screen or self._is_news(runs):
                 self._tell(runs)
-                last = shown
             if self._asked.name and self._is_over(runs[0]):
                 if self._asked.goal:
                     self._print(runs)
                 return _code(runs)
         raise LateError(self._too_late(runs))
 
+    def _is_news(self, runs: list[Run]) -> bool:
+        """Tell whether something has changed since the last line. With --wait, steps alone are told once a minute."""
+        gists, steps = [_gist(each) for each in runs], [each.figures.step for each in runs]
+        now = time.monotonic()
+        is_soon = bool(self._asked.goal) and now - self._told_at < STEP_SECONDS
+        is_news = gists != self._last or (steps != self._steps and not is_soon)
+        if is_news:
+            self._last, self._steps, self._told_at = gists, steps, now
+        return is_news
+
     def _too_late(self, runs: list[Run]) -> str:
         from distrain.status.text import line
 
-        seen = line(runs[0]) if runs else "the API server does not answer"
-        return f"--timeout: {self._asked.goal} not reached in {self._asked.timeout:g} s: {seen}; give it more time"
+        seen, then = line(runs[0]) if runs else "", "give it more time"
+        if self._absence.lasts:
+            seen = f"{self._asked.name}: its job is gone, and no other job has replaced it yet"
+        if error := self._silence.error:
+            why, _, then = error.messages[0].partition("; ")
+            seen = f"{why}{f'; before that: {seen}' if seen else ''}"
+        return f"--timeout: {self._asked.goal} not reached in {self._asked.timeout:g} s: {seen}; {then}"
 
     def _changes(self) -> Iterator[list[Run]]:
+        from distrain.status.absence import is_being_replaced
         from distrain.status.follow import followed
-        from distrain.status.sources import Watches
+        from distrain.status.sources import Unread, Watches
 
-        was_there = False
-        for seen in followed(
-            self._cluster, Watches(self._cluster, self._asked.namespace, self._selector), self._asked.timeout
-        ):
-            if was_there and self._asked.name and not seen:
-                raise GoneError(f"{self._asked.name}: the run is gone: someone removed it")
-            yield self._runs(seen)
-            was_there = True
+        name, was_there, deadline = self._asked.name, False, time.monotonic() + self._asked.timeout
+        # Nobody asks again for what the watches ask when they begin.
+        self._cluster.hurry(deadline, asks_again=False)
+        with closing(Watches(self._cluster, self._asked.namespace, self._selector)) as source:
+            self._cluster.hurry(deadline)
+            for seen in followed(self._cluster, source, self._silence, deadline):
+                if name and not seen and (was_there or is_being_replaced(self._cluster, name)):
+                    self._absence.go_on(source.pods(Unread()))
+                else:
+                    self._absence.end()
+                    yield self._runs(seen)
+                was_there = True
 
     def _runs(self, seen: Sequence[Observed]) -> list[Run]:
         """Return the status of each run; look for the record of the run `name` if no log tells its steps any more."""
-        from distrain.status.read import absence
+        from distrain.status.absence import absence, missing_namespace
         from distrain.status.run import lacks_logs
 
+        is_empty = not seen and not self._asked.name and self._asked.namespace
+        if is_empty and (words := missing_namespace(self._cluster)):
+            raise ValuesError(words)
         if self._asked.name and not seen:
-            raise ValuesError(absence(self._cluster, self._asked.name))
+            raise ValuesError(absence(self._cluster, self._asked.name, self._any_record))
+        if self._asked.name and self._asked.record.record:
+            self._refuse_another(self._asked.record.record, seen[0])
         runs = self._statuses(seen)
         if self._asked.name and self._find_record and lacks_logs(seen[0], runs[0]):
             self._record, self._find_record = self._find_record(), None
             runs = self._statuses(seen)
         return runs
 
+    def _refuse_another(self, record: Record, seen: Observed) -> None:
+        """Raise ValuesError if the record of --record is that of another run."""
+        from distrain.status.read import job_of
+        from distrain.status.recorded import other_job
+
+        own = job_of(seen.objects)
+        if job := other_job(record, own):
+            words = f"is the record of job {job}, and {self._asked.name} is job {own}"
+            raise ValuesError(f"--record: {words}; name the record of {self._asked.name}, or leave the flag out")
+
+    def _any_record(self) -> Record | None:
+        """Return the record of the run `name`: the one that --record names, or that of its release."""
+        found = self._record if self._record.record or not self._find_record else self._find_record()
+        return found.record
+
     def _statuses(self, seen: Sequence[Observed]) -> list[Run]:
         from msgspec.structs import replace
 
-        from distrain.status.reasons import place_of
+        from distrain.status.causes.reasons import place_of
         from distrain.status.run import run_of
 
         target, now, (record, words) = self._cluster.target, time.time(), self._record
@@ -147,6 +199,8 @@ class View:
         """Print a change: a line for a person who waits, otherwise the answer."""
         from distrain.status.text import line
 
+        if self._asked.form == "text" and not self._is_screen:
+            self._tell_unread(runs)
         if self._asked.goal:
             console.say(line(runs[0]))
         elif self._asked.form == "text" and not self._is_screen:
@@ -154,6 +208,13 @@ class View:
                 console.answer(console.printable(line(each)))
         else:
             self._print(runs, clears=True)
+
+    def _tell_unread(self, runs: list[Run]) -> None:
+        """Say once what may not be read: a line about a run has no room for it."""
+        new = [words for each in runs for words in each.unread if words not in self._unread]
+        for words in dict.fromkeys(new):
+            console.say(f"not read: {words}")
+        self._unread.update(new)
 
     def _print(self, runs: list[Run], *, clears: bool = False) -> None:
         from distrain.status.text import screen, table
@@ -175,8 +236,9 @@ class View:
 
 
 def _gist(found: Run) -> Any:
-    """Return the facts of a run of which a change is worth another line. Ages are not: they always change."""
-    return found.name, str(found.phase), found.why, found.workers, found.figures.step, found.figures.restarts
+    """Return the facts of a run of which a change is worth another line. Steps and ages are not: they always change."""
+    why = AGE.sub("", found.why)
+    return found.name, str(found.phase), why, found.workers, found.figures.restarts
 
 
 def _style(found: Run, width: int | None) -> str:

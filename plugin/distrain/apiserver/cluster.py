@@ -7,6 +7,7 @@ are decoded with msgspec directly into the structs of `kube`.
 from __future__ import annotations
 
 import json
+import math
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -20,7 +21,7 @@ from distrain import console, kube
 from distrain.apiserver import paths
 from distrain.apiserver.access import access
 from distrain.apiserver.capabilities import Capabilities
-from distrain.apiserver.connection import CONNECTIONS, JSON, Answer, Connection
+from distrain.apiserver.connection import CONNECTIONS, FEW_RETRIES, JSON, RETRIES, Answer, Connection
 from distrain.apiserver.pages import Ahead, Listing, PodListing, Sum, again
 from distrain.apiserver.responses import (
     Group,
@@ -69,6 +70,13 @@ class Cluster:
             # Wait for `begin_nodes`, so that an exec plugin runs only once.
             self._nodes.result()
         return self._opened
+
+    def hurry(self, until: float = math.inf, *, asks_again: bool = True) -> None:
+        """Let requests take no longer than `until`, a time of the monotonic clock.
+
+        Retry only briefly if the caller `asks_again` by itself.
+        """
+        self._connection.hurry(until, FEW_RETRIES if asks_again else RETRIES)
 
     @property
     def server(self) -> str:
@@ -249,14 +257,20 @@ class Cluster:
     def _list_if_served(self, path: str, item: type[T], what: str) -> list[T]:
         return or_none(lambda: self.read_list(path, item, what)) or []
 
-    def log(self, namespace: str, pod: str, container: str, lines: int, *, timestamps: bool = False) -> str:
-        """Return the last lines of a container's log; with `timestamps`, each line begins with its time."""
-        query = urlencode(
-            {"container": container, "tailLines": str(lines), **({"timestamps": "true"} if timestamps else {})}
-        )
-        answer = self._connection.ask(f"{paths.pod(namespace, pod)}/log?{query}", accept=ANY)
+    def log(
+        self, namespace: str, pod: str, container: str, lines: int, *, timestamps: bool = False, since: int = 0
+    ) -> str:
+        """Return the last lines of a container's log; with `timestamps`, each line begins with its time.
+
+        With `since`, return only the lines of the last seconds, which kubelet tells by its own clock. Raises NoLogError
+        if there is no such log.
+        """
+        query = {"container": container, "tailLines": str(lines)}
+        query |= {"timestamps": "true"} if timestamps else {}
+        query |= {"sinceSeconds": str(since)} if since else {}
+        answer = self._connection.ask(f"{paths.pod(namespace, pod)}/log?{urlencode(query)}", accept=ANY)
         if answer.status != 200:
-            raise refusal(answer, f"the log of {pod}", self.server)
+            raise no_log(answer, f"the log of {pod}", self.server)
         return bytes(answer.body).decode(errors="replace")
 
     def log_parts(self, namespace: str, pod: str, **query: str) -> Iterator[bytes]:

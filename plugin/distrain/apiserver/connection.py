@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from time import monotonic, sleep
 from typing import Any
@@ -34,6 +35,9 @@ LATER = (429, 500, 502, 503, 504)
 RETRIES, FIRST_PAUSE, LONGEST_PAUSE = 7, 0.25, 16
 # No retry starts later than this many seconds after the first attempt.
 LONGEST = 40.0
+# The retries of a caller that asks again by itself, after pauses of 0 and 0.5 s; and the seconds that each of its
+# requests has at least, although its time is over.
+FEW_RETRIES, LEAST_SECONDS = 2, 2.0
 # Pauses of at least this many seconds are logged.
 WORTH_TELLING = 1.0
 # OpenSSL's reasons for an answer without TLS; which one it gives depends on its version.
@@ -81,10 +85,15 @@ class Connection:
     def __init__(self, access: Access, say: Callable[[str], None] | None = None, seconds: float | None = None) -> None:
         self._access, self._say = access, say
         connect, read = (CONNECT_SECONDS, REQUEST_SECONDS) if seconds is None else (seconds or None,) * 2
-        self._timeout = Timeout(connect=connect, read=read)
+        self._seconds = {"connect": connect, "read": read}
         self._pools = _pools(access)
         self._memory = _Memory()
         self._has_answered = False
+        self._most_retries, self._until = RETRIES, math.inf
+
+    def hurry(self, until: float, retries: int) -> None:
+        """Let requests end by `until`, a time of the monotonic clock, and have at most so many retries."""
+        self._most_retries, self._until = retries, until
 
     def ask(
         self,
@@ -103,7 +112,7 @@ class Connection:
         while the rest is being received, and again after a retry.
         """
         question = Question(method or ("GET" if body is None else "POST"), path, body, accept, hear)
-        attempts = _Attempts(retries, started=monotonic())
+        attempts = _Attempts(min(retries, self._most_retries), end=min(monotonic() + LONGEST, self._until))
         renewed = False
         while True:
             try:
@@ -129,7 +138,7 @@ class Connection:
         knows from where to go on.
         """
         question = Question("GET", path, None, accept)
-        timeout = Timeout(connect=self._timeout.connect_timeout, read=seconds + REQUEST_SECONDS)
+        timeout = Timeout(connect=self._seconds["connect"], read=seconds + REQUEST_SECONDS)
         try:
             response = self._open(question, timeout, renewed=False)
             if response.status == 401:
@@ -159,10 +168,17 @@ class Connection:
         return True
 
     def _send(self, question: Question, *, renewed: bool) -> tuple[urllib3.BaseHTTPResponse, Answer]:
-        response = self._open(question, self._timeout, renewed=renewed)
+        response = self._open(question, self._left(), renewed=renewed)
         answer = Answer(response.status, self._body(response, question.hear))
         self._has_answered = True
         return response, answer
+
+    def _left(self) -> Timeout:
+        """Return the timeouts of a request, which end with the caller's time."""
+        if self._until == math.inf:
+            return Timeout(**self._seconds)
+        left = max(self._until - monotonic(), LEAST_SECONDS)
+        return Timeout(**{name: min(left, seconds or left) for name, seconds in self._seconds.items()})
 
     def _open(self, question: Question, timeout: Timeout, *, renewed: bool) -> urllib3.BaseHTTPResponse:
         # Headers come first: an exec plugin may return a client certificate that the connection needs.
@@ -247,9 +263,9 @@ class _Memory:
 class _Attempts:
     """The retries of one request: urllib3 counts them and sets the pauses, within a limit for the whole time."""
 
-    def __init__(self, count: int, *, started: float) -> None:
+    def __init__(self, count: int, *, end: float) -> None:
         self._retry = Retry(count, allowed_methods=None, backoff_factor=FIRST_PAUSE, backoff_max=LONGEST_PAUSE)
-        self._end = started + LONGEST
+        self._end = end
 
     def pause(
         self, *, response: urllib3.BaseHTTPResponse | None = None, error: Exception | None = None

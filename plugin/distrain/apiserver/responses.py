@@ -141,9 +141,9 @@ def no_log(answer: Answer, what: str, server: str) -> DistrainError:
 
 
 def _right(words: str) -> str:
-    """Return the right that is missing, as the API server names it; without such words, that to list."""
+    """Return the right that is missing, as the API server names it; without such words, those to get and to list."""
     denied = DENIED.search(words)
-    return f"`{denied[1]}` on {denied[2]}" if denied else "`list` on them"
+    return f"`{denied[1]}` on {denied[2]}" if denied else "`get` and `list` on them"
 
 
 def _message(body: bytes) -> str:

@@ -48,7 +48,7 @@ class _Whole(PageHead):
 class Watch(Generic[Item]):
     """The objects of a list, by uid. `changed` is set at each change, also by the first list or an error.
 
-    A thread reads. It ends with the program.
+    A thread reads until `close`.
     """
 
     def __init__(self, connection: Connection, listed: Listed[Item], changed: threading.Event) -> None:
@@ -59,7 +59,7 @@ class Watch(Generic[Item]):
         self._objects: dict[str, Item] = {}
         self._error: UnreachableError | None = None
         self._silent_since: float | None = None
-        self._begun = threading.Event()
+        self._begun, self._closed = threading.Event(), threading.Event()
         self.has_answered = False
         threading.Thread(target=self._run, daemon=True).start()
 
@@ -75,15 +75,19 @@ class Watch(Generic[Item]):
         since = self._silent_since
         return (0.0, None) if since is None else (time.monotonic() - since, self._error)
 
+    def close(self) -> None:
+        """Ask the API server nothing more. A request that is under way is left to its end."""
+        self._closed.set()
+
     def _run(self) -> None:
-        while True:
+        while not self._closed.is_set():
             try:
                 self._follow(self._list())
             except UnreachableError as error:
                 self._error = error
                 self._silent_since = self._silent_since or time.monotonic()
             self._tell()
-            time.sleep(PAUSE)
+            self._closed.wait(PAUSE)
 
     def _tell(self) -> None:
         self._begun.set()
@@ -103,7 +107,7 @@ class Watch(Generic[Item]):
     def _follow(self, version: str) -> None:
         """Receive changes until the server no longer knows the version, or the user may not watch."""
         listed = self._listed
-        while version:
+        while version and not self._closed.is_set():
             query = {**listed.query, "watch": "1", "allowWatchBookmarks": "true", "timeoutSeconds": str(SECONDS)}
             path = f"{listed.path}?{urlencode({**query, 'resourceVersion': version})}"
             stream = self._connection.stream(path, SECONDS)
@@ -118,7 +122,7 @@ class Watch(Generic[Item]):
                     return
             if version == before:
                 # An empty watch that ends at once would otherwise begin again without a pause.
-                time.sleep(1)
+                self._closed.wait(1)
 
     def _take(self, line: bytes) -> str:
         """Apply a change; return the version after it, or an empty text if the list must be read again."""

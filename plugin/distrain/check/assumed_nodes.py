@@ -8,14 +8,19 @@ from collections.abc import Sequence
 from distrain import kube
 from distrain.admission.validation import names
 from distrain.errors import ValuesError
+from distrain.instances import table
+from distrain.instances.nodes import amounts
 from distrain.kube.quantities import thousandths
 
 FLAG = "--assume-nodes"
-FORM = re.compile(r"(?P<count>\d{1,5})x(?P<gpus>\d{1,4})(?::(?P<pairs>.+))?")
+FORM = re.compile(r"(?P<count>\d{1,5})x(?:(?P<gpus>\d{1,4})|(?P<type>[A-Za-z][\w.-]*))(?::(?P<pairs>.+))?", re.ASCII)
+HUGE = "hugepages-"
+# The domain of Kubernetes' own labels; no device plugin offers resources of it.
+OWN_DOMAIN = re.compile(r"(^|\.)(kubernetes|k8s)\.io$")
 AMOUNTS = ("cpu", "memory", "ephemeral-storage", "pods")
 # Default amounts, larger than any job needs, for resources that the description does not name.
 ENOUGH: kube.Amounts = {"cpu": 10**9, "memory": 2**60, "ephemeral-storage": 2**60, "pods": 110}
-EXAMPLE = "write count x GPUs, such as 4x8 or 4x8:cpu=96,memory=1Ti,pool=gpu"
+EXAMPLE = "write count x GPUs, such as 4x8 or 4x8:cpu=96,memory=1Ti,pool=gpu, or count x type, such as 4xp5.48xlarge"
 
 
 def assumed_nodes(descriptions: Sequence[str], gpu_resource: str) -> list[kube.Node]:
@@ -28,15 +33,20 @@ def _nodes(words: str, name: str, gpu_resource: str) -> list[kube.Node]:
     found = FORM.fullmatch(words)
     if not found:
         raise ValuesError(f"{FLAG}: {words} is no number of nodes; {EXAMPLE}")
-    allocatable: kube.Amounts = {**ENOUGH, gpu_resource: int(found["gpus"])}
+    allocatable: kube.Amounts = {**ENOUGH, gpu_resource: int(found["gpus"] or 0)}
     labels = {}
+    if found["type"]:
+        instance = table.find(found["type"], FLAG)
+        allocatable, labels = amounts(instance, efa=bool(instance.efa)), {**instance.labels}
     for pair in (found["pairs"] or "").split(",") if found["pairs"] else ():
         key, equals, value = pair.partition("=")
         if not equals:
             raise ValuesError(f"{FLAG}: {pair} in {words} has no value; {EXAMPLE}")
-        if key in AMOUNTS:
+        if key == gpu_resource:
+            raise ValuesError(f"{FLAG}: {words}: the number before the colon says how many {key} a node has; {EXAMPLE}")
+        if key in AMOUNTS or key.startswith(HUGE) or _is_device(key, value):
             allocatable[key] = _amount(value, words)
-        else:
+        if key not in AMOUNTS and not key.startswith(HUGE):
             labels[key] = _label(key, value, words)
     return [_node(f"{name}-{number}", labels, allocatable) for number in range(1, int(found["count"]) + 1)]
 
@@ -44,6 +54,12 @@ def _nodes(words: str, name: str, gpu_resource: str) -> list[kube.Node]:
 def _node(name: str, labels: dict[str, str], allocatable: kube.Amounts) -> kube.Node:
     given = {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}
     return kube.Node(kube.Metadata(name, labels={**given, **labels}), status=kube.NodeStatus(allocatable))
+
+
+def _is_device(key: str, value: str) -> bool:
+    """Tell whether a pair may be a resource of a device plugin. It stays a label, too: labels may be numbers."""
+    domain, slash, _ = key.partition("/")
+    return bool(slash and value.isdecimal() and not OWN_DOMAIN.search(domain))
 
 
 def _amount(value: str, words: str) -> str:

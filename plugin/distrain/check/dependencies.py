@@ -12,7 +12,7 @@ from distrain import kube
 from distrain.admission import new_quotas, resource_quota
 from distrain.kube.pod_spec import Reference
 from distrain.kube.pod_status import ENDED
-from distrain.kube.policy import LimitRange, PriorityClass, ResourceQuota
+from distrain.kube.policy import LimitRange, PriorityClass, ResourceQuota, RuntimeClass
 from distrain.kube.selectors import Labels, is_empty
 from distrain.kube.storage import (
     CSIDriver,
@@ -51,8 +51,10 @@ class Dependencies(Struct, frozen=True):
     deleted. `all_claims` are those of all namespaces. `own` are the pods of the same release, which end before the job
     starts or belong to the job already. `pods` are all of the namespace, if they were read: the manifest has a quota
     for it. `existing` are objects of the manifest that exist, and that quotas have counted already. `former_classes`
-    are the PriorityClasses before the manifest changes them. The API server is Kubernetes 1.`server_minor`, if that is
-    known and matters. `kubectl_flags` reach the namespace.
+    are the PriorityClasses before the manifest changes them. `runtime_classes` are those of the job's pods that were
+    read, by name, None for a name that the cluster does not have. The API server is Kubernetes 1.`server_minor`, if
+    that is known and matters. `gang_schedulers` tells by API group whether the cluster has the gang schedulers that the
+    job needs, as far as known. `kubectl_flags` reach the namespace.
     """
 
     namespaces: Mapping[str, Labels] | None = None
@@ -60,6 +62,7 @@ class Dependencies(Struct, frozen=True):
     limit_ranges: Sequence[LimitRange] | None = None
     priority_classes: Mapping[str, PriorityClass] | None = None
     former_classes: Mapping[str, PriorityClass] | None = None
+    runtime_classes: Mapping[str, RuntimeClass | None] = field(default_factory=dict)
     claims: Mapping[str, PersistentVolumeClaim] | None = None
     volumes: Mapping[str, PersistentVolume] | None = None
     storage_classes: Mapping[str, kube.StorageClass] | None = None
@@ -76,6 +79,7 @@ class Dependencies(Struct, frozen=True):
     pods: Sequence[kube.Pod] | None = None
     existing: frozenset[CountedObject] = frozenset()
     server_minor: int | None = None
+    gang_schedulers: Mapping[str, bool] = field(default_factory=dict)
     unseen: Sequence[str] = field(default_factory=list)
     kubectl_flags: str = ""
 

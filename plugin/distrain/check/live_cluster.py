@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from distrain import kube
+from distrain.admission import runtime_class
 from distrain.admission.pod_security import enforced, minor_of
 from distrain.apiserver import paths
 from distrain.check.candidate_nodes import candidate_nodes, unread
@@ -36,7 +38,7 @@ from distrain.check.report import Report, report
 from distrain.check.volumes.attach_limits import volume_needs
 from distrain.check.volumes.free_storage import makes_volumes, needs_capacities
 from distrain.errors import ForbiddenError, NotFoundError, UnreachableError
-from distrain.kube.policy import LimitRange, PriorityClass, ResourceQuota
+from distrain.kube.policy import LimitRange, PriorityClass, ResourceQuota, RuntimeClass
 from distrain.kube.selectors import Labels
 from distrain.kube.storage import (
     CSIDriver,
@@ -47,6 +49,7 @@ from distrain.kube.storage import (
     VolumeAttachment,
 )
 from distrain.scheduler.node_volume_limits import limits_of
+from distrain.workload import gang_schedulers
 from distrain.workload.controllers import ObjectName
 from distrain.workload.counted_objects import CountedObject
 from distrain.workload.manifest import Job
@@ -111,6 +114,7 @@ def _dependencies(cluster: Cluster, job: Job, namespace: str, release: str | Non
         quotas=quotas,
         limit_ranges=reader.listed(f"{path}/limitranges", LimitRange, f"LimitRanges {where}"),
         priority_classes=by_name(reader.listed(classes, PriorityClass, "PriorityClasses")),
+        runtime_classes=dict(reader.runtime_classes(job)),
         claims=claims,
         volumes=reader.named(has_volumes, "/api/v1/persistentvolumes", PersistentVolume, "persistent volumes"),
         storage_classes=reader.named(has_volumes, storage, kube.StorageClass, "storage classes"),
@@ -120,6 +124,7 @@ def _dependencies(cluster: Cluster, job: Job, namespace: str, release: str | Non
         unserved=frozenset(reader.unserved(job, kinds)),
         existing=frozenset(reader.existing(may_exist(job, quotas, namespace))),
         server_minor=reader.server_minor({**(labels_of(namespaces) or {}), **job.policies.labels}.values()),
+        gang_schedulers=dict(reader.gang_schedulers(job)),
         unseen=reader.unseen,
         kubectl_flags=f"--namespace {namespace}{cluster.target.kubectl_cluster_flags}",
     )
@@ -210,6 +215,19 @@ class _Reader(Struct):
         for kind, name in references(job):
             if self._is_there(kind, name) is False:
                 yield kind, name
+
+    def runtime_classes(self, job: Job) -> Iterator[tuple[str, RuntimeClass | None]]:
+        """Yield each RuntimeClass of the job's pods that the user may read; the caller names the others."""
+        for name in runtime_class.names(job):
+            path = paths.of_kind("node.k8s.io/v1", "RuntimeClass", "", name)
+            with suppress(ForbiddenError):
+                yield name, self.cluster.read_optional(path, RuntimeClass, f"RuntimeClass {name}")
+
+    def gang_schedulers(self, job: Job) -> Iterator[tuple[str, bool]]:
+        """Yield the API group of each gang scheduler that the job needs, and whether the cluster serves its API."""
+        for each in gang_schedulers.read(job):
+            with suppress(ForbiddenError):
+                yield each.group, each.is_among(self.cluster.served(each.group))
 
     def existing(self, objects: Iterable[CountedObject]) -> Iterator[CountedObject]:
         for each in objects:

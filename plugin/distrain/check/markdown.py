@@ -19,6 +19,7 @@ def check_markdown(name: str, report: Report, job: Job, title: str = "") -> str:
         lines.append("- **Why the nodes take no further pod:**")
         lines += [f"  - {each.nodes or ''}{' x ' if each.nodes else ''}{code(each.reason)}" for each in report.reasons]
     lines += [f"- **GPUs:** {report.gpus.needed} needed, {report.gpus.free} of {report.gpus.total} free"]
+    lines += [f"- **Warning:** {text(str(warning))}" for warning in report.warnings]
     lines += [f"- **Not judged:** {text(words)}" for words in report.unseen]
     lines += [f"- **Assumed:** {text(words)}" for words in report.assumed]
     return redact.redact("\n".join(lines))

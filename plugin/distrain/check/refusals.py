@@ -1,4 +1,4 @@
-"""Apply the namespace's defaults to a job, and collect the refusals that do not depend on free capacity."""
+"""Apply the defaults of namespace and cluster to a job, and collect the refusals that do not need free capacity."""
 
 from __future__ import annotations
 
@@ -8,7 +8,15 @@ from typing import TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from distrain.admission import limit_ranger, pod_security, pod_validation, priority, resource_quota, runtime_class
+from distrain.admission import (
+    gang_scheduler,
+    limit_ranger,
+    pod_security,
+    pod_validation,
+    priority,
+    resource_quota,
+    runtime_class,
+)
 from distrain.admission.refusal import Refusal
 from distrain.admission.validation import refusals as validation
 from distrain.check.dependencies import Dependencies, on_nodes, references, with_namespace, with_policies
@@ -22,9 +30,9 @@ from distrain.scheduler.messages import GATED
 from distrain.scheduler.node_volume_limits import AttachLimits
 from distrain.scheduler.wait_for_first_consumer import SharedVolumes, shared_volumes
 from distrain.verdict import Verdict
-from distrain.workload.kinds import QUEUE_LABEL
 from distrain.workload.left_out import is_custom
 from distrain.workload.manifest import Job
+from distrain.workload.suspension import manager
 from distrain.workload.wording import Wording
 
 K = TypeVar("K")
@@ -74,12 +82,13 @@ class _Part(Struct, frozen=True):
         """Yield the refusals by anything but the nodes and the pods on them."""
         job, found = self.job, self.found
         yield from _unserved(found, say)
+        yield from gang_scheduler.refusals(job, found.gang_schedulers, say)
         yield from _ending(found, self.namespace)
         yield from _gates(job, say)
         yield from validation.refusals(job, say)
         yield from validation.refusals_of_objects(job)
+        yield from validation.refusals_of_sizes(job)
         yield from pod_validation.refusals(job, found.limit_ranges or (), say)
-        yield from runtime_class.refusals(job, say)
         yield from pod_security.refusals(job, self.namespace, self.labels, say, found.server_minor)
         yield from limit_ranger.refusals(job, found.limit_ranges or (), say)
         yield from limit_ranger.refusals_of_claims(self.claims.changes.new, found.limit_ranges or (), say)
@@ -103,6 +112,8 @@ class _Part(Struct, frozen=True):
         for kind, name in sorted(self.found.missing):
             if maker := _maker(kind, whole):
                 yield f"whether {maker} of the manifest creates {kind} {name}, which is not there"
+        yield from gang_scheduler.not_judged(self.job, self.found.gang_schedulers)
+        yield from runtime_class.not_judged(self.job, self.found.runtime_classes)
         yield from pod_security.not_judged(self.job, self.labels, self.found.server_minor)
         yield from attach_limits.not_judged(self.job, self.found)
         yield from free_storage.not_judged(self.job, self.found)
@@ -120,6 +131,9 @@ def prepare(job: Job, namespace: str, find: Find, gpu_resource: str | None) -> P
     given = [(part, where, _found(part, where, find)) for where, part in job.by_namespace().items()]
     before = Wording(job, gpus)
     refused = [each for part, _, found in given for each in priority.refusals(part, found.priority_classes, before)]
+    refused += [
+        each for part, _, found in given for each in runtime_class.refusals(part, found.runtime_classes, before)
+    ]
     admitted = [(_with_defaults(part, found), where, found) for part, where, found in given]
     job = _joined(job, [part for part, _, _ in admitted])
     say = Wording(job, gpus)
@@ -128,7 +142,7 @@ def prepare(job: Job, namespace: str, find: Find, gpu_resource: str | None) -> P
     refused += priority.refusals_of_changes(job.policies.priority_classes, parts[0].found.former_classes)
     refused += [each for part in parts for each in part.refusals(say)]
     unseen = [*job.left_out, *(each for part in parts for each in part.unseen(job))]
-    unseen += [*unknown_labels(job), *_queues(job)]
+    unseen += [*unknown_labels(job), *_elsewhere(job)]
     # Claims of different namespaces may compete for the same volumes.
     shared = shared_volumes(job, _united(part.claims.rules for part in parts))
     return PreparedJob(
@@ -148,7 +162,8 @@ def _found(part: Job, namespace: str, find: Find) -> Dependencies:
 
 
 def _with_defaults(part: Job, found: Dependencies) -> Job:
-    return priority.applied(limit_ranger.applied(part, found.limit_ranges or ()), found.priority_classes)
+    part = priority.applied(limit_ranger.applied(part, found.limit_ranges or ()), found.priority_classes)
+    return runtime_class.applied(part, found.runtime_classes)
 
 
 def _joined(job: Job, parts: Sequence[Job]) -> Job:
@@ -208,12 +223,9 @@ def _unserved(found: Dependencies, say: Wording) -> Iterator[Refusal]:
         yield Refusal(Verdict.IMPOSSIBLE, words, f"{step} another version or kind.")
 
 
-def _queues(job: Job) -> Iterator[str]:
-    """Yield each Kueue queue in which the job is to wait. Whether the cluster has Kueue and the queue is not judged."""
-    for role in job.roles:
-        if role.owner and (queue := (role.workload.metadata.labels or {}).get(QUEUE_LABEL)):
-            effect = f"without Kueue, the {role.owner.kind} starts at once"
-            yield f"whether Kueue is here and has the queue {queue}; {effect}"
+def _elsewhere(job: Job) -> Iterator[str]:
+    if name := manager(job):
+        yield f"the nodes of the cluster in which {name} will run the job; those judged here get no pod of it"
 
 
 def _ending(found: Dependencies, namespace: str) -> Iterator[Refusal]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from distrain import kube
 from distrain.admission.refusal import Refusal
@@ -18,6 +18,7 @@ from distrain.check.gpus import Gpus, count_gpus
 from distrain.check.reasons import Reason, reasons
 from distrain.check.refusals import PreparedJob
 from distrain.kube.quantities import Units, text
+from distrain.lint.subject import ValueWarning
 from distrain.solver import capacity
 from distrain.solver.capacity import Judgement
 from distrain.verdict import Verdict
@@ -41,7 +42,8 @@ class Report(Struct, frozen=True):
 
     `undecided`: the check could not decide, so the verdict is `depends`. `fit` has the number of main pods that fit
     together with all other pods. For each other role it has the number of pods that fit alone. `unseen` names what was
-    not judged, and `assumed` names the assumptions that differ from the cluster's state.
+    not judged, and `assumed` names the assumptions that differ from the cluster's state. `warnings` are about the
+    values; they do not change the verdict.
     """
 
     verdict: Verdict
@@ -53,6 +55,7 @@ class Report(Struct, frozen=True):
     unseen: list[str]
     assumed: list[str]
     next: str
+    warnings: list[ValueWarning] = field(default_factory=list)
 
 
 def report(prepared: PreparedJob, state: ClusterState, more: Sequence[kube.Node] = ()) -> Report:
@@ -117,8 +120,6 @@ def not_judged(prepared: PreparedJob) -> list[str]:
 def _beyond_check(spec: kube.TemplateSpec) -> Iterator[str]:
     if spec.scheduler_name not in (None, "", "default-scheduler"):
         yield f"the rules of scheduler {spec.scheduler_name}"
-    if spec.runtime_class_name:
-        yield f"the overhead and nodes of runtime class {spec.runtime_class_name}"
     if inline := sorted({source for volume in spec.volumes or () for source in volume.sources} & INLINE_DISKS):
         yield f"volumes of type {', '.join(inline)}"
     if spec.resource_claims:

@@ -23,6 +23,7 @@ def summary(report: Report, job: Job, *, answer_last: bool = False) -> list[str]
     """
     found, *step = found_and_step(report, job)
     lines = [*_table(report), *(f"next: {words}" for words in step)]
+    lines += [f"warning: {warning}" for warning in report.warnings]
     lines += [f"not judged: {words}" for words in report.unseen]
     lines += [f"assumed: {words}" for words in report.assumed]
     if answer_last:

@@ -29,6 +29,8 @@ UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "\u00b5s": 1e
 DURATION = r"([0-9]+\.?[0-9]*|\.[0-9]+)(h|ms|m|s|us|\u00b5s|\u03bcs|ns)"
 # Go's longest duration is 292 years.
 LONGEST_SECONDS = 2.0**63 / 1e9
+# Python refuses to read a number of thousands of digits, and nothing here counts so far.
+MOST_DIGITS = 18
 # The words that Go's parser takes for a switch, as in --wait=false.
 TRUE, FALSE = ("1", "t", "T", "true", "TRUE", "True"), ("0", "f", "F", "false", "FALSE", "False")
 # Commands of Helm that users look for beside those of the same name in both programs.
@@ -127,7 +129,7 @@ class Parser(argparse.ArgumentParser):
         Raise ValuesError for a flag of Helm that the command refuses.
         """
         flags, name = self.flags, self.topic
-        for word in words:
+        for word in self._with_negatives(words):
             flag, has_value, value = word.partition("=")
             action = flags.get(flag)
             if action is None and (why := helm_flags.refusal(name, flag)):
@@ -137,6 +139,18 @@ class Parser(argparse.ArgumentParser):
             else:
                 yield f"{flag}={self.alone[flag]}" if flag in self.alone and not has_value else word
         self._refuse_unknown(words)
+
+    def _with_negatives(self, words: Sequence[str]) -> Iterator[str]:
+        """Join a flag and a value such as -5s, which argparse would take for another flag."""
+        flags, left = self.flags, iter(words)
+        for word in left:
+            action = flags.get(word)
+            value = next(left, None) if action and action.nargs is None and word not in self.alone else None
+            if value is not None and re.match(r"-\.?\d", value):
+                yield f"{word}={value}" if word.startswith("--") else f"{word}{value}"
+            else:
+                yield word
+                yield from () if value is None else (value,)
 
     def _refuse_unknown(self, words: Sequence[str]) -> None:
         """Raise ValuesError for an unknown flag; argparse would first report arguments that are missing."""
@@ -196,16 +210,19 @@ class Version(argparse.Action):
 
 
 def _checked(names: Sequence[str], settings: dict[str, Any]) -> dict[str, Any]:
-    """Give an argument with choices a type whose error suggests what the user probably meant."""
+    """Give an argument with choices a type whose error suggests what the user probably meant.
+
+    The argument's own type, if it has one, returns the choice that a word stands for.
+    """
     if not settings.get("choices"):
         return settings
     name = "/".join(names) if names[0].startswith("-") else settings["metavar"]
-    return {**settings, "type": partial(_choice, name, settings["choices"])}
+    return {**settings, "type": partial(_choice, name, settings["choices"], settings.get("type", str))}
 
 
-def _choice(name: str, choices: Sequence[str], value: str) -> str:
-    if value not in choices:
-        raise _unknown_choice(name, value, choices)
+def _choice(name: str, choices: Sequence[str], meaning: Callable[[str], str], word: str) -> str:
+    if (value := meaning(word)) not in choices:
+        raise _unknown_choice(name, word, choices)
     return value
 
 
@@ -239,7 +256,7 @@ def wrong_name(name: str) -> str:
 
 def count(number: str, of: str = "GPUs: write 8") -> int:
     """Parse a number above 0. `of` names what is counted, GPUs by default, and gives an example."""
-    if not number.isdecimal() or int(number) == 0:
+    if not number.isdecimal() or len(number) > MOST_DIGITS or int(number) == 0:
         raise argparse.ArgumentTypeError(f'"{number}" is no number of {of}')
     return int(number)
 
@@ -302,7 +319,8 @@ def _is_true(flag: str, word: str) -> bool:
 
 def _width() -> int:
     try:
-        return min(WIDTH, os.get_terminal_size().columns)
+        # A terminal that does not know its size has 0 columns.
+        return min(WIDTH, os.get_terminal_size().columns or WIDTH)
     except OSError:
         return WIDTH
 

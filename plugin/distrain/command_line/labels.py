@@ -1,6 +1,7 @@
-"""Read --labels, the labels of a revision's Secret.
+"""Read --labels, the labels of a revision's Secret, and --selector, which selects objects by their labels.
 
-Helm and the API server would refuse wrong ones only when the old job of an upgrade has been ended.
+Helm and the API server would refuse wrong labels only when the old job of an upgrade has been ended, and a wrong
+selector for each kind of object.
 """
 
 from __future__ import annotations
@@ -12,6 +13,9 @@ import re
 NAME = r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
 PREFIX = r"(?=.{1,253}/)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/"
 KEY, VALUE = rf"({PREFIX})?{NAME}", rf"({NAME})?"
+# A term of a selector as the API server reads it (apimachinery/pkg/labels/selector.go).
+SET = rf"\s+(?:in|notin)\s*\(\s*{VALUE}(?:\s*,\s*{VALUE})*\s*\)"
+TERM = rf"!\s*{KEY}|{KEY}(?:\s*(?:==?|!=)\s*{VALUE}|{SET}|\s*[<>]\s*-?\d+)?"
 # Helm keeps its own records in these (pkg/storage/driver/util.go).
 HELMS_OWN = ("name", "owner", "status", "version", "createdAt", "modifiedAt")
 
@@ -34,3 +38,12 @@ def _mistake(pair: str) -> str:
     if not re.fullmatch(VALUE, value):
         return f'"{value}" is no value of a label: use letters, digits, -, _ and ., 63 characters at most'
     return f'"{key}" is a label of Helm\'s own: choose another key' if key in HELMS_OWN else ""
+
+
+def selector(text: str) -> str:
+    """Return the selector if the API server can read it."""
+    for term in re.split(r",(?![^(]*\))", text):
+        if not re.fullmatch(TERM, term.strip()):
+            words = "write KEY=VALUE, KEY!=VALUE, KEY in (A,B) or KEY, with commas between them"
+            raise argparse.ArgumentTypeError(f'"{term.strip()}" selects no labels: {words}')
+    return text

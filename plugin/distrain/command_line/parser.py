@@ -9,14 +9,13 @@ import argparse
 import os
 
 from distrain import __version__
-from distrain.command_line import helptext, positionals
-from distrain.command_line.actions import GenerateName, HelmFlag, OneManifest, Timeout, ToHelm, ValueFlag
+from distrain.command_line import cloud, flags, helptext, positionals, predict
+from distrain.command_line.actions import GenerateName, OneManifest
 from distrain.command_line.arguments import (
     Group,
     Parser,
     Version,
     count,
-    dry_run,
     goal,
     lines,
     named,
@@ -26,22 +25,12 @@ from distrain.command_line.arguments import (
     total,
     workers,
 )
-from distrain.command_line.labels import labels
+from distrain.command_line.labels import selector
 
 TYPE_CHECKING = False  # for fast start, see cli.py
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# The chart is beside the modules: a folder in a wheel and in the plugin's archive, a symbolic link in a checkout.
-CHART = os.path.realpath(os.path.join(os.path.dirname(__file__), os.pardir, "chart"))
-# Helm's flags for single values, each with a description.
-VALUE_FLAGS = {
-    "--set": "set a value: workers.replicas=4,workers.gpus=8",
-    "--set-string": "the same, always as text",
-    "--set-json": 'set a value to JSON: env=\'[{"name": "N", "value": "1"}]\'',
-    "--set-file": "set a value to what a file holds: KEY=FILE",
-    "--set-literal": "set a value to the text as it stands, commas and all",
-}
 # An example for --name-template.
 NAME_TEMPLATE = "run-{{ randAlpha 4 | lower }}"
 # The folder of a report without -o.
@@ -81,8 +70,8 @@ def _add_init(parser: Parser) -> None:
     parser.add_argument("-o", "--output", type=named, metavar="FILE", help="write this file, not to stdout")
     parser.add_argument("--force", action="store_true", help="replace a file that is there")
     _add_nodes(parser)
-    _add_chart(parser)
-    _add_cluster(parser)
+    flags.add_chart(parser)
+    flags.add_cluster(parser)
 
 
 def _add_derive(parser: Parser) -> None:
@@ -90,9 +79,11 @@ def _add_derive(parser: Parser) -> None:
         "--check", action="store_true", help="print nothing, exit 2 when the file's derived lines are stale"
     )
     parser.add_argument("files", metavar="FILE", nargs="*", help="with --check: files to check, each by itself")
-    _add_nodes(parser)
+    nodes = _add_nodes(parser)
+    words = "nodes of this type of EKS, GKE or AKS, as many as it takes; no cluster"
+    nodes.add_argument("--instance", type=named, metavar="TYPE", help=words)
     parser.add_argument("-o", "--output", choices=["yaml", "json"], default="yaml", help="form of the values")
-    _add_common(parser)
+    flags.add_common(parser)
 
 
 def _add_template(parser: Parser) -> None:
@@ -103,7 +94,7 @@ def _add_template(parser: Parser) -> None:
     parser.add_argument("--skip-tests", action="store_true", help="leave out the job of `helm test`")
     parser.add_argument("--offline", action="store_true", help="ask no cluster; take the newest version of each kind")
     _add_nodes(parser)
-    _add_common(parser)
+    flags.add_common(parser)
 
 
 def _add_check(parser: Parser) -> None:
@@ -120,26 +111,49 @@ def _add_check(parser: Parser) -> None:
         "--snapshot", type=named, metavar="FILE", help="a file that snapshot or kubectl wrote; no cluster"
     )
     parser.add_argument(
-        "--assume-nodes", metavar="4x8", action="append", default=[], help="nodes that are to come: count x GPUs"
+        "--assume-nodes",
+        metavar="4x8",
+        action="append",
+        default=[],
+        help="nodes that are to come: count x GPUs, or count x type, as in 4xp5.48xlarge",
     )
     parser.add_argument("--offline", action="store_true", help="ask no cluster; only --assume-nodes are there")
     parser.add_argument("--why", type=named, metavar="NODE", help="explain one node instead")
-    _add_output(parser, "form of the answer; markdown is for a pull request", "markdown")
-    _add_common(parser)
+    flags.add_output(parser, "form of the answer; markdown is for a pull request", "markdown")
+    flags.add_common(parser)
 
 
 def _add_install(parser: Parser) -> None:
     positionals.add(parser, "name of the new release")
     _add_naming(parser)
-    _add_wait(parser)
+    flags.add_wait(parser)
     words = "then show the run as `status --watch` does, until it has ended; Ctrl-C leaves it running"
     parser.add_argument("--follow", action="store_true", help=words)
-    _add_atomic(parser, "uninstall")
+    flags.add_atomic(parser, "uninstall")
     parser.add_argument("--allow-busy", action="store_true", help="install a job that has to wait for room, too")
-    _add_dry_run(parser, "print what would be installed")
+    flags.add_dry_run(parser, "print what would be installed")
     parser.add_argument("--create-namespace", action="store_true", help="create the namespace if it is missing")
-    _add_revision(parser)
-    _add_common(parser)
+    flags.add_revision(parser)
+    flags.add_common(parser)
+
+
+def _add_import(parser: Parser) -> None:
+    words = "a file, - for stdin, or a job in the cluster such as MPIJob/NAME"
+    parser.add_argument("source", metavar="SOURCE", type=named, help=words)
+    parser.add_argument("-o", "--output", type=named, metavar="FILE", help="write this file, not to stdout")
+    parser.add_argument("--force", action="store_true", help="replace a file that is there")
+    flags.add_chart(parser)
+    flags.add_cluster(parser)
+
+
+def _add_cluster_command(parser: Parser) -> None:
+    cloud.add(parser)
+    flags.add_values(parser)
+
+
+def _add_predict(parser: Parser) -> None:
+    predict.add(parser)
+    flags.add_values(parser)
 
 
 def _add_snapshot(parser: Parser) -> None:
@@ -147,12 +161,12 @@ def _add_snapshot(parser: Parser) -> None:
         "-o", "--output", type=named, metavar="FILE", help="write this file, not to stdout; NAME.gz is compressed"
     )
     parser.add_argument("--force", action="store_true", help="replace a file that is there")
-    _add_cluster(parser)
+    flags.add_cluster(parser)
 
 
 def _add_doctor(parser: Parser) -> None:
-    _add_output(parser, "form of the answer")
-    _add_cluster(parser)
+    flags.add_output(parser, "form of the answer")
+    flags.add_common(parser)
 
 
 def _add_status(parser: Parser) -> None:
@@ -160,7 +174,7 @@ def _add_status(parser: Parser) -> None:
     parser.add_argument("name", metavar="NAME", nargs="?", type=release_name, help=words)
     parser.add_argument("-A", "--all-namespaces", action="store_true", help="without NAME: the runs of all namespaces")
     words = "without NAME: the runs with these labels, as for kubectl: team=a,cost!=b"
-    parser.add_argument("-l", "--selector", metavar="SELECTOR", type=named, help=words)
+    parser.add_argument("-l", "--selector", metavar="SELECTOR", type=selector, help=words)
     parser.add_argument("-w", "--watch", action="store_true", help="show each change, until Ctrl-C")
     parser.add_argument("--wait", action="store_true", help="wait for what --for says, or for the run's failure")
     words = "what --wait waits for: Succeeded if unset, Running, or step=N; implies --wait"
@@ -169,8 +183,8 @@ def _add_status(parser: Parser) -> None:
     words = "the run's record, for figures that no log tells any more: a folder, or s3://bucket/team/run1"
     parser.add_argument("--record", type=named, metavar="PLACE", help=words)
     _add_endpoint(parser)
-    _add_output(parser, "form of the answer")
-    _add_cluster(parser)
+    flags.add_output(parser, "form of the answer")
+    flags.add_cluster(parser)
 
 
 def _add_logs(parser: Parser) -> None:
@@ -185,7 +199,7 @@ def _add_logs(parser: Parser) -> None:
     parser.add_argument("--timestamps", action="store_true", help="begin each line with its time")
     words = "write every pod's log, the events and the run's objects into this folder, without secrets"
     parser.add_argument("--save", type=named, metavar="FOLDER", help=words)
-    _add_cluster(parser)
+    flags.add_cluster(parser)
 
 
 def _add_report(parser: Parser) -> None:
@@ -195,7 +209,7 @@ def _add_report(parser: Parser) -> None:
     parser.add_argument("-o", "--output", type=named, metavar="FOLDER", default=REPORT, help=words)
     parser.add_argument("--force", action="store_true", help="replace a report that is there")
     _add_endpoint(parser)
-    _add_cluster(parser)
+    flags.add_cluster(parser)
 
 
 def _add_endpoint(parser: Parser) -> None:
@@ -207,12 +221,13 @@ def _add_completion(parser: Parser) -> None:
     parser.add_argument("shell", metavar="SHELL", choices=["bash", "zsh", "fish"], help="bash, zsh or fish")
 
 
-def _add_nodes(parser: Parser) -> None:
+def _add_nodes(parser: Parser) -> Group:
     nodes = parser.add_exclusive()
     nodes.add_argument("--node-gpus", type=count, metavar="N", help="nodes of N GPUs, as many as it takes; no cluster")
     nodes.add_argument(
         "--snapshot", type=named, metavar="FILE", help="a file that snapshot or kubectl wrote; no cluster"
     )
+    return nodes
 
 
 def _add_upgrade(parser: Parser) -> None:
@@ -229,8 +244,8 @@ def _add_upgrade(parser: Parser) -> None:
         metavar="FILE",
         help="with --dry-run: values file before the change, repeatable; no cluster is asked",
     )
-    _add_revision(parser)
-    _add_common(parser)
+    flags.add_revision(parser)
+    flags.add_common(parser)
     reuse = parser.add_exclusive()
     reuse.add_argument("--reset-values", action="store_true", help="take the chart's defaults and the values given")
     reuse.add_argument("--reuse-values", action="store_true", help="put the values given over the release's")
@@ -245,30 +260,21 @@ def _add_rescale(parser: Parser) -> None:
     size.add_argument("--gpus", type=count, metavar="N", help="GPUs in all; workers keep their size if it divides N")
     size.add_argument("--workers", type=workers, metavar="N", help="workers, of the size that they have")
     _add_change(parser)
-    _add_revision(parser)
-    _add_chart(parser)
-    _add_cluster(parser)
+    flags.add_revision(parser)
+    flags.add_chart(parser)
+    flags.add_cluster(parser)
     parser.set_defaults(value_flags=[])
 
 
 def _add_change(parser: Parser) -> None:
-    _add_dry_run(parser, "print the plan")
+    flags.add_dry_run(parser, "print the plan")
     parser.add_argument("-y", "--yes", action="store_true", help="do not ask")
-    _add_output(parser, "form of the plan; markdown is for a pull request", "markdown")
-    _add_wait(parser)
-    _add_atomic(parser, "roll back")
+    flags.add_output(parser, "form of the plan; markdown is for a pull request", "markdown")
+    flags.add_wait(parser)
+    flags.add_atomic(parser, "roll back")
     parser.add_argument("--allow-busy", action="store_true", help="upgrade to a job that has to wait for room, too")
     words = "revisions that Helm keeps; 0 is all, 10 if unset"
     parser.add_argument("--history-max", type=revisions, default=10, metavar="N", help=words)
-
-
-def _add_wait(parser: Parser) -> None:
-    parser.add_argument("--wait", action="store_true", help="follow until the first step of the training")
-    parser.add_argument(
-        "--wait-for", choices=["first-step", "pods"], help="what --wait waits for: first-step if unset; implies --wait"
-    )
-    words = "limit of --wait, 10m if unset, and of each hook of the chart"
-    parser.add_argument("--timeout", action=Timeout, type=seconds, metavar="TIME", help=words)
 
 
 def _add_naming(parser: Parser) -> None:
@@ -285,79 +291,10 @@ def _name_template(text: str) -> tuple[str, str]:
     return "--name-template", text
 
 
-def _add_revision(parser: Parser) -> None:
-    """Add Helm's flags on the revision that a change makes."""
-    parser.add_argument("--description", action=ToHelm, metavar="TEXT", help="description of the revision")
-    words = "labels of the revision's Secret"
-    parser.add_argument("-l", "--labels", action=ToHelm, type=labels, metavar="KEY=VALUE", help=words)
-    parser.add_argument("--no-hooks", action="store_true", help="do not run the chart's hooks")
-    parser.set_defaults(helm_flags=[])
-
-
-def _add_atomic(parser: Parser, undo: str) -> None:
-    """Add the flag under the names of Helm 3 and Helm 4."""
-    words = f"the same as --wait, but {undo} a job that cannot start"
-    parser.add_argument("--atomic", "--rollback-on-failure", action="store_true", help=words)
-
-
-def _add_output(parser: Parser, words: str, *more: str) -> None:
-    parser.add_argument("-o", "--output", choices=["text", "json", "yaml", *more], default="text", help=words)
-
-
-def _add_dry_run(parser: Parser, words: str) -> None:
-    parser.alone["--dry-run"] = "client"
-    words = f"{words}, and change nothing; =server lets the API server validate, too"
-    parser.add_argument("--dry-run", type=dry_run, default="none", metavar="[=client|server]", help=words)
-
-
-def _add_common(parser: Parser) -> None:
-    values_group = parser.add_titled("values, as for helm install")
-    values_group.add_argument("-f", "--values", action=ValueFlag, metavar="FILE", help="values file; - reads stdin")
-    for flag, words in VALUE_FLAGS.items():
-        values_group.add_argument(flag, action=ValueFlag, metavar="KEY=VALUE", help=words)
-    parser.set_defaults(value_flags=[])
-    _add_chart(values_group)
-    _add_cluster(parser)
-
-
-def _add_chart(parser: Parser | Group) -> None:
-    parser.add_argument(
-        "--chart",
-        type=named,
-        default=CHART,
-        metavar="FOLDER",
-        help="the chart, a folder or a .tgz file, if not distrain's own",
-    )
-
-
-def _add_cluster(parser: Parser) -> None:
-    cluster = parser.add_titled("cluster, as for helm")
-    cluster.add_argument("-n", "--namespace", metavar="NAME", help="namespace of the release")
-    cluster.add_argument("--kube-context", metavar="NAME", help="context of the kubeconfig")
-    cluster.add_argument("--kubeconfig", metavar="FILE", help="the kubeconfig, if not $KUBECONFIG")
-    cluster.add_argument("--kube-apiserver", action=HelmFlag, metavar="URL", help="address of the API server")
-    cluster.add_argument("--kube-token", action=HelmFlag, help="bearer token")
-    cluster.add_argument(
-        "--kube-ca-file", action=HelmFlag, metavar="FILE", help="authority of the server's certificate"
-    )
-    cluster.add_argument("--kube-tls-server-name", action=HelmFlag, metavar="NAME", help="name in that certificate")
-    cluster.add_argument(
-        "--kube-insecure-skip-tls-verify", action=HelmFlag, nargs=0, help="do not check the server's certificate"
-    )
-    cluster.add_argument("--kube-as-user", action=HelmFlag, metavar="NAME", help="user to impersonate")
-    cluster.add_argument("--kube-as-group", action=HelmFlag, metavar="NAME", help="a group of that user; repeatable")
-    cluster.add_argument(
-        "--request-timeout",
-        type=seconds,
-        metavar="TIME",
-        help="limit of the wait for the API server's answer, 65s if unset; 0 waits without end",
-    )
-    parser.set_defaults(kube_as_groups=[])
-
-
 # Each command's arguments, in the order in which --help lists them.
 COMMANDS = {
     "init": _add_init,
+    "import": _add_import,
     "derive": _add_derive,
     "template": _add_template,
     "check": _add_check,
@@ -368,6 +305,8 @@ COMMANDS = {
     "logs": _add_logs,
     "report": _add_report,
     "snapshot": _add_snapshot,
+    "cluster": _add_cluster_command,
+    "predict": _add_predict,
     "doctor": _add_doctor,
     "completion": _add_completion,
 }

@@ -15,7 +15,8 @@ from itertools import pairwise
 from distrain import console
 from distrain.command_line import helptext
 from distrain.command_line.arguments import Parser
-from distrain.command_line.parser import CHART, parser
+from distrain.command_line.flags import CHART
+from distrain.command_line.parser import parser
 
 TYPE_CHECKING = False  # for fast start, see cli.py
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ FILES, NO_SPACE, NO_FILES = 0, 2, 4
 NAMES_NEW = ("install", "template")
 # Arguments that accept the same choices as a value of the chart, and the path of that value.
 CHOICES = {"framework": ("framework",), "strategy": ("strategy",), "kind": ("job", "kind")}
+INSTANCES = os.path.join(os.path.dirname(__file__), os.pardir, "instances", "instances.json")
 # Flags that choose the cluster and the namespace of the releases.
 CLUSTER = ("-n", "--namespace", "--kube-context", "--kubeconfig")
 # Completion waits at most this many seconds for the cluster's list of releases.
@@ -149,6 +151,8 @@ def _values(action: argparse.Action, command: str, words: Sequence[str]) -> Cand
         return Candidates({str(choice): "" for choice in action.choices})
     if action.dest in CHOICES:
         return Candidates(dict.fromkeys(_choices(CHOICES[action.dest]), ""))
+    if action.dest == "instance":
+        return Candidates(_instances())
     if action.metavar in ("FILE", "FOLDER", "PLACE", "CHART"):
         return Candidates({}, FILES)
     if action.metavar == "KEY=VALUE":
@@ -177,6 +181,15 @@ def _schema() -> dict[str, Any]:
             return dict(json.load(file))
     except (OSError, ValueError):
         return {"properties": {}}
+
+
+def _instances() -> dict[str, str]:
+    """Return the instance types with GPUs, each with its GPUs."""
+    import json
+
+    with open(INSTANCES, encoding="utf-8") as file:
+        rows = [row for provider in json.load(file).values() for row in provider["instances"] if row["gpus"]]
+    return {row["type"]: f"{row['gpus']} x {row['gpu']}" for row in rows}
 
 
 def _leaves(entry: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:

@@ -12,8 +12,9 @@ import semver
 from distrain import console
 from distrain.answers.formats import dumped
 from distrain.apiserver.cluster import Cluster
+from distrain.apiserver.target import namespace_alone
 from distrain.doctor import operators, survey
-from distrain.doctor.diagnosis import Diagnosis, diagnose, needed_rights
+from distrain.doctor.diagnosis import Diagnosis, Run, diagnose, needed_rights
 from distrain.doctor.findings import OK, Finding
 from distrain.doctor.survey import Unread
 from distrain.errors import HelmError, UnreachableError, ValuesError
@@ -21,19 +22,32 @@ from distrain.helm import render
 from distrain.kube.resource import Resource
 from distrain.release import orphans
 from distrain.release.orphans import Orphan
-from distrain.request.request import Request
+from distrain.request.request import NAMELESS, Request
 from distrain.workload.manifest import from_manifest
 from distrain.workload.wording import listed
 from distrain.yaml import yaml_writer
 
 
 def run(options: argparse.Namespace) -> int:
-    cluster = Request(options).cluster
+    request = Request(options)
+    described = _described(request) if options.value_flags else None
+    cluster = request.cluster
     found = survey.take(cluster, cluster.target.namespace, operators.GROUPS, needed_rights)
-    diagnosis = diagnose(found, _helm(), _orphans(cluster))
+    diagnosis = diagnose(found, _helm(), _orphans(cluster), described)
     form = options.output
     console.answer("\n".join(_lines(diagnosis)) if form == "text" else dumped(diagnosis.as_dict(), form))
     return diagnosis.exit_code
+
+
+def _described(request: Request) -> Run | Unread:
+    """Return what the values describe, rendered for no cluster: this one may lack the operator."""
+    values = request.helm.merged_values(request.source)
+    namespace = namespace_alone(request.options.namespace)
+    template = render.Template(NAMELESS, namespace, None, has_valid_values=True, has_test=False)
+    try:
+        return Run(values, request.helm.render(request.source, template).job())
+    except ValuesError as error:
+        return Unread(str(error))
 
 
 def _helm() -> semver.Version | str:
@@ -79,7 +93,9 @@ def _told(finding: Finding) -> str:
 def _verdict(diagnosis: Diagnosis) -> str:
     where = f"in namespace {diagnosis.namespace}"
     if diagnosis.obstacles:
-        return f"not ready: no job can run {where}: {_told(diagnosis.obstacles[0])}"
+        first = diagnosis.obstacles[0]
+        what = "the job of these values cannot run" if first.section == "values" else "no job can run"
+        return f"not ready: {what} {where}: {_told(first)}"
     if not diagnosis.is_ready:
         return f"not ready: no kind of job can run {where}; the reasons stand under jobs"
     sure = [job.name for job in diagnosis.jobs if job.state == OK]

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from distrain.apiserver.cluster import Cluster
     from distrain.logs.pods import Look
     from distrain.logs.reader import Reader, Wanted
+    from distrain.status.sources import Source, Unread
 
 
 def run(options: argparse.Namespace) -> int:
@@ -49,20 +50,31 @@ class Logs:
 
     def run(self) -> int:
         from distrain.logs.pods import look, started
-        from distrain.status.read import absence
+        from distrain.status.absence import absence, is_being_replaced
         from distrain.status.sources import Lists, Unread, selector_of
 
         source = Lists(self._cluster, self._cluster.target.namespace, selector_of(self._name))
         found = look(source, unread := Unread())
-        if not found.objects:
+        if not found.objects and not (self._options.follow and is_being_replaced(self._cluster, self._name)):
             raise ValuesError(absence(self._cluster, self._name))
-        if unread and not self._options.save:
-            raise ForbiddenError(*unread)
+        self._tell_unread(source, unread)
         if self._options.save:
             return self._save(found)
         if found.has_ended and not started(found.pods):
             raise GoneError(f"{self._name}: has ended, and its pods are gone with their logs; {self._output()}")
         return self._follow(found) if self._options.follow else self._once(found)
+
+    def _tell_unread(self, source: Source, unread: Unread) -> None:
+        """Say which kinds of jobs may not be listed, as the run is of another one; raise the error about pods."""
+        from distrain.status.sources import Unread
+
+        source.pods(of_pods := Unread())
+        if of_pods and not self._options.save:
+            raise ForbiddenError(*of_pods)
+        kinds = [words for words in unread if words not in of_pods]
+        more = f" (and {len(kinds) - 1} more kinds)" if len(kinds) > 1 else ""
+        for words in kinds[:1]:
+            console.say(f"not read: {words}{more}")
 
     def _output(self) -> str:
         """Return where else the run may have left its output: output.uri of the release's values."""
@@ -96,7 +108,7 @@ class Logs:
         speaker = None if self._options.all else rank0(self._cluster, found)
         pods = started(found.pods) if self._options.all else [speaker] if speaker else []
         if not pods:
-            raise GoneError(f"{self._name}: no pod has started yet; add --follow to wait for one")
+            raise GoneError(f"{self._name}: {self._none(found)}")
         titles = {pod.metadata.name: title(pod) for pod in pods}
         errors: list[UnreachableError] = []
         has_read = False
@@ -107,6 +119,20 @@ class Logs:
             has_read = True
             self._printer.print(block, titles[reader.place.pod] if self._options.all else "")
         return self._ended(errors, has_read=has_read)
+
+    def _none(self, found: Look) -> str:
+        """Return why there is no log to print, and the next step."""
+        from distrain.logs.pods import missing, started
+        from distrain.workload.live_job import live_job
+        from distrain.workload.suspension import is_suspended
+
+        words, flags = missing(found), self._cluster.target.helm_flags
+        if started(found.pods):
+            return f"{words}; --all prints the other pods, and --follow waits for it"
+        if is_suspended(live_job(found.objects)):
+            record = f"`helm distrain status {self._name} {flags}` tells what its record says"
+            return f"{words}; {self._output()}, and {record}"
+        return f"{words}; add --follow to wait for one"
 
     def _ended(self, errors: Sequence[UnreachableError], *, has_read: bool) -> int:
         """Tell what could not be read; raise the error if nothing could be read."""
@@ -136,10 +162,10 @@ class Logs:
 
     def _follow(self, found: Look) -> int:
         from distrain.logs.follow import Following
-        from distrain.logs.pods import started
+        from distrain.logs.pods import missing, started
 
-        if not started(found.pods):
-            console.say(f"{self._name}: no pod has started yet; waiting")
+        if (words := missing(found)) and not (self._options.all and started(found.pods)):
+            console.say(f"{self._name}: {words}; waiting")
         is_all = self._options.all
         following = Following(self._cluster, self._name, self._wanted, is_all=is_all, tell=console.say)
         for title, block in following.lines():

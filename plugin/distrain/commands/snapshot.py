@@ -14,8 +14,8 @@ from typing import IO
 from distrain import console
 from distrain.answers.output_file import refuse_existing, replacing
 from distrain.apiserver.pages import again
-from distrain.check.judged_kinds import JUDGED, JudgedKind
-from distrain.check.snapshot_writer import NEEDED, Written, write
+from distrain.check.snapshot.judged_kinds import JUDGED, JudgedKind
+from distrain.check.snapshot.snapshot_writer import NEEDED, Written, write
 from distrain.errors import UnwrittenError, reason
 from distrain.request.request import Request
 from distrain.workload.wording import listed

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from distrain import temporary
-from distrain.derive.footer import stale_lines, with_footer, without_footer
+from distrain.derive.footer import HEAD, stale_lines, with_footer, without_footer
 from distrain.derive.rendering import UNINSTALLED
 from distrain.derive.room import Room
 from distrain.derive.workers import CPU, GPUS, MARK, MEMORY, REPLICAS, SHM, Line, Lines, Work, lines_of, needs_nodes
@@ -68,7 +68,8 @@ def derive(given: Given, *, ask: Measure | None) -> Derived:
     if derived.text:
         told = _figures(given, derived.text)
         derived.text = with_footer(derived.text, told)
-        derived.stale += stale_lines("\n".join(given.texts), told)
+        if _was_derived(given):
+            derived.stale += stale_lines("\n".join(given.texts), told)
     return derived
 
 
@@ -88,10 +89,19 @@ def complete(given: Given, *, ask: Measure | None) -> Derived:
     lines = _lines(given, work, ask)
     if lines is None:
         return Derived("", {}, [], [_unspread(work)])
-    stale = list(_stale(work, lines))
+    # In a file in which nothing was derived, only a total that is not spread yet is stale.
+    stale = list(_stale(work, lines if _was_derived(given) else _spread_of(lines)))
     _write(document, work, lines)
     text = _settled(given, document, work, lines, schema)
     return Derived(text, _ordered(_expected(work, lines), schema), work.notes, stale)
+
+
+def _was_derived(given: Given) -> bool:
+    return any(MARK in text or HEAD in text for text in given.texts)
+
+
+def _spread_of(lines: Lines) -> Lines:
+    return {path: line for path, line in lines.items() if path in (REPLICAS, GPUS)}
 
 
 def completed_source(given: Given, ask: Measure) -> tuple[Source, list[str]]:
@@ -162,6 +172,11 @@ def _work(document: commented_yaml.Section, work: Work) -> Work:
 def _lines(given: Given, work: Work, ask: Measure | None) -> Lines | None:
     """Return the derived lines, or None if they need the cluster's nodes and `ask` is None."""
     if given.measure is None and needs_nodes(work):
+        if not work.gpu_resource:
+            raise ValuesError(
+                "workers.gpuResource: is empty, so that the nodes do not tell their GPUs; "
+                "set workers.replicas and workers.gpus, or say --node-gpus N, the GPUs of a node"
+            )
         return lines_of(work, _room(given, work, ask)) if ask else None
     return lines_of(work, _room(given, work, given.measure) if given.measure else None)
 
@@ -230,10 +245,12 @@ def _figures(given: Given, body: str) -> list[Figure]:
     rendering = given.helm.render(source, UNINSTALLED)
     # Imported while Helm runs in parallel; the import takes as long.
     from distrain.derive.figures import figures, size_of, trainer_of
+    from distrain.derive.qos import qos_class
 
     job = rendering.job()
     gpu_resource = given.helm.merged_values(given.source)["workers"]["gpuResource"]
-    return figures(size_of(job, gpu_resource), trainer_of(job))
+    qos = qos_class(job.main.spec)
+    return [*figures(size_of(job, gpu_resource), trainer_of(job)), *([("QoS class", qos)] if qos else [])]
 
 
 def _says(text: str, values: Mapping[str, Any]) -> bool:

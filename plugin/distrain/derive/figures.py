@@ -22,6 +22,8 @@ TRAINER = "distrain_trainer"
 # bytes/s.
 BANDWIDTH = 25e9
 COPY_BYTES_PER_SECOND = 10e9
+# The largest number that the schema allows for the batch size, the steps and the epochs.
+MOST = 2**31 - 1
 
 Figure = tuple[str, str]
 
@@ -49,6 +51,7 @@ class Trainer(Struct, frozen=True):
     framework: str
     model: str
     batch_size: int
+    steps: int | None
     epochs: int | None
     optimizer: str
     learning_rate: float
@@ -63,7 +66,8 @@ class Trainer(Struct, frozen=True):
 
 def size_of(job: Job, gpu_resource: str) -> Size:
     kind = job.resources[0].kind
-    gpus = job.main.request.get(gpu_resource, 0)
+    # Without a resource the GPUs are those of resource claims, whose number the request lacks.
+    gpus = job.main.request.get(gpu_resource, 0) if gpu_resource else job.slots or 0
     servers = sum(role.replicas for role in job.others if role.name in ("server", "ps"))
     # An MXJob's worker is one process, but the trainer counts each of its GPUs as a rank.
     return Size(kind, job.main.replicas + job.ranks_beside, job.slots or max(gpus, 1), gpus, servers)
@@ -72,7 +76,7 @@ def size_of(job: Job, gpu_resource: str) -> Size:
 def trainer_of(job: Job) -> Trainer | None:
     """Read the trainer's arguments from the job's containers; return None for a user's own program.
 
-    Raises ValuesError for an argument that must be a number and is not.
+    Raises ValuesError for an argument that must be a number above 0 and is not.
     """
     containers = (container for role in job.roles for container in role.spec.containers or ())
     words = next(filter(None, map(_trainer_words, containers)), None)
@@ -80,10 +84,11 @@ def trainer_of(job: Job) -> Trainer | None:
         return None
     told = _options(words)
     try:
-        return Trainer(
+        found = Trainer(
             framework=told["framework"],
             model=told["model"],
             batch_size=int(told["batch-size"]),
+            steps=int(told["steps"]) if "steps" in told else None,
             epochs=int(told["epochs"]) if "epochs" in told else None,
             optimizer=told["optimizer"],
             learning_rate=float(told["learning-rate"]),
@@ -93,6 +98,12 @@ def trainer_of(job: Job) -> Trainer | None:
         )
     except ValueError as error:
         raise ValuesError(f"trainer.extraArgs: {error}; the trainer takes a number there") from error
+    for name in ("batch-size", "steps", "epochs"):
+        if name in told and not 0 < int(told[name]) <= MOST:
+            raise ValuesError(
+                f"trainer.extraArgs: --{name}={told[name][:20]} is not from 1 to {MOST}; write such a number"
+            )
+    return found
 
 
 def figures(size: Size, trainer: Trainer | None) -> list[Figure]:

@@ -9,14 +9,11 @@ from msgspec.structs import replace
 
 from distrain import kube
 from distrain.check.cluster_state import ClusterState, OverPods, judge, take
-from distrain.derive.room import GIBIBYTE
+from distrain.derive.room import CORE, GIBIBYTE, rounded
 from distrain.derive.split import MOST_WORKERS, Split
 from distrain.kube.quantities import Units, allocatable_of, text
 from distrain.scheduler.constraints import constraints_of
 from distrain.workload.manifest import MASTER, WORKER, Job, PodRole
-
-# Shares of at least this many millicores, or one GiB, are rounded down to whole cores or GiB.
-CORE = 1000
 
 
 class MeasuredNodes(Struct, frozen=True):
@@ -51,7 +48,7 @@ class MeasuredNodes(Struct, frozen=True):
         state = self.state if self.fits(split) else self.state.emptied()
         amounts: Units = {}
         for resource, step in (("cpu", CORE), ("memory", GIBIBYTE)):
-            amount = _rounded(self._share_of(resource, split, state), step)
+            amount = rounded(self._share_of(resource, split, state), step)
             request = {self.gpu_resource: split.gpus, **amounts, resource: amount}
             if amount and judge(sized(self.job, split, request), state).possible:
                 amounts[resource] = amount
@@ -119,9 +116,3 @@ def _offers(state: ClusterState, role: PodRole, gpu_resource: str) -> list[tuple
     admitting = state.role(role).nodes
     free = [node for node in state.free() if node.name in admitting and gpu_resource in node.free]
     return [(node.name, dict(node.free)) for node in free]
-
-
-def _rounded(amount: int, step: int) -> int:
-    """Round a share down to whole cores or GiB; a share below one core or GiB, to tenths of a core or to MiB."""
-    unit = step if amount >= step else (step // 10 if step == CORE else 2**20)
-    return max(0, amount // unit * unit)

@@ -34,14 +34,16 @@ class Training(Struct, frozen=True):
 class Model(Struct, frozen=True):
     """A model; its usual images are (height, width, channels). Without `smallest`, no other size is possible.
 
-    `parameters` has the number of trainable parameters by framework. Fields that are unknown for a user's model are
-    empty or None.
+    `parameters` has the number of trainable parameters by framework. `layers` has for each layer its parameters and its
+    multiplications per image, in the order of the forward pass. Fields that are unknown for a user's model are empty or
+    None.
     """
 
     shape: tuple[int, int, int]
     classes: int
     smallest: int | None
     parameters: dict[str, int]
+    layers: tuple[tuple[int, int], ...]
     data_set: DataSet | None
     training: Training
     p100_images_per_second: float | None

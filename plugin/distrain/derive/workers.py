@@ -6,7 +6,7 @@ Only values that the user has not set are derived. No function here reads a file
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from msgspec import Struct, field
@@ -60,6 +60,19 @@ class Work(Struct):
     def has(self, path: Path) -> bool:
         return path[1] in (self.own.get(path[0]) or {})
 
+    def is_in_resources(self, path: Path) -> bool:
+        """Tell whether `resources` requests or limits the CPU or memory, which the short form would contradict."""
+        return any(each.get(path[1]) is not None for key in ("requests", "limits") for each in self._amounts(key))
+
+    def _amounts(self, key: str) -> Iterator[Mapping[str, Any]]:
+        """Yield the requests or limits of the workers, then those at the top."""
+        for given in (self.full["workers"].get("resources"), self.full.get("resources")):
+            yield (given or {}).get(key) or {}
+
+    def limit_in_resources(self, path: Path) -> Any:
+        """Return the workers' limit of CPU or memory in `resources`, or None."""
+        return next((each[path[1]] for each in self._amounts("limits") if each.get(path[1]) is not None), None)
+
     def value(self, path: Path, lines: Lines) -> Any:
         if path in lines:
             return lines[path].value
@@ -79,7 +92,7 @@ def lines_of(work: Work, room: Room | None) -> Lines:
         work.notes.append(f"{words}; `helm distrain check` says why")
     if split.gpus:
         lines |= _amounts(work, room, split)
-    shm = _shm(split.gpus, work.value(MEMORY, lines))
+    shm = _shm(split.gpus, work.value(MEMORY, lines), work.limit_in_resources(MEMORY))
     _report_kept(work, SHM, shm, is_too_much=False)
     if not work.has(SHM) and shm:
         lines[SHM] = shm
@@ -199,7 +212,7 @@ def _amounts(work: Work, room: Room | None, split: Split) -> Lines:
         if line is None:
             continue
         _report_kept(work, path, line, is_too_much=True)
-        if work.has(path):
+        if work.has(path) or work.is_in_resources(path):
             continue
         if line.source == source:
             lines[path] = line
@@ -209,13 +222,17 @@ def _amounts(work: Work, room: Room | None, split: Split) -> Lines:
     return lines
 
 
-def _shm(gpus: int, memory: str | None) -> Line | None:
-    """Return the size of /dev/shm, or None if the chart's default for one rank is enough."""
+def _shm(gpus: int, memory: str | None, limit: str | None) -> Line | None:
+    """Return the size of /dev/shm, or None if the chart's default for one rank is enough.
+
+    The worker's memory limit is `memory`, or `limit` in `resources`.
+    """
     size = gpus * GIBIBYTE
     source = f"1Gi for each of {gpus} ranks"
-    if memory and size > units("memory", memory) // 2:
-        size = math.floor(units("memory", memory) / 2 / GIBIBYTE) * GIBIBYTE
-        source = "half of workers.memory"
+    most = memory or limit
+    if most and size > units("memory", most) // 2:
+        size = math.floor(units("memory", most) / 2 / GIBIBYTE) * GIBIBYTE
+        source = "half of workers.memory" if memory else "half of the workers' memory limit"
     return Line(text("memory", size), source) if size > GIBIBYTE else None
 
 

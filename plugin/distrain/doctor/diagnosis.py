@@ -8,20 +8,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import semver
 from msgspec import Struct, to_builtins
 
 from distrain import __version__, kube
 from distrain.admission.pod_security import LEVEL
-from distrain.doctor import gpus, operators, rights
-from distrain.doctor.findings import LEFT, MISSING, OK, UNKNOWN, Finding, some
+from distrain.doctor import gpus, needs, operators, rights
+from distrain.doctor.findings import LEFT, MISSING, OK, UNKNOWN, WARNING, Finding, some
 from distrain.doctor.rights import Purpose
 from distrain.doctor.survey import Survey, Unread
 from distrain.helm.program import OLDEST as OLDEST_HELM
+from distrain.lint.rules import warnings
 from distrain.release.orphans import Orphan
 from distrain.workload.kinds import PLAIN, Kind
+from distrain.workload.manifest import Job
 from distrain.workload.wording import listed
 
 READY, NOT_READY = 0, 11
@@ -87,13 +89,28 @@ class Diagnosis(Struct, frozen=True):
         }
 
 
+class Run(NamedTuple):
+    """The merged values of a run, and the job that the chart renders with them."""
+
+    values: Mapping[str, Any]
+    job: Job
+
+
 def needed_rights(served: Sequence[str]) -> list[rights.Right]:
     """Return the rights to ask the API server about; `served` lists the cluster's APIs."""
     return rights.asked([*operators.kinds(served), PLAIN.name])
 
 
-def diagnose(survey: Survey, helm: semver.Version | str, orphans: Sequence[Orphan] | Unread = ()) -> Diagnosis:
-    """Turn a survey into findings; `helm` is Helm's version, or the reason why it is not known."""
+def diagnose(
+    survey: Survey,
+    helm: semver.Version | str,
+    orphans: Sequence[Orphan] | Unread = (),
+    run: Run | Unread | None = None,
+) -> Diagnosis:
+    """Turn a survey into findings; `helm` is Helm's version, or the reason why it is not known.
+
+    `run` is what the user's values describe, None if the user gives none.
+    """
     served = [] if isinstance(survey.served, Unread) else survey.served
     purposes = rights.purposes([*operators.kinds(served), PLAIN.name])
     found = [
@@ -108,9 +125,11 @@ def diagnose(survey: Survey, helm: semver.Version | str, orphans: Sequence[Orpha
         *_rights(survey, purposes),
         *_orphans(orphans),
     ]
+    jobs = _jobs(survey, found)
+    found = [*found, *_values(survey, run, [*found, *jobs]), *jobs]
     lacking = _lacking(survey, purposes)
     user = None if isinstance(survey.user, Unread) else survey.user
-    return Diagnosis(survey.namespace, [*found, *_jobs(survey, found)], rights.grants(lacking, survey.namespace, user))
+    return Diagnosis(survey.namespace, found, rights.grants(lacking, survey.namespace, user))
 
 
 def _helm(version: semver.Version | str) -> Finding:
@@ -207,6 +226,19 @@ def _orphans(orphans: Sequence[Orphan] | Unread) -> list[Finding]:
     if isinstance(orphans, Unread):
         return [Finding("releases", "orphans", UNKNOWN, orphans.why)]
     return [Finding("releases", orphan.release, LEFT, orphan.finding, orphan.next) for orphan in orphans]
+
+
+def _values(survey: Survey, run: Run | Unread | None, others: Sequence[Finding]) -> list[Finding]:
+    """Return the findings about the values of a run; `others` are those about the cluster."""
+    if run is None:
+        return []
+    if isinstance(run, Unread):
+        return [Finding("values", "workers", UNKNOWN, run.why)]
+    nodes = () if isinstance(survey.nodes, Unread) else survey.nodes
+    harm = warnings(run.values, run.job, nodes, with_size=True)
+    found = [Finding("values", each.path, WARNING, each.found, each.better) for each in harm]
+    found = [*needs.findings(run.values, run.job, others), *found]
+    return found or [Finding("values", "workers", OK, "nothing in the values of the workers is known to do harm")]
 
 
 def _lacking(survey: Survey, purposes: Iterable[Purpose]) -> set[rights.Right]:

@@ -38,6 +38,7 @@ class Metadata(Kube):
 
 class TemplateMetadata(Metadata):
     generate_name: str | None = None
+    finalizers: list[str] | None = None
 
 
 class Named(Kube):

@@ -16,7 +16,7 @@ from distrain.kube.placement import (
     Toleration,
     TopologySpreadConstraint,
 )
-from distrain.kube.quantities import Amounts
+from distrain.kube.quantities import Amounts, Quantity
 from distrain.kube.security_context import ContainerSecurityContext, PodSecurityContext
 from distrain.kube.storage import ClaimTemplate
 
@@ -224,6 +224,10 @@ class Projected(Kube):
     default_mode: int | None = None
 
 
+class EmptyDir(Source):
+    size_limit: Quantity | None = None
+
+
 class HostPath(Source):
     path: str = ""
 
@@ -234,7 +238,7 @@ class TemplateVolume(Volume):
     projected: Projected | None = None
     csi: Source | None = None
     downward_api: Source | None = field(default=None, name="downwardAPI")
-    empty_dir: Source | None = None
+    empty_dir: EmptyDir | None = None
     image: Source | None = None
     host_path: HostPath | None = None
     gce_persistent_disk: Source | None = None
@@ -269,6 +273,7 @@ _SOURCES = {each.name: each.encode_name for each in fields(TemplateVolume) if ea
 
 class DNSOption(Kube):
     name: str = ""
+    value: str | None = None
 
 
 class DNSConfig(Kube):

@@ -1,10 +1,11 @@
-"""Define the objects that the API server's admission plugins apply: ResourceQuotas, LimitRanges and PriorityClasses."""
+"""Define the objects that the API server's admission plugins apply, such as ResourceQuotas and PriorityClasses."""
 
 from __future__ import annotations
 
 from msgspec import field
 
 from distrain.kube.objects import Kube, Metadata
+from distrain.kube.placement import Toleration
 from distrain.kube.quantities import Amounts
 
 
@@ -58,3 +59,18 @@ class PriorityClass(Kube):
     value: int = 0
     global_default: bool | None = None
     preemption_policy: str | None = None
+
+
+class Overhead(Kube):
+    pod_fixed: Amounts | None = None
+
+
+class RuntimeScheduling(Kube):
+    node_selector: dict[str, str] | None = None
+    tolerations: list[Toleration] | None = None
+
+
+class RuntimeClass(Kube):
+    metadata: Metadata = field(default_factory=Metadata)
+    overhead: Overhead | None = None
+    scheduling: RuntimeScheduling | None = None

@@ -18,6 +18,7 @@ class ReplicaSpec(Kube):
 class RunPolicy(Kube):
     scheduling_policy: dict[str, object] | None = None
     suspend: bool | None = None
+    managed_by: str | None = None
 
 
 class Ordinals(Kube):

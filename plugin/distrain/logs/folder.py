@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from distrain.errors import UnwrittenError, ValuesError, reason
+from distrain.errors import UnwrittenError, ValuesError, is_full, reason
 
 
 class Folder:
@@ -27,13 +27,20 @@ class Folder:
     @contextmanager
     def file(self, *names: str) -> Iterator[BinaryIO]:
         path = self.path.joinpath(*names)
+        self._make(path.parent)
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
             with path.open("wb") as file:
                 yield file
         except OSError as error:
             words = f"{path} cannot be written: {reason(error)}; what was written before is kept"
-            raise UnwrittenError(f"--save: {words}; make room, or name another folder") from error
+            raise UnwrittenError(f"--save: {words}; {_next_step(error)}") from error
+
+    def _make(self, folder: Path) -> None:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            words = f"the folder {folder} cannot be made: {reason(error)}"
+            raise UnwrittenError(f"--save: {words}; {_next_step(error)}") from error
 
     def write(self, lines: Iterable[str], *names: str) -> None:
         with self.file(*names) as file:
@@ -50,3 +57,7 @@ class Folder:
                 number += 1
             file.write(b"\n]}\n")
         return number
+
+
+def _next_step(error: OSError) -> str:
+    return "make room, or name another folder" if is_full(error) else "name a folder in which you may write"

@@ -5,18 +5,21 @@ from __future__ import annotations
 import queue
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 
 from msgspec.structs import replace
 
 from distrain import kube
 from distrain.apiserver.cluster import Cluster
-from distrain.errors import ForbiddenError, GoneError, UnreachableError
+from distrain.errors import ForbiddenError, UnreachableError
 from distrain.logs.pods import Look, born_again, look, speakers, started, title
 from distrain.logs.pool import Followed, Pool
 from distrain.logs.rank0 import rank0
 from distrain.logs.reader import Place, Reader, Wanted
 from distrain.logs.stamps import second_of
 from distrain.progress.start import main_container
+from distrain.status.absence import Absence
+from distrain.status.follow import Silence
 from distrain.status.sources import Unread, Watches, selector_of
 
 # The jobs and pods are looked at again after a change, but not sooner than after these seconds.
@@ -36,6 +39,7 @@ class Following:
         self._cluster, self._release, self._wanted = cluster, release, wanted
         self._is_all, self._tell = is_all, tell
         self._pool = Pool(tell)
+        self._absence = Absence(cluster, release, tell)
         # The pods that were seen, by uid; None for those that are not read.
         self._known: dict[str, Followed | None] = {}
         # The time of the newest line, on the clock of its node, and when it came.
@@ -50,31 +54,34 @@ class Following:
 
         Raises GoneError if the run is removed, and ForbiddenError if none of its logs may be read.
         """
-        for found in self._looks():
-            added = self._update(found)
-            yield from self._found()
-            if not added and self._pool.is_idle and not found.objects:
-                raise GoneError(f"{self._release}: the run is gone: someone removed it")
-            if not added and self._pool.is_idle and found.has_ended:
-                return
+        selector = selector_of(self._release)
+        with (
+            closing(self._pool),
+            closing(Watches(self._cluster, self._cluster.target.namespace, selector)) as source,
+        ):
+            for found in self._looks(source):
+                added = self._update(found)
+                yield from self._found()
+                if found.objects:
+                    self._absence.end()
+                elif not added and self._pool.is_idle:
+                    self._absence.go_on(found.by_uid.values())
+                if not added and self._pool.is_idle and found.has_ended:
+                    return
 
-    def _looks(self) -> Iterator[Look]:
+    def _looks(self, source: Watches) -> Iterator[Look]:
         """Yield the run again and again, also while the API server is away for some minutes."""
-        target = self._cluster.target
-        source = Watches(self._cluster, target.namespace, selector_of(self._release))
-        heard, is_told = time.monotonic(), False
+        silence = Silence(self._tell)
+        self._cluster.hurry()
         while True:
             try:
                 found = look(source, Unread())
             except UnreachableError as error:
-                silence = time.monotonic() - heard
-                if isinstance(error, ForbiddenError) or not source.has_answered or silence > MOST_SILENCE:
+                silence.begin(error)
+                if isinstance(error, ForbiddenError) or not source.has_answered or silence.seconds > MOST_SILENCE:
                     raise
-                if not is_told:
-                    self._tell(f"{error.messages[0]}; trying on")
-                is_told = True
             else:
-                heard, is_told = time.monotonic(), False
+                silence.end()
                 yield found
                 continue
             time.sleep(SOONEST)

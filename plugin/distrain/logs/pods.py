@@ -18,6 +18,7 @@ from distrain.status.read import has_ended_job, is_keygen, of_present
 from distrain.status.sources import Source, Unread
 from distrain.workload.live_job import LiveObject, live_job
 from distrain.workload.manifest import ROLES, WORKER
+from distrain.workload.suspension import is_suspended
 
 
 class Look(Struct, frozen=True):
@@ -60,6 +61,20 @@ def speakers(found: Look) -> list[kube.Pod]:
     if found.workers_speak:
         return running
     return sorted((pod for pod in running if role_of(pod) in SPEAKERS), key=_born, reverse=True)[:1]
+
+
+def missing(found: Look) -> str:
+    """Say which pod has to start before one speaks for the run, an empty text if one does."""
+    if not found.objects:
+        return ""
+    job, pods = live_job(found.objects), started(found.pods)
+    if speakers(found):
+        return ""
+    if not pods:
+        return "is suspended and has no pods" if is_suspended(job) else "no pod has started yet"
+    component = next((role.component for role in job.roles if role.component in SPEAKERS), WORKER)
+    waiting = [pod.metadata.name for pod in found.pods if role_of(pod) == component and pod not in pods]
+    return f"{waiting[0]} has not started" if waiting else f"its {component} has no pod now"
 
 
 def started(pods: Sequence[kube.Pod]) -> list[kube.Pod]:

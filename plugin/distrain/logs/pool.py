@@ -43,12 +43,16 @@ Found = tuple[Followed, "list[bytes] | UnreachableError"]
 
 
 class Pool:
-    """Threads that read the logs of all pods that were added. `found` gets their lines; errors go there, too."""
+    """Threads that read the logs of all pods that were added. `found` gets their lines; errors go there, too.
+
+    After `close` they tell nothing more, and end with the requests that are under way.
+    """
 
     def __init__(self, tell: Callable[[str], None]) -> None:
         self.found: queue.Queue[Found] = queue.Queue(WAITING)
         self.error: BaseException | None = None
-        self._tell = tell
+        self._say = tell
+        self._closed = threading.Event()
         self._all: list[Followed] = []
         self._waiting: queue.Queue[Followed] = queue.Queue()
         self._threads = 0
@@ -74,11 +78,18 @@ class Pool:
             self._threads += 1
             threading.Thread(target=self._work, daemon=True).start()
 
+    def close(self) -> None:
+        self._closed.set()
+
+    def _tell(self, text: str) -> None:
+        if not self._closed.is_set():
+            self._say(text)
+
     def _work(self) -> None:
         try:
-            while True:
+            while not self._closed.is_set():
                 followed = self._waiting.get()
-                time.sleep(max(0.0, followed.due - time.monotonic()))
+                self._closed.wait(max(0.0, followed.due - time.monotonic()))
                 self._turn(followed)
                 followed.due = time.monotonic() + PAUSE
                 if not followed.is_done:
@@ -105,5 +116,7 @@ class Pool:
             followed.is_done = True
         except UnreachableError as error:
             followed.failures += 1
-            if followed.failures == WORTH_TELLING:
+            others = [each.failures for each in self.followed if each is not followed]
+            # Several logs fail for the same reason: the API server is away.
+            if followed.failures == WORTH_TELLING and max(others, default=0) < WORTH_TELLING:
                 self._tell(f"{error.messages[0]}; trying on")

@@ -9,8 +9,8 @@ from distrain.apiserver.cluster import Cluster
 from distrain.apiserver.pages import Ahead
 from distrain.logs.pods import Look, speakers
 from distrain.progress import logs
+from distrain.progress.newest import newest_log
 from distrain.progress.start import Log
-from distrain.progress.steps import newest_log
 
 
 def rank0(cluster: Cluster, found: Look) -> kube.Pod | None:
@@ -23,5 +23,5 @@ def rank0(cluster: Cluster, found: Look) -> kube.Pod | None:
         return pods[0] if pods else None
     asked = [Ahead(logs.read, cluster, pod.metadata.namespace, pod) for pod in pods]
     read: list[Log] = [ahead.result() for ahead in asked]
-    last = newest_log((log.text or "" for log in read), time.time())
+    last = newest_log(read, time.time())
     return read[last[0]].pod if last else pods[0]

@@ -7,13 +7,14 @@ from collections.abc import Hashable
 
 from msgspec import Struct
 
+from distrain.progress.newest import newest_log
 from distrain.progress.restarts import RESTART, last_line_of
 from distrain.progress.start import LAUNCHER, JobState, has_started, has_succeeded, role_of, statuses
-from distrain.progress.steps import newest
 from distrain.workload.manifest import Job
 
 # A program without JSON lines trains if all its ranks have run for so long.
 STEADY_SECONDS = 30.0
+NO_STEP = "no step yet"
 # The launcher's line while it waits for the workers.
 WAITING = re.compile(r"^distrain-launch: \d+ s: (waiting for .*)$")
 
@@ -51,8 +52,8 @@ def reached(found: JobState, job: Job, program: Program, steady: Steady, now: fl
     if not has_started(found, job):
         return ""
     texts = [log.text for log in found.logs]
-    step = newest(text or "" for text in texts)
-    if step:
+    if newest := newest_log(found.logs):
+        _, step = newest
         is_former = program.ranks and step.world_size not in (None, program.ranks)
         return "" if is_former else f"trains, at step {step.step}{f' of {step.steps}' if step.steps else ''}"
     if program.has_trainer and None not in texts:
@@ -66,7 +67,7 @@ def awaited(found: JobState, job: Job) -> str:
     if not found.logs or not has_started(found, job):
         return ""
     waits = WAITING.match(last_line(found))
-    return f"; {waits.group(1)}" if waits else "; no step yet"
+    return f"; {waits.group(1)}" if waits else f"; {NO_STEP}"
 
 
 def waits_for_workers(found: JobState) -> bool:

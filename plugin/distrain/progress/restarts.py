@@ -39,7 +39,7 @@ class FailedStart(Struct, frozen=True):
 
 def retried(log: Log) -> FailedStart | None:
     """Return the first failure of the program since the last step, or None if there is none."""
-    text, name = after_last_step(log.text or ""), log.pod.metadata.name
+    text, name = after_last_step((log.text or "")[log.begin :]), log.pod.metadata.name
     found = RESTART.search(text)
     if not found:
         return None

@@ -24,12 +24,13 @@ LONGEST = 120
 class Log(Struct, frozen=True):
     """The last lines of a pod's log; `text` is None if the user may not read logs.
 
-    `kubectl_flags` reach the pod's namespace.
+    `kubectl_flags` reach the pod's namespace. The run has made its last step before the position `begin` of the text.
     """
 
     pod: kube.Pod
     text: str | None
     kubectl_flags: str = ""
+    begin: int = 0
 
 
 class JobState(Struct, frozen=True):

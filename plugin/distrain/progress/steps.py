@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterable
 from datetime import datetime
@@ -18,12 +17,13 @@ STEP = re.compile(r"^(\d{1,15})\timages/sec: ", re.MULTILINE)
 SAVED = re.compile(r"^(?:checkpoint: saved \S+ at|resumed from \S+:) step (\d{1,15})(?!\d)", re.MULTILINE)
 # The JSON line that accompanies each step line; see docs/training.md.
 PROGRESS = re.compile(r"^distrain-progress: (\{.*\})\r?$", re.MULTILINE)
-# What Python's json module writes for a number that is not finite; JSON has no word for it.
-NOT_FINITE = re.compile(r"(?<=[:\s])(?:NaN|-?Infinity)(?=\s*[,}])")
+# What Python's json module writes for a number that is not finite, for which JSON has no word; and a number that is too
+# large for a float, such as 5e400.
+NOT_FINITE = re.compile(
+    r"(?<=[:\s])(?:NaN|-?Infinity|-?\d+(?:\.\d+)?[eE]\+?\d{3,}|-?\d{300,}(?:\.\d+)?(?:[eE]\+?\d+)?)(?=\s*[,}])"
+)
 # Larger numbers come from a program's mistake, and are unknown.
 LARGEST = 10**15
-# A pod whose last line is so many seconds in the future has a node whose clock is ahead.
-AHEAD_SECONDS = 60
 
 T = TypeVar("T", bound=Struct)
 
@@ -71,29 +71,23 @@ def last_steps(logs: Iterable[str]) -> tuple[int | None, int | None]:
     return None, None
 
 
-def saved_step(log: str) -> int | None:
-    """Return the step of the last checkpoint that a log tells of, None if it tells of none."""
-    saved = _last(SAVED, log)
-    return _saved_by_progress(log) if saved is None else saved
+def saved_step(log: str, last: Progress | None = None) -> int | None:
+    """Return the step of the last checkpoint that a log tells of, None if it tells of none.
 
-
-def newest(logs: Iterable[str], now: float = math.inf) -> Progress | None:
-    """Return the newest of the logs' last JSON lines: after a restart another pod may report the steps."""
-    found = newest_log(logs, now)
-    return found[1] if found else None
-
-
-def newest_log(logs: Iterable[str], now: float = math.inf) -> tuple[int, Progress] | None:
-    """Return the newest of the logs' last JSON lines, and the index of its log; `now` is in seconds since 1970.
-
-    The lines' times are those of their nodes' clocks. If only some clocks are ahead of `now`, the times say nothing,
-    and the line with the largest step counts as the newest.
+    `last` is the log's last JSON line, if it was parsed already.
     """
-    found = [(index, line) for index, log in enumerate(logs) if (line := _last_progress(log))]
-    ahead = [(line.unix_seconds or 0) > now + AHEAD_SECONDS for _, line in found]
-    if any(ahead) and not all(ahead):
-        return max(found, key=lambda each: each[1].step)
-    return max(found, key=lambda each: (each[1].unix_seconds or 0, each[1].step), default=None)
+    saved = _last(SAVED, log)
+    return _saved_by_progress(last or last_line(log)) if saved is None else saved
+
+
+def lines_of(log: str) -> list[Progress]:
+    """Return the JSON lines of a log that can be read: a program that is killed may leave half a line."""
+    return [line for each in PROGRESS.findall(log) if (line := _progress(each))]
+
+
+def last_line(log: str) -> Progress | None:
+    """Return the last JSON line that can be read."""
+    return next(filter(None, map(_progress, reversed(PROGRESS.findall(log)))), None)
 
 
 def sane(line: T) -> T:
@@ -112,12 +106,6 @@ def after_last_step(log: str) -> str:
     return log[found[-1].end() :] if found else log
 
 
-def _last_progress(log: str) -> Progress | None:
-    """Return the last JSON line that can be read: a program that is killed may leave half a line."""
-    found = (_progress(line) for line in reversed(PROGRESS.findall(log)))
-    return next(filter(None, found), None)
-
-
 def _progress(line: str) -> Progress | None:
     try:
         found = decoder(Progress, strict=False).decode(NOT_FINITE.sub("null", line))
@@ -126,9 +114,8 @@ def _progress(line: str) -> Progress | None:
     return None if is_odd(found.step) else sane(found)
 
 
-def _saved_by_progress(log: str) -> int | None:
+def _saved_by_progress(progress: Progress | None) -> int | None:
     """Convert the last checkpoint's sample count in the JSON line to a step; all steps count as equally large."""
-    progress = _last_progress(log)
     if not (progress and progress.samples and progress.checkpoint_samples):
         return None
     return progress.step * progress.checkpoint_samples // progress.samples
@@ -141,9 +128,16 @@ def _last(pattern: re.Pattern[str], log: str) -> int | None:
 
 def seconds_since(started_at: str | None, now: datetime) -> int | None:
     """Return the seconds since an RFC 3339 timestamp, None without a timestamp."""
-    if not started_at:
+    started = seconds_of(started_at)
+    return None if started is None else max(0, round(now.timestamp() - started))
+
+
+def seconds_of(time: str | None) -> float | None:
+    """Return the seconds since 1970 of an RFC 3339 timestamp, None without one that can be read."""
+    try:
+        return datetime.fromisoformat((time or "").replace("Z", "+00:00")).timestamp()
+    except (ValueError, OverflowError):
         return None
-    return max(0, round((now - datetime.fromisoformat(started_at.replace("Z", "+00:00"))).total_seconds()))
 
 
 def duration(seconds: int) -> str:

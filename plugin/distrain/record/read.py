@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import codecs
+import json
+import math
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -73,6 +76,15 @@ class Line(Struct, frozen=True, kw_only=True):
     exit_code: int | None = None
     accuracy: float | None = None
 
+    # Set when a step is read: the program told its loss, which is NaN or infinite. The trainer writes null for both.
+    has_odd_loss: bool = False
+
+
+class _Told(Struct, frozen=True):
+    """The loss as a line has it, to tell null from a loss that is left out."""
+
+    loss: Any = msgspec.UNSET
+
 
 class Record(Struct, frozen=True):
     """The lines of a record in the order in which they were written, and how many could not be read."""
@@ -118,6 +130,8 @@ def parse(content: bytes, place: str) -> Record:
 
     Raises RecordError if no line can be read, or the record is of a newer version.
     """
+    # Editors and shells of Windows begin a file with this mark.
+    content = content.removeprefix(codecs.BOM_UTF8)
     texts = [text for text in content.split(b"\n") if text.strip()]
     _require_known_version(texts, place)
     lines = [line for line in map(_line, texts) if line is not None]
@@ -132,6 +146,10 @@ def _require_known_version(texts: list[bytes], place: str) -> None:
         version = decoder(FirstLine).decode(texts[0]).version if texts else None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):  # A line that was cut is no sign of a version.
         return
+    if isinstance(version, str) and version.isdecimal() and int(version) <= VERSION:
+        raise RecordError(
+            f"{place} has the version {json.dumps(version)}, a text, in its first line; write the number {int(version)}"
+        )
     if version is not None and (type(version) is not int or version > VERSION):
         raise RecordError(
             f"{place} has version {str(version)[:20]} of the record's format, and this distrain reads up to version "
@@ -142,18 +160,26 @@ def _require_known_version(texts: list[bytes], place: str) -> None:
 def _line(text: bytes) -> Line | None:
     """Return a line, or None if it is not one. Characters that are not UTF-8 are replaced."""
     try:
-        return _sane(decoder(Line, strict=False).decode(text))
+        return _sane(decoder(Line, strict=False).decode(text), text)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         pass
+    finite = NOT_FINITE.sub("null", text.decode("utf-8", "replace")).encode()
     try:
-        line = decoder(Line, strict=False).decode(NOT_FINITE.sub("null", text.decode("utf-8", "replace")))
+        return _sane(decoder(Line, strict=False).decode(finite), finite)
     except (msgspec.DecodeError, RecursionError):
         return None
-    return _sane(line)
 
 
-def _sane(line: Line) -> Line:
-    return sane(msgspec.structs.replace(line, number=0) if is_odd(line.number) else line)
+def _sane(line: Line, text: bytes) -> Line:
+    is_odd_loss = line.event == "step" and _has_odd_loss(line.loss, text)
+    number = 0 if is_odd(line.number) else line.number
+    return sane(msgspec.structs.replace(line, number=number, has_odd_loss=is_odd_loss))
+
+
+def _has_odd_loss(loss: float | None, text: bytes) -> bool:
+    if loss is None:
+        return decoder(_Told).decode(text).loss is not msgspec.UNSET
+    return not math.isfinite(loss)
 
 
 def _numbered(lines: Iterable[Line]) -> Iterator[Line]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -15,6 +16,19 @@ CONNECT_TIMEOUT, READ_TIMEOUT, ATTEMPTS = 5, 30, 2
 # A name in the cluster's DNS: a Service's name alone, or with its namespace and svc.
 SERVICE = re.compile(r"(?P<name>[a-z0-9-]+)(\.(?P<namespace>[a-z0-9-]+)(?P<svc>\.svc(\..+)?)?)?")
 LOCAL_PORT = 9000
+CREDENTIALS = "set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+# Variables that name credentials, or where boto3 gets some; and the files in which it looks for them otherwise.
+VARIABLES = (
+    "AWS_ACCESS_KEY_ID",
+    "AWS_PROFILE",
+    "AWS_DEFAULT_PROFILE",
+    "AWS_SHARED_CREDENTIALS_FILE",
+    "AWS_CONFIG_FILE",
+    "AWS_WEB_IDENTITY_TOKEN_FILE",
+    "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+    "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
+)
+FILES = ("~/.aws/credentials", "~/.aws/config", "~/.boto", "/etc/boto.cfg")
 CONNECT = "; name another server with --endpoint"
 
 
@@ -27,6 +41,7 @@ class Bucket(NamedTuple):
     is_insecure: bool = False
     value: str = "RUN"
     namespace: str = ""
+    addressing_style: str = ""
 
     @property
     def name(self) -> str:
@@ -35,6 +50,11 @@ class Bucket(NamedTuple):
     @property
     def prefix(self) -> str:
         return urlsplit(self.uri).path.strip("/")
+
+
+def names_credentials() -> bool:
+    """Tell whether the environment names AWS credentials. Otherwise boto3 asks the machine's cloud for some."""
+    return any(map(os.environ.get, VARIABLES)) or any(os.path.exists(os.path.expanduser(name)) for name in FILES)
 
 
 def read(bucket: Bucket) -> tuple[bytes, str]:
@@ -47,6 +67,10 @@ def read(bucket: Bucket) -> tuple[bytes, str]:
 
     if not bucket.name:
         raise ValuesError(f"{bucket.value}: {bucket.uri} names no bucket; write s3://bucket/folder")
+    if "@" in bucket.name:
+        raise ValuesError(
+            f"{bucket.value}: {bucket.uri} has a login in it; write s3://bucket/folder, and {CREDENTIALS}"
+        )
     try:
         client = _client(bucket)
         key = bucket.prefix if bucket.prefix.endswith(".jsonl") else _newest(client, bucket)
@@ -76,6 +100,7 @@ def _client(bucket: Bucket) -> Any:
         # Many S3 servers other than Amazon's refuse the checksums that boto3 adds by default.
         request_checksum_calculation="when_required",
         response_checksum_validation="when_required",
+        s3={"addressing_style": bucket.addressing_style} if bucket.addressing_style else None,
     )
     return session.client(
         "s3",
@@ -110,8 +135,8 @@ def _unreachable(bucket: Bucket, error: Exception) -> UnreachableError:
     from botocore import exceptions as known
 
     if isinstance(error, known.NoCredentialsError | known.PartialCredentialsError):
-        step = "set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
-        return UnreachableError(f"{bucket.value}: {bucket.uri}: your environment has no AWS credentials; {step}")
+        words = f"your environment has no AWS credentials; {CREDENTIALS}"
+        return UnreachableError(f"{bucket.value}: {bucket.uri}: {words}")
     if isinstance(error, known.SSLError):
         step = "set AWS_CA_BUNDLE to a file with the certificate of the authority that signed it"
         return UnreachableError(f"{bucket.value}: {bucket.uri}{_at(bucket)}: its certificate is not trusted; {step}")

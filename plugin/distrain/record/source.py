@@ -66,8 +66,9 @@ def from_release(
     if uri.startswith(S3):
         storage = values.get("s3") or {}
         server = endpoint or str(storage.get("endpoint") or "")
-        is_insecure = bool(storage.get("insecureTLS"))
-        return from_bucket(Bucket(place, server, str(storage.get("region") or ""), is_insecure, value, namespace))
+        is_insecure, style = bool(storage.get("insecureTLS")), str(storage.get("addressingStyle") or "")
+        region = str(storage.get("region") or "")
+        return from_bucket(Bucket(place, server, region, is_insecure, value, namespace, style))
     if os.path.isdir(place):  # False also for a path that is too long, or below a folder without permission.
         return from_path(Path(place), value)
     raise ValuesError(

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from distrain import redact
 from distrain.kube.resource import Resource
 from distrain.workload.documents import HOOK
-from distrain.workload.kinds import KUBEFLOW, PLAIN, VERSIONS
+from distrain.workload.kinds import FACTS, KUBEFLOW, PLAIN, VERSIONS
 from distrain.yaml import yaml_loader
 
 Object = dict[str, Any]
@@ -38,9 +38,12 @@ METADATA = re.compile(r"metadata\.(labels|annotations)(\..*)?")
 # The chart values that set a pod template's labels and annotations; messages name these values.
 TEMPLATE_METADATA = re.compile(r"template\.metadata\.(labels|annotations)")
 VALUES = {"labels": "podLabels", "annotations": "podAnnotations"}
+# What serviceMesh sets. Earlier charts did not set the last two; an upgrade adds them for the pods made after it.
+MESH = re.compile(r"(sidecar\.istio\.io/inject|istio\.io/dataplane-mode|linkerd\.io/inject)$")
+NO_MESH = ("disabled", "none")
 # Values that may be long or contain secrets, beside those that redact.py knows: messages show their names, never their
 # content.
-SECRETIVE = ("workers.podSpec", "launcher.podSpec")
+SECRETIVE = ("podSpec", *(f"{section}.podSpec" for section in sorted({*FACTS.roles.values()})))
 SHOWN = 60
 # Text that needs no quotes in YAML, if YAML does not read it as a boolean or null.
 PLAIN_TEXT = re.compile(r"[A-Za-z][\w./-]*")
@@ -109,6 +112,8 @@ def _of_job_object(resource: Resource, old: Objects, new: Objects, new_job: Sequ
             yield Change(REPLACED, named(resource), "ended, then created anew")
             return
         for path, was, will_be in _differences(old[resource], new[resource]):
+            if MESH.search(path) and was is None and will_be in NO_MESH:
+                continue
             yield Change(_effect(resource, path), f"{named(resource)}: {path}", _step(path, was, will_be))
         return
     part = resource.name.rpartition("-")[2]
@@ -163,6 +168,8 @@ def is_resize(change: Change) -> bool:
 def value_of(path: str) -> str | None:
     """Return the chart value that sets this field of the job, or None if the value is not known."""
     found = TEMPLATE_METADATA.search(path)
+    if found and MESH.search(path):
+        return "serviceMesh"
     return VALUES[found[1]] if found else None
 
 

@@ -14,13 +14,14 @@ from distrain.report.timeline import Timed, TimeLine, time_line
 
 
 class Point(NamedTuple):
-    """A `step` line. A figure is None if it is unknown."""
+    """A `step` line. A figure is None if it is unknown. `has_odd_loss` tells of a loss that is NaN or infinite."""
 
     seconds: float | None
     step: int | None
     samples: int | None
     rate: float | None
     loss: float | None
+    has_odd_loss: bool = False
 
 
 class Mark(NamedTuple):
@@ -67,6 +68,8 @@ def _sum(one: float | None, other: float | None) -> float | None:
     return None if one is None or other is None else one + other
 
 
+# A record with a larger batch is not of a trainer.
+MOST_SAMPLES = 10**9
 NO_TIMES = Times(0, 0.0, 0.0, 0.0, communicating=0.0)
 # Stands for the start of steps before which the record has none.
 NO_START = Timed(Line(event=""), None)
@@ -101,6 +104,12 @@ class Run(NamedTuple):
     @property
     def points(self) -> list[Point]:
         return [point for start in self.starts for point in start.points]
+
+    @property
+    def ends_without_number(self) -> bool:
+        """Tell whether the last loss is NaN or infinite. Lines after it that tell no loss do not count."""
+        told = [point for point in self.points if point.loss is not None or point.has_odd_loss]
+        return bool(told) and told[-1].has_odd_loss
 
     @property
     def first_start(self) -> Line | None:
@@ -144,6 +153,13 @@ class Run(NamedTuple):
         return {ranks: total / weights for ranks, (total, weights) in sorted(sums.items())}
 
     @property
+    def batch(self) -> int | None:
+        """Return the samples of a rank's step, None if the record does not tell them."""
+        line = self.last_start
+        found = (line.values or {}).get("batch_size") if line else None
+        return found if type(found) is int and 0 < found <= MOST_SAMPLES else None
+
+    @property
     def parameter_bytes(self) -> int | None:
         """Return K, the bytes of the trained weights; None if unknown, or if the run uses parameter servers."""
         line = self.last_start
@@ -184,6 +200,24 @@ def run_of(record: Record, label: str, place: str) -> Run:
     return Run(label, place, record, line, tuple(_starts(line.lines)), tuple(_marks(line.lines)))
 
 
+def like_last(run: Run) -> Run:
+    """Return the run with the starts alone that computed as its last one does, so that their rates can be compared."""
+    work = _work(run.last_start)
+    return run._replace(starts=tuple(start for start in run.starts if _work(start.line) == work))
+
+
+def _work(start: Line | None) -> tuple[str, ...]:
+    strategy = ((start.values if start else None) or {}).get("strategy")
+    return (*subject_of(start), str(strategy))
+
+
+def subject_of(start: Line | None) -> tuple[str, ...]:
+    """Return what two starts must share, whatever their strategy, for their sizes to be compared."""
+    values = (start.values if start else None) or {}
+    found = (start.model, start.framework) if start else (None, None)
+    return tuple(str(each) for each in (*found, values.get("batch_size"), values.get("precision")))
+
+
 def _starts(lines: Iterable[Timed]) -> Iterator[Start]:
     """Split the lines into processes. A program's record may have steps before its first start, or no start."""
     head, steps = NO_START, list[Timed]()
@@ -216,7 +250,7 @@ def _points(steps: Sequence[Timed]) -> Iterator[Point]:
         rate = line.images_per_second
         if rate is None and before and seconds is not None and before.seconds is not None and seconds > before.seconds:
             rate = _difference(before.line.samples, line.samples, seconds - before.seconds)
-        yield Point(seconds, line.step, line.samples, rate, line.loss)
+        yield Point(seconds, line.step, line.samples, rate, line.loss, line.has_odd_loss)
         before = each
 
 

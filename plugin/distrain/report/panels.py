@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from distrain.derive.formulas import all_reduce_bytes
 from distrain.report import numbers
-from distrain.report.figures import Mark, Point, Run, Times, all_reduces, ideal
+from distrain.report.figures import Mark, Point, Run, Times, all_reduces, ideal, like_last, subject_of
 from distrain.report.numbers import Unit
+from distrain.report.predicted import ASSUMED, predicted
 
 # A line of a plot. None interrupts it.
 Place = tuple[float, float] | None
@@ -19,6 +20,14 @@ MOST_MARKS = 120
 EVENTS = ("start", "checkpoint", "rescale", "kill", "end")
 # The parts of a step. Where the time of the communication is unknown, it is in one part with the computation.
 TOGETHER = "computation and communication"
+PREDICTED = (
+    " The other sizes are predicted from the smallest one, as `helm distrain predict` does, over "
+    f"{ASSUMED / 1e9:.0f} Gbit/s between the ranks, which is assumed."
+)
+ONE_SIZE = (
+    "All rates that can be compared are of one number of ranks. A rescale, or a second run of another size, shows how "
+    "it scales."
+)
 PARTS = ("input", "communication", "computation", TOGETHER, "checkpoints")
 
 
@@ -126,9 +135,11 @@ def _over(runs: Sequence[Run], name: str, title: str, up: str, figure: str, acro
         if any(places):
             kept = numbers.thinned(places, max(100, MOST_POINTS // len(runs)))
             series.append(Series(run.label, number, tuple(kept)))
-            words.append(_trend(f"{run.label}: {up}" if len(runs) > 1 else up.capitalize(), places))
+            name_of = f"{run.label}: {up}" if len(runs) > 1 else up.capitalize()
+            words.append(_trend(name_of, places, is_lost=figure == "loss" and run.ends_without_number))
     if not series:
-        return Panel(name, title, f"The record has no {up} at a known place, so there is nothing to plot.")
+        kind = f"{up} that is a number" if figure == "loss" and any(run.ends_without_number for run in runs) else up
+        return Panel(name, title, f"The record has no {kind} at a known place, so there is nothing to plot.")
     return Panel(name, title, " ".join(words), across[0], up, tuple(series), table=_table(series, across[0], up))
 
 
@@ -143,10 +154,13 @@ def _line(run: Run, figure: str, across: Callable[[Point], float | None]) -> lis
     return places
 
 
-def _trend(name: str, places: Sequence[Place]) -> str:
+def _trend(name: str, places: Sequence[Place], *, is_lost: bool = False) -> str:
+    """Say how a line goes; `is_lost` tells that after its last number it is NaN or infinite."""
     figures = [y for _, y in filter(None, places)]
+    last = numbers.short(figures[-1])
+    end = f"is {last} before it is no number any more" if is_lost else f"ends at {last}"
     return (
-        f"{name} begins at {numbers.short(figures[0])}, ends at {numbers.short(figures[-1])}, "
+        f"{name} begins at {numbers.short(figures[0])}, {end}, "
         f"and is between {numbers.short(min(figures))} and {numbers.short(max(figures))}."
     )
 
@@ -207,43 +221,56 @@ def count_words(run: Run) -> str:
 def _scaling(runs: Sequence[Run]) -> Panel:
     """Plot the rate over the number of ranks, and the ideal of each model: a rate in proportion to the ranks."""
     title, series, rows = "Scaling against the ideal", list[Series](), list[tuple[str, ...]]()
+    runs = [like_last(run) for run in runs]
     groups: dict[tuple[str, ...], dict[int, float]] = {}
     for number, run in enumerate(runs):
         rates = run.rates()
         if rates:
             series.append(Series(run.label, number, tuple(numbers.spread([*rates.items()], MOST_MARKS // len(runs)))))
-            together = groups.setdefault(_subject(run), {})
+            together = groups.setdefault(subject_of(run.last_start), {})
             together.update({ranks: rate for ranks, rate in rates.items() if ranks not in together})
     groups = {subject: rates for subject, rates in groups.items() if len(rates) > 1 and rates[min(rates)] > 0}
     if not groups:
-        words = "All rates are of one number of ranks. A rescale, or a second run of another size, shows how it scales."
-        return Panel("scaling", title, words if series else "The record has no rate with a number of ranks.")
-    for subject, rates in groups.items():
-        ends = (min(rates), max(rates))
-        places = tuple((float(ranks), ideal(rates, ranks)) for ranks in ends)
-        name = "ideal" if len(groups) == 1 else f"ideal {' '.join(subject[:1])}"
-        series.append(Series(name, -1, places, is_ideal=True))
+        return Panel("scaling", title, ONE_SIZE if series else "The record has no rate with a number of ranks.")
+    guessed = {subject: predicted(_first(runs, subject), rates) for subject, rates in groups.items()}
+    series += [*_ideals(groups), *_guesses(guessed)]
     for run in runs:
-        rows += _efficiencies(run, groups.get(_subject(run), {}))
+        subject = subject_of(run.last_start)
+        rows += _efficiencies(run, groups.get(subject, {}), guessed.get(subject, {}))
     most = max(rows, key=lambda row: int(row[1].replace(",", "")))
     last = f" {most[0]}: with {most[1]} ranks it is {most[4]} of the ideal."
-    words = f"Mean samples per second over the number of ranks.{last}"
-    table = limited(("run", "ranks", "samples/s", "ideal samples/s", "of the ideal"), rows)
+    words = f"Mean samples per second over the number of ranks.{PREDICTED if any(guessed.values()) else ''}{last}"
+    table = limited(("run", "ranks", "samples/s", "ideal samples/s", "of the ideal", "predicted samples/s"), rows)
     return Panel("scaling", title, words, "ranks", "samples/s", tuple(series), table=table)
 
 
-def _subject(run: Run) -> tuple[str, ...]:
-    """Return what two runs must share for their sizes to be compared."""
-    line = run.last_start
-    values = (line.values if line else None) or {}
-    found = (line.model, line.framework) if line else (None, None)
-    return tuple(str(each) for each in (*found, values.get("batch_size"), values.get("precision")))
+def _first(runs: Sequence[Run], subject: tuple[str, ...]) -> Run:
+    return next(run for run in runs if subject_of(run.last_start) == subject)
 
 
-def _efficiencies(run: Run, together: dict[int, float]) -> Iterator[tuple[str, ...]]:
+def _ideals(groups: Mapping[tuple[str, ...], dict[int, float]]) -> Iterator[Series]:
+    for subject, rates in groups.items():
+        places = tuple((float(ranks), ideal(rates, ranks)) for ranks in (min(rates), max(rates)))
+        yield Series(_of_subject("ideal", subject, len(groups)), -1, places, is_ideal=True)
+
+
+def _guesses(guessed: Mapping[tuple[str, ...], dict[int, float]]) -> Iterator[Series]:
+    for subject, rates in guessed.items():
+        places = [(float(ranks), rate) for ranks, rate in rates.items()]
+        if places:
+            kept = numbers.spread(places, MOST_MARKS // len(guessed))
+            yield Series(_of_subject("predicted", subject, len(guessed)), -1, tuple(kept), is_points=True)
+
+
+def _of_subject(name: str, subject: tuple[str, ...], subjects: int) -> str:
+    return name if subjects == 1 else f"{name} {' '.join(subject[:1])}"
+
+
+def _efficiencies(run: Run, together: dict[int, float], guessed: Mapping[int, float]) -> Iterator[tuple[str, ...]]:
     for ranks, rate in run.rates().items() if together else ():
         best = ideal(together, ranks)
-        yield run.label, f"{ranks:,}", numbers.short(rate), numbers.short(best), f"{100 * rate / best:.0f} %"
+        share, other = f"{100 * rate / best:.0f} %", numbers.short(guessed[ranks]) if ranks in guessed else ""
+        yield run.label, f"{ranks:,}", numbers.short(rate), numbers.short(best), share, other
 
 
 def _step(runs: Sequence[Run]) -> Panel:

@@ -55,10 +55,8 @@ def _facts(run: Run) -> Iterator[tuple[str, str]]:
     if began := _time_of_first(run):
         took = numbers.duration(run.line.seconds)
         yield "time", f"from {began}, {took}" if took else f"from {began}"
-    losses = [point.loss for point in points if point.loss is not None]
-    missing = sum(line.loss is None for line in run.record.of("step"))
-    if losses:
-        yield "last loss", numbers.short(losses[-1]) + _missing(missing)
+    if points:
+        yield "last loss", _last_loss(run)
     if rates := run.rates():
         yield "mean throughput", _rates(rates)
     yield "events", count_words(run)
@@ -70,8 +68,17 @@ def _facts(run: Run) -> Iterator[tuple[str, str]]:
     yield "record", redact(run.place)
 
 
-def _missing(number: int) -> str:
-    return f", and {numbers.counted(number, 'line')} with none or NaN" if number else ""
+def _last_loss(run: Run) -> str:
+    """Return the last loss; after a loss that is NaN, also the last number and its step."""
+    known = [(point.loss, point.step) for point in run.points if point.loss is not None]
+    missing = sum(line.loss is None for line in run.record.of("step"))
+    lines = f", and {numbers.counted(missing, 'line')} with none or NaN" if missing else ""
+    loss, step = known[-1] if known else (None, None)
+    number = "none" if loss is None else numbers.short(loss)
+    if not run.ends_without_number:
+        return f"{number}{lines}"
+    place = "" if step is None else f" at step {step:,}"
+    return f"NaN or infinite{f' (last number: {number}{place})' if known else ''}{lines}"
 
 
 def _rates(rates: Mapping[int, float]) -> str:

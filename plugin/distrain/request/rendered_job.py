@@ -66,6 +66,13 @@ class RenderedJob(NamedTuple):
 
         return is_suspended(self.job)
 
+    @property
+    def runs_elsewhere(self) -> bool:
+        """Tell whether MultiKueue runs the job in another cluster, so that this cluster needs no room for it."""
+        from distrain.workload.suspension import manager
+
+        return bool(manager(self.job))
+
     def refuse_waiting(self) -> None:
         """Raise ValuesError if the user wants to wait for the start of this suspended job."""
         options = self.request.options
@@ -92,7 +99,7 @@ class RenderedJob(NamedTuple):
 
         may_wait = report.verdict in MAY_WAIT
         waits = may_wait and (self.request.options.allow_busy or self.is_queued or self.is_suspended)
-        if report.verdict != Verdict.FITS and not waits:
+        if report.verdict != Verdict.FITS and not (waits or self.runs_elsewhere):
             hint = " To install it all the same and let it wait, add --allow-busy." if may_wait else ""
             raise DoesNotFitError(f"{report.verdict}: {report.next}{hint}", report.verdict.exit_code)
         for line in summary(report, self.job):

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from distrain.apiserver.capabilities import Capabilities
     from distrain.apiserver.cluster import Cluster
-    from distrain.check.snapshot_file import Contents
+    from distrain.check.snapshot.snapshot_file import Contents
     from distrain.derive.complete import Given, Measure
     from distrain.derive.room import Room
     from distrain.helm.program import Source
@@ -101,7 +101,7 @@ class Request:
         path = getattr(self.options, "snapshot", None)
         if not path:
             return None
-        from distrain.check.snapshot_file import read_file
+        from distrain.check.snapshot.snapshot_file import read_file
 
         return read_file(path)
 
@@ -126,7 +126,7 @@ class Request:
         _ = self.capabilities
 
     def given(self, source: Source, template: Callable[[], Template] | None = None) -> Given:
-        """Return the input for `derive`. If the command has --node-gpus or --snapshot, these flags state the nodes.
+        """Return the input for `derive`; --node-gpus, --instance or --snapshot state the nodes.
 
         `template` returns the later rendering with the derived values. While Helm renders the job for the nodes, Helm
         is started for that later rendering, too.
@@ -218,6 +218,7 @@ class Request:
 
         The pods of the release named `running` count as free.
         """
+        from distrain.helm.record_size import with_record
         from distrain.helm.render import Template
         from distrain.release.transaction import Release
 
@@ -229,7 +230,8 @@ class Request:
         release = Release(self.name or NAMELESS, complete, self.cluster.target)
         rendering = self.helm.render(complete, template())
         values = self.helm.merged_values(complete)
-        return RenderedJob(self, release, rendering.manifest, rendering.job(), values)
+        job = with_record(rendering.job(), complete.chart, values, rendering.manifest)
+        return RenderedJob(self, release, rendering.manifest, job, values)
 
     def _stated_nodes(self) -> Measure | None:
         node_gpus = getattr(self.options, "node_gpus", None)
@@ -237,6 +239,12 @@ class Request:
             from distrain.derive.room import StatedNodes
 
             return lambda render, gpu_resource: StatedNodes(node_gpus)
+        if name := getattr(self.options, "instance", None):
+            from distrain.derive.room import nodes_of
+            from distrain.instances import table
+
+            instance = table.find(name)
+            return lambda render, gpu_resource: nodes_of(instance, render())
         return self._nodes_of_snapshot if getattr(self.options, "snapshot", None) else None
 
     def _nodes_of_snapshot(self, render: Callable[[], Job], gpu_resource: str) -> Room:

@@ -45,7 +45,7 @@ def of_release(request: Request, release: str, endpoint: str) -> Found:
     reading = Ahead(request.record, release, endpoint, by_hand)
     reading.join(SECONDS)
     if reading.is_alive():
-        return _unread(f"not found within {SECONDS:g} s; {example}")
+        return _unread(f"not read within {SECONDS:g} s{_without_credentials()}; {example}")
     try:
         found = reading.result()
     except NoPlaceError:
@@ -53,6 +53,13 @@ def of_release(request: Request, release: str, endpoint: str) -> Found:
     except DistrainError as error:
         return _unread(_with_flag(error.messages[0]))
     return _found(*found) if found else _unread(f"Helm has no release {release}; {example}")
+
+
+def _without_credentials() -> str:
+    """Say that the environment names no AWS credentials: boto3 then asks the machine's cloud for a while."""
+    from distrain.record.s3 import CREDENTIALS, names_credentials
+
+    return "" if names_credentials() else f" (your environment has no AWS credentials, which S3 needs: {CREDENTIALS})"
 
 
 def _found(record: Record, place: str) -> Found:

@@ -11,8 +11,8 @@ from distrain.apiserver.pages import Ahead
 from distrain.kube.storage import PersistentVolumeClaim
 from distrain.progress.causes import quoted
 from distrain.progress.start import LAUNCHER, role_of, unplaced
+from distrain.status.causes.unscheduled import UNBOUND_CLAIM, Claim
 from distrain.status.holds import Tolerant
-from distrain.status.unscheduled import UNBOUND_CLAIM, Claim
 from distrain.workload.live_job import LiveObject
 
 # The pods whose events are read: the first that wait. Events have no labels, so each pod's are a request of its own.

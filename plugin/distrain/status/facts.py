@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
@@ -25,7 +24,7 @@ from distrain.progress.start import (
     unplaced,
     unreplaced,
 )
-from distrain.progress.steps import Progress, after_last_step, newest_log
+from distrain.progress.steps import Progress, after_last_step
 from distrain.progress.waiting import CONFIG_REASONS, IMAGE_REASONS
 from distrain.status.figures import TimedLog
 from distrain.status.phase import Facts
@@ -45,21 +44,20 @@ def facts_of(
     queue: str = "",
     replaced: int | None = None,
     times: Sequence[TimedLog] = (),
-    now: float = math.inf,
 ) -> Facts:
     """Return the facts of a run; `queue` and `replaced` are those of Facts, which other objects tell.
 
-    `times` are the logs of `found` with the times of their lines; `now` is in seconds since 1970.
+    `times` are the logs of `found` with the times of their lines; the first tells the newest step.
     """
     pods = [pod for pod in found.pods if role_of(pod) in {role.component for role in lasting(job)}]
-    last, wanted = newest_log((log.text or "" for log in found.logs), now), workers_wanted(job)
+    last, wanted = (times[0].last if times else None), workers_wanted(job)
     return Facts(
         wanted=wanted,
         made=sum(role_of(pod) in RANKS and pod.status.phase not in ENDED for pod in pods),
         end=_end(found),
         queue=queue,
         is_suspended=is_suspended(job),
-        trained=_workers_at(last[1], job, wanted) if last and not _restarts(found, *last, times) else None,
+        trained=_workers_at(last, job, wanted) if last and not _restarts(last, times) else None,
         replaced=replaced,
         waits=lacks_pods(pods, job) or any(map(waits, pods)),
         all_run=_all_run(pods, job) and not waits_for_workers(found),
@@ -116,17 +114,16 @@ def _end(found: JobState) -> str:
     return "Failed" if not found.pods and any((event.reason or "").endswith(REJECTED) for event in events) else ""
 
 
-def _restarts(found: JobState, index: int, last: Progress, times: Sequence[TimedLog]) -> bool:
+def _restarts(last: Progress, logs: Sequence[TimedLog]) -> bool:
     """Tell whether the program has ended since its last step, and starts again in the same pod.
 
-    `last` is the step, from the log with this index. A line of another log counts unless it is older than the step.
+    `last` is the step, from the first log. A line of another log counts unless it is older than the step.
     """
-    for number, log in enumerate(found.logs):
-        text = log.text or ""
-        after = after_last_step(text)
+    for number, log in enumerate(logs):
+        after = after_last_step(log.text)
         if restart := RESTART.search(after):
-            then = times[number].time_at(len(text) - len(after) + restart.start()) if times else None
-            if number == index or then is None or last.unix_seconds is None or then > last.unix_seconds:
+            then = log.time_at(len(log.text) - len(after) + restart.start())
+            if number == 0 or then is None or last.unix_seconds is None or then > last.unix_seconds:
                 return True
     return False
 

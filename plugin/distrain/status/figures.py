@@ -6,6 +6,7 @@ come from the same node's clock. The clock of the user's machine may differ from
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Sequence
 from datetime import datetime
@@ -15,17 +16,26 @@ from msgspec import Struct
 
 from distrain import kube
 from distrain.progress.logs import LINES, PHASES
+from distrain.progress.newest import later
 from distrain.progress.restarts import RESTART
-from distrain.progress.start import Log, statuses
-from distrain.progress.steps import PROGRESS, SAVED, Progress, newest, newest_log, saved_step
+from distrain.progress.start import statuses
+from distrain.progress.steps import PROGRESS, SAVED, Progress, lines_of, saved_step
 
 # distrain-launch's line after a change of the number of workers.
 RESCALED = re.compile(r"^distrain-launch: \d+ -> \d+ workers after (?!a failure)", re.MULTILINE)
+# distrain-launch's line in the log of a launcher that follows another one.
+EARLIER = re.compile(r"^distrain-launch: an earlier launcher of this run has counted (\d{1,9}) restarts$", re.MULTILINE)
+# The first line that tells of steps: one of this start, a resumed checkpoint, or another start.
+BEGINNING = re.compile(
+    r"^(?:distrain-progress: |resumed from |distrain-(?:launch|run|torchrun): starting again )", re.MULTILINE
+)
 STAMP = re.compile(r"^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.\d+)?(Z|[+-]\d\d:\d\d) ?", re.MULTILINE)
 # An older step line is told with its age: the trainer writes such lines every few seconds to minutes.
 LONG_AGO = 120
 # A rate is no longer the present one, and the rest of the time unknown, if so many step lines should have followed.
 INTERVALS = 3
+# The ranks of all workers fail within so many seconds if one fails.
+TOGETHER_SECONDS = 60
 # Larger numbers come from a program's mistake, and are shown as unknown.
 MOST_SECONDS = 10 * 365 * 86400
 
@@ -50,57 +60,110 @@ class Figures(Struct, frozen=True):
 
 
 class TimedLog(Struct, frozen=True):
-    """A pod's log without its times. `times` has the seconds since 1970 of each line, None without a time."""
+    """A pod's log without its times. `times` has the seconds since 1970 of each line, None without a time.
 
-    text: str
-    times: Sequence[float | None]
+    `steps` are its JSON lines. They are parsed once, for all that asks for them.
+    """
+
+    text: str = ""
+    times: Sequence[float | None] = ()
+    steps: Sequence[Progress] = ()
+
+    @property
+    def last(self) -> Progress | None:
+        return self.steps[-1] if self.steps else None
 
     def time_at(self, position: int) -> float | None:
         """Return the time of the line at this position of the text."""
         number = self.text.count("\n", 0, position)
         return self.times[number] if number < len(self.times) else None
 
+    def position_after(self, seconds: float) -> int:
+        """Return the position of the first line that is newer than this time; without times, the first position."""
+        old = sum(1 for _ in itertools.takewhile(lambda then: then is not None and then <= seconds, self.times))
+        return sum(len(line) + 1 for line in self.text.split("\n")[:old])
 
-def timed(text: str) -> TimedLog:
-    """Split a log that was read with times."""
+
+def timed(text: str, behind: float = 0) -> TimedLog:
+    """Split a log that was read with times, by a clock that is so many seconds behind."""
     stamps = [STAMP.match(line) for line in text.split("\n")]
-    return TimedLog(STAMP.sub("", text), [_seconds(*each.groups()) if each else None for each in stamps])
+    times = [_seconds(*each.groups()) if each else None for each in stamps]
+    plain = STAMP.sub("", text)
+    steps = [later(line, behind) for line in lines_of(plain)]
+    return TimedLog(plain, [None if each is None else each + behind for each in times], steps)
 
 
-def figures(logs: Sequence[Log], times: Sequence[TimedLog], pods: Sequence[kube.Pod], now: float) -> Figures:
-    """Return the figures of the logs; `times` are the same logs with the times of their lines. `now` is in seconds."""
-    texts, counted = [log.text or "" for log in logs], _counted(logs, pods)
-    found = newest_log(texts, now)
-    if found is None:
+def figures(logs: Sequence[TimedLog | None], pods: Sequence[kube.Pod], now: float) -> Figures:
+    """Return the figures of the logs, the first of which tells the newest step. `now` is in seconds since 1970."""
+    counted = _counted(logs, pods)
+    log = next(iter(logs), None)
+    if log is None or log.last is None:
         return counted
-    index, last = found
-    lines = times[index]
-    # A node's clock that is ahead of this machine's tells a later time.
-    known = [each for each in (now, last.unix_seconds, *lines.times[-2:]) if each is not None]
-    return _of(last, texts[index], lines, max(known), counted)
+    return _of(log.last, log, clock(log, now), counted)
 
 
-def _counted(logs: Sequence[Log], pods: Sequence[kube.Pod]) -> Figures:
+def clock(log: TimedLog, now: float) -> float:
+    """Return the present time: a node's clock that is ahead of this machine's tells a later one."""
+    times = (log.last.unix_seconds if log.last else None, *log.times[-2:])
+    return max([now, *(each for each in times if each is not None)])
+
+
+def freshness(log: TimedLog) -> float:
+    """Return up to how many seconds after the last step line its rate is the present one."""
+    return max(LONG_AGO, INTERVALS * _interval(log))
+
+
+def last_time(log: TimedLog, pattern: re.Pattern[str] = PROGRESS) -> float | None:
+    """Return the time of the last line that matches, by default of the last step line."""
+    if pattern is PROGRESS and log.last and log.last.unix_seconds:
+        return log.last.unix_seconds
+    found = list(pattern.finditer(log.text))
+    return log.time_at(found[-1].start()) if found else None
+
+
+def last_step(logs: Sequence[TimedLog | None]) -> float | None:
+    """Return the time of the run's last step, which the first log tells."""
+    log = next(iter(logs), None)
+    return last_time(log) if log else None
+
+
+def _counted(logs: Sequence[TimedLog | None], pods: Sequence[kube.Pod]) -> Figures:
     """Count the restarts and rescales. They are unknown without pods, or if a log of a pod that has run is not whole.
 
-    Only the end of a long log is read, so nobody knows how many of them are told before it.
+    Only the end of a long log is read, so nobody knows how many of them are told before it. A log that begins with a
+    resumed checkpoint does not tell what an earlier pod has logged.
     """
-    texts = [log.text for log in logs]
     may_have_logs = not pods or any(pod.status.phase in PHASES for pod in pods)
-    if (may_have_logs and not logs) or any(text is None or text.count("\n") >= LINES for text in texts):
+    told = [log for log in logs if log is not None and log.text.count("\n") < LINES]
+    if (may_have_logs and not logs) or len(told) < len(logs):
         return Figures()
-    told = [text or "" for text in texts]
     ended = sum(each.restart_count for pod in pods for each in statuses(pod))
-    return Figures(
-        restarts=ended + sum(len(RESTART.findall(text)) for text in told),
-        rescales=max(map(_rescales, told), default=0),
+    if earlier := max(map(_earlier, told), default=0):
+        # This launcher's own start is a restart, too. Only the log of the earlier one has told the rescales.
+        return Figures(restarts=earlier + max(1, ended) + _restarts(told))
+    if not ended and _goes_on(told):
+        return Figures()
+    return Figures(restarts=ended + _restarts(told), rescales=max(map(_rescales, told), default=0))
+
+
+def _earlier(log: TimedLog) -> int:
+    """Return how many restarts the earlier launchers of the run have counted, 0 if the log does not tell."""
+    return max(map(int, EARLIER.findall(log.text)), default=0)
+
+
+def _goes_on(logs: Sequence[TimedLog]) -> bool:
+    """Tell whether only an earlier pod has told the first steps: a log begins with a resume, and none with a step."""
+    first = [found.group() for log in logs if (found := BEGINNING.search(log.text))]
+    return any(line.startswith("resumed") for line in first) and not any(
+        line.startswith("distrain-p") for line in first
     )
 
 
-def _of(last: Progress, text: str, lines: TimedLog, now: float, counted: Figures) -> Figures:
-    age = _age(last.unix_seconds or _last_time(PROGRESS, text, lines), now)
-    is_old = age is not None and age >= max(LONG_AGO, INTERVALS * _interval(text))
-    eta = None if is_old or last.eta_seconds is None else last.eta_seconds - (age or 0)
+def _of(last: Progress, log: TimedLog, now: float, counted: Figures) -> Figures:
+    age = _age(last_time(log), now)
+    is_old = age is not None and age >= freshness(log)
+    left = last.eta_seconds
+    eta = None if is_old or left is None or left < 0 else left - (age or 0)
     return Figures(
         step=last.step,
         steps=last.steps if last.steps and last.steps > 0 else None,
@@ -112,16 +175,11 @@ def _of(last: Progress, text: str, lines: TimedLog, now: float, counted: Figures
         loss=last.loss,
         eta_seconds=None if eta is None or not abs(eta) <= MOST_SECONDS else max(0, round(eta)),
         checkpoint=last.checkpoint,
-        checkpoint_step=saved_step(text),
-        checkpoint_age_seconds=_age(_last_time(SAVED, text, lines), now),
+        checkpoint_step=saved_step(log.text, last),
+        checkpoint_age_seconds=_age(last_time(log, SAVED), now),
         restarts=counted.restarts,
         rescales=counted.rescales,
     )
-
-
-def _last_time(pattern: re.Pattern[str], text: str, lines: TimedLog) -> float | None:
-    found = list(pattern.finditer(text))
-    return lines.time_at(found[-1].start()) if found else None
 
 
 def _age(then: float | None, now: float) -> int | None:
@@ -130,20 +188,30 @@ def _age(then: float | None, now: float) -> int | None:
     return round(now - then)
 
 
-def _interval(text: str) -> float:
+def _interval(log: TimedLog) -> float:
     """Return the seconds between the last two step lines, 0 if they are unknown."""
-    times = [each.unix_seconds for line in PROGRESS_LINE.findall(text)[-2:] if (each := newest([line]))]
+    times = [each.unix_seconds for each in log.steps[-2:]]
     return times[1] - times[0] if len(times) == 2 and times[0] and times[1] else 0
 
 
-def _rescales(text: str) -> int:
+def _restarts(logs: Sequence[TimedLog]) -> int:
+    """Count the restarts of the program. Workers whose ranks fail together log a line each."""
+    told = [
+        (log.time_at(found.start()), number) for number, log in enumerate(logs) for found in RESTART.finditer(log.text)
+    ]
+    dated = sorted((then, number) for then, number in told if then is not None)
+    count, since, seen = len(told) - len(dated), float("-inf"), set[int]()
+    for then, number in dated:
+        if then - since > TOGETHER_SECONDS or number in seen:
+            count, since, seen = count + 1, then, set()
+        seen.add(number)
+    return count
+
+
+def _rescales(log: TimedLog) -> int:
     """Return how often the number of ranks has changed in this part of the log."""
-    told = [newest([line]) for line in PROGRESS_LINE.findall(text)]
-    sizes = [each.world_size for each in told if each and each.world_size]
-    return max(len(RESCALED.findall(text)), sum(one != other for one, other in pairwise(sizes)))
-
-
-PROGRESS_LINE = re.compile(r"^distrain-progress: .*$", re.MULTILINE)
+    sizes = [each.world_size for each in log.steps if each.world_size]
+    return max(len(RESCALED.findall(log.text)), sum(one != other for one, other in pairwise(sizes)))
 
 
 def _seconds(stamp: str, zone: str) -> float | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from distrain.apiserver.cluster import Cluster
 from distrain.errors import ForbiddenError, GoneError, UnreachableError
@@ -16,22 +16,54 @@ from distrain.status.sources import SILENCE_SECONDS, Watches
 # Logs, events and queues are read again after each change of a job or pod, but not sooner than after the first of these
 # numbers of seconds, and without a change after the second.
 SOONEST, LATEST = 1.0, 3.0
+# A shorter silence of the API server is not told.
+WORTH_TELLING = 2.0
 
 
-def followed(cluster: Cluster, source: Watches, timeout: float = math.inf) -> Iterator[list[Observed]]:
-    """Yield the runs after each change, until the timeout in seconds; pass over a short silence of the API server."""
-    heard = time.monotonic()
-    deadline = heard + timeout
+class Silence:
+    """Tell once that the API server does not answer, and once that it answers again."""
+
+    def __init__(self, tell: Callable[[str], None]) -> None:
+        self._tell = tell
+        self._since, self._is_told = 0.0, False
+        self.error: UnreachableError | None = None
+
+    @property
+    def seconds(self) -> float:
+        return time.monotonic() - self._since if self.error else 0.0
+
+    def begin(self, error: UnreachableError) -> None:
+        """Note that the API server does not answer, or still does not."""
+        self._since = self._since if self.error else time.monotonic()
+        self.error = error
+        if self.seconds >= WORTH_TELLING and not self._is_told:
+            self._tell(f"{error.messages[0]}; trying on")
+            self._is_told = True
+
+    def end(self) -> None:
+        if self._is_told:
+            self._tell("the cluster answers again")
+        self.error, self._is_told = None, False
+
+
+def followed(
+    cluster: Cluster, source: Watches, silence: Silence, deadline: float = math.inf
+) -> Iterator[list[Observed]]:
+    """Yield the runs after each change, until the deadline; pass over a short silence of the API server.
+
+    The deadline is a time of the monotonic clock.
+    """
     while True:
         source.changed.clear()
         try:
             found = read_runs(cluster, source)
         except UnreachableError as error:
+            silence.begin(error)
             is_sure = isinstance(error, ForbiddenError) or not source.has_answered
-            if is_sure or time.monotonic() - heard > SILENCE_SECONDS:
+            if is_sure or silence.seconds > SILENCE_SECONDS:
                 raise
         else:
-            heard = time.monotonic()
+            silence.end()
             yield found
         if (left := deadline - time.monotonic()) <= 0:
             return

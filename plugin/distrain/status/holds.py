@@ -11,7 +11,7 @@ from msgspec import field
 from distrain import kube
 from distrain.apiserver import paths
 from distrain.apiserver.cluster import Cluster
-from distrain.errors import NotFoundError
+from distrain.errors import ForbiddenError, NotFoundError
 from distrain.kube.objects import Kube
 from distrain.progress.start import one_line, unplaced
 from distrain.status.run import Held
@@ -23,6 +23,9 @@ KUEUE = ("kueue.x-k8s.io/v1beta2", "kueue.x-k8s.io/v1beta1")
 JOB_UID = "kueue.x-k8s.io/job-uid"
 VOLCANO = "scheduling.volcano.sh/v1beta1"
 COSCHEDULING = "scheduling.x-k8s.io/v1alpha1"
+READY = "Ready"
+# The reason of Volcano's events, and the part of a message that only counts the pods of the gang.
+UNSCHEDULABLE, GANG = "Unschedulable", "tasks in gang unschedulable"
 # The label that scheduler-plugins' PodGroups give to their pods.
 POD_GROUP = "scheduling.x-k8s.io/pod-group"
 
@@ -33,14 +36,22 @@ class _Spec(Kube):
     queue: str = ""
 
 
+class _Check(Kube):
+    name: str = ""
+    state: str = ""
+    message: str | None = None
+
+
 class _Status(Kube):
     phase: str = ""
     conditions: list[kube.Condition] | None = None
+    admission_checks: list[_Check] | None = None
 
 
 class PodGroup(Kube):
     """A gang scheduler's PodGroup."""
 
+    metadata: kube.Metadata = field(default_factory=kube.Metadata)
     spec: _Spec = field(default_factory=_Spec)
     status: _Status = field(default_factory=_Status)
 
@@ -79,7 +90,16 @@ def _of_kueue(cluster: Cluster, namespace: str, uids: Sequence[str]) -> str:
     workloads = [workload for uid in uids for workload in _workloads(cluster, namespace, uid)]
     conditions = [each for workload in workloads for each in workload.status.conditions or ()]
     held = [each for each in conditions if each.type == "QuotaReserved" and each.status == "False"]
-    return one_line(held[0].message) if held else ""
+    if held:
+        return one_line(held[0].message)
+    checks = [check for workload in workloads for check in workload.status.admission_checks or ()]
+    return next((_of_check(check) for check in checks if check.state != READY), "")
+
+
+def _of_check(check: _Check) -> str:
+    """Return what an admission check says, which follows the reservation of the quota."""
+    words = one_line(check.message)
+    return f"admission check {check.name} is {check.state or 'not begun'}{f': {words}' if words else ''}"
 
 
 def _workloads(cluster: Cluster, namespace: str, uid: str) -> list[KueueWorkload]:
@@ -97,7 +117,17 @@ def _of_volcano(cluster: Cluster, namespace: str, name: str) -> Held:
     conditions = [each for each in group.status.conditions or () if each.type == "Unschedulable"]
     words = one_line(conditions[-1].message) if conditions else ""
     is_queued = group.status.phase in ("", "Pending")
+    with contextlib.suppress(ForbiddenError):  # Whoever may not read events has the condition's words.
+        words = (_of_plugins(cluster, namespace, group) if is_queued else "") or words
     return Held((group.spec.queue or "default") if is_queued else "", f"Volcano: {words}" if words else "")
+
+
+def _of_plugins(cluster: Cluster, namespace: str, group: PodGroup) -> str:
+    """Return why a plugin of Volcano does not let the PodGroup in: only an event says it, not the condition."""
+    path, selector = paths.of_kind("v1", "Event", namespace), f"involvedObject.uid={group.metadata.uid}"
+    events = cluster.read_list(path, kube.Event, f"events of namespace {namespace}", fieldSelector=selector)
+    told = [event for event in events if event.reason == UNSCHEDULABLE and GANG not in (event.message or "")]
+    return one_line(max(told, key=lambda event: event.last_timestamp or "").message) if told else ""
 
 
 def _of_coscheduling(cluster: Cluster, namespace: str, name: str) -> Held:

@@ -5,28 +5,29 @@ An ordinary user may read all of this in a namespace. What the user may not read
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
-from urllib.parse import urlencode
 
 from msgspec.structs import replace
 
 from distrain import kube
-from distrain.apiserver import paths
-from distrain.apiserver.cluster import METADATA_LIST, Cluster
+from distrain.apiserver.cluster import Cluster
 from distrain.apiserver.pages import Ahead
-from distrain.errors import ForbiddenError, UnreachableError
-from distrain.kube.objects import Kube
+from distrain.errors import ForbiddenError, NoLogError, NotFoundError, UnreachableError
 from distrain.progress import logs
 from distrain.progress.ends import is_lost
+from distrain.progress.newest import newest_line, seconds_behind
 from distrain.progress.start import condition, leaving_pods, main_container, own_pods
 from distrain.status import holds
 from distrain.status.evidence import claims_of, events_of
-from distrain.status.figures import TimedLog, timed
-from distrain.status.run import Held, Observed
-from distrain.status.sources import Source, Unread, selector_of
+from distrain.status.facts import tells_steps
+from distrain.status.figures import TimedLog, clock, timed
+from distrain.status.ranks import tails_of, time_of
+from distrain.status.run import Held, Observed, ranks_of
+from distrain.status.sources import Source, Unread
 from distrain.workload.kinds import KINDS
-from distrain.workload.live_job import LiveObject
+from distrain.workload.live_job import LiveObject, live_job
 from distrain.workload.manifest import INSTANCE_LABEL, KEYGEN
 
 # Of more runs at once only jobs and pods are read.
@@ -37,12 +38,6 @@ ENDS = {word for kind in KINDS for word in (kind.ends.succeeded, kind.ends.faile
 
 T = TypeVar("T")
 U = TypeVar("U")
-
-
-class Found(Kube):
-    """A list whose items are only counted."""
-
-    items: list[kube.Named] | None = None
 
 
 def read_runs(cluster: Cluster, source: Source) -> list[Observed]:
@@ -68,31 +63,9 @@ def read_runs(cluster: Cluster, source: Source) -> list[Observed]:
         return _explained(cluster, plain, Unread(unread))
 
     if len(by_run) > EXPLAINED_RUNS:
-        return [replace(_plain(key, *by_run[key], unread), has_pods=has_pods) for key in sorted(by_run)]
+        plain = [_plain(key, *by_run[key], unread) for key in sorted(by_run)]
+        return [replace(each, has_pods=has_pods, has_logs=False) for each in plain]
     return _at_once(explain, sorted(by_run))
-
-
-def absence(cluster: Cluster, release: str) -> str:
-    """Return why there is no run of this name, with the next step."""
-    namespace, flags = cluster.target.namespace, cluster.target.helm_flags
-    path = paths.of_kind("v1", "Secret", namespace)
-    if not _any(cluster, path, f"owner=helm,name={release}"):
-        words = f"{release}: there is no run of this name in namespace {namespace}"
-        return f"{words}; `helm distrain status {flags}` lists the runs that there are"
-    if _any(cluster, paths.of_kind("v1", "ConfigMap", namespace), selector_of(release)):
-        words = f"{release}: the release has no job any more: it was deleted, perhaps a while after its end"
-        return f"{words}; `helm distrain upgrade {release} {flags}` makes it again"
-    words = f"{release}: is a Helm release, but has no job of distrain's chart"
-    return f"{words}; `helm status {release} {flags}` describes it"
-
-
-def _any(cluster: Cluster, path: str, selector: str) -> bool:
-    """Tell whether a list has objects; of a list that the user may not read, tell that it has none."""
-    query = f"{path}?{urlencode({'labelSelector': selector, 'limit': '1'})}"
-    try:
-        return bool(cluster.read_one(query, Found, "objects", METADATA_LIST).items)
-    except UnreachableError:
-        return False
 
 
 def _run_of(metadata: kube.Metadata) -> tuple[str, str]:
@@ -136,8 +109,32 @@ def _explained(cluster: Cluster, plain: Observed, unread: Unread) -> Observed:
     events = [] if ended else events_of(cluster, namespace, plain.objects, plain.pods, unread)
     held = Held() if ended else holds.read(cluster, namespace, plain.objects, plain.pods, unread)
     claims = [] if ended else claims_of(cluster, namespace, plain.pods, unread)
-    texts = [_read_log(ahead, unread) for ahead in asked]
-    return replace(plain, events=events, speakers=speakers, logs=texts, held=held, claims=claims, unread=tuple(unread))
+    told = [_read_log(*each, unread) for each in zip(asked, speakers, strict=True)]
+    speakers, told = _newest_first(speakers, told)
+    seen = replace(plain, events=events, speakers=speakers, logs=told, held=held, claims=claims, unread=tuple(unread))
+    return seen if ended else _with_tails(cluster, seen)
+
+
+def _with_tails(cluster: Cluster, seen: Observed) -> Observed:
+    """Return a run with the last lines of its other ranks, if it seems to make no steps."""
+    job = live_job(seen.objects)
+    ranks = ranks_of(seen, [log or TimedLog() for log in seen.logs], job)
+    if not ranks.first.last and not tells_steps(job):
+        return seen
+    now = clock(ranks.first, time.time())
+    there = time_of(cluster, seen.namespace, ranks, now)
+    return replace(seen, behind=now - there, tails=tails_of(cluster, seen.namespace, ranks, there))
+
+
+def _newest_first(
+    speakers: list[kube.Pod], logs: list[TimedLog | None]
+) -> tuple[list[kube.Pod], list[TimedLog | None]]:
+    """Put the pod with the newest step first: it is the one to look at."""
+    told = [log or TimedLog() for log in logs]
+    found = newest_line([log.text for log in told], [log.last for log in told], time.time())
+    first = found[0] if found else 0
+    order = sorted(range(len(logs)), key=lambda index: index != first)
+    return [speakers[index] for index in order], [logs[index] for index in order]
 
 
 def has_ended_job(objects: Iterable[LiveObject]) -> bool:
@@ -155,6 +152,11 @@ def of_present(objects: Sequence[LiveObject]) -> tuple[list[LiveObject], list[Li
     return present, replaced
 
 
+def job_of(objects: Sequence[LiveObject]) -> str:
+    """Return the name of the job that the objects belong to."""
+    return _name_of(objects[0])[1]
+
+
 def _name_of(found: LiveObject) -> tuple[str, str]:
     """Return kind and name of the job that an object belongs to; the Jobs of kind Plain differ in their ends."""
     resource = found[0]
@@ -163,15 +165,17 @@ def _name_of(found: LiveObject) -> tuple[str, str]:
 
 
 def _log(cluster: Cluster, namespace: str, pod: kube.Pod) -> Any:
-    """Return the end of a pod's log, or the error if the user may not read it. Other errors count as no log."""
+    """Return the end of a pod's log, an empty text if it has none; raise an error if it cannot be read."""
     try:
         return cluster.log(namespace, pod.metadata.name, main_container(pod), logs.LINES, timestamps=True)
-    except ForbiddenError:
-        raise
-    except UnreachableError:
+    except (NoLogError, NotFoundError):
         return ""
 
 
-def _read_log(ahead: Ahead, unread: Unread) -> TimedLog | None:
-    text: str | None = unread.tolerate(ahead.result, None)
-    return None if text is None else timed(text)
+def _read_log(ahead: Ahead, pod: kube.Pod, unread: Unread) -> TimedLog | None:
+    try:
+        text: str | None = unread.tolerate(ahead.result, None)
+    except UnreachableError as error:
+        unread.extend(error.messages)
+        text = None
+    return None if text is None else timed(text, seconds_behind(pod))

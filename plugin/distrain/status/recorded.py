@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from distrain.progress.start import one_line
-from distrain.progress.steps import LARGEST
+from distrain.progress.start import one_line, shortened
+from distrain.progress.steps import LARGEST, duration
 from distrain.record.read import Line, Record
 from distrain.status.figures import LONG_AGO, MOST_SECONDS, Figures
 
-FAILED = "failed"
+# The end of the name of a job of kind Plain.
+PLAIN_SUFFIX = "-plain"
+# The causes of an end in a record, in words.
+FINISHED, FAILED = "finished", "failed"
+ENDS = {FINISHED: "has succeeded", FAILED: "has failed", "stopped": "was stopped"}
 
 
 def figures_of(record: Record, now: float) -> Figures:
@@ -60,11 +64,42 @@ def _last_step(record: Record) -> tuple[Line, Line]:
     return made_by, step
 
 
+def other_job(record: Record, name: str) -> str:
+    """Return the job that wrote the record, an empty text if that may be the job of this name.
+
+    A start names its job with the hash of the job's content behind it. The job of kind Plain has a suffix.
+    """
+    jobs = [line.job.rpartition("-")[0] for line in record.of("start") if line.job]
+    is_own = any(job.removesuffix(PLAIN_SUFFIX) == name.removesuffix(PLAIN_SUFFIX) for job in jobs)
+    return "" if is_own or not jobs else jobs[-1]
+
+
 def why_failed(record: Record) -> str:
     """Return the reason of the run's end, an empty text if it has not failed, or has started again since."""
-    end = next((line for line in reversed(record.lines) if line.event in ("start", "end")), None)
-    is_failed = end is not None and end.event == "end" and end.cause == FAILED
-    return one_line(end.reason).removeprefix("distrain: ") if end and is_failed else ""
+    end = _end(record)
+    return one_line(end.reason).removeprefix("distrain: ") if end and end.cause == FAILED else ""
+
+
+def has_finished(record: Record) -> bool:
+    end = _end(record)
+    return end is not None and end.cause == FINISHED
+
+
+def end_of(record: Record, now: float) -> str:
+    """Return how and when the run has ended, an empty text if it has not."""
+    end = _end(record)
+    if end is None or end.cause not in ENDS:
+        return ""
+    age, why = _age(end, now), shortened(why_failed(record).partition("; ")[0])
+    step = "" if end.step is None else f" at step {end.step}"
+    when = "" if age is None else f", {duration(age)} ago"
+    return f"{ENDS[end.cause]}{step}{when}{f' ({why})' if why else ''}"
+
+
+def _end(record: Record) -> Line | None:
+    """Return the line of the run's end, None if it has not ended, or has started again since."""
+    last = next((line for line in reversed(record.lines) if line.event in ("start", "end")), None)
+    return last if last is not None and last.event == "end" else None
 
 
 def efficiency(record: Record, rate: float | None = None, size: int | None = None) -> float | None:

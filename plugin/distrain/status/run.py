@@ -12,22 +12,28 @@ from msgspec.structs import replace
 
 from distrain import kube
 from distrain.kube.resource import Resource
-from distrain.progress.start import JobState, lasting, running
-from distrain.progress.steps import newest, newest_log, seconds_since
+from distrain.progress.causes import Cause
+from distrain.progress.healed import events_since, healed_ends
+from distrain.progress.start import LAUNCHER, JobState, lacks_pods, lasting, role_of, running
+from distrain.progress.steps import seconds_since
 from distrain.record.read import Record
 from distrain.redact import redact
 from distrain.status import recorded
-from distrain.status.facts import RANKS, facts_of, without_pods, workers_ready
-from distrain.status.figures import Figures, TimedLog, figures
-from distrain.status.phase import Phase, Word, decide
-from distrain.status.reasons import Evidence, Place, Reason, reason_of, split
-from distrain.status.unscheduled import Claim
+from distrain.status.causes.reasons import Evidence, Place, Reason, reason_of, split
+from distrain.status.causes.stalled import Ranks, cause_of
+from distrain.status.causes.unscheduled import Claim
+from distrain.status.facts import RANKS, facts_of, tells_steps, without_pods, workers_ready
+from distrain.status.figures import Figures, TimedLog, clock, figures, last_step
+from distrain.status.phase import Facts, Phase, Word, decide
 from distrain.workload.kinds import PLAIN
 from distrain.workload.live_job import LiveObject, in_order, live_job
 from distrain.workload.manifest import Job
 
+RUNS = "Running"
 # Why a run is in its phase if only its job can be read.
 NO_PODS = "its pods may not be read, so only the job's own conditions are known"
+# Why the run counts as Running although no step is known.
+NO_LOG = "all its pods run; its log {was_not_read}, so nobody can tell whether it makes steps"
 
 
 class Held(Struct, frozen=True):
@@ -40,8 +46,11 @@ class Held(Struct, frozen=True):
 class Observed(Struct, frozen=True):
     """What was read of a run. `objects` are those of its present job, `replaced` those of one that is being deleted.
 
-    `has_pods` is False if the user may not read pods. `leaving` are pods that Kubernetes is deleting, `claims` those of
-    a pod without a node that are not bound.
+    `logs` are those of the `speakers`; the first tells the newest step, if any does. The clock of its node is `behind`
+    by so many seconds. `tails` are the last lines of other ranks, read if the run seems to be stalled.
+
+    `has_pods` is False if the user may not read pods, `has_logs` if no log was asked for. `leaving` are pods that
+    Kubernetes is deleting, `claims` those of a pod without a node that are not bound.
     """
 
     release: str
@@ -49,6 +58,8 @@ class Observed(Struct, frozen=True):
     objects: Sequence[LiveObject]
     pods: Sequence[kube.Pod] = ()
     leaving: Sequence[kube.Pod] = ()
+    tails: Sequence[tuple[kube.Pod, TimedLog]] = ()
+    behind: float = 0
     claims: Sequence[Claim] = ()
     events: Sequence[kube.Event] = ()
     logs: Sequence[TimedLog | None] = ()
@@ -56,6 +67,7 @@ class Observed(Struct, frozen=True):
     replaced: Sequence[LiveObject] = ()
     held: Held = Held()
     has_pods: bool = True
+    has_logs: bool = True
     unread: tuple[str, ...] = ()
 
 
@@ -131,30 +143,24 @@ def lacks_logs(seen: Observed, run: Run) -> bool:
 
 def run_of(seen: Observed, place: Place, now: float, record: Record | None = None) -> Run:
     """Return the status of a run; `now` is in seconds since 1970. `record` is the run's record, if it was read."""
-    job, seen = live_job(seen.objects), _newest_first(seen, now)
-    times = [log or TimedLog("", ()) for log in seen.logs]
-    found = JobState(
-        [workload for _, workload in in_order(seen.objects)],
-        seen.pods,
-        seen.events,
-        [place.log(pod, log.text if log else None) for pod, log in zip(seen.speakers, seen.logs, strict=True)],
-        seen.leaving,
-    )
-    replaced = live_job(seen.replaced).main.replicas if seen.replaced else None
-    facts = facts_of(found, job, seen.held.queue, replaced, times, now)
-    if not seen.has_pods:
-        facts = without_pods(facts, found)
+    job, logs = live_job(seen.objects), [log or TimedLog() for log in seen.logs]
+    step = last_step(seen.logs)
+    found = _state(seen, place, step)
+    facts = _facts(seen, found, job, logs)
     phase = decide(facts)
-    evidence = Evidence(found, job, seen.held.words, seen.claims)
+    by_logs = _by_logs(seen, facts, job, now)
+    from_record = record is not None and by_logs.step is None
+    stall = _stall(seen, facts, logs, job, now - seen.behind, place)
+    healed = frozenset[str]() if step is None else healed_ends(seen.pods, step)
+    evidence = Evidence(found, job, seen.held.words, seen.claims, stall, healed, now)
     reason = reason_of(phase, evidence, place) if seen.has_pods or facts.end else Reason(NO_PODS)
-    told = figures(found.logs, times, seen.pods, now)
-    from_record = record is not None and told.step is None
+    if phase.word == Word.RUNNING and seen.has_pods and not reason.why and (why := _unknown(seen, job, step)):
+        reason = Reason(why, reason.next)
     if record is not None and from_record and phase.word == Word.FAILED and not seen.pods:
         reason = split(why) if (why := recorded.why_failed(record)) else reason
-    share = None
+    told = by_logs
     if record is not None:
-        share = _efficiency(record, found, told, now)
-        told = recorded.figures_of(record, now) if from_record else _with_counts(told, record)
+        told = recorded.figures_of(record, now) if from_record else _with_counts(by_logs, record)
     resource = job.resources[0]
     return Run(
         name=seen.release,
@@ -171,19 +177,57 @@ def run_of(seen: Observed, place: Place, now: float, record: Record | None = Non
         others=tuple(_others(job, seen.pods if seen.has_pods else None)),
         figures=_shown(told, phase),
         tells_steps=facts.tells_steps,
-        efficiency=share,
+        efficiency=None if record is None else _efficiency(record, logs, by_logs),
         from_record=from_record,
         unread=tuple(map(redact, seen.unread)),
     )
 
 
-def _newest_first(seen: Observed, now: float) -> Observed:
-    """Put the pod with the newest step first: it is the one to look at."""
-    found = newest_log((log.text if log else "" for log in seen.logs), now)
-    if not found:
-        return seen
-    order = sorted(range(len(seen.logs)), key=lambda index: index != found[0])
-    return replace(seen, speakers=[seen.speakers[index] for index in order], logs=[seen.logs[index] for index in order])
+def _facts(seen: Observed, found: JobState, job: Job, logs: Sequence[TimedLog]) -> Facts:
+    """Return what the phase follows from, as far as pods and logs may be read."""
+    replaced = live_job(seen.replaced).main.replicas if seen.replaced else None
+    facts = facts_of(found, job, seen.held.queue, replaced, logs)
+    facts = facts if seen.has_pods else without_pods(facts, found)
+    return facts if seen.has_logs else replace(facts, tells_steps=False)
+
+
+def _by_logs(seen: Observed, facts: Facts, job: Job, now: float) -> Figures:
+    told = figures(seen.logs, seen.pods, now - seen.behind)
+    if facts.is_suspended and lacks_pods(seen.pods, job):
+        # The logs of the pods that have ended already are missing.
+        return replace(told, restarts=None, rescales=None)
+    return told
+
+
+def _unknown(seen: Observed, job: Job, step: float | None) -> str:
+    """Say that the trainer's steps are not known, an empty text if a log was read or the program tells none."""
+    if not tells_steps(job) or (seen.has_logs and None not in seen.logs) or step is not None:
+        return ""
+    return NO_LOG.format(was_not_read="cannot be read" if seen.has_logs else "is not read in a list of so many runs")
+
+
+def _state(seen: Observed, place: Place, step: float | None) -> JobState:
+    """Return what is known of the run: of the events and the other pods' lines, those since its last `step`."""
+    states = [workload for _, workload in in_order(seen.objects)]
+    events = seen.events if step is None else events_since(seen.events, step)
+    told = [
+        place.log(pod, log.text if log else None, log.position_after(step) if log and number and step else 0)
+        for number, (pod, log) in enumerate(zip(seen.speakers, seen.logs, strict=True))
+    ]
+    return JobState(states, seen.pods, events, told, seen.leaving)
+
+
+def ranks_of(seen: Observed, logs: Sequence[TimedLog], job: Job) -> Ranks:
+    has_launcher = any(role_of(pod) == LAUNCHER for pod in seen.speakers)
+    return Ranks(seen.pods, seen.speakers, logs, seen.tails, (job.slots or 1) if has_launcher else None)
+
+
+def _stall(seen: Observed, facts: Facts, logs: Sequence[TimedLog], job: Job, now: float, place: Place) -> Cause | None:
+    """Return why a run makes no steps, None if it makes some, or if its program tells none."""
+    if (facts.trained is None and not facts.tells_steps) or any(pod.status.phase != RUNS for pod in seen.speakers):
+        return None
+    ranks = ranks_of(seen, logs, job)
+    return cause_of(ranks, clock(ranks.first, now), place.last_lines)
 
 
 def _shown(told: Figures, phase: Phase) -> Figures:
@@ -202,9 +246,9 @@ def _with_counts(told: Figures, record: Record) -> Figures:
     return replace(told, **most)
 
 
-def _efficiency(record: Record, found: JobState, told: Figures, now: float) -> float | None:
+def _efficiency(record: Record, logs: Sequence[TimedLog], told: Figures) -> float | None:
     """Return the efficiency of the rate that is shown, with the size that the ranks have in the same line."""
-    last = newest((log.text or "" for log in found.logs), now)
+    last = logs[0].last if logs else None
     if last is None:
         return recorded.efficiency(record)
     rate = told.images_per_second if told.images_per_second_mean is None else told.images_per_second_mean

@@ -75,7 +75,7 @@ class Lists:
 
 
 class Watches:
-    """Keep each list up to date; `changed` is set at each change."""
+    """Keep each list up to date until `close`; `changed` is set at each change."""
 
     def __init__(self, cluster: Cluster, namespace: str, selector: str) -> None:
         self.changed = threading.Event()
@@ -103,10 +103,17 @@ class Watches:
         """Tell whether the API server has ever answered."""
         return any(watch.has_answered for watch in self._jobs.values())
 
+    def close(self) -> None:
+        for watch in self._all:
+            watch.close()
+
+    @property
+    def _all(self) -> list[Watch[Any]]:
+        return [self._pods, *self._jobs.values()]
+
     def _refuse_silence(self) -> None:
         """Raise the error of an API server that has not answered for SILENCE_SECONDS, or never."""
-        watches: list[Watch[Any]] = [self._pods, *self._jobs.values()]
-        for watch in watches:
+        for watch in self._all:
             seconds, error = watch.silence()
             is_silent = error and not isinstance(error, ForbiddenError | NotFoundError)
             if error and is_silent and (seconds > SILENCE_SECONDS or not watch.has_answered):

@@ -20,8 +20,9 @@ LABEL, SHORT_LABEL, NARROW = 12, 10, 60
 MOST_LINES = 4
 BAR = 20
 
-# The least length of a name that is shortened.
-SHORTEST = 6
+# The least length of a name that is shortened, the length up to which other columns give way, and the least room for
+# the reason on the line of its run.
+SHORTEST, WHOLE, LEAST_WHY = 6, 16, 20
 
 Row = tuple[str, str]
 Cells = tuple[str, ...]
@@ -45,22 +46,41 @@ def line(run: Run) -> str:
 
 
 def table(runs: Sequence[Run], width: int | None = None, *, namespaces: bool) -> list[str]:
-    """Return a header and a line for each run; with `namespaces`, a line begins with the run's namespace."""
+    """Return a header and a line for each run; with `namespaces`, a line begins with the run's namespace.
+
+    On a narrow terminal the reason of a phase has a line of its own.
+    """
     rows: list[Cells] = [("NAME", "KIND", "PHASE", "WORKERS", "STEP", "AGE", "WHY"), *map(_cells, runs)]
     if namespaces:
         rows = [("NAMESPACE", *rows[0]), *((run.namespace, *row) for run, row in zip(runs, rows[1:], strict=True))]
     if width is not None:
         rows = _with_room(rows, width, names=2 if namespaces else 1)
     widths = [max(map(len, column)) for column in list(zip(*rows, strict=True))[:-1]]
-    lines = ["  ".join([*map(str.ljust, row, widths), printable(row[-1])]).rstrip() for row in rows]
-    return [line if width is None or len(line) <= width else f"{line[: width - 3]}..." for line in lines]
+    is_narrow = width is not None and width - _size(rows) < LEAST_WHY and any(row[-1] for row in rows[1:])
+    lines: list[str] = []
+    for row in rows:
+        why = printable(row[-1])
+        cells = "  ".join(map(str.ljust, row, widths))
+        lines += [cells, *([f"  {why}"] if why and row != rows[0] else [])] if is_narrow else [f"{cells}  {why}"]
+    return [line if width is None else _cut(line, width) for line in map(str.rstrip, lines)]
 
 
-def _with_room(rows: Sequence[Cells], width: int, names: int) -> list[Cells]:
-    """Shorten the names, in the first columns, until the kinds, phases and workers have room on each line."""
-    others = [max(map(len, column)) + 2 for column in list(zip(*rows, strict=True))[names : names + 3]]
-    room = max(SHORTEST, (width - sum(others)) // names)
+def _with_room(rows: list[Cells], width: int, names: int) -> list[Cells]:
+    """Leave out the kind and the age, and shorten the names, in the first columns, until the rest has room."""
+    for column in ("KIND", "AGE"):
+        place = rows[0].index(column)
+        if _size([(*(name[:WHOLE] for name in row[:names]), *row[names:]) for row in rows]) > width:
+            rows = [(*row[:place], *row[place + 1 :]) for row in rows]
+    others = _size([row[names:] for row in rows])
+    room = max(SHORTEST, (width - others) // names - 2)
+    first = "NS" if rows[0][0] == "NAMESPACE" and room < len("NAMESPACE") else rows[0][0]
+    rows = [(first, *rows[0][1:]), *rows[1:]]
     return [(*(_cut(name, room) for name in row[:names]), *row[names:]) for row in rows]
+
+
+def _size(rows: Sequence[Cells]) -> int:
+    """Return the width of all columns but the last, which is the reason."""
+    return sum(max(map(len, column)) + 2 for column in list(zip(*rows, strict=True))[:-1])
 
 
 def _cut(name: str, room: int) -> str:

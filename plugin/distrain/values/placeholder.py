@@ -1,4 +1,4 @@
-"""Define the placeholder that `init` writes where it finds no image, and refuse to use it."""
+"""Define the placeholders of `init`, where it finds no image, and `import`, where it finds no program; refuse them."""
 
 from __future__ import annotations
 
@@ -9,11 +9,20 @@ from distrain.errors import ValuesError
 
 # No registry can have a name that ends in .invalid (RFC 2606).
 REGISTRY = "registry.invalid/"
+# The image of an imported source that names none.
+IMAGE = f"{REGISTRY}image-to-fill-in"
+# The first word of a command whose program the imported source does not say.
+PROGRAM = "PROGRAM-TO-FILL-IN"
 
 
 def refuse_placeholder(values: Mapping[str, Any]) -> None:
-    """Raise ValuesError if the image is the placeholder."""
+    """Raise ValuesError if the image or the program is a placeholder."""
+    command = values.get("command") or [""]
+    if command[0] == PROGRAM:
+        words = f"{PROGRAM} is the placeholder of `helm distrain import`; write the program that each rank has to run"
+        raise ValuesError(f"command[0]: {words}")
     image = str((values.get("image") or {}).get("repository") or "")
     if image.startswith(REGISTRY):
-        words = "is the placeholder of `helm distrain init`; name the image in your registry"
+        command = "`helm distrain import`" if image == IMAGE else "`helm distrain init`"
+        words = f"is the placeholder of {command}; name the image in your registry"
         raise ValuesError(f'image.repository: "{image}" {words} (docs/images.md says how to build it)')

@@ -204,9 +204,15 @@ def _renamed(entry: Schema) -> str:
 def _described(fault: Fault) -> str:
     entry = fault.entry
     words = [entry["description"]] if "description" in entry else []
-    example = _example(entry, str(fault.found))
+    example = _all_forms(fault) or _example(entry, str(fault.found))
     empty = ", or leave it empty" if entry.get("default") == "" else ""
     return " ".join(["", *words, f"Write it as {example}{empty}." if example else "Correct it."])
+
+
+def _all_forms(fault: Fault) -> str | None:
+    """Return all examples of a value of which a single word may stand in place of a number."""
+    is_word = fault.rule == "pattern" and re.fullmatch(r"\^\w+\$", str(fault.limit))
+    return " or ".join(map(_shown, fault.entry.get("examples") or [])) if is_word else None
 
 
 def _example(entry: Schema, found: str = "") -> str | None:

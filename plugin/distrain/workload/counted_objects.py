@@ -75,9 +75,14 @@ def of_release(name: str, revision: int, history_max: int) -> Iterator[CountedOb
     """
     # Helm pkg/storage/storage.go: removeLeastRecent. It never deletes the record of the deployed revision.
     replaces = history_max > 0 and revision > max(history_max, 2)
-    kind = RECORDS.get(os.environ.get("HELM_DRIVER", "").lower())
+    kind = record_kind()
     if kind and not replaces:
         yield CountedObject(Resource("v1", kind, f"sh.helm.release.v1.{name}.v{revision}"), "")
+
+
+def record_kind() -> str | None:
+    """Return the kind of the object in which Helm records a revision, None if Helm records it outside the cluster."""
+    return RECORDS.get(os.environ.get("HELM_DRIVER", "").lower())
 
 
 def _counted(item: Item) -> CountedObject:

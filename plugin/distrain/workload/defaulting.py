@@ -11,7 +11,7 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from distrain import kube
-from distrain.kube.pod_spec import Source
+from distrain.kube.pod_spec import EmptyDir
 from distrain.pods.pod_requests import stored_resources
 
 Spec = TypeVar("Spec", bound=kube.PodSpec)
@@ -45,7 +45,7 @@ def _speaks_of(taint: str, toleration: kube.Toleration) -> bool:
 def _with_source(volume: kube.Volume) -> kube.Volume:
     # Kubernetes pkg/apis/core/v1/defaults.go, SetDefaults_Volume
     is_empty = isinstance(volume, kube.TemplateVolume) and not volume.sources
-    return replace(volume, empty_dir=Source()) if is_empty else volume
+    return replace(volume, empty_dir=EmptyDir()) if is_empty else volume
 
 
 def _with_host_ports(spec: Spec) -> Spec:

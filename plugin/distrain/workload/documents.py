@@ -20,6 +20,7 @@ Item = dict[str, Any]
 # Kubernetes apiserver pkg/storage/names/generate.go: the most characters that a generated name takes from generateName
 MOST_OF_PREFIX = 58
 HOOK, HOOK_DELETION = "helm.sh/hook", "helm.sh/hook-delete-policy"
+DATA_KINDS = (("v1", "ConfigMap"), ("v1", "Secret"))
 
 
 class _Object(Kube):
@@ -29,6 +30,13 @@ class _Object(Kube):
     kind: str = ""
     metadata: kube.TemplateMetadata | None = None
     data: dict[str, str] | None = None
+
+
+class _Data(Kube):
+    """The fields of a ConfigMap or Secret beside `data`."""
+
+    binary_data: dict[str, str | None] | None = None
+    string_data: dict[str, str | None] | None = None
 
 
 class _List(Kube):
@@ -149,6 +157,8 @@ def _annotations(item: Item) -> dict[str, str]:
 
 def _refuse_untyped(item: Item) -> None:
     form.converted(item, _Object)
+    if (item.get("apiVersion"), item.get("kind")) in DATA_KINDS:
+        form.converted(item, _Data)
     if not item.get("kind"):
         step = "write it there" if "apiVersion" in item else "write it there, or name a values file with -f"
         raise missing("kind", item, step)

@@ -1,4 +1,4 @@
-"""Read the facts about each kind of job from charts/distrain/files/kinds.yaml, which explains every fact.
+"""Read the facts about each kind of job from schemas/kinds.yaml, which explains every fact.
 
 `make schema` copies the file to kinds.json, because the trainer's images have the plugin without the chart.
 """
@@ -58,10 +58,12 @@ class Version(Struct, frozen=True, rename="camel"):
     port: Port | None = None
     init_container: InitContainer | None = None
     masters: tuple[str, ...] = ()
+    environment: tuple[str, ...] = ()
     labels: dict[str, str] = field(default_factory=dict)
     varying: tuple[str, ...] = ()
     creates: dict[str, str] = field(default_factory=dict)
     drops_fields_since: str = ""
+    keeps_launcher: bool = False
 
     @property
     def api_version(self) -> str:

@@ -28,6 +28,7 @@ from distrain.workload.defaulting import stored
 from distrain.workload.documents import hook_of
 from distrain.workload.kinds import KUBEFLOW
 from distrain.workload.left_out import left_out
+from distrain.workload.object_sizes import TooLarge, annotated_too_much, too_large
 from distrain.workload.policies import Policies, policies_of
 from distrain.workload.slots import slots_of
 from distrain.workload.stateful_sets import NumberedNames, claim_templates
@@ -101,6 +102,7 @@ class Job(Struct, frozen=True):
     of ranks per worker, None if the program decides it. `left_out` names the manifest's objects that are not judged and
     that may make pods. `policies` are those of the manifest, and `objects` what it and the operators create beside the
     pods and `resources`, as quotas count it. `generated` names the objects whose name the API server generates.
+    `too_large` are the objects that cannot be stored.
     """
 
     resources: tuple[Resource, ...]
@@ -112,6 +114,7 @@ class Job(Struct, frozen=True):
     policies: Policies = Policies()
     objects: tuple[CountedObject, ...] = ()
     generated: tuple[str, ...] = ()
+    too_large: tuple[TooLarge, ...] = ()
 
     @property
     def creates(self) -> frozenset[ObjectName]:
@@ -198,6 +201,7 @@ def from_manifest(manifest: str, origin: str, *, judges_all: bool = False) -> Jo
         policies=policies_of(items, origin),
         objects=tuple(dict.fromkeys([*counted_objects.of_manifest(items, origin, _holds_pods), *_counted(found)])),
         generated=tuple(generated),
+        too_large=(*too_large(items), *annotated_too_much(item for item in items if not _holds_pods(item))),
     )
 
 
@@ -249,9 +253,8 @@ def _made(resource: Resource, workload: kube.Workload) -> Iterator[tuple[str, Ob
 def _counted(found: Iterable[tuple[Resource, kube.Workload]]) -> Iterator[CountedObject]:
     """Yield the objects that the controllers create beside the pods."""
     for resource, workload in found:
-        yield from counted_objects.of_operator(
-            (name for _, name in _made(resource, workload)), workload.metadata.namespace
-        )
+        names = (name for _, name in _made(resource, workload))
+        yield from counted_objects.of_operator(names, workload.metadata.namespace)
 
 
 def _parsed(item: dict[str, Any]) -> tuple[Resource, kube.Workload]:

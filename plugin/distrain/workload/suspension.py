@@ -1,4 +1,4 @@
-"""Tell whether a job's manifest suspends it: no pods are created, and those that run are ended."""
+"""Tell whether a job has no pods in this cluster: its manifest suspends it, or hands it to another cluster."""
 
 from __future__ import annotations
 
@@ -9,6 +9,13 @@ from distrain.workload.manifest import Job
 def is_suspended(job: Job) -> bool:
     """Tell whether a resource of the job is suspended. A Plain job's key is made even while its other Jobs wait."""
     return any(_is_suspended(role.workload.spec) for role in job.roles)
+
+
+def manager(job: Job) -> str:
+    """Return the name of the controller that runs the job in another cluster, such as MultiKueue, or ""."""
+    policies = (role.workload.spec.run_policy for role in job.roles)
+    names = (policy.managed_by for policy in policies if policy and policy.managed_by)
+    return next((name for name in names if name.endswith("/multikueue")), "")
 
 
 def _is_suspended(spec: kube.WorkloadSpec) -> bool:

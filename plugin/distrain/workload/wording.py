@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
+from distrain import kube
 from distrain.kube.quantities import text
 from distrain.workload.kinds import FACTS, KINDS
 from distrain.workload.manifest import MASTER, Job, PodRole
@@ -44,6 +45,13 @@ class Wording(Struct, frozen=True):
         """Return the path of a role's value, or the role's name if no value sets it."""
         section = self.section(role)
         return f"{section}.{key}" if section and key else section or role.name
+
+    def shared_place(self, role: PodRole, key: str, of: Callable[[kube.TemplateSpec], object]) -> str:
+        """Return the path of a role's value; of a value of all pods, return the path at the top."""
+        found = {of(each.spec) for each in self.job.roles if each.replicas}
+        if self.job.from_chart and len(self.job.roles) > 1 and found == {of(role.spec)}:
+            return key
+        return self.place(role, key)
 
     def amount(self, role: PodRole, resource: str) -> tuple[str, str]:
         """Return the subject of a message about a requested amount, and the name of the value to lower."""

@@ -5,15 +5,21 @@ PyYAML writes the texts `y` and `1e3` without quotes, which kubectl and Helm rea
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import yaml
 
 from distrain.yaml.yaml_loader import FALSE, TRUE, number
 
+# Line breaks of YAML 1.1 that no editor shows as such. As an escape, the rest of the text stays on its line.
+BREAKS = re.compile("[\x85\u2028\u2029]")
+
 
 class _Dumper(yaml.SafeDumper):
     def represent_text(self, text: str) -> yaml.ScalarNode:
+        if BREAKS.search(text):
+            return self.represent_scalar("tag:yaml.org,2002:str", text, style='"')
         is_text = text not in TRUE | FALSE and isinstance(number(text), str)
         return self.represent_scalar("tag:yaml.org,2002:str", text, style=None if is_text else "'")
 
@@ -21,6 +27,22 @@ class _Dumper(yaml.SafeDumper):
 _Dumper.add_representer(str, _Dumper.represent_text)
 
 
-def dump(*documents: Any, **options: Any) -> str:
-    """Return the documents as YAML, with PyYAML's options for their form; keys keep their order."""
-    return str(yaml.dump_all(documents, Dumper=_Dumper, sort_keys=False, **options))
+class _BlockDumper(_Dumper):
+    """Write each text of several lines as a block, as people write scripts."""
+
+    def represent_block(self, text: str) -> yaml.ScalarNode:
+        if "\n" not in text or BREAKS.search(text):
+            return self.represent_text(text)
+        return self.represent_scalar("tag:yaml.org,2002:str", text, "|")
+
+
+_BlockDumper.add_representer(str, _BlockDumper.represent_block)
+
+
+def dump(*documents: Any, blocks: bool = False, **options: Any) -> str:
+    """Return the documents as YAML, with PyYAML's options for their form; keys keep their order.
+
+    With `blocks`, the first line of a text of several lines has no part of the text.
+    """
+    dumper = _BlockDumper if blocks else _Dumper
+    return str(yaml.dump_all(documents, Dumper=dumper, sort_keys=False, **options))

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.chart.scripts import pods
-from tests.chart.scripts.pods import SCRIPTS, Pod, Running
+from tests.chart.scripts.pods import Pod, Running
 
 # mpirun starts ranks on its own host without ssh, and recognizes only 127.0.0.1 as its own host. Use one worker: two
 # Open MPI daemons that share a /tmp sometimes wait for each other for ever, and two pods never share one.
@@ -53,6 +53,10 @@ SHORTER = {
     "SECONDS_OF_SILENCE = 30": 1.0,
     "SECONDS_TO_ANSWER = 3": 0.5,
 }
+REPLACED = (
+    *((f"\n{line}\n", f"\n{line.partition(' = ')[0]} = {seconds}\n") for line, seconds in SHORTER.items()),
+    ('CGROUP = "/sys/fs/cgroup"', 'CGROUP = "cgroup"'),  # In the working directory.
+)
 # An mpirun whose ranks stop at a step boundary when asked, and finish when the test creates a file.
 TRAINING = """
 rm -f stop
@@ -95,9 +99,9 @@ class Bench:
         (self.folder / "worker").mkdir(exist_ok=True)
         fake = self.put_program("mpirun", f"#!/bin/sh\n{mpirun}\n")
         self.put_program("ssh", SSH)
-        self.put_scripts()
         own = [f"--ssh-port={self.port}", f"--ssh-folder={self.folder}", f"--hostfile={self.folder}/hostfile"]
-        command = [sys.executable, str(self.folder / "distrain-launch"), *own, f"--termination-log={self.folder}/log"]
+        script = f"{pods.changed_scripts(*REPLACED).name}/distrain-launch"
+        command = [sys.executable, script, *own, f"--termination-log={self.folder}/log"]
         return subprocess.Popen(
             [*command, *options, given.get("path_of_mpirun", str(fake)), "--flag", "--", program],
             cwd=self.folder,
@@ -118,15 +122,6 @@ class Bench:
         new.write_text(text)
         new.chmod(0o755)
         return new.replace(self.folder / name)
-
-    def put_scripts(self) -> None:
-        """Copy the launcher's files, with shorter waiting times."""
-        for script in (SCRIPTS / "distrain-launch", *SCRIPTS.glob("distrain_*.py")):
-            text = script.read_text()
-            for line, seconds in SHORTER.items():
-                text = text.replace(f"\n{line}\n", f"\n{line.partition(' = ')[0]} = {seconds}\n")
-            text = text.replace('CGROUP = "/sys/fs/cgroup"', f'CGROUP = "{self.folder}/cgroup"')
-            (self.folder / script.name).write_text(text)
 
     def write_hostfile(self, text: str) -> None:
         """Replace the hostfile atomically, as kubelet does."""

@@ -10,19 +10,27 @@ from dataclasses import dataclass, field
 
 from tests.chart.scripts.pods import Pod, Running, make_pod, wait_for
 
-SUBNET = "10.213.7"
+# By IP version: the address of a pod, and the length of the network's prefix. An IPv6 address is usable at once.
+SUBNETS = {4: ("10.213.7.{:d}", "24"), 6: ("fd00:7::{:x}", "64 nodad")}
 
 
 @dataclass
 class Network:
-    """A launcher at the first address, and workers at the next addresses. All share a folder, but not /tmp."""
+    """A launcher at the first address, and workers at the next addresses. All share a folder, but not /tmp.
+
+    With IPv6, /etc/hosts has names for the workers: Open MPI takes no IPv6 address in a hostfile.
+    """
 
     pod: Pod
     name: str
+    version: int = 4
     workers: dict[int, Running] = field(default_factory=dict)
 
     def address(self, number: int) -> str:
-        return f"{SUBNET}.{number + 2}"
+        return SUBNETS[self.version][0].format(number + 2)
+
+    def host(self, number: int) -> str:
+        return f"worker-{number}" if self.version == 6 else self.address(number)
 
     def namespace(self, number: int) -> str:
         return f"{self.name}-{number}"
@@ -52,15 +60,18 @@ class Network:
     def list(self, *numbers: int) -> None:
         """Replace the hostfile atomically, as kubelet does."""
         new = self.pod.folder / "hostfile.new"
-        new.write_text("".join(f"{self.address(number)} slots=1\n" for number in numbers))
+        new.write_text("".join(f"{self.host(number)} slots=1\n" for number in numbers))
         new.replace(self.pod.folder / "hostfile")
 
 
 @contextlib.contextmanager
-def make_network(workers: int) -> Iterator[Network]:
+def make_network(workers: int, version: int = 4) -> Iterator[Network]:
     """Create the network of a launcher and some workers, and remove it at the end. Needs root."""
     with make_pod() as pod:
-        network = Network(pod, f"distrain-{os.getpid()}")
+        network = Network(pod, f"distrain-{os.getpid()}", version)
+        if version == 6:
+            lines = [f"{network.address(number)} {network.host(number)}\n" for number in range(workers)]
+            (pod.folder / "hosts").write_text("::1 localhost\n" + "".join(lines))
         try:
             for number in range(-1, workers):
                 add_namespace(network, number)
@@ -83,6 +94,7 @@ def add_namespace(network: Network, number: int) -> None:
             f"-n {launcher} link add worker{number} type veth peer name eth0 netns {own}",
             f"-n {launcher} link set worker{number} master eth0 up",
         ]
-    lines += [f"-n {own} address add {network.address(number)}/24 dev eth0", f"-n {own} link set eth0 up"]
+    prefix = SUBNETS[network.version][1]
+    lines += [f"-n {own} address add {network.address(number)}/{prefix} dev eth0", f"-n {own} link set eth0 up"]
     for line in lines:
         subprocess.run(["ip", *line.split()], check=True)

@@ -8,6 +8,7 @@ scripts run as the tests' own user.
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib.machinery
 import importlib.util
 import os
@@ -59,7 +60,8 @@ class Pod:
         """Return the command that runs these arguments in new namespaces."""
         if not IS_ROOT:
             return list(arguments)
-        mount = f"mount --bind {self.folder}/passwd /etc/passwd"
+        binds = [name for name in ("passwd", "hosts") if (self.folder / name).exists()]
+        mount = " && ".join(f"mount --bind {self.folder}/{name} /etc/{name}" for name in binds)
         rights = ["--reuid", str(self.uid), "--regid", str(self.uid), "--clear-groups"]
         if self.uid:
             rights += ["--no-new-privs", "--bounding-set=-all"]
@@ -148,6 +150,22 @@ def make_key(path: Path) -> None:
     shutil.copy(path.with_name(path.name + ".pub"), authorized)
     if IS_ROOT:
         path.chmod(0o644)
+
+
+@functools.cache
+def changed_scripts(*replaced: tuple[str, str]) -> tempfile.TemporaryDirectory[str]:
+    """Return a folder with the scripts, in which each first text is replaced by the second.
+
+    All tests share it, so that Python compiles the modules once.
+    """
+    folder = tempfile.TemporaryDirectory(prefix="scripts-")
+    Path(folder.name).chmod(0o755)
+    for script in SCRIPTS.glob("distrain*"):
+        text = script.read_text()
+        for former, new in replaced:
+            text = text.replace(former, new)
+        Path(folder.name, script.name).write_text(text)
+    return folder
 
 
 def children(pid: int) -> list[int]:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.chart.scripts.pods import SCRIPTS
+from tests.chart.scripts import pods
 
 # The program counts its starts, so that each start can do something else.
 COUNT = "echo x >>tries; try=$(wc -l <tries)"
@@ -17,6 +17,13 @@ COUNT = "echo x >>tries; try=$(wc -l <tries)"
 OUT_OF_MEMORY = (
     "out of memory: a process of this pod was killed at its limit; raise the memory of this pod's role, such as "
     "workers.memory"
+)
+# Shorter waiting times for the tests, and the cgroup in the working directory.
+REPLACED = (
+    ("LONGEST_PAUSE = 10", "LONGEST_PAUSE = 0"),
+    ("SECONDS_TO_END_TOGETHER = 2", "SECONDS_TO_END_TOGETHER = 0"),
+    ("SECONDS_HALTED = 30", "SECONDS_HALTED = 1"),
+    ('CGROUP = "/sys/fs/cgroup"', 'CGROUP = "cgroup"'),
 )
 
 
@@ -38,15 +45,10 @@ class Bench:
         self, program: str, *options: str, before: Sequence[str] = (), **environment: str
     ) -> subprocess.Popen[str]:
         (self.folder / "log").write_text("")
-        for path in (SCRIPTS / self.script, *SCRIPTS.glob("distrain_*.py")):
-            text = path.read_text().replace("LONGEST_PAUSE = 10", "LONGEST_PAUSE = 0")
-            text = text.replace("SECONDS_TO_END_TOGETHER = 2", "SECONDS_TO_END_TOGETHER = 0")
-            text = text.replace("SECONDS_HALTED = 30", "SECONDS_HALTED = 1")
-            text = text.replace('CGROUP = "/sys/fs/cgroup"', f'CGROUP = "{self.folder}/cgroup"')
-            (self.folder / path.name).write_text(text)
+        script = f"{pods.changed_scripts(*REPLACED).name}/{self.script}"
         log = f"--termination-log={self.folder}/log"
         return subprocess.Popen(
-            [*before, sys.executable, str(self.folder / self.script), log, *options, "--", "sh", "-c", program],
+            [*before, sys.executable, script, log, *options, "--", "sh", "-c", program],
             cwd=self.folder,
             env={**os.environ, **environment},
             stdout=subprocess.PIPE,

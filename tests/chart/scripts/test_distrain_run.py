@@ -122,6 +122,25 @@ def test_program_that_a_shell_cannot_start_ends_it_at_once(bench: Bench, program
     assert "starting again" not in output
 
 
+def test_image_without_the_trainer_is_named_with_the_value_that_brings_it() -> None:
+    found = load("distrain_output.py").Found()
+    found.read([b"/usr/bin/python3: No module named distrain_trainer\n"])
+
+    assert found.why_not_started(1, ["python3", "-m", "distrain_trainer"]) == (
+        "image.repository: /usr/bin/python3: No module named distrain_trainer; set trainer.delivery to chart, which "
+        "brings the trainer, or use an image that holds it"
+    )
+
+
+def test_delivered_trainer_that_cannot_start_is_a_fault_of_the_image() -> None:
+    found = load("distrain_output.py").Found()
+    found.read([b"env: 'python3': No such file or directory\n"])
+
+    why = found.why_not_started(127, ["python3", "/opt/distrain/bin/distrain-trainer", "distrain_trainer"])
+
+    assert why == "image.repository: env: 'python3': No such file or directory"
+
+
 RAN = [
     pytest.param("echo step 1000; exit 127", 127, id="127-of-its-own"),
     pytest.param("echo step 1000; exit 126", 126, id="126-of-its-own"),

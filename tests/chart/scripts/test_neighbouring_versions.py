@@ -25,8 +25,13 @@ pytestmark = pytest.mark.skipif(not pods.IS_ROOT, reason="needs root, for a proc
 
 PREVIOUS = Path(__file__).parent / "previous"
 VERSIONS = {"old": PREVIOUS, "new": SCRIPTS}
-# The launcher's version, then the worker's.
-both_ways = pytest.mark.parametrize(("launcher", "worker"), [("old", "new"), ("new", "old")])
+
+
+def tried_with(launcher: str, worker: str) -> pytest.MarkDecorator:
+    """Run a test with what an upgrade brings about. The full matrix runs it with the other versions, too."""
+    rollback = pytest.param(worker, launcher, marks=pytest.mark.full)
+    return pytest.mark.parametrize(("launcher", "worker"), [(launcher, worker), rollback])
+
 
 HOSTFILE = "127.0.0.2 slots=1\n"
 # A rank that stops when asked, and finishes when the test creates a file.
@@ -78,7 +83,7 @@ def versions() -> Iterator[Versions]:
         yield Versions(Pod(other.folder, worker_pod.port), worker_pod)
 
 
-@both_ways
+@tried_with(launcher="new", worker="old")
 def test_ranks_run_and_workers_end_with_the_outcome(versions: Versions, launcher: str, worker: str) -> None:
     at_work = versions.start_worker(worker)
     running = versions.start_launcher(launcher, "--end-workers")
@@ -90,7 +95,7 @@ def test_ranks_run_and_workers_end_with_the_outcome(versions: Versions, launcher
     assert at_work.end()[0] == 0
 
 
-@both_ways
+@tried_with(launcher="old", worker="new")
 def test_launcher_stops_the_ranks_and_the_next_version_goes_on(versions: Versions, launcher: str, worker: str) -> None:
     at_work = versions.start_worker(worker)
     running = versions.start_launcher(launcher, "--keep-outcome")
@@ -106,7 +111,7 @@ def test_launcher_stops_the_ranks_and_the_next_version_goes_on(versions: Version
     at_work.kill()
 
 
-@both_ways
+@tried_with(launcher="old", worker="new")
 def test_worker_that_is_recreated_in_another_version_joins_again(
     versions: Versions, launcher: str, worker: str
 ) -> None:
@@ -125,7 +130,7 @@ def test_worker_that_is_recreated_in_another_version_joins_again(
     at_work.kill()
 
 
-@both_ways
+@tried_with(launcher="old", worker="new")
 def test_failure_that_one_version_has_kept_ends_the_next_ones_launcher(
     versions: Versions, launcher: str, worker: str
 ) -> None:
@@ -141,7 +146,7 @@ def test_failure_that_one_version_has_kept_ends_the_next_ones_launcher(
     at_work.kill()
 
 
-@both_ways
+@tried_with(launcher="new", worker="old")
 def test_worker_whose_scripts_change_in_place_takes_ranks_in(versions: Versions, launcher: str, worker: str) -> None:
     # For every command, sshd starts the script again: the new script, with the old script's environment file.
     at_work = versions.start_worker(worker)

@@ -109,3 +109,67 @@ def test_failures_are_taken_up_from_the_longest_list_that_a_launcher_wrote(tmp_p
     for others in ("cut", "other", "another", "words", "number", "silent"):
         assert taken_up("one", others, "two") == texts["two"]
     assert taken_up("silent") == ""
+
+
+# What Open MPI 4.1 prints when two ranks end with an exit code.
+BORDER = "-" * 74
+NOTES = f"""\
+{BORDER}
+Primary job  terminated normally, but 1 process returned
+a non-zero exit code. Per user-direction, the job has been aborted.
+{BORDER}
+{BORDER}
+mpirun detected that one or more processes exited with non-zero status, thus causing
+the job to be terminated. The first process to do so was:
+
+  Process name: [[52045,1],0]
+  Exit code:    CODE
+{BORDER}
+"""
+OTHER = f"{BORDER}\nThere are not enough slots available in the system\n{BORDER}\n"
+OWN = f"step 1\n{BORDER}\ntotal: 3\n{BORDER}\n----"
+
+
+def run_as_mpirun(text: str, code: int, capfdbinary: pytest.CaptureFixture[bytes]) -> str:
+    """Run a program that prints the text in pieces and ends with the code. Return what the launcher prints."""
+    module = load("distrain_program.py")
+    pieces = [text[at : at + 7] for at in range(0, len(text), 7)]
+    command = [
+        "python3",
+        "-c",
+        f"import sys, time\nfor each in {pieces!r}: print(each, end='', flush=True)\nsys.exit({code})",
+    ]
+    program = module.Program(command, dict(os.environ), ["train.py"], True)
+    program.follow(False)
+    program.end()
+    return capfdbinary.readouterr().out.decode()
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "shown"),
+    [
+        pytest.param(f"step 1\n{NOTES}", 143, "step 1\n", id="stopped"),
+        pytest.param(f"step 1\n{NOTES}", 3, f"step 1\n{NOTES}", id="failed"),
+        pytest.param(OTHER, 143, OTHER, id="another-note"),
+        pytest.param(OWN, 143, OWN, id="lines-of-the-program"),
+        pytest.param(
+            f"{BORDER}\n{BORDER}\nPrimary job  ended\n", 143, f"{BORDER}\n{BORDER}\nPrimary job  ended\n", id="cut"
+        ),
+        pytest.param("50%\r60%", 0, "50%\r60%", id="progress-bar"),
+    ],
+)
+def test_stop_at_a_step_boundary_does_not_look_like_a_failure(
+    text: str, code: int, shown: str, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    assert run_as_mpirun(text, code, capfdbinary) == shown
+
+
+def test_notes_are_found_wherever_the_output_is_cut() -> None:
+    text = f"step 1\n{NOTES}step 2\n{NOTES}".encode()
+    border = text.index(BORDER.encode())
+    for size in range(1, len(text) + 1):
+        for start in (0, border % size):
+            held_back = load("distrain_output.py").HeldBack()
+            chunks = [text[:start], *(text[at : at + size] for at in range(start, len(text), size))]
+            shown = b"".join(map(held_back.pass_on, chunks))
+            assert shown + held_back.left(True) == b"step 1\nstep 2\n", (size, start)

@@ -12,7 +12,7 @@ import pytest
 
 from lab.waiting import wait_until
 from tests.chart.scripts import pods
-from tests.chart.scripts.launching import SCRIPTS
+from tests.chart.scripts.pods import SCRIPTS
 
 # Each script imports argparse first. This slow module replaces argparse.
 SLOW_IMPORT = """
@@ -54,3 +54,22 @@ def test_process_1_ends_on_a_sigterm_from_before_its_handler(name: str, tmp_path
             process.kill()
 
     assert process.returncode == 128 + signal.SIGTERM, told
+
+
+# Process 1 of a pod whose start is slow, and the hook preStop, which kubelet runs beside it.
+SLOW_START = """
+import signal, subprocess, sys, time
+hook = subprocess.Popen([sys.executable, sys.argv[1]])
+time.sleep(1)
+print(hook.poll(), flush=True)
+signal.signal(signal.SIGTERM, lambda *_: None)
+print(hook.wait(timeout=60))
+"""
+
+
+def test_hook_ends_when_process_1_has_a_handler() -> None:
+    command = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", sys.executable, "-c", SLOW_START]
+
+    done = subprocess.run([*command, SCRIPTS / "distrain_sigterm.py"], stdout=subprocess.PIPE, text=True, check=False)
+
+    assert (done.returncode, done.stdout) == (0, "None\n0\n")

@@ -24,12 +24,21 @@ LOGS = {
     "tfjob": "pod/JOB-chief-0",
     "plain": "job/JOB-launcher",
 }
+# More than an install has lines for, and how those that must not be left out begin.
+MANY_NOTES = (
+    "job.suspend=true", "replace.enabled=false", "data.uri=s3://digits", "s3.insecureTLS=true",
+    "gang.scheduler=volcano", "podSecurity=privileged", "network.rdma.resource=rdma/hca", "runAsUser=1000",
+)  # fmt: skip
+OF_MANY_NOTES = (
+    "SUSPENDED: job.suspend", "Before an upgrade", "WARNING: output.uri and checkpoint.uri", "WARNING: s3.secretName",
+    "WARNING: network.rdma.resource", "WARNING: s3.insecureTLS", "gang.scheduler volcano works",
+)  # fmt: skip
 # Only the training-operator and newer mpi-operators set this label.
 LABELLED = ("mpijob-v2beta1", "mpijob-v1", "pytorchjob-elastic", "pytorchjob-master", "mxjob-v1", "tfjob")
 
 
 @every_kind
-def test_notes_say_the_next_three_commands(helm: Path, chart_with_visible_notes: Path, kind: str) -> None:
+def test_notes_begin_with_the_next_three_commands(helm: Path, chart_with_visible_notes: Path, kind: str) -> None:
     rendered = render(helm, *set_arguments(*KINDS[kind]), "--namespace", "team")
     resource = "job" if rendered.is_plain else rendered.job["kind"].lower()
 
@@ -37,12 +46,43 @@ def test_notes_say_the_next_three_commands(helm: Path, chart_with_visible_notes:
 
     release = "app.kubernetes.io/instance=run1"
     job = f"training.kubeflow.org/job-name={rendered.name}" if kind in LABELLED else release
-    commands = [line.strip() for line in text.splitlines() if "kubectl " in line]
-    assert commands[:3] == [
-        f"kubectl --namespace team get pods --selector {job} --watch",
+    commands = [line.strip() for line in text.splitlines()[:5] if "kubectl " in line]
+    assert commands == [
         f"until kubectl --namespace team logs --follow {LOGS[kind].replace('JOB', rendered.name)}; do sleep 2; done",
+        f"kubectl --namespace team get pods --selector {job} --watch",
         f"kubectl --namespace team describe {resource},pods --selector {release}",
     ]
+
+
+@every_kind
+def test_notes_have_12_lines_at_an_install_and_4_at_an_upgrade(
+    helm3: Path, chart_with_visible_notes: Path, kind: str
+) -> None:
+    values = KINDS[kind]
+
+    installed = notes(helm3, chart_with_visible_notes, *values).splitlines()
+    upgraded = notes(helm3, chart_with_visible_notes, *values, is_upgrade=True).splitlines()
+
+    assert 6 <= len(installed) <= 12
+    assert len(upgraded) <= 4
+    # What is next comes first, and is the same.
+    assert installed[:2] == upgraded[:2]
+    assert "logs --follow" in installed[1]
+
+
+def test_notes_keep_all_warnings_where_there_are_more_notes_than_lines(
+    helm3: Path, chart_with_visible_notes: Path
+) -> None:
+    text = notes(helm3, chart_with_visible_notes, *MANY_NOTES)
+
+    assert len(text.splitlines()) == 12
+    assert [words for words in OF_MANY_NOTES if f"\n{words}" not in text] == []
+    assert "helm --namespace team test" not in text
+
+
+def test_notes_do_not_name_a_test_that_is_disabled(helm: Path, chart_with_visible_notes: Path) -> None:
+    assert "test run1" in notes(helm, chart_with_visible_notes)
+    assert "test run1" not in notes(helm, chart_with_visible_notes, "test.enabled=false")
 
 
 @every_kind
@@ -51,7 +91,7 @@ def test_notes_name_the_test_where_there_is_one(helm3: Path, chart_with_visible_
 
     has_test = kind not in ("mxjob-v1", "mxjob-v1beta1", "tfjob")
     assert ("helm --namespace team test run1 --timeout 10m" in text) == has_test
-    assert (f"kubectl --namespace team logs pod/run1-test-{RUN1}\n" in text) == has_test
+    assert (f"kubectl --namespace team logs pod/run1-test-{RUN1}\n" in f"{text}\n") == has_test
 
 
 def test_notes_spend_one_line_on_earlier_names_of_the_job_and_only_at_an_upgrade(
@@ -111,7 +151,7 @@ def test_notes_say_that_there_is_no_job(helm: Path, chart_with_visible_notes: Pa
 def test_notes_say_the_size(helm: Path, chart_with_visible_notes: Path, replicas: int, gpus: int, size: str) -> None:
     text = notes(helm, chart_with_visible_notes, f"workers.replicas={replicas}", f"workers.gpus={gpus}")
 
-    assert f": {size}.\n" in text
+    assert f": {size}. Follow its log" in text.splitlines()[0]
 
 
 S3 = ["data.uri=s3://digits"]
@@ -121,11 +161,25 @@ S3 = ["data.uri=s3://digits"]
     ("assignments", "words", "without"),
     [
         pytest.param([], "It trains on random numbers, to measure speed, as data.uri", S3, id="random-numbers"),
-        pytest.param([], "WARNING: output.uri is empty", ["output.uri=s3://r"], id="nothing-is-kept"),
+        pytest.param(
+            [], "WARNING: output.uri and checkpoint.uri are empty", ["checkpoint.uri=s3://c"], id="nothing-is-kept"
+        ),
+        pytest.param(
+            ["checkpoint.uri=s3://c"],
+            "WARNING: output.uri is empty",
+            ["checkpoint.uri=s3://c", "output.uri=s3://r"],
+            id="model-is-not-kept",
+        ),
         pytest.param(S3, "WARNING: s3.secretName is empty", [*S3, "s3.secretName=keys"], id="no-s3-keys"),
         pytest.param(["s3.insecureTLS=true"], "WARNING: s3.insecureTLS is true", [], id="any-certificate"),
         pytest.param(
             ["output.uri=s3://r/"], "log and results go to s3://r/team/run1\n", [], id="where-the-output-goes"
+        ),
+        pytest.param(
+            ["output.uri=s3://r/", "trainer.tensorboard=true"],
+            "Event files for TensorBoard go to s3://r/team/run1/tensorboard\n",
+            ["output.uri=s3://r/"],
+            id="where-the-event-files-go",
         ),
         pytest.param(
             ["command={train}"],
@@ -158,7 +212,12 @@ S3 = ["data.uri=s3://digits"]
             [],
             id="queued-anew",
         ),
-        pytest.param([], "WARNING: checkpoint.uri is empty", ["checkpoint.uri=s3://c"], id="checkpoints-in-pods"),
+        pytest.param(
+            ["output.uri=s3://r"],
+            "WARNING: checkpoint.uri is empty",
+            ["output.uri=s3://r", "checkpoint.uri=s3://c"],
+            id="checkpoints-in-pods",
+        ),
         pytest.param(
             ["workers.podSpec.terminationGracePeriodSeconds=226"],
             "Its pods have 241 s to end, and Helm waits 5 minutes in all: add --timeout 361s to such an upgrade",
@@ -186,13 +245,13 @@ S3 = ["data.uri=s3://digits"]
         ),
         pytest.param(
             ["gang.scheduler=volcano"],
-            "works when the operator runs with its flag\n--gang-scheduling=volcano",
+            "works when the operator runs with its flag --gang-scheduling=volcano",
             ["gang.scheduler=volcano", "job.kind=Plain"],
             id="gang-of-mpi-operator",
         ),
         pytest.param(
             ["gang.scheduler=scheduler-plugins", "framework=pytorch"],
-            "flag\n--gang-scheduler-name=scheduler-plugins-scheduler; without it",
+            "flag --gang-scheduler-name=scheduler-plugins-scheduler; without it",
             ["gang.scheduler=kueue", "gang.queue=team", "framework=pytorch"],
             id="gang-of-the-training-operator",
         ),
@@ -201,7 +260,7 @@ S3 = ["data.uri=s3://digits"]
 def test_notes_warn_of_surprises(
     helm: Path, chart_with_visible_notes: Path, assignments: list[str], words: str, without: list[str]
 ) -> None:
-    told = notes(helm, chart_with_visible_notes, *assignments)
+    told = notes(helm, chart_with_visible_notes, *assignments) + "\n"
     not_told = notes(helm, chart_with_visible_notes, *without)
 
     assert words in told
@@ -287,11 +346,30 @@ def test_notes_say_how_a_suspended_job_goes_on(
 ) -> None:
     text = notes(helm3, chart_with_visible_notes, "job.suspend=true", "preflight.enabled=true", *values)
 
-    (paragraph,) = [part for part in text.split("\n\n") if part.startswith("SUSPENDED: job.suspend is true")]
-    assert paragraph.endswith(f"a job that has trained before\n{resumed}.")
+    (line,) = [each for each in text.splitlines() if each.startswith("SUSPENDED: job.suspend is true")]
+    assert line.endswith(f"a job that has trained before {resumed}.")
     # Nothing is checked while the job is suspended.
     assert "preflight" not in text
 
 
 def test_notes_of_a_job_that_runs_say_nothing_about_suspension(helm3: Path, chart_with_visible_notes: Path) -> None:
     assert "suspend" not in notes(helm3, chart_with_visible_notes).lower()
+
+
+@pytest.mark.parametrize(
+    ("values", "user"),
+    [
+        pytest.param(("runAsUser=1000",), "1000", id="user"),
+        pytest.param(("runAsUser=cluster",), "cluster", id="user-of-the-cluster"),
+        pytest.param((), "", id="root"),
+    ],
+)
+def test_notes_say_for_whom_locked_memory_has_no_effect(
+    helm3: Path, chart_with_visible_notes: Path, values: tuple[str, ...], user: str
+) -> None:
+    rdma = ("podSecurity=privileged", "network.rdma.resource=rdma/hca", "framework=pytorch", *values)
+
+    text = notes(helm3, chart_with_visible_notes, *rdma)
+
+    assert (f"IPC_LOCK works for root alone, and the pods run as user {user}. RDMA" in text) is bool(user)
+    assert ("IPC_LOCK" in text) is bool(user)

@@ -202,7 +202,7 @@ def test_trainer_gets_every_value(helm: Path) -> None:
         "trainer.logEvery=1", "trainer.extraArgs={--flag=a b}", "data.source=s3", "data.uri=s3://digits/idx",
         "output.uri=s3://results/runs/", "checkpoint.uri=s3://results/saved/", "checkpoint.every=600",
         "checkpoint.maxAge=900", "checkpoint.keep=5", "checkpoint.resume=never",
-        "trainer.maxBadSteps=0", "data.maxBadShare=0.01",
+        "trainer.maxBadSteps=0", "trainer.tensorboard=true", "data.maxBadShare=0.01",
     )  # fmt: skip
 
     program = render(helm, *set_arguments(*values), "--namespace", "team").program
@@ -213,7 +213,7 @@ def test_trainer_gets_every_value(helm: Path) -> None:
         "--warmup=500", "--seed=4294967295", "--log-every=1", "--data=s3://digits/idx", "--output=s3://results/runs/team/run1",
         "--checkpoint=s3://results/saved/team/run1", "--checkpoint-every=600", "--checkpoint-max-age=900",
         "--checkpoint-keep=5", "--checkpoint-at-end", "--resume=never", "--max-bad-steps=0", "--max-bad-share=0.01",
-        "--flag=a b",
+        "--tensorboard", "--flag=a b",
     ]  # fmt: skip
 
 

@@ -158,7 +158,7 @@ def pair(kind: str, scheduler: str, odd: str) -> tuple[Request, Request]:
 @every_kind
 def test_strings_stay_strings(kind: str) -> None:
     # FULL=1 tries all words with every kind.
-    words = WORDS if kind == "plain" else ("1e3", "null")
+    words = WORDS if kind == "plain" else ("1e3",)
 
     assert differences([pair(kind, scheduler, odd) for scheduler in schedulers(kind) for odd in words]) == []
 

@@ -2,23 +2,34 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
+from lab.paths import CHART
 from schemas import build
 
 Schema = dict[str, Any]
 
 SOURCE: Schema = build.read()
+# As Helm reads it: made of SOURCE.
+SCHEMA: Schema = json.loads((CHART / "values.schema.json").read_text(encoding="utf-8"))
 
 
 def entries(schema: Schema, path: str = "") -> Iterator[tuple[str, Schema]]:
     """Yield the path and the entry of every value that the chart knows."""
     for name, entry in schema["properties"].items():
         yield f"{path}{name}", entry
-        if "default" not in entry:
+        if "properties" in entry and "default" not in entry:
             yield from entries(entry, f"{path}{name}.")
 
 
 ENTRIES = dict(entries(SOURCE))
 LEAVES = {path: entry for path, entry in ENTRIES.items() if "default" in entry}
+# Values that values.yaml leaves out; docs/platforms.md explains them.
+OPTIONAL = {path: entry for path, entry in ENTRIES.items() if build.is_optional(entry)}
+
+
+def resolved(entry: Schema) -> Schema:
+    """Return the entry merged with the shared definitions that it refers to."""
+    return build.resolved(entry, SOURCE["definitions"])

@@ -11,18 +11,21 @@ import pytest
 import yaml
 
 from tests.chart.kinds import KINDS
-from tests.chart.mutations import Schema, leaves, resolved
+from tests.chart.mutations import SCHEMA, Schema, leaves, resolved
 from tests.chart.rendering import set_arguments, template
+from tests.matrix import one_of
 
-# Numbers to try. The schema's limits allow some of them for each value.
-WHOLE = ("1", "2.0", "1e3", "1000", "1000000", "1e6")
-FRACTIONS = ("0.10", "0.1", "0.00005", "5e-5")
+# Whole numbers and fractions to try, ALL in the full matrix. The schema's limits allow some of them for each value.
+FEW = (("2.0", "1e3", "17179869184"), ("0.10", "5e-5"))
+ALL = (("1", "2.0", "1e3", "1000", "1000000", "1e6", "17179869184"), ("0.10", "0.1", "0.00005", "5e-5"))
 # Further values that rules across values require.
 NEEDS = {
     "gpus": ("workers.replicas=1", "workers.gpus={value}"),
     "trainer.epochs": ("data.source=s3", "data.uri=s3://b/p"),
     "ssh.port": ("podSecurity=privileged", "runAsUser=0"),
 }
+# Numbers that a rule refuses, because the workers have them for all pods.
+REFUSED = {f"{role}.podSpec.terminationGracePeriodSeconds" for role in ("launcher", "servers", "scheduler")}
 # Kinds with values that an MPIJob does not have.
 FORMS = {
     "mxjob-v1": ("scheduler.", "servers."),
@@ -31,8 +34,11 @@ FORMS = {
 
 
 def numbers() -> Iterator[tuple[str, Schema]]:
-    """Yield each value that may be a number, without free maps such as mpi.env."""
+    """Yield each value that may be a number, without free maps such as mpi.env, but for one of a quantity."""
+    yield "workers.resources.limits.cpu", SCHEMA["definitions"]["quantity"]
     for path, entry in leaves():
+        if path in REFUSED:
+            continue
         known = resolved(entry)
         if {"number", "integer"} & set(known["type"] if isinstance(known["type"], list) else [known["type"]]):
             yield path, known
@@ -58,11 +64,15 @@ def ways(folder: Path, path: str, spelling: str) -> dict[str, list[str]]:
     }
 
 
+@pytest.mark.parametrize("spellings", one_of([FEW, ALL]), ids=["few", "all"])
 @pytest.mark.parametrize(("path", "entry"), [pytest.param(*one, id=one[0]) for one in numbers()])
-def test_number_renders_the_same_however_it_is_given(helm: Path, tmp_path: Path, path: str, entry: Schema) -> None:
+def test_number_renders_the_same_however_it_is_given(
+    helm: Path, tmp_path: Path, path: str, entry: Schema, spellings: tuple[tuple[str, ...], tuple[str, ...]]
+) -> None:
     form = next((form for form, starts in FORMS.items() if path.startswith(starts)), "mpijob-v2beta1")
     found: dict[float, set[str]] = {}
-    for spelling in WHOLE + FRACTIONS * ("number" in entry["type"]):
+    whole, fractions = spellings
+    for spelling in whole + fractions * ("number" in entry["type"]):
         needs = [need.format(value=int(float(spelling))) for need in NEEDS.get(path, ())]
         for given in ways(tmp_path, path, spelling).values():
             done = template.__wrapped__(helm, *set_arguments(*KINDS[form], *needs), *given)

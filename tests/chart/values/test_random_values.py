@@ -1,6 +1,6 @@
-"""Test 1,000 random values: both Helms render the same, the APIs know every field, pods obey their standard.
+"""Test random values: both Helms render the same, the APIs know every field, pods obey their standard.
 
-`make bench` tests ten times as many (RANDOM_VALUES). A failure names the seed: random_request(seed) returns its values.
+`make bench` tests 10,000 (RANDOM_VALUES). A failure names the seed: random_request(seed) returns its values.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from tests.chart.many import Pod, Rendering, Request, render_many, violations
 from tests.chart.mutations import SCHEMA
 from tests.chart.random_values import careless_values, random_requests
 
-COUNT = int(os.environ.get("RANDOM_VALUES", "1000"))
-CARELESS = COUNT // 4
+COUNT = int(os.environ.get("RANDOM_VALUES", "150"))
+CARELESS = COUNT // 2
 # A second rendering, or the other Helm's, reveals output that depends on Go's order of map keys.
 AGAIN = 4
 
@@ -95,7 +95,7 @@ def validator(kind: str, group: str) -> jsonschema_rs.Draft4Validator:
     if kind in api_schemas.CRDS:
         return jsonschema_rs.Draft4Validator(api_schemas.crd_schema(kind))
     name, version = kind.split()
-    package = {"": "core", "rbac.authorization.k8s.io": "rbac"}.get(group, group)
+    package = {"": "core", "rbac.authorization.k8s.io": "rbac", "networking.k8s.io": "networking"}.get(group, group)
     schema = {"$ref": f"#/definitions/io.k8s.api.{package}.{version}.{name}", **api_schemas.native_schema()}
     return jsonschema_rs.Draft4Validator(schema)
 
@@ -134,7 +134,7 @@ def test_every_kind_and_key_is_met(findings: Findings) -> None:
     def keys(schema: dict[str, Any], prefix: str = "") -> Iterator[str]:
         for name, entry in schema["properties"].items():
             yield f"{prefix}{name}"
-            if "default" not in entry:
+            if "properties" in entry and "default" not in entry:
                 yield from keys(entry, f"{prefix}{name}.")
 
     kinds = {kind for kind in findings.kinds if kind.split()[0] in ("MPIJob", "PyTorchJob", "MXJob", "TFJob", "Job")}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +16,7 @@ from referencing.jsonschema import DRAFT202012
 
 from distrain_trainer.models import MODELS, user
 from distrain_trainer.models.description import Model
-from schemas import build, document, kubernetes, models
+from schemas import build, document, kubernetes, models, pattern_words
 from tests.chart.rendering import CHART, REPOSITORY, VALUES
 from tests.chart.values.schema_entries import ENTRIES, LEAVES, Schema
 
@@ -68,9 +69,15 @@ def test_kubernetes_types_are_those_of_the_pinned_release() -> None:
     assert kubernetes.extract() == expected, "run `python -m schemas.kubernetes`, then `make schema`"
 
 
+@pytest.fixture(scope="module")
+def page() -> str:
+    """Return docs/values.md as the schema gives it."""
+    return document.document()
+
+
 @pytest.mark.parametrize("path", LEAVES)
-def test_list_of_values_has_a_row_for_every_value(path: str) -> None:
-    (row,) = [line for line in document.document().splitlines() if line.startswith(f"| `{path}` |")]
+def test_list_of_values_has_a_row_for_every_value(page: str, path: str) -> None:
+    (row,) = [line for line in page.splitlines() if line.startswith(f"| `{path}` |")]
     cells = re.split(r"(?<!\\) \| ", row.strip("| "))
 
     assert len(cells) >= 4
@@ -139,3 +146,20 @@ def editors_validator(schema: Path) -> jsonschema.Draft202012Validator:
     registry: Any = referencing.Registry(retrieve=retrieve)  # type: ignore[call-arg]
     contents = yaml.safe_load(schema.read_text(encoding="utf-8"))
     return jsonschema.Draft202012Validator(contents, registry=registry)
+
+
+def test_list_of_values_has_words_instead_of_regular_expressions(page: str) -> None:
+    types = [re.split(r"(?<!\\) \| ", row.strip("| "))[1] for row in page.splitlines() if row.startswith("| `")]
+
+    assert types
+    assert [words for words in types if re.search(r"\[[a-zA-Z0-9]+-|\^|\$|matching", words)] == []
+
+
+@pytest.mark.parametrize("pattern", pattern_words.WORDS)
+def test_words_belong_to_a_pattern_of_the_schema(pattern: str) -> None:
+    assert f"{json.dumps(pattern)}" in json.dumps(build.read())
+
+
+def test_pattern_without_words_is_named() -> None:
+    with pytest.raises(ValueError, match=r"no words for the pattern \^new\$; add an entry"):
+        pattern_words.words_of("^new$")

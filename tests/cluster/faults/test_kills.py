@@ -15,9 +15,12 @@ from lab.errors import LabError
 from lab.waiting import wait_until
 from tests.cluster.testbed import Namespace
 from tests.cluster.training import (
+    MXNET,
+    TENSORFLOW,
     Say,
     head,
     live_pod,
+    remove_checkpoints,
     seconds_to_step,
     upgrade,
     wait_for_checkpoint,
@@ -30,13 +33,17 @@ TRAINER = "distrain_trainer"
 SECONDS_CUT = 45
 
 
-@pytest.fixture(scope="module")
-def run(module_namespace: Namespace, helm4: Path, on_s3: list[str]) -> Iterator[Namespace]:
+@pytest.fixture(scope="module", params=one_of([MXNET, TENSORFLOW]), ids=["mxnet", "tensorflow"])
+def run(
+    module_namespace: Namespace, helm4: Path, on_s3: list[str], request: pytest.FixtureRequest
+) -> Iterator[Namespace]:
     """Start a run of two workers, and wait for a checkpoint. Each test injects a fault."""
-    upgrade(module_namespace, helm4, on_s3, {"workers.replicas": 2, "rescale.lostWorkerTimeout": 10})
+    more = {"workers.replicas": 2, "rescale.lostWorkerTimeout": 10}
+    upgrade(module_namespace, helm4, on_s3, {**request.param, **more})
     wait_for_checkpoint(module_namespace)
     yield module_namespace
     module_namespace.helm(helm4, "uninstall", "run1", "--wait")
+    remove_checkpoints(module_namespace)
 
 
 GoesOn = Callable[..., None]
@@ -95,6 +102,8 @@ def test_hung_rank_is_made_good(run: Namespace, goes_on: GoesOn) -> None:
         goes_on()
 
 
+# tests/chart/scripts/launch/test_live_run.py cuts the network of a worker outside a cluster.
+@pytest.mark.full
 def test_cut_network_between_workers_is_made_good(run: Namespace, goes_on: GoesOn) -> None:
     one, other = live_pod(run, "worker", 0), live_pod(run, "worker", 1)
 

@@ -167,8 +167,8 @@ FAULTS = {
         "cut network": cut("master", "worker"),
     },
 }
-# The other faults are in the full matrix.
-TRIED = {("plain", "worker deleted"), ("tfjob", "server"), ("master", "rank")}
+# A run without an operator, and one of training-operator. The others and their faults are in the full matrix.
+TRIED = {("plain", "worker deleted"), ("elastic", "rank")}
 CASES = [
     pytest.param(kind, fault, id=f"{kind}: {name}", marks=[] if (kind, name) in TRIED else pytest.mark.full)
     for kind, named in FAULTS.items()

@@ -14,7 +14,7 @@ from lab.paths import CHART, REPOSITORY
 from tests.cluster.runs_of_kinds import Kind
 from tests.cluster.testbed import SECRET, Namespace, digits_on_s3
 from tests.cluster.testbed import VALUES as EXAMPLES
-from tests.cluster.training import CHECKPOINTS, SECONDS_BETWEEN
+from tests.cluster.training import CHECKPOINTS, MXNET, SECONDS_BETWEEN
 
 VALUES = "runs/run1.yaml"
 DOCS = REPOSITORY / "docs"
@@ -24,10 +24,12 @@ TOO_MANY = 9
 
 
 def run_values(replicas: int, steps: int = FOREVER) -> str:
-    """Return a values file: docs/run1.yaml with a GPU per worker, the lab's image, and checkpoints in the lab's S3."""
+    """Return a values file: docs/run1.yaml with MXNet on a GPU per worker, and checkpoints in the lab's S3."""
     values = yaml.safe_load((DOCS / "run1.yaml").read_text(encoding="utf-8"))
     own: dict[str, Any] = {
-        "image": {"repository": "distrain/tensorflow"},
+        # MXNet starts faster than TensorFlow.
+        "framework": MXNET["framework"],
+        "image": {"repository": MXNET["image.repository"]},
         "workers": {"replicas": replicas, "gpus": 1},
         "trainer": {"steps": steps, "logEvery": 1},
         "checkpoint": {"uri": CHECKPOINTS, "every": SECONDS_BETWEEN},

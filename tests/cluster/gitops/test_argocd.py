@@ -11,7 +11,13 @@ from tests.cluster.gitops import argocd_application
 from tests.cluster.gitops.argocd_application import SECONDS, Application, Operation
 from tests.cluster.gitops.commits import TOO_MANY, job, run_values
 from tests.cluster.testbed import Namespace
-from tests.cluster.training import assert_no_step_was_lost, head, wait_for_checkpoint, wait_for_step
+from tests.cluster.training import (
+    assert_no_step_was_lost,
+    head,
+    refresh_hostfile,
+    wait_for_checkpoint,
+    wait_for_step,
+)
 
 IN_TRAINING, ENDED = ("Synced", "Progressing"), ("Synced", "Healthy")
 
@@ -45,6 +51,7 @@ def test_application_trains_rescales_and_outlives_a_refused_commit(
     assert [application.refresh() for _ in range(5)] == [IN_TRAINING] * 5
 
     assert application.commit(run_values(3))["phase"] == "Succeeded"
+    refresh_hostfile(namespace, 3)
     wait_for_step(namespace, ranks=3)
     assert job(namespace) == first
     assert_no_step_was_lost(namespace)

@@ -11,7 +11,13 @@ from lab.waiting import wait_until
 from tests.cluster.gitops.commits import TOO_MANY, job, run_values
 from tests.cluster.gitops.flux_release import Release
 from tests.cluster.testbed import Namespace
-from tests.cluster.training import assert_no_step_was_lost, head, wait_for_checkpoint, wait_for_step
+from tests.cluster.training import (
+    assert_no_step_was_lost,
+    head,
+    refresh_hostfile,
+    wait_for_checkpoint,
+    wait_for_step,
+)
 
 
 @pytest.fixture
@@ -29,6 +35,7 @@ def test_helm_release_trains_rescales_and_outlives_a_refused_commit(release: Rel
 
     grown = release.commit(run_values(3))
     assert grown["status"] == "True", grown
+    refresh_hostfile(namespace, 3)
     wait_for_step(namespace, ranks=3)
     assert job(namespace) == first
     assert_no_step_was_lost(namespace)
@@ -44,6 +51,7 @@ def test_helm_release_trains_rescales_and_outlives_a_refused_commit(release: Rel
 
     shrunk = release.commit(run_values(1))
     assert shrunk["status"] == "True", shrunk
+    refresh_hostfile(namespace, 1)
     wait_for_step(namespace, ranks=1)
     assert job(namespace) == first
     # A crash would have ended the process, which nothing starts again.

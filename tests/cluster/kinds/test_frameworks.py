@@ -33,7 +33,8 @@ RUNS = [
     # rescale/test_rescale_kinds.py trains these kinds, too.
     pytest.param("mnist-mxnet-ps.yaml", "mxjobs", {}, id="mxnet-MXJob-dist_sync", marks=FULL),
     pytest.param("mnist-mxnet-ps.yaml", "mxjobs", ASYNC, id="mxnet-MXJob-dist_async", marks=FULL),
-    pytest.param("mnist-pytorch.yaml", "pytorchjobs", {"workers.replicas": 2}, id="pytorch-Master-Worker"),
+    # test_kinds.py lets a Master and Workers meet, and test_stock_image.py trains a PyTorchJob to its end.
+    pytest.param("mnist-pytorch.yaml", "pytorchjobs", {"workers.replicas": 2}, id="pytorch-Master-Worker", marks=FULL),
     pytest.param("mnist-pytorch-elastic.yaml", "pytorchjobs", {}, id="pytorch-elastic", marks=FULL),
     pytest.param("mnist.yaml", "mpijobs", {**PYTORCH, "job.kind": "MPIJob"}, id="pytorch-MPIJob", marks=FULL),
     pytest.param("mnist.yaml", "tfjobs", TFJOB, id="tensorflow-TFJob"),
@@ -53,10 +54,12 @@ def test_digits_are_learned(
     assert namespace.results()["accuracy"] >= 0.95
 
 
+# test_storage_faults.py trains on pictures in S3, outside a cluster.
+@FULL
 def test_pictures_are_streamed_from_s3(
     namespace: Namespace, helm3: Path, on_s3: list[str], all_images: None, tmp_path: Path
 ) -> None:
-    write_image_folder(tmp_path, photographs(16, size=224, classes=2), ".jpg")
+    write_image_folder(tmp_path, photographs(8, size=224, classes=2), ".jpg")
     client = lifecycle.s3_server().boto3_client()
     for path in tmp_path.rglob("*.jpg"):
         client.upload_file(str(path), BUCKET, f"pictures/{path.relative_to(tmp_path)}")
@@ -73,7 +76,7 @@ def test_pictures_are_streamed_from_s3(
 
     assert installed.returncode == 0, installed.stderr
     assert namespace.wait_for_end("pytorchjobs", seconds=300) == "Succeeded", namespace.story()
-    assert namespace.results()["steps"] == 4
+    assert namespace.results()["steps"] == 2
 
 
 @FULL

@@ -11,13 +11,15 @@ from lab.cluster import client
 from lab.paths import CHART
 from lab.waiting import wait_until
 from tests.cluster.testbed import Namespace, settings
+from tests.cluster.training import MXNET
 
 # The release's own run ends at once; the test runs a separate job.
 RUN = {"command": ["true"], "workers.memory": "2Gi"}
 PLAIN = {"job.kind": "Plain"}
 # The full matrix has the other combinations. The next test runs Helm's test of an MPIJob to its failure.
 KINDS = [
-    pytest.param("helm4", PLAIN, id="helm4-plain"),
+    # MXNet starts fastest.
+    pytest.param("helm4", {**MXNET, **PLAIN}, id="helm4-plain"),
     pytest.param("helm3", {}, id="helm3-mpijob", marks=pytest.mark.full),
     pytest.param("helm3", PLAIN, id="helm3-plain", marks=pytest.mark.full),
     pytest.param("helm4", {}, id="helm4-mpijob", marks=pytest.mark.full),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from lab.cluster.operators import Operators
 from lab.paths import CHART
 from tests.cluster import made_pods
@@ -11,6 +13,8 @@ from tests.cluster.testbed import Namespace
 
 OPERATORS = Operators(mpijob="v1alpha2", training=False)
 POD_SECURITY = "baseline"
+# No operator since mpi-operator 0.3 serves it. Each run of the tests trains with v1 and v2beta1.
+pytestmark = pytest.mark.full
 
 
 def test_version_is_not_guessed(namespace: Namespace, helm4: Path, digits_settings: list[str]) -> None:

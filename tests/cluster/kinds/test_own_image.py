@@ -6,8 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from lab.builds import images
-from lab.cluster import client
 from lab.paths import CHART
 from tests.cluster.testbed import PROBE_VALUES, Namespace, settings
 
@@ -21,14 +19,6 @@ VALUES = {
     "env[0].name": "PROBE_WORD",
     "env[0].value": "hello",
 }
-DOCKERFILE = Path(__file__).parent / "own-image.Dockerfile"
-
-
-@pytest.fixture(scope="module")
-def own_image(lab: None) -> str:
-    image = images.image_from("own-image", DOCKERFILE)
-    client.load_image(image)
-    return image.reference
 
 
 @pytest.mark.parametrize(

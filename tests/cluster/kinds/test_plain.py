@@ -13,6 +13,7 @@ from lab.cluster.operators import Operators
 from lab.paths import CHART
 from lab.waiting import wait_until
 from tests.cluster.testbed import LAUNCHER_JOB, VALUES, Namespace, settings
+from tests.cluster.training import MXNET, TENSORFLOW
 from tests.matrix import one_of
 
 OPERATORS = Operators(mpijob="", training=False)
@@ -28,8 +29,13 @@ def test_other_kinds_are_refused_with_what_to_do(namespace: Namespace, helm4: Pa
     assert "job.kind=Plain" in refused.stderr.replace(": ", "=")
 
 
-def test_digits_are_learned_without_an_operator(namespace: Namespace, helm3: Path, digits_settings: list[str]) -> None:
-    installed = namespace.helm(helm3, "install", "run1", str(CHART), *digits_settings, *PLAIN)
+@pytest.mark.parametrize("framework", one_of([MXNET, TENSORFLOW]), ids=["mxnet", "tensorflow"])
+def test_digits_are_learned_without_an_operator(
+    namespace: Namespace, helm3: Path, digits_settings: list[str], framework: dict[str, str]
+) -> None:
+    chosen = [*digits_settings, *settings(framework), *PLAIN]
+
+    installed = namespace.helm(helm3, "install", "run1", str(CHART), *chosen)
 
     assert installed.returncode == 0, installed.stderr
     assert namespace.wait_for_end(LAUNCHER_JOB, seconds=180) == "Succeeded", namespace.story()
@@ -38,7 +44,7 @@ def test_digits_are_learned_without_an_operator(namespace: Namespace, helm3: Pat
 
 
 def test_openmpi_example_runs_its_settings(namespace: Namespace, helm4: Path) -> None:
-    small = {"trainer.model": "mnist", "trainer.steps": 2, "trainer.logEvery": 1, "workers.replicas": 2}
+    small = {**MXNET, "trainer.model": "mnist", "trainer.steps": 2, "trainer.logEvery": 1, "workers.replicas": 2}
 
     installed = namespace.helm(
         helm4, "install", "run1", str(CHART), "-f", str(VALUES / "vgg16-openmpi.yaml"), *settings(small)

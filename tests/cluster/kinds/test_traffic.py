@@ -9,6 +9,7 @@ import pytest
 
 from lab.paths import CHART
 from tests.cluster.testbed import PROBE_VALUES, SECRET, VALUES, Namespace, settings
+from tests.cluster.training import MXNET
 from tests.matrix import one_of
 
 # The small network has 320 + 18 496 + 401 536 + 1 290 parameters for images of 28x28x1 and 10 classes, in fp32.
@@ -35,7 +36,7 @@ def _per_step(namespace: Namespace, helm: Path, file: str, kind: str, values: di
 
 @pytest.mark.parametrize("ranks", one_of([3, 2, 4]))
 def test_all_reduce_sends_twice_the_model_less_one_share(namespace: Namespace, helm4: Path, ranks: int) -> None:
-    values = {**RING, "workers.replicas": ranks, "arguments": ["--framework=tensorflow"]}
+    values = {**MXNET, **RING, "workers.replicas": ranks, "arguments": ["--framework=mxnet"]}
 
     sent = [report["tx"] for report in _per_step(namespace, helm4, "mnist.yaml", "mpijobs", values)]
 
@@ -49,7 +50,7 @@ def test_parameter_server_is_sent_the_model_and_sends_it_back(
     namespace: Namespace, helm4: Path, all_images: None, workers: int
 ) -> None:
     arguments = ["--framework=mxnet", "--strategy=parameter-server"]
-    values = {"workers.replicas": workers, "arguments": arguments, "image.repository": "distrain/mxnet"}
+    values = {**MXNET, "workers.replicas": workers, "arguments": arguments}
 
     counted = _per_step(namespace, helm4, "mnist-mxnet-ps.yaml", "mxjobs", values)
 

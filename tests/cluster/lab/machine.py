@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,11 +18,15 @@ PROGRAMS = ("containerd", "coredns", "etcd", "kube", "versitygw")
 # The kernel changes these by itself.
 COUNTERS = ("nf_conntrack_count", "stat_refresh", "drop_caches", "compact_memory", "nr_pdflush_threads")
 
+# Namespaces of the pods in tests/chart/scripts/network.py, which other processes make meanwhile, and their folder.
+OF_OTHER_TESTS = re.compile(r"/run/netns$|/run/netns/distrain-\d+-")
+
 
 def state() -> set[str]:
     """Return a line per mount, link, iptables rule, listening socket, cgroup, folder and setting of the kernel."""
     sources = (_mounts, _links, _rules, _sockets, cgroups, _entries, _settings)
-    return set(itertools.chain.from_iterable(source() for source in sources))
+    lines = itertools.chain.from_iterable(source() for source in sources)
+    return {line for line in lines if not OF_OTHER_TESTS.search(line)}
 
 
 def _output(*command: str) -> list[str]:

@@ -15,14 +15,14 @@ from lab.builds import golang
 def test_program_that_two_need_at_once_is_built_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     built = []
 
-    def go(arguments: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    def run(arguments: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
         time.sleep(0.2)  # This is long enough for the other process to reach the lock.
         built.append(unfinished := Path(arguments[arguments.index("-o") + 1]))
         unfinished.write_text("a program")
         return subprocess.CompletedProcess(arguments, 0)
 
     monkeypatch.setattr(golang, "CACHE_DIR", tmp_path)
-    monkeypatch.setattr(golang, "_go", go)
+    monkeypatch.setattr(golang, "run", run)
     with ThreadPoolExecutor(2) as both:
         found = [*both.map(golang.binary, ["helm4", "helm4"])]
 

@@ -6,8 +6,10 @@ from pathlib import Path
 
 from lab.paths import CHART
 from tests.cluster.testbed import Namespace, settings
+from tests.cluster.training import MXNET
 
 RUN = {
+    **MXNET,
     "workers.replicas": 2,
     "workers.gpus": 1,
     "workers.shm": "64Mi",

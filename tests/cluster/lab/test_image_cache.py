@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from lab.builds import images
+from lab.builds import buildah, images
+from lab.builds.containers import run_in_image
 
 
 def test_image_is_built_anew_where_a_layer_has_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -15,11 +16,11 @@ def test_image_is_built_anew_where_a_layer_has_changed(tmp_path: Path, monkeypat
     name, dockerfile = uuid.uuid4().hex, tmp_path / "Dockerfile"
     dockerfile.write_text(f"ARG BASE_IMAGE\nFROM ${{BASE_IMAGE}}\nRUN echo kept >/{name}\n")
     built = images.image_from("changed", dockerfile)
-    [in_layer] = images.STORE.glob(f"storage/overlay/*/diff/{name}")
+    [in_layer] = buildah.STORE.glob(f"storage/overlay/*/diff/{name}")
     in_layer.write_text("changed\n")
     built.archive.unlink()
 
     image = images.image_from("changed", dockerfile)
 
     assert image.archive.exists()
-    assert images.run_in_image(image.reference, ["cat", f"/{name}"]).stdout == "kept\n"
+    assert run_in_image(image.reference, ["cat", f"/{name}"]).stdout == "kept\n"

@@ -60,6 +60,7 @@ def test_a_clean_cluster_leaves_nothing(restored_lab: None) -> None:
     assert _leftovers() == []
 
 
+@pytest.mark.full
 def test_stopped_processes_keep_nothing_when_the_lab_has_been_killed(restored_lab: None) -> None:
     """What ends a user's session may stop all its processes with SIGSTOP before it kills them one by one."""
     lifecycle.up()
@@ -96,9 +97,9 @@ def _is_stopped(pid: int) -> bool:
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
 
 
-@pytest.mark.parametrize(
-    "number", [signal.SIGTERM, *(pytest.param(one, marks=pytest.mark.full) for one in (signal.SIGINT, signal.SIGHUP))]
-)
+# `make bench-guest` ends demos at 20 moments.
+@pytest.mark.full
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_start_that_is_stopped_leaves_the_machine_as_it_was(restored_lab: None, number: signal.Signals) -> None:
     teardown.down()
     before = machine.state()

@@ -8,6 +8,7 @@ import pytest
 
 from lab.demo import story
 from lab.demo.site import Site
+from lab.errors import LabError
 
 PLAN = "demo: revision 1 -> 2\n  value     workers.replicas: 2 -> 3\n  lost      nothing: the job goes on\n"
 
@@ -39,3 +40,14 @@ def test_answer_of_helm_is_its_stdout_and_the_user_sees_what_it_says(
 
     assert site.helm_answers("distrain", "rescale") == "distrain rescale\n"
     assert capfd.readouterr().err == "waiting\n"
+
+
+@pytest.mark.parametrize(("given", "epochs"), [("", "600"), ("50", "50")])
+def test_run_that_was_over_too_early_is_answered_with_more_epochs(
+    site: Site, monkeypatch: pytest.MonkeyPatch, given: str, epochs: str
+) -> None:
+    monkeypatch.setenv("EPOCHS", given)
+
+    assert f"trainer.epochs={epochs}" in site.settings()
+    with pytest.raises(LabError, match=f"is it that fast[?] Set EPOCHS to more than {epochs}$"):
+        story._tell_rescale(site, [])

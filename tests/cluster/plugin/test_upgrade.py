@@ -12,13 +12,12 @@ from lab.cluster import client
 from lab.paths import REPOSITORY
 from lab.waiting import wait_until
 from tests.cluster.testbed import Namespace, settings
-from tests.cluster.training import SLOW, wait_for_step
+from tests.cluster.training import MXNET, SLOW, wait_for_step
 
 # The run is long enough to be upgraded while it trains.
 RUN = settings(
     {
-        "framework": "tensorflow",
-        "image.repository": "distrain/tensorflow",
+        **MXNET,
         "workers.gpus": 0,
         "trainer.model": "mnist",
         "trainer.batchSize": 8,
@@ -28,7 +27,7 @@ RUN = settings(
     }
 )
 KINDS = "all,secrets,configmaps,serviceaccounts,roles,rolebindings,mpijobs,persistentvolumeclaims"
-TRIES = 4
+TRIES = 3
 
 
 def _objects(namespace: Namespace) -> set[str]:

@@ -17,7 +17,7 @@ from lab.paths import REPOSITORY
 from lab.waiting import wait_until
 from tests import prometheus
 from tests.cluster.testbed import Namespace
-from tests.cluster.training import GROWING, rescale, upgrade
+from tests.cluster.training import GROWING, TENSORFLOW, rescale, upgrade
 from tests.prometheus import QUERIES, Prometheus, filled
 
 # A restart of the ranks takes a part of it. It is what Grafana takes with a scrape each minute and a quarter.
@@ -67,7 +67,8 @@ def wait_for(server: Prometheus, query: str, namespace: Namespace, file: Path) -
 def test_prometheus_reads_a_run_over_a_rescale(
     namespace: Namespace, helm4: Path, on_s3: list[str], tmp_path: Path
 ) -> None:
-    metrics = {"trainer.metrics": True, "monitoring.annotations": True}
+    # Only TensorFlow and PyTorch tell how long a rank waits for the all-reduce.
+    metrics = {**TENSORFLOW, "trainer.metrics": True, "monitoring.annotations": True}
     upgrade(namespace, helm4, on_s3, {"workers.replicas": 2, **metrics})
     discover(namespace, file := tmp_path / "pods.json")
     within = namespaces.in_network()
@@ -77,6 +78,8 @@ def test_prometheus_reads_a_run_over_a_rescale(
         rescale(namespace, 3)
 
         wait_for(server, f"{SAVED} == 3", namespace, file)
+        # They are counted in the run's record, which each start reads while it trains already.
+        wait_for(server, "distrain_restarts_total and on (pod) distrain_rescales_total", namespace, file)
         assert server.values("distrain_restarts_total") == server.values("distrain_rescales_total") == [1]
         assert {one["metric"]["rank"] for one in server.ask("query", query="distrain_step_seconds_count")} == {*"012"}
         # No step was lost, and each process has begun at 0.

@@ -15,6 +15,7 @@ from tests.cluster.training import (
     FIRST_STEP,
     RESUMED,
     STEP,
+    TENSORFLOW,
     Line,
     Say,
     live_pod,
@@ -26,7 +27,7 @@ from tests.cluster.training import (
 
 pytestmark = pytest.mark.full
 # This is Horovod's default, which users have too.
-RUN = {"mpi.env.HOROVOD_CYCLE_TIME": "1"}
+RUN = {**TENSORFLOW, "mpi.env.HOROVOD_CYCLE_TIME": "1"}
 
 ANSWERED = re.compile(r"^distrain-launch: all \d+ workers answer: ")
 # If a run fails again within a minute, distrain-launch waits before it restarts the ranks.

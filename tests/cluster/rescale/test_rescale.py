@@ -9,22 +9,40 @@ import pytest
 from lab.cluster import client
 from lab.waiting import wait_until
 from tests.cluster.testbed import Namespace
-from tests.cluster.training import RESUMED, STOPPED, head, upgrade, wait_for_checkpoint, wait_for_step
+from tests.cluster.training import (
+    MXNET,
+    RESUMED,
+    STOPPED,
+    TENSORFLOW,
+    head,
+    upgrade,
+    wait_for_checkpoint,
+    wait_for_step,
+)
 
 
 def _jobs(namespace: Namespace) -> list[str]:
     return [job["metadata"]["uid"] for job in namespace.get("mpijobs")]
 
 
+@pytest.mark.parametrize(
+    ("framework", "sizes"),
+    [
+        pytest.param(MXNET, (3,), id="mxnet"),
+        pytest.param(MXNET, (3, 1), id="mxnet, and back", marks=pytest.mark.full),
+        # The demo rescales a run with TensorFlow.
+        pytest.param(TENSORFLOW, (4, 1, 3), id="tensorflow", marks=pytest.mark.full),
+    ],
+)
 def test_running_mpijob_goes_on_at_each_new_size_and_loses_no_step(
-    namespace: Namespace, helm4: Path, on_s3: list[str]
+    namespace: Namespace, helm4: Path, on_s3: list[str], framework: dict[str, str], sizes: tuple[int, ...]
 ) -> None:
-    upgrade(namespace, helm4, on_s3, {"workers.replicas": 2})
+    upgrade(namespace, helm4, on_s3, {**framework, "workers.replicas": 2})
     wait_for_checkpoint(namespace)
-    jobs, sizes = _jobs(namespace), (4, 1, 3)
+    jobs = _jobs(namespace)
 
     for size in sizes:
-        upgrade(namespace, helm4, on_s3, {"workers.replicas": size})
+        upgrade(namespace, helm4, on_s3, {**framework, "workers.replicas": size})
         wait_for_step(namespace, ranks=size)
 
     log = namespace.launcher_log()

@@ -17,17 +17,26 @@ SECONDS = 300
 FULL = pytest.mark.full
 
 
-@pytest.mark.parametrize("name", ["elastic", pytest.param("plain", marks=FULL)])
+@pytest.mark.parametrize(
+    ("name", "sizes"),
+    [
+        pytest.param("elastic", (3,), id="elastic"),
+        pytest.param("elastic", (3, 1), id="elastic, and back", marks=FULL),
+        pytest.param("plain", (3, 1), id="plain", marks=FULL),
+    ],
+)
 def test_live_job_goes_on_at_each_new_size_and_loses_no_step(
-    namespace: Namespace, helm4: Path, on_s3: list[str], all_images: None, name: str
+    namespace: Namespace, helm4: Path, on_s3: list[str], all_images: None, name: str, sizes: tuple[int, ...]
 ) -> None:
     install(namespace, helm4, KINDS[name], on_s3)
     wait_for_checkpoint(namespace, seconds=SECONDS)
 
-    assert_live(namespace, helm4, KINDS[name], on_s3, (3, 1), seconds=SECONDS)
+    assert_live(namespace, helm4, KINDS[name], on_s3, sizes, seconds=SECONDS)
 
 
-@pytest.mark.parametrize("name", ["mxjob", pytest.param("tfjob", marks=FULL), pytest.param("master", marks=FULL)])
+# upgrade/test_replaced.py replaces an MPIJob by one that resumes.
+@FULL
+@pytest.mark.parametrize("name", ["mxjob", "tfjob", "master"])
 def test_job_of_fixed_size_is_replaced_by_one_that_resumes(
     namespace: Namespace, helm4: Path, on_s3: list[str], all_images: None, name: str
 ) -> None:

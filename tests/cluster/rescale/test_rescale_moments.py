@@ -28,6 +28,7 @@ from tests.cluster.training import (
 LAUNCHER = "app.kubernetes.io/component=launcher"
 
 
+@pytest.mark.full
 def test_second_rescale_before_the_first_is_done_is_the_one_that_counts(long_run: Namespace) -> None:
     rescale(long_run, 4)
     rescale(long_run, 3)
@@ -45,7 +46,9 @@ def test_evicted_worker_stops_all_at_a_step_boundary_and_comes_back(long_run: Na
     wait_for_step(long_run, ranks=len(pods))
     assert_no_step_was_lost(long_run)
     since = _launcher_log_since(long_run, before)
-    assert "  Exit code:    143" in since
+    # The launcher says so of ranks that have all ended with 143, and leaves out what mpirun says of such an end.
+    assert "the ranks stopped at step" in since
+    assert "Exit code:" not in since
     assert "starting again (restart" not in since
 
 

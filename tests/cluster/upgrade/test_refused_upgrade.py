@@ -31,7 +31,7 @@ FORMS = [
 
 @pytest.fixture
 def images_of(form: dict[str, str], request: pytest.FixtureRequest) -> None:
-    """Load the images. At first the lab has only TensorFlow's image."""
+    """Load the images. At first the lab does not have PyTorch's image."""
     if "framework" in form:
         request.getfixturevalue("all_images")
 

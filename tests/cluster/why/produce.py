@@ -59,7 +59,8 @@ def _said(namespace: Namespace, flags: list[str]) -> Said:
     shown = namespace.distrain("status", "run1", "-o", "json", *flags)
     assert shown.returncode in (0, 4), shown.stderr
     answer = json.loads(shown.stdout)
-    assert answer["unread"] == []
+    # The record is where the release's values say, and this user may read no Secret, where Helm keeps them.
+    assert [words for words in answer["unread"] if not words.startswith("the run's record: ")] == []
     words = [masked(answer[name] or "", namespace.name) for name in ("phase", "why", "next")]
     return Said(*(each.replace(f" {' '.join(flags)}", "") for each in words))
 

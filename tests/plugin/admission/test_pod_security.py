@@ -28,7 +28,7 @@ from tests.plugin.admission.random_security import random_pod
 from tests.plugin.check.judging import chart_job, job_of, judged
 from tests.plugin.objects import Object, batch_job, mpi_job, namespace, node, of_another_tool, with_images
 
-COUNT = int(os.environ.get("RANDOM_VALUES", "2000"))
+COUNT = int(os.environ.get("RANDOM_VALUES", "500"))
 ROOM = [node("a", {"ephemeral-storage": "100Gi"}, gpu="8")]
 RDMA = ("network.rdma.resource=vpc.amazonaws.com/efa", "network.rdma.count=4")
 

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from distrain.admission.refusal import Refusal
-from distrain.check import snapshot_file
+from distrain.check.snapshot import snapshot_file
 from distrain.kube.quantities import thousandths
 from distrain.verdict import Verdict
 from distrain.workload.manifest import from_manifest
@@ -26,7 +26,7 @@ from tests.line_program import answers
 from tests.plugin.admission.random_admission import NAMESPACES, STORAGE_CLASSES, Case, Object, random_case
 from tests.plugin.check.random_clusters import with_usage
 
-COUNT = int(os.environ.get("RANDOM_VALUES", "2000"))
+COUNT = int(os.environ.get("RANDOM_VALUES", "500"))
 OTHERS = [*STORAGE_CLASSES, *({"kind": "Namespace", "metadata": {"name": name}} for name in NAMESPACES)]
 QUANTITY = re.compile(r"\d(?:[\w.]*\w)?(?:(?<=[eE])[+-]\d+)?")
 PRIORITY, INVALID = ("no PriorityClass", "the integer value", "the string value"), "Pod is invalid"

@@ -69,6 +69,17 @@ def test_quota_that_is_too_small_is_named_with_what_it_allows() -> None:
     )
 
 
+def test_quota_of_pods_is_told_in_words() -> None:
+    metadata, amounts = {"name": "few", "namespace": "team"}, {"pods": "1"}
+    quota = {"kind": "ResourceQuota", "metadata": metadata, "spec": {"hard": amounts}, "status": {"hard": amounts}}
+
+    answer = judged(chart_job(), ROOM, others=[quota])
+
+    assert answer.next == (
+        "workers: the job needs 3 pods, and ResourceQuota few allows 1. Ask for less, or have the quota raised."
+    )
+
+
 @pytest.mark.parametrize(
     ("scopes", "spec", "verdict"),
     [

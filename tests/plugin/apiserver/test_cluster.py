@@ -64,7 +64,7 @@ def test_what_may_not_be_listed_is_named(api: FakeApi, tmp_path: Path, plural: s
     api.answers |= {"/api/v1/nodes": [node("a")], "/api/v1/pods": [], f"/api/v1/{plural}": 403}
     cluster = _cluster(api, tmp_path)
 
-    with pytest.raises(ForbiddenError, match=rf"^{read} cannot be read: .*; ask for a role that allows `list`"):
+    with pytest.raises(ForbiddenError, match=rf"^{read} cannot be read: .*; ask for a role that allows `get`"):
         _ = cluster.nodes(), cluster.over_pods(list)
 
 

@@ -260,7 +260,7 @@ def test_pods_of_a_few_nodes_are_asked_for_by_node(api: FakeApi, tmp_path: Path)
 def test_failure_beside_others_is_reported(api: FakeApi, tmp_path: Path) -> None:
     api.answers[PODS] = 403
 
-    with pytest.raises(UnreachableError, match="ask for a role that allows `list`"):
+    with pytest.raises(UnreachableError, match="ask for a role that allows `get` and `list`"):
         _cluster(api, tmp_path).over_pods(_names, ["a", "b", "c", "d", "e"])
 
 
@@ -296,7 +296,7 @@ def test_page_that_is_no_list_of_pods_is_reported(three_pages: FakeApi, tmp_path
 @pytest.mark.parametrize(
     ("troubles", "words"),
     [
-        pytest.param([200, 403], "ask for a role that allows `list`", id="refused"),
+        pytest.param([200, 403], "ask for a role that allows `get` and `list`", id="refused"),
         pytest.param([200, *[0] * 20], "cannot be reached: Remote end closed connection", id="broken"),
         pytest.param([200, 410] * TRIES, "the list expired while it was read", id="expired"),
     ],

@@ -6,10 +6,10 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from distrain.check import snapshot_file
 from distrain.check.cluster_state import ClusterState
 from distrain.check.refusals import PreparedJob
 from distrain.check.report import Report, report
+from distrain.check.snapshot import snapshot_file
 from distrain.check.text import summary
 from distrain.workload.manifest import Job, from_manifest
 from distrain.yaml import yaml_writer

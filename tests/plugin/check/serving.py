@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from distrain.apiserver import paths
-from distrain.check.judged_kinds import JUDGED
+from distrain.check.snapshot.judged_kinds import JUDGED
 from tests.plugin.fake_api import FakeApi
 from tests.plugin.objects import Object
 

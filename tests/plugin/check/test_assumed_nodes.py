@@ -65,9 +65,23 @@ def test_assumed_nodes_have_the_stated_properties() -> None:
     }
 
 
+def test_devices_and_huge_pages_of_assumed_nodes_are_resources() -> None:
+    (found,) = assumed_nodes(
+        ["1x8:hugepages-2Mi=10Gi,vpc.amazonaws.com/efa=32,topology.kubernetes.io/rack=3,rack=4"], GPU
+    )
+
+    offered, labels = found.status.allocatable or {}, found.metadata.labels or {}
+    assert (offered["hugepages-2Mi"], offered["vpc.amazonaws.com/efa"]) == ("10Gi", "32")
+    assert not {"topology.kubernetes.io/rack", "rack"} & offered.keys()
+    assert (labels["topology.kubernetes.io/rack"], labels["rack"], labels["vpc.amazonaws.com/efa"]) == ("3", "4", "32")
+    assert "hugepages-2Mi" not in labels
+
+
 @pytest.mark.parametrize(
     ("words", "found"),
     [
+        pytest.param("4x8:hugepages-2Mi=many", "4x8:hugepages-2Mi=many: many is no quantity", id="huge-pages"),
+        pytest.param(f"4x8:{GPU}=4", "4x8:nvidia.com/gpu=4: the number before the colon says how many", id="gpus"),
         pytest.param("four", "four is no number of nodes; write count x GPUs, such as 4x8", id="no-number"),
         pytest.param("4x8:cpu", "cpu in 4x8:cpu has no value", id="no-value"),
         pytest.param("4x8:memory=1TB", "4x8:memory=1TB: 1TB is no quantity", id="no-quantity"),

@@ -19,6 +19,7 @@ ROOM = [node("a")]
 SECRET = {"envFrom": [{"secretRef": {"name": "s3"}}]}
 CONFIG = {"envFrom": [{"configMapRef": {"name": "s3"}}]}
 TEAM = "/api/v1/namespaces/team"
+KUEUE = "kueue.x-k8s.io"
 
 
 @pytest.fixture
@@ -53,13 +54,34 @@ def test_role_without_pods_needs_no_object(cluster: Cluster, job: Object) -> Non
     assert _check(cluster, job, _job("k", {})).verdict == "fits"
 
 
-def test_queue_of_kueue_is_not_judged(cluster: Cluster) -> None:
+@pytest.mark.parametrize(
+    ("group", "words"),
+    [
+        pytest.param(404, "the queue team-a: the cluster has no Kueue, so the Job starts at once and waits", id="none"),
+        pytest.param(403, "whether Kueue is here and has the queue team-a; without Kueue, the Job", id="unreadable"),
+        pytest.param({"versions": [{"groupVersion": f"{KUEUE}/v1beta1"}]}, "whether Kueue has the queue", id="there"),
+    ],
+)
+def test_queue_of_kueue_is_not_judged(api: FakeApi, cluster: Cluster, group: Object | int, words: str) -> None:
+    api.answers[f"/apis/{KUEUE}"] = group
+    api.answers[f"/apis/{KUEUE}/v1beta1"] = {"resources": [{"name": "localqueues", "kind": "LocalQueue"}]}
     job = _job("j", {})
     job["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "team-a"}
 
-    words = "whether Kueue is here and has the queue team-a; without Kueue, the Job starts at once"
-    assert words in _check(cluster, job).unseen
-    assert words not in _check(cluster, _job("j", {})).unseen
+    assert any(line.startswith(words) for line in _check(cluster, job).unseen)
+    assert not any("queue" in line for line in _check(cluster, _job("j", {})).unseen)
+
+
+def test_nodes_of_the_cluster_that_runs_the_job_are_not_judged(cluster: Cluster) -> None:
+    replicas = {"Worker": {"replicas": 1, "template": _job("j", {})["spec"]["template"]}}
+    job = {"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": {"name": "j"}}
+    elsewhere = {"runPolicy": {"managedBy": "kueue.x-k8s.io/multikueue"}, "pytorchReplicaSpecs": replicas}
+    here = {"runPolicy": {"managedBy": "kubeflow.org/training-operator"}, "pytorchReplicaSpecs": replicas}
+
+    name = "kueue.x-k8s.io/multikueue"
+    words = f"the nodes of the cluster in which {name} will run the job; those judged here get no pod of it"
+    assert words in _check(cluster, {**job, "spec": elsewhere}).unseen
+    assert words not in _check(cluster, {**job, "spec": here}).unseen
 
 
 def test_missing_object_is_that_of_the_role_that_needs_it(cluster: Cluster) -> None:

@@ -362,9 +362,9 @@ def test_what_the_verdict_leaves_out_is_reported() -> None:
 
     assert judged(chart_job(worker=worker), [node("a", gpu="8")]).unseen == [
         "the rules of scheduler volcano of the worker",
-        "the overhead and nodes of runtime class gvisor of the worker",
         "volumes of type gcePersistentDisk of the worker",
         "resource claims gpu of the worker",
+        "the overhead and nodes of runtime class gvisor of the worker",
     ]
 
 

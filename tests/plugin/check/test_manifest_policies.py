@@ -11,10 +11,10 @@ import pytest
 
 from distrain.apiserver.cluster import Cluster, connect
 from distrain.apiserver.target import Target
-from distrain.check import snapshot_file
 from distrain.check.live_cluster import check
 from distrain.check.report import Report, report
-from distrain.check.snapshot_writer import write
+from distrain.check.snapshot import snapshot_file
+from distrain.check.snapshot.snapshot_writer import write
 from distrain.errors import ValuesError
 from distrain.workload.manifest import Job, from_manifest
 from distrain.yaml import yaml_writer

@@ -1,92 +1,25 @@
-"""Test docs/ci/plan_changes.py on a git repository with a commit of each sort, with real Helm and the real plugin."""
+"""Test docs/ci/plan_changes.py on a git repository with a commit of each sort, with the real plugin.
+
+The script and the plugin run in the tests' process. One test starts them as programs, with real Helm.
+"""
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from lab.builds import golang
 from lab.paths import REPOSITORY
-from tests.plugin.objects import node
+from tests.plugin.ci.planned import FOUR, TWO, Planned, Repository
 
-SCRIPT = REPOSITORY / "docs" / "ci" / "plan_changes.py"
-TWO = "workers: {replicas: 2, gpus: 4}\n"
-FOUR = "workers: {replicas: 4, gpus: 4}\n"
+# The command that starts the plugin as a program.
+PLUGIN = f"{sys.executable} {REPOSITORY / 'plugin'}"
 OTHER_IMAGE = f"{TWO}image: {{tag: other}}\n"
 MISSPELT = "wrokers: {replicas: 2}\n"
-# Two nodes of 4 GPUs, as kubectl prints them.
-NODES = [{"apiVersion": "v1", "kind": "Node", **node(name, gpu="4")} for name in "ab"]
-SNAPSHOT = {"apiVersion": "v1", "kind": "List", "items": NODES}
 FIRST_LINES = ["<!-- distrain-plan -->", "## What this change does to the training runs", ""]
-
-
-@dataclass(frozen=True)
-class Planned:
-    code: int
-    out: str
-    err: str
-
-    @property
-    def heads(self) -> list[str]:
-        """Return the headings of the runs."""
-        return [line.removeprefix("### ") for line in self.out.splitlines() if line.startswith("### ")]
-
-
-@dataclass(frozen=True)
-class Repository:
-    """A git repository with the runs of a team, on the branch `main`."""
-
-    folder: Path
-
-    def git(self, *words: str) -> str:
-        return subprocess.run(
-            ["git", *words], cwd=self.folder, capture_output=True, text=True, check=True
-        ).stdout.strip()
-
-    def commit(self, **files: str | None) -> None:
-        """Write, or with None delete, runs; __ in a name is a slash."""
-        for name, text in files.items():
-            path = self.folder / f"{name.replace('__', '/')}.yaml"
-            if text is None:
-                path.unlink()
-                continue
-            path.parent.mkdir(exist_ok=True, parents=True)
-            path.write_text(text)
-        self.git("add", "--all")
-        self.git("commit", "--allow-empty", "--message", "a commit")
-
-    def plan(self, *flags: str, base: str = "main", distrain: str = "") -> Planned:
-        command = distrain or f"{sys.executable} {REPOSITORY / 'plugin'}"
-        words = [sys.executable, str(SCRIPT), "--base", base, "--distrain", command, *flags]
-        environment = {**os.environ, "HELM_BIN": str(golang.binary("helm4")), "KUBECONFIG": "/nonexistent"}
-        done = subprocess.run(words, cwd=self.folder, env=environment, capture_output=True, text=True, check=False)
-        return Planned(done.returncode, done.stdout, done.stderr)
-
-
-@pytest.fixture
-def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repository:
-    """Return a repository with the run `run1` on main, and the branch `change` checked out."""
-    for role in ("AUTHOR", "COMMITTER"):
-        monkeypatch.setenv(f"GIT_{role}_NAME", "Jane")
-        monkeypatch.setenv(f"GIT_{role}_EMAIL", "jane@example.com")
-    found = Repository(tmp_path / "team")
-    found.folder.mkdir()
-    found.git("init", "--initial-branch", "main")
-    found.commit(runs__run1=TWO)
-    found.git("checkout", "-b", "change")
-    return found
-
-
-@pytest.fixture
-def snapshot(tmp_path: Path) -> str:
-    (tmp_path / "nodes.json").write_text(json.dumps(SNAPSHOT))
-    return str(tmp_path / "nodes.json")
 
 
 def _sections(planned: Planned) -> str:
@@ -118,7 +51,7 @@ def test_comment_of_a_file_changes_nothing(repository: Repository) -> None:
 def test_another_size_rescales(repository: Repository) -> None:
     repository.commit(runs__run1=FOUR)
 
-    planned = repository.plan()
+    planned = repository.plan(distrain=PLUGIN)
 
     assert planned.code == 0, planned.err
     assert _sections(planned).splitlines() == [
@@ -352,62 +285,6 @@ def test_two_files_of_one_name_are_refused(repository: Repository) -> None:
 
     assert (planned.code, planned.heads) == (1, ["`run1`: refused"])
     assert "\nruns/run1.yaml has the same name, and a run is known by its name" in planned.out
-
-
-def _link(repository: Repository, target: str, path: str = "runs/linked.yaml") -> None:
-    (repository.folder / path).symlink_to(target)
-    repository.commit()
-
-
-def test_link_is_followed_and_another_content_of_its_file_changes_the_run(repository: Repository) -> None:
-    repository.git("checkout", "main")
-    repository.commit(shared__base=TWO)
-    _link(repository, "../shared/base.yaml")
-    repository.git("checkout", "-b", "linked")
-    repository.commit(shared__base=FOUR)
-
-    assert repository.plan().heads == ["`linked`: rescales live"]
-
-
-def test_link_of_a_common_file_is_followed(repository: Repository) -> None:
-    repository.git("checkout", "main")
-    repository.commit(shared__base="trainer: {steps: 600}\n")
-    _link(repository, "shared/base.yaml", "common.yaml")
-    repository.git("checkout", "-b", "linked")
-    repository.commit(shared__base="trainer: {steps: 900}\n")
-
-    assert "  - `trainer.steps`: `600 -> 900`" in repository.plan("--common", "common.yaml").out
-
-
-@pytest.mark.parametrize("target", ["/etc/hostname", "../../team/runs/run1.yaml", "linked.yaml", "nothing", "../runs"])
-def test_link_out_of_the_repository_is_not_read(repository: Repository, target: str) -> None:
-    _link(repository, target)
-
-    planned = repository.plan()
-
-    assert (planned.code, planned.heads) == (1, ["`linked`: refused"])
-    assert "a link that leads to no file in git" in planned.out
-
-
-def test_submodule_is_refused_and_the_other_runs_are_planned(repository: Repository) -> None:
-    repository.commit(runs__run1=FOUR)
-    head = repository.git("rev-parse", "HEAD")
-    repository.git("update-index", "--add", "--cacheinfo", f"160000,{head},runs/sub.yaml")
-    repository.git("commit", "--message", "a submodule")
-
-    planned = repository.plan()
-
-    assert (planned.code, planned.heads) == (1, ["`sub`: refused", "`run1`: rescales live"])
-
-
-def test_file_that_was_a_link_out_of_the_repository_is_planned_as_a_new_run(repository: Repository) -> None:
-    repository.git("checkout", "main")
-    _link(repository, "/etc/hostname")
-    repository.git("checkout", "-b", "mended")
-    repository.commit(runs__linked=None)
-    repository.commit(runs__linked=TWO)
-
-    assert repository.plan().heads == ["`linked`: a new run"]
 
 
 def test_long_comment_leaves_out_the_runs_that_do_not_fit(repository: Repository, tmp_path: Path) -> None:

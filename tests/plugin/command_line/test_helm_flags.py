@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import shutil
 import subprocess
@@ -11,7 +12,8 @@ import pytest
 
 from distrain import cli
 from distrain.command_line import helm_flags
-from distrain.command_line.parser import CHART, parser
+from distrain.command_line.flags import CHART
+from distrain.command_line.parser import parser
 from lab.builds import golang
 
 # A line of Helm's help: the flag's short form, its name, and the type of its value. A switch has no type.
@@ -23,6 +25,7 @@ NO_NAME = "is no release name: use a-z, 0-9 and -, 53 characters at most"
 NO_TEMPLATE = "is no template that Helm can fill in; correct its braces and functions"
 
 
+@functools.cache
 def _flags_of_helm(helm: str, command: str) -> dict[str, bool]:
     """Return Helm's flags for a command; the value tells whether the flag takes a value."""
     program = [str(golang.binary(helm)), command, "--help"]

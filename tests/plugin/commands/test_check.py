@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -41,7 +42,8 @@ def test_verdict_is_the_exit_code_and_is_in_the_json(
 
     answer = json.loads(outcome.out)
     assert (outcome.code, answer["verdict"]) == (code, verdict)
-    assert set(answer) == {"verdict", "undecided", "pods", "gpus", "fit", "reasons", "unseen", "assumed", "next"}
+    figures = {"pods", "gpus", "fit", "reasons", "unseen", "assumed", "warnings"}
+    assert set(answer) == {"verdict", "undecided", "next", *figures}
     assert answer["gpus"] == {"resource": "nvidia.com/gpu", "needed": replicas * gpus, "free": 5, "total": 8}
     assert answer["pods"][1] == {"role": "worker", "replicas": replicas, "requests": {"nvidia.com/gpu": str(gpus)}}
     assert answer["unseen"] == ["pods that wait for a node and may take room first: 1"]
@@ -64,6 +66,42 @@ def test_total_is_spread_over_the_clusters_nodes_and_those_to_come(run: Run, clu
 
     assert (outcome.code, outcome.err) == (0, "")
     assert outcome.out.startswith("fits: 3 workers of 8 nvidia.com/gpu each")
+
+
+@pytest.mark.parametrize(
+    ("limits", "offered", "words"),
+    [
+        pytest.param({"cpu": 8}, {"cpu": "7"}, "Insufficient cpu", id="cpu-limit"),
+        pytest.param({"ephemeral-storage": "10Gi"}, {"ephemeral-storage": "9Gi"}, "Insufficient ephemeral", id="disk"),
+        pytest.param({"cpu": 1, "hugepages-2Mi": "1Gi"}, {}, "Insufficient hugepages-2Mi", id="hugepages"),
+        pytest.param({"vpc.amazonaws.com/efa": 4}, {"vpc.amazonaws.com/efa": "3"}, "Insufficient vpc", id="efa"),
+    ],
+)
+def test_everything_that_workers_ask_for_is_counted(
+    run: Run, cluster: FakeApi, limits: dict[str, Any], offered: dict[str, str], words: str
+) -> None:
+    enough = {name: "100Gi" if name in ("ephemeral-storage", "hugepages-2Mi") else "100" for name in limits}
+    asked = f"workers.resources={json.dumps({'limits': limits})}"
+    answers = {}
+    for name, more in (("short", offered), ("rich", enough)):
+        one = node("a", gpu="8")
+        one["status"]["allocatable"].update(more)
+        _hold(cluster, [one])
+        answers[name] = run("check", "--set-json", asked, "--set", "workers.replicas=1")
+
+    assert (answers["rich"].code, answers["short"].code) == (0, 11)
+    assert words in " ".join(answers["short"].out.split())
+
+
+def test_claims_of_any_role_are_named_as_not_judged(run: Run, cluster: FakeApi) -> None:
+    claims = {"resourceClaims": [{"name": "gpus", "resourceClaimTemplateName": "eight"}]}
+
+    outcome = run("check", "--set-json", f"podSpec={json.dumps(claims)}", "-o", "json")
+
+    assert outcome.code == 0, outcome.err
+    assert {"resource claims gpus of the worker", "resource claims gpus of the launcher"} <= {
+        *json.loads(outcome.out)["unseen"]
+    }
 
 
 def test_charts_pod_that_the_api_server_refuses_is_impossible(run: Run, cluster: FakeApi) -> None:

@@ -295,5 +295,6 @@ def test_permission_that_the_pods_account_lacks_is_named(distrain: Run, around: 
 
     assert (outcome.code, outcome.out) == (3, "")
     assert outcome.err == (
-        "distrain: nodes cannot be read: /api/v1/nodes is refused with 403; ask for a role that allows `list` on them\n"
+        "distrain: nodes cannot be read: /api/v1/nodes is refused with 403; ask for a role that allows `get` and "
+        "`list` on them\n"
     )

@@ -37,6 +37,7 @@ def _candidates(printed: str) -> tuple[list[str], str]:
         pytest.param(["install", "run1", "--dry-run", ""], ([], FILES), id="chart"),
         pytest.param(["completion", "z"], (["zsh"], NO_FILES), id="positional-choice"),
         pytest.param(["check", "--set", "workers.repl"], (["workers.replicas="], NO_FILES_NO_SPACE), id="value"),
+        pytest.param(["cluster", "--instance", "p5"], (["p5.48xlarge", "p5en.48xlarge"], NO_FILES), id="instance"),
         pytest.param(["nonsense", "-x", "nothing"], ([], NO_FILES), id="nothing"),
     ],
 )

@@ -82,7 +82,7 @@ def test_stdout_gets_the_snapshot_and_nothing_else(run: Run, cluster: FakeApi) -
 def test_same_cluster_gives_the_same_compressed_bytes(
     run: Run, cluster: FakeApi, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("distrain.check.snapshot_writer._now", lambda: "2026-01-01T00:00:00Z")
+    monkeypatch.setattr("distrain.check.snapshot.snapshot_writer._now", lambda: "2026-01-01T00:00:00Z")
     for name in ("one.gz", "two.gz"):
         assert run("snapshot", "-o", str(folder / name)).code == 0
 

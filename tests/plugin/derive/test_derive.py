@@ -110,14 +110,23 @@ def test_files_and_flags_merge_as_helm_merges_them(derive: Derive, tmp_path: Pat
 
     outcome = derive(
         "# first\ngpus: 16  # all\nworkers: {tolerations: [{operator: Exists}]}\n",
-        *("-f", str(second), "--node-gpus", "8", "--set", "gpus=8,trainer.model=vgg16", "--set-string", "s3.region=a"),
+        *(
+            "-f",
+            str(second),
+            "--node-gpus",
+            "8",
+            "--set",
+            "gpus=8,trainer.model=vgg16",
+            "--set-string",
+            "nameOverride=a",
+        ),
     )
 
     assert outcome.values == {
         "gpus": 8,
         "workers": {"replicas": 1, "gpus": 8, "shm": "3Gi", "tolerations": [{"operator": "Exists"}]},
         "trainer": {"model": "vgg16"},
-        "s3": {"region": "a"},
+        "nameOverride": "a",
     }
     for comment in ("# first\n", "# theirs, of the whole file\n", "# more\n", "  # theirs\n", "gpus: 8  # all\n"):
         assert comment in outcome.out

@@ -109,6 +109,11 @@ def test_check_of_a_file_that_was_never_derived_says_so(derive: Derive) -> None:
     assert outcome.err == f"distrain: gpus: 32 is not spread over workers.replicas and workers.gpus yet; {NEXT_STEP}\n"
 
 
+@pytest.mark.parametrize("path", sorted((REPOSITORY / "values").glob("*.yaml")), ids=lambda path: path.stem)
+def test_check_passes_every_values_file(derive: Derive, path: Path) -> None:
+    assert derive(path, "--check") == Outcome(0, "derived values are up to date\n", "")
+
+
 def test_check_against_other_nodes_finds_the_split_stale(derive: Derive) -> None:
     outcome = derive(GOLDEN / "derived.yaml", "--check", "--node-gpus", "4")
 

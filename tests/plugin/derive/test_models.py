@@ -7,6 +7,7 @@ import pytest
 from distrain.command_line.parser import parser
 from distrain.derive import models
 from distrain_trainer.models import MODELS
+from schemas.models import TARGET, build
 
 
 @pytest.mark.parametrize(
@@ -45,3 +46,23 @@ def test_help_of_init_names_every_model() -> None:
     text = parser().commands["init"].format_help()
 
     assert f"{', '.join(others)} or {last}, or module:function of your own" in " ".join(text.split())
+
+
+@pytest.mark.parametrize(
+    ("model", "layers", "multiplications"),
+    [
+        # 16 layers with weights, and 15.47 billion multiplications, counted without biases.
+        pytest.param("vgg16", 16, 15.47e9, id="vgg16"),
+        # The first convolution, 16 blocks and the classifier; 4.09 billion with the stride in the 3x3 convolution.
+        pytest.param("resnet50", 18, 4.09e9, id="resnet50"),
+    ],
+)
+def test_layers_have_the_published_work(model: str, layers: int, multiplications: float) -> None:
+    found = models.describe(model).layers
+
+    assert len(found) == layers
+    assert sum(work for _, work in found) == pytest.approx(multiplications, rel=1e-3)
+
+
+def test_file_is_the_one_that_make_schema_writes() -> None:
+    assert TARGET.read_text(encoding="utf-8") == build(), "run `make schema`"

@@ -57,12 +57,53 @@ def test_parts_of_a_core_are_compared(derive: Derive, snapshot: Callable[..., st
     assert "workers.cpu: 650m is yours and kept; it is more than 600m, " in outcome.err
 
 
+@pytest.mark.parametrize(
+    "resources",
+    ["workers: {GPUS, resources: {limits: {memory: 8Gi}}}", "resources: {limits: {memory: 8Gi}}\nworkers: {GPUS}"],
+)
+def test_shared_memory_is_half_of_a_limit_in_resources(derive: Derive, resources: str) -> None:
+    outcome = derive(resources.replace("GPUS", "replicas: 1, gpus: 8") + "\n")
+
+    assert outcome.workers["shm"] == "4Gi"
+    assert "# derived: half of the workers' memory limit" in outcome.out
+
+
+def test_null_in_resources_is_no_limit(derive: Derive, snapshot: Callable[..., str]) -> None:
+    nodes = snapshot([node("a", gpu="8", cpu="16", memory="512Gi")])
+    values = "gpus: 8\nworkers: {replicas: 1, gpus: 8}\nresources: {limits: {cpu: AMOUNT}}\n"
+
+    limited, free = (derive(values.replace("AMOUNT", amount), "--snapshot", nodes) for amount in ("9", "null"))
+
+    assert "cpu" not in limited.workers
+    assert "cpu" in free.workers
+
+
 def test_null_of_the_users_is_a_choice(derive: Derive, snapshot: Callable[..., str]) -> None:
     nodes = snapshot([node("a", gpu="8", cpu="64", memory="512Gi")])
 
     outcome = derive("gpus: 8\nworkers: {cpu: null}\n", "--snapshot", nodes)
 
     assert outcome.workers == {"replicas": 1, "gpus": 8, "cpu": None, "memory": "511Gi", "shm": "8Gi"}
+
+
+@pytest.mark.parametrize("place", ["workers: {resources: {limits: {cpu: 8}}}", "resources: {requests: {cpu: 8}}"])
+def test_cpu_in_resources_is_the_users_choice(derive: Derive, snapshot: Callable[..., str], place: str) -> None:
+    nodes = snapshot([node("a", gpu="8", cpu="64", memory="512Gi")])
+
+    outcome = derive(f"gpus: 8\n{place}\n", "--snapshot", nodes)
+
+    assert (outcome.code, outcome.err) == (0, "")
+    assert "cpu" not in outcome.workers
+    assert outcome.workers["memory"] == "511Gi"
+
+
+def test_memory_may_be_a_number_of_bytes(derive: Derive, snapshot: Callable[..., str]) -> None:
+    nodes = snapshot([node("a", gpu="8", cpu="64", memory="512Gi")])
+
+    outcome = derive("gpus: 8\nworkers: {memory: 8589934592}\n", "--snapshot", nodes)
+
+    assert (outcome.code, outcome.err) == (0, "")
+    assert (outcome.workers["memory"], outcome.workers["shm"]) == (8589934592, "4Gi")
 
 
 def test_total_follows_from_free_gpus_first(derive: Derive, snapshot: Callable[..., str]) -> None:

@@ -237,9 +237,9 @@ def test_credentials_that_are_refused_are_one_line(cluster: FakeApi, capsys: pyt
     assert "does not accept your credentials" in capsys.readouterr().err
 
 
-def test_values_are_no_arguments_of_doctor(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.run(["doctor", "-f", "values.yaml"]) == 2
-    assert capsys.readouterr().err.startswith("distrain: -f: there is no such flag")
+def test_snapshot_is_no_argument_of_doctor(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["doctor", "--snapshot", "nodes.json"]) == 2
+    assert capsys.readouterr().err.startswith("distrain: --snapshot: there is no such flag")
 
 
 def test_missing_helm_is_a_finding(cluster: FakeApi, examine: Doctor, monkeypatch: pytest.MonkeyPatch) -> None:

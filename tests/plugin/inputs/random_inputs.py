@@ -148,7 +148,13 @@ def _values(random: Random) -> Input:
     if random.random() < 0.4:
         content = broken_text(random, random.choice(_values_texts()))
     command = random.choice(
-        [["derive", "--node-gpus", "8"], ["check", *OFFLINE], ["template", "--offline", "--node-gpus", "8"]]
+        [
+            ["derive", "--node-gpus", "8"],
+            ["check", *OFFLINE],
+            ["template", "--offline", "--node-gpus", "8"],
+            ["cluster"],
+            ["predict", "--rate", "100"],
+        ]
     )
     name = random.choice(["values.yaml", "-"])
     files = {"values.yaml": content} if name != "-" else {}
@@ -194,13 +200,16 @@ COMMANDS = [
     *(("derive", "--node-gpus", "8"), ("install", "run1"), ("upgrade", "run1"), ("rescale", "run1", "--gpus", "4")),
     *(("doctor",), ("completion", "bash"), ("init", "--framework", "pytorch", "--model", "mnist")),
     *(("template", "--offline"), ("help",), (), ("--version",)),
+    *(("cluster", "--set", "workers.gpus=8"), ("derive", "--instance", "p5.48xlarge")),
+    *(("predict", "--rate", "100"), ("predict", "--record", "./run1", "--test", "test.log")),
 ]
 FLAGS = [
     *("-f", "--values", "--set", "--manifest", "--snapshot", "--why", "--release", "-o", "--output", "--gpus"),
     *("--help", "--chart", "--timeout", "--node-gpus", "--assume-nodes", "--offline", "--namespace", "-n"),
     *("--kube-context", "--kubeconfig", "--request-timeout", "--framework", "--model", "--kind", "--data"),
     *("--strategy", "--wait", "--nope", "--yes", "--dry-run", "--force", "--check", "--allow-busy", "--", "-", "---"),
-    *("-x", "__complete", "-h"),
+    *("-x", "__complete", "-h", "--instance", "--provider", "--prices", "--zone", "--region", "--efa"),
+    *("--rate", "--between", "--within", "--latency", "--bucket", "--max-workers", "--max-hours", "--record", "--test"),
 ]
 TEXTS = [
     *("", " ", "x", "é", "tëam", "team a", "../a", "a/b?c", "-1", "0", "8", "99999", "1h", "NaN", "9" * 400, "a\nb"),

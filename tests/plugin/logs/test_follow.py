@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from distrain import console
 from distrain.logs import follow, pool
 from tests.plugin.fake_api import FakeApi
 from tests.plugin.logs.conftest import Step
 from tests.plugin.logs.kubelet import Kubelet
 from tests.plugin.objects import Object
 from tests.plugin.program import Run
-from tests.plugin.status.runs import MPI, PYTORCH, live, pod, serve
+from tests.plugin.status.runs import MPI, NAMESPACE, PYTORCH, live, pod, serve
 
 DONE = live({**MPI, "status": {}}, "Succeeded")
 LAUNCHER = pod("launcher")
@@ -122,9 +124,51 @@ def test_api_server_that_is_away_for_a_while_loses_no_line(
     assert (shown.code, shown.out) == (0, "a\nb\nb\nc\n")
 
 
-def test_run_that_is_removed_is_followed_to_its_last_line(
-    launcher: Kubelet, logs: Run, change: Change, steps: list[Step]
+@pytest.mark.parametrize("flags", [["-f"], ["-f", "--all"]])
+def test_job_that_is_away_before_another_one_replaces_it_is_waited_for(
+    launcher: Kubelet, logs: Run, change: Change, steps: list[Step], monkeypatch: pytest.MonkeyPatch, flags: list[str]
 ) -> None:
+    later = "2026-01-01T00:10:00Z"
+    new_job, new_pod = (
+        named(name, each, creationTimestamp=later)
+        for name, each in (("run1-99999999", MPI), ("run1-99999999-launcher", LAUNCHER))
+    )
+    say = console.say
+
+    def remove() -> None:
+        launcher.end("run1-launcher")
+        change("DELETED", MPI)
+        for each in UP:
+            change("DELETED", each)
+
+    def replace(line: str) -> None:
+        say(line)
+        if "its job is gone" in line:
+            launcher.start("run1-99999999-launcher")
+            launcher.write("run1-99999999-launcher", "new")
+            change("ADDED", new_job)
+            change("ADDED", new_pod)
+
+    def end() -> None:
+        launcher.end("run1-99999999-launcher")
+        change("MODIFIED", ended(new_pod))
+        change("MODIFIED", named("run1-99999999", DONE, creationTimestamp=later))
+
+    monkeypatch.setattr(console, "say", replace)
+    steps += [("a\n", remove), ("new\n", end)]
+
+    shown = logs("run1", *flags)
+
+    title = "launcher | " * ("--all" in flags)
+    assert (shown.code, shown.out) == (0, f"{title}a\n{title}new\n")
+    assert shown.err == "distrain: run1: its job is gone; waiting for the job that replaces it\n"
+
+
+def test_run_that_is_removed_is_followed_to_its_last_line(
+    api: FakeApi, launcher: Kubelet, logs: Run, change: Change, steps: list[Step]
+) -> None:
+    api.answers[f"{NAMESPACE}/configmaps"] = []
+
     def remove() -> None:
         launcher.write("run1-launcher", "last words")
         launcher.end("run1-launcher")
@@ -137,6 +181,40 @@ def test_run_that_is_removed_is_followed_to_its_last_line(
 
     assert (shown.code, shown.out) == (4, "a\nlast words\n")
     assert shown.err == "distrain: run1: the run is gone: someone removed it\n"
+
+
+def test_logs_of_all_pods_that_break_off_are_told_in_one_line(
+    launcher: Kubelet,
+    logs: Run,
+    change: Change,
+    steps: list[Step],
+    finish: Callable[[], None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    say = console.say
+
+    def tell(line: str) -> None:
+        say(line)
+        # The other pods' logs fail as often.
+        time.sleep(0.5)
+        launcher.mend()
+        launcher.write("run1-launcher", "b")
+
+    def end() -> None:
+        for number in range(2):
+            launcher.end(f"run1-worker-{number}")
+            change("MODIFIED", ended(pod("worker", number)))
+        finish()
+
+    monkeypatch.setattr(console, "say", tell)
+    for number in range(2):
+        launcher.start(f"run1-worker-{number}")
+    steps += [("launcher | a\n", launcher.cut), ("launcher | b\n", end)]
+
+    shown = logs("run1", "-f", "--all")
+
+    [line] = shown.err.splitlines()
+    assert (shown.code, line.endswith("; trying on")) == (0, True)
 
 
 def test_run_without_a_pod_is_waited_for(

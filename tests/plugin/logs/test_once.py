@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,8 +16,10 @@ from tests.plugin.fake_api import FakeApi
 from tests.plugin.logs.kubelet import Kubelet
 from tests.plugin.objects import Object
 from tests.plugin.program import Run
-from tests.plugin.status.runs import FIXED, MPI, MX, NAMESPACE, PLAIN, PYTORCH, TF, live, pod, serve, step
+from tests.plugin.status.runs import FIXED, MPI, MX, NAMESPACE, PLAIN, PYTORCH, TF, changed, live, pod, serve, step
 
+KUBEFLOW = "/apis/kubeflow.org/v1/namespaces/team"
+MPI_JOBS = "/apis/kubeflow.org/v2beta1/namespaces/team/mpijobs"
 UP = [pod("launcher"), pod("worker", 0), pod("worker", 1)]
 
 
@@ -63,6 +66,43 @@ def test_plain_run_whose_key_is_made_has_not_ended(api: FakeApi, logs: Run) -> N
     shown = logs("run1")
 
     assert (shown.code, shown.err) == (4, "distrain: run1: no pod has started yet; add --follow to wait for one\n")
+
+
+@pytest.mark.parametrize("job", [[MPI], [PYTORCH], PLAIN], ids=["mpi", "pytorch", "plain"])
+@pytest.mark.parametrize("flags", [[], ["--all"]])
+def test_suspended_run_has_no_pods_but_an_output(
+    api: FakeApi, logs: Run, release: Callable[[Object], object], job: list[Object], flags: list[str]
+) -> None:
+    release({"output": {"uri": "s3://b/c"}})
+    serve(api, *(changed(each, suspend=True) for each in job))
+
+    shown = logs("run1", *flags)
+
+    output = "its output may be under output.uri: s3://b/c"
+    record = "`helm distrain status run1 --namespace team` tells what its record says"
+    assert (shown.code, shown.err) == (4, f"distrain: run1: is suspended and has no pods; {output}, and {record}\n")
+
+
+@pytest.mark.parametrize(
+    ("job", "pods", "words"),
+    [
+        pytest.param([MPI], [pod("worker", 0)], "its launcher has no pod now", id="no-launcher"),
+        pytest.param(
+            PLAIN, [pod("worker", 0), pod("launcher", phase="Pending")], "run1-launcher has not started", id="pending"
+        ),
+        pytest.param([FIXED], [pod("worker", 0)], "its master has no pod now", id="no-master"),
+        pytest.param([MX], [pod("scheduler"), pod("server")], "its worker has no pod now", id="no-worker"),
+    ],
+)
+def test_missing_pod_is_named_while_others_run(
+    api: FakeApi, logs: Run, job: list[Object], pods: list[Object], words: str
+) -> None:
+    serve(api, *job, pods=pods)
+
+    shown = logs("run1")
+
+    rest = "--all prints the other pods, and --follow waits for it"
+    assert (shown.code, shown.err) == (4, f"distrain: run1: {words}; {rest}\n")
 
 
 def test_worker_that_tells_the_newest_step_is_rank_0(api: FakeApi, kubelet: Kubelet, logs: Run) -> None:
@@ -203,6 +243,48 @@ def test_run_whose_pods_are_gone_says_where_its_output_may_be(
     assert shown.err == (
         "distrain: run1: has ended, and its pods are gone with their logs; output.uri names its output, if set\n"
     )
+
+
+OTHER_KINDS = (
+    "/apis/batch/v1/namespaces/team/jobs",
+    *(f"{KUBEFLOW}/{name}s" for name in ("tfjob", "mxjob", "pytorchjob")),
+)
+
+
+@pytest.mark.parametrize("flags", [[], ["--all"], ["-f"]])
+def test_other_kinds_that_may_not_be_listed_are_said_in_a_line(
+    api: FakeApi, up: Kubelet, logs: Run, flags: list[str]
+) -> None:
+    api.answers |= dict.fromkeys(OTHER_KINDS, 403)
+    if flags == ["-f"]:
+        serve_ended(api, up)
+
+    shown = logs("run1", *flags)
+
+    assert shown.code == 0
+    assert "of run1-launcher" in shown.out
+    [line] = shown.err.splitlines()
+    assert line.startswith("distrain: not read: jobs of namespace team cannot be read: ")
+    assert line.endswith(" (and 3 more kinds)")
+
+
+def serve_ended(api: FakeApi, up: Kubelet) -> None:
+    """End the run and all its pods, so that following ends."""
+    api.answers[MPI_JOBS] = [live({**MPI, "status": {}}, "Succeeded")]
+    api.answers[f"{NAMESPACE}/pods"] = [pod("launcher", phase="Succeeded")]
+    up.end("run1-launcher")
+
+
+def test_log_that_may_not_be_read_is_named_although_other_kinds_may_not_be_listed(
+    api: FakeApi, up: Kubelet, logs: Run
+) -> None:
+    api.answers |= dict.fromkeys(OTHER_KINDS, 403)
+    api.stream = lambda path, query: 403 if path.endswith("/log") else None
+
+    shown = logs("run1")
+
+    assert shown.code == 3
+    assert shown.err.splitlines()[-1].startswith("distrain: the log of run1-launcher cannot be read: ")
 
 
 def test_pods_that_may_not_be_listed_are_said_in_a_line(api: FakeApi, up: Kubelet, logs: Run) -> None:

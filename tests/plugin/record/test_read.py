@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 import math
 import re
@@ -68,6 +69,32 @@ def test_newer_version_is_refused_in_one_line(version: object) -> None:
     with pytest.raises(RecordError, match=r"^s3://b/record\.jsonl has version .* newer distrain$") as raised:
         parse(content, "s3://b/record.jsonl")
     assert len(raised.value.messages) == 1
+
+
+def test_version_in_quotes_is_said_to_be_no_number() -> None:
+    content = FIRST.replace(b"1,", b'"1",', 1) + STEP
+
+    with pytest.raises(RecordError) as raised:
+        parse(content, "run1/record.jsonl")
+    words = 'run1/record.jsonl has the version "1", a text, in its first line; write the number 1'
+    assert raised.value.messages == (words,)
+
+
+def test_byte_order_mark_is_no_part_of_the_first_line() -> None:
+    record = parse(codecs.BOM_UTF8 + FIRST + STEP, "")
+
+    assert (record.unreadable, len(record.lines)) == (0, 1)
+    with pytest.raises(RecordError, match="newer distrain"):
+        parse(codecs.BOM_UTF8 + FIRST.replace(b"1,", b"2,", 1) + STEP, "")
+
+
+@pytest.mark.parametrize(
+    ("loss", "is_odd"), [(b"null", True), (b"NaN", True), (b'"inf"', True), (b"0.5", False), (b"1e300", False)]
+)
+def test_loss_that_is_no_number_is_told_from_one_that_is_left_out(loss: bytes, is_odd: bool) -> None:
+    told, left_out = parse(b'{"event": "step", "loss": ' + loss + b'}\n{"event": "step"}\n', "").lines
+
+    assert (told.has_odd_loss, left_out.has_odd_loss) == (is_odd, False)
 
 
 def test_record_without_lines_is_empty() -> None:

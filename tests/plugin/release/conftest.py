@@ -17,19 +17,14 @@ from lab.paths import CHART
 from tests.plugin.fake_api import FakeApi
 from tests.plugin.objects import pod
 from tests.plugin.program import Run
-from tests.plugin.release.recorded import PODS, VALUES, Recorded
+from tests.plugin.release.recorded import PODS, VALUES, Recorded, own_objects
 
 
 @pytest.fixture
 def running(run: Run, cluster: FakeApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Recorded:
     values = tmp_path / "old.yaml"
     values.write_text(yaml.safe_dump(VALUES))
-    found = Recorded(cluster, run("template", "run1", "--chart", str(CHART), "-f", str(values)).out)
-    found.manifest = yaml.safe_dump_all(
-        item
-        for item in yaml.safe_load_all(found.manifest)
-        if item and "helm.sh/hook" not in (item["metadata"].get("annotations") or {})
-    )
+    found = Recorded(cluster, own_objects(run("template", "run1", "--chart", str(CHART), "-f", str(values)).out))
     found.be()
     found.show()
     words = {"name": "distrain", "component": "launcher", "instance": "run1"}

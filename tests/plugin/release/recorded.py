@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,6 +12,7 @@ from distrain.release.plan import Plan
 from distrain.release.size import reused
 from distrain.release.transaction import Release
 from lab.paths import CHART
+from tests.chart.rendering import parse
 from tests.plugin.fake_api import FakeApi, release_secret, releases
 from tests.plugin.objects import Object
 from tests.plugin.program import SECRETS
@@ -20,9 +22,19 @@ PODS = "/api/v1/namespaces/team/pods"
 VALUES = {"gpus": 2, "workers": {"replicas": 2, "gpus": 1}, "trainer": {"steps": 600}}
 
 
-def _defaults() -> Object:
+@functools.cache
+def chart_values() -> Object:
+    """Return values.yaml of the chart."""
     found: Object = yaml.safe_load((CHART / "values.yaml").read_text())
     return found
+
+
+@functools.cache
+def own_objects(printed: str) -> str:
+    """Return a printed manifest without its hooks, which Helm records apart."""
+    objects = (item for item in parse(printed) if "helm.sh/hook" not in (item["metadata"].get("annotations") or {}))
+    manifest: str = yaml.dump_all(objects, Dumper=yaml.CSafeDumper)
+    return manifest
 
 
 @dataclass
@@ -35,18 +47,18 @@ class Recorded:
 
     @property
     def job(self) -> Object:
-        found: Object = next(item for item in yaml.safe_load_all(self.manifest) if item and item["kind"] == "MPIJob")
+        found: Object = next(item for item in parse(self.manifest) if item["kind"] == "MPIJob")
         return found
 
     def be(
         self, status: str = "deployed", *, chart: str = "0.1.0", version: int = 3, apply_method: str = "csa"
     ) -> None:
         """Set the release's last revision."""
-        self._record(status, version, chart, VALUES, _defaults(), apply_method)
+        self._record(status, version, chart, VALUES, chart_values(), apply_method)
 
     def be_of_values_files(self, chart: str) -> None:
         """Set the last revision to one whose values Flux has merged into the chart's defaults."""
-        self._record("deployed", 3, chart, {}, reused(VALUES, _defaults()), "ssa")
+        self._record("deployed", 3, chart, {}, reused(VALUES, chart_values()), "ssa")
 
     def _record(
         self, status: str, version: int, chart: str, values: Object, defaults: Object, apply_method: str

@@ -19,6 +19,9 @@ from tests.plugin.program import SECRETS, Outcome, Run, hold, wrote_nothing
 
 pytestmark = pytest.mark.either_helm
 
+# MultiKueue runs the job, in a cluster whose nodes nobody here knows.
+ELSEWHERE = "gang.scheduler=kueue,gang.queue=team-a,job.managedBy=kueue.x-k8s.io/multikueue"
+
 
 def test_release_name_in_use_is_refused_before_anything(run: Run, cluster: FakeApi) -> None:
     cluster.answers[SECRETS] = releases(release_secret("run1", "deployed"))
@@ -107,10 +110,12 @@ def test_busy_cluster_is_accepted_when_the_user_allows_it(run: Run, cluster: Fak
         pytest.param("workers.gpus=4", False, id="nobody"),
         pytest.param("workers.gpus=4,gang.scheduler=volcano", True, id="gang"),
         pytest.param("workers.gpus=16,gang.scheduler=volcano", False, id="gang-that-waits-for-ever"),
+        pytest.param(f"workers.gpus=16,{ELSEWHERE}", True, id="another-cluster"),
     ],
 )
 def test_job_that_a_queue_holds_back_may_wait(run: Run, cluster: FakeApi, settings: str, installs: bool) -> None:
     hold(cluster, [node("a", gpu="8")], [pod("p", on="a", gpu="3")])
+    cluster.serve_group("scheduling.volcano.sh", {"v1beta1": ["PodGroup"]})
     cluster.answers[SECRETS] = releases()
 
     outcome = run("install", "run1", "--set", settings)

@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import signal
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import pytest
 
-from distrain import kube
-from distrain.apiserver.target import Target
 from distrain.errors import (
     DistrainError,
     ForbiddenError,
@@ -24,114 +18,23 @@ from distrain.errors import (
     UnreachableError,
     UnsettledError,
 )
-from distrain.helm.program import Source
 from distrain.helm.releases import Operation, Status
-from distrain.release import install, transaction
-from distrain.release.transaction import SIGNALS, Interrupts, Release, Tools
-
-RELEASE = Release("run1", Source(Path("chart"), ()), Target("config", "context", "team"))
-OPERATION = Operation("abc")
+from distrain.release.transaction import SIGNALS
+from tests.plugin.release.installing import (
+    FakeCluster,
+    FakeHelm,
+    failing,
+    install_with,
+    send_signal,
+)
 
 pytestmark = pytest.mark.usefixtures("signals")
-
-
-class FakeHelm:
-    """A fake Helm. It has the release after an installation; `owner` names the operation that created the release."""
-
-    def __init__(
-        self,
-        *,
-        fails: DistrainError | None = None,
-        owner: str = "abc",
-        uninstall_fails: bool = False,
-        status: str | DistrainError = "deployed",
-    ) -> None:
-        self.fails, self.owner, self.uninstall_fails, self._status = fails, owner, uninstall_fails, status
-        self.during: Callable[[], None] = lambda: None
-        self.uninstalled: list[str] = []
-        self.last: Status | None = Status("deployed", 1)
-
-    def status(self, *_: Any) -> Status | None:
-        return self.last
-
-    def install(self, *_: Any) -> str:
-        self.during()
-        if self.fails:
-            raise self.fails
-        return "notes"
-
-    def has_made(self, _: str, operation: Operation, __: Target) -> bool:
-        return operation.name == self.owner
-
-    def status_of(self, *_: Any) -> str:
-        if isinstance(self._status, DistrainError):
-            raise self._status
-        return self._status
-
-    def uninstall(self, name: str, _: Target, *, keeps_history: bool) -> None:
-        if self.uninstall_fails:
-            raise HelmError("no permission")
-        self.uninstalled.append(f"{name}, history kept" if keeps_history else name)
-
-
-class FakeCluster:
-    """A fake cluster without the namespace. Another user creates `objects` in the new namespace."""
-
-    target = RELEASE.target
-
-    def __init__(self, *objects: str) -> None:
-        self.objects = objects
-        self.deleted: list[str] = []
-
-    def version(self) -> str:
-        return "v1.34.4"
-
-    def create_namespace(self, _: str, __: dict[str, str]) -> str:
-        return "uid"
-
-    def named(self, _: str, __: str, plural: str) -> list[kube.Named]:
-        names = [name.partition("/")[2] for name in self.objects if name.startswith(f"{plural}/")]
-        return [kube.Named(kube.Metadata(name=name)) for name in names]
-
-    def delete_namespace(self, name: str, uid: str) -> None:
-        self.deleted.append(f"{name} {uid}")
-
-
-def _install(
-    helm: Any,
-    cluster: Any = None,
-    start: Callable[[], None] | None = None,
-    create_namespace: bool = False,
-    told: list[str] | None = None,
-    is_atomic: bool = False,
-    operation: Operation = OPERATION,
-) -> list[str]:
-    """Install with these fakes and return the messages. `start` replaces the wait for the job's start."""
-    told = [] if told is None else told
-    fake: Any = cluster or FakeCluster()
-    tools = Tools(helm, fake, Interrupts(), told.append, told.append, is_atomic)
-    followed: Any = start
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(transaction, "until_started", lambda _, follow, __: follow())
-        install.install(tools, RELEASE, operation, create_namespace=create_namespace, followed=followed)
-    return told
-
-
-def _fail(error: BaseException) -> Callable[[], None]:
-    def fail() -> None:
-        raise error
-
-    return fail
-
-
-def _signal(number: int = signal.SIGINT) -> None:
-    os.kill(os.getpid(), number)
 
 
 def test_job_that_starts_stays() -> None:
     helm = FakeHelm()
 
-    assert _install(helm, start=lambda: None) == ["notes"]
+    assert install_with(helm, start=lambda: None) == ["notes"]
     assert helm.uninstalled == []
 
 
@@ -139,7 +42,7 @@ def test_job_that_cannot_start_stays_and_the_message_tells_how_to_mend_it() -> N
     helm = FakeHelm()
 
     with pytest.raises(StartError) as refused:
-        _install(helm, FakeCluster(), _fail(StartError("no image")), create_namespace=True)
+        install_with(helm, FakeCluster(), failing(StartError("no image")), create_namespace=True)
 
     mend = "run1: stays installed; mend it with `helm distrain upgrade run1 --namespace team -f ...`"
     remove = "or remove it with `helm uninstall run1 --namespace team`"
@@ -149,7 +52,7 @@ def test_job_that_cannot_start_stays_and_the_message_tells_how_to_mend_it() -> N
 
 def test_job_that_is_late_stays_and_the_message_tells_how_to_watch_it() -> None:
     with pytest.raises(StartError) as refused:
-        _install(FakeHelm(), start=_fail(LateError("no step in 60 s")))
+        install_with(FakeHelm(), start=failing(LateError("no step in 60 s")))
 
     watch = "run1: stays installed and may still start; watch it with `kubectl --namespace team get pods --watch "
     remove = "--selector app.kubernetes.io/instance=run1`, or remove it with `helm uninstall run1 --namespace team`"
@@ -160,7 +63,9 @@ def test_history_of_a_release_that_was_installed_again_stays() -> None:
     helm = FakeHelm()
 
     with pytest.raises(StartError):
-        _install(helm, start=_fail(StartError("no image")), is_atomic=True, operation=Operation("abc", uninstalled=2))
+        install_with(
+            helm, start=failing(StartError("no image")), is_atomic=True, operation=Operation("abc", uninstalled=2)
+        )
 
     assert helm.uninstalled == ["run1, history kept"]
 
@@ -169,7 +74,7 @@ def test_job_that_cannot_start_is_uninstalled_again_with_atomic() -> None:
     helm = FakeHelm()
 
     with pytest.raises(StartError) as refused:
-        _install(helm, start=_fail(StartError("no image")), is_atomic=True)
+        install_with(helm, start=failing(StartError("no image")), is_atomic=True)
 
     assert refused.value.messages == ("no image", "run1: uninstalled again")
     assert helm.uninstalled == ["run1"]
@@ -198,7 +103,7 @@ def test_job_that_someone_removed_is_told_with_what_became_of_the_release(
         raise GoneError("MPIJob run1 is gone: someone removed it")
 
     with pytest.raises(GoneError) as gone:
-        _install(helm, start=start, is_atomic=is_atomic)
+        install_with(helm, start=start, is_atomic=is_atomic)
 
     assert gone.value.messages == ("MPIJob run1 is gone: someone removed it", told)
     assert (gone.value.exit_code, helm.uninstalled) == (4, [])
@@ -209,7 +114,7 @@ def test_job_that_is_gone_from_a_release_that_is_there_undoes_nothing_with_atomi
     helm = FakeHelm()
 
     with pytest.raises(GoneError) as gone:
-        _install(helm, start=_fail(GoneError("gone")), is_atomic=True)
+        install_with(helm, start=failing(GoneError("gone")), is_atomic=True)
 
     assert gone.value.messages[1].startswith("run1: stays installed; mend it with ")
     assert helm.uninstalled == []
@@ -220,10 +125,10 @@ def test_newer_revision_stays_after_ctrl_c() -> None:
 
     def start() -> None:
         helm.last, helm.owner = Status("deployed", 2), "someone"
-        _signal()
+        send_signal()
 
     with pytest.raises(StoppedError) as stopped:
-        _install(helm, start=start)
+        install_with(helm, start=start)
 
     assert stopped.value.messages == ("interrupted", NEWER)
     assert helm.uninstalled == []
@@ -240,7 +145,7 @@ def test_job_that_cannot_be_followed_stays(error: DistrainError) -> None:
     helm = FakeHelm()
 
     with pytest.raises(type(error)) as unknown:
-        _install(helm, start=_fail(error))
+        install_with(helm, start=failing(error))
 
     assert unknown.value.messages == (error.messages[0], STAYS)
     assert helm.uninstalled == []
@@ -262,7 +167,7 @@ def test_release_that_helm_could_not_record_stays_and_is_no_success(status: str 
     helm = FakeHelm(status=status)
 
     with pytest.raises(UnsettledError) as unsettled:
-        _install(helm)
+        install_with(helm)
 
     assert unsettled.value.messages == (f"run1: Helm has installed it, but {told}", STAYS)
     assert (unsettled.value.exit_code, helm.uninstalled) == (4, [])
@@ -270,14 +175,14 @@ def test_release_that_helm_could_not_record_stays_and_is_no_success(status: str 
 
 def test_number_of_the_revision_follows_that_of_the_uninstalled_release() -> None:
     with pytest.raises(UnsettledError, match="; `helm rollback run1 3 --namespace team` settles it"):
-        _install(FakeHelm(status="pending-install"), operation=Operation("abc", uninstalled=2))
+        install_with(FakeHelm(status="pending-install"), operation=Operation("abc", uninstalled=2))
 
 
 def test_internal_error_after_helms_success_undoes_nothing() -> None:
     helm, told = FakeHelm(), list[str]()
 
     with pytest.raises(ZeroDivisionError) as bug:
-        _install(helm, start=_fail(ZeroDivisionError()), told=told)
+        install_with(helm, start=failing(ZeroDivisionError()), told=told)
 
     # The traceback ends with its notes.
     assert (helm.uninstalled, told, bug.value.__notes__) == ([], ["notes"], [STAYS])
@@ -288,7 +193,7 @@ def test_internal_error_while_it_is_undone_says_what_is_there(monkeypatch: pytes
     monkeypatch.setattr(helm, "has_made", lambda *_: 1 // 0)
 
     with pytest.raises(ZeroDivisionError) as bug:
-        _install(helm)
+        install_with(helm)
 
     assert bug.value.__notes__ == [STAYS]
 
@@ -299,10 +204,10 @@ def test_helm_is_not_run_if_the_namespace_cannot_be_created() -> None:
             raise UnreachableError("silent")
 
     helm = FakeHelm()
-    helm.during = _fail(AssertionError("Helm was run"))
+    helm.during = failing(AssertionError("Helm was run"))
 
     with pytest.raises(UnreachableError) as refused:
-        _install(helm, Silent(), create_namespace=True)
+        install_with(helm, Silent(), create_namespace=True)
 
     words = "namespace team: may have been created; try again, or remove it with `kubectl delete namespace team`"
     assert refused.value.messages == ("silent", words)
@@ -312,7 +217,7 @@ def test_failed_installation_is_removed() -> None:
     helm = FakeHelm(fails=HelmError("admission webhook says no"))
 
     with pytest.raises(HelmError) as refused:
-        _install(helm)
+        install_with(helm)
 
     words = "run1: Helm could not install it: admission webhook says no"
     assert refused.value.messages == (words, "run1: uninstalled again")
@@ -323,7 +228,7 @@ def test_release_that_another_user_made_meanwhile_stays(error: DistrainError) ->
     helm = FakeHelm(fails=error, owner="another")
 
     with pytest.raises(type(error)) as refused:
-        _install(helm)
+        install_with(helm)
 
     assert helm.uninstalled == []
     assert refused.value.messages[-1] == "nothing was changed"
@@ -334,7 +239,7 @@ def test_namespace_stays_if_the_release_in_it_may_stay() -> None:
     helm = FakeHelm(fails=HelmError("no"), uninstall_fails=True)
 
     with pytest.raises(HelmError) as refused:
-        _install(helm, cluster, create_namespace=True)
+        install_with(helm, cluster, create_namespace=True)
 
     remove = "`kubectl delete namespace team` removes it and all that is in it"
     assert refused.value.messages[-1] == f"namespace team: was made for this and stays; {remove}"
@@ -343,7 +248,7 @@ def test_namespace_stays_if_the_release_in_it_may_stay() -> None:
 
 def test_uninstall_that_fails_is_reported_with_what_remains() -> None:
     with pytest.raises(StartError) as refused:
-        _install(FakeHelm(uninstall_fails=True), start=_fail(StartError("no image")), is_atomic=True)
+        install_with(FakeHelm(uninstall_fails=True), start=failing(StartError("no image")), is_atomic=True)
 
     assert refused.value.messages[1].startswith("run1: could not be uninstalled again: no permission; watch it with")
 
@@ -351,10 +256,10 @@ def test_uninstall_that_fails_is_reported_with_what_remains() -> None:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_signal_while_helm_runs_takes_effect_after_it(number: int) -> None:
     helm = FakeHelm()
-    helm.during = lambda: _signal(number)
+    helm.during = lambda: send_signal(number)
 
     with pytest.raises(StoppedError) as stopped:
-        _install(helm)
+        install_with(helm)
 
     assert stopped.value.messages == ("interrupted", "run1: uninstalled again")
 
@@ -363,9 +268,9 @@ def test_terminal_that_is_closed_undoes_nothing() -> None:
     # nohup makes the tests ignore the signal, so that it would do nothing in any case.
     signal.signal(signal.SIGHUP, signal.default_int_handler)
     helm = FakeHelm()
-    helm.during = lambda: _signal(signal.SIGHUP)
+    helm.during = lambda: send_signal(signal.SIGHUP)
 
-    assert _install(helm, start=lambda: _signal(signal.SIGHUP)) == ["notes"]
+    assert install_with(helm, start=lambda: send_signal(signal.SIGHUP)) == ["notes"]
     assert helm.uninstalled == []
 
 
@@ -374,9 +279,9 @@ def test_signal_that_was_ignored_before_stays_ignored(number: int) -> None:
     # nohup ignores signals like this, and so does a shell script for its background jobs.
     signal.signal(number, signal.SIG_IGN)
     helm = FakeHelm()
-    helm.during = lambda: _signal(number)
+    helm.during = lambda: send_signal(number)
 
-    assert _install(helm, start=lambda: _signal(number)) == ["notes"]
+    assert install_with(helm, start=lambda: send_signal(number)) == ["notes"]
     assert helm.uninstalled == []
 
 
@@ -384,38 +289,38 @@ def test_signal_while_the_start_is_followed_takes_effect_at_once() -> None:
     reached: list[str] = []
 
     def start() -> None:
-        _signal()
+        send_signal()
         reached.append("after")
 
     with pytest.raises(StoppedError):
-        _install(FakeHelm(), start=start)
+        install_with(FakeHelm(), start=start)
 
     assert reached == []
 
 
 def test_signal_while_the_status_is_read_takes_effect_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     helm = FakeHelm()
-    monkeypatch.setattr(helm, "status_of", lambda *_: _signal())
+    monkeypatch.setattr(helm, "status_of", lambda *_: send_signal())
 
     with pytest.raises(StoppedError):
-        _install(helm)
+        install_with(helm)
 
     assert helm.uninstalled == ["run1"]
 
 
 def test_failure_of_helm_that_a_signal_caused_is_an_interruption() -> None:
     helm = FakeHelm(fails=HelmError(""), owner="nobody")
-    helm.during = _signal
+    helm.during = send_signal
 
     with pytest.raises(StoppedError, match=r"^interrupted; nothing was changed$"):
-        _install(helm)
+        install_with(helm)
 
 
 def test_signal_after_the_end_changes_nothing() -> None:
     helm = FakeHelm()
 
-    _install(helm)
-    _signal()
+    install_with(helm)
+    send_signal()
 
     assert helm.uninstalled == []
 
@@ -433,7 +338,7 @@ def test_namespace_made_for_it_goes_unless_it_is_used(objects: tuple[str, ...], 
     cluster = FakeCluster(*objects)
 
     with pytest.raises(HelmError) as refused:
-        _install(FakeHelm(fails=HelmError("no")), cluster, create_namespace=True)
+        install_with(FakeHelm(fails=HelmError("no")), cluster, create_namespace=True)
 
     assert refused.value.messages[-1] == told
     assert cluster.deleted == deleted

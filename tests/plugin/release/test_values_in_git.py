@@ -12,7 +12,7 @@ from distrain.apiserver.cluster import Cluster, connect
 from distrain.apiserver.target import choose
 from distrain.release import values_in_git
 from distrain.release.changes import settings
-from distrain.release.owner import Owner, Ownership, owner
+from distrain.release.owner import Owner
 from distrain.release.values_in_git import Place
 from lab.paths import REPOSITORY
 from tests.plugin.fake_api import FakeApi
@@ -24,48 +24,6 @@ OF_GIT = {"repoURL": RUNS, "targetRevision": "main"}
 CHART = {"repoURL": "https://git.example.com/team/distrain.git", "path": "charts/distrain", "targetRevision": "v1"}
 OF_CHART = "the chart is charts/distrain of https://git.example.com/team/distrain.git, revision v1"
 FLUX = "toolkit.fluxcd.io"
-
-
-@pytest.mark.parametrize(
-    ("labels", "annotations", "found"),
-    [
-        pytest.param(
-            {f"helm.{FLUX}/name": "run1", f"helm.{FLUX}/namespace": "team", f"kustomize.{FLUX}/name": "runs"},
-            {},
-            "Flux's HelmRelease run1 in namespace team",
-            id="helm-release",
-        ),
-        pytest.param(
-            {f"kustomize.{FLUX}/name": "runs", f"kustomize.{FLUX}/namespace": "flux-system"},
-            {},
-            "Flux's Kustomization runs in namespace flux-system",
-            id="kustomization",
-        ),
-        pytest.param({"argocd.argoproj.io/instance": "run1"}, {}, "Argo CD's Application run1", id="argo-label"),
-        pytest.param(
-            {},
-            {"argocd.argoproj.io/tracking-id": "run1:kubeflow.org/MPIJob:team/run1-1234abcd"},
-            "Argo CD's Application run1",
-            id="argo-annotation",
-        ),
-        pytest.param(
-            {},
-            {"argocd.argoproj.io/tracking-id": "ml_run1:kubeflow.org/MPIJob:team/run1-1234abcd"},
-            "Argo CD's Application run1 in namespace ml",
-            id="application-in-any-namespace",
-        ),
-        pytest.param(
-            {"app.kubernetes.io/managed-by": "Helm", "app.kubernetes.io/instance": "run1"},
-            {"meta.helm.sh/release-name": "run1"},
-            None,
-            id="helm",
-        ),
-    ],
-)
-def test_owner_is_told_by_its_marks(labels: dict[str, str], annotations: dict[str, str], found: str | None) -> None:
-    owned = owner(Ownership(labels, annotations))
-
-    assert (owned and owned.words) == found
 
 
 @pytest.fixture
@@ -401,7 +359,7 @@ def test_job_of_a_kustomization_is_changed_where_its_manifest_comes_from(api: Fa
         pytest.param({"a": "x" * 99}, "a: ...", id="long"),
         pytest.param({"apiToken": "abc"}, "apiToken: ...", id="secret-by-its-name"),
         pytest.param({"env": [{"name": "A", "value": "b"}]}, "env: ...", id="environment"),
-        pytest.param({"s3": {"secretName": "abc"}}, "s3.secretName: ...", id="s3"),
+        pytest.param({"s3": {"secretName": "abc"}}, "s3.secretName: abc", id="name-of-a-secret"),
         pytest.param({"a": "https://me:pw@host/"}, "a: ...", id="login-in-a-url"),
     ],
 )

@@ -111,7 +111,7 @@ def test_list_without_a_secret_is_shown_as_json() -> None:
     }
 
 
-@pytest.mark.parametrize("count", one_of([8, 1]))
+@pytest.mark.parametrize("count", one_of([1, 8]))
 @pytest.mark.parametrize("character", one_of(['"', "x", "é"]))
 def test_page_of_long_texts_is_small(count: int, character: str) -> None:
     long = character * 2000

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
@@ -20,6 +21,8 @@ CHROMIUM = "/usr/bin/chromium"
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
 WIDTHS = (390, 1280, 1920)
 SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
+# The others run only in the full matrix.
+TRIED = ((390, "light"), (1280, "dark"))
 # A text below this is not readable. Plots scale with their place.
 SMALLEST_TEXT = 9.0
 
@@ -46,7 +49,10 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 @pytest.fixture(
-    params=[(width, scheme) for width in WIDTHS for scheme in SCHEMES], ids=lambda each: f"{each[0]}-{each[1]}"
+    params=[
+        pytest.param(case, id=f"{case[0]}-{case[1]}", marks=() if case in TRIED else pytest.mark.full)
+        for case in itertools.product(WIDTHS, SCHEMES)
+    ]
 )
 def shown(request: pytest.FixtureRequest, browser: Browser) -> Iterator[Page]:
     width, scheme = request.param

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 import re
+from typing import Any
 
 import pytest
 
 from distrain.report import numbers, page, plot, summary
 from distrain.report.panels import MOST_ROWS, Panel, panels
+from tests.matrix import one_of
 from tests.plugin.report import records
 from tests.plugin.report.records import event, start, step
 
@@ -77,13 +79,32 @@ def test_loss_begins_and_ends_as_the_record_does(count: int) -> None:
     [
         ([{"loss": 1.0}], "1"),
         ([{"loss": 1.0}, {}], "1, and 1 line with none or NaN"),
-        ([{"loss": 1.0}, {}, {"loss": "nan"}, {"loss": None}, {"loss": math.nan}], "1, and 4 lines with none or NaN"),
+        ([{}, {"loss": "nan"}, {"loss": None}, {"loss": math.nan}, {"loss": 1.0}], "1, and 4 lines with none or NaN"),
+        (
+            [{"loss": 1.0}, {}, {"loss": "nan"}, {"loss": None}],
+            "NaN or infinite (last number: 1 at step 0), and 3 lines with none or NaN",
+        ),
+        (
+            [{"loss": 1.0}, {"loss": math.inf}, {}],
+            "NaN or infinite (last number: 1 at step 0), and 2 lines with none or NaN",
+        ),
+        ([{"loss": None}, {"loss": -math.inf}], "NaN or infinite, and 2 lines with none or NaN"),
+        ([{}, {}], "none, and 2 lines with none or NaN"),
+        ([{"loss": 1.0}, {"loss": 1e300}], "1, and 1 line with none or NaN"),
     ],
 )
 def test_lines_without_a_loss_are_counted(losses: list[dict[str, object]], words: str) -> None:
     run = records.run([start(0, 1), *(event("step", n, step=n, **loss) for n, loss in enumerate(losses))])
 
     assert _fact(run, "last loss") == words
+
+
+def test_plot_does_not_end_at_the_number_before_nan() -> None:
+    lost = records.run([start(0, 1), *(step(n, n, 64 * n, loss=1.0 if n < 3 else None) for n in (1, 2, 3))])
+    never = records.run([start(0, 1), *(step(n, n, 64 * n, loss=math.nan) for n in (1, 2))])
+
+    assert "is 1 before it is no number any more" in _panel("loss-time", lost).words
+    assert _panel("loss-time", never).words.startswith("The record has no loss that is a number")
 
 
 def test_mean_throughput_is_told_of_each_size() -> None:
@@ -104,8 +125,43 @@ def test_scaling_of_one_run_is_held_to_its_smallest_size() -> None:
     assert [(series.label, series.places) for series in panel.series] == [
         ("run1", ((2, 640), (3, 960))),
         ("ideal", ((2, 640), (3, 960))),
+        ("predicted", ((2, pytest.approx(640)), (3, pytest.approx(951.5, abs=0.1)))),
     ]
-    assert panel.table.rows[-1] == ("run1", "3", "960", "960", "100 %")
+    assert panel.table.rows[-1] == ("run1", "3", "960", "960", "100 %", "951.5")
+
+
+def test_other_sizes_are_predicted_from_the_smallest_one() -> None:
+    two = records.run([start(0, 2), step(10, 10, 640, images_per_second_mean=1000.0)], "two")
+    eight = records.run([start(0, 8), step(10, 10, 640, images_per_second_mean=3000.0)], "eight")
+
+    panel = _panel("scaling", two, eight)
+
+    line = next(series for series in panel.series if series.label == "predicted")
+    first, last = (place[1] for place in line.places if place)
+    assert first == pytest.approx(1000)
+    # 4 MB over 9 Gbit/s, and the slowest of eight ranks.
+    assert 3000 < last < 4000
+    assert "over 9 Gbit/s between the ranks, which is assumed" in panel.words
+
+
+@pytest.mark.parametrize(
+    "figures",
+    [
+        pytest.param({"parameter_bytes": None}, id="no-bytes"),
+        pytest.param({"values": {"batch_size": "x"}}, id="no-batch"),
+        pytest.param({"values": {"batch_size": -64}}, id="negative-batch"),
+        pytest.param({"parameter_bytes": 10**15}, id="too-long-an-exchange"),
+        pytest.param({"values": {**records.VALUES, "strategy": "parameter-server"}}, id="parameter-servers"),
+    ],
+)
+def test_record_that_tells_too_little_has_no_prediction(figures: dict[str, Any]) -> None:
+    lines = [start(0, 2, **figures), step(10, 10, 640, images_per_second_mean=1000.0)]
+    lines += [start(20, 8, **figures), step(30, 20, 1280, images_per_second_mean=3000.0)]
+
+    panel = _panel("scaling", records.run(lines))
+
+    assert [series.label for series in panel.series] == ["run1", "ideal"]
+    assert {row[-1] for row in panel.table.rows} == {""}
 
 
 def test_scaling_of_several_runs_is_held_to_the_smallest_of_them() -> None:
@@ -184,9 +240,10 @@ def test_plots_without_figures_say_why() -> None:
     assert all(panel.words.endswith(".") for panel in drawn)
 
 
-def test_page_of_10_000_restarts_and_100_000_steps_is_small() -> None:
+@pytest.mark.parametrize("restarts", one_of([2_000, 10_000]))
+def test_page_of_many_restarts_and_steps_is_small(restarts: int) -> None:
     lines = []
-    for number in range(10_000):
+    for number in range(restarts):
         lines += [event("kill", 10 * number), start(10 * number, 1 + number % 2)]
         lines += [step(10 * number + n, n, 64 * n, loss=1.0 + n, images_per_second=5.0) for n in range(10)]
     run = records.run(lines)
@@ -196,7 +253,7 @@ def test_page_of_10_000_restarts_and_100_000_steps_is_small() -> None:
 
     assert len(text.encode()) < MOST_BYTES
     assert all(len(panel.table.rows) <= MOST_ROWS for panel in drawn)
-    assert "10,000 starts, 0 checkpoints, 0 rescales, 10,000 kills." in text
+    assert f"{restarts:,} starts, 0 checkpoints, 0 rescales, {restarts:,} kills." in text
 
 
 def test_page_of_eight_long_runs_is_small() -> None:
@@ -305,3 +362,18 @@ def test_durations_have_a_unit(seconds: float | None, words: str) -> None:
 @pytest.mark.parametrize(("number", "words"), [(1e9, "1 GB"), (1_686_568, "1.687 MB"), (12.0, "12 B")])
 def test_bytes_have_a_unit(number: float, words: str) -> None:
     assert numbers.amount(number) == words
+
+
+def test_starts_of_another_batch_are_not_compared() -> None:
+    other = {**records.VALUES, "batch_size": 32}
+    lines = [start(0, 2, values=other), step(10, 10, 640, images_per_second_mean=1000.0)]
+    lines += [start(20, 4), step(30, 20, 1280, images_per_second_mean=1500.0)]
+
+    alone = _panel("scaling", records.run(lines))
+    beside = _panel("scaling", records.run([*lines, start(40, 8), step(50, 30, 1920, images_per_second_mean=2900.0)]))
+
+    assert alone.words == (
+        "All rates that can be compared are of one number of ranks. A rescale, or a second run of another size, "
+        "shows how it scales."
+    )
+    assert [row[1] for row in beside.table.rows] == ["4", "8"]

@@ -17,10 +17,13 @@ from tests.plugin.report import records
 from tests.plugin.report.records import BUCKET, event, start, step
 
 Report = Callable[..., Outcome]
+FULL = pytest.mark.full
+# A record with little to draw, for tests that are not about the plots.
+SHORT = [start(0, 2), event("end", 1, cause="finished", exit_code=0)]
 
 
 @pytest.fixture
-def report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Report:
+def drawing_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Report:
     """Run `distrain report` in an empty folder."""
     work = tmp_path / "work"
     work.mkdir()
@@ -28,15 +31,22 @@ def report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
     return lambda *arguments: called(capsys, "report", *arguments)
 
 
+@pytest.fixture
+def report(drawing_report: Report, monkeypatch: pytest.MonkeyPatch) -> Report:
+    """Run `distrain report` in an empty folder, without drawing the picture, which takes most of the time."""
+    monkeypatch.setattr("distrain.report.page.png", lambda runs, plots: b"\x89PNG")
+    return drawing_report
+
+
 def _written(folder: Path = Path("distrain-report")) -> str:
     assert (folder / "report.png").read_bytes().startswith(b"\x89PNG")
     return (folder / "report.html").read_text()
 
 
-def test_folder_gives_a_page_and_a_picture(report: Report) -> None:
+def test_folder_gives_a_page_and_a_picture(drawing_report: Report) -> None:
     records.folder(Path(), records.rescaled())
 
-    done = report("./run1")
+    done = drawing_report("./run1")
 
     assert (done.code, done.out) == (0, "")
     assert done.err == "distrain: wrote distrain-report/report.html and distrain-report/report.png\n"
@@ -45,7 +55,7 @@ def test_folder_gives_a_page_and_a_picture(report: Report) -> None:
 
 def test_several_runs_are_in_one_page(report: Report) -> None:
     for name in ("one", "two"):
-        records.folder(Path(name), records.rescaled())
+        records.folder(Path(name), SHORT)
 
     done = report("./one/run1", "two/run1/record.jsonl", "-o", "both")
 
@@ -54,7 +64,7 @@ def test_several_runs_are_in_one_page(report: Report) -> None:
 
 
 def test_report_is_replaced_only_with_force(report: Report) -> None:
-    records.folder(Path(), records.rescaled())
+    records.folder(Path(), SHORT)
     assert report("./run1").code == 0
 
     refused, forced = report("./run1"), report("./run1", "--force")
@@ -98,30 +108,36 @@ def test_file_that_is_no_record_is_refused(report: Report, content: bytes, words
     "lines",
     [
         pytest.param([{"event": "start"}], id="start alone"),
-        pytest.param([{"event": "surprise", "unix_seconds": -5}], id="unknown event alone"),
+        pytest.param([{"event": "surprise", "unix_seconds": -5}], id="unknown event alone", marks=FULL),
         pytest.param([step(9, 1, 5, loss=float("nan")), step(9, 2, 6, loss=float("inf"))], id="no finite loss"),
         pytest.param([start(300, 2), step(310, 1, 64, loss=1), start(0, 2), step(10, 2, 128, loss=1)], id="clocks"),
-        pytest.param([start(0, 0, steps=0, epoch_samples=0), step(0, 0, 0, images_per_second=0.0)], id="zeros"),
-        pytest.param([start(0, -3, parameter_bytes=-1), step(-5, -7, -9, step_seconds_total=-1.0)], id="negative"),
-        pytest.param([start(0, 2**62, step=2**62), step(1, 2**62, 2**62, loss=1e99)], id="huge"),
-        pytest.param([start(0, 2, values={"a": {"b": [1, None, "é\u202e\x00"]}}), event("end", 1)], id="values"),
+        pytest.param(
+            [start(0, 0, steps=0, epoch_samples=0), step(0, 0, 0, images_per_second=0.0)], id="zeros", marks=FULL
+        ),
+        pytest.param(
+            [start(0, -3, parameter_bytes=-1), step(-5, -7, -9, step_seconds_total=-1.0)], id="negative", marks=FULL
+        ),
+        pytest.param([start(0, 2**62, step=2**62), step(1, 2**62, 2**62, loss=1e99)], id="huge", marks=FULL),
+        pytest.param(
+            [start(0, 2, values={"a": {"b": [1, None, "é\u202e\x00"]}}), event("end", 1)], id="values", marks=FULL
+        ),
         pytest.param([{"event": "end", "reason": "\x1b[31m" + "x" * 10_000, "exit_code": -9}], id="long reason"),
         pytest.param([*records.rescaled()[:5], {"event": "step"}, {"event": "kill"}], id="empty lines"),
     ],
 )
-def test_strange_record_is_drawn(report: Report, lines: list[dict[str, Any]]) -> None:
+def test_strange_record_is_drawn(drawing_report: Report, lines: list[dict[str, Any]]) -> None:
     records.folder(Path(), lines)
     with Path("run1/record.jsonl").open("ab") as file:
         file.write(b'{"event": "step", "st')
 
-    done = report("./run1")
+    done = drawing_report("./run1")
 
     assert (done.code, done.err.count("\n")) == (0, 1), done.err
     assert "1 line of the record that cannot be read" in _written()
 
 
 def test_every_record_that_is_missing_is_named(report: Report) -> None:
-    records.folder(Path(), records.rescaled())
+    records.folder(Path(), SHORT)
 
     done = report("./run1", "./run2", "./run3")
 
@@ -133,7 +149,7 @@ def test_s3_is_read_with_the_users_environment(
     report: Report, s3: Callable[[str, bytes], None], s3_server: Server
 ) -> None:
     for name in ("record.jsonl", "record-2.jsonl", "results.json"):
-        s3(f"team/run1/{name}", records.content(records.rescaled()))
+        s3(f"team/run1/{name}", records.content(SHORT))
 
     done = report(f"s3://{BUCKET}/team/run1", "--endpoint", s3_server.endpoint)
 
@@ -144,7 +160,7 @@ def test_s3_is_read_with_the_users_environment(
 def test_record_in_s3_can_be_named_itself(
     report: Report, s3: Callable[[str, bytes], None], s3_server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    s3("alone.jsonl", records.content(records.rescaled()))
+    s3("alone.jsonl", records.content(SHORT))
     monkeypatch.setenv("AWS_ENDPOINT_URL", s3_server.endpoint)
 
     done = report(f"s3://{BUCKET}/alone.jsonl")
@@ -173,7 +189,7 @@ def test_place_without_a_record_is_refused(report: Report, s3_server: Server, pl
 def test_wrong_credentials_are_told(
     report: Report, s3: Callable[[str, bytes], None], s3_server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    s3("team/run1/record.jsonl", records.content(records.rescaled()))
+    s3("team/run1/record.jsonl", records.content(SHORT))
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "wrong")
 
     done = report(f"s3://{BUCKET}/team/run1", "--endpoint", s3_server.endpoint)
@@ -196,7 +212,7 @@ def test_missing_credentials_are_told(report: Report, s3_server: Server, monkeyp
 def test_release_names_the_place_of_its_record(
     report: Report, release: Callable[..., None], s3: Callable[[str, bytes], None], s3_server: Server
 ) -> None:
-    s3("out/team/run1/record.jsonl", records.content(records.rescaled()))
+    s3("out/team/run1/record.jsonl", records.content(SHORT))
     output = {"uri": f"s3://{BUCKET}/out/"}
     release({"output": output, "checkpoint": {"uri": "s3://other"}, "s3": {"endpoint": s3_server.endpoint}})
 
@@ -209,7 +225,7 @@ def test_release_names_the_place_of_its_record(
 def test_endpoint_in_the_cluster_is_told_how_to_forward(
     report: Report, release: Callable[..., None], s3: Callable[[str, bytes], None], s3_server: Server
 ) -> None:
-    s3("team/run1/record.jsonl", records.content(records.rescaled()))
+    s3("team/run1/record.jsonl", records.content(SHORT))
     endpoint = f"http://minio.storage.svc:{free_port()}"
     release({"output": {"uri": ""}, "checkpoint": {"uri": f"s3://{BUCKET}"}, "s3": {"endpoint": endpoint}})
 
@@ -265,7 +281,7 @@ def test_release_that_is_not_there_is_told(report: Report) -> None:
 
 
 def test_folder_that_a_release_mounts_is_read(report: Report, release: Callable[..., None], tmp_path: Path) -> None:
-    records.folder(tmp_path / "volume" / "team", records.rescaled())
+    records.folder(tmp_path / "volume" / "team", SHORT)
     release({"output": {"uri": str(tmp_path / "volume")}, "checkpoint": {"uri": ""}})
 
     assert report("run1", "-n", "team").code == 0
@@ -275,7 +291,7 @@ def test_folder_that_a_release_mounts_is_read(report: Report, release: Callable[
 def test_missing_library_is_told_with_the_command_that_installs_it(
     report: Report, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kept: bool
 ) -> None:
-    records.folder(Path(), records.rescaled())
+    records.folder(Path(), SHORT)
     monkeypatch.setattr("distrain.record.libraries.PLOTS", ("matplotlib", "no_such_library"))
     setup = tmp_path / "setup"
     if kept:
@@ -290,7 +306,7 @@ def test_missing_library_is_told_with_the_command_that_installs_it(
 
 
 def test_folder_that_cannot_be_written_is_told(report: Report) -> None:
-    records.folder(Path(), records.rescaled())
+    records.folder(Path(), SHORT)
     Path("file").write_text("")
 
     as_file, below_file = report("./run1", "-o", "file"), report("./run1", "-o", "file/folder")
@@ -308,7 +324,7 @@ def _raising(error: OSError) -> Callable[..., bool]:
 
 
 def test_folder_that_cannot_be_read_is_told(report: Report, monkeypatch: pytest.MonkeyPatch) -> None:
-    records.folder(Path(), records.rescaled())
+    records.folder(Path(), SHORT)
     long = "c" * 300
 
     too_long, below = report("./run1", "-o", long), report("./run1", "-o", f"{long}/d")
@@ -334,7 +350,7 @@ def test_path_in_a_release_that_is_too_long_is_told(report: Report, release: Cal
 
 @pytest.mark.parametrize("name", ["report.html", "report.png"])
 def test_report_is_replaced_as_a_whole_or_not_at_all(report: Report, name: str) -> None:
-    records.folder(Path(), records.rescaled())
+    records.folder(Path(), SHORT)
     folder = Path("distrain-report")
     folder.mkdir()
     for each in ("report.html", "report.png"):

@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from distrain.check import snapshot_file
+from distrain.check.snapshot import snapshot_file
 from distrain.pods import pods_protobuf
 from distrain.scheduler.constraints import JobConstraints
 from distrain.scheduler.node_usage import ClusterUsage, usage_of
@@ -17,7 +17,8 @@ from distrain.workload.manifest import from_manifest
 from lab.static_api import protobuf
 from tests.plugin.check.random_clusters import Case, random_case
 
-CASES = 600
+# Rare cases fill some parts of the usage.
+CASES, FEW = 600, 200
 
 
 def test_usage_of_every_other_pod_adds_up_to_that_of_all() -> None:
@@ -40,7 +41,7 @@ def test_usage_of_every_other_pod_adds_up_to_that_of_all() -> None:
 
 def test_each_of_the_pods_that_are_alike_counts() -> None:
     filled: Counter[str] = Counter()
-    for seed in range(CASES):
+    for seed in range(FEW):
         found, rules = _prepared(random_case(seed))
 
         once, twice = (_numbers(usage_of(found.nodes, [*found.pods] * times, rules)) for times in (1, 2))
@@ -51,7 +52,7 @@ def test_each_of_the_pods_that_are_alike_counts() -> None:
 
 
 def test_usage_of_pods_is_equal_in_protobuf_and_json() -> None:
-    cases = [random_case(seed) for seed in range(CASES)]
+    cases = [random_case(seed) for seed in range(FEW)]
     objects = [[item for item in json.loads(case.cluster)["items"] if item["kind"] == "Pod"] for case in cases]
     encoded = iter(protobuf.pods([each for pods in objects for each in pods]))
     for seed, (case, pods) in enumerate(zip(cases, objects, strict=True)):

@@ -30,7 +30,8 @@ def main() -> int:
     with TemporaryDirectory(prefix="bench-") as folder, running() as api:
         up = [pod("worker", number) for number in range(WORKERS // 2)]
         waiting = [stuck("worker", number, reason="ContainerCreating") for number in range(len(up), WORKERS)]
-        serve(api, live(pytorch_job(workers=WORKERS, gpus=1)), pods=[*up, *waiting], run1_worker_0=step(100) * 500)
+        log = step(100, at=time.time()) * 500
+        serve(api, live(pytorch_job(workers=WORKERS, gpus=1)), pods=[*up, *waiting], run1_worker_0=log)
         program, kubeconfig = str(installed(Path(folder)) / "bin" / "distrain"), api.kubeconfig(Path(folder))
         looks = [look(program, kubeconfig) for _ in range(RUNS)]
     seconds, megabytes = statistics.median(each for each, _ in looks), max(each for _, each in looks)

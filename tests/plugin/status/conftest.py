@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import queue
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from distrain.status import follow
 from tests.plugin.fake_api import FakeApi
+from tests.plugin.objects import Object
 from tests.plugin.program import Outcome, Run, called
-from tests.plugin.status.runs import serve
+from tests.plugin.status.runs import MPI_JOBS, NAMESPACE, serve
 
 
 @pytest.fixture
@@ -21,3 +25,19 @@ def status(api: FakeApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
         return called(capsys, "status", *arguments)
 
     return run
+
+
+@pytest.fixture
+def watched(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> Callable[[Object, str], None]:
+    """Return a function that sends a change of an object to the watch of its kind, as soon as there is one."""
+    monkeypatch.setattr(follow, "SOONEST", 0.01)
+    monkeypatch.setattr(follow, "LATEST", 0.05)
+    api.watches = {path: queue.Queue() for path in (f"{NAMESPACE}/pods", MPI_JOBS)}
+
+    def change(item: Object, kind: str) -> None:
+        path = MPI_JOBS if item.get("kind") == "MPIJob" else f"{NAMESPACE}/pods"
+        # Without a version, the watch would begin again with the list.
+        item = {**item, "metadata": {**item["metadata"], "resourceVersion": "2"}}
+        api.watches[path].put({"type": kind, "object": item})
+
+    return change

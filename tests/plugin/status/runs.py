@@ -94,7 +94,16 @@ TF = live(tf_job(servers=1, workers=2, gpus=1))
 MPI_V1 = live(mpi_job(workers=2, gpus=1, version="v1"))
 PLAIN = [live(each) for each in plain(workers=2, gpus=1) if each["kind"] == "Job"]
 UP = [pod("launcher"), pod("worker", 0), pod("worker", 1)]
+WAITING = [pod("worker", 0), unplaced("worker", 1)]
+# An MPIJob that has ended.
+DONE, BROKEN = live({**MPI, "status": {}}, "Succeeded"), live({**MPI, "status": {}}, "Failed")
+MPI_JOBS = "/apis/kubeflow.org/v2beta1/namespaces/team/mpijobs"
 
 
 def rows_of(outcome: Outcome) -> dict[str, str]:
     return dict(line.split(maxsplit=1) for line in outcome.out.splitlines())
+
+
+def interrupt(*_: object) -> None:
+    """Be interrupted, as by Ctrl-C."""
+    raise KeyboardInterrupt

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import time
 
 import pytest
 
-from distrain import console, kube
+from distrain import console
 from distrain.progress.logs import LINES
-from distrain.progress.start import Log
-from distrain.progress.steps import newest
+from distrain.progress.steps import last_line
 from distrain.status.figures import LONG_AGO, Figures, figures, timed
 from tests.plugin.fake_api import FakeApi
 from tests.plugin.objects import Object, mpi_job
 from tests.plugin.program import Run
-from tests.plugin.status.runs import MPI, NAMESPACE, live, pod, serve, step, stuck
+from tests.plugin.status.runs import MPI, NAMESPACE, live, pod, serve, step, stuck, unplaced
 
 NOW = 1767225600.0
 LONG = "a" * 53
@@ -25,8 +25,7 @@ UP = [pod("launcher"), pod("worker", 0), pod("worker", 1)]
 
 
 def _figures(raw: str, now: float = NOW) -> Figures:
-    log = timed(raw)
-    return figures([Log(kube.Pod(), log.text)], [log], [], now)
+    return figures([timed(raw)], [], now)
 
 
 def _line(text: str, at: str = "2026-01-01T00:00:00.5Z") -> str:
@@ -84,7 +83,7 @@ def test_age_of_a_checkpoint_is_measured_by_the_nodes_clock_if_that_is_ahead() -
 
 @pytest.mark.parametrize("seconds", [1e300, -1e300, -5.0])
 def test_senseless_rest_of_the_time_is_not_shown(seconds: float) -> None:
-    assert _figures(step(7, eta_seconds=seconds)).eta_seconds in (None, 0)
+    assert _figures(step(7, eta_seconds=seconds)).eta_seconds is None
 
 
 def test_rescales_are_changes_of_the_number_of_ranks() -> None:
@@ -101,7 +100,7 @@ def test_rescales_before_the_lines_that_were_read_are_not_known(api: FakeApi, st
 
 
 def test_line_of_another_program_is_no_progress() -> None:
-    assert newest(['x distrain-progress: {"step": 1}\n']) is None
+    assert last_line('x distrain-progress: {"step": 1}\n') is None
 
 
 def test_many_restarts_are_counted(api: FakeApi, status: Run) -> None:
@@ -140,6 +139,37 @@ def test_control_characters_are_escaped_and_lines_fit(
     assert all(each.isprintable() for each in out.splitlines())
     assert len(out.splitlines()) <= 23
     assert width is None or max(map(len, out.splitlines())) <= max(width, 30)
+
+
+@pytest.mark.parametrize("arguments", [(), ("-A",)], ids=["table", "all-namespaces"])
+def test_narrow_list_of_runs_has_the_step_and_the_reason(
+    api: FakeApi, status: Run, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]
+) -> None:
+    monkeypatch.setattr(console, "width", lambda: 40)
+    serve(api, MPI, pods=[*UP[:2], unplaced("worker", 1)], run1_launcher=step(100))
+    api.answers |= {path.replace("/namespaces/team", ""): found for path, found in api.answers.items()}
+
+    header, line, why = status(*arguments).out.splitlines()
+
+    names = ["NS", "NAME"] if arguments else ["NAME"]
+    assert header.split()[: len(names) + 2] == [*names, "PHASE", "WORKERS"]
+    assert line.split() == [*(["team"] if arguments else []), "run1", "Running", "1/2", "100/1000"]
+    assert why == "  run1-worker-1: 0/3 nodes are availa..."
+
+
+def test_list_of_runs_that_are_well_has_no_lines_for_reasons(
+    api: FakeApi, status: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(console, "width", lambda: 40)
+    serve(api, MPI, pods=UP, run1_launcher=step(100, at=time.time()))
+
+    assert len(status().out.splitlines()) == 2
+
+
+def test_terminal_without_a_size_is_80_columns_wide(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "get_terminal_size", lambda *_: os.terminal_size((0, 0)))
+
+    assert console.width() == 80
 
 
 @pytest.mark.parametrize("width", [80, 60, 40])
@@ -196,6 +226,31 @@ def test_slow_server_is_named_with_the_flag_that_waits_longer(api: FakeApi, stat
     assert shown.code == 3
     assert "--request-timeout" in shown.err
     assert len(shown.err.splitlines()) == 1
+
+
+@pytest.mark.parametrize("trouble", ["slow", "500"])
+def test_log_that_is_not_sent_is_told_and_its_figures_are_not_known(api: FakeApi, status: Run, trouble: str) -> None:
+    path = f"{NAMESPACE}/pods/run1-launcher/log"
+    serve(api, MPI, pods=UP, run1_launcher=step(7))
+    if trouble == "slow":
+        api.delays = {path: 2.0}
+    else:
+        api.texts.clear()
+        api.answers[path] = 500
+
+    shown = status("run1", "--request-timeout", "500ms")
+
+    [line] = [line for line in shown.out.splitlines() if line.startswith("not read")]
+    assert shown.code == 0
+    assert ("timed out" if trouble == "slow" else "the log of run1-launcher cannot be read") in line
+    assert "restarts  " not in shown.out
+
+
+def test_container_that_has_not_started_has_no_log_and_needs_none(api: FakeApi, status: Run) -> None:
+    serve(api, MPI, pods=UP)
+    api.answers[f"{NAMESPACE}/pods/run1-launcher/log"] = 400
+
+    assert "not read" not in status("run1").out
 
 
 @pytest.mark.parametrize("spec", [{}, {"mpiReplicaSpecs": None}, {"mpiReplicaSpecs": {"Worker": {}}}])

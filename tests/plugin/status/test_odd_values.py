@@ -15,8 +15,8 @@ from distrain.answers.formats import dumped
 from distrain.kube.resource import Resource
 from distrain.progress.steps import Progress
 from distrain.record.read import Line, parse
+from distrain.status.causes.reasons import Place
 from distrain.status.figures import timed
-from distrain.status.reasons import Place
 from distrain.status.run import Observed, run_of
 from distrain.status.text import line, screen, table
 from tests.plugin.objects import Object
@@ -32,6 +32,8 @@ ODD = {
     "infinity-in-quotes": '"-inf"',
     "1e308": "1e308",
     "1e-320": "1e-320",
+    "5e400": "5e400",
+    "-5.5E+400": "-5.5E+400",
     "10^20": "1" + "0" * 20,
     "10^400": "1" + "0" * 400,
     "-10^400": "-1" + "0" * 400,
@@ -68,6 +70,15 @@ def _checked(text: str, answer: str) -> dict[str, Any]:
 def _names(form: type[msgspec.Struct], odd: str) -> list[str]:
     is_word = odd.startswith('"') and SECRET not in odd
     return [name for name in form.__struct_fields__ if name != "event" and not (is_word and name in WORDS)]
+
+
+@pytest.mark.parametrize("odd", ["5e400", "-5.5E+400", "1e308", "1" + "0" * 400, "1" + "0" * 5000 + ".5", "NaN"])
+def test_number_that_is_too_large_is_unknown_and_the_others_of_its_line_are_known(odd: str) -> None:
+    log = step(7, at=NOW, loss=0.5).rstrip("\n}") + f', "images_per_second": {odd}}}\n'
+    record = f'{{"event": "start"}}\n{{"event": "step", "step": 7, "loss": 0.5, "images_per_second": {odd}}}\n'
+
+    for answer in (_run(MPI, UP, log), _run(live({**MPI, "status": {}}, "Succeeded"), [], record=record)):
+        assert (answer["step"], answer["loss"], answer["images_per_second"]) == (7, 0.5, None)
 
 
 @pytest.mark.parametrize("odd", ODD.values(), ids=ODD)

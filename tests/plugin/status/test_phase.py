@@ -12,6 +12,7 @@ from distrain import kube
 from distrain.kube.resource import Resource
 from distrain.progress.start import JobState, Log
 from distrain.status.facts import facts_of
+from distrain.status.figures import timed
 from distrain.status.phase import Facts, Word, decide
 from distrain.workload.live_job import in_order, live_job
 from tests.plugin.objects import Object
@@ -39,7 +40,8 @@ def _phase(
     typed = msgspec.convert(pods, list[kube.Pod])
     logs = [Log(each, log) for each in typed[:1]]
     state = JobState([workload for _, workload in in_order(found)], typed, [], logs)
-    return str(decide(facts_of(state, live_job(found), queue, replaced)))
+    times = [timed(each.text or "") for each in logs]
+    return str(decide(facts_of(state, live_job(found), queue, replaced, times)))
 
 
 def _pods(roles: list[str]) -> list[Object]:

@@ -19,7 +19,7 @@ from tests.plugin.fake_api import running as serving
 from tests.plugin.program import Run
 from tests.plugin.report import records
 from tests.plugin.report.records import BUCKET
-from tests.plugin.status.runs import MPI, PYTORCH, UP, changed, live, rows_of, serve, step
+from tests.plugin.status.runs import LABELS, MPI, NAMESPACE, PYTORCH, UP, changed, live, rows_of, serve, step
 
 Put = Callable[[str, bytes], None]
 Release = Callable[[dict[str, Any]], object]
@@ -167,6 +167,57 @@ def test_run_with_pods_is_not_looked_up(api: FakeApi, status: Run, monkeypatch: 
     assert rows_of(status("run1"))["run1"] == "Pending"
 
 
+@pytest.mark.parametrize(
+    ("end", "words", "then"),
+    [
+        pytest.param(
+            {"cause": "finished", "step": 200}, "the run has succeeded at step 200, 2 h 0 min ago, as its record says",
+            "`helm uninstall run1 --namespace team` removes the rest", id="succeeded",
+        ),
+        pytest.param(
+            {"cause": "failed", "reason": "distrain: data.uri: x holds nothing; correct it", "step": 7},
+            "the run has failed at step 7, 2 h 0 min ago (data.uri: x holds nothing), as its record says",
+            "`helm distrain upgrade run1 --reuse-values --namespace team` makes the job again", id="failed",
+        ),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("flag", [True, False], ids=["--record", "values"])
+def test_run_whose_job_was_removed_has_the_end_of_its_record(
+    api: FakeApi,
+    status: Run,
+    release: Release,
+    tmp_path: Path,
+    end: dict[str, Any],
+    words: str,
+    then: str,
+    *,
+    flag: bool,
+) -> None:
+    _removed(api)
+    folder = tmp_path / "out" / "team" / "run1"
+    folder.mkdir(parents=True)
+    lines = [{"event": "start"}, {"event": "end", "unix_seconds": time.time() - 7200, **end}]
+    (folder / "record.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    release(_values("", str(tmp_path / "out")))
+
+    shown = status("run1", *(["--record", str(folder)] if flag else []))
+
+    assert (shown.code, shown.err) == (2, f"distrain: run1: {words}, and its job was removed since; {then}\n")
+
+
+def test_run_whose_job_was_removed_without_a_record_is_told_how(api: FakeApi, status: Run, release: Release) -> None:
+    _removed(api)
+    release(_values("", ""))
+
+    assert "somebody removed it, or job.ttlSecondsAfterFinished did; `helm distrain upgrade" in status("run1").err
+
+
+def _removed(api: FakeApi) -> None:
+    """Leave only what a release keeps once its job was removed: Helm's Secret, and the ConfigMap of the scripts."""
+    api.answers[f"{NAMESPACE}/secrets"] = [{"metadata": {"name": "s", "labels": {"owner": "helm", "name": "run1"}}}]
+    api.answers[f"{NAMESPACE}/configmaps"] = [{"metadata": {"name": "run1-scripts", "labels": LABELS}}]
+
+
 def _not_read(out: str) -> list[str]:
     return [line.partition("not read")[2].strip() for line in out.splitlines() if line.startswith("not read")]
 
@@ -252,10 +303,22 @@ def test_run_without_a_release_is_told_which_flag_names_the_place(api: FakeApi, 
     assert answer["unread"] == [f"the run's record: {words}"]
 
 
+@pytest.mark.parametrize(
+    ("key", "credentials"),
+    [
+        ("x", ""),
+        ("", " (your environment has no AWS credentials, which S3 needs: set AWS_PROFILE, or AWS_ACCESS_KEY_ID and "
+         "AWS_SECRET_ACCESS_KEY)"),
+    ],
+    ids=["credentials", "none"],
+)  # fmt: skip
 def test_helm_that_does_not_answer_is_not_waited_for(
-    api: FakeApi, status: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    api: FakeApi, status: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str, credentials: str
 ) -> None:
     serve(api, DONE)
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", key)
     helm = tmp_path / "helm"
     helm.write_text(f"#!/bin/sh\nexec sleep {ASLEEP}\n")
     helm.chmod(0o755)
@@ -266,5 +329,5 @@ def test_helm_that_does_not_answer_is_not_waited_for(
     shown = status("run1")
 
     assert time.monotonic() - begin < ASLEEP
-    words = "not found within 0.1 s; name its place, as in --record s3://bucket/team/run1"
+    words = f"not read within 0.1 s{credentials}; name its place, as in --record s3://bucket/team/run1"
     assert (shown.code, _not_read(shown.out)) == (0, [f"the run's record: {words}"])

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from tests.plugin.fake_api import FakeApi
+from tests.plugin.objects import Object
 from tests.plugin.program import Run
-from tests.plugin.status.runs import MPI, live, pod, serve, step
+from tests.plugin.status.runs import MPI, PLAIN, live, pod, serve, step
 
 NOW = 1767225600
 
@@ -56,6 +57,29 @@ def test_run_whose_pods_are_gone_has_the_figures_of_its_record(api: FakeApi, sta
     assert rows["checkpoint"].startswith("step 900, ")
     assert rows["source"] == "from the run's record"
     assert rows["restarts"] == "1 restart, 0 rescales"
+
+
+@pytest.mark.parametrize(
+    ("job", "words"),
+    [
+        pytest.param("run2-1234abcd-0a1b2c3d", "run2-1234abcd", id="another-run"),
+        pytest.param("run1-1234abcd-x-0a1b2c3d", "run1-1234abcd-x", id="longer-name"),
+        pytest.param("run1-1234abcd-0a1b2c3d", "", id="same-run"),
+        pytest.param("run1-1234abcd-plain-0a1b2c3d", "", id="same-run-of-kind-plain"),
+        pytest.param(None, "", id="not-told"),
+    ],
+)
+@pytest.mark.parametrize("objects", [[DONE], PLAIN], ids=["mpi", "plain"])
+def test_record_of_another_run_is_refused(
+    api: FakeApi, status: Run, record: Path, job: str | None, words: str, objects: list[Object]
+) -> None:
+    serve(api, *objects)
+    _write(record, {**_start(2), "job": job}, _step(990, 80.0))
+
+    shown = status("run1", "--record", str(record))
+
+    told = f"distrain: --record: is the record of job {words}, and run1 is job run1-1234abcd; name the record of run1"
+    assert (shown.code, shown.err.startswith(told)) == ((2, True) if words else (0, False))
 
 
 def test_log_comes_before_the_record(api: FakeApi, status: Run, record: Path) -> None:

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from distrain import cli
+from distrain.status.read import EXPLAINED_RUNS
 from tests.plugin.fake_api import FakeApi
-from tests.plugin.objects import Object, pytorch_job
+from tests.plugin.objects import Object, kubeflow, pytorch_job, template
 from tests.plugin.program import Run
 from tests.plugin.status.runs import (
     BORN,
@@ -20,6 +21,7 @@ from tests.plugin.status.runs import (
     PLAIN,
     PYTORCH,
     UP,
+    WAITING,
     changed,
     live,
     pod,
@@ -30,8 +32,35 @@ from tests.plugin.status.runs import (
     unplaced,
 )
 
+
+@pytest.mark.parametrize(
+    ("job", "pods", "words"),
+    [
+        pytest.param([MPI], UP, "the run is being suspended, and 3 of its pods still run", id="mpi"),
+        pytest.param(
+            [PYTORCH], [pod("worker", 0)], "the run is being suspended, and 1 of its pods still runs", id="one"
+        ),
+        pytest.param(PLAIN, UP, "the run is being suspended, and 3 of its pods still run", id="plain"),
+        pytest.param(
+            [PYTORCH],
+            [{**each, "metadata": {**each["metadata"], "deletionTimestamp": BORN}} for each in UP[1:]],
+            "the run is being suspended, and 2 of its pods still run",
+            id="leaving",
+        ),
+        pytest.param([MPI], [pod("launcher", phase="Succeeded")], "the run has no pods", id="ended"),
+    ],
+)
+def test_suspended_run_whose_pods_still_run_is_being_suspended(
+    api: FakeApi, status: Run, job: list[Object], pods: list[Object], words: str
+) -> None:
+    serve(api, *(changed(each, suspend=True) for each in job), pods=pods)
+
+    rows = rows_of(status("run1"))
+
+    assert (rows["run1"], rows["why"]) == ("Suspended", f"job.suspend is true: {words}")
+
+
 AMOUNTS = (("requested", 1), ("used", 8), ("limited", 8))
-WAITING = [pod("worker", 0), unplaced("worker", 1)]
 
 
 def test_running_run_shows_its_figures(api: FakeApi, status: Run) -> None:
@@ -94,7 +123,7 @@ def test_answer_for_programs_has_the_documented_names(api: FakeApi, status: Run)
 
 
 def test_run_is_read_with_one_list_per_kind_and_its_own_labels(api: FakeApi, status: Run) -> None:
-    serve(api, MPI, pods=UP, run1_launcher=step(100))
+    serve(api, MPI, pods=UP, run1_launcher=step(100, at=time.time()))
 
     status("run1")
 
@@ -283,6 +312,36 @@ def test_what_may_not_be_read_is_said_in_a_line(api: FakeApi, status: Run, path:
     assert words in unread[0]
 
 
+def _trainer() -> Object:
+    """Return a job with the trainer in its pods, so that only step lines make it Running."""
+    container = {"name": "pytorch", "args": ["-m", "distrain_trainer"]}
+    replicas = {"replicas": 2, "template": template("worker", {}, {"containers": [container]})}
+    return live(kubeflow("PyTorchJob", "v1", pytorchReplicaSpecs={"Worker": replicas}))
+
+
+def test_run_whose_log_may_not_be_read_runs_and_nobody_knows_its_steps(api: FakeApi, status: Run) -> None:
+    serve(api, _trainer(), pods=[pod("worker", 0), pod("worker", 1)])
+    for number in range(2):
+        api.answers[f"{NAMESPACE}/pods/run1-worker-{number}/log"] = 403
+
+    rows = rows_of(status("run1"))
+
+    words = "all its pods run; its log cannot be read, so nobody can tell whether it makes steps"
+    assert (rows["run1"], rows["why"]) == ("Running", words)
+
+
+def test_many_runs_whose_logs_are_not_read_run(api: FakeApi, status: Run) -> None:
+    names = [f"run{number}" for number in range(EXPLAINED_RUNS + 1)]
+    jobs = [live(_trainer(), release=name) for name in names]
+    jobs = [{**job, "metadata": {**job["metadata"], "name": name}} for name, job in zip(names, jobs, strict=True)]
+    serve(api, *jobs, pods=[pod("worker", number, release=name) for name in names for number in range(2)])
+
+    shown = status()
+
+    words = "all its pods run; its log is not read in a list of so many runs, so nobody can tell whether it makes steps"
+    assert all(line.split()[2] == "Running" and line.endswith(words) for line in shown.out.splitlines()[1:])
+
+
 def test_jobs_that_may_not_be_read_leave_no_answer(api: FakeApi, status: Run) -> None:
     serve(api)
     api.answers["/apis/kubeflow.org/v1/namespaces/team/pytorchjobs"] = 403
@@ -291,55 +350,6 @@ def test_jobs_that_may_not_be_read_leave_no_answer(api: FakeApi, status: Run) ->
 
     assert shown.code == 3
     assert "pytorchjobs of namespace team cannot be read" in shown.err
-
-
-def test_all_runs_have_a_line_each(api: FakeApi, status: Run) -> None:
-    other = live(MPI, release="run2", labels={**LABELS, "app.kubernetes.io/instance": "run2"})
-    serve(api, PYTORCH, {**other, "metadata": {**other["metadata"], "name": "run2-1234abcd"}}, pods=WAITING)
-
-    shown = status()
-
-    header, first, second = shown.out.splitlines()
-    assert header.split() == ["NAME", "KIND", "PHASE", "WORKERS", "STEP", "AGE", "WHY"]
-    assert first.split()[:4] == ["run1", "PyTorchJob", "Pending", "1/2"]
-    assert first.endswith("run1-worker-1: 0/3 nodes are available: 3 Insufficient nvidia.com/gpu")
-    assert second.split()[:4] == ["run2", "MPIJob", "Pending", "0/2"]
-
-
-def test_namespace_without_runs_says_so(status: Run) -> None:
-    shown = status()
-
-    assert (shown.code, shown.out) == (0, "")
-    assert shown.err == "distrain: there is no run in namespace team\n"
-
-
-def test_runs_of_all_namespaces_are_listed_with_their_namespace(api: FakeApi, status: Run) -> None:
-    job = live(PYTORCH, namespace="other", labels={**LABELS, "team": "a"})
-    api.answers |= {"/apis/kubeflow.org/v1/pytorchjobs": [job], "/api/v1/pods": []}
-
-    shown = status("-A", "-l", "team=a")
-
-    assert shown.out.splitlines()[1].split()[:4] == ["other", "run1", "PyTorchJob", "Pending"]
-    lists = [request for request in api.requests if "labelSelector" in request]
-    assert all("app.kubernetes.io%2Fname%3Ddistrain%2Cteam%3Da" in request for request in lists)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        pytest.param(["run1", "-A"], "--all-namespaces: is for all runs", id="all-and-one"),
-        pytest.param(["run1", "-l", "a=b"], "--selector: is for all runs", id="selector-and-one"),
-        pytest.param(["--wait"], "--wait: waits for one run; name it", id="wait-for-all"),
-        pytest.param(["run1", "--wait", "--watch"], "--watch: goes on without a goal", id="wait-and-watch"),
-        pytest.param(["run1", "--for=Faild"], 'there is no "Faild"; it takes Succeeded, Running or step=N', id="goal"),
-        pytest.param(["run1", "--for=step=x"], 'there is no "step=x"', id="step"),
-    ],
-)
-def test_contradictions_are_refused(status: Run, arguments: list[str], words: str) -> None:
-    shown = status(*arguments)
-
-    assert shown.code == 2
-    assert words in shown.err
 
 
 def test_run_whose_pods_may_not_be_read_has_the_phase_that_its_operator_knows(api: FakeApi, status: Run) -> None:

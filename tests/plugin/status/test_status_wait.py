@@ -1,25 +1,27 @@
-"""Test `status` with --wait and --watch, against a fake API."""
+"""Test `status --wait`, as a user runs it against a fake API."""
 
 from __future__ import annotations
 
 import itertools
-import queue
 import time
 from collections.abc import Callable
-from types import SimpleNamespace
 
 import pytest
 
 from distrain import console
-from distrain.status import follow
+from distrain.answers import runs_view
+from distrain.status import absence, follow
 from tests.plugin.fake_api import FakeApi
 from tests.plugin.objects import Object
 from tests.plugin.program import Run
 from tests.plugin.status.runs import (
+    BROKEN,
+    DONE,
+    LABELS,
     MPI,
     NAMESPACE,
     UP,
-    live,
+    interrupt,
     pod,
     rows_of,
     serve,
@@ -27,23 +29,7 @@ from tests.plugin.status.runs import (
     unplaced,
 )
 
-
-@pytest.fixture
-def watched(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> Callable[[Object, str], None]:
-    """Return a function that sends a change of an object to the watch of its kind, as soon as there is one."""
-    monkeypatch.setattr(follow, "SOONEST", 0.01)
-    monkeypatch.setattr(follow, "LATEST", 0.05)
-    api.watches = {path: queue.Queue() for path in (f"{NAMESPACE}/pods", MPI_JOBS)}
-
-    def change(item: Object, kind: str) -> None:
-        path = MPI_JOBS if item.get("kind") == "MPIJob" else f"{NAMESPACE}/pods"
-        api.watches[path].put({"type": kind, "object": item})
-
-    return change
-
-
-MPI_JOBS = "/apis/kubeflow.org/v2beta1/namespaces/team/mpijobs"
-DONE, BROKEN = live({**MPI, "status": {}}, "Succeeded"), live({**MPI, "status": {}}, "Failed")
+CONFIG_MAPS = f"{NAMESPACE}/configmaps"
 
 
 @pytest.mark.parametrize(
@@ -74,25 +60,127 @@ def test_wait_ends_with_the_goal_or_the_run(
     assert shown.err.startswith("distrain: run1: ")
 
 
-def test_wait_ends_when_the_run_is_removed(api: FakeApi, status: Run, watched: Callable[[Object, str], None]) -> None:
+@pytest.fixture
+def first_look(api: FakeApi) -> Callable[[Callable[[], object]], None]:
+    """Return a function that takes what to do at the first look at the run's log: the run was there."""
+
+    def act(then: Callable[[], object]) -> None:
+        left = [then]
+
+        def spoil(path: str, code: int, body: bytes) -> tuple[int, bytes]:
+            if path.endswith("/log") and left:
+                left.pop()()
+            return code, body
+
+        api.spoil = spoil
+
+    return act
+
+
+def test_wait_ends_when_the_run_is_removed_with_its_configmaps(
+    api: FakeApi, status: Run, watched: Callable[[Object, str], None], first_look: Callable[..., None]
+) -> None:
     serve(api, MPI, pods=UP)
-
-    def remove(path: str, code: int, body: bytes) -> tuple[int, bytes]:
-        """Remove the run at the first look at its log: it was there."""
-        if path.endswith("/log"):
-            watched(MPI, "DELETED")
-        return code, body
-
-    api.spoil = remove
+    api.answers[CONFIG_MAPS] = []
+    first_look(lambda: watched(MPI, "DELETED"))
 
     shown = status("run1", "--wait")
 
     assert (shown.code, shown.err.splitlines()[-1]) == (4, "distrain: run1: the run is gone: someone removed it")
 
 
-def test_wait_for_a_step_reads_the_log_again(api: FakeApi, status: Run, watched: Callable[[Object, str], None]) -> None:
+@pytest.mark.parametrize(
+    "config_maps",
+    [
+        pytest.param([{"metadata": {"name": "run1-scripts", "labels": LABELS}}], id="release-is-there"),
+        pytest.param(403, id="no-right"),
+    ],
+)
+@pytest.mark.parametrize("flag", ["--wait", "--watch"])
+def test_run_whose_job_is_replaced_is_not_gone(
+    api: FakeApi,
+    status: Run,
+    watched: Callable[[Object, str], None],
+    first_look: Callable[..., None],
+    config_maps: list[Object] | int,
+    flag: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     serve(api, MPI, pods=UP)
-    logs = itertools.chain([step(90), step(99)], itertools.repeat(step(104)))
+    api.answers[CONFIG_MAPS] = config_maps
+    first_look(lambda: watched(MPI, "DELETED"))
+    say = console.say
+
+    def replace(line: str) -> None:
+        say(line)
+        if "its job is gone" in line:
+            new = {**DONE, "metadata": {**DONE["metadata"], "uid": "uid-new"}}
+            watched(new, "ADDED")
+
+    monkeypatch.setattr(console, "say", replace)
+
+    shown = status("run1", flag)
+
+    assert shown.code == 0
+    assert "distrain: run1: its job is gone; waiting for the job that replaces it" in shown.err.splitlines()
+    assert "Succeeded" in shown.out
+
+
+def test_run_is_gone_if_no_job_has_replaced_it_in_time(
+    api: FakeApi,
+    status: Run,
+    watched: Callable[[Object, str], None],
+    first_look: Callable[..., None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(absence, "SECONDS", 0.1)
+    serve(api, MPI, pods=UP)
+    first_look(lambda: watched(MPI, "DELETED"))
+
+    shown = status("run1", "--wait")
+
+    words = "the run is gone: someone removed its job, and no other job has replaced it in 0.1 s"
+    assert (shown.code, shown.err.splitlines()[-1]) == (4, f"distrain: run1: {words}")
+
+
+def test_run_is_not_gone_while_the_pod_of_a_hook_replaces_it(
+    api: FakeApi,
+    status: Run,
+    watched: Callable[[Object, str], None],
+    first_look: Callable[..., None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(absence, "SECONDS", 0.1)
+    hook = pod("replace")
+    hook["metadata"]["annotations"] = {"helm.sh/hook": "pre-upgrade,pre-rollback"}
+    serve(api, MPI, pods=[*UP, hook])
+    first_look(lambda: watched(MPI, "DELETED"))
+
+    shown = status("run1", "--wait", "--timeout", "1s")
+
+    words = "run1: its job is gone, and no other job has replaced it yet; give it more time"
+    assert shown.code == 4
+    assert shown.err.splitlines()[-1] == f"distrain: --timeout: Succeeded not reached in 1 s: {words}"
+
+
+@pytest.mark.parametrize("hook", ["pre-upgrade,pre-rollback", "test"])
+def test_single_look_says_that_a_job_is_being_replaced(api: FakeApi, status: Run, hook: str) -> None:
+    found = pod("replace")
+    found["metadata"]["annotations"] = {"helm.sh/hook": hook}
+    serve(api, pods=[found])
+
+    shown = status("run1")
+
+    assert shown.code == 2
+    assert ("its job is gone, and an upgrade" in shown.err) == (hook != "test")
+
+
+@pytest.mark.usefixtures("watched")
+def test_wait_for_a_step_reads_the_log_again(api: FakeApi, status: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runs_view, "STEP_SECONDS", 0.0)
+    serve(api, MPI, pods=UP)
+    first, second, last = (step(number, at=time.time()) for number in (90, 99, 104))
+    logs = itertools.chain([first, second], itertools.repeat(last))
     api.spoil = lambda path, code, body: (200, next(logs).encode()) if path.endswith("/log") else (code, body)
 
     shown = status("run1", "--for=step=100")
@@ -146,6 +234,83 @@ def test_wait_that_reaches_its_goal_does_not_end_with_the_timeout(
     assert status("run1", "--wait", "--timeout", "0").code == 0
 
 
+@pytest.mark.usefixtures("watched")
+def test_wait_tells_steps_once_a_minute_and_other_changes_at_once(
+    api: FakeApi, status: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    serve(api, MPI, pods=UP)
+    numbers = itertools.count(90)
+    api.spoil = lambda path, code, body: (
+        (200, step(next(numbers), at=time.time()).encode()) if path.endswith("/log") else (code, body)
+    )
+
+    shown = status("run1", "--for=step=100")
+
+    assert shown.code == 0
+    assert [line.partition(",")[0] for line in shown.err.splitlines()] == ["distrain: run1: Running"]
+
+
+@pytest.fixture
+def at_first_line(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]], None]:
+    """Return a function that takes what to do after the first line about the run."""
+    say = console.say
+    left: list[Callable[[], object]] = []
+
+    def then(line: str) -> None:
+        say(line)
+        if left and line.startswith("run1: "):
+            left.pop()()
+
+    monkeypatch.setattr(console, "say", then)
+    return left.append
+
+
+@pytest.mark.usefixtures("watched")
+@pytest.mark.parametrize("trouble", ["cut", "silent"])
+def test_wait_ends_in_time_while_the_server_is_away_and_says_so(
+    api: FakeApi, status: Run, at_first_line: Callable[..., None], trouble: str
+) -> None:
+    def break_off() -> None:
+        if trouble == "cut":
+            api.troubles[f"{NAMESPACE}/events"] = [0] * 1000
+        else:
+            api.delays[f"{NAMESPACE}/events"] = 20
+
+    serve(api, MPI, pods=UP)
+    at_first_line(break_off)
+    started = time.monotonic()
+
+    shown = status("run1", "--for=step=9", "--timeout", "1s")
+
+    assert time.monotonic() - started < 8
+    last = shown.err.splitlines()[-1]
+    assert shown.code == 4
+    assert last.startswith(
+        f"distrain: --timeout: step=9 not reached in 1 s: the cluster at {api.url} cannot be reached: "
+    )
+    assert "; before that: run1: Running, 2 of 2 workers ready; launcher runs; " in last
+
+
+@pytest.mark.usefixtures("watched")
+def test_server_that_is_away_is_told_once_and_its_return_once(
+    api: FakeApi, status: Run, at_first_line: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(follow, "WORTH_TELLING", 0.0)
+    serve(api, MPI, pods=UP)
+    logs = itertools.chain([step(90)] * 9, itertools.repeat(step(104)))
+    api.spoil = lambda path, code, body: (200, next(logs).encode()) if path.endswith("/log") else (code, body)
+    at_first_line(lambda: api.troubles.update({f"{NAMESPACE}/events": [0] * 15}))
+
+    shown = status("run1", "--for=step=100")
+
+    about = [line for line in shown.err.splitlines() if "run1: " not in line]
+    assert shown.code == 0
+    assert len(about) == 2
+    assert about[0].startswith(f"distrain: the cluster at {api.url} cannot be reached: ")
+    assert about[0].endswith("; trying on")
+    assert about[1] == "distrain: the cluster answers again"
+
+
 def test_timeout_without_a_wait_is_refused(status: Run) -> None:
     for words in (["run1"], ["run1", "--watch"], []):
         shown = status(*words, "--timeout", "1h")
@@ -158,42 +323,20 @@ def test_wait_for_a_run_that_is_not_there_ends_at_once(status: Run) -> None:
     assert status("run1", "--wait").code == 2
 
 
-def test_watch_tells_each_change_in_a_pipe_until_the_end(
-    api: FakeApi, status: Run, watched: Callable[[Object, str], None]
-) -> None:
-    serve(api, MPI, pods=[pod("launcher"), pod("worker", 0), unplaced("worker", 1)])
-    looks = iter([lambda: watched(pod("worker", 1), "MODIFIED"), lambda: watched(DONE, "MODIFIED")])
-    printed = console.answer
-
-    def answer(text: str) -> None:
-        printed(text)
-        next(looks, lambda: None)()
+@pytest.mark.usefixtures("watched")
+@pytest.mark.parametrize("flags", [["--watch"], ["--for=step=104"]])
+def test_what_may_not_be_read_is_told_once_while_a_run_is_followed(api: FakeApi, status: Run, flags: list[str]) -> None:
+    serve(api, MPI, pods=UP)
+    looks = itertools.chain([step(90)] * 3, [step(104)] * 3, itertools.repeat(step(105)))
+    api.spoil = lambda path, code, body: (200, next(looks).encode()) if path.endswith("/log") else (code, body)
+    api.answers[f"{NAMESPACE}/events"] = 403
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(console, "answer", answer)
-        shown = status("run1", "--watch")
+        patch.setattr(console, "answer", lambda text: interrupt() if "step 105" in text else None)
+        shown = status("run1", *flags)
 
-    assert shown.code == 0
-    assert [line.partition(",")[0] for line in shown.out.splitlines()] == [
-        "run1: Pending",
-        "run1: Running",
-        "run1: Succeeded",
-    ]
-
-
-def test_ctrl_c_ends_a_watch_with_130_and_without_words(
-    api: FakeApi, status: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    serve(api, MPI, pods=UP)
-    monkeypatch.setattr(follow, "time", SimpleNamespace(sleep=_interrupt, monotonic=time.monotonic))
-
-    shown = status("run1", "--watch")
-
-    assert (shown.code, shown.err) == (130, "")
-
-
-def _interrupt(_: float) -> None:
-    raise KeyboardInterrupt
+    assert shown.code in (0, 130)
+    assert shown.err.count("not read: events of namespace team cannot be read") == 1
 
 
 def test_short_silence_of_the_server_does_not_end_a_wait(

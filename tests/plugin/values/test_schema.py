@@ -21,7 +21,7 @@ CHART = build.TARGET.parent
 SCHEMA: dict[str, Any] = {
     "type": "object",
     "additionalProperties": False,
-    "patternProperties": {"^x-": {}},
+    "patternProperties": {"^x-": True},
     "required": ["workers"],
     "properties": {
         "framework": {"type": "string", "enum": ["tensorflow", "pytorch", "mxnet"]},
@@ -55,6 +55,12 @@ SCHEMA: dict[str, Any] = {
         "podLabels": {"type": "object", "propertyNames": {"pattern": "^[a-z]+$"}},
     },
 }
+
+
+def _defaults() -> dict[str, Any]:
+    """Read values.yaml of the chart."""
+    found: dict[str, Any] = yaml.load((CHART / "values.yaml").read_text(encoding="utf-8"), yaml.CSafeLoader)
+    return found
 
 
 @pytest.fixture
@@ -224,7 +230,7 @@ def _patterns(entry: Any, path: str) -> Iterator[tuple[str, Any]]:
 
 @pytest.mark.parametrize(("path", "entry"), [pytest.param(*one, id=one[0]) for one in _patterns(SOURCE, "")])
 def test_refusal_of_a_form_says_how_to_write_it(path: str, entry: dict[str, Any]) -> None:
-    values: dict[str, Any] = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))
+    values = _defaults()
     *parents, last = path.split(".")
     inner = values
     for parent in parents:
@@ -241,9 +247,9 @@ def test_refusal_of_a_form_says_how_to_write_it(path: str, entry: dict[str, Any]
 @pytest.mark.parametrize(
     ("value", "found", "words"),
     [
-        ("workers.shm", "4GB", 'Size of /dev/shm in each worker; null is 1Gi, or workers.memory where that is less. '
-         'Write it as "8Gi".'),
-        ("workers.memory", 16, 'it needs text or null, such as "16Gi"'),
+        ("workers.shm", "4GB", 'Size of /dev/shm in each worker; null is 1Gi, or the worker\'s memory limit where that '
+         'is less. Write it as "8Gi".'),
+        ("workers.memory", 16.5, 'it needs text or a whole number or null, such as "16Gi"'),
         ("launcher.memory", "1gi", 'Write it as "1Gi".'),
         ("workers.cpu", "2.5x", 'Write it as "500m".'),
         ("checkpoint.uri", "gs://b", "Write it as "),
@@ -258,11 +264,21 @@ def test_refusal_of_a_form_says_how_to_write_it(path: str, entry: dict[str, Any]
         ("image.repository", "Team/App", 'Write it as "registry.example.com:5000/team/tensorflow", or leave it empty.'),
         ("image.repository", "team/app/", 'Write it as "registry'),
         ("image.repository", "a//b", 'Write it as "registry'),
+        ("launcher.env", "a", 'it needs a list or null, such as [{"name": "NCCL_DEBUG", "value": "INFO"}]'),
+        ("launcher.runtimeClassName", "A_b", 'does not have the right form. RuntimeClass of these pods. Write it as '
+         '"nvidia".'),
+        ("network.subnets", 7, 'found 7; it needs a list or null, such as ["10.0.0.0/16"]'),
+        ("network.subnets", ["fd00::/8"], 'network.subnets[0]: "fd00::/8" does not have the right form. Write it as'),
+        ("s3.addressingStyle", "host", '"host" is not known; use path, virtual or null'),
+        ("s3.secretName", "Bad_Name", 's3.secretName: "Bad_Name" does not have the right form'),
+        ("trainer.install", [""], 'trainer.install[0]: "" does not have the right form. A package, and perhaps its '
+         'version; no flag of pip. Write it as "boto3==1.42.0".'),
+        ("trainer.install", ["--pre"], 'no flag of pip. Write it as "boto3'),
     ],
 )  # fmt: skip
 def test_common_slip_is_answered_with_the_next_step(value: str, found: object, words: str) -> None:
     group, key = value.split(".")
-    values = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))
+    values = _defaults()
     values[group][key] = found
 
     with pytest.raises(ValuesError, match=re.escape(words)):
@@ -281,7 +297,7 @@ def test_common_slip_is_answered_with_the_next_step(value: str, found: object, w
     ids=["short", "long", "few-keys", "many-keys", "twice"],
 )
 def test_value_of_a_wrong_size_is_answered_with_the_next_step(values: dict[str, Any], words: str) -> None:
-    defaults = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))
+    defaults = _defaults()
     for group, value in values.items():
         defaults[group] = {**defaults[group], **value} if isinstance(value, dict) else value
 
@@ -289,8 +305,15 @@ def test_value_of_a_wrong_size_is_answered_with_the_next_step(values: dict[str, 
         check(defaults, CHART)
 
 
+def test_every_form_of_a_value_of_several_types_is_named() -> None:
+    values = _defaults()
+
+    with pytest.raises(ValuesError, match=re.escape('Write it as 1001 or "cluster".')):
+        check({**values, "runAsUser": "abc"}, CHART)
+
+
 def test_unknown_key_is_one_mistake_also_where_it_is_one_key_too_many() -> None:
-    defaults = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))
+    defaults = _defaults()
 
     with pytest.raises(ValuesError) as refused:
         check({**defaults, "env": [{"name": "HF_TOKEN", "value": "x", "foo": 1}]}, CHART)

@@ -1,16 +1,20 @@
-"""Test that the plugin's facts about each kind of job are those of the chart's files/kinds.yaml."""
+"""Test that the chart's and the plugin's facts about each kind of job are those of schemas/kinds.yaml."""
 
 from __future__ import annotations
 
 import re
+from pathlib import Path
+
+import pytest
 
 from distrain.workload import kinds
 from distrain.workload.wording import SECTIONS
-from schemas.kinds import TARGET, build
+from schemas.kinds import TARGETS, build
 
 
-def test_copy_in_the_plugin_is_the_charts_file() -> None:
-    assert TARGET.read_text(encoding="utf-8") == build(), "run `make schema`"
+@pytest.mark.parametrize("target", TARGETS, ids=["chart", "plugin"])
+def test_copies_have_the_facts_that_people_write(target: Path) -> None:
+    assert target.read_text(encoding="utf-8") == build(), "run `make schema`"
 
 
 def test_facts_of_a_version_win_over_those_of_its_kind_and_operator() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,23 @@ import pytest
 from distrain_trainer.checkpoint import head as heads
 from distrain_trainer.checkpoint import lease as leases
 from distrain_trainer.checkpoint import writer
+from distrain_trainer.checkpoint.lease import Lease
 from tests.trainer.fixtures.disk import Disk
+
+
+@pytest.fixture(autouse=True)
+def beats_that_end(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """End the heartbeats of a test with it. Otherwise dozens of them would all be quick in later tests."""
+    begun, beat = list[Lease](), Lease.beat
+
+    def noted(lease: Lease) -> None:
+        begun.append(lease)
+        beat(lease)
+
+    monkeypatch.setattr(Lease, "beat", noted)
+    yield
+    for lease in begun:
+        lease._ended.set()
 
 
 @pytest.fixture

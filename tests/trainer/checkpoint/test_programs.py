@@ -29,7 +29,8 @@ def interrupted(program: ProgramInImage, folder: Path, plan: str, *arguments: st
     return program(*ARGUMENTS, *options, ranks=ranks, mounts=mounts, starter=starter)
 
 
-@pytest.mark.shared
+# All programs stop, resume and finish by the same code.
+@tried_by("mxnet-horovod")
 def test_stopped_run_goes_on_where_it_stood_at_another_size_until_it_is_finished(
     program: ProgramInImage, tmp_path: Path
 ) -> None:
@@ -52,7 +53,7 @@ def test_stopped_run_goes_on_where_it_stood_at_another_size_until_it_is_finished
     assert again.stdout == "finished: /out/checkpoints holds the end of this run; nothing is left to do\n"
 
 
-@pytest.mark.shared
+@tried_by("mxnet-horovod")
 def test_finished_run_trains_on_when_more_is_asked_for_and_writes_to_another_output(
     program: ProgramInImage, tmp_path: Path
 ) -> None:
@@ -67,8 +68,8 @@ def test_finished_run_trains_on_when_more_is_asked_for_and_writes_to_another_out
     assert (elsewhere.returncode, (tmp_path / "elsewhere" / program.program.model).exists()) == (0, True)
 
 
-# Each program has its own code around the evaluation; that of the chief of a TFJob differs most.
-@tried_by("tensorflow-ps")
+# Each program has its own code around the evaluation; that of the chief of a TFJob, in the full matrix, differs most.
+@tried_by("mxnet-horovod")
 def test_run_stopped_in_its_test_resumes_after_the_last_step_to_test_and_write(
     program: ProgramInImage, tmp_path: Path
 ) -> None:
@@ -95,9 +96,11 @@ def test_run_stopped_in_its_test_resumes_after_the_last_step_to_test_and_write(
 @pytest.mark.parametrize(
     "program",
     [
-        "tensorflow-ps",
-        "pytorch-ddp",
-        *(pytest.param(name, marks=pytest.mark.full) for name in ("tensorflow-horovod", "pytorch-horovod")),
+        "pytorch-horovod",
+        *(
+            pytest.param(name, marks=pytest.mark.full)
+            for name in ("tensorflow-horovod", "tensorflow-ps", "pytorch-ddp")
+        ),
     ],
     indirect=True,
 )

@@ -6,10 +6,11 @@ import re
 
 import pytest
 
-from tests.trainer.conftest import SCRIPTS, ProgramInImage
+from tests.trainer.conftest import FORKED, SCRIPTS, ProgramInImage
 
 
-# All programs except TensorFlow's parameter servers, where only the chief detects hangs.
+# All programs except TensorFlow's parameter servers, where only the chief detects hangs. Under mpirun, the rank that
+# waits for the other one would use a processor.
 @pytest.mark.parametrize(
     "program",
     [
@@ -24,6 +25,7 @@ from tests.trainer.conftest import SCRIPTS, ProgramInImage
 def test_rank_that_waits_for_its_input_is_waited_for_by_all(program: ProgramInImage) -> None:
     run = program(
         *("--steps=12", "--batch-size=2", "--log-every=1", "--checkpoint=/tmp/checkpoints"),
+        starter=FORKED.get(program.name),
         script="/slow.py",
         mounts={SCRIPTS / "faults/slow_input.py": "/slow.py"},
     )

@@ -15,25 +15,27 @@ import pytest
 from lab.waiting import free_port, wait_until
 from tests import prometheus
 from tests.prometheus import QUERIES, Prometheus, filled
-from tests.trainer.conftest import DIGITS_IN_IMAGE, SCRIPTS, ProgramInImage
+from tests.trainer.conftest import DIGITS_IN_IMAGE, FORKED, SCRIPTS, ProgramInImage
+from tests.trainer.fixtures import rescaled_record
 
 # Labels as the PodMonitor of the chart gives them.
 LABELS = {"namespace": "team", "pod": "run1-worker-0", "app_kubernetes_io_instance": "run1"}
 # In this test the window of the queries holds both starts of the run.
 VARIABLES = {"namespace": "team", "release": "run1", "window": "1h"}
-BATCH_SIZE = 64
 # A start takes seconds. On a busy machine it takes minutes.
 LONGEST_SECONDS = 900
-# Steps at the end of a start, and its ranks.
-STARTS = ((30, 2), (60, 1))
+# Steps at the end of each start.
+LENGTHS = (30, 60)
 
 
 @dataclass(frozen=True)
 class Rescaled:
-    """A Prometheus that has seen a run over a rescale, and the time of its last answer."""
+    """A Prometheus that has seen a run over a rescale, its last answer's time, and the run's program and output."""
 
     prometheus: Prometheus
     end: float
+    program: ProgramInImage
+    output: Path
 
 
 @pytest.fixture(scope="module")
@@ -43,17 +45,18 @@ def rescaled(tmp_path_factory: pytest.TempPathFactory, digits: Path) -> Iterator
     out.chmod(0o777)
     program = ProgramInImage.named("pytorch-ddp", digits)
     places = ["--checkpoint=/out/checkpoints", "--checkpoint-at-end", "--output=/out/outcome"]
-    arguments = [f"--data={DIGITS_IN_IMAGE}", f"--batch-size={BATCH_SIZE}", "--log-every=5", *places]
+    arguments = [f"--data={DIGITS_IN_IMAGE}", f"--batch-size={rescaled_record.BATCH_SIZE}", "--log-every=5", *places]
     mounts = {out: "/out", SCRIPTS / "jobs/held.py": "/held.py"}
     scrape = {"job_name": "trainer", "static_configs": [{"targets": [f"127.0.0.1:{port}"], "labels": LABELS}]}
     with prometheus.running(folder, scrape) as server, ThreadPoolExecutor() as threads:
         before = 0
-        for steps, ranks in STARTS:
+        for steps, ranks in zip(LENGTHS, rescaled_record.RANKS, strict=True):
             more = [f"--steps={steps}", f"--metrics-port={port}"]
             in_image: dict[str, Any] = {
                 "ranks": ranks,
                 "mounts": mounts,
                 "script": "/held.py",
+                "starter": FORKED[program.name],
                 "timeout": LONGEST_SECONDS,
             }
             run = threads.submit(program, *arguments, *more, **in_image)
@@ -67,7 +70,7 @@ def rescaled(tmp_path_factory: pytest.TempPathFactory, digits: Path) -> Iterator
                     (out / name).touch()
             assert run.result().returncode == 0, run.result().stderr
             before = steps
-        yield Rescaled(server, float(end))
+        yield Rescaled(server, float(end), program, out / "outcome")
 
 
 def wait_for(server: Prometheus, run: Any, condition: str) -> None:
@@ -86,7 +89,7 @@ def test_counters_are_right_over_a_rescale(rescaled: Rescaled) -> None:
 
     of_rank_0, of_rank_1 = values_of(server, selector), values_of(server, selector.replace("0", "1"))
 
-    at_rescale, at_end = (max(values_of(server, "distrain_samples", at_step=step)) for step, _ in STARTS)
+    at_rescale, at_end = (max(values_of(server, "distrain_samples", at_step=step)) for step in LENGTHS)
     [last_before_reset] = [before for before, after in pairwise(of_rank_0) if after < before]
     assert (of_rank_0[0], of_rank_1[0]) == (0, 0)
     assert last_before_reset + of_rank_1[-1] == at_rescale
@@ -111,6 +114,12 @@ def values_of(server: Prometheus, selector: str, *, at_step: int | None = None) 
     """Return all values of one series, or those that it had at a step."""
     steps = dict(server.samples("distrain_step"))
     return [value for time, value in server.samples(selector) if at_step in (None, steps.get(time))]
+
+
+def test_record_tells_of_the_rescale(rescaled: Rescaled) -> None:
+    samples = max(values_of(rescaled.prometheus, "distrain_samples", at_step=LENGTHS[0]))
+
+    rescaled_record.assert_told(rescaled.output, rescaled.program, LENGTHS, checkpoint=f"1-{samples:.0f}")
 
 
 def test_position_goes_on_over_a_rescale(rescaled: Rescaled) -> None:

@@ -16,7 +16,7 @@ def s3_in_environment(s3_env: dict[str, str], monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.fixture(scope="module")
 def bucket(request: pytest.FixtureRequest, s3_server: Any) -> str:
-    """Create an empty bucket for a module's tests, named after the module: `refusals` for test_refusals.py."""
-    name: str = request.path.stem.removeprefix("test_")
+    """Create an empty bucket for a module's tests, named after the module: `odd-servers` for test_odd_servers.py."""
+    name: str = request.path.stem.removeprefix("test_").replace("_", "-")
     s3_server.boto3_client().create_bucket(Bucket=name)
     return name

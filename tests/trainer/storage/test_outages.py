@@ -204,7 +204,7 @@ def test_busy_server_is_asked_again(unsteady: type[Unsteady], capsys: pytest.Cap
     assert content == unsteady.content
     first, last = capsys.readouterr().err.splitlines()
     assert re.fullmatch(r"data\.uri: http.* does not read s3://data/set: SlowDown; trying again for 600 s", first)
-    assert last == "the storage answers again, after 0 s"
+    assert re.fullmatch(r"the storage answers again, after \d s", last)
 
 
 def test_busy_server_ends_no_run_for_good(unsteady: type[Unsteady]) -> None:
@@ -252,7 +252,7 @@ def test_ranks_but_the_first_speak_of_a_long_outage_alone_and_name_their_pod(
 
     lines = capsys.readouterr().err.splitlines()
     assert all(line.startswith(f"{socket.gethostname()}: ") for line in lines)
-    assert lines[-1].endswith("the storage answers again, after 0 s")
+    assert re.search(r": the storage answers again, after \d s$", lines[-1])
 
 
 def test_wait_for_the_storage_is_told_from_a_hang(unsteady: type[Unsteady], monkeypatch: pytest.MonkeyPatch) -> None:

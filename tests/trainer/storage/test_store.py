@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from botocore.stub import Stubber
 
-from distrain_trainer.errors import ConflictError
+from distrain_trainer.errors import ConflictError, StorageError
 from distrain_trainer.storage import S3Store, Store, open_store
 from tests.trainer.fixtures.unsteady_s3 import tag_of
 
@@ -56,6 +56,30 @@ def test_files_are_listed_by_their_path_below(store: Store) -> None:
 
     assert sorted(data.names()) == ["log.txt", "train/a/1.png", "train/a/2.png"]
     assert data.path("log.txt") == f"{store.uri.rstrip('/')}/set/log.txt"
+
+
+def test_file_is_extended_by_what_the_store_does_not_have(store: Store) -> None:
+    store.extend("run/events", b"first", 0)
+
+    store.extend("run/events", b"first, second", 5)
+
+    assert store.read("run/events") == b"first, second"
+
+
+def test_file_that_was_deleted_is_written_whole_again(store: Store) -> None:
+    store.extend("events", b"first", 0)
+    store.delete("events")
+
+    store.extend("events", b"first, second", 5)
+
+    assert store.read("events") == b"first, second"
+
+
+def test_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+
+    with pytest.raises(StorageError, match=r"^output\.uri: .*/file/events cannot be written: File exists; mount a"):
+        open_store(str(tmp_path / "file"), value="output.uri").extend("events", b"first", 0)
 
 
 def test_file_is_written_only_over_the_content_that_was_read(store: Store) -> None:

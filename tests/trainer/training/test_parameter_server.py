@@ -21,13 +21,12 @@ def program(digits: Path) -> ProgramInImage:
 
 
 def without_operator(workers: int) -> list[str]:
-    return ["python3", "/tfjob.py", "--without-operator", str(workers), "1", "python3"]
+    return ["python3", "/tfjob.py", "--without-operator", "--forked", str(workers), "1", "python3"]
 
 
 def run_until_one_ends(program: ProgramInImage, which: str) -> Run:
     script = {SCRIPTS / "faults/ends_suddenly.py": "/ends.py"}
-    # The script imports TensorFlow before the trainer can reduce its logging.
-    env = {"ENDS_SUDDENLY": which, "TF_CPP_MIN_LOG_LEVEL": "2"}
+    env = {"ENDS_SUDDENLY": which}
     return program(*ENDLESS, script="/ends.py", starter=without_operator, env=env, mounts=script)
 
 
@@ -38,6 +37,8 @@ def test_lost_process_ends_the_others(program: ProgramInImage, which: str) -> No
     assert_refused(run, f"{which} has ended before the training, and so all others do; its log says why", code=1)
 
 
+# In the test before, too, the server and the other worker end because the chief has ended.
+@pytest.mark.full
 def test_lost_chief_ends_the_others(program: ProgramInImage) -> None:
     run = run_until_one_ends(program, "chief 0")
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,25 +19,28 @@ from distrain_trainer.models import MODELS
 from tests.matrix import one_of
 from tests.trainer.conftest import (
     DIGITS_IN_IMAGE,
+    FORKED,
     SCRIPTS,
     USER_MODELS_FOLDER,
     ProgramInImage,
     Run,
+    alone_of,
     assert_refused,
+    forked_of,
     mpirun_of,
     run_in_image,
-    torchrun_of,
 )
 from tests.trainer.fixtures import saved_state
 
 # Raises the error that gloo raises in a rank when another rank ends.
 LOSES_THE_OTHER = """
-import time
+import os, time
+from unittest.mock import patch
 from distrain_trainer.errors import LostPeerError
 from distrain_trainer.pytorch.ddp import lost_ranks_named
 begun = time.monotonic()
 try:
-    with lost_ranks_named():
+    with patch.dict(os.environ, {env}), lost_ranks_named():
         raise RuntimeError("[gloo/transport/tcp/pair.cc:534] Connection closed by peer [10.0.0.7]:41318")
 except LostPeerError:
     print(time.monotonic() - begun)
@@ -104,17 +109,42 @@ print(model[0].last)
 
 # Prints the number of trainable parameters of each included model, and of mnist for digits of 8 x 8 pixels.
 COUNT_PARAMETERS = """
+import torch
 from distrain_trainer.models import MODELS
 from distrain_trainer.pytorch.models import build
-for name, described in MODELS.items():
-    model = build(name, shape=described.shape, classes=described.classes)
-    print(name, sum(each.numel() for each in model.parameters()))
-print("mnist of 8x8", sum(each.numel() for each in build("mnist", shape=(8, 8, 1), classes=10).parameters()))
+with torch.device("meta"):  # The weights are described, and not computed.
+    for name, described in MODELS.items():
+        model = build(name, shape=described.shape, classes=described.classes)
+        print(name, sum(each.numel() for each in model.parameters()))
+    print("mnist of 8x8", sum(each.numel() for each in build("mnist", shape=(8, 8, 1), classes=10).parameters()))
 """
+
+# Runs each of the scripts that its argument holds by name, and prints as JSON what they print.
+RUN_EACH = """
+import contextlib, io, json, sys, traceback
+printed = {}
+for name, script in json.loads(sys.argv[1]).items():
+    with contextlib.redirect_stdout(io.StringIO()) as out:
+        try:
+            exec(script, {})
+        except Exception:
+            traceback.print_exc(file=out)
+    printed[name] = out.getvalue()
+print(json.dumps(printed))
+"""
+SCRIPTS_TO_RUN = {
+    "taken over": TAKEN_OVER,
+    "taken over from former": TAKEN_OVER_FROM_FORMER,
+    "undone": UNDONE,
+    "counted": COUNT_PARAMETERS,
+    "lost under torchrun": LOSES_THE_OTHER.format(env={"TORCHELASTIC_RUN_ID": "run"}),
+    "lost without torchrun": LOSES_THE_OTHER.format(env={}),
+}
 
 Weights = Mapping[str, npt.NDArray[np.float32]]
 PROGRAMS = ["pytorch-ddp", "pytorch-horovod"]
-ONE_PROGRAM = pytest.mark.parametrize("program", one_of(PROGRAMS), indirect=True)
+# For one rank, and code that both programs share: mpirun starts faster than torchrun, which imports PyTorch itself.
+ONE_PROGRAM = pytest.mark.parametrize("program", one_of(["pytorch-horovod", "pytorch-ddp"]), indirect=True)
 
 
 @pytest.fixture(params=PROGRAMS)
@@ -122,30 +152,47 @@ def program(request: pytest.FixtureRequest, digits: Path) -> ProgramInImage:
     return ProgramInImage.named(request.param, digits)
 
 
-def python(
-    digits: Path, *arguments: str, env: Mapping[str, str] | None = None, mounts: Mapping[Path, str] | None = None
-) -> Run:
-    """Run python3 in PyTorch's image."""
-    return run_in_image("pytorch", ["python3", *arguments], digits, env=env, mounts=mounts, timeout=300)
+@pytest.fixture(scope="module")
+def printed(digits: Path) -> Mapping[str, str]:
+    """What each of SCRIPTS_TO_RUN prints. One process runs them all, as PyTorch takes seconds to import."""
+    command = ["python3", "-c", RUN_EACH, json.dumps(SCRIPTS_TO_RUN)]
+    run = run_in_image("pytorch", command, digits, **TURNING, timeout=300)
+    assert run.returncode == 0, run.stderr
+    each: dict[str, str] = json.loads(run.stdout)
+    return each
 
 
-def test_models_have_their_published_parameters(digits: Path) -> None:
-    run = python(digits, "-c", COUNT_PARAMETERS)
-
+def test_models_have_their_published_parameters(printed: Mapping[str, str]) -> None:
     expected = [f"{name} {described.parameters['pytorch']}" for name, described in MODELS.items()]
     # 3x3x1x32 + 32, 3x3x32x64 + 64, 2x2x64x128 + 128, 128x10 + 10.
-    assert run.stdout.splitlines() == [*expected, "mnist of 8x8 53002"], run.stderr
+    assert printed["counted"].splitlines() == [*expected, "mnist of 8x8 53002"]
 
 
-# test_training.py trains TensorFlow's in each run of the tests.
-@pytest.mark.full
-@ONE_PROGRAM
-def test_resnet50_trains(program: ProgramInImage) -> None:
-    run = program("--model", "resnet50", "--steps", "2", "--batch-size", "1")
+# A single rank needs nothing to start it.
+@pytest.fixture(scope="module", params=one_of(["nothing", "pytorch-horovod", "pytorch-ddp"]))
+def resnet50(request: pytest.FixtureRequest, digits: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """A run of one rank that writes its model, and then loads the weights from it."""
+    starter, name = (alone_of, "pytorch-ddp") if request.param == "nothing" else (None, request.param)
+    out = tmp_path_factory.mktemp("resnet50")
+    out.chmod(0o777)
+    return ProgramInImage.named(name, digits)(
+        *("--model=resnet50", "--steps=2", "--batch-size=1", "--output=/out"),
+        ranks=1,
+        starter=starter,
+        script="/loaded_again.py",
+        mounts={SCRIPTS / "weights/loaded_again.py": "/loaded_again.py", out: "/out"},
+    )
 
-    assert run.returncode == 0, run.stderr
-    assert re.search(r"^total images/sec: \d", run.stdout, re.MULTILINE)
-    assert run.stderr == ""
+
+def test_resnet50_trains(resnet50: Run) -> None:
+    assert resnet50.returncode == 0, resnet50.stderr
+    assert resnet50.stdout.startswith("Step\tImg/sec\ttotal_loss\n")
+    assert re.search(r"^total images/sec: \d", resnet50.stdout, re.MULTILINE)
+    assert resnet50.stderr == ""
+
+
+def test_saved_weights_load_into_the_model(resnet50: Run) -> None:
+    assert resnet50.stdout.splitlines()[-1] == "<All keys matched successfully>", resnet50.stderr
 
 
 def weights_after(
@@ -158,66 +205,60 @@ def weights_after(
     learning_rate = ["--learning-rate", "0.01"]
 
     mounts = {SCRIPTS / "weights/pytorch_weights.py": "/weights.py", folder: "/out"}
-    run = program(*arguments, *learning_rate, ranks=ranks, script="/weights.py", mounts=mounts)
+    starter = FORKED.get(program.name)
+    run = program(*arguments, *learning_rate, ranks=ranks, starter=starter, script="/weights.py", mounts=mounts)
 
     assert run.returncode == 0, run.stderr
     return [dict(np.load(folder / f"end-{rank}.npz")) for rank in range(ranks)]
 
 
-@pytest.mark.parametrize("optimizer", one_of(["sgd", "adam"]))
+@dataclass(frozen=True)
+class Alone:
+    """The weights of one rank, which both programs must reach."""
+
+    optimizer: str
+    weights: Weights
+
+
+@pytest.fixture(scope="module", params=one_of(["sgd", "adam"]))
+def alone(request: pytest.FixtureRequest, digits: Path, tmp_path_factory: pytest.TempPathFactory) -> Alone:
+    program, folder = ProgramInImage.named("pytorch-horovod", digits), tmp_path_factory.mktemp("alone")
+    [weights] = weights_after(program, folder / "one", ranks=1, batch_size=1436, optimizer=request.param)
+    return Alone(request.param, weights)
+
+
+# `make test` tries Horovod in test_training.py, with TensorFlow.
+@pytest.mark.parametrize("program", one_of(["pytorch-ddp", "pytorch-horovod"]), indirect=True)
 def test_two_ranks_end_where_one_with_the_whole_batch_does(
-    optimizer: str, program: ProgramInImage, tmp_path: Path
+    alone: Alone, program: ProgramInImage, tmp_path: Path
 ) -> None:
     tmp_path.chmod(0o755)
     # The second step of an epoch has only the last of the 1437 digits, so the other rank has no sample.
-    [alone] = weights_after(program, tmp_path / "alone", ranks=1, batch_size=1436, optimizer=optimizer)
-    first, second = weights_after(program, tmp_path / "two", ranks=2, batch_size=718, optimizer=optimizer)
+    first, second = weights_after(program, tmp_path / "two", ranks=2, batch_size=718, optimizer=alone.optimizer)
 
     own_start = [dict(np.load(tmp_path / "two" / f"start-{rank}.npz")) for rank in range(2)]
-    for name, expected in alone.items():
+    for name, expected in alone.weights.items():
         assert not np.array_equal(own_start[0][name], own_start[1][name])
         np.testing.assert_array_equal(first[name], second[name])
         assert not np.array_equal(expected, own_start[0][name])
         np.testing.assert_allclose(first[name], expected, rtol=1e-3, atol=1e-4)
 
 
-@ONE_PROGRAM
-def test_saved_weights_load_into_the_model(program: ProgramInImage, tmp_path: Path) -> None:
-    tmp_path.chmod(0o777)
-    load = (
-        "import torch; from distrain_trainer.pytorch.models import build; "
-        "print(build('mnist', shape=(28, 28, 1), classes=10).load_state_dict(torch.load('/out/model.pt')))"
-    )
-
-    run = program("--steps", "1", "--output", "/out", mounts={tmp_path: "/out"})
-    loaded = python(program.digits, "-c", load, mounts={tmp_path: "/out"})
-
-    assert run.returncode == 0, run.stderr
-    assert loaded.stdout == "<All keys matched successfully>\n", loaded.stderr
-
-
-def test_one_rank_needs_nothing_to_start_it(digits: Path) -> None:
-    run = python(digits, "-m", "distrain_trainer", "--framework=pytorch", "--steps=2")
-
-    assert run.returncode == 0, run.stderr
-    assert run.stdout.startswith("Step\tImg/sec\ttotal_loss\n")
-
-
 @pytest.mark.parametrize(
-    ("env", "waits"),
-    [pytest.param({"TORCHELASTIC_RUN_ID": "run"}, True, id="torchrun"), pytest.param({}, False, id="no torchrun")],
+    ("name", "waits"),
+    [
+        pytest.param("lost under torchrun", True, id="torchrun"),
+        pytest.param("lost without torchrun", False, id="no torchrun"),
+    ],
 )
 def test_rank_that_lost_another_waits_where_torchrun_will_end_it(
-    env: Mapping[str, str], waits: bool, digits: Path
+    name: str, waits: bool, printed: Mapping[str, str]
 ) -> None:
-    run = python(digits, "-c", LOSES_THE_OTHER, env=env)
-
-    assert run.returncode == 0, run.stderr
-    assert (float(run.stdout) >= SECONDS_FOR_RANK_0) == waits
+    assert (float(printed[name]) >= SECONDS_FOR_RANK_0) == waits
 
 
 @pytest.mark.parametrize(
-    ("backend", "starter"), [("torch", torchrun_of), pytest.param("horovod", mpirun_of, marks=pytest.mark.full)]
+    ("backend", "starter"), [("torch", forked_of), pytest.param("horovod", mpirun_of, marks=pytest.mark.full)]
 )
 def test_all_reduce_of_helm_test_is_right(backend: str, starter: Callable[[int], list[str]], digits: Path) -> None:
     command = [*starter(2), "-m", "distrain_trainer.allreduce", f"--backend={backend}", "--sizes=1Ki,1Mi"]
@@ -230,68 +271,59 @@ def test_all_reduce_of_helm_test_is_right(backend: str, starter: Callable[[int],
     assert run.stderr == ""
 
 
-def test_state_that_is_taken_over_is_the_models_own(digits: Path) -> None:
-    run = python(digits, "-c", TAKEN_OVER, **TURNING)
-
-    assert run.stdout == "[] tensor([1.])\n", run.stderr
+def test_state_that_is_taken_over_is_the_models_own(printed: Mapping[str, str]) -> None:
+    assert printed["taken over"] == "[] tensor([1.])\n"
 
 
-def test_state_of_the_first_format_is_taken_over_in_every_type(digits: Path) -> None:
-    run = python(digits, "-c", TAKEN_OVER_FROM_FORMER, **TURNING)
-
-    assert run.stdout == "[]\n[]\n", run.stderr
+def test_state_of_the_first_format_is_taken_over_in_every_type(printed: Mapping[str, str]) -> None:
+    assert printed["taken over from former"] == "[]\n[]\n"
 
 
-@ONE_PROGRAM
-def test_complex_buffers_and_tensors_of_extra_state_are_resumed(program: ProgramInImage, tmp_path: Path) -> None:
-    tmp_path.chmod(0o777)
-    mounts = {**TURNING["mounts"], tmp_path: "/out"}
-    arguments = ("--model=turning:net", f"--data={DIGITS_IN_IMAGE}", "--batch-size=4")
+@dataclass(frozen=True)
+class Resumed:
+    """The log of two ranks that make two steps, are started again and make a third one, and what they saved last."""
+
+    log: str
+    saved: Mapping[str, Mapping[str, Any]]
+
+
+# pytorch-ddp first: DistributedDataParallel handles the buffers, too.
+@pytest.fixture(scope="module", params=one_of(PROGRAMS))
+def resumed(request: pytest.FixtureRequest, digits: Path, tmp_path_factory: pytest.TempPathFactory) -> Resumed:
+    """A model with every sort of state, for several tests."""
+    program, folder, log = ProgramInImage.named(request.param, digits), tmp_path_factory.mktemp("resumed"), ""
+    folder.chmod(0o777)
+    mounts = {**TURNING["mounts"], folder: "/out"}
+    arguments = ("--model=turning:every", f"--data={DIGITS_IN_IMAGE}", "--batch-size=4", "--checkpoint=/out/run")
+    starter, in_image = FORKED.get(program.name), {"env": TURNING["env"], "mounts": mounts}
     for steps in (2, 3):
-        places = ("--checkpoint=/out/run", "--checkpoint-at-end", f"--steps={steps}")
-        run = program(*arguments, *places, env=TURNING["env"], mounts=mounts)
+        run = program(*arguments, "--checkpoint-at-end", f"--steps={steps}", starter=starter, **in_image)
         assert run.returncode == 0, run.stdout + run.stderr
-
-    saved = saved_state.arrays(saved_state.newest(tmp_path / "run"))
-    assert "resumed from 1-16: step 2, " in run.stdout
-    assert saved["model.0.angle"]["sha256"] == digest(np.array([-1j], dtype=np.complex64))
-    assert saved["model.0._extra_state"]["sha256"] == digest(np.array([3], dtype=np.float32))
+        log += run.stdout
+    assert "resumed from 1-16: step 2, " in log
+    return Resumed(log, saved_state.arrays(saved_state.newest(folder / "run")))
 
 
-@ONE_PROGRAM
-def test_buffers_of_every_type_are_rank_0s_and_resumed(program: ProgramInImage, tmp_path: Path) -> None:
-    tmp_path.chmod(0o777)
-    mounts = {**TURNING["mounts"], tmp_path: "/out"}
-    arguments = ("--model=turning:typed", f"--data={DIGITS_IN_IMAGE}", "--batch-size=4", "--checkpoint=/out/run")
-    told = ""
-    for steps in (2, 3):
-        run = program(*arguments, "--checkpoint-at-end", f"--steps={steps}", env=TURNING["env"], mounts=mounts)
-        assert run.returncode == 0, run.stdout + run.stderr
-        told += run.stdout
+def test_complex_buffers_and_tensors_of_extra_state_are_resumed(resumed: Resumed) -> None:
+    assert resumed.saved["model.0.angle"]["sha256"] == digest(np.array([-1j], dtype=np.complex64))
+    assert resumed.saved["model.0._extra_state"]["sha256"] == digest(np.array([3], dtype=np.float32))
 
-    digests = re.findall(r"buffers (\w+)", told)
+
+def test_buffers_of_every_type_are_rank_0s_and_resumed(resumed: Resumed) -> None:
+    digests = re.findall(r"buffers (\w+)", resumed.log)
     assert len(digests) == 4
     assert len({*digests}) == 1
-    assert "resumed from 1-16: step 2, " in told
 
 
-def test_step_that_replaces_buffers_is_undone(digits: Path) -> None:
-    run = python(digits, "-c", UNDONE, **TURNING)
-
-    *steps, left, kept = run.stdout.splitlines()
-    assert steps == ["seen [1.0]", "seen [1.0, 2.0]", "seen [1.0, 2.0]"], run.stderr
+def test_step_that_replaces_buffers_is_undone(printed: Mapping[str, str]) -> None:
+    *steps, left, kept = printed["undone"].splitlines()
+    assert steps == ["seen [1.0]", "seen [1.0, 2.0]", "seen [1.0, 2.0]"], printed["undone"]
     assert left == "tensor([2.]) {'0.steps': [2.0], '0.seen': [1.0, 2.0], '0.last': [2.0], '0.scale': [1.0, 1.0, 1.0]}"
     assert kept == "tensor([2.])"
 
 
-@ONE_PROGRAM
-def test_model_that_replaces_its_buffers_trains(program: ProgramInImage) -> None:
-    arguments = (f"--data={DIGITS_IN_IMAGE}", "--model=turning:replaced", "--steps=2", "--batch-size=4")
-
-    run = program(*arguments, **TURNING)
-
-    assert run.returncode == 0, run.stdout + run.stderr
-    assert run.stdout.count("seen [1.0, 2.0]\n") == 2
+def test_model_that_replaces_its_buffers_trains(resumed: Resumed) -> None:
+    assert resumed.log.count("seen [1.0, 2.0]\n") == 2
 
 
 def digest(array: npt.NDArray[Any]) -> str:
@@ -320,17 +352,19 @@ def digest(array: npt.NDArray[Any]) -> str:
 def test_state_that_cannot_be_kept_ends_the_run_before_its_first_step(
     program: ProgramInImage, model: str, said: str
 ) -> None:
-    run = program(f"--model=turning:{model}", "--steps=2", "--batch-size=2", "--image-size=4", **TURNING)
+    run = program(f"--model=turning:{model}", "--steps=2", "--batch-size=2", "--image-size=4", ranks=1, **TURNING)
 
     assert_refused(run, rf"trainer\.model: {said}")
     assert "images/sec" not in run.stdout
 
 
-@ONE_PROGRAM
-def test_outcome_that_is_read_a_step_later_changes_nothing(program: ProgramInImage, tmp_path: Path) -> None:
+@pytest.mark.parametrize("program", one_of(PROGRAMS), indirect=True)
+@pytest.mark.parametrize("ranks", one_of([1, 2]))
+def test_outcome_that_is_read_a_step_later_changes_nothing(program: ProgramInImage, ranks: int, tmp_path: Path) -> None:
     # One step is left out, and restores the statistics of batch normalization.
     usual, behind = (
-        train_with_a_bad_batch(program, tmp_path / name, *more) for name, *more in (("at-once",), ("later", "--ahead"))
+        train_with_a_bad_batch(program, tmp_path / name, *more, ranks=ranks)
+        for name, *more in (("at-once",), ("later", "--ahead"))
     )
 
     assert "step 11 is left out" in behind.stdout
@@ -342,13 +376,15 @@ def test_outcome_that_is_read_a_step_later_changes_nothing(program: ProgramInIma
     assert any("running_mean" in name for name in saved[0])
 
 
-def train_with_a_bad_batch(program: ProgramInImage, folder: Path, *more: str) -> Run:
+def train_with_a_bad_batch(program: ProgramInImage, folder: Path, *more: str, ranks: int) -> Run:
     folder.mkdir()
     folder.chmod(0o777)
     scripts = {SCRIPTS / "faults" / name: f"/{name}" for name in ("bad_batch.py", "step_behind.py")}
     run = program(
         *(f"--data={DIGITS_IN_IMAGE}", "--model=normalized:net", "--steps=20", "--log-every=5", "--deterministic"),
         *("--checkpoint=/out", "--checkpoint-at-end", *more),
+        ranks=ranks,
+        starter=FORKED.get(program.name),
         script="/step_behind.py",
         env={"PYTHONPATH": "/models"},
         mounts={USER_MODELS_FOLDER: "/models", **scripts, folder: "/out"},

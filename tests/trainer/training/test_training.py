@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from distrain.record import read
 from distrain_trainer.loop.json_line import PREFIX
 from distrain_trainer.models import MODELS
 from tests.matrix import one_of
@@ -18,7 +19,6 @@ from tests.trainer.conftest import DIGITS_IN_IMAGE, PROGRAMS, SCRIPTS, Mpirun, P
 
 TRAINER = ("python3", "-m", "distrain_trainer")
 BYTES_OF_A_FLOAT = 4
-ALWAYS = [("pytorch-ddp", 4)]
 LEARNS_DIGITS = shlex.split("--batch-size 32 --epochs 10 --optimizer adam --learning-rate 0.01 --warmup 20")
 
 
@@ -50,14 +50,9 @@ def test_half_precision_without_a_gpu_is_said_and_trains_on(program: ProgramInIm
 
 
 # Two ranks of every program learn them in the next test.
-@pytest.mark.parametrize(
-    ("name", "ranks"),
-    [
-        pytest.param(name, ranks, marks=[] if (name, ranks) in ALWAYS else pytest.mark.full)
-        for name in PROGRAMS
-        for ranks in (1, 4)
-    ],
-)
+@pytest.mark.full
+@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("ranks", [1, 4])
 def test_same_values_reach_the_same_accuracy_with_any_number_of_ranks(name: str, ranks: int, digits: Path) -> None:
     program = ProgramInImage.named(name, digits)
 
@@ -67,8 +62,8 @@ def test_same_values_reach_the_same_accuracy_with_any_number_of_ranks(name: str,
     assert float(run.stdout.partition("test accuracy: ")[2].split()[0]) >= 0.95
 
 
-# The others learn them from S3 in the cluster's tests.
-@tried_by("pytorch-horovod", "mxnet-horovod")
+# The other frameworks learn them from S3 in the cluster's tests.
+@tried_by("mxnet-horovod")
 def test_digits_from_s3_are_learnt_and_the_outcome_is_in_s3(
     program: ProgramInImage, digits_uri: str, s3_server: Any, s3_env: dict[str, str]
 ) -> None:
@@ -96,6 +91,8 @@ def test_digits_from_s3_are_learnt_and_the_outcome_is_in_s3(
     assert len(written(program.program.model)) > 50_000 * BYTES_OF_A_FLOAT
 
 
+# The next test shows it, too, but for the variables of the optimizer.
+@pytest.mark.full
 def test_ranks_start_alike_and_end_with_equal_weights(mpirun: Mpirun) -> None:
     run = mpirun(
         "python3", "/weights_of_ranks.py", mounts={SCRIPTS / "weights/weights_of_ranks.py": "/weights_of_ranks.py"}
@@ -112,24 +109,31 @@ def test_ranks_start_alike_and_end_with_equal_weights(mpirun: Mpirun) -> None:
 def test_two_ranks_end_where_one_with_the_whole_batch_does(optimizer: str, digits: Path, tmp_path: Path) -> None:
     horovod = ProgramInImage.named("tensorflow-horovod", digits)
 
-    def weights_after(ranks: int, batch_size: int) -> list[list[Any]]:
+    def weights_after(ranks: int, batch_size: int) -> dict[str, list[list[Any]]]:
+        """Return each rank's weights before rank 0 shares its own, and at the end."""
         folder = tmp_path / str(ranks)
         folder.mkdir()
         folder.chmod(0o777)
-        arguments = f"--data {DIGITS_IN_IMAGE} --steps 3 --batch-size {batch_size} --learning-rate 0.01"
+        arguments = f"--data {DIGITS_IN_IMAGE} --steps 3 --batch-size {batch_size} --learning-rate 0.01 --output /out"
         mounts = {SCRIPTS / "weights/tensorflow_weights.py": "/weights.py", folder: "/out"}
         env = {"TF_CPP_MIN_LOG_LEVEL": "2"}
         options = [*arguments.split(), "--optimizer", optimizer]
         run = horovod(*options, ranks=ranks, script="/weights.py", mounts=mounts, env=env)
         assert run.returncode == 0, run.stderr
-        return [list(np.load(folder / f"{rank}.npz").values()) for rank in range(ranks)]
+        return {
+            when: [list(np.load(folder / f"{when}-{rank}.npz").values()) for rank in range(ranks)]
+            for when in ("start", "end")
+        }
 
     # The second step of an epoch has only the last of the 1437 digits, so the other rank has no sample.
-    [alone], two = weights_after(1, 1436), weights_after(2, 718)
+    alone, two = weights_after(1, 1436), weights_after(2, 718)
 
-    for expected, first, second in zip(alone, *two, strict=True):
+    assert any(not np.array_equal(first, second) for first, second in zip(*two["start"], strict=True))
+    for expected, first, second in zip(*alone["end"], *two["end"], strict=True):
         np.testing.assert_array_equal(first, second)
         np.testing.assert_allclose(first, expected, rtol=1e-3, atol=1e-4)
+    last = read.in_folder(tmp_path / "2").of("step")[-1]
+    assert 0 < (last.allreduce_wait_seconds_total or 0) < (last.step_seconds_total or 0)
 
 
 @pytest.mark.parametrize(
@@ -182,20 +186,28 @@ def test_storage_that_cannot_serve_ends_the_run_in_one_line(
     assert run.stdout == ""
 
 
-def test_models_have_their_published_parameters(mpirun: Mpirun) -> None:
+# `make test` counts the parameters of PyTorch's and MXNet's models alone.
+@pytest.mark.full
+@pytest.mark.parametrize("names", [("mnist", "vgg16"), ("resnet50",)])
+def test_models_have_their_published_parameters(names: tuple[str, ...], mpirun: Mpirun) -> None:
+    # In a graph, the weights are described, and not computed.
     count = (
+        "import sys; import tensorflow as tf; tf.Graph().as_default().__enter__()\n"
         "from distrain_trainer.models import MODELS; from distrain_trainer.tensorflow.models import build\n"
-        "for name, described in MODELS.items():\n"
+        "for name in sys.argv[1:]:\n"
+        "    described = MODELS[name]\n"
         "    model = build(name, shape=described.shape, classes=described.classes)\n"
         "    print(name, sum(variable.shape.num_elements() for variable in model.trainable_variables))"
     )
 
-    run = mpirun("python3", "-c", count, ranks=1)
+    run = mpirun("python3", "-c", count, *names, ranks=1)
 
-    expected = [f"{name} {described.parameters['tensorflow']}" for name, described in MODELS.items()]
+    expected = [f"{name} {MODELS[name].parameters['tensorflow']}" for name in names]
     assert run.stdout.splitlines() == expected, run.stderr
 
 
+# test_pytorch.py trains PyTorch's in each run of the tests.
+@pytest.mark.full
 def test_resnet50_trains(mpirun: Mpirun) -> None:
     run = mpirun(*TRAINER, "--model", "resnet50", "--steps", "2", "--batch-size", "1", ranks=1)
 

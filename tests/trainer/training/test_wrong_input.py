@@ -7,18 +7,23 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from lab.datasets.digits import write_idx
+from tests.matrix import one_of
 from tests.trainer.conftest import (
     DIGITS_IN_IMAGE,
+    FORKED,
     SCRIPTS,
     USER_MODELS,
     USER_MODELS_FOLDER,
     ProgramInImage,
     Run,
+    Starter,
+    alone_of,
     assert_refused,
     tried_by,
 )
@@ -27,8 +32,6 @@ EPOCH = ("--epochs", "1", "--batch-size", "32")
 DIGITS = (*EPOCH, "--data", DIGITS_IN_IMAGE)
 SHARED = pytest.mark.shared
 FULL = pytest.mark.full
-# Programs that cover each starter but mpirun, with which most tests here start their program.
-EACH_STARTER = tried_by("tensorflow-ps", "pytorch-ddp", "mxnet-kvstore")
 
 
 @SHARED
@@ -52,9 +55,9 @@ def test_prefix_with_nothing_in_it(program: ProgramInImage, digits_uri: str, s3_
 # A TFJob's chief trains nothing and waits for its workers, so it must find the mistake too.
 @tried_by("tensorflow-ps")
 def test_global_batch_larger_than_the_data(program: ProgramInImage) -> None:
-    run = program(*DIGITS, "--batch-size", "719")
+    run = program(*DIGITS, "--batch-size", "1438", ranks=1, starter=FORKED.get(program.name))
 
-    assert_refused(run, r"trainer\.batchSize: 2 ranks of 719 take 1438 samples a step, and /data/digits has 1437;")
+    assert_refused(run, r"trainer\.batchSize: 1 ranks of 1438 take 1438 samples a step, and /data/digits has 1437;")
 
 
 @SHARED
@@ -76,7 +79,9 @@ def test_loss_that_is_no_number(program: ProgramInImage) -> None:
     assert_refused(run, r"trainer\.learningRate: the loss is nan at step \d+; lower trainer\.learningRate")
 
 
-@EACH_STARTER
+# Under torchrun. Most tests here start their program with mpirun; test_mxnet.py and test_parameter_server.py lose
+# processes of jobs that have servers.
+@tried_by("pytorch-ddp")
 def test_rank_that_fails_alone(program: ProgramInImage) -> None:
     run = program(*DIGITS, script="/fails.py", mounts={SCRIPTS / "faults/fails_on_rank_1.py": "/fails.py"}, timeout=300)
 
@@ -96,9 +101,12 @@ def models(program: ProgramInImage, tmp_path: Path) -> Path:
     return tmp_path
 
 
-def with_model(program: ProgramInImage, models: Path, model: str) -> Run:
+def with_model(
+    program: ProgramInImage, models: Path, model: str, *, ranks: int = 2, starter: Starter | None = None
+) -> Run:
     """Train a model of that folder."""
-    return program(*DIGITS, "--model", model, env={"PYTHONPATH": "/models"}, mounts={models: "/models"})
+    in_image: dict[str, Any] = {"env": {"PYTHONPATH": "/models"}, "mounts": {models: "/models"}}
+    return program(*DIGITS, "--model", model, ranks=ranks, starter=starter, **in_image)
 
 
 @SHARED
@@ -148,9 +156,13 @@ def test_users_model_of_other_classes(program: ProgramInImage, models: Path) -> 
     )
 
 
-@tried_by("pytorch-ddp", "mxnet-kvstore")
-def test_parameter_that_the_users_forward_pass_leaves_out(program: ProgramInImage) -> None:
-    run = with_model(program, USER_MODELS_FOLDER, "unused:net")
+@tried_by("pytorch-ddp", "mxnet-horovod")
+@pytest.mark.parametrize("ranks", one_of([1, 2]))
+def test_parameter_that_the_users_forward_pass_leaves_out(program: ProgramInImage, ranks: int) -> None:
+    # Not FORKED: PyTorch must be imported after the trainer has chosen what it warns of.
+    starter = alone_of if (program.name, ranks) == ("pytorch-ddp", 1) else None
+
+    run = with_model(program, USER_MODELS_FOLDER, "unused:net", ranks=ranks, starter=starter)
 
     if program.program.framework == "mxnet":
         assert_refused(
@@ -163,16 +175,17 @@ def test_parameter_that_the_users_forward_pass_leaves_out(program: ProgramInImag
 
 @pytest.mark.parametrize("program", ["pytorch-ddp"], indirect=True)
 def test_reentrant_checkpointing_in_the_users_model(program: ProgramInImage) -> None:
-    run = with_model(program, USER_MODELS_FOLDER, "reentrant:net")
+    run = with_model(program, USER_MODELS_FOLDER, "reentrant:net", ranks=1, starter=alone_of)
 
     # PyTorch warns before, so the line is not the first one.
-    assert run.returncode == 1  # torchrun exits with 1 whatever the rank's code.
+    assert run.returncode == 2, run.stderr
     lines = [line for line in run.stderr.splitlines() if line.startswith("distrain: ")]
     assert len(lines) == 1
     assert lines[0].startswith("distrain: trainer.model: a step computes a parameter's gradient twice, ")
 
 
-# Models of other tests are a user's, too, in each framework.
+# Models of other tests are a user's, too, in each framework; test_state.py trains them in each run of the tests.
+@FULL
 @SHARED
 def test_users_model_trains(program: ProgramInImage, models: Path) -> None:
     run = with_model(program, models, "small:net")

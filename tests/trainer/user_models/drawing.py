@@ -1,4 +1,4 @@
-"""A model that draws from the generators of Python and NumPy. Tests put this folder on PYTHONPATH."""
+"""A model that draws from the generators of Python, NumPy and its framework. Tests put this folder on PYTHONPATH."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ def keras_net(shape: tuple[int, ...], classes: int) -> Any:
             return images * tf.ensure_shape(tf.numpy_function(drawn, [], tf.float32), ()) if training else images
 
     layers = tf.keras.layers
-    return tf.keras.Sequential([layers.Input(shape), Drawing(), layers.Flatten(), layers.Dense(classes)])
+    after = (layers.Flatten(), layers.Dropout(0.5), layers.Dense(classes))
+    return tf.keras.Sequential([layers.Input(shape), Drawing(), *after])
 
 
 def torch_net(shape: tuple[int, ...], classes: int) -> Any:
@@ -39,7 +40,7 @@ def torch_net(shape: tuple[int, ...], classes: int) -> Any:
         def forward(self, images: Any) -> Any:
             return images * float(drawn()) if self.training else images
 
-    return nn.Sequential(Drawing(), nn.Flatten(), nn.Linear(prod(shape), classes))
+    return nn.Sequential(Drawing(), nn.Flatten(), nn.Dropout(0.5), nn.Linear(prod(shape), classes))
 
 
 def gluon_net(shape: tuple[int, ...], classes: int) -> Any:
@@ -63,5 +64,5 @@ def gluon_net(shape: tuple[int, ...], classes: int) -> Any:
             return F.Custom(images, op_type="draw")
 
     model = nn.HybridSequential()
-    model.add(Drawing(), nn.Flatten(), nn.Dense(classes, in_units=prod(shape)))
+    model.add(Drawing(), nn.Flatten(), nn.Dropout(0.5), nn.Dense(classes, in_units=prod(shape)))
     return model

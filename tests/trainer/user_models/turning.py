@@ -122,3 +122,9 @@ class Typed(nn.Module):
 
 def typed(shape: tuple[int, ...], classes: int) -> Any:
     return net(shape, classes, Typed())
+
+
+def every(shape: tuple[int, ...], classes: int) -> Any:
+    """Return a model with the state of Turning, Typed and Replaced."""
+    uncommon = (Turning(torch.zeros(1)), Typed(), Replaced())
+    return nn.Sequential(*uncommon, nn.Flatten(), nn.Linear(prod(shape), classes))

@@ -24,7 +24,7 @@ from distrain_trainer.errors import ArgumentError, TrainerError, end_rank
 
 # The module for each backend, by the framework in the image.
 BACKENDS = {
-    "horovod": {"tensorflow": "horovod_tensorflow", "torch": "horovod_pytorch"},
+    "horovod": {"tensorflow": "horovod_tensorflow", "torch": "horovod_pytorch", "mxnet": "horovod_mxnet"},
     "torch": {"torch": "torch_distributed"},
 }
 UNITS = {"": 1, "Ki": 1024, "Mi": 1024**2, "Gi": 1024**3}

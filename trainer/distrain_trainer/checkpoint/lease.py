@@ -70,8 +70,13 @@ class Lease:
                     return
         raise UnavailableError(f"{self.store.value}: {self.store.path(heads.FILE)} is never what its tag says it is")
 
+    def require(self) -> None:
+        """Raise FencedError if another generation holds HEAD, StorageError if it cannot be read."""
+        with self._changing:
+            self._read_head()
+
     def _read_head(self) -> None:
-        """Read HEAD after a conflict. Raises FencedError if another generation holds it.
+        """Read HEAD. Raises FencedError if another generation holds it.
 
         If HEAD is missing, somebody has deleted it, and the next change creates it.
         """

@@ -14,6 +14,7 @@ from distrain_trainer.data.samples import Samples, Shape, size_text
 from distrain_trainer.data.shards import Shards, find_shards, read_samples
 from distrain_trainer.errors import DataError
 from distrain_trainer.models import MODELS, describe
+from distrain_trainer.packages import require
 from distrain_trainer.storage import Retry, Store, open_store
 
 TRAIN, TESTS = "train/", ("val/", "test/")
@@ -158,6 +159,7 @@ def _known_classes(config: Config) -> int:
 
 def _decoder(config: Config, name: str, content: bytes) -> Decoder:
     """Return the decoder of the images, to the size of --image-size if given, otherwise to the first image's size."""
+    require("pillow", "data.uri")
     size = config.image_size
     shape = (size, size, 3) if size is not None else shape_of(content, name)
     model = describe(config.model)

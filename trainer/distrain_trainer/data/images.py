@@ -6,15 +6,18 @@ import io
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
-from PIL import Image, ImageOps, UnidentifiedImageError
 
 from distrain_trainer.data.sampler import Indices, Part
 from distrain_trainer.data.samples import Pixels, Shape, Work, put, size_text
 from distrain_trainer.errors import DamagedSampleError, DataError
 from distrain_trainer.storage import Store
+
+if TYPE_CHECKING:
+    from PIL import Image
 
 SUFFIXES = (".jpg", ".jpeg", ".png")
 REMEDY = "add --image-size={} to trainer.extraArgs, which scales and crops every image"
@@ -59,6 +62,8 @@ class Decoder:
 
     def _crop(self, image: Image.Image, random: np.random.Generator) -> Image.Image:
         height, width, _ = self.shape
+        from PIL import Image, ImageOps
+
         across, down = random.random(2) if self.augments else (0.5, 0.5)
         cropped = ImageOps.fit(image, (width, height), Image.Resampling.BILINEAR, centering=(across, down))
         return ImageOps.mirror(cropped) if self.augments and random.random() < 0.5 else cropped
@@ -106,6 +111,9 @@ def shape_of(content: bytes, name: str) -> Shape:
 
 
 def _open(content: bytes) -> Image.Image:
+    # Imported here, as an image without Pillow can train on other data.
+    from PIL import Image
+
     return Image.open(io.BytesIO(content), formats=("JPEG", "PNG"))
 
 
@@ -116,6 +124,8 @@ def _decode_small(image: Image.Image, side: int) -> None:
 
 
 def _damaged(name: str, error: Exception) -> DamagedSampleError:
+    from PIL import UnidentifiedImageError
+
     # Pillow's message for a file that is not an image contains a memory address.
     reason = "no JPEG or PNG image" if isinstance(error, UnidentifiedImageError) else str(error)
     return DamagedSampleError(f"data.uri: {name} is damaged ({reason}); upload it again")

@@ -26,7 +26,7 @@ from distrain_trainer.loop.process_group import ProcessGroup
 from distrain_trainer.loop.state import State
 from distrain_trainer.loop.watchdog import Watchdog
 from distrain_trainer.metrics import Figures
-from distrain_trainer.record import Record
+from distrain_trainer.record import EventFiles, Record
 from distrain_trainer.results import LoggedStep
 from distrain_trainer.storage import Retry, open_store
 
@@ -87,7 +87,8 @@ class Run:
         run.resumed_step = run.position.step
         if group.rank == 0 and (uri := config.output or config.checkpoint):
             value = "output.uri" if config.output else VALUE
-            run.record = Record(uri, value, lease=run.lease, say=log.print)
+            event_files = EventFiles(uri, value, lease=run.lease, say=log.print) if config.tensorboard else None
+            run.record = Record(uri, value, lease=run.lease, say=log.print, event_files=event_files)
             run._record_start()
         measures.serve(run)
         return run

@@ -1,8 +1,7 @@
-"""Keep a run's record, and write it in a thread. No failure of the storage ends or delays the training."""
+"""Keep a run's record, and write it in a thread."""
 
 from __future__ import annotations
 
-import threading
 import time
 import uuid
 from collections.abc import Callable, Sequence
@@ -11,14 +10,14 @@ from typing import Any
 from distrain_trainer import errors
 from distrain_trainer.checkpoint.head import FINISHED
 from distrain_trainer.checkpoint.lease import Lease
-from distrain_trainer.errors import ConflictError, FencedError, StorageError, TrainerError, UnavailableError
+from distrain_trainer.errors import ConflictError, FencedError, TrainerError, UnavailableError
 from distrain_trainer.record import lines, starts
+from distrain_trainer.record.background import BackgroundWriter
+from distrain_trainer.record.event_files import EventFiles
 from distrain_trainer.record.lines import Line, UnreadableError
 from distrain_trainer.storage import Retry, Store, open_store
 
 FILE, LATER_FILE = "record.jsonl", "record-{}.jsonl"
-SECONDS_BETWEEN_WRITES = 30.0
-SECONDS_BETWEEN_WARNINGS = 600.0
 # Attempts to write in a row. Each but the first follows a write by another process.
 ATTEMPTS = 5
 # Seconds to wait for the last write. After a failure the other ranks wait no longer for rank 0 to end first.
@@ -29,13 +28,23 @@ MOST_LINES = 10_000
 FAILED = "failed"
 
 
-class Record:
-    """The record of a run at `uri`. With an empty `uri`, as on all ranks but 0, it does nothing."""
+class Record(BackgroundWriter):
+    """The record of a run at `uri`. With an empty `uri`, as on all ranks but 0, it does nothing.
+
+    `event_files`, if there are any, get each line too, and end with the record.
+    """
 
     def __init__(
-        self, uri: str = "", value: str = "", *, lease: Lease | None = None, say: Callable[[str], None] = print
+        self,
+        uri: str = "",
+        value: str = "",
+        *,
+        lease: Lease | None = None,
+        say: Callable[[str], None] = print,
+        event_files: EventFiles | None = None,
     ) -> None:
-        self._uri, self._value, self._lease, self._say = uri, value, lease, say
+        super().__init__("record", say)
+        self._uri, self._value, self._lease, self._event_files = uri, value, lease, event_files
         self._writer = uuid.uuid4().hex
         # The file, once it is chosen. The tag is None if there is no such file.
         self._store: Store | None = None
@@ -47,10 +56,6 @@ class Record:
         # How many lines of each event this process has added, and which of them is the last one in the file.
         self._added: dict[str, int] = {}
         self._written: dict[str, int] = {}
-        self._change = threading.Condition()
-        self._is_closed = self._is_fenced = self._is_failing = False
-        self._warned = float("-inf")
-        self._thread = threading.Thread(target=self._work, daemon=True)
         if uri:
             errors.AT_END.append(self.fail)
             self._thread.start()
@@ -59,6 +64,8 @@ class Record:
         """Add a line with the figures that are not None."""
         if not self._uri or self._is_closed:
             return
+        if self._event_files is not None and not self._is_fenced:
+            self._event_files.add(event, figures)
         with self._change:
             self._new.append(self._line(event, figures))
             if len(self._new) > MOST_LINES:
@@ -82,11 +89,15 @@ class Record:
         if not self._uri or self._is_closed:
             return
         self.add("end", cause=cause, exit_code=exit_code, **figures)
-        with self._change:
-            self._is_closed = True
-            self._change.notify_all()
+        last = time.monotonic() + (SECONDS_FOR_FINISHED if cause == FINISHED else SECONDS_FOR_LAST)
+        writers: list[BackgroundWriter] = [self]
+        if self._event_files is not None:
+            writers.append(self._event_files)
+        for writer in writers:
+            writer.close()
         errors.AT_END.remove(self.fail)
-        self._thread.join(SECONDS_FOR_FINISHED if cause == FINISHED else SECONDS_FOR_LAST)
+        for writer in writers:
+            writer.join(last - time.monotonic())
 
     def fail(self, error: BaseException) -> None:
         """Add a last line about an exception that ends this process."""
@@ -101,36 +112,8 @@ class Record:
             samples=newest.get("samples"),
         )
 
-    def _work(self) -> None:
-        while not self._is_fenced:
-            with self._change:
-                self._change.wait_for(lambda: self._new or self._is_closed)
-            self._try_to_write()
-            if self._is_closed and not self._new:
-                return
-            self._pause()
-
-    def _pause(self) -> None:
-        with self._change:
-            if self._is_closed:  # The last write has failed. This process waits some seconds more for it.
-                self._change.wait(1)
-            else:
-                self._change.wait_for(lambda: self._is_closed, SECONDS_BETWEEN_WRITES)
-
-    def _try_to_write(self) -> None:
-        """Write the record. Log one line at the beginning of an outage."""
-        try:
-            self._write()
-        except FencedError:
-            self._is_fenced = True
-        except Exception as error:  # The training goes on, whatever the error is.
-            reason = str(error) if isinstance(error, StorageError) else f"{type(error).__name__}: {error}"
-            if not self._is_failing and time.monotonic() - self._warned > SECONDS_BETWEEN_WARNINGS:
-                self._say(f"record: not written ({reason}); training goes on, and tries again")
-                self._warned = time.monotonic()
-            self._is_failing = True
-        else:
-            self._is_failing = False
+    def _has_new(self) -> bool:
+        return bool(self._new)
 
     def _write(self) -> None:
         """Write the file, unless another process has: then read it again first. Raises FencedError and StorageError."""

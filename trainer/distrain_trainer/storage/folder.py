@@ -80,6 +80,21 @@ class FolderStore:
         remedy = "free some of it" if is_full else f"mount a volume that user {os.getuid()} may write"
         return StorageError(f"{self.value}: {path} cannot be written: {error.strerror}; {remedy}")
 
+    def extend(self, name: str, content: bytes, held: int) -> None:
+        path = Path(self.uri) / name
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.touch()
+            with path.open("r+b") as file:
+                # Less is there if somebody has deleted or cut the file.
+                start = min(held, path.stat().st_size)
+                file.seek(start)
+                file.write(content[start:])
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            raise self._cannot_write(path, error) from None
+
     def delete(self, name: str) -> None:
         path = Path(self.uri) / name
         try:

@@ -60,6 +60,9 @@ class S3Store:
     def write(self, name: str, content: bytes | memoryview) -> None:
         self._ask("write", lambda: self._put(name, content))
 
+    def extend(self, name: str, content: bytes, held: int) -> None:
+        self.write(name, content)
+
     def delete(self, name: str) -> None:
         # Do not retry: only files that are no longer needed are deleted.
         self._told("delete", lambda: self.client.delete_object(Bucket=self.bucket, Key=self._key(name)))
@@ -205,6 +208,7 @@ def connect(uri: str, value: str) -> Any:
     _refuse_keys_with_spaces()
     endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or None
     insecure = os.environ.get("DISTRAIN_S3_INSECURE_TLS") == "1"
+    style = os.environ.get("DISTRAIN_S3_ADDRESSING_STYLE")
     if insecure:
         urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
     config = Config(
@@ -215,6 +219,7 @@ def connect(uri: str, value: str) -> Any:
         # Many S3 servers other than Amazon's refuse the checksums that boto3 adds by default.
         request_checksum_calculation="when_required",
         response_checksum_validation="when_required",
+        s3={"addressing_style": style} if style else None,
     )
     try:
         return boto3.Session().client(
@@ -222,7 +227,8 @@ def connect(uri: str, value: str) -> Any:
             endpoint_url=endpoint,
             # boto3 itself reads only AWS_DEFAULT_REGION.
             region_name=os.environ.get("AWS_REGION") or "us-east-1",
-            verify=not insecure,
+            # With None, botocore reads AWS_CA_BUNDLE; with True it would not.
+            verify=False if insecure else None,
             config=config,
         )
     except ValueError:

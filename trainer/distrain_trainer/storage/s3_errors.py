@@ -73,7 +73,8 @@ def failed(store: S3Store, verb: str, error: Exception) -> StorageError:
         return StorageError(f"s3.endpoint: {where} answers without TLS; write {plain}, or the port that speaks TLS")
     if isinstance(error, exceptions.SSLError) and not any(words in str(error) for words in CUT_OFF):
         return StorageError(
-            f"s3.endpoint: the certificate of {where} is not trusted; correct it, or set s3.insecureTLS=true"
+            f"s3.endpoint: the certificate of {where} is not trusted; correct it, or name the certificate of its "
+            "authority in s3.caBundle"
         )
     if isinstance(error, (exceptions.ConnectionError, exceptions.HTTPClientError)):
         return unavailable(store, _innermost(error))

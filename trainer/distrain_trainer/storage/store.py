@@ -35,6 +35,12 @@ class Store(Protocol):
     def write(self, name: str, content: bytes | memoryview) -> None:
         """Write a file completely or not at all. Raises StorageError if it cannot be written."""
 
+    def extend(self, name: str, content: bytes, held: int) -> None:
+        """Write a file whose first `held` bytes are in the store already. Raises StorageError if it cannot be written.
+
+        A folder gets the rest alone, so that programs that have the file open see it. S3 gets all, as it cannot append.
+        """
+
     def delete(self, name: str) -> None:
         """Delete a file if it exists. Raises StorageError if it cannot be deleted."""
 

@@ -1,12 +1,13 @@
 {{- /*
 Facts derived from the values, computed once. Every template that renders a resource includes this one first.
 
-  distrain.context  sets .Job, beside Helm's .Values and .Release
+  distrain.context        sets .Job, beside Helm's .Values and .Release
+  distrain.context.prune  removes the keys of a map that are null
 
   .Job.kind             MPIJob, PyTorchJob, MXJob, TFJob or Plain
   .Job.version          version of the kind, such as v1; empty for Plain
   .Job.apiVersion       group and version, such as kubeflow.org/v1
-  .Job.facts            facts of the kind and version, from files/kinds.yaml
+  .Job.facts            facts of the kind and version, from files/kinds.json
   .Job.fits             kinds that run the framework with the strategy
   .Job.known            versions of the kind that the chart can write, the newest first
   .Job.served           the known versions that the cluster serves, the newest first
@@ -15,22 +16,29 @@ Facts derived from the values, computed once. Every template that renders a reso
   .Job.usesMpi          mpirun starts the ranks
   .Job.usesKubexec      mpirun reaches the workers with kubectl exec
   .Job.usesSsh          mpirun reaches the workers with SSH
+  .Job.user             user id of the pods, as text; empty if the cluster chooses it
+  .Job.namesUser        the cluster chooses the user, whom ssh and sshd then have to find in /etc/passwd
   .Job.isPlain          no operator: the chart writes the Jobs and the Service itself
   .Job.isElastic        torchrun lets workers join and leave
   .Job.isFixed          the number of workers is fixed, because the pods' environment contains it
   .Job.isQueued         Kueue admits the job; if its number of pods changes, Kueue ends it and queues it again
   .Job.isReplaced       a new size replaces the job: isFixed, isQueued, or the user's choice
-  .Job.roles            role -> the section of the values that describes its pods
+  .Job.sections         section of the values, such as workers -> its values over the defaults at the top
+  .Job.paths            start of a path in the values -> section; "" for the top; sections of the kind's roles only
+  .Job.given            the same paths -> the user's values there
+  .Job.roles            role -> the values that describe its pods, from .Job.sections
   .Job.rankRoles        roles whose pods hold ranks
   .Job.volumeRoles      roles whose pods mount the user's volumes
   .Job.checkpointRoles  roles whose pods get an emptyDir for checkpoints
   .Job.servesMetrics    the trainer serves metrics
   .Job.metricsRoles     roles whose pods have the port of the metrics, if the values ask for it
+  .Job.archive          short hash of the trainer that the chart delivers; empty if the image has it
   .Job.makesPodGroup    the chart makes the PodGroup, because no operator does
   .Job.makesKey         the release has a Job that makes the SSH key; `helm test` uses the release's key
   .Job.hasReplaceHook   the values ask for the hook that ends the running job before its content changes
   .Job.names            names of the release's objects: short, full, instance, job and run; see _names.tpl
   .Job.hash             content hash of the job, once distrain.hash.content has computed it
+  .Job.parts            parts of the pods that are rendered already, once distrain.pod.once has kept them
 */}}
 
 {{- /*
@@ -63,15 +71,41 @@ distrain.context
 {{- $facts := dict -}}
 {{- include "distrain.kinds.facts" (dict "root" . "kind" $kind "version" $version "facts" $facts) -}}
 {{- $isPlain := eq $name "Plain" -}}
-{{- /* The Job that makes the SSH key may run on the same nodes as the launcher. */ -}}
-{{- $roles := dict "keygen" .Values.launcher -}}
+{{- $sections := dict -}}
+{{- $roles := dict -}}
 {{- $rankRoles := list -}}
 {{- range $role, $section := .Kinds.roles -}}
-{{- $_ := index $.Values $section | set $roles $role -}}
+{{- if not (hasKey $sections $section) -}}
+{{- $_ := set $sections $section dict -}}
+{{- include "distrain.roles.section" (dict "values" $.Values "section" $section "into" (get $sections $section)) -}}
+{{- end -}}
+{{- $_ := get $sections $section | set $roles $role -}}
 {{- if eq $section "workers" -}}
 {{- $rankRoles = append $rankRoles $role -}}
 {{- end -}}
 {{- end -}}
+{{- /* A null in mpi.mca or mpi.env has a meaning of its own, and global belongs to the chart above. */ -}}
+{{- $pruned := omit .Values "global" "mpi" -}}
+{{- /* To look at each map takes time, and few people write null. */ -}}
+{{- if toJson $pruned | contains ":null" -}}
+{{- range list $sections $pruned -}}
+{{- include "distrain.context.prune" . -}}
+{{- end -}}
+{{- range $key, $value := .Values -}}
+{{- if eq $value nil -}}
+{{- $_ := unset $.Values $key -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- $paths := dict "" "" -}}
+{{- $given := dict "" .Values -}}
+{{- range $role, $_ := $facts.roles -}}
+{{- $section := get $.Kinds.roles $role -}}
+{{- $_ := set $paths (print $section ".") $section -}}
+{{- $_ := index $.Values $section | set $given (print $section ".") -}}
+{{- end -}}
+{{- $_ := set $roles "keygen" dict -}}
+{{- include "distrain.roles.keygen" (dict "values" .Values "launcher" $sections.launcher "into" $roles.keygen) -}}
 {{- $programRoles := omit .Kinds.roles "launcher" | keys -}}
 {{- $servesMetrics := and .Values.trainer.metrics (empty .Values.command) -}}
 {{- $isElastic := and $facts.isElastic $job.elastic | empty | not -}}
@@ -80,6 +114,10 @@ distrain.context
 {{- $mode := .Values.rescale.mode -}}
 {{- if eq $mode "auto" -}}
 {{- $mode = empty .Values.command | ternary "live" "replace" -}}
+{{- end -}}
+{{- $archive := "" -}}
+{{- if eq .Values.trainer.delivery "chart" -}}
+{{- $archive = .Files.Get "files/trainer.tar.bz2" | sha256sum | trunc 8 -}}
 {{- end -}}
 {{- $_ := set . "Job" (dict
   "kind" $name
@@ -94,25 +132,48 @@ distrain.context
   "usesMpi" (eq $facts.starter "mpirun")
   "usesKubexec" (eq $facts.remoteShell "kubexec")
   "usesSsh" (eq $facts.remoteShell "ssh")
+  "user" (include "distrain.security.user" .)
+  "namesUser" (and (eq $facts.remoteShell "ssh") (eq (toString .Values.runAsUser) "cluster"))
   "isPlain" $isPlain
   "isElastic" $isElastic
   "isFixed" $isFixed
   "isQueued" $isQueued
   "isReplaced" (or $isFixed $isQueued (eq $mode "replace"))
+  "sections" $sections
+  "paths" $paths
+  "given" $given
   "roles" $roles
   "rankRoles" $rankRoles
   "volumeRoles" (empty .Values.command | ternary (list "worker" "master" "chief") $programRoles)
   "checkpointRoles" (or .Values.command .Values.checkpoint.uri | empty | ternary $programRoles list)
   "servesMetrics" $servesMetrics
   "metricsRoles" (ternary (append $rankRoles "chief") $rankRoles $servesMetrics)
+  "archive" $archive
   "makesPodGroup" (include "distrain.gang.schedulerName" . | empty | not | and $isPlain)
   "makesKey" (and $isPlain (not .Values.ssh.secretName) (not (hasKey . "variant")))
   "hasReplaceHook" (and .Values.job.enabled .Values.replace.enabled (or .Values.rbac.create .Values.replace.serviceAccountName) | empty | not)
   "names" (dict)
+  "parts" (dict)
 ) -}}
 {{- /* Each name may use the names above it. */ -}}
 {{- range list "short" "full" "instance" "job" "run" -}}
 {{- $_ := include (printf "distrain.names.%s" .) $ | set $.Job.names . -}}
+{{- end -}}
+{{- end -}}
+{{- end }}
+
+{{- /*
+distrain.context.prune
+  Takes a map, and changes it and the maps in it. Helm removes a key that a user sets to null only if values.yaml has the
+  key. A null in a role's map takes away a key at the top, so the maps of the roles are merged first.
+*/}}
+{{- define "distrain.context.prune" -}}
+{{- $map := . -}}
+{{- range $key, $value := . -}}
+{{- if eq $value nil -}}
+{{- $_ := unset $map $key -}}
+{{- else if kindIs "map" $value -}}
+{{- include "distrain.context.prune" $value -}}
 {{- end -}}
 {{- end -}}
 {{- end }}

@@ -1,5 +1,5 @@
 {{- /*
-Facts about the kinds of job, from files/kinds.yaml, which explains them.
+Facts about the kinds of job, from files/kinds.json. schemas/kinds.yaml explains them.
 
   distrain.kinds.read    sets .Kinds to the content of the file
   distrain.kinds.facts   facts of a kind in one of its versions
@@ -12,7 +12,7 @@ distrain.kinds.read
 */}}
 {{- define "distrain.kinds.read" -}}
 {{- if not (hasKey . "Kinds") -}}
-{{- $_ := .Files.Get "files/kinds.yaml" | fromYaml | set . "Kinds" -}}
+{{- $_ := .Files.Get "files/kinds.json" | fromJson | set . "Kinds" -}}
 {{- end -}}
 {{- end }}
 

@@ -1,10 +1,11 @@
 {{- /*
 Values as text.
 
-  distrain.text.scalar  a string, number or boolean
-  distrain.text.number  a number, or the text of a number
-  distrain.text.list    a YAML list of strings
-  distrain.text.bytes   a quantity such as 16Gi, in bytes
+  distrain.text.scalar    a string, number or boolean
+  distrain.text.number    a number, or the text of a number
+  distrain.text.quantity  a quantity, such as 500m or 1.5
+  distrain.text.list      a YAML list of strings
+  distrain.text.bytes     a quantity such as 16Gi, in bytes
 */}}
 
 {{- /*
@@ -33,6 +34,18 @@ distrain.text.number
 {{- end }}
 
 {{- /*
+distrain.text.quantity
+  Takes the value. The same number gives the same text, whether it is written as a number or as text.
+*/}}
+{{- define "distrain.text.quantity" -}}
+{{- if and (regexMatch "^[0-9.]+([eE][-+]?[0-9]+)?$" (toString .)) (eq (float64 . | floor) (float64 .)) -}}
+{{- float64 . | int64 -}}
+{{- else -}}
+{{- include "distrain.text.number" . -}}
+{{- end -}}
+{{- end }}
+
+{{- /*
 distrain.text.list
   Takes a list of scalars. Kubernetes accepts only strings as arguments, and people write numbers.
 */}}
@@ -48,7 +61,8 @@ distrain.text.bytes
   Takes the quantity. Renders text that `float64` reads.
 */}}
 {{- define "distrain.text.bytes" -}}
-{{- $units := dict "" 1 "k" 1e3 "M" 1e6 "G" 1e9 "T" 1e12 "Ki" 1024 "Mi" 1048576 "Gi" 1073741824 "Ti" 1099511627776 -}}
-{{- $number := regexFind "^[0-9.]+" . -}}
-{{- mulf (float64 $number) (trimPrefix $number . | get $units | float64) -}}
+{{- $size := include "distrain.text.quantity" . -}}
+{{- $units := dict "" 1 "m" 1e-3 "k" 1e3 "M" 1e6 "G" 1e9 "T" 1e12 "Ki" 1024 "Mi" 1048576 "Gi" 1073741824 "Ti" 1099511627776 "P" 1e15 "E" 1e18 "Pi" 1125899906842624 "Ei" 1152921504606846976 -}}
+{{- $number := regexFind "^[0-9.]+" $size -}}
+{{- mulf (float64 $number) (trimPrefix $number $size | get $units | float64) -}}
 {{- end }}

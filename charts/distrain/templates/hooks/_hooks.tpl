@@ -4,7 +4,7 @@ Objects that Helm creates as hooks: of preflight, of the replace hook and of `he
   distrain.hooks.annotations  annotations of a hook
   distrain.hooks.metadata     metadata of an object that a hook's pod needs
   distrain.hooks.podMetadata  labels and annotations of a hook's pod
-  distrain.hooks.pod          a hook's pod without ServiceAccount, containers and volumes
+  distrain.hooks.pod          a hook's pod without ServiceAccount, containers, volumes and affinity
   distrain.hooks.container    a hook's container without image, command and mounts
 */}}
 
@@ -37,6 +37,9 @@ labels:
   {{- include "distrain.labels.resource" .root | nindent 2 }}
 annotations:
   {{- include "distrain.hooks.annotations" (dict "hook" .hook "weight" .weight "delete" $delete) | nindent 2 }}
+  {{- with .root.Values.commonAnnotations }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
 {{- end }}
 
 {{- /*
@@ -50,9 +53,13 @@ distrain.hooks.podMetadata
 */}}
 {{- define "distrain.hooks.podMetadata" -}}
 labels:
-  {{- merge (include "distrain.labels.ownPod" . | fromYaml) (.root.Values.podLabels | default dict) | toYaml | nindent 2 }}
+  {{- $labels := include "distrain.labels.ownPod" . | fromJson }}
+  {{- $mesh := include "distrain.labels.mesh" . | fromJson }}
+  {{- merge $labels (.root.Values.podLabels | default dict) (.root.Values.commonLabels | default dict) $mesh | toYaml | nindent 2 }}
 annotations:
-  {{- merge (include "distrain.annotations.ownPod" . | fromYaml) (.root.Values.podAnnotations | default dict) | toYaml | nindent 2 }}
+  {{- $annotations := include "distrain.annotations.ownPod" . | fromJson }}
+  {{- $mesh := include "distrain.annotations.mesh" . | fromJson }}
+  {{- merge $annotations (.root.Values.podAnnotations | default dict) (.root.Values.commonAnnotations | default dict) $mesh | toYaml | nindent 2 }}
   {{- $isKept := and (eq .hook "test") (not .root.Values.hooks.printLog) }}
   {{- $delete := ternary "before-hook-creation" "before-hook-creation,hook-succeeded" $isKept }}
   {{- include "distrain.hooks.annotations" (dict "hook" .hook "weight" (.weight | default 0) "delete" $delete) | nindent 2 }}
@@ -63,12 +70,13 @@ annotations:
 
 {{- /*
 distrain.hooks.pod
-  Takes the root context.
+  Takes the root context. The replace hook's pod has an affinity of its own.
 
-  These pods keep to the standard `restricted` whatever podSecurity says, because they need no more rights. They
-  tolerate the same taints as the job's pods, because the cluster may have no other nodes. They call the API server, so
-  their token is mounted. They save nothing when they are ended, and Helm 4 creates the next pod before the last one is
-  gone: hence no grace period.
+  These pods keep to the standard `restricted` whatever podSecurity says, because they need no more rights. They run on
+  nodes where the launcher may run, with its priority. Its affinity to other pods is left out: hooks also run while the
+  job has no pods. They also tolerate the taints that the workers tolerate, because the cluster may have no other nodes.
+  They call the API server, so their token is mounted. They save nothing when they are ended, and Helm 4 creates the next
+  pod before the last one is gone: hence no grace period.
 */}}
 {{- define "distrain.hooks.pod" -}}
 restartPolicy: Never
@@ -78,13 +86,23 @@ enableServiceLinks: false
 {{- with include "distrain.pod.pullSecrets" . }}
 {{ . }}
 {{- end }}
+{{- $launcher := .Job.sections.launcher }}
+{{- with $launcher.priorityClassName }}
+priorityClassName: {{ . | quote }}
+{{- end }}
 securityContext:
   runAsNonRoot: true
+  {{- if ne (toString .Values.runAsUser) "cluster" }}
   runAsUser: {{ .Values.runAsUser | default 1000 | int64 }}
   runAsGroup: {{ .Values.runAsUser | default 1000 | int64 }}
+  {{- end }}
   seccompProfile:
     type: RuntimeDefault
-{{- with concat (.Values.launcher.tolerations | default list) (.Values.workers.tolerations | default list) | uniq }}
+{{- with $launcher.nodeSelector }}
+nodeSelector:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with concat ($launcher.tolerations | default list) (.Job.sections.workers.tolerations | default list) | uniq }}
 tolerations:
   {{- toYaml . | nindent 2 }}
 {{- end }}
@@ -107,5 +125,8 @@ resources:
     cpu: 100m
     memory: 512Mi
   limits:
+    {{- with ((.Values.resources | default dict).limits | default dict).cpu }}
+    cpu: {{ include "distrain.text.quantity" . | quote }}
+    {{- end }}
     memory: 512Mi
 {{- end }}

@@ -1,12 +1,24 @@
 {{- /*
 `helm test`: a second job with the same pods as the release's job, whose ranks run an all-reduce.
 
-  distrain.test.values   values of the test's job
-  distrain.test.program  program of its ranks
-  distrain.test.pack     documents of a Plain job, in a form that Helm can run
-
-Strategy parameter-server has no all-reduce, and so no test.
+  distrain.test.missing   why the release has no test; empty if it has one
+  distrain.test.values    values of the test's job
+  distrain.test.sidecars  sidecars of its pods
+  distrain.test.program   program of its ranks
+  distrain.test.pack      documents of a Plain job, in a form that Helm can run
 */}}
+
+{{- /*
+distrain.test.missing
+  Takes the root context. MultiKueue would run the test's job in another cluster, whose pods the test cannot see.
+*/}}
+{{- define "distrain.test.missing" -}}
+{{- if eq .Values.strategy "parameter-server" -}}
+strategy parameter-server has no test
+{{- else if .Values.job.managedBy -}}
+job.managedBy lets the job run in another cluster, so that there is no test
+{{- end -}}
+{{- end }}
 
 {{- /*
 distrain.test.values
@@ -29,14 +41,20 @@ pod of rank 0 before its log is read.
 {{- $deadline := add $given.test.timeoutSeconds (ternary 0 300 $job.isPlain) -}}
 {{- $clean := ternary "None" "Running" (eq $job.facts.starter "torchrun") -}}
 {{- $changes := dict
-  "workers" (dict "replicas" $replicas "minReplicas" $fixed "maxReplicas" $fixed "sidecars" list)
+  "workers" (dict "replicas" $replicas "minReplicas" $fixed "maxReplicas" $fixed)
+  "launcher" dict
+  "servers" dict
+  "scheduler" dict
   "job" (dict "suspend" false "maxRestarts" 0 "ttlSecondsAfterFinished" nil "activeDeadlineSeconds" $deadline "cleanPodPolicy" $clean)
   "data" (dict "uri" "")
   "output" (dict "uri" "")
   "checkpoint" (dict "uri" "")
-  "s3" (dict "endpoint" "" "secretName" "")
+  "s3" (dict "endpoint" "" "secretName" "" "caBundle" nil)
   "monitoring" (dict "podMonitor" false "annotations" false)
 -}}
+{{- range $section := list "workers" "launcher" "servers" "scheduler" -}}
+{{- $_ := include "distrain.test.sidecars" (get $given $section) | fromJsonArray | set (get $changes $section) "sidecars" -}}
+{{- end -}}
 {{- range $key, $value := $given -}}
 {{- if hasKey $changes $key -}}
 {{- $value = deepCopy $value -}}
@@ -47,7 +65,23 @@ pod of rank 0 before its log is read.
 {{- $_ := set $.values $key $value -}}
 {{- end -}}
 {{- $_ := set .values "gpus" nil -}}
+{{- $_ := include "distrain.test.sidecars" $given | fromJsonArray | set .values "sidecars" -}}
 {{- $_ := set .values "command" (include "distrain.test.program" .root | fromYamlArray) -}}
+{{- end }}
+
+{{- /*
+distrain.test.sidecars
+  Takes a map with sidecars. Renders the native ones as JSON: a network may need them, and they end after the ranks. The
+  others would keep the test's pods from ending.
+*/}}
+{{- define "distrain.test.sidecars" -}}
+{{- $native := list -}}
+{{- range .sidecars -}}
+{{- if eq (.restartPolicy | default "") "Always" -}}
+{{- $native = append $native . -}}
+{{- end -}}
+{{- end -}}
+{{- toJson $native -}}
 {{- end }}
 
 {{- /*
@@ -56,8 +90,7 @@ distrain.test.program
 */}}
 {{- define "distrain.test.program" -}}
 - python3
-- -m
-- distrain_trainer.allreduce
+{{ include "distrain.trainer.module" (dict "root" . "module" "distrain_trainer.allreduce") }}
 - --backend={{ ternary "torch" "horovod" (eq .Job.facts.starter "torchrun") }}
 {{- end }}
 
@@ -84,9 +117,7 @@ distrain.test.pack
 apiVersion: v1
 kind: List
 metadata:
-  name: {{ (first $together).metadata.name | quote }}
-  annotations:
-    {{- toYaml (first $together).metadata.annotations | nindent 4 }}
+  {{- toYaml (pick (first $together).metadata "name" "labels" "annotations") | nindent 2 }}
 items:
   {{- toYaml $together | nindent 2 }}
 {{- end }}

@@ -76,17 +76,21 @@ kueue.x-k8s.io/priority-class: {{ . | quote }}
 
 {{- /*
 distrain.gang.podLabels, distrain.gang.podAnnotations
-  Take a role. For kinds with an operator, the operator adds them.
+  Take a role. Render JSON, which may be {}. For kinds with an operator, the operator adds them.
 */}}
 {{- define "distrain.gang.podLabels" -}}
 {{- if eq (include "distrain.gang.member" .) "scheduler-plugins" -}}
-scheduling.x-k8s.io/pod-group: {{ .job | quote }}
+{{- dict "scheduling.x-k8s.io/pod-group" .job | toJson -}}
+{{- else -}}
+{}
 {{- end -}}
 {{- end }}
 
 {{- define "distrain.gang.podAnnotations" -}}
 {{- if eq (include "distrain.gang.member" .) "volcano" -}}
-scheduling.k8s.io/group-name: {{ .job | quote }}
+{{- dict "scheduling.k8s.io/group-name" .job | toJson -}}
+{{- else -}}
+{}
 {{- end -}}
 {{- end }}
 

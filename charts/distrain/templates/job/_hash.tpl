@@ -29,7 +29,12 @@ distrain.hash.fixed
 {{- define "distrain.hash.fixed" -}}
 {{- $part := .Job.isPlain | ternary "distrain.hash.fixedPlain" "distrain.hash.fixedSpec" -}}
 {{- $resource := include $part (dict "root" . "job" "") | fromJson -}}
-{{- toJson (list .Job.version .Job.kind $resource (include "distrain.gang.queue" .)) -}}
+{{- $parts := list .Job.version .Job.kind $resource (include "distrain.gang.queue" .) -}}
+{{- with .Values.job.managedBy -}}
+{{- /* It is immutable, also where the other fields of the run policy are live. */ -}}
+{{- $parts = append $parts . -}}
+{{- end -}}
+{{- toJson $parts -}}
 {{- end }}
 
 {{- /*
@@ -37,13 +42,13 @@ distrain.hash.fixedSpec
   Takes (dict "root" <root context> "job" ""). Renders JSON.
 
   Operators create a pod once and never change it. They apply new sizes and some fields of the run policy while the job
-  runs (`live` in files/kinds.yaml). Labels and annotations of the pods do not affect the training.
+  runs (`live` in schemas/kinds.yaml). What is run before a pod ends does not affect the training.
 */}}
 {{- define "distrain.hash.fixedSpec" -}}
 {{- $job := .root.Job -}}
 {{- $spec := (include "distrain.job.resource" . | fromYaml).spec -}}
 {{- range $role, $replica := get $spec $job.facts.replicas -}}
-{{- $_ := unset $replica.template "metadata" -}}
+{{- $_ := unset (first $replica.template.spec.containers) "lifecycle" -}}
 {{- if not $job.isReplaced -}}
 {{- $_ := unset $replica "replicas" -}}
 {{- end -}}

@@ -74,6 +74,9 @@ distrain.job.policy
 {{- if $policy.spec }}{{ print "\n" }}{{ end -}}
 runPolicy:
   {{- include "distrain.job.policyFields" (dict "root" $ "fields" .) | nindent 2 }}
+  {{- with $.Values.job.managedBy }}
+  managedBy: {{ . }}
+  {{- end }}
 {{- end -}}
 {{- end }}
 

@@ -2,16 +2,20 @@
 Labels, and the metadata of the release's objects.
 
   distrain.labels.metadata  metadata of an object that Helm creates
-  distrain.labels.resource  labels of an object that Helm creates
+  distrain.labels.resource  labels of an object that Helm creates, the user's included
+  distrain.labels.own       labels that the chart sets on an object that Helm creates
   distrain.labels.selector  label selector of the pods that hold ranks
+  distrain.labels.peers     label selector of a role's pods, among them the other roles that hold ranks
   distrain.labels.ownPod    labels that the chart sets on a role's pods
+  distrain.labels.mesh      labels that keep Istio's ambient mode off a role's pods
   distrain.labels.pod       all labels of a role's pods, the user's included
 */}}
 
 {{- /*
 distrain.labels.metadata
-  Takes (dict "root" <root context> "name" <name> "weight" <hook weight in a test> "labels" <more labels> "job" <the
-  job's name>). Only an object that the replace hook deletes takes "job", and gets the content hash as an annotation.
+  Takes (dict "root" <root context> "name" <name> "weight" <hook weight in a test> "labels" <more labels> "annotations"
+  <more annotations> "job" <the job's name>). Only an object that the replace hook deletes takes "job", and gets the
+  content hash as an annotation.
 */}}
 {{- define "distrain.labels.metadata" -}}
 name: {{ .name | quote }}
@@ -29,14 +33,26 @@ annotations:
 {{- else if .job }}
 annotations:
   distrain/content: {{ include "distrain.hash.content" .root | quote }}
+{{- else if or .annotations .root.Values.commonAnnotations }}
+annotations:
+{{- end }}
+{{- with merge (dict) (.annotations | default dict) (.root.Values.commonAnnotations | default dict) }}
+  {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- end }}
 
 {{- /*
-distrain.labels.resource
-  Takes the root context.
+distrain.labels.resource, distrain.labels.own
+  Take the root context.
 */}}
 {{- define "distrain.labels.resource" -}}
+{{- include "distrain.labels.own" . }}
+{{- with .Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+
+{{- define "distrain.labels.own" -}}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 }}
 app.kubernetes.io/name: distrain
 app.kubernetes.io/instance: {{ .Job.names.instance | quote }}
@@ -59,17 +75,47 @@ matchExpressions:
 {{- end }}
 
 {{- /*
-distrain.labels.ownPod
+distrain.labels.peers
   Takes (dict "root" <root context> "role" <role>).
+*/}}
+{{- define "distrain.labels.peers" -}}
+{{- if has .role .root.Job.rankRoles -}}
+{{- include "distrain.labels.selector" .root -}}
+{{- else -}}
+matchLabels:
+  app.kubernetes.io/name: distrain
+  app.kubernetes.io/instance: {{ .root.Job.names.instance | quote }}
+  app.kubernetes.io/component: {{ .role }}
+{{- end -}}
+{{- end }}
 
-  The chart's version is no label, as every chart release would change the pods. Istio's sidecar is off: it would keep
-  the launcher's pod running after mpirun has ended, and would proxy the ranks' traffic.
+{{- /*
+distrain.labels.ownPod
+  Takes (dict "root" <root context> "role" <role>). Renders JSON.
+
+  The chart's version is no label, as every chart release would change the pods. Istio's sidecar is off by default: it
+  may keep the launcher's pod running after mpirun has ended, and would proxy the ranks' traffic.
 */}}
 {{- define "distrain.labels.ownPod" -}}
-app.kubernetes.io/name: distrain
-app.kubernetes.io/instance: {{ .root.Job.names.instance | quote }}
-app.kubernetes.io/component: {{ .role }}
-sidecar.istio.io/inject: "false"
+{{- dict
+  "app.kubernetes.io/name" "distrain"
+  "app.kubernetes.io/instance" .root.Job.names.instance
+  "app.kubernetes.io/component" .role
+  "sidecar.istio.io/inject" (include "distrain.mesh.injects" (merge (dict "mesh" "istio") .))
+  | toJson
+-}}
+{{- end }}
+
+{{- /*
+distrain.labels.mesh
+  Takes (dict "root" <root context> "role" <role>). Renders JSON, which may be {}. The user's own label wins.
+*/}}
+{{- define "distrain.labels.mesh" -}}
+{{- if and (include "distrain.mesh.isMarked" .) (eq (include "distrain.mesh.injects" (merge (dict "mesh" "istio") .)) "false") -}}
+{"istio.io/dataplane-mode": "none"}
+{{- else -}}
+{}
+{{- end -}}
 {{- end }}
 
 {{- /*
@@ -77,7 +123,9 @@ distrain.labels.pod
   Takes (dict "root" <root context> "role" <role> "job" <the job's name>).
 */}}
 {{- define "distrain.labels.pod" -}}
-{{- $own := include "distrain.labels.ownPod" . | fromYaml -}}
-{{- $gang := include "distrain.gang.podLabels" . | fromYaml -}}
-{{- merge $own $gang (.root.Values.podLabels | default dict) | toYaml -}}
+{{- $own := include "distrain.labels.ownPod" . | fromJson -}}
+{{- $gang := include "distrain.gang.podLabels" . | fromJson -}}
+{{- $theirs := (get .root.Job.roles .role).labels | default .root.Values.podLabels | default dict -}}
+{{- $mesh := include "distrain.labels.mesh" . | fromJson -}}
+{{- merge $own $gang $theirs (.root.Values.commonLabels | default dict) $mesh | toYaml -}}
 {{- end }}

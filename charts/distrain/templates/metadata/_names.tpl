@@ -12,9 +12,10 @@ touch the running job.
   distrain.names.instance        label app.kubernetes.io/instance
   distrain.names.job             name of the job's resource
   distrain.names.identity        name and content hash of the job
-  distrain.names.helper          name of the objects beside the job: preflight, test, replace or keygen
+  distrain.names.helper          name of the objects beside the job: preflight, test, replace, keygen, api or test-api
   distrain.names.short           short hash of the release's name
   distrain.names.scripts         name of the ConfigMap with the pods' scripts
+  distrain.names.trainer         name of the ConfigMap with the trainer, if the chart delivers it
   distrain.names.serviceAccount  ServiceAccount of a role's pods; empty for the namespace's default
   distrain.names.sshSecret       name of the Secret with the SSH key
 
@@ -157,6 +158,17 @@ distrain.names.scripts
 */}}
 {{- define "distrain.names.scripts" -}}
 {{- printf "%s-scripts" . -}}
+{{- end }}
+
+{{- /*
+distrain.names.trainer
+  Takes the root context.
+
+  The hash is part of the name, so that another trainer replaces the job: ranks that restart in the same job would find
+  other code than the ranks beside them. `helm test` uses the release's ConfigMap.
+*/}}
+{{- define "distrain.names.trainer" -}}
+{{- printf "%s-trainer-%s" .Job.names.full .Job.archive -}}
 {{- end }}
 
 {{- /*

@@ -39,7 +39,7 @@ distrain.mpi.launcherArgs
 - --keep-outcome
 {{- end }}
 - mpirun
-{{- range $key, $value := merge (include "distrain.mpi.interfaces" . | fromYaml) (.Values.mpi.mca | default dict) (include "distrain.mpi.end" . | fromYaml) }}
+{{- range $key, $value := merge (include "distrain.mpi.interfaces" . | fromJson) (.Values.mpi.mca | default dict) (include "distrain.mpi.end" . | fromJson) }}
 {{- if ne $value nil }}
 - --mca
 - {{ $key | quote }}
@@ -69,23 +69,28 @@ distrain.mpi.workerArgs
 
 {{- /*
 distrain.mpi.interfaces
-  btl carries the ranks' data, oob the messages between mpirun and its daemons. Open MPI refuses an include list
+  Renders JSON, which may be {}.
+
+  btl carries the ranks' data, oob the messages between mpirun and its daemons. mpirun gives all daemons the same lists:
+  on nodes whose interfaces have other names, a network (10.0.0.0/16) finds the right one. Open MPI refuses an include list
   together with an exclude list.
 */}}
 {{- define "distrain.mpi.interfaces" -}}
-{{- with .Values.network.interface -}}
-btl_tcp_if_include: {{ . | quote }}
-oob_tcp_if_include: {{ . | quote }}
+{{- $included := join "," .Values.network.subnets | default .Values.network.interface -}}
+{{- $excluded := join "," .Values.network.excludeInterfaces -}}
+{{- if $included -}}
+{{- dict "btl_tcp_if_include" $included "oob_tcp_if_include" $included | toJson -}}
+{{- else if $excluded -}}
+{{- dict "btl_tcp_if_exclude" $excluded "oob_tcp_if_exclude" $excluded | toJson -}}
 {{- else -}}
-{{- with .Values.network.excludeInterfaces -}}
-btl_tcp_if_exclude: {{ join "," . | quote }}
-oob_tcp_if_exclude: {{ join "," . | quote }}
-{{- end -}}
+{}
 {{- end -}}
 {{- end }}
 
 {{- /*
 distrain.mpi.end
+  Renders JSON, which may be {}.
+
   If one rank fails, Open MPI waits, ends the other ranks, waits again and kills them, within 2 s. The trainer needs
   none of that time: its ranks save before they stop together, and a failure may interrupt a save at any point. A user's
   command may need it. A value in mpi.mca wins, null included.
@@ -93,7 +98,9 @@ distrain.mpi.end
 {{- define "distrain.mpi.end" -}}
 {{- $none := dict "odls_base_sigkill_timeout" nil -}}
 {{- if not (or .Values.command (hasKey (.Values.mpi.mca | default $none) "odls_base_sigkill_timeout")) -}}
-odls_base_sigkill_timeout: 0
+{"odls_base_sigkill_timeout": 0}
+{{- else -}}
+{}
 {{- end -}}
 {{- end }}
 
@@ -103,5 +110,5 @@ distrain.mpi.sshFolder
   requires.
 */}}
 {{- define "distrain.mpi.sshFolder" -}}
-{{- eq (include "distrain.security.user" .) "0" | ternary "/root/.ssh" "/home/distrain/.ssh" -}}
+{{- eq .Job.user "0" | ternary "/root/.ssh" "/home/distrain/.ssh" -}}
 {{- end }}

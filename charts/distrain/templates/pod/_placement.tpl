@@ -6,6 +6,8 @@ Fields that decide on which nodes the pods run.
   distrain.placement.affinity     affinity of a role's pods
 
 A role is (dict "root" <root context> "role" <role>).
+
+The topology of a role other than the workers spreads its own pods, and packs them to the workers.
 */}}
 
 {{- define "distrain.placement.all" -}}
@@ -22,16 +24,22 @@ tolerations:
 affinity:
   {{- . | nindent 2 }}
 {{- end }}
-{{- $topology := .root.Values.workers.topology }}
-{{- if and (eq $topology.policy "spread") (has .role .root.Job.rankRoles) }}
+{{- $topology := $values.topology | default dict }}
+{{- $more := ($values.podSpec | default dict).topologySpreadConstraints }}
+{{- if or (eq ($topology.policy | default "none") "spread") $more }}
 topologySpreadConstraints:
+  {{- if eq ($topology.policy | default "none") "spread" }}
   - maxSkew: 1
-    topologyKey: {{ $topology.key | quote }}
-    whenUnsatisfiable: {{ ternary "DoNotSchedule" "ScheduleAnyway" $topology.required }}
+    topologyKey: {{ $topology.key | default "kubernetes.io/hostname" | quote }}
+    whenUnsatisfiable: {{ ternary "DoNotSchedule" "ScheduleAnyway" ($topology.required | default false) }}
     {{- /* Without this field, a node whose taint keeps the workers away would count as a node without workers. */}}
     nodeTaintsPolicy: Honor
     labelSelector:
-      {{- include "distrain.labels.selector" .root | nindent 6 }}
+      {{- include "distrain.labels.peers" . | nindent 6 }}
+  {{- end }}
+  {{- with $more }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
 {{- end }}
 {{- end }}
 
@@ -68,11 +76,11 @@ distrain.placement.affinity
 */}}
 {{- define "distrain.placement.affinity" -}}
 {{- $affinity := (get .root.Job.roles .role).affinity | default dict -}}
-{{- $topology := .root.Values.workers.topology -}}
-{{- if and (eq $topology.policy "pack") (has .role .root.Job.rankRoles) -}}
+{{- $topology := (get .root.Job.roles .role).topology | default dict -}}
+{{- if eq ($topology.policy | default "none") "pack" -}}
 {{- $affinity = deepCopy $affinity -}}
 {{- $near := $affinity.podAffinity | default dict -}}
-{{- $term := dict "topologyKey" $topology.key "labelSelector" (include "distrain.labels.selector" .root | fromYaml) -}}
+{{- $term := dict "topologyKey" ($topology.key | default "kubernetes.io/hostname") "labelSelector" (include "distrain.labels.selector" .root | fromYaml) -}}
 {{- $key := "requiredDuringSchedulingIgnoredDuringExecution" -}}
 {{- if not $topology.required -}}
 {{- $key = "preferredDuringSchedulingIgnoredDuringExecution" -}}

@@ -2,6 +2,10 @@
 Pods of every kind and role.
 
   distrain.pod.template     pod template of a role
+  distrain.pod.once         fields that are the same for every name of the job, rendered once
+  distrain.pod.placed       fields that do not depend on containers and volumes
+  distrain.pod.main         first container's image, securityContext and command
+  distrain.pod.rest         first container's resources, ports and mounts
   distrain.pod.common       pod fields that do not depend on containers, volumes and placement
   distrain.pod.container    image, pull policy and securityContext of a role's container
   distrain.pod.image        the image
@@ -10,6 +14,8 @@ Pods of every kind and role.
   distrain.pod.ports        ports of a role's container
   distrain.pod.resources    resources of a role's container
   distrain.pod.sidecars     the user's containers, with a securityContext
+  distrain.pod.first        init containers of a role's pods, native sidecars included
+  distrain.pod.userContainer  init container that writes an /etc/passwd with the pod's user
   distrain.pod.more         the user's pod fields, and those that depend on the role
   distrain.pod.grace        seconds from SIGTERM to SIGKILL of a pod
   distrain.pod.ranksGrace   seconds in which the ranks have to stop
@@ -20,44 +26,75 @@ workers.replicas, because operators never change an existing pod.
 
 {{- /*
 distrain.pod.template
-  Takes a role.
+  Takes a role. Without the job's name, the content hash is being computed. It leaves out the labels and annotations of an
+  operator's pods, because they do not affect the training; those of a Job's pods are immutable.
 */}}
 {{- define "distrain.pod.template" -}}
+{{- if or .job .root.Job.isPlain -}}
 metadata:
   labels:
     {{- include "distrain.labels.pod" . | nindent 4 }}
   annotations:
     {{- include "distrain.annotations.pod" . | nindent 4 }}
+{{ end -}}
 spec:
-  {{- include "distrain.pod.common" . | nindent 2 }}
-  {{- with include "distrain.placement.all" . | trim }}
-  {{- . | nindent 2 }}
-  {{- end }}
+  {{- include "distrain.pod.once" (dict "part" "placed" "of" .) | nindent 2 }}
   {{- with include "distrain.pod.more" . }}
   {{- . | nindent 2 }}
   {{- end }}
   containers:
     - name: {{ include "distrain.role.container" . }}
-      {{- include "distrain.pod.container" . | nindent 6 }}
-      {{- include "distrain.program.command" . | nindent 6 }}
+      {{- include "distrain.pod.once" (dict "part" "main" "of" .) | nindent 6 }}
       {{- with include "distrain.env.all" . }}
       {{- . | nindent 6 }}
       {{- end }}
-      {{- with include "distrain.pod.resources" . }}
-      {{- . | nindent 6 }}
-      {{- end }}
-      {{- with include "distrain.pod.ports" . }}
-      {{- . | nindent 6 }}
-      {{- end }}
-      volumeMounts:
-        {{- include "distrain.volumes.mounts" . | nindent 8 }}
-    {{- if has .role .root.Job.rankRoles }}
-    {{- with include "distrain.pod.sidecars" (dict "root" .root "containers" .root.Values.workers.sidecars) }}
+      {{- include "distrain.pod.once" (dict "part" "rest" "of" .) | nindent 6 }}
+    {{- with include "distrain.pod.sidecars" (dict "root" .root "containers" (get .root.Job.roles .role).sidecars "native" false) }}
     {{- . | nindent 4 }}
-    {{- end }}
     {{- end }}
   volumes:
     {{- include "distrain.volumes.all" . | nindent 4 }}
+{{- end }}
+
+{{- /*
+distrain.pod.once
+  Takes (dict "part" <placed, main or rest> "of" <a role>). The content hash needs a rendering of every pod, before the
+  job itself is rendered: what does not depend on the job's name is kept in .Job.parts for the second rendering.
+*/}}
+{{- define "distrain.pod.once" -}}
+{{- $parts := .of.root.Job.parts -}}
+{{- $key := printf "%s %s" .part .of.role -}}
+{{- if not (hasKey $parts $key) -}}
+{{- $_ := include (printf "distrain.pod.%s" .part) .of | set $parts $key -}}
+{{- end -}}
+{{- get $parts $key -}}
+{{- end }}
+
+{{- /*
+distrain.pod.placed, distrain.pod.main, distrain.pod.rest
+  Take a role without the job's name.
+*/}}
+{{- define "distrain.pod.placed" -}}
+{{- include "distrain.pod.common" . }}
+{{- with include "distrain.placement.all" . | trim }}
+{{ . }}
+{{- end }}
+{{- end }}
+
+{{- define "distrain.pod.main" -}}
+{{ include "distrain.pod.container" . }}
+{{ include "distrain.program.command" . }}
+{{- end }}
+
+{{- define "distrain.pod.rest" -}}
+{{- with include "distrain.pod.resources" . }}
+{{- . }}
+{{ end }}
+{{- with include "distrain.pod.ports" . }}
+{{- . }}
+{{ end -}}
+volumeMounts:
+  {{- include "distrain.volumes.mounts" . | nindent 2 }}
 {{- end }}
 
 {{- /*
@@ -68,7 +105,6 @@ distrain.pod.common
   namespace to the ranks' environment.
 */}}
 {{- define "distrain.pod.common" -}}
-{{- $values := .root.Values -}}
 automountServiceAccountToken: {{ or (eq .role "keygen") (and .root.Job.usesKubexec (eq .role "launcher")) }}
 enableServiceLinks: false
 {{- if eq .role "keygen" }}
@@ -81,11 +117,11 @@ serviceAccountName: {{ . | quote }}
 {{- with include "distrain.pod.pullSecrets" .root }}
 {{ . }}
 {{- end }}
-{{- with $values.priorityClassName }}
+{{- with (get .root.Job.roles .role).priorityClassName }}
 priorityClassName: {{ . | quote }}
 {{- end }}
 securityContext:
-  {{- include "distrain.security.pod" .root | nindent 2 }}
+  {{- include "distrain.security.pod" . | nindent 2 }}
 {{- end }}
 
 {{- /*
@@ -152,7 +188,7 @@ distrain.pod.ports
 {{- define "distrain.pod.ports" -}}
 {{- $ports := list -}}
 {{- if has .role .root.Job.rankRoles -}}
-{{- if and .root.Job.usesSsh (.root.Values.workers.podSpec | default dict).hostNetwork -}}
+{{- if and .root.Job.usesSsh ((get .root.Job.roles .role).podSpec | default dict).hostNetwork -}}
 {{- $ports = append $ports (dict "name" "ssh" "containerPort" (int .root.Values.ssh.port)) -}}
 {{- end -}}
 {{- end -}}
@@ -175,10 +211,13 @@ distrain.pod.resources
     which the two differ.
   - Memory has a limit equal to its request: if a node runs short of memory, pods that use more than they requested are
     killed first. The default request of workers without GPUs is no limit, because their real need is unknown.
-  - CPU has no limit: a throttled rank slows down all other ranks.
-  - The container that trains gets the user's resourceClaims.
+  - CPU has no limit by default: a throttled rank slows down all other ranks.
+  - `resources` of the values adds to these. The container claims what its resources.claims names, or all claims of the
+    pod.
 */}}
 {{- define "distrain.pod.resources" -}}
+{{- $values := get .root.Job.roles .role -}}
+{{- $theirs := $values.resources | default dict -}}
 {{- $requests := dict -}}
 {{- $limits := dict -}}
 {{- with merge (dict "of" "cpu") . | include "distrain.role.request" -}}
@@ -191,16 +230,22 @@ distrain.pod.resources
 {{- end -}}
 {{- end -}}
 {{- if has .role .root.Job.rankRoles -}}
-{{- with .root.Values.workers.gpus -}}
-{{- $_ := set $limits $.root.Values.workers.gpuResource (int64 .) -}}
+{{- if and .root.Values.workers.gpus .root.Values.workers.gpuResource -}}
+{{- $_ := int64 .root.Values.workers.gpus | set $limits .root.Values.workers.gpuResource -}}
 {{- end -}}
 {{- with .root.Values.network.rdma.resource -}}
 {{- $_ := set $limits . (int64 $.root.Values.network.rdma.count) -}}
 {{- end -}}
 {{- end -}}
-{{- $claims := list -}}
-{{- if has .role .root.Job.rankRoles -}}
-{{- range (.root.Values.workers.podSpec | default dict).resourceClaims -}}
+{{- range $name, $amount := $theirs.requests -}}
+{{- $_ := include "distrain.text.quantity" $amount | set $requests $name -}}
+{{- end -}}
+{{- range $name, $amount := $theirs.limits -}}
+{{- $_ := include "distrain.text.quantity" $amount | set $limits $name -}}
+{{- end -}}
+{{- $claims := $theirs.claims | default list -}}
+{{- if not (hasKey $theirs "claims") -}}
+{{- range ($values.podSpec | default dict).resourceClaims -}}
 {{- $claims = append $claims (dict "name" .name) -}}
 {{- end -}}
 {{- end -}}
@@ -218,15 +263,18 @@ resources:
 
 {{- /*
 distrain.pod.sidecars
-  Takes (dict "root" <root context> "containers" <containers>). Renders a list. The Pod Security Standard applies to
-  every container of a pod.
+  Takes (dict "root" <root context> "containers" <containers> "native" <true for those with restartPolicy Always, false
+  for the others, absent for all>). Renders a list. The Pod Security Standard applies to every container of a pod.
 */}}
 {{- define "distrain.pod.sidecars" -}}
 {{- $containers := list -}}
 {{- range .containers -}}
+{{- $isNative := eq (.restartPolicy | default "") "Always" -}}
+{{- if or (not (hasKey $ "native")) (eq $isNative $.native) -}}
 {{- $ours := include "distrain.security.sidecar" $.root | fromYaml -}}
 {{- $theirs := deepCopy . -}}
 {{- $containers = append $containers (set $theirs "securityContext" (mergeOverwrite $ours (.securityContext | default dict))) -}}
+{{- end -}}
 {{- end -}}
 {{- with $containers -}}
 {{- toYaml . -}}
@@ -234,13 +282,62 @@ distrain.pod.sidecars
 {{- end }}
 
 {{- /*
+distrain.pod.first
+  Takes a role. Renders a list. Kubernetes runs native sidecars beside the main container, and ends them after it. They
+  start before the other init containers, which may need them.
+*/}}
+{{- define "distrain.pod.first" -}}
+{{- $values := get .root.Job.roles .role -}}
+{{- $first := include "distrain.pod.sidecars" (dict "root" .root "containers" $values.sidecars "native" true) | fromYamlArray -}}
+{{- if .root.Job.namesUser -}}
+{{- $first = prepend $first (include "distrain.pod.userContainer" . | fromYaml) -}}
+{{- end -}}
+{{- $theirs := concat (($values.podSpec | default dict).initContainers | default list) ($values.initContainers | default list) -}}
+{{- with concat $first (include "distrain.pod.sidecars" (dict "root" .root "containers" $theirs) | fromYamlArray) -}}
+{{- toYaml . -}}
+{{- end -}}
+{{- end }}
+
+{{- /*
+distrain.pod.userContainer
+  Takes a role. The container has the CPU and memory of the main one, which it precedes: a quota may demand limits, and
+  the QoS class Guaranteed does.
+*/}}
+{{- define "distrain.pod.userContainer" -}}
+name: distrain-user
+{{ include "distrain.pod.container" . }}
+command: [/opt/distrain/bin/distrain-user]
+args: [/run/distrain/passwd]
+{{- $resources := dict -}}
+{{- range $key, $amounts := omit ((include "distrain.pod.resources" . | fromYaml).resources | default dict) "claims" -}}
+{{- with pick $amounts "cpu" "memory" -}}
+{{- $_ := set $resources $key . -}}
+{{- end -}}
+{{- end -}}
+{{- with $resources }}
+resources:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+volumeMounts:
+  - {name: scripts, mountPath: /opt/distrain/bin, readOnly: true}
+  - {name: tmp, mountPath: /tmp}
+  - {name: user, mountPath: /run/distrain}
+{{- end }}
+
+{{- /*
 distrain.pod.more
-  Takes a role. The user's fields apply only to pods that hold ranks.
+  Takes a role. The fields that distrain sets are not among the user's: a rule refuses them.
 */}}
 {{- define "distrain.pod.more" -}}
+{{- $values := get .root.Job.roles .role -}}
 {{- $more := dict -}}
 {{- if ne .role "keygen" -}}
 {{- $_ := set $more "terminationGracePeriodSeconds" (include "distrain.pod.grace" .root | int64) -}}
+{{- end -}}
+{{- range $key := list "runtimeClassName" "schedulerName" -}}
+{{- with get $values $key -}}
+{{- $_ := set $more $key . -}}
+{{- end -}}
 {{- end -}}
 {{- with include "distrain.gang.podScheduler" . -}}
 {{- $_ := set $more "schedulerName" . -}}
@@ -251,16 +348,19 @@ distrain.pod.more
 {{- $_ := set $more "subdomain" .job -}}
 {{- end -}}
 {{- end -}}
-{{- if has .role .root.Job.rankRoles -}}
-{{- $theirs := deepCopy (.root.Values.workers.podSpec | default dict) -}}
-{{- if and $theirs.hostNetwork (not $theirs.dnsPolicy) -}}
+{{- range $key, $value := $values.podSpec -}}
+{{- if not (or (hasKey $more $key) (hasPrefix "x-" $key) (has $key (list "initContainers" "terminationGracePeriodSeconds" "topologySpreadConstraints"))) -}}
+{{- $_ := set $more $key $value -}}
+{{- end -}}
+{{- end -}}
+{{- if and $more.hostNetwork (not $more.dnsPolicy) -}}
 {{- /* The default dnsPolicy would use the node's DNS, which does not know the cluster's names. */}}
-{{- $_ := set $theirs "dnsPolicy" "ClusterFirstWithHostNet" -}}
+{{- $_ := set $more "dnsPolicy" "ClusterFirstWithHostNet" -}}
 {{- end -}}
-{{- with $theirs.initContainers -}}
-{{- $_ := set $theirs "initContainers" (include "distrain.pod.sidecars" (dict "root" $.root "containers" .) | fromYamlArray) -}}
+{{- if or .root.Job.namesUser $values.sidecars $values.initContainers ($values.podSpec | default dict).initContainers -}}
+{{- with include "distrain.pod.first" . | fromYamlArray -}}
+{{- $_ := set $more "initContainers" . -}}
 {{- end -}}
-{{- $more = merge $more (omit $theirs "terminationGracePeriodSeconds") -}}
 {{- end -}}
 {{- with $more -}}
 {{- toYaml . -}}
@@ -280,6 +380,6 @@ distrain.pod.grace, distrain.pod.ranksGrace
 {{- end }}
 
 {{- define "distrain.pod.ranksGrace" -}}
-{{- $theirs := (.Values.workers.podSpec | default dict).terminationGracePeriodSeconds -}}
+{{- $theirs := (.Job.sections.workers.podSpec | default dict).terminationGracePeriodSeconds -}}
 {{- eq $theirs nil | ternary 40 $theirs | int64 -}}
 {{- end }}

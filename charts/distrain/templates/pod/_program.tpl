@@ -1,7 +1,7 @@
 {{- /*
 Commands of the containers.
 
-  distrain.program.command   command and arguments of a role's first container
+  distrain.program.command   command, arguments and lifecycle of a role's first container
   distrain.program.torchrun  command line with which torchrun starts the ranks of a pod
 */}}
 
@@ -34,6 +34,16 @@ args:
   {{- end }}
   - --
   {{- include (ternary "distrain.program.torchrun" "distrain.trainer.program" $torchrun) .root | nindent 2 }}
+{{- if .root.Job.isElastic }}
+lifecycle:
+  {{- /*
+  At a rescale, the operator may delete a pod that it has just created. SIGTERM could then arrive before process 1 blocks
+  it, and the kernel would drop it.
+  */}}
+  preStop:
+    exec:
+      command: [python3, /opt/distrain/bin/distrain_sigterm.py]
+{{- end -}}
 {{- end -}}
 {{- end }}
 
@@ -51,8 +61,7 @@ distrain.program.torchrun
 {{- include "distrain.trainer.program" . -}}
 {{- else if not .Values.command -}}
 - torchrun
-- -m
-- distrain_trainer
+{{ include "distrain.trainer.module" (dict "root" . "module" "distrain_trainer") }}
 {{ include "distrain.trainer.arguments" . }}
 {{- else -}}
 - torchrun

@@ -11,7 +11,7 @@ distrain.role.request
   Takes (dict "root" <root context> "role" <role> "of" <cpu or memory>). Empty if there is no request.
 
   The launcher's values do not apply to keygen. Workers without GPUs get a small default request, so that a mistyped
-  workers.replicas cannot put hundreds of pods on one node.
+  workers.replicas cannot put hundreds of pods on one node. There is no default for what `resources` requests or limits.
 */}}
 {{- define "distrain.role.request" -}}
 {{- $cpu := dict "launcher" "100m" "chief" "100m" "server" "1" "scheduler" "100m" "keygen" "100m" -}}
@@ -23,10 +23,14 @@ distrain.role.request
 {{- end -}}
 {{- end -}}
 {{- $given := index (get .root.Job.roles .role) .of -}}
-{{- if or (eq $given nil) (eq .role "keygen") -}}
+{{- $theirs := (get .root.Job.roles .role).resources | default dict -}}
+{{- $isTheirs := or (hasKey ($theirs.requests | default dict) .of) (hasKey ($theirs.limits | default dict) .of) -}}
+{{- if and (eq $given nil) (not $isTheirs) -}}
 {{- $given = get (ternary $cpu $memory (eq .of "cpu")) .role -}}
 {{- end -}}
-{{- eq .of "cpu" | ternary (include "distrain.text.number" $given) $given | default "" -}}
+{{- if ne $given nil -}}
+{{- include (eq .of "cpu" | ternary "distrain.text.number" "distrain.text.scalar") $given -}}
+{{- end -}}
 {{- end }}
 
 {{- /*

@@ -1,17 +1,20 @@
 {{- /*
 Fields that make the pods meet the Pod Security Standard in podSecurity.
 
-  distrain.security.user       user id of the pods
-  distrain.security.pod        securityContext of a pod
+  distrain.security.user       user id of the pods; empty if the cluster chooses it
+  distrain.security.pod        securityContext of a role's pods
   distrain.security.container  securityContext of the chart's containers
+  distrain.security.over       a securityContext with the user's fields over the chart's
   distrain.security.sidecar    defaults of the securityContext of the user's containers
 
-All take the root context, except container, which takes (dict "root" <root context> "role" <role>).
+pod, container and its default take (dict "root" <root context> "role" <role>), all others the root context.
 */}}
 
 {{- define "distrain.security.user" -}}
 {{- $default := eq .Values.podSecurity "restricted" | ternary 1000 0 -}}
+{{- if ne (toString .Values.runAsUser) "cluster" -}}
 {{- eq .Values.runAsUser nil | ternary $default .Values.runAsUser | int64 -}}
+{{- end -}}
 {{- end }}
 
 {{- /*
@@ -19,25 +22,44 @@ distrain.security.pod
   Root gets no fsGroup: it would make the SSH key readable by a group, and ssh refuses such a key.
 */}}
 {{- define "distrain.security.pod" -}}
-{{- $user := include "distrain.security.user" . -}}
+{{- $ours := include "distrain.security.podDefault" .root -}}
+{{- with (get .root.Job.roles .role).securityContext -}}
+{{- include "distrain.security.over" (dict "ours" $ours "theirs" .) -}}
+{{- else -}}
+{{- $ours -}}
+{{- end -}}
+{{- end }}
+
+{{- define "distrain.security.podDefault" -}}
 {{- if eq .Values.podSecurity "restricted" -}}
 runAsNonRoot: true
 {{ end -}}
-runAsUser: {{ $user }}
-{{- if ne $user "0" }}
-runAsGroup: {{ $user }}
-fsGroup: {{ $user }}
+{{- with .Job.user -}}
+runAsUser: {{ . }}
+{{- if ne . "0" }}
+runAsGroup: {{ . }}
+fsGroup: {{ . }}
 fsGroupChangePolicy: OnRootMismatch
 {{- end }}
+{{ end -}}
 seccompProfile:
   type: RuntimeDefault
 {{- end }}
 
+{{- define "distrain.security.container" -}}
+{{- $ours := include "distrain.security.containerDefault" . -}}
+{{- with (get .root.Job.roles .role).containerSecurityContext -}}
+{{- include "distrain.security.over" (dict "ours" $ours "theirs" .) -}}
+{{- else -}}
+{{- $ours -}}
+{{- end -}}
+{{- end }}
+
 {{- /*
-distrain.security.container
+distrain.security.containerDefault
   RDMA pins memory, which requires the capability IPC_LOCK.
 */}}
-{{- define "distrain.security.container" -}}
+{{- define "distrain.security.containerDefault" -}}
 {{- $restricted := eq .root.Values.podSecurity "restricted" -}}
 allowPrivilegeEscalation: false
 readOnlyRootFilesystem: {{ $restricted }}
@@ -48,6 +70,29 @@ capabilities:
 capabilities:
   add: [IPC_LOCK]
 {{- end }}
+{{- end }}
+
+{{- /*
+distrain.security.over
+  Takes (dict "ours" <the chart's securityContext, as YAML> "theirs" <the user's>). Capabilities are added to the chart's;
+  every other field takes the place of the chart's. Kubernetes refuses a privileged container that may not escalate.
+*/}}
+{{- define "distrain.security.over" -}}
+{{- $merged := fromYaml .ours -}}
+{{- $capabilities := $merged.capabilities | default dict -}}
+{{- range $key, $value := .theirs -}}
+{{- $_ := set $merged $key $value -}}
+{{- end -}}
+{{- range $key, $added := .theirs.capabilities -}}
+{{- $_ := concat (get $capabilities $key | default list) $added | uniq | set $capabilities $key -}}
+{{- end -}}
+{{- with $capabilities -}}
+{{- $_ := set $merged "capabilities" . -}}
+{{- end -}}
+{{- if and .theirs.privileged (not (hasKey .theirs "allowPrivilegeEscalation")) -}}
+{{- $_ := unset $merged "allowPrivilegeEscalation" -}}
+{{- end -}}
+{{- toYaml $merged -}}
 {{- end }}
 
 {{- define "distrain.security.sidecar" -}}

@@ -2,6 +2,7 @@
 The program that every rank runs.
 
   distrain.trainer.program     the program and its arguments
+  distrain.trainer.module      arguments with which Python runs a module of the trainer
   distrain.trainer.arguments   arguments of the trainer
   distrain.trainer.length      number of steps or epochs
   distrain.trainer.output      folder for the run's model, log and results
@@ -17,10 +18,26 @@ distrain.trainer.program
 {{- include "distrain.text.list" . -}}
 {{- else -}}
 - python3
-- -m
-- distrain_trainer
+{{ include "distrain.trainer.module" (dict "root" . "module" "distrain_trainer") }}
 {{ include "distrain.trainer.arguments" . }}
 {{- end -}}
+{{- end }}
+
+{{- /*
+distrain.trainer.module
+  Takes (dict "root" <root context> "module" <module>). Renders a list. If the chart delivers the trainer, distrain-trainer
+  unpacks it, installs what trainer.install names, and runs the module.
+*/}}
+{{- define "distrain.trainer.module" -}}
+{{- if .root.Job.archive -}}
+- /opt/distrain/bin/distrain-trainer
+{{- range .root.Values.trainer.install }}
+- {{ printf "--install=%s" . | quote }}
+{{- end }}
+{{- else -}}
+- -m
+{{- end }}
+- {{ .module }}
 {{- end }}
 
 {{- /*
@@ -65,6 +82,9 @@ distrain.trainer.arguments
 {{- end }}
 {{- if $trainer.metrics }}
 - --metrics-port={{ int64 .Values.monitoring.port }}
+{{- end }}
+{{- if $trainer.tensorboard }}
+- --tensorboard
 {{- end }}
 {{- with $trainer.extraArgs }}
 {{ include "distrain.text.list" . }}

@@ -3,7 +3,9 @@ Volumes of the pods, and their mounts.
 
   distrain.volumes.all     volumes of a role's pods
   distrain.volumes.mounts  volumeMounts of a role's first container
+  distrain.volumes.user    volumes or volumeMounts of the user, for a role
   distrain.volumes.shm     size of /dev/shm
+  distrain.volumes.memory  memory limit of a worker
 
 A role is (dict "root" <root context> "role" <role> "job" <the job's name>).
 */}}
@@ -21,11 +23,15 @@ distrain.volumes.all
     defaultMode: 0755
 - name: tmp
   emptyDir: {}
+{{- if .root.Job.namesUser }}
+- name: user
+  emptyDir: {}
+{{- end }}
 {{- if and $plain (ne .role "keygen") }}
 - name: ssh-auth
   secret:
     secretName: {{ include "distrain.names.sshSecret" .root | quote }}
-    defaultMode: {{ eq (include "distrain.security.user" .root) "0" | ternary "0400" "0440" }}
+    defaultMode: {{ eq .root.Job.user "0" | ternary "0400" "0440" }}
     items:
       {{- range $file := list "id_rsa" "id_rsa.pub" "authorized_keys" }}
       - {key: {{ $file }}, path: {{ $file }}}
@@ -46,10 +52,24 @@ distrain.volumes.all
 - name: checkpoints
   emptyDir: {}
 {{- end }}
-{{- if has .role .root.Job.volumeRoles }}
-{{- with .root.Values.volumes }}
-{{ toYaml . }}
+{{- if ne .role "keygen" }}
+{{- with .root.Values.s3.caBundle }}
+{{- $items := list (dict "key" (.key | default "ca.crt") "path" "ca.crt") }}
+- name: s3-ca
+  {{- if .secretName }}
+  secret: {{ dict "secretName" .secretName "items" $items | toJson }}
+  {{- else }}
+  configMap: {{ dict "name" .configMapName "items" $items | toJson }}
+  {{- end }}
 {{- end }}
+{{- end }}
+{{- if and .root.Job.archive (not (has .role (list "launcher" "keygen"))) }}
+- name: trainer
+  configMap:
+    name: {{ include "distrain.names.trainer" .root | quote }}
+{{- end }}
+{{- with include "distrain.volumes.user" (merge (dict "key" "volumes" "by" "name") .) }}
+{{ . }}
 {{- end }}
 {{- end }}
 
@@ -60,6 +80,12 @@ distrain.volumes.all
   readOnly: true
 - name: tmp
   mountPath: /tmp
+{{- if .root.Job.namesUser }}
+- name: user
+  mountPath: /etc/passwd
+  subPath: passwd
+  readOnly: true
+{{- end }}
 {{- if and $plain (ne .role "keygen") }}
 - name: ssh-auth
   mountPath: {{ include "distrain.mpi.sshFolder" .root }}
@@ -78,11 +104,36 @@ distrain.volumes.all
 - name: checkpoints
   mountPath: /checkpoints
 {{- end }}
-{{- if has .role .root.Job.volumeRoles }}
-{{- with .root.Values.volumeMounts }}
-{{ toYaml . }}
+{{- if and .root.Values.s3.caBundle (ne .role "keygen") }}
+- name: s3-ca
+  mountPath: /etc/distrain/s3-ca
+  readOnly: true
+{{- end }}
+{{- if and .root.Job.archive (not (has .role (list "launcher" "keygen"))) }}
+- name: trainer
+  mountPath: /opt/distrain/trainer
+  readOnly: true
+{{- end }}
+{{- with include "distrain.volumes.user" (merge (dict "key" "volumeMounts" "by" "mountPath") .) }}
+{{ . }}
 {{- end }}
 {{- end }}
+
+{{- /*
+distrain.volumes.user
+  Takes a role, with "key" (volumes or volumeMounts) and "by" (the key with the name of an item). Renders a list, empty if
+  there are none. The volumes at the top do not reach every role; those of a role do.
+*/}}
+{{- define "distrain.volumes.user" -}}
+{{- $shared := has .role .root.Job.volumeRoles | ternary (get .root.Values .key) list | default list -}}
+{{- $own := get (get .root.Job.roles .role) .key | default list -}}
+{{- $found := dict "items" $shared -}}
+{{- if $own -}}
+{{- include "distrain.roles.named" (dict "parts" (list $shared $own) "by" .by "key" "items" "into" $found) -}}
+{{- end -}}
+{{- with $found.items -}}
+{{- toYaml . -}}
+{{- end -}}
 {{- end }}
 
 {{- /*
@@ -90,12 +141,21 @@ distrain.volumes.shm
   Takes the root context.
 */}}
 {{- define "distrain.volumes.shm" -}}
-{{- $workers := .Values.workers -}}
 {{- $default := "1Gi" -}}
-{{- with $workers.memory -}}
+{{- with include "distrain.volumes.memory" . -}}
 {{- if lt (include "distrain.text.bytes" . | float64) (include "distrain.text.bytes" $default | float64) -}}
 {{- $default = . -}}
 {{- end -}}
 {{- end -}}
-{{- $workers.shm | default $default -}}
+{{- include "distrain.text.scalar" (.Values.workers.shm | default $default) -}}
+{{- end }}
+
+{{- /*
+distrain.volumes.memory
+  Takes the root context. Empty if there is no limit.
+*/}}
+{{- define "distrain.volumes.memory" -}}
+{{- with .Values.workers.memory | default (dig "resources" "limits" "memory" "" .Job.sections.workers) -}}
+{{- include "distrain.text.scalar" . -}}
+{{- end -}}
 {{- end }}

@@ -5,6 +5,7 @@ Rules on the job's run policy, its size while it runs, and its gang scheduler.
   distrain.validate.job.suspend    the operator can suspend the job, and Kueue does not decide about it
   distrain.validate.job.rescale    the kind can change its size live, and has a launcher that waits for a lost worker
   distrain.validate.job.gang       the operator and the gang scheduler work together
+  distrain.validate.job.managedBy  the kind has the field, and Kueue queues the job
 */}}
 
 {{- define "distrain.validate.job.runPolicy" -}}
@@ -101,6 +102,20 @@ distrain.validate.job.gang
 {{- $install := .Job.facts.install -}}
 {{- printf "distrain: gang.scheduler: kueue knows %s %s alone, not %s; --set gang.scheduler=none, or install %s %s\n" $kind (first .Job.known) $version $install.operator $install.release -}}
 {{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end }}
+
+{{- define "distrain.validate.job.managedBy" -}}
+{{- with .Values.job.managedBy -}}
+{{- if not $.Job.facts.knowsManagedBy -}}
+{{- $others := include "distrain.kinds.having" (dict "root" $ "fact" "knowsManagedBy") -}}
+{{- printf "distrain: job.managedBy: %s, but a %s has no such field; remove it, or take %s\n" . (printf "%s %s" $.Job.kind $.Job.version | trim) $others -}}
+{{- else if not $.Job.isQueued -}}
+{{- printf "distrain: job.managedBy: %s, but gang.scheduler is %s, so nobody would run the job; set gang.scheduler to kueue and gang.queue to its LocalQueue, or remove job.managedBy\n" . $.Values.gang.scheduler -}}
+{{- end -}}
+{{- if $.Values.preflight.enabled -}}
+{{- "distrain: preflight.enabled: is true, but job.managedBy lets the job run in another cluster, which preflight does not see; set preflight.enabled to false\n" -}}
 {{- end -}}
 {{- end -}}
 {{- end }}

@@ -55,8 +55,11 @@ distrain.validate.kind.served
 {{- range $role := list "launcher" "scheduler" "servers" -}}
 {{- range $key, $value := index $.Values $role -}}
 {{- $set := and (ne $value nil) (not (and (kindIs "map" $value) (empty $value))) (not (and (kindIs "slice" $value) (empty $value))) -}}
-{{- if and $set (not (has $role $sections)) -}}
-{{- printf "distrain: %s.%s: is set, but this job is a %s, which has no %s; --set %s.%s=null\n" $role $key $kind (trimSuffix "s" $role) $role $key -}}
+{{- if and $set (not (has $role $sections)) (not (hasPrefix "x-" $key)) -}}
+{{- /* Helm takes null for the keys of values.yaml alone. */ -}}
+{{- $isInFile := has $key (list "affinity" "cpu" "memory" "nodeSelector" "replicas" "tolerations" "workersTimeout") -}}
+{{- $mend := $isInFile | ternary (printf "--set %s.%s=null" $role $key) "remove it" -}}
+{{- printf "distrain: %s.%s: is set, but this job is a %s, which has no %s; %s\n" $role $key $kind (trimSuffix "s" $role) $mend -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}

@@ -56,7 +56,7 @@ distrain.validate.mpi.interfaces
 {{- range $way := list "include" "exclude" -}}
 {{- $key := printf "%s_tcp_if_%s" $part $way -}}
 {{- if ne (index $mca $key) nil -}}
-{{- printf "distrain: mpi.mca.%s: network.interface and network.excludeInterfaces set it; put the interface there\n" $key -}}
+{{- printf "distrain: mpi.mca.%s: network.interface, network.subnets and network.excludeInterfaces set it; put the interface there\n" $key -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
@@ -75,13 +75,12 @@ distrain.validate.mpi.ssh
 {{- if and (not $ssh.secretName) .Job.isPlain (not .Values.rbac.create) -}}
 {{- "distrain: ssh.secretName: is empty but rbac.create is false, so that no ServiceAccount may fill it; name a Secret with id_rsa, id_rsa.pub and authorized_keys, or set rbac.create to true\n" -}}
 {{- end -}}
-{{- $user := include "distrain.security.user" . -}}
 {{- $port := int $ssh.port -}}
 {{- if not .Job.usesSsh -}}
 {{- if ne $port 2222 -}}
 {{- printf "distrain: ssh.port: %d is set, but a %s starts its ranks without SSH; --set ssh.port=2222\n" $port (printf "%s %s" $kind .Job.version) -}}
 {{- end -}}
-{{- else if and (lt $port 1024) (ne $user "0") -}}
-{{- printf "distrain: ssh.port: %d is below 1024, which root alone may use, but the pods run as user %s; take 2222, or podSecurity baseline and runAsUser 0\n" $port $user -}}
+{{- else if and (lt $port 1024) (ne .Job.user "0") -}}
+{{- printf "distrain: ssh.port: %d is below 1024, which root alone may use, but the pods run as user %s; take 2222, or podSecurity baseline and runAsUser 0\n" $port (.Job.user | default "cluster") -}}
 {{- end -}}
 {{- end }}

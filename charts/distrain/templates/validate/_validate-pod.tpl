@@ -1,26 +1,23 @@
 {{- /*
 Rules on the pods: the user's additions must not conflict with the chart's fields or the Pod Security Standard.
 
-  distrain.validate.pod.security           user id, RDMA and the host's network under the standard
+  distrain.validate.pod.security           user id and RDMA under the standard
   distrain.validate.pod.sizes              sizes of memory and /dev/shm
   distrain.validate.pod.containers         sidecars and init containers
-  distrain.validate.pod.containerSecurity  one of these containers under the standard
-  distrain.validate.pod.spec               fields of workers.podSpec
+  distrain.validate.pod.container          one of these containers
+  distrain.validate.pod.containerSecurity  a securityContext under the standard
   distrain.validate.pod.env                environment variables
-  distrain.validate.pod.metadata           labels and annotations
+  distrain.validate.pod.metadata           labels and annotations of pods
 */}}
 
 {{- define "distrain.validate.pod.security" -}}
 {{- $level := .Values.podSecurity -}}
-{{- if and (eq $level "restricted") (eq (include "distrain.security.user" .) "0") -}}
+{{- if and (eq $level "restricted") (eq .Job.user "0") -}}
 {{- "distrain: runAsUser: 0 is root, which podSecurity restricted forbids; --set podSecurity=baseline, or take another user\n" -}}
 {{- end -}}
 {{- if ne $level "privileged" -}}
 {{- with .Values.network.rdma.resource -}}
-{{- printf "distrain: network.rdma.resource: %q needs pods that may lock memory, which podSecurity %s forbids; --set podSecurity=privileged\n" . $level -}}
-{{- end -}}
-{{- if dig "hostNetwork" false (.Values.workers.podSpec | default dict) -}}
-{{- printf "distrain: workers.podSpec.hostNetwork: podSecurity %s forbids the node's network; --set podSecurity=privileged\n" $level -}}
+{{- printf "distrain: network.rdma.resource: %q needs pods that may lock memory, which podSecurity %s forbids; --set podSecurity=privileged, or ask for it in workers.resources.limits if the nodes set no limit on locked memory\n" . $level -}}
 {{- end -}}
 {{- end -}}
 {{- end }}
@@ -36,44 +33,94 @@ distrain.validate.pod.sizes
 {{- range $path, $size := $sizes -}}
 {{- if and $size (lt (include "distrain.text.bytes" $size | float64) 1048576.0) -}}
 {{- $small = true -}}
-{{- $number := regexFind "^[0-9.]+" $size -}}
-{{- printf "distrain: %s: %q is less than 1Mi; did you mean %sGi or %sMi?\n" $path $size $number $number -}}
+{{- $text := include "distrain.text.scalar" $size -}}
+{{- $number := regexFind "^[0-9.]+" $text -}}
+{{- printf "distrain: %s: %q is less than 1Mi; did you mean %sGi or %sMi?\n" $path $text $number $number -}}
 {{- end -}}
 {{- end -}}
-{{- if and $workers.memory $workers.shm (not $small) (gt (include "distrain.text.bytes" $workers.shm | float64) (include "distrain.text.bytes" $workers.memory | float64)) -}}
-{{- printf "distrain: workers.shm: %q is more than workers.memory, %q, in which it counts; lower workers.shm, or raise workers.memory\n" $workers.shm $workers.memory -}}
+{{- $memory := include "distrain.volumes.memory" . -}}
+{{- if and $memory $workers.shm (not $small) (gt (include "distrain.text.bytes" $workers.shm | float64) (include "distrain.text.bytes" $memory | float64)) -}}
+{{- $path := "workers.memory" -}}
+{{- if eq $workers.memory nil -}}
+{{- $path = include "distrain.roles.path" (dict "root" . "section" "workers" "keys" (list "resources" "limits" "memory")) -}}
+{{- end -}}
+{{- printf "distrain: workers.shm: %q is more than %s, %q, in which it counts; lower workers.shm, or raise %s\n" (include "distrain.text.scalar" $workers.shm) $path (include "distrain.text.scalar" $memory) $path -}}
 {{- end -}}
 {{- end }}
 
 {{- /*
 distrain.validate.pod.containers
-  Operators find their container by its name or position, and add init containers with fixed names.
+  Operators find their container by its name or position, and add init containers with fixed names. A role's container
+  may take the place of one at the top with its name, in the same list.
 */}}
 {{- define "distrain.validate.pod.containers" -}}
-{{- $taken := list (include "distrain.role.container" (dict "root" . "role" "worker")) -}}
+{{- $operators := list -}}
 {{- range $kind := .Kinds.kinds -}}
 {{- range prepend $kind.versions $kind -}}
 {{- with .initContainer -}}
-{{- $taken = append $taken .name -}}
+{{- $operators = append $operators .name -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
-{{- $lists := dict "workers.sidecars" .Values.workers.sidecars "workers.podSpec.initContainers" (dig "initContainers" list (.Values.workers.podSpec | default dict)) -}}
+{{- if .Job.namesUser -}}
+{{- $operators = append $operators "distrain-user" -}}
+{{- end -}}
+{{- $mains := list -}}
+{{- range $role, $_ := .Job.facts.roles -}}
+{{- $mains = append $mains (include "distrain.role.container" (dict "root" $ "role" $role)) -}}
+{{- end -}}
+{{- $top := dict "sidecars" .Values.sidecars "initContainers" .Values.initContainers "podSpec.initContainers" (.Values.podSpec | default dict).initContainers -}}
+{{- range $at, $values := .Job.given -}}
+{{- $section := get $.Job.paths $at -}}
+{{- $taken := concat $mains $operators -}}
+{{- if eq $section "workers" -}}
+{{- $taken = prepend $operators (include "distrain.role.container" (dict "root" $ "role" "worker")) -}}
+{{- end -}}
+{{- $lists := dict "sidecars" $values.sidecars "initContainers" $values.initContainers "podSpec.initContainers" ($values.podSpec | default dict).initContainers -}}
 {{- range $path, $containers := $lists -}}
+{{- $elsewhere := list -}}
+{{- range $other, $theirs := empty $section | ternary dict (omit $top $path) -}}
+{{- range $theirs -}}
+{{- $elsewhere = append $elsewhere .name -}}
+{{- end -}}
+{{- end -}}
 {{- range $index, $container := $containers -}}
-{{- $at := printf "%s[%d]" $path $index -}}
-{{- if has $container.name $taken -}}
-{{- printf "distrain: %s.name: %q is taken, by the job itself or by another container of yours; choose another name\n" $at $container.name -}}
+{{- $here := printf "%s%s[%d]" $at $path $index -}}
+{{- if has $container.name (concat $taken $elsewhere) -}}
+{{- printf "distrain: %s.name: %q is taken, by the job itself or by another container of yours; choose another name\n" $here $container.name -}}
 {{- end -}}
 {{- $taken = append $taken $container.name -}}
-{{- include "distrain.validate.pod.containerSecurity" (dict "root" $ "container" $container "at" $at) -}}
+{{- $isSide := and (eq $path "sidecars") (ne $section "workers") -}}
+{{- include "distrain.validate.pod.container" (dict "root" $ "container" $container "at" $here "isSide" $isSide) -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 {{- end }}
 
 {{- /*
+distrain.validate.pod.container
+  Takes (dict "root" <root context> "container" <container> "at" <its path> "isSide" <whether it has to be a native
+  sidecar>). An operator or an API server without native sidecars would wait for the container's end before it starts
+  the main one.
+*/}}
+{{- define "distrain.validate.pod.container" -}}
+{{- $job := .root.Job -}}
+{{- if eq (.container.restartPolicy | default "") "Always" -}}
+{{- if semverCompare "<1.28" ($job.facts.dropsFieldsSince | default "1.99") -}}
+{{- printf "distrain: %s.restartPolicy: the operator of %s %s drops it, and would wait for the container's end; remove it\n" .at $job.kind $job.version -}}
+{{- else if and $job.isReal (semverCompare "<1.29-0" .root.Capabilities.KubeVersion.Version) -}}
+{{- printf "distrain: %s.restartPolicy: Kubernetes has native sidecars since 1.29, and this cluster is %s; remove it\n" .at .root.Capabilities.KubeVersion.Version -}}
+{{- end -}}
+{{- else if .isSide -}}
+{{- printf "distrain: %s.restartPolicy: only a native sidecar ends with the main container; set it to Always\n" .at -}}
+{{- end -}}
+{{- include "distrain.validate.pod.containerSecurity" . -}}
+{{- end }}
+
+{{- /*
 distrain.validate.pod.containerSecurity
-  Takes (dict "root" <root context> "container" <container> "at" <its path>).
+  Takes (dict "root" <root context> "container" <container> "at" <its path> "prefix" <path of its securityContext below
+  that, "securityContext." if absent>).
 
   https://kubernetes.io/docs/concepts/security/pod-security-standards/
 */}}
@@ -81,9 +128,10 @@ distrain.validate.pod.containerSecurity
 {{- $level := .root.Values.podSecurity -}}
 {{- $restricted := eq $level "restricted" -}}
 {{- $security := .container.securityContext | default dict -}}
+{{- $prefix := .prefix | default (hasKey . "prefix" | ternary "" "securityContext.") -}}
 {{- $forbidden := list -}}
 {{- if $security.privileged -}}
-{{- $forbidden = append $forbidden "securityContext.privileged" -}}
+{{- $forbidden = append $forbidden (print $prefix "privileged") -}}
 {{- end -}}
 {{- range .container.ports -}}
 {{- if .hostPort -}}
@@ -97,18 +145,34 @@ distrain.validate.pod.containerSecurity
 {{- end -}}
 {{- range $capabilities.add -}}
 {{- if not (has . $harmless) -}}
-{{- $forbidden = append $forbidden (printf "securityContext.capabilities.add %s" .) -}}
+{{- $forbidden = append $forbidden (printf "%scapabilities.add %s" $prefix .) -}}
 {{- end -}}
 {{- end -}}
 {{- if eq (dig "seccompProfile" "type" "" $security) "Unconfined" -}}
-{{- $forbidden = append $forbidden "securityContext.seccompProfile.type Unconfined" -}}
+{{- $forbidden = append $forbidden (print $prefix "seccompProfile.type Unconfined") -}}
+{{- end -}}
+{{- range $key, $value := $security.seLinuxOptions -}}
+{{- if and $value (not (and (eq $key "type") (has $value (list "container_t" "container_init_t" "container_kvm_t" "container_engine_t")))) (ne $key "level") -}}
+{{- $forbidden = append $forbidden (printf "%sseLinuxOptions.%s %s" $prefix $key $value) -}}
+{{- end -}}
+{{- end -}}
+{{- range $security.sysctls -}}
+{{- if not (has .name (list "kernel.shm_rmid_forced" "net.ipv4.ip_local_port_range" "net.ipv4.ip_local_reserved_ports" "net.ipv4.ip_unprivileged_port_start" "net.ipv4.ping_group_range" "net.ipv4.tcp_fin_timeout" "net.ipv4.tcp_keepalive_intvl" "net.ipv4.tcp_keepalive_probes" "net.ipv4.tcp_keepalive_time" "net.ipv4.tcp_syncookies")) -}}
+{{- $forbidden = append $forbidden (printf "%ssysctls %s" $prefix .name) -}}
+{{- end -}}
+{{- end -}}
+{{- if eq (dig "appArmorProfile" "type" "" $security) "Unconfined" -}}
+{{- $forbidden = append $forbidden (print $prefix "appArmorProfile.type Unconfined") -}}
+{{- end -}}
+{{- if eq ($security.procMount | default "Default") "Unmasked" -}}
+{{- $forbidden = append $forbidden (print $prefix "procMount Unmasked") -}}
 {{- end -}}
 {{- if $restricted -}}
 {{- if $security.allowPrivilegeEscalation -}}
-{{- $forbidden = append $forbidden "securityContext.allowPrivilegeEscalation" -}}
+{{- $forbidden = append $forbidden (print $prefix "allowPrivilegeEscalation") -}}
 {{- end -}}
 {{- if and (hasKey $capabilities "drop") (not (has "ALL" ($capabilities.drop | default list))) -}}
-{{- $forbidden = append $forbidden "securityContext.capabilities.drop without ALL" -}}
+{{- $forbidden = append $forbidden (print $prefix "capabilities.drop without ALL") -}}
 {{- end -}}
 {{- if or (eq (get $security "runAsUser" | toString) "0") (eq (get $security "runAsNonRoot" | toString) "false") -}}
 {{- $forbidden = append $forbidden "a securityContext that makes it root" -}}
@@ -120,35 +184,18 @@ distrain.validate.pod.containerSecurity
 {{- end }}
 
 {{- /*
-distrain.validate.pod.spec
-  Some operators know resourceClaims only in a form that Kubernetes has given up. They drop the claims silently.
-*/}}
-{{- define "distrain.validate.pod.spec" -}}
-{{- $spec := .Values.workers.podSpec | default dict -}}
-{{- if and $spec.resourceClaims (not .Job.facts.knowsClaims) -}}
-{{- $others := include "distrain.kinds.having" (dict "root" . "fact" "knowsClaims") -}}
-{{- printf "distrain: workers.podSpec.resourceClaims: a %s %s does not know them; remove them, or take %s\n" .Job.kind .Job.version $others -}}
-{{- end -}}
-{{- with $spec.schedulerName -}}
-{{- if include "distrain.gang.schedulerName" $ -}}
-{{- printf "distrain: workers.podSpec.schedulerName: %q, but gang.scheduler %s places all pods of the job; remove one of the two, or use gang.schedulerName\n" . $.Values.gang.scheduler -}}
-{{- end -}}
-{{- end -}}
-{{- end }}
-
-{{- /*
 distrain.validate.pod.env
   If two variables have one name, the last one wins silently. An operator adds its variables after the user's.
 */}}
 {{- define "distrain.validate.pod.env" -}}
 {{- $owners := dict -}}
-{{- range include "distrain.env.s3" . | fromYamlArray -}}
+{{- range include "distrain.env.s3" . | fromJsonArray -}}
 {{- $_ := set $owners .name "s3.*" -}}
 {{- end -}}
-{{- range include "distrain.env.network" . | fromYamlArray -}}
+{{- range include "distrain.env.network" . | fromJsonArray -}}
 {{- $_ := set $owners .name "network.*" -}}
 {{- end -}}
-{{- range include "distrain.env.run" (dict "root" . "role" "" "job" "") | fromYamlArray -}}
+{{- range include "distrain.env.run" (dict "root" . "role" "" "job" "") | fromJsonArray -}}
 {{- $_ := set $owners .name "the chart" -}}
 {{- end -}}
 {{- if .Job.usesMpi -}}
@@ -165,26 +212,34 @@ distrain.validate.pod.env
 {{- end -}}
 {{- $_ := set $owners $name "mpi.env" -}}
 {{- end -}}
-{{- range $index, $variable := .Values.env -}}
-{{- with get $owners $variable.name -}}
-{{- printf "distrain: env[%d].name: %s is already set, from %s; remove it in one place\n" $index $variable.name . -}}
+{{- range $at, $values := .Job.given -}}
+{{- /* A role's variable may take the place of the one at the top with its name. */ -}}
+{{- $own := dict -}}
+{{- range $index, $variable := $values.env -}}
+{{- with get $own $variable.name | default (get $owners $variable.name) -}}
+{{- printf "distrain: %senv[%d].name: %s is already set, from %s; remove it in one place\n" $at $index $variable.name . -}}
 {{- end -}}
-{{- $_ := set $owners $variable.name (printf "env[%d]" $index) -}}
+{{- $_ := set $own $variable.name (printf "%senv[%d]" $at $index) -}}
+{{- end -}}
 {{- end -}}
 {{- end }}
 
 {{- define "distrain.validate.pod.metadata" -}}
-{{- $labels := include "distrain.labels.ownPod" (dict "root" . "role" "") | fromYaml -}}
-{{- range $key, $_ := .Values.podLabels -}}
+{{- $labels := include "distrain.labels.ownPod" (dict "root" . "role" "") | fromJson -}}
+{{- $annotations := include "distrain.annotations.ownPod" (dict "root" . "role" "") | fromJson -}}
+{{- range $at, $section := .Job.paths -}}
+{{- $values := empty $section | ternary (dict "labels" $.Values.podLabels "annotations" $.Values.podAnnotations) (index $.Values $section) -}}
+{{- $names := empty $section | ternary (dict "labels" "podLabels" "annotations" "podAnnotations") (dict "labels" (print $at "labels") "annotations" (print $at "annotations")) -}}
+{{- range $key, $_ := $values.labels -}}
 {{- $operators := regexMatch "^(training\\.kubeflow\\.org|batch\\.kubernetes\\.io|scheduling\\.x-k8s\\.io)/" $key -}}
 {{- if or (hasKey $labels $key) $operators (and $.Job.isPlain (has $key (list "job-name" "controller-uid"))) -}}
-{{- printf "distrain: podLabels: %s is a label of the job itself; remove it\n" $key -}}
+{{- printf "distrain: %s: %s is a label of the job itself; remove it\n" $names.labels $key -}}
 {{- end -}}
 {{- end -}}
-{{- $annotations := include "distrain.annotations.ownPod" . | fromYaml -}}
-{{- range $key, $_ := .Values.podAnnotations -}}
+{{- range $key, $_ := $values.annotations -}}
 {{- if or (hasKey $annotations $key) (eq $key "scheduling.k8s.io/group-name") -}}
-{{- printf "distrain: podAnnotations: %s is an annotation of the job itself; remove it\n" $key -}}
+{{- printf "distrain: %s: %s is an annotation of the job itself; remove it\n" $names.annotations $key -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 {{- end }}

@@ -1,10 +1,12 @@
 {{- /*
 Rules on volumes, and on folders in data.uri, output.uri and checkpoint.uri.
 
-  distrain.validate.volumes.folders  the folders are on suitable volumes
-  distrain.validate.volumes.mountOf  the volume that holds a folder
-  distrain.validate.volumes.list     names and kinds of volumes
-  distrain.validate.volumes.mounts   names and paths of mounts
+  distrain.validate.volumes.folders   the folders are on suitable volumes
+  distrain.validate.volumes.mountOf   the volume that holds a folder
+  distrain.validate.volumes.list      names and kinds of volumes
+  distrain.validate.volumes.mounts    names and paths of mounts
+  distrain.validate.volumes.caBundle  the S3 server's certificates
+  distrain.validate.volumes.shared    volumes at the top that the pods of a section have
 */}}
 
 {{- /*
@@ -12,24 +14,27 @@ distrain.validate.volumes.folders
   A folder outside all volumes is on the read-only root file system, or is lost with the pod. The rule looks at the
   run's folder below output.uri and checkpoint.uri, because a volume may be mounted between the two. A volume without a
   kind is an emptyDir. output.uri may be on an emptyDir if a sidecar copies the files; a checkpoint has to outlive its
-  pod.
+  pod. The trainer of a TFJob writes both in the Chief, which has the volumes at the top and those of launcher.
 */}}
 {{- define "distrain.validate.volumes.folders" -}}
 {{- $values := .Values -}}
 {{- if and (hasPrefix "/" $values.data.uri) (not $values.command) -}}
-{{- if not (include "distrain.validate.volumes.mountOf" (dict "root" . "folder" $values.data.uri) | fromJson) -}}
+{{- if not (include "distrain.validate.volumes.mountOf" (dict "root" . "role" "worker" "folder" $values.data.uri) | fromJson) -}}
 {{- printf "distrain: data.uri: %q lies on no volume; mount one there with volumes and volumeMounts, or use s3://bucket/prefix\n" $values.data.uri -}}
 {{- end -}}
 {{- end -}}
+{{- $role := and (hasKey (.Job.facts.roles | default dict) "chief") (not $values.command) | ternary "chief" "worker" -}}
+{{- $place := eq $role "chief" | ternary "no volume of the Chief, which writes it," "no volume" -}}
+{{- $how := eq $role "chief" | ternary "volumes and volumeMounts at the top" "volumes and volumeMounts" -}}
 {{- range $path, $uri := dict "output.uri" $values.output.uri "checkpoint.uri" $values.checkpoint.uri -}}
 {{- if hasPrefix "/" $uri -}}
 {{- $folder := printf "%s/%s" $uri $.Job.names.run -}}
-{{- $found := include "distrain.validate.volumes.mountOf" (dict "root" $ "folder" $folder) | fromJson -}}
+{{- $found := include "distrain.validate.volumes.mountOf" (dict "root" $ "role" $role "folder" $folder) | fromJson -}}
 {{- if not $found -}}
-{{- printf "distrain: %s: %q lies on no volume and would be lost; mount one there with volumes and volumeMounts, or use s3://bucket/prefix\n" $path $uri -}}
+{{- printf "distrain: %s: %q lies on %s and would be lost; mount one there with %s, or use s3://bucket/prefix\n" $path $uri $place $how -}}
 {{- else if $found.readOnly -}}
 {{- printf "distrain: %s: %q lies on volume %q, which is mounted read-only; mount a writable one there, or use s3://bucket/prefix\n" $path $uri $found.name -}}
-{{- else if and (has $found.type (list "emptyDir" "ephemeral")) (or (eq $path "checkpoint.uri") (not $values.workers.sidecars)) -}}
+{{- else if and (has $found.type (list "emptyDir" "ephemeral")) (or (eq $path "checkpoint.uri") (not (get $.Job.roles $role).sidecars)) -}}
 {{- printf "distrain: %s: %q lies on volume %q, whose kind is %s: it is gone with its pod; use a persistentVolumeClaim, or s3://bucket/prefix\n" $path $uri $found.name $found.type -}}
 {{- end -}}
 {{- end -}}
@@ -38,13 +43,14 @@ distrain.validate.volumes.folders
 
 {{- /*
 distrain.validate.volumes.mountOf
-  Takes (dict "root" <root context> "folder" <absolute path>). Renders JSON: name, type and readOnly of the volume in
-  the innermost mount that contains the folder, or {} if no mount does.
+  Takes (dict "root" <root context> "role" <role> "folder" <absolute path>). Renders JSON: name, type and readOnly of the
+  volume in the innermost mount of the role's pods that contains the folder, or {} if no mount does.
 */}}
 {{- define "distrain.validate.volumes.mountOf" -}}
+{{- $role := dict "root" .root "role" .role -}}
 {{- $mount := dict -}}
 {{- $depth := 0 -}}
-{{- range .root.Values.volumeMounts -}}
+{{- range include "distrain.volumes.user" (merge (dict "key" "volumeMounts" "by" "mountPath") $role) | fromYamlArray -}}
 {{- $path := clean .mountPath | trimSuffix "/" -}}
 {{- if and (hasPrefix (printf "%s/" $path) (printf "%s/" (clean $.folder))) (ge (len $path) $depth) -}}
 {{- $mount = . -}}
@@ -52,7 +58,7 @@ distrain.validate.volumes.mountOf
 {{- end -}}
 {{- end -}}
 {{- $found := dict -}}
-{{- range .root.Values.volumes -}}
+{{- range include "distrain.volumes.user" (merge (dict "key" "volumes" "by" "name") $role) | fromYamlArray -}}
 {{- if eq .name ($mount.name | default "") -}}
 {{- $type := omit . "name" | keys | first | default "emptyDir" -}}
 {{- $readOnly := or $mount.readOnly (index . $type | default dict).readOnly (has $type (list "configMap" "downwardAPI" "image" "projected" "secret")) -}}
@@ -64,20 +70,32 @@ distrain.validate.volumes.mountOf
 
 {{- define "distrain.validate.volumes.list" -}}
 {{- $taken := list "scripts" "tmp" "shm" "checkpoints" "ssh-auth" "mpi-job-config" "mpi-job-kubectl" -}}
+{{- if .Values.s3.caBundle -}}
+{{- $taken = append $taken "s3-ca" -}}
+{{- end -}}
+{{- if .Job.archive -}}
+{{- $taken = append $taken "trainer" -}}
+{{- end -}}
+{{- if .Job.namesUser -}}
+{{- $taken = append $taken "user" -}}
+{{- end -}}
 {{- $level := .Values.podSecurity -}}
 {{- $allowed := list "configMap" "csi" "downwardAPI" "emptyDir" "ephemeral" "persistentVolumeClaim" "projected" "secret" -}}
+{{- range $at, $values := .Job.given -}}
 {{- $seen := list -}}
-{{- range $index, $volume := .Values.volumes -}}
+{{- range $index, $volume := $values.volumes -}}
+{{- $path := printf "%svolumes[%d]" $at $index -}}
 {{- if has $volume.name $taken -}}
-{{- printf "distrain: volumes[%d].name: %q is a volume of the job itself; choose another name\n" $index $volume.name -}}
+{{- printf "distrain: %s.name: %q is a volume of the job itself; choose another name\n" $path $volume.name -}}
 {{- end -}}
 {{- if has $volume.name $seen -}}
-{{- printf "distrain: volumes[%d].name: %q is there twice; choose another name\n" $index $volume.name -}}
+{{- printf "distrain: %s.name: %q is there twice; choose another name\n" $path $volume.name -}}
 {{- end -}}
 {{- $seen = append $seen $volume.name -}}
 {{- range $type, $_ := omit $volume "name" -}}
 {{- if or (and (eq $level "restricted") (not (has $type $allowed))) (and (eq $level "baseline") (eq $type "hostPath")) -}}
-{{- printf "distrain: volumes[%d].%s: podSecurity %s forbids it; use a persistentVolumeClaim, or --set podSecurity=%s\n" $index $type $level (ternary "privileged" "baseline" (eq $type "hostPath")) -}}
+{{- printf "distrain: %s.%s: podSecurity %s forbids it; use a persistentVolumeClaim, or --set podSecurity=%s\n" $path $type $level (ternary "privileged" "baseline" (eq $type "hostPath")) -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
@@ -88,25 +106,65 @@ distrain.validate.volumes.mounts
   The API server accepts a job whose pod template is invalid. Only the operator would see the error.
 */}}
 {{- define "distrain.validate.volumes.mounts" -}}
-{{- $names := list -}}
-{{- range .Values.volumes -}}
-{{- $names = append $names .name -}}
-{{- end -}}
 {{- $taken := list "/" "/tmp" "/dev/shm" "/opt/distrain/bin" "/etc/mpi" "/opt/kube" (include "distrain.mpi.sshFolder" .) -}}
 {{- if has "worker" .Job.checkpointRoles -}}
 {{- $taken = append $taken "/checkpoints" -}}
 {{- end -}}
+{{- if .Values.s3.caBundle -}}
+{{- $taken = append $taken "/etc/distrain/s3-ca" -}}
+{{- end -}}
+{{- if .Job.archive -}}
+{{- $taken = append $taken "/opt/distrain/trainer" -}}
+{{- end -}}
+{{- if .Job.namesUser -}}
+{{- $taken = append $taken "/etc/passwd" -}}
+{{- end -}}
+{{- range $at, $values := .Job.given -}}
+{{- $section := get $.Job.paths $at -}}
+{{- $names := list -}}
+{{- range concat ($values.volumes | default list) (include "distrain.validate.volumes.shared" (dict "root" $ "section" $section) | fromJsonArray) -}}
+{{- $names = append $names .name -}}
+{{- end -}}
 {{- $seen := list -}}
-{{- range $index, $mount := .Values.volumeMounts -}}
+{{- range $index, $mount := $values.volumeMounts -}}
+{{- $path := printf "%svolumeMounts[%d]" $at $index -}}
 {{- if not (has $mount.name $names) -}}
-{{- printf "distrain: volumeMounts[%d].name: %q is not in volumes; add it there\n" $index $mount.name -}}
+{{- printf "distrain: %s.name: %q is not in %svolumes; add it there\n" $path $mount.name $at -}}
 {{- end -}}
 {{- if has (clean $mount.mountPath) $taken -}}
-{{- printf "distrain: volumeMounts[%d].mountPath: %q is a mount of the job itself; choose another path\n" $index $mount.mountPath -}}
+{{- printf "distrain: %s.mountPath: %q is a mount of the job itself; choose another path\n" $path $mount.mountPath -}}
 {{- end -}}
 {{- if has (clean $mount.mountPath) $seen -}}
-{{- printf "distrain: volumeMounts[%d].mountPath: %q is there twice; choose another path\n" $index $mount.mountPath -}}
+{{- printf "distrain: %s.mountPath: %q is there twice; choose another path\n" $path $mount.mountPath -}}
 {{- end -}}
 {{- $seen = append $seen (clean $mount.mountPath) -}}
 {{- end -}}
+{{- end -}}
+{{- end }}
+
+{{- define "distrain.validate.volumes.caBundle" -}}
+{{- $bundle := .Values.s3.caBundle | default dict -}}
+{{- if and (hasKey .Values.s3 "caBundle") (not (or $bundle.secretName $bundle.configMapName)) -}}
+{{- "distrain: s3.caBundle: names no Secret and no ConfigMap; set s3.caBundle.secretName or s3.caBundle.configMapName, or remove s3.caBundle\n" -}}
+{{- else if and $bundle.secretName $bundle.configMapName -}}
+{{- printf "distrain: s3.caBundle: names the Secret %q and the ConfigMap %q; remove one of the two\n" $bundle.secretName $bundle.configMapName -}}
+{{- end -}}
+{{- if and $bundle .Values.s3.insecureTLS -}}
+{{- "distrain: s3.caBundle: is set, but s3.insecureTLS is true, which accepts any certificate; set s3.insecureTLS to false\n" -}}
+{{- end -}}
+{{- end }}
+
+{{- /*
+distrain.validate.volumes.shared
+  Takes (dict "root" <root context> "section" <section of the values>). Renders the volumes at the top of the values that
+  the pods of the section have, as a JSON list.
+*/}}
+{{- define "distrain.validate.volumes.shared" -}}
+{{- $shared := list -}}
+{{- range $role := .root.Job.volumeRoles -}}
+{{- if and (hasKey ($.root.Job.facts.roles | default dict) $role) (eq (get $.root.Kinds.roles $role) $.section) -}}
+{{- $shared = $.root.Values.volumes | default list -}}
+{{- end -}}
+{{- end -}}
+{{- toJson $shared -}}
 {{- end }}

@@ -18,15 +18,15 @@ next step.
 {{- $_ := set $group (last .) dict -}}
 {{- end -}}
 {{- end -}}
-{{- $lines := include "distrain.validate.lines" (dict "root" . "rules" (list "release" "names" "enabled" "rbac")) -}}
+{{- $lines := include "distrain.validate.lines" (dict "root" . "rules" (list "release" "names" "enabled" "rbac" "metadata.common" "metadata.account")) -}}
 {{- if .Values.job.enabled -}}
 {{- $noKind := include "distrain.validate.kind.name" . -}}
 {{- $noKind = $noKind | default (include "distrain.validate.kind.version" .) -}}
-{{- $rules := list "worker-count.total" "length" "data" "volumes.folders" "volumes.list" "volumes.mounts" "pod.sizes" "pod.security" "podMonitor" "preflight" "test" "command.words" -}}
+{{- $rules := list "worker-count.total" "length" "delivery" "data" "s3" "tensorboard" "volumes.folders" "volumes.list" "volumes.mounts" "volumes.caBundle" "pod.sizes" "pod.security" "podMonitor" "preflight" "test" "command.words" -}}
 {{- if not $noKind -}}
 {{- /* These rules need a valid kind and version. */ -}}
-{{- $rules = concat (list "kind.served" "worker-count.elastic" "worker-count.perWorker" "kind.roles" "job.runPolicy" "job.suspend" "job.rescale" "job.gang" "mpi.options" "mpi.interfaces" "mpi.ssh" "metrics") $rules -}}
-{{- $rules = concat $rules (list "pod.containers" "pod.spec" "pod.env" "pod.metadata" "command.starter") -}}
+{{- $rules = concat (list "kind.served" "worker-count.elastic" "worker-count.perWorker" "kind.roles" "job.runPolicy" "job.suspend" "job.rescale" "job.gang" "job.managedBy" "mpi.options" "mpi.interfaces" "mpi.ssh" "metrics") $rules -}}
+{{- $rules = concat $rules (list "roles.resources" "roles.limits" "roles.devices" "roles.podSpec" "roles.claims" "roles.schedulers" "roles.security" "pod.containers" "containers.nonRoot" "containers.mounts" "pod.env" "pod.metadata" "network.policy" "network.family" "network.subnets" "command.starter") -}}
 {{- end -}}
 {{- $lines = print $lines $noKind (include "distrain.validate.lines" (dict "root" . "rules" $rules)) -}}
 {{- end -}}
@@ -106,6 +106,34 @@ distrain.validate.data
 {{- end -}}
 {{- end }}
 
+{{- /*
+distrain.validate.s3
+  The pods get the settings of S3 only if a value refers to S3. Those of values.yaml may be meant for other runs.
+*/}}
+{{- define "distrain.validate.s3" -}}
+{{- if and .Values.s3.addressingStyle (not (include "distrain.env.s3" . | fromYamlArray)) -}}
+{{- printf "distrain: s3.addressingStyle: is %s, but no value names anything in S3; set s3.endpoint or s3.secretName if the program uses S3, or remove s3.addressingStyle\n" .Values.s3.addressingStyle -}}
+{{- end -}}
+{{- $region := .Values.s3.region -}}
+{{- if and (ne $region "us-east-1") (not (include "distrain.env.s3" . | fromYamlArray)) -}}
+{{- printf "distrain: s3.region: is %s, but no value names anything in S3; set s3.endpoint or s3.secretName if the program uses S3, or remove s3.region\n" $region -}}
+{{- end -}}
+{{- end }}
+
+{{- /*
+distrain.validate.tensorboard
+  Other values of the trainer are ignored with a command. Here the user would look for files that nobody writes.
+*/}}
+{{- define "distrain.validate.tensorboard" -}}
+{{- if .Values.trainer.tensorboard -}}
+{{- if .Values.command -}}
+{{- "distrain: trainer.tensorboard: is true, but only the trainer's own programs write event files, and command is set; write them in your program, and set trainer.tensorboard to false\n" -}}
+{{- else if not .Values.output.uri -}}
+{{- "distrain: trainer.tensorboard: is true, but output.uri, below which the event files go, is empty; set output.uri, as in s3://bucket/prefix, or set trainer.tensorboard to false\n" -}}
+{{- end -}}
+{{- end -}}
+{{- end }}
+
 {{- define "distrain.validate.rbac" -}}
 {{- $rbac := .Values.rbac -}}
 {{- if and (not .Values.job.enabled) (not $rbac.aggregateToKubeflowEdit) -}}
@@ -146,11 +174,11 @@ distrain.validate.data
 
 {{- define "distrain.validate.test" -}}
 {{- $test := .Values.test -}}
-{{- if eq .Values.strategy "parameter-server" -}}
+{{- with $why := include "distrain.test.missing" . -}}
 {{- range $key, $default := dict "workers" nil "timeoutSeconds" 300 -}}
 {{- $value := index $test $key -}}
 {{- if ne (toString $value) (toString $default) -}}
-{{- printf "distrain: test.%s: %d is set, but strategy parameter-server has no test; --set test.%s=%s\n" $key (int64 $value) $key (eq $default nil | ternary "null" (toString $default)) -}}
+{{- printf "distrain: test.%s: %d is set, but %s; --set test.%s=%s\n" $key (int64 $value) $why $key (eq $default nil | ternary "null" (toString $default)) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"os"
 
 	"github.com/spf13/pflag"
 	values3 "helm.sh/helm/v3/pkg/cli/values"
@@ -14,11 +15,16 @@ import (
 
 // valueOptions are what both Helms take of a command line for values.
 type valueOptions struct {
-	files, json, set, setString []string
+	files, json, set, setString, setFile, setLiteral []string
 }
 
-// parse takes a request's arguments apart, as they stand behind `helm template RELEASE CHART`.
+// parse takes a request's arguments apart, as they stand behind `helm template RELEASE CHART`, and enters its folder.
 func (asked *request) parse() error {
+	if asked.Folder != "" {
+		if err := os.Chdir(asked.Folder); err != nil {
+			return err
+		}
+	}
 	if asked.Arguments == nil {
 		return nil
 	}
@@ -28,6 +34,9 @@ func (asked *request) parse() error {
 	flags.StringArrayVar(&asked.options.json, "set-json", nil, "")
 	flags.StringArrayVar(&asked.options.set, "set", nil, "")
 	flags.StringArrayVar(&asked.options.setString, "set-string", nil, "")
+	flags.StringArrayVar(&asked.options.setFile, "set-file", nil, "")
+	flags.StringArrayVar(&asked.options.setLiteral, "set-literal", nil, "")
+	flags.BoolVar(&asked.skipSchema, "skip-schema-validation", false, "")
 	flags.StringSliceVarP(&asked.APIVersions, "api-versions", "a", asked.APIVersions, "")
 	flags.StringVar(&asked.KubeVersion, "kube-version", asked.KubeVersion, "")
 	flags.StringVarP(&asked.Namespace, "namespace", "n", asked.Namespace, "")
@@ -38,6 +47,7 @@ func (asked request) values3() (map[string]interface{}, error) {
 	if given := asked.options; given != nil {
 		options := values3.Options{
 			ValueFiles: given.files, JSONValues: given.json, Values: given.set, StringValues: given.setString,
+			FileValues: given.setFile, LiteralValues: given.setLiteral,
 		}
 		return options.MergeValues(getter3.Providers{})
 	}
@@ -49,6 +59,7 @@ func (asked request) values4() (map[string]interface{}, error) {
 	if given := asked.options; given != nil {
 		options := values4.Options{
 			ValueFiles: given.files, JSONValues: given.json, Values: given.set, StringValues: given.setString,
+			FileValues: given.setFile, LiteralValues: given.setLiteral,
 		}
 		return options.MergeValues(getter4.Providers{})
 	}

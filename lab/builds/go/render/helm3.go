@@ -35,8 +35,10 @@ func (helm helm3) render(asked request) (string, string, error) {
 	if err != nil {
 		return "", "", err
 	}
-	if err := helm.schema.check(all); err != nil {
-		return "", "", err
+	if !asked.skipSchema {
+		if err := helm.schema.check(all); err != nil {
+			return "", "", err
+		}
 	}
 	install := action.NewInstall(&action.Configuration{Log: func(string, ...interface{}) {}})
 	install.DryRun, install.ClientOnly, install.DryRunOption, install.Replace = true, true, "true", true

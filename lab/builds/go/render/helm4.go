@@ -42,8 +42,10 @@ func (helm helm4) render(asked request) (string, string, error) {
 	if err != nil {
 		return "", "", err
 	}
-	if err := helm.schema.check(all); err != nil {
-		return "", "", err
+	if !asked.skipSchema {
+		if err := helm.schema.check(all); err != nil {
+			return "", "", err
+		}
 	}
 	install := action.NewInstall(action.NewConfiguration())
 	install.DryRunStrategy, install.Replace = action.DryRunClient, true

@@ -7,9 +7,11 @@
 //	 "helms": ["helm3", "helm4"], "again": true}
 //	{"id": "a", "helm3": {"manifest": "...", "notes": "..."}, "helm4": {"error": "..."}}
 //
-// In place of values, apiVersions, kubeVersion and namespace there may be arguments, as of `helm template RELEASE CHART`:
+// In place of values, apiVersions, kubeVersion and namespace there may be arguments, as of `helm template RELEASE CHART`,
+// with paths relative to a folder. Another chart may be named; its subcharts' schemas are not checked:
 //
-//	{"id": "c", "arguments": ["--values", "file.yaml", "--set", "a=1"], "release": "run1", "helms": ["helm4"]}
+//	{"id": "c", "arguments": ["--values", "file.yaml", "--set", "a=1"], "release": "run1", "helms": ["helm4"],
+//	 "folder": "/work", "chart": "/work/chart"}
 //
 // Again renders a second time, which must give the same.
 //
@@ -22,6 +24,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
 )
 
@@ -33,10 +36,13 @@ type request struct {
 	APIVersions []string        `json:"apiVersions"`
 	KubeVersion string          `json:"kubeVersion"`
 	Arguments   []string        `json:"arguments"`
+	Folder      string          `json:"folder"`
+	Chart       string          `json:"chart"`
 	Helms       []string        `json:"helms"`
 	Again       bool            `json:"again"`
 	Pods        []pod           `json:"pods"`
 	options     *valueOptions
+	skipSchema  bool
 }
 
 type answer struct {
@@ -65,11 +71,7 @@ func main() {
 }
 
 func serve(chart string) error {
-	three, err := loadHelm3(chart)
-	if err != nil {
-		return err
-	}
-	four, err := loadHelm4(chart)
+	three, four, err := load(chart, []string{"helm3", "helm4"})
 	if err != nil {
 		return err
 	}
@@ -80,10 +82,7 @@ func serve(chart string) error {
 		if err := in.Decode(&asked); err != nil {
 			return err
 		}
-		if err := asked.parse(); err != nil {
-			return err
-		}
-		if err := answers.Encode(respond(asked, three, four)); err != nil {
+		if err := answers.Encode(answered(asked, three, four)); err != nil {
 			return err
 		}
 		if err := out.Flush(); err != nil {
@@ -91,6 +90,36 @@ func serve(chart string) error {
 		}
 	}
 	return nil
+}
+
+// load loads the chart with each of these Helms.
+func load(chart string, helms []string) (three, four renderer, err error) {
+	if slices.Contains(helms, "helm3") {
+		three, err = loadHelm3(chart)
+	}
+	if err == nil && slices.Contains(helms, "helm4") {
+		four, err = loadHelm4(chart)
+	}
+	return three, four, err
+}
+
+// answered refuses a request with wrong arguments, or of a chart that cannot be loaded.
+func answered(asked request, three, four renderer) answer {
+	err := asked.parse()
+	if err == nil && asked.Chart != "" {
+		three, four, err = load(asked.Chart, asked.Helms)
+	}
+	if err != nil {
+		three, four = refusal{err}, refusal{err}
+	}
+	return respond(asked, three, four)
+}
+
+// refusal is a renderer that gives the same error to each request.
+type refusal struct{ error }
+
+func (refusal refusal) render(request) (string, string, error) {
+	return "", "", refusal.error
 }
 
 // respond lets both Helms work at the same time.

@@ -16,7 +16,13 @@ type schema struct {
 	compiled *jsonschema.Schema
 }
 
+// compiled holds the schemas by their texts; charts of which each request names another have the same few.
+var compiled = map[string]*jsonschema.Schema{}
+
 func compileSchema(chart string, text []byte) (schema, error) {
+	if known, found := compiled[string(text)]; found || len(text) == 0 {
+		return schema{chart, known}, nil
+	}
 	parsed, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
 	if err != nil {
 		return schema{}, err
@@ -25,12 +31,18 @@ func compileSchema(chart string, text []byte) (schema, error) {
 	if err := compiler.AddResource(schemaURL, parsed); err != nil {
 		return schema{}, err
 	}
-	compiled, err := compiler.Compile(schemaURL)
-	return schema{chart, compiled}, err
+	made, err := compiler.Compile(schemaURL)
+	if err == nil {
+		compiled[string(text)] = made
+	}
+	return schema{chart, made}, err
 }
 
 // check refuses values, the chart's own among them, in the words of both Helms.
 func (schema schema) check(values map[string]any) error {
+	if schema.compiled == nil {
+		return nil
+	}
 	err := schema.compiled.Validate(values)
 	if err == nil {
 		return nil

@@ -21,6 +21,11 @@ def invalid(path: str, value: object, detail: str) -> str:
     return _message(path, f"Invalid value: {as_json(value)}", detail)
 
 
+def too_long(path: str, size: int, most: int) -> str:
+    """Return the API server's words, and the size, which it does not say."""
+    return _message(path, "Too long", f"may not be more than {most} bytes, and has {size}")
+
+
 def duplicate(path: str, value: str) -> str:
     return _message(path, f"Duplicate value: {as_json(value)}")
 

@@ -6,7 +6,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 
 from distrain import kube
-from distrain.admission.validation.field_errors import invalid, required
+from distrain.admission.validation.field_errors import invalid, required, too_long
+from distrain.workload.object_sizes import MOST_OF_ANNOTATIONS, annotations_size
 
 # Return what is wrong with a name.
 Rule = Callable[[str], list[str]]
@@ -110,8 +111,12 @@ def of_labels(path: str, labels: Mapping[str, str] | None) -> Iterator[str]:
 
 
 def of_annotations(path: str, annotations: Mapping[str, str] | None) -> Iterator[str]:
-    for key in annotations or ():
+    annotations = annotations or {}
+    for key in annotations:
         yield from (invalid(path, key, wrong) for wrong in qualified_name(key.lower()))
+    size = annotations_size(annotations)
+    if size > MOST_OF_ANNOTATIONS:
+        yield too_long(path, size, MOST_OF_ANNOTATIONS)
 
 
 def of_each(path: str, value: str, rule: Rule) -> Iterator[str]:

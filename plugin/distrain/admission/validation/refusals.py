@@ -42,6 +42,14 @@ def refusals_of_objects(job: Job) -> Iterator[Refusal]:
             yield from _refusal(each.kind, _of_name(each.name), f"{each.kind} {each.name}")
 
 
+def refusals_of_sizes(job: Job) -> Iterator[Refusal]:
+    """Yield a refusal for each object that is too large to be stored."""
+    for each in job.too_large:
+        parts = f" ({each.field}: {each.of_field:,})" if each.field else ""
+        found = f"{each.name}: {each.size:,} bytes{parts}, but {each.most:,} is the most that can be stored."
+        yield Refusal(Verdict.IMPOSSIBLE, each.reason, f"{found} Shorten it: put long texts into files of the image.")
+
+
 def _of_name(name: str) -> list[str]:
     """Validate the name of an object; an object with generateName has none, or the name None as a CountedObject."""
     has_name = name not in ("", "None")

@@ -15,6 +15,8 @@ from tests.chart.scripts import pods
 from tests.chart.scripts.launching import ENDED, TRAINING, Bench, cause, end_with_children, launch, read
 from tests.chart.scripts.pods import SCRIPTS, Pod, Running, wait_for
 
+FULL = pytest.mark.full
+
 
 @pytest.fixture(scope="module")
 def worker(pod: Pod) -> Iterator[Running]:
@@ -55,10 +57,12 @@ def test_mistake_that_a_rank_names_is_the_cause(pod: Pod) -> None:
     ("command", "words"),
     [
         pytest.param(["no-such-program"], "no-such-program: not found", id="not-found"),
-        pytest.param(["./readable"], "./readable: not found, or not executable", id="not-executable"),
+        pytest.param(["./readable"], "./readable: not found, or not executable", id="not-executable", marks=FULL),
         pytest.param(["./alien"], "./alien: Exec format error; it is for another kind of processor, ", id="alien"),
         pytest.param(["sh", "-c", "no-such-program"], "sh: 1: no-such-program: not found", id="in-a-shell"),
-        pytest.param(["python3 train.py"], '"python3 train.py" is one word, and no program has this name', id="word"),
+        pytest.param(
+            ["python3 train.py"], '"python3 train.py" is one word, and no program has this name', id="word", marks=FULL
+        ),
     ],
 )
 def test_program_that_mpirun_cannot_start_ends_the_run_at_once(pod: Pod, command: list[str], words: str) -> None:
@@ -139,10 +143,10 @@ KILLED = "distrain: {} was killed by signal 9, as when memory runs out; see work
     ("mpirun", "code", "cause"),
     [
         pytest.param("exit 0", 0, "", id="success"),
-        pytest.param("echo 'distrain: a: b'; exit 0", 0, "", id="success-whatever-was-said"),
+        pytest.param("echo 'distrain: a: b'; exit 0", 0, "", id="success-whatever-was-said", marks=FULL),
         pytest.param("exit 3", 3, ENDED.format(3), id="nothing-said"),
         pytest.param("kill -9 $$", 1, KILLED.format("mpirun"), id="killed"),
-        pytest.param("exit 137", 1, KILLED.format("a rank"), id="a-rank-in-a-shell-killed"),
+        pytest.param("exit 137", 1, KILLED.format("a rank"), id="a-rank-in-a-shell-killed", marks=FULL),
         pytest.param(
             "echo 'mpirun noticed that process rank 3 with PID 12 on node run1-worker-1 exited on signal 9 (Killed).'; "
             "exit 137",
@@ -167,12 +171,24 @@ KILLED = "distrain: {} was killed by signal 9, as when memory runs out; see work
             "echo 'distrain: a: b' >&2; echo 'distrain: c: d'; exit 2", 2, "distrain: a: b", id="first-of-two"
         ),
         pytest.param("echo '[1,0]<stderr>:distrain: a: b'; exit 2", 2, "distrain: a: b", id="tag-output"),
-        pytest.param("echo 'Sat Nov 21 07:04:59<stdout>:distrain: a: b'; exit 2", 2, "distrain: a: b", id="timestamp"),
-        pytest.param("echo 'Sat Nov 21[1,0]<stderr>:distrain: a: b'; exit 2", 2, "distrain: a: b", id="both"),
-        pytest.param("echo '[prterun-x@1,1]<stderr>: distrain: a: b'; exit 2", 2, "distrain: a: b", id="open-mpi-5"),
-        pytest.param("printf 'distrain: a: b'; exit 2", 2, "distrain: a: b", id="unfinished-line"),
+        pytest.param(
+            "echo 'Sat Nov 21 07:04:59<stdout>:distrain: a: b'; exit 2", 2, "distrain: a: b", id="timestamp", marks=FULL
+        ),
+        pytest.param(
+            "echo 'Sat Nov 21[1,0]<stderr>:distrain: a: b'; exit 2", 2, "distrain: a: b", id="both", marks=FULL
+        ),
+        pytest.param(
+            "echo '[prterun-x@1,1]<stderr>: distrain: a: b'; exit 2", 2, "distrain: a: b", id="open-mpi-5", marks=FULL
+        ),
+        pytest.param("printf 'distrain: a: b'; exit 2", 2, "distrain: a: b", id="unfinished-line", marks=FULL),
         pytest.param("printf dis; sleep 0.3; echo 'train: a: b'; exit 2", 2, "distrain: a: b", id="line-in-two-parts"),
-        pytest.param("printf '50%%\\r\\ndistrain: a: b\\r\\n'; exit 2", 2, "distrain: a: b", id="after-a-progress-bar"),
+        pytest.param(
+            "printf '50%%\\r\\ndistrain: a: b\\r\\n'; exit 2",
+            2,
+            "distrain: a: b",
+            id="after-a-progress-bar",
+            marks=FULL,
+        ),
         pytest.param("echo 'I said distrain: a: b'; exit 2", 2, ENDED.format(2), id="inside-a-line"),
     ],
 )

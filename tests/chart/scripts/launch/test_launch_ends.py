@@ -30,7 +30,11 @@ needs_process_1 = pytest.mark.skipif(not pods.IS_ROOT, reason="needs root, for a
 @needs_process_1
 @pytest.mark.parametrize(
     ("program", "code_of_worker"),
-    [pytest.param("true", 0, id="success"), pytest.param("exit 7", 3, id="failure")],
+    [
+        # test_neighbouring_versions.py ends workers after a success.
+        pytest.param("true", 0, id="success", marks=pytest.mark.full),
+        pytest.param("exit 7", 3, id="failure"),
+    ],
 )
 def test_workers_end_with_the_outcome(ending_worker: tuple[Pod, Running], program: str, code_of_worker: int) -> None:
     pod, worker = ending_worker

@@ -16,7 +16,9 @@ import pytest
 from tests.chart.scripts import pods
 from tests.chart.scripts.launching import ENDED, TRAINING, Bench, end_with_children, follow
 from tests.chart.scripts.pods import wait_for
+from tests.matrix import one_of
 
+FULL = pytest.mark.full
 UNKNOWN = ENDED.removeprefix("distrain: ")
 # Each start appends a line to `tries`; the program counts the lines.
 COUNT = "echo x >>tries; try=$(wc -l <tries)"
@@ -95,11 +97,11 @@ failed.  Open MPI checks many things before attempting to launch a
         ),
         pytest.param(
             f"{BOX}\nprterun was unable to find the specified executable file, and therefore did", 1,
-            "command: program: not found", id="not-found-by-open-mpi-5",
+            "command: program: not found", id="not-found-by-open-mpi-5", marks=FULL,
         ),
         pytest.param(
             f"{BOX}\nmpirun was unable to launch the specified application as it could not access", 132,
-            "command: program: not found, or not executable", id="not-executable",
+            "command: program: not found, or not executable", id="not-executable", marks=FULL,
         ),
         pytest.param(
             EXECVE.format("Exec format error"), 131,
@@ -109,8 +111,12 @@ failed.  Open MPI checks many things before attempting to launch a
         pytest.param(
             EXECVE.format("program has a bad interpreter on the first line."), 131,
             "command: program: program has a bad interpreter on the first line", id="script-for-a-missing-shell",
+            marks=FULL,
         ),
-        pytest.param("[1,0]<stderr>:sh: 1: train: not found", 127, "command: sh: 1: train: not found", id="in-a-shell"),
+        pytest.param(
+            "[1,0]<stderr>:sh: 1: train: not found", 127, "command: sh: 1: train: not found", id="in-a-shell",
+            marks=FULL,
+        ),
         pytest.param(
             "/usr/bin/python3: can't open file '/app/train.py': [Errno 2] No such file or directory", 2,
             "command: /usr/bin/python3: can't open file '/app/train.py': [Errno 2] No such file or directory",
@@ -251,7 +257,7 @@ def test_failure_is_kept_before_the_launcher_waits_for_the_workers(bench: Bench)
     assert "an earlier launcher of this run has counted 1 restarts" in output
 
 
-@pytest.mark.parametrize("text", ["[[17000", "[null]", "5", "{}", "[[null], 1, 2]", '[["x"], "a", "b"]'])
+@pytest.mark.parametrize("text", one_of(["[[17000", "[null]", "5", "{}", "[[null], 1, 2]", '[["x"], "a", "b"]']))
 def test_half_a_count_is_none(bench: Bench, text: str) -> None:
     (bench.folder / "worker").mkdir()
     (bench.folder / "worker" / "distrain-restarts").write_text(text)
@@ -261,7 +267,7 @@ def test_half_a_count_is_none(bench: Bench, text: str) -> None:
     assert code == 0, output
 
 
-@pytest.mark.parametrize("text", ["x", "-", " 5"])
+@pytest.mark.parametrize("text", one_of(["x", "-", " 5"]))
 def test_half_an_outcome_is_none(bench: Bench, text: str) -> None:
     (bench.folder / "worker").mkdir()
     (bench.folder / "worker" / "distrain-outcome").write_text(text)

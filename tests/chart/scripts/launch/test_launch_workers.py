@@ -60,6 +60,9 @@ def test_image_needs_ssh_only_where_ranks_start_through_it(
     ("error", "reason"),
     [
         pytest.param(socket.gaierror(-2, "Name or service not known"), "no address yet", id="no-name"),
+        pytest.param(
+            socket.gaierror(-3, "Temporary failure in name resolution"), "the name server does not answer", id="no-dns"
+        ),
         pytest.param(TimeoutError("timed out"), "no answer", id="no-answer"),
         pytest.param(OSError(113, "No route to host"), "no route to host", id="other"),
     ],

@@ -15,6 +15,7 @@ from tests.chart.scripts import pods
 from tests.chart.scripts.launching import follow
 from tests.chart.scripts.network import Network, make_network
 from tests.chart.scripts.pods import Running, wait_for
+from tests.matrix import one_of
 
 pytestmark = pytest.mark.skipif(not pods.IS_ROOT, reason="needs root, for namespaces")
 
@@ -105,6 +106,8 @@ def test_run_grows_and_shrinks_without_losing_a_step(network: Network) -> None:
     assert "starting again" not in finish(network, launcher)
 
 
+# test_neighbouring_versions.py shows it, too, with two pods.
+@pytest.mark.full
 def test_sigterm_saves_and_the_next_launcher_goes_on(network: Network) -> None:
     launcher = start(network, 0, 1)
 
@@ -118,7 +121,7 @@ def test_sigterm_saves_and_the_next_launcher_goes_on(network: Network) -> None:
     finish(network, next_launcher)
 
 
-@pytest.mark.parametrize("victim", ["python3", "orted"])
+@pytest.mark.parametrize("victim", one_of(["python3", "orted"]))
 def test_killed_part_of_a_worker_is_made_up_for(network: Network, victim: str) -> None:
     launcher = start(network, 0, 1)
 
@@ -129,6 +132,8 @@ def test_killed_part_of_a_worker_is_made_up_for(network: Network, victim: str) -
     finish(network, launcher)
 
 
+# test_launch_restarts.py kills mpirun and the launcher with a fake mpirun.
+@pytest.mark.full
 def test_killed_mpirun_is_made_up_for(network: Network) -> None:
     launcher = start(network, 0, 1)
 
@@ -139,6 +144,7 @@ def test_killed_mpirun_is_made_up_for(network: Network) -> None:
     finish(network, launcher)
 
 
+@pytest.mark.full
 def test_killed_launcher_is_made_up_for(network: Network) -> None:
     launcher = start(network, 0, 1)
     (child,) = pods.children(launcher.script_pid())
@@ -150,6 +156,8 @@ def test_killed_launcher_is_made_up_for(network: Network) -> None:
     finish(network, launcher)
 
 
+# test_worker_ranks.py kills sshd, too.
+@pytest.mark.full
 def test_killed_sshd_stops_no_step(network: Network) -> None:
     launcher = start(network, 0, 1)
     sshd = process_of(network.workers[1], "sshd")
@@ -160,6 +168,8 @@ def test_killed_sshd_stops_no_step(network: Network) -> None:
     assert "starting again" not in finish(network, launcher)
 
 
+# test_neighbouring_versions.py shows it, too, with two pods.
+@pytest.mark.full
 def test_worker_that_is_recreated_joins_again(network: Network) -> None:
     launcher = start(network, 0, 1)
 

@@ -179,6 +179,8 @@ def test_no_request_reaches_the_ranks_after_the_end(bench: Bench) -> None:
         pytest.param("no answer", "no sign of b (no answer) for 30 s", id="silent"),
         pytest.param("sshd says nothing", "", id="slow"),
         pytest.param("connection refused", "", id="ending"),
+        pytest.param("the name server does not answer", "", id="no-dns"),
+        pytest.param("no address yet", "no sign of b (no address yet) for 30 s", id="no-pod"),
         pytest.param("", "", id="answers"),
     ],
 )

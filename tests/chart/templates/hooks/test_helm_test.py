@@ -111,6 +111,18 @@ def test_job_is_tried_once_and_ends_even_without_helm(helm: Path, kind: str) -> 
     assert "'image': 's'" not in str(job)
 
 
+def test_native_sidecars_of_the_workers_stay_as_a_network_may_need_them(helm: Path) -> None:
+    daemon = [f"workers.sidecars[0].{field}" for field in ("name=daemon", "image=d", "restartPolicy=Always")]
+
+    job, _ = job_and_own(
+        helm, *KINDS["MPIJob"], *daemon, "workers.sidecars[1].name=copy", "workers.sidecars[1].image=c"
+    )
+
+    worker = job["spec"]["mpiReplicaSpecs"]["Worker"]["template"]["spec"]
+    assert [one["name"] for one in worker["initContainers"]] == ["daemon"]
+    assert [one["name"] for one in worker["containers"]] == ["worker"]
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_pod_comes_after_the_job_and_that_after_what_it_needs(helm: Path, kind: str) -> None:
     found = made(helm, *KINDS[kind])

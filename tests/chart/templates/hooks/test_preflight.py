@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from distrain.check.judged_kinds import JUDGED
+from distrain.check.snapshot.judged_kinds import JUDGED
 from tests.chart.documents import (
     DELETE,
     HOOK,
@@ -60,8 +60,10 @@ def test_check_may_read_all_that_a_check_judges(helm: Path) -> None:
     rules = [rule for role in (*of_kind(found, "ClusterRole"), *of_kind(found, "Role")) for rule in role["rules"]]
 
     allowed = {resource for rule in rules if "list" in rule["verbs"] for resource in rule["resources"]}
-    # The manifest brings the ServiceAccounts of the release's pods.
-    assert allowed == {kind.plural for kind in JUDGED} - {"serviceaccounts"}
+    read_by_name = {resource for rule in rules if "get" in rule["verbs"] for resource in rule["resources"]}
+    # The manifest brings the ServiceAccounts of the release's pods. A RuntimeClass is read by its name.
+    assert allowed == {kind.plural for kind in JUDGED} - {"serviceaccounts", "runtimeclasses"}
+    assert read_by_name == {"namespaces", "runtimeclasses"}
 
 
 def test_check_is_told_the_release_and_the_namespace(helm: Path) -> None:
@@ -105,7 +107,7 @@ def test_answer_is_kept(helm: Path) -> None:
 def test_only_helms_own_annotations_order_it(helm: Path) -> None:
     names = {name for one in preflight(helm) for name in one["metadata"]["annotations"]}
 
-    assert names == {HOOK, WEIGHT, DELETE, "sidecar.istio.io/inject"}
+    assert names == {HOOK, WEIGHT, DELETE, "sidecar.istio.io/inject", "linkerd.io/inject"}
 
 
 def test_account_may_only_read(helm: Path) -> None:
@@ -230,7 +232,7 @@ def test_pod_is_in_no_gang(helm: Path) -> None:
 
     assert set(pod["metadata"]["labels"]) == {
         "app.kubernetes.io/component", "app.kubernetes.io/instance", "app.kubernetes.io/name",
-        "sidecar.istio.io/inject",
+        "sidecar.istio.io/inject", "istio.io/dataplane-mode",
     }  # fmt: skip
     assert "schedulerName" not in pod["spec"]
 

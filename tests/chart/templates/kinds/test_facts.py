@@ -1,8 +1,10 @@
-"""Test that facts about the kinds of job are only in files/kinds.yaml, and that templates or plugin read each fact."""
+"""Test that facts about the kinds of job are only in schemas/kinds.yaml, and each is read by templates or plugin."""
 
 from __future__ import annotations
 
 import ast
+import copy
+import json
 import re
 import shutil
 from collections.abc import Iterator
@@ -19,7 +21,7 @@ from lab.paths import CHART, REPOSITORY
 from schemas import build
 from tests.chart.rendering import Rendered, Yaml, parse, run
 
-FACTS = yaml.safe_load((CHART / "files" / "kinds.yaml").read_text(encoding="utf-8"))
+FACTS = json.loads((CHART / "files" / "kinds.json").read_text(encoding="utf-8"))
 TEMPLATES = sorted(path for path in (CHART / "templates").rglob("*") if path.is_file())
 MODULES = sorted((REPOSITORY / "plugin" / "distrain").rglob("*.py"))
 COMMENT = re.compile(r"\{\{-? /\*.*?\*/ ?-?\}\}", re.DOTALL)
@@ -103,10 +105,10 @@ def test_schema_takes_the_same_kinds_and_versions() -> None:
 
 def test_new_version_of_a_kind_is_one_entry(helm: Path, tmp_path: Path) -> None:
     chart = Path(shutil.copytree(CHART, tmp_path / "distrain"))
-    facts = yaml.safe_load((CHART / "files" / "kinds.yaml").read_text(encoding="utf-8"))
+    facts = copy.deepcopy(FACTS)
     newest = facts["kinds"][0]["versions"]
     newest.insert(0, {**newest[0], "name": "v3"})
-    (chart / "files" / "kinds.yaml").write_text(yaml.safe_dump(facts, sort_keys=False), encoding="utf-8")
+    (chart / "files" / "kinds.json").write_text(json.dumps(facts), encoding="utf-8")
 
     found, known = job_of(helm, chart, "v3"), job_of(helm, CHART, "v2beta1")
 

@@ -264,6 +264,17 @@ def test_workers_that_come_later_learn_where_rank_0_is(helm: Path) -> None:
     assert {"name": "TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "value": "1"} in rendered.container("Worker")["env"]
 
 
+def test_pod_of_an_elastic_job_is_ready_for_sigterm_before_it_comes(helm: Path) -> None:
+    """The operator deletes pods that it has just created. Other kinds' pods are deleted with the job."""
+    elastic, master = (render_with(helm, KINDS[kind]) for kind in ("pytorchjob-elastic", "pytorchjob-master"))
+
+    assert "\n  distrain_sigterm.py: |" in elastic.text
+    [worker] = elastic.job["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]["spec"]["containers"]
+    assert worker["lifecycle"]["preStop"]["exec"]["command"] == ["python3", "/opt/distrain/bin/distrain_sigterm.py"]
+    for replica in master.job["spec"]["pytorchReplicaSpecs"].values():
+        assert "lifecycle" not in replica["template"]["spec"]["containers"][0]
+
+
 def test_elastic_policy_has_the_range_of_the_values(helm: Path) -> None:
     values = ("workers.minReplicas=2", "workers.maxReplicas=8", "workers.gpus=4")
 

@@ -14,8 +14,11 @@ from tests.chart.rendering import GOLDEN, VALUES, render, set_arguments
 CONTENTS = GOLDEN / "contents.yaml"
 UPDATE = "DISTRAIN_UPDATE_GOLDEN=1 make test-chart PYTEST_ARGS='-k test_contents -n 0'"
 HEAD = f"# Hashes of what a running job cannot take over, written by {UPDATE}\n"
+# The chart brings the trainer to this job, so that each change of the trainer replaces it.
+DELIVERED = "stock-pytorch.yaml"
+FILES = [path for path in sorted(VALUES.glob("*.yaml")) if path.name != DELIVERED]
 JOBS = {
-    **{f"values/{path.name}": ("--values", str(path)) for path in sorted(VALUES.glob("*.yaml"))},
+    **{f"values/{path.name}": ("--values", str(path)) for path in FILES},
     **{kind: tuple(set_arguments(*values)) for kind, values in KINDS.items()},
 }
 

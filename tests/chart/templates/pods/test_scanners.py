@@ -1,7 +1,11 @@
-"""Test that two scanners accept the pods of values/. scanner-exceptions.yaml lists the excepted checks with reasons."""
+"""Test that two scanners accept the pods of values/, alone and with each profile.
+
+scanner-exceptions.yaml lists the excepted checks with reasons. Each scanner runs once, over all pods.
+"""
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import subprocess
@@ -11,12 +15,13 @@ from pathlib import Path
 import pytest
 import yaml
 
-from lab.builds import scanners
+from lab.builds import golang, scanners
 from tests.chart import expansion
+from tests.chart.profiles.pairs import FILES, PROFILES, pods
 
-EXCEPTIONS: dict[str, dict[str, str]] = yaml.safe_load(
-    (Path(__file__).parent / "scanner-exceptions.yaml").read_text(encoding="utf-8")
-)
+EXCEPTIONS = yaml.safe_load((Path(__file__).parent / "scanner-exceptions.yaml").read_text(encoding="utf-8"))
+# A check that fails, and the file where it fails, without its ending.
+Failure = tuple[str, str]
 # A pod that every scanner refuses.
 BAD = """
 apiVersion: v1
@@ -26,8 +31,8 @@ spec: {hostPID: true, containers: [{name: a, image: b, securityContext: {privile
 """
 
 
-def checkov(folder: Path) -> set[str]:
-    """Return the ids of the checks that fail. Nothing is downloaded."""
+def checkov(folder: Path) -> set[Failure]:
+    """Return the checks that fail. Nothing is downloaded."""
     command = [
         str(scanners.checkov()),
         "-d",
@@ -43,38 +48,66 @@ def checkov(folder: Path) -> set[str]:
     hidden = {"CKV_IGNORE_HIDDEN_DIRECTORIES": "false"}
     environment = {**os.environ, **hidden, "BC_SKIP_MAPPING": "TRUE", "https_proxy": "http://127.0.0.1:9"}
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
-    return {failed["check_id"] for failed in json.loads(done.stdout)["results"]["failed_checks"]}
+    failures = json.loads(done.stdout)["results"]["failed_checks"]
+    return {(failed["check_id"], Path(failed["file_path"]).stem) for failed in failures}
 
 
-def kube_score(folder: Path) -> set[str]:
-    """Return the ids of the checks that fail."""
+def kube_score(folder: Path) -> set[Failure]:
+    """Return the checks that fail. Two objects of one name would be one, so names differ over all files."""
     command = [str(scanners.kube_score()), "score", "--output-format", "json", *map(str, sorted(folder.glob("*.yaml")))]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    checks = [check for scored in json.loads(done.stdout) for check in scored["checks"]]
-    return {check["check"]["id"] for check in checks if check["grade"] < 10 and not check["skipped"]}
+    checks = [
+        (check, Path(scored["file_name"]).stem) for scored in json.loads(done.stdout) for check in scored["checks"]
+    ]
+    return {(check["check"]["id"], file) for check, file in checks if check["grade"] < 10 and not check["skipped"]}
 
 
-SCANNERS: dict[str, Callable[[Path], set[str]]] = {"checkov": checkov, "kube-score": kube_score}
+SCANNERS: dict[str, Callable[[Path], set[Failure]]] = {"checkov": checkov, "kube-score": kube_score}
+
+
+def write_profiles(folder: Path) -> None:
+    """Write a file for each profile, with each shape of pod that it gives with the files of values/."""
+    for profile in PROFILES:
+        shapes = pods(golang.binary("helm4"), profile)
+        for number, pod in enumerate(shapes):
+            pod["metadata"]["name"] = f"{profile}-{number}"
+        (folder / f"{profile}.yaml").write_text(yaml.safe_dump_all(shapes, sort_keys=False), encoding="utf-8")
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def failures(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], set[Failure]]:
+    """Return a function that runs a scanner by its name, once."""
     folder = tmp_path_factory.mktemp("expanded")
     expansion.write(folder)
-    return folder
+    write_profiles(folder)
+    (folder / "bad.yaml").write_text(BAD, encoding="utf-8")
+    return functools.cache(lambda name: SCANNERS[name](folder))
 
 
 @pytest.mark.parametrize("name", SCANNERS)
-def test_scanner_finds_nothing_but_the_exceptions_and_all_of_them(name: str, folder: Path) -> None:
-    found = SCANNERS[name](folder)
+def test_scanner_finds_nothing_but_the_exceptions_and_all_of_them(
+    name: str, failures: Callable[[str], set[Failure]]
+) -> None:
+    found = {check for check, file in failures(name) if file in FILES}
 
     assert found == set(EXCEPTIONS[name])
+
+
+@pytest.mark.parametrize("name", SCANNERS)
+def test_profile_adds_nothing_but_its_exceptions_and_all_of_them(
+    name: str, failures: Callable[[str], set[Failure]]
+) -> None:
+    excepted = {(check, file) for check, each in EXCEPTIONS["profiles"][name].items() for file in each["in"]}
+
+    found = {(check, file) for check, file in failures(name) if file in PROFILES and check not in EXCEPTIONS[name]}
+
+    assert found == excepted
 
 
 @pytest.mark.parametrize(
     ("name", "check"), [("checkov", "CKV_K8S_16"), ("kube-score", "container-security-context-privileged")]
 )
-def test_scanner_would_find_a_privileged_container(name: str, check: str, tmp_path: Path) -> None:
-    (tmp_path / "bad.yaml").write_text(BAD, encoding="utf-8")
-
-    assert check in SCANNERS[name](tmp_path)
+def test_scanner_would_find_a_privileged_container(
+    name: str, check: str, failures: Callable[[str], set[Failure]]
+) -> None:
+    assert (check, "bad") in failures(name)

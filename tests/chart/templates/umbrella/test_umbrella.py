@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 
 from tests.chart.documents import REAL_CLUSTER
 from tests.chart.kinds import KINDS, every_kind
-from tests.chart.rendering import CHART, parse, refusal, render, render_with, run, set_arguments
+from tests.chart.rendering import CHART, REPOSITORY, parse, refusal, render, render_with, run, set_arguments
 
 PREFLIGHT = "preflight.enabled=true"
 REGISTRY = "global.imageRegistry=mirror.example.com/hub"
@@ -102,3 +103,23 @@ def test_pull_secrets_of_the_chart_above_may_be_maps(helm: Path) -> None:
     rendered = render_with(helm, ("global.imagePullSecrets[0].name=mirror",))
 
     assert rendered.pod("Worker")["imagePullSecrets"] == [{"name": "mirror"}]
+
+
+@pytest.mark.parametrize(("enabled", "jobs"), [("false", {"run1-small"}), ("true", {"run1-small", "run1-large"})])
+def test_chart_of_the_page_has_both_runs(helm4: Path, tmp_path: Path, enabled: str, jobs: set[str]) -> None:
+    page = (REPOSITORY / "docs" / "umbrella.md").read_text(encoding="utf-8")
+    chart, values = re.findall(r"^```yaml\n(.*?)^```$", page, flags=re.MULTILINE | re.DOTALL)
+    (tmp_path / "Chart.yaml").write_text(chart, encoding="utf-8")
+    (tmp_path / "values.yaml").write_text(values, encoding="utf-8")
+    shutil.copytree(CHART, tmp_path / "charts" / "distrain")
+
+    done = run(helm4, "template", "run1", str(tmp_path), "--set", f"large.enabled={enabled}")
+
+    assert done.returncode == 0, done.stderr
+    objects = parse(done.stdout)
+    found = {one["metadata"]["name"]: one for one in objects if one["kind"] == "PyTorchJob"}
+    assert found.keys() == jobs
+    labels = found["run1-small"]["metadata"]["labels"]
+    assert labels["app.kubernetes.io/instance"] == "run1.small"
+    assert "/default/run1.small'" in str(found["run1-small"])
+    assert "'image': 'registry.example.com/distrain/pytorch:0.1.0'" in str(found["run1-small"])

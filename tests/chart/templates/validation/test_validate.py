@@ -6,20 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.chart.rendering import refusal, render
+from tests.chart.rendering import refusal, render, set_arguments
 
 S3 = ["data.source=s3", "data.uri=s3://digits"]
 DERIVE = "or leave out workers.replicas and workers.gpus, which `helm distrain derive` then sets"
 MOUNT = ["volumes[0].name=disk", "volumeMounts[0].name=disk", "volumeMounts[0].mountPath=/disk"]
+TFJOB = ["framework=tensorflow", "strategy=parameter-server", "workers.gpus=0"]
 VOLUME = [*MOUNT, "volumes[0].persistentVolumeClaim.claimName=disk"]
 SIDECAR = ["workers.sidecars[0].name=side", "workers.sidecars[0].image=side"]
 INNER = ["volumeMounts[1].name=a", "volumeMounts[1].mountPath=/disk/inner"]
 ON_THE_WAY = ["volumeMounts[1].name=a", "volumeMounts[1].mountPath=/disk/default"]
 READ_ONLY = [*VOLUME, "volumeMounts[0].readOnly=true"]
-
-
-def set_arguments(assignments: list[str]) -> list[str]:
-    return [word for assignment in assignments for word in ("--set", assignment)]
 
 
 CASES = [
@@ -151,6 +148,18 @@ CASES = [
         id="test-of-servers",
     ),
     pytest.param(
+        ["trainer.tensorboard=true"],
+        "trainer.tensorboard: is true, but output.uri, below which the event files go, is empty; set output.uri",
+        ["trainer.tensorboard=true", "output.uri=s3://models"],
+        id="event-files-without-a-place",
+    ),
+    pytest.param(
+        ["trainer.tensorboard=true", "output.uri=s3://models", "command={/train}"],
+        "trainer.tensorboard: is true, but only the trainer's own programs write event files, and command is set",
+        ["trainer.tensorboard=false", "output.uri=s3://models", "command={/train}"],
+        id="event-files-of-a-command",
+    ),
+    pytest.param(
         [*VOLUME, "output.uri=/disks/results"],
         'output.uri: "/disks/results" lies on no volume and would be lost; mount one there with volumes and',
         [*VOLUME, "output.uri=/disk/results"],
@@ -161,6 +170,12 @@ CASES = [
         'checkpoint.uri: "/disks/checkpoints" lies on no volume and would be lost; mount one there with volumes and',
         [*VOLUME, "checkpoint.uri=/disk/checkpoints"],
         id="checkpoints-on-no-volume",
+    ),
+    pytest.param(
+        [*TFJOB, *(f"workers.{value}" for value in VOLUME), "checkpoint.uri=/disk/a"],
+        'checkpoint.uri: "/disk/a" lies on no volume of the Chief, which writes it, and would be lost; mount one there',
+        [*TFJOB, *(f"launcher.{value}" for value in VOLUME), "checkpoint.uri=/disk/a"],
+        id="checkpoints-on-a-volume-of-the-workers-of-a-tfjob",
     ),
     pytest.param(
         [*VOLUME, "volumeMounts[0].mountPath=/checkpoints"],
@@ -257,10 +272,10 @@ CASES = [
 
 @pytest.mark.parametrize(("refused", "words", "accepted"), CASES)
 def test_rule_refuses_and_accepts_a_neighbour(helm: Path, refused: list[str], words: str, accepted: list[str]) -> None:
-    message = refusal(helm, *set_arguments(refused))
+    message = refusal(helm, *set_arguments(*refused))
 
     assert f"distrain: {words}" in message
-    render(helm, *set_arguments(accepted))
+    render(helm, *set_arguments(*accepted))
 
 
 @pytest.mark.parametrize(
@@ -277,7 +292,7 @@ def test_release_name_that_is_no_host_name_is_refused(helm: Path, refused: str, 
 def test_all_broken_rules_are_reported_in_one_answer(helm: Path) -> None:
     wrong = ["framework=pytorch", "gpus=5", "data.source=s3", "launcher.memory=1Gi", "runAsUser=0"]
 
-    message = refusal(helm, *set_arguments(wrong))
+    message = refusal(helm, *set_arguments(*wrong))
 
     lines = [line for line in message.splitlines() if "distrain: " in line]
     assert [line.split("distrain: ", 1)[1].split(": ")[0] for line in lines] == [
@@ -288,7 +303,7 @@ def test_all_broken_rules_are_reported_in_one_answer(helm: Path) -> None:
 def test_rules_on_a_kind_that_cannot_be_are_left_out(helm: Path) -> None:
     wrong = ["framework=pytorch", "job.kind=MXJob", "launcher.memory=1Gi", "gpus=5"]
 
-    lines = refusal(helm, *set_arguments(wrong)).splitlines()
+    lines = refusal(helm, *set_arguments(*wrong)).splitlines()
 
     told = [line.split("distrain: ", 1)[1].split(": ")[0] for line in lines if "distrain: " in line]
     assert told == ["job.kind", "gpus"]

@@ -305,7 +305,7 @@ CASES = {
     ),
     "interface-in-two-places": (
         ("mpi.mca.btl_tcp_if_include=eth0",),
-        "mpi.mca.btl_tcp_if_include: network.interface and network.excludeInterfaces set it; put the interface there",
+        "mpi.mca.btl_tcp_if_include: network.interface, network.subnets and network.excludeInterfaces set it; put the",
         ("network.interface=eth0",),
     ),
     "ssh-secret-of-an-operator": (

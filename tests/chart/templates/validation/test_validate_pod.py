@@ -27,6 +27,17 @@ CASES = {
         'workers.shm: "1.5Gi" is more than workers.memory, "1.5G"',
         ("workers.shm=1.5G", "workers.memory=1.5Gi"),
     ),
+    "shm-above-a-limit": (
+        ("workers.shm=2049Mi", "workers.resources.limits.memory=2Gi"),
+        'workers.shm: "2049Mi" is more than workers.resources.limits.memory, "2Gi", in which it counts; lower '
+        "workers.shm, or raise workers.resources.limits.memory",
+        ("workers.shm=2048Mi", "workers.resources.limits.memory=2Gi"),
+    ),
+    "shm-above-a-limit-at-the-top": (
+        ("workers.shm=2049Mi", "resources.limits.memory=2Gi"),
+        'workers.shm: "2049Mi" is more than resources.limits.memory, "2Gi", in which it counts; lower workers.shm, or',
+        ("workers.shm=2049Mi", "resources.limits.memory=2Gi", "workers.memory=3Gi"),
+    ),
     "root-under-restricted": (
         ("runAsUser=0",),
         "runAsUser: 0 is root, which podSecurity restricted forbids; --set podSecurity=baseline, or take another user",
@@ -34,7 +45,8 @@ CASES = {
     ),
     "rdma-under-baseline": (
         ("network.rdma.resource=rdma/hca", "podSecurity=baseline"),
-        'network.rdma.resource: "rdma/hca" needs pods that may lock memory, which podSecurity baseline forbids',
+        'network.rdma.resource: "rdma/hca" needs pods that may lock memory, which podSecurity baseline forbids; '
+        "--set podSecurity=privileged, or ask for it in workers.resources.limits if the nodes set no limit on locked",
         ("network.rdma.resource=rdma/hca", PRIVILEGED),
     ),
     "host-network-under-restricted": (

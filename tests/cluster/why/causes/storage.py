@@ -48,7 +48,7 @@ CASES = (
         Said(
             "Failed",
             f"s3.endpoint: the certificate of {API_SERVER} is not trusted",
-            "correct it, or set s3.insecureTLS=true",
+            "correct it, or name the certificate of its authority in s3.caBundle",
         ),
         {"s3.endpoint": API_SERVER, **ONCE},
         trains=True,

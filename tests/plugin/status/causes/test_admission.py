@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.plugin.fake_api import FakeApi
@@ -126,6 +128,28 @@ def test_pod_that_the_api_server_refuses_is_explained(
     serve_events(api, event(JOB_UID, "FailedCreatePod", answer))
 
     assert told(status("run1"))[1:] == (why, then)
+
+
+def _quota(resource: str, used: int, limit: int) -> str:
+    amounts = f"requested: {resource}=1, used: {resource}={used}, limited: {resource}={limit}"
+    return f"{FORBIDDEN}exceeded quota: few, {amounts}"
+
+
+@pytest.mark.parametrize(
+    ("job", "pods", "limit", "then"),
+    [
+        pytest.param(MPI, 1, 1, "have the quota raised: even the smallest run needs more than it allows", id="least"),
+        pytest.param(MPI, 1, 2, f"free that much in the namespace, {SMALLER}, or have the quota raised", id="others"),
+        pytest.param(PYTORCH, 1, 1, f"{SMALLER}, or have the quota raised", id="own-pods-alone"),
+    ],
+)
+def test_advice_on_a_quota_of_pods_is_possible(
+    api: FakeApi, status: Run, job: Any, pods: int, limit: int, then: str
+) -> None:
+    serve(api, job, pods=[pod("worker", number) for number in range(pods)])
+    serve_events(api, event(JOB_UID, "FailedCreatePod", _quota("pods", limit, limit)))
+
+    assert told(status("run1"))[2] == then
 
 
 def test_refused_worker_of_a_plain_run_is_explained_although_its_key_is_made(api: FakeApi, status: Run) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.chart.scripts.pods import SCRIPTS
 from tests.plugin.fake_api import FakeApi
 from tests.plugin.objects import Object
 from tests.plugin.program import Run
@@ -359,13 +360,25 @@ def test_lack_of_memory_that_the_launcher_supposes_has_a_next_step(api: FakeApi,
     assert told(status("run1"))[1:] == (words, "raise workers.memory, or lower trainer.batchSize")
 
 
-def test_program_whose_launcher_waits_for_workers_does_not_count_as_running(api: FakeApi, status: Run) -> None:
-    words = "waiting for 1 of 2 workers: run1-worker-1 (what answers is not sshd)"
+@pytest.mark.parametrize(
+    ("why", "then"),
+    [
+        pytest.param("no address yet", "wait: a pod's name gets its address", id="no-address"),
+        pytest.param("the name server does not answer", "see to the cluster's DNS: kubectl", id="no-dns"),
+        pytest.param("connection refused", "wait until sshd runs there", id="refused"),
+        pytest.param("no answer", "a NetworkPolicy or a service mesh may drop the packets", id="no-answer"),
+        pytest.param("what answers is not sshd", "something else has this port in the worker", id="not-sshd"),
+        pytest.param("sshd says nothing", "wait: the worker's node is busy", id="silent"),
+    ],
+)
+def test_program_whose_launcher_waits_for_workers_does_not_count_as_running(
+    api: FakeApi, status: Run, why: str, then: str
+) -> None:
+    assert f'"{why}"' in (SCRIPTS / "distrain_workers.py").read_text()
+    words = f"waiting for 1 of 2 workers: run1-worker-1 ({why})"
     up = [pod("launcher"), pod("worker", 0), pod("worker", 1)]
     serve(api, MPI, pods=up, run1_launcher=f"distrain-launch: 12 s: {words}\n")
 
-    assert told(status("run1")) == (
-        "Starting",
-        words,
-        "something else has this port in the worker: choose another ssh.port",
-    )
+    phase, cause, next_step = told(status("run1"))
+    assert (phase, cause) == ("Starting", words)
+    assert next_step.startswith(then)

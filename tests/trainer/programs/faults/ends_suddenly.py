@@ -13,7 +13,7 @@ from distrain_trainer import __main__
 from distrain_trainer.errors import task_from_environment
 from distrain_trainer.tensorflow import processes
 
-SECONDS_OF_TRAINING = 3
+SECONDS_OF_TRAINING = 1
 # The chief reports here that it is connected to all processes. A server cannot know this itself.
 BEGUN = Path(tempfile.gettempdir()) / "begun"
 

@@ -7,10 +7,10 @@ import sys
 from typing import Any
 
 from distrain_trainer.allreduce import __main__ as allreduce
-from distrain_trainer.allreduce import horovod_tensorflow
+from distrain_trainer.allreduce import horovod_mxnet
 from distrain_trainer.allreduce.backend import Backend
 
-connect = horovod_tensorflow.connect
+connect = horovod_mxnet.connect
 
 
 def wrong() -> Backend:
@@ -25,5 +25,5 @@ def wrong() -> Backend:
     return dataclasses.replace(right, get=get)
 
 
-setattr(horovod_tensorflow, "connect", wrong)  # noqa: B010
+setattr(horovod_mxnet, "connect", wrong)  # noqa: B010
 allreduce.main(sys.argv[1:])

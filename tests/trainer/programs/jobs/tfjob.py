@@ -3,11 +3,13 @@
 The chief's output is printed, or that of the others if the chief prints nothing. As with the operator, the job ends
 with the chief, and with its exit code. If that is an error, the processes that still run are ended (cleanPodPolicy
 Running). With `--without-operator` they must end by themselves. A process that does not end is named on stderr.
+With `--forked` this process imports TensorFlow, and the others are forked from it (forked.py).
 """
 
 from __future__ import annotations
 
 import contextlib
+import importlib
 import json
 import os
 import random
@@ -15,13 +17,16 @@ import socket
 import subprocess
 import sys
 import tempfile
-from typing import IO
+from typing import IO, Any
 
 SECONDS_TO_END = 60
 DOES_NOT_END = 99
+OPTIONS = ("--without-operator", "--forked")
 
 
 class Process:
+    begin: Any = subprocess.Popen
+
     def __init__(self, name: str, command: list[str], told: dict[str, object]) -> None:
         self.name = name
         self._said: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed when this process ends
@@ -30,7 +35,7 @@ class Process:
         # The chart mounts a user's volumes, and so the user's modules, only in the chief and the workers.
         if name.startswith("ps"):
             environment.pop("PYTHONPATH", None)
-        self.process = subprocess.Popen(command, env=environment, stdout=out, stderr=self._said)
+        self.process = self.begin(command, env=environment, stdout=out, stderr=self._said)
 
     def ends(self) -> bool:
         try:
@@ -85,5 +90,10 @@ def addresses(count: int) -> list[str]:
             return [f"127.0.0.1:{port}" for port in range(first, first + count)]
 
 
-arguments = [argument for argument in sys.argv[1:] if argument != "--without-operator"]
-sys.exit(main(int(arguments[0]), int(arguments[1]), arguments[2:], operator="--without-operator" not in sys.argv[1:4]))
+options = set(sys.argv[1:3]) & set(OPTIONS)
+workers, servers, *command = sys.argv[1 + len(options) :]
+if "--forked" in options:
+    forked = importlib.import_module("forked")
+    forked.prepare("tensorflow")
+    Process.begin = forked.Forked
+sys.exit(main(int(workers), int(servers), command, operator="--without-operator" not in options))

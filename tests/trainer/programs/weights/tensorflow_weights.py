@@ -1,4 +1,7 @@
-"""Run as a rank of TensorFlow's Horovod program: train without dropout, and write this rank's weights to /out."""
+"""Run as a rank of TensorFlow's Horovod program: train without dropout, and write this rank's weights to /out.
+
+They are written after the model is built, before rank 0 shares its weights, and at the end.
+"""
 
 from __future__ import annotations
 
@@ -21,9 +24,14 @@ def without_dropout(name: str, **of: Any) -> Any:
     for layer in built[0].layers:
         if isinstance(layer, tf.keras.layers.Dropout):
             layer.rate = 0.0
+    save("start")
     return built[0]
+
+
+def save(when: str) -> None:
+    np.savez(f"/out/{when}-{rank_from_environment()}.npz", *built[0].get_weights())
 
 
 setattr(models, "build", without_dropout)  # noqa: B010
 __main__.main(sys.argv[1:])
-np.savez(f"/out/{rank_from_environment()}.npz", *built[0].get_weights())
+save("end")

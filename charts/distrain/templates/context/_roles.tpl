@@ -1,0 +1,144 @@
+{{- /*
+The values of each role's pods: its section of the values, over the defaults at the top of the values.
+
+  distrain.roles.section  all values of a section, with the defaults
+  distrain.roles.keygen   those of the launcher that the Job which makes the SSH key has too
+  distrain.roles.map      maps, merged by key
+  distrain.roles.named    lists, merged by name
+  distrain.roles.path     where a value of a section is written
+*/}}
+
+{{- /*
+distrain.roles.section
+  Takes (dict "values" <all values> "section" <name> "into" <a map>). Adds the values to the map.
+
+  - A map is merged by key, and a list by the names of its items: the role's come over those at the top. Tolerations and
+    envFrom have no names, so the role's come after those at the top. Text at the top counts where the role has none.
+  - _env.tpl and _volumes.tpl merge env, volumes and volumeMounts, because the ones at the top do not reach every role.
+*/}}
+{{- define "distrain.roles.section" -}}
+{{- $into := .into -}}
+{{- $top := .values -}}
+{{- $own := index .values .section -}}
+{{- range $key, $value := $own -}}
+{{- $_ := set $into $key $value -}}
+{{- end -}}
+{{- range $key, $default := dict "nodeSelector" $top.nodeSelector "affinity" $top.affinity "securityContext" $top.securityContext "containerSecurityContext" $top.containerSecurityContext "podSpec" $top.podSpec "labels" $top.podLabels "annotations" $top.podAnnotations -}}
+{{- if $default -}}
+{{- include "distrain.roles.map" (dict "parts" (list $default (index $own $key)) "key" $key "into" $into) -}}
+{{- end -}}
+{{- end -}}
+{{- range $key, $default := dict "tolerations" $top.tolerations "envFrom" $top.envFrom -}}
+{{- if $default -}}
+{{- $_ := get $own $key | default list | concat $default | uniq | set $into $key -}}
+{{- end -}}
+{{- end -}}
+{{- range $key, $default := dict "sidecars" $top.sidecars "initContainers" $top.initContainers -}}
+{{- if $default -}}
+{{- include "distrain.roles.named" (dict "parts" (list $default (index $own $key)) "by" "name" "key" $key "into" $into) -}}
+{{- end -}}
+{{- end -}}
+{{- range $key, $default := dict "priorityClassName" $top.priorityClassName "runtimeClassName" $top.runtimeClassName "schedulerName" $top.schedulerName -}}
+{{- $isInPodSpec := hasKey ($own.podSpec | default dict) $key -}}
+{{- if and $default (eq (index $own $key) nil) (not $isInPodSpec) -}}
+{{- $_ := set $into $key $default -}}
+{{- end -}}
+{{- /* Empty text takes away the field of the podSpec at the top, too. */ -}}
+{{- if and (ne (index $own $key) nil) (hasKey ($top.podSpec | default dict) $key) (not $isInPodSpec) -}}
+{{- $_ := omit $into.podSpec $key | set $into "podSpec" -}}
+{{- end -}}
+{{- end -}}
+{{- with $top.resources -}}
+{{- $resources := dict -}}
+{{- range $key := list "requests" "limits" -}}
+{{- $default := index $top.resources $key | default dict -}}
+{{- /* A role's own cpu and memory count before the requests and limits at the top. */ -}}
+{{- if and (ne $own.cpu nil) (eq $key "requests") -}}
+{{- $default = omit $default "cpu" -}}
+{{- end -}}
+{{- if ne $own.memory nil -}}
+{{- $default = omit $default "memory" -}}
+{{- end -}}
+{{- include "distrain.roles.map" (dict "parts" (list $default (index ($own.resources | default dict) $key)) "key" $key "into" $resources) -}}
+{{- end -}}
+{{- range list $top.resources ($own.resources | default dict) -}}
+{{- if ne .claims nil -}}
+{{- $_ := set $resources "claims" .claims -}}
+{{- end -}}
+{{- end -}}
+{{- $_ := set $into "resources" $resources -}}
+{{- end -}}
+{{- end }}
+
+{{- /*
+distrain.roles.keygen
+  Takes (dict "values" <all values> "launcher" <values of the launcher> "into" <a map>). Adds the values to the map. The
+  Job may run on the same nodes as the launcher, and fills a Secret that the launcher mounts.
+*/}}
+{{- define "distrain.roles.keygen" -}}
+{{- range $key := list "nodeSelector" "tolerations" "affinity" "securityContext" "priorityClassName" "runtimeClassName" -}}
+{{- $_ := get $.launcher $key | set $.into $key -}}
+{{- end -}}
+{{- /* A quota on CPU limits refuses a pod without one. */ -}}
+{{- with ((.values.resources | default dict).limits | default dict).cpu -}}
+{{- $_ := dict "requests" (dict "cpu" "100m") "limits" (dict "cpu" .) | set $.into "resources" -}}
+{{- end -}}
+{{- $_ := set .into "labels" .values.podLabels -}}
+{{- $_ := set .into "annotations" .values.podAnnotations -}}
+{{- end }}
+
+{{- /*
+distrain.roles.map
+  Takes (dict "parts" <maps or null> "key" <key> "into" <a map>). Sets the key to the parts merged; null drops a key.
+*/}}
+{{- define "distrain.roles.map" -}}
+{{- $merged := dict -}}
+{{- range .parts -}}
+{{- range $name, $value := . -}}
+{{- if eq $value nil -}}
+{{- $_ := unset $merged $name -}}
+{{- else -}}
+{{- $_ := set $merged $name $value -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- $_ := set .into .key $merged -}}
+{{- end }}
+
+{{- /*
+distrain.roles.named
+  Takes (dict "parts" <lists or null> "by" <the key with an item's name> "key" <key> "into" <a map>). Sets the key to the
+  items of all parts; an item takes the place of an earlier one with its name.
+*/}}
+{{- define "distrain.roles.named" -}}
+{{- $by := .by -}}
+{{- $items := list -}}
+{{- range $part := .parts -}}
+{{- $names := list -}}
+{{- range $part -}}
+{{- $names = append $names (get . $by) -}}
+{{- end -}}
+{{- $kept := list -}}
+{{- range $items -}}
+{{- if not (has (get . $by) $names) -}}
+{{- $kept = append $kept . -}}
+{{- end -}}
+{{- end -}}
+{{- $items = concat $kept ($part | default list) -}}
+{{- end -}}
+{{- $_ := set .into .key $items -}}
+{{- end }}
+
+{{- /*
+distrain.roles.path
+  Takes (dict "root" <root context> "section" <name> "keys" <path in the section>). Renders the path in the section if
+  the section has the last key itself, otherwise the path at the top.
+*/}}
+{{- define "distrain.roles.path" -}}
+{{- $values := index .root.Values .section -}}
+{{- range initial .keys -}}
+{{- $values = index ($values | default dict) . | default dict -}}
+{{- end -}}
+{{- hasKey $values (last .keys) | ternary (print .section ".") "" -}}
+{{- join "." .keys -}}
+{{- end }}

@@ -1,0 +1,23 @@
+{{- /*
+Rules on a trainer that the chart delivers into an image without it.
+*/}}
+{{- define "distrain.validate.delivery" -}}
+{{- $image := .Values.image -}}
+{{- if ne .Values.trainer.delivery "chart" -}}
+{{- with .Values.trainer.install -}}
+{{- printf "distrain: trainer.install: %q would be installed with the trainer that the chart delivers, but trainer.delivery is image; set it to chart, or build an image that holds the package\n" (first .) -}}
+{{- end -}}
+{{- else -}}
+{{- if .Values.command -}}
+{{- "distrain: trainer.delivery: is chart, but command is set, which runs instead of the trainer; set trainer.delivery to image\n" -}}
+{{- end -}}
+{{- if not $image.repository -}}
+{{- "distrain: image.repository: is empty, and trainer.delivery chart is for an image without distrain; set it to one, such as pytorch/pytorch, with its tag in image.tag\n" -}}
+{{- else if not (or $image.tag $image.digest) -}}
+{{- printf "distrain: image.tag: is empty, which means %s, a version of distrain; set it to a tag of %s\n" .Chart.AppVersion $image.repository -}}
+{{- end -}}
+{{- if and .Values.preflight.enabled (not .Values.preflight.image) -}}
+{{- printf "distrain: preflight.image: is empty, which means the job's image, but with trainer.delivery chart that image has no distrain; set it to an image that has, or set preflight.enabled to false\n" -}}
+{{- end -}}
+{{- end -}}
+{{- end }}

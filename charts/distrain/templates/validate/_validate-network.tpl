@@ -1,0 +1,63 @@
+{{- /*
+Rules on the network.
+
+  distrain.validate.network.policy   NetworkPolicies reach the pods
+  distrain.validate.network.family   the chart makes the Service that is to have two families
+  distrain.validate.network.subnets  MPI uses the networks, and no other value is ignored for them
+*/}}
+
+{{- /*
+distrain.validate.network.policy
+  Kubernetes does not say what a NetworkPolicy means for pods on the node's network. Network plugins ignore it there, and
+  see the traffic of these pods as the node's, so the other pods' policies would deny it.
+
+  An explicit `enabled: false` turns off the policies of another values file.
+*/}}
+{{- define "distrain.validate.network.policy" -}}
+{{- $policy := .Values.networkPolicy | default dict -}}
+{{- if not (hasKey $policy "enabled") -}}
+{{- range $key, $_ := $policy -}}
+{{- if not (hasPrefix "x-" $key) -}}
+{{- printf "distrain: networkPolicy.%s: is set, but networkPolicy.enabled is not, so that there is no policy; set networkPolicy.enabled to true, or remove networkPolicy.%s\n" $key $key -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- if $policy.enabled -}}
+{{- if not $policy.egress -}}
+{{- if .Values.trainer.install -}}
+{{- "distrain: trainer.install: pip needs its package index, which networkPolicy.enabled shuts off; add a rule for it to networkPolicy.egress, or remove one of the two\n" -}}
+{{- end -}}
+{{- if ne (.Values.serviceMesh | default "none") "none" -}}
+{{- printf "distrain: serviceMesh: %s: the proxies need the mesh's control plane, which networkPolicy.enabled shuts off; add a rule for it to networkPolicy.egress, or remove one of the two\n" .Values.serviceMesh -}}
+{{- end -}}
+{{- end -}}
+{{- range $at, $values := .Job.given -}}
+{{- if ($values.podSpec | default dict).hostNetwork -}}
+{{- printf "distrain: networkPolicy.enabled: is true, but %spodSpec.hostNetwork puts pods on the node's network, which no NetworkPolicy covers; remove one of the two\n" $at -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end }}
+
+{{- define "distrain.validate.network.family" -}}
+{{- with .Values.network.ipFamilyPolicy -}}
+{{- if not $.Job.isPlain -}}
+{{- printf "distrain: network.ipFamilyPolicy: %s is set, but the chart makes no Service for a %s, as its operator makes what it needs; remove it\n" . (printf "%s %s" $.Job.kind $.Job.version | trim) -}}
+{{- end -}}
+{{- end -}}
+{{- end }}
+
+{{- /*
+distrain.validate.network.subnets
+  The default of network.excludeInterfaces is in values.yaml, so it may stand beside network.subnets.
+*/}}
+{{- define "distrain.validate.network.subnets" -}}
+{{- $network := .Values.network -}}
+{{- if and $network.subnets (not .Job.usesMpi) -}}
+{{- printf "distrain: network.subnets: is set, but a %s does not use MPI, which alone takes it; remove it, or name the interface in network.interface\n" .Job.kind -}}
+{{- end -}}
+{{- $excluded := $network.excludeInterfaces | default (list "lo") -}}
+{{- if and $network.subnets .Job.usesMpi (ne (toJson $excluded) (list "lo" | toJson)) -}}
+{{- "distrain: network.excludeInterfaces: is set, but MPI uses network.subnets alone; --set network.excludeInterfaces=null, or remove network.subnets\n" -}}
+{{- end -}}
+{{- end }}

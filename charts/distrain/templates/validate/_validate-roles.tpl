@@ -1,0 +1,221 @@
+{{- /*
+Rules on the values that every role takes, and on their defaults at the top of the values.
+
+  distrain.validate.roles.resources    requests, limits and claims
+  distrain.validate.roles.limits       no limit is below its request
+  distrain.validate.roles.devices      requests for devices and huge pages
+  distrain.validate.roles.podSpec      fields of podSpec
+  distrain.validate.roles.claims       claims of dynamic resources
+  distrain.validate.roles.schedulers   the gang scheduler alone places the pods
+  distrain.validate.roles.security     securityContext and containerSecurityContext
+*/}}
+
+{{- define "distrain.validate.roles.resources" -}}
+{{- $workers := .Values.workers -}}
+{{- $rdma := .Values.network.rdma.resource -}}
+{{- if and $rdma (eq $rdma $workers.gpuResource) -}}
+{{- printf "distrain: network.rdma.resource: %q is workers.gpuResource, whose number is workers.gpus; name the network device here\n" $rdma -}}
+{{- end -}}
+{{- range $at, $values := .Job.given -}}
+{{- $section := get $.Job.paths $at -}}
+{{- range $kind, $amounts := omit ($values.resources | default dict) "claims" -}}
+{{- if not (hasPrefix "x-" $kind) -}}
+{{- range $name, $amount := $amounts -}}
+{{- $path := printf "%sresources.%s.%s" $at $kind $name -}}
+{{- $short := and $section (has $name (list "cpu" "memory")) (not (and (eq $name "cpu") (eq $kind "limits"))) -}}
+{{- if and $short (ne (index $values $name) nil) -}}
+{{- printf "distrain: %s: %s%s sets it too; remove one of the two\n" $path $at $name -}}
+{{- end -}}
+{{- if and (has $section (list "" "workers")) (eq $name $workers.gpuResource) -}}
+{{- $count := include "distrain.text.quantity" $amount -}}
+{{- if $workers.gpus -}}
+{{- printf "distrain: %s: workers.gpus sets it; remove it here\n" $path -}}
+{{- else if ne $count "0" -}}
+{{- printf "distrain: %s: is %s, but workers.gpus is 0, and the number of ranks follows from workers.gpus; --set workers.gpus=%s, and remove it here\n" $path $count $count -}}
+{{- end -}}
+{{- end -}}
+{{- if and (has $section (list "" "workers")) $rdma (eq $name $rdma) -}}
+{{- printf "distrain: %s: network.rdma sets it; remove it in one place\n" $path -}}
+{{- end -}}
+{{- if and (or (has $name (list "memory" "ephemeral-storage")) (hasPrefix "hugepages-" $name)) (gt (include "distrain.text.bytes" $amount | float64) 0.0) (lt (include "distrain.text.bytes" $amount | float64) 1048576.0) -}}
+{{- $number := include "distrain.text.quantity" $amount | regexFind "^[0-9.]+" -}}
+{{- printf "distrain: %s: %q is less than 1Mi; did you mean %sGi or %sMi?\n" $path (include "distrain.text.quantity" $amount) $number $number -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end }}
+
+{{- /*
+distrain.validate.roles.limits
+  A value at the top may break this rule and the next two in several roles, so they print equal lines once.
+*/}}
+{{- define "distrain.validate.roles.limits" -}}
+{{- $lines := list -}}
+{{- range $at, $section := omit .Job.paths "" -}}
+{{- $values := get $.Job.sections $section -}}
+{{- $requests := ($values.resources | default dict).requests | default dict -}}
+{{- range $name, $limit := ($values.resources | default dict).limits -}}
+{{- $path := include "distrain.roles.path" (dict "root" $ "section" $section "keys" (list "resources" "limits" $name)) -}}
+{{- $request := get $requests $name -}}
+{{- $source := include "distrain.roles.path" (dict "root" $ "section" $section "keys" (list "resources" "requests" $name)) -}}
+{{- if and (eq $name "cpu") (ne $values.cpu nil) -}}
+{{- $request = $values.cpu -}}
+{{- $source = print $at "cpu" -}}
+{{- end -}}
+{{- if and (ne (toString $request) "") (lt (include "distrain.text.bytes" $limit | float64) (include "distrain.text.bytes" $request | float64)) -}}
+{{- $lines = printf "distrain: %s: %s is less than %s, %s, which Kubernetes refuses; raise it, or lower the request" $path (include "distrain.text.quantity" $limit) $source (include "distrain.text.quantity" $request) | append $lines -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- range uniq $lines -}}
+{{- print . "\n" -}}
+{{- end -}}
+{{- end }}
+
+{{- /*
+distrain.validate.roles.devices
+  Kubernetes overcommits neither devices nor huge pages. It copies a limit into the request, but not the other way round.
+  The training-operator starts ranks in a launcher whose limits name a GPU (v1.8.1 pkg/controller.v1/mpi/mpijob.go:
+  isGPULauncher).
+*/}}
+{{- define "distrain.validate.roles.devices" -}}
+{{- $lines := list -}}
+{{- range $at, $section := omit .Job.paths "" -}}
+{{- with get $.Job.sections $section -}}
+{{- $limits := (.resources | default dict).limits | default dict -}}
+{{- $isAlone := and (eq $section "workers") .gpus (eq .cpu nil) (eq .memory nil) -}}
+{{- range list $limits ((.resources | default dict).requests | default dict) -}}
+{{- $isAlone = and $isAlone (not (hasKey . "cpu")) (not (hasKey . "memory")) -}}
+{{- end -}}
+{{- range $name, $_ := $limits -}}
+{{- $path := include "distrain.roles.path" (dict "root" $ "section" $section "keys" (list "resources" "limits" $name)) -}}
+{{- if and (contains "gpu" $name) (eq $section "launcher") $.Job.usesKubexec -}}
+{{- $lines = printf "distrain: %s: the operator of MPIJob %s would start ranks in a launcher with GPUs; %s" $path $.Job.version (hasPrefix $at $path | ternary "remove it" "move it to workers.resources.limits") | append $lines -}}
+{{- end -}}
+{{- if and (hasPrefix "hugepages-" $name) $isAlone -}}
+{{- $lines = printf "distrain: %s: Kubernetes refuses huge pages without cpu or memory; set workers.cpu or workers.memory" $path | append $lines -}}
+{{- end -}}
+{{- end -}}
+{{- range $name, $request := (.resources | default dict).requests -}}
+{{- if or (hasPrefix "hugepages-" $name) (and (contains "/" $name) (not (hasPrefix "kubernetes.io/" $name))) -}}
+{{- $path := include "distrain.roles.path" (dict "root" $ "section" $section "keys" (list "resources" "requests" $name)) -}}
+{{- $text := include "distrain.text.quantity" $request -}}
+{{- if not (hasKey $limits $name) -}}
+{{- $place := trimSuffix (printf "requests.%s" $name) $path | printf "%slimits" -}}
+{{- $lines = printf "distrain: %s: is %s without a limit, which Kubernetes refuses; write it under %s instead" $path $text $place | append $lines -}}
+{{- else if gt (include "distrain.text.bytes" (get $limits $name) | float64) (include "distrain.text.bytes" $request | float64) -}}
+{{- $lines = printf "distrain: %s: is %s and its limit %s, which Kubernetes refuses; remove the request" $path $text (get $limits $name | include "distrain.text.quantity") | append $lines -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- range uniq $lines -}}
+{{- print . "\n" -}}
+{{- end -}}
+{{- end }}
+
+{{- define "distrain.validate.roles.podSpec" -}}
+{{- $level := .Values.podSecurity -}}
+{{- $set := "distrain sets it; remove it" -}}
+{{- $owners := dict
+  "activeDeadlineSeconds" "use job.activeDeadlineSeconds"
+  "automountServiceAccountToken" $set
+  "containers" "distrain writes the main container; use sidecars, or env, resources and volumeMounts of this role"
+  "enableServiceLinks" $set
+  "hostname" "the operator or Kubernetes sets it; remove it"
+  "imagePullSecrets" "use image.pullSecrets"
+  "nodeName" "use nodeSelector"
+  "restartPolicy" "use job.maxRestarts"
+  "serviceAccountName" "use serviceAccountName at the top"
+  "subdomain" $set
+-}}
+{{- range list "affinity" "nodeSelector" "priorityClassName" "securityContext" "tolerations" "volumes" -}}
+{{- $_ := printf "use %s beside podSpec" . | set $owners . -}}
+{{- end -}}
+{{- $shared := dict "hostIPC" "the node's shared memory" "hostNetwork" "the node's network" "hostPID" "the node's processes" -}}
+{{- range $at, $values := .Job.given -}}
+{{- $section := get $.Job.paths $at -}}
+{{- range $field, $value := $values.podSpec -}}
+{{- $path := printf "%spodSpec.%s" $at $field -}}
+{{- with get $owners $field -}}
+{{- printf "distrain: %s: %s\n" $path . -}}
+{{- end -}}
+{{- if and $value (hasKey $shared $field) (ne $level "privileged") -}}
+{{- printf "distrain: %s: podSecurity %s forbids %s; --set podSecurity=privileged\n" $path $level (get $shared $field) -}}
+{{- end -}}
+{{- if and (has $field (list "initContainers" "runtimeClassName" "schedulerName")) (get $values $field) -}}
+{{- printf "distrain: %s: %s%s sets it too; remove one of the two\n" $path $at $field -}}
+{{- end -}}
+{{- if and (eq $field "terminationGracePeriodSeconds") (not (has $section (list "" "workers"))) -}}
+{{- printf "distrain: %s: the pods of a job all have that of the ranks; use workers.podSpec.terminationGracePeriodSeconds\n" $path -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end }}
+
+{{- /*
+distrain.validate.roles.claims
+  Some operators know resourceClaims only in a form that Kubernetes has given up. They drop the claims silently.
+*/}}
+{{- define "distrain.validate.roles.claims" -}}
+{{- range $at, $values := .Job.given -}}
+{{- $section := get $.Job.paths $at -}}
+{{- if and ($values.podSpec | default dict).resourceClaims (not $.Job.facts.knowsClaims) -}}
+{{- $others := include "distrain.kinds.having" (dict "root" $ "fact" "knowsClaims") -}}
+{{- printf "distrain: %spodSpec.resourceClaims: a %s %s does not know them; remove them, or take %s\n" $at $.Job.kind $.Job.version $others -}}
+{{- end -}}
+{{- with get $.Job.sections $section -}}
+{{- $names := list -}}
+{{- range (.podSpec | default dict).resourceClaims -}}
+{{- $names = append $names .name -}}
+{{- end -}}
+{{- range $index, $claim := (.resources | default dict).claims -}}
+{{- if not (has $claim.name $names) -}}
+{{- $path := include "distrain.roles.path" (dict "root" $ "section" $section "keys" (list "resources" "claims")) -}}
+{{- $how := hasPrefix $at $path | ternary "add it there" (printf "add it there, or set %sresources.claims" $at) -}}
+{{- printf "distrain: %s[%d].name: %q is not in %spodSpec.resourceClaims; %s\n" $path $index $claim.name $at $how -}}
+{{- end -}}
+{{- end -}}
+{{- if and (eq $section "workers") .gpus (not .gpuResource) (not $names) -}}
+{{- printf "distrain: workers.gpuResource: is empty, so that workers.podSpec.resourceClaims has to ask for the %d GPUs of a worker; add a claim there, or name the resource\n" (int64 .gpus) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end }}
+
+{{- define "distrain.validate.roles.schedulers" -}}
+{{- if include "distrain.gang.schedulerName" . -}}
+{{- range $at, $values := .Job.given -}}
+{{- range $path, $name := dict "podSpec.schedulerName" ($values.podSpec | default dict).schedulerName "schedulerName" $values.schedulerName -}}
+{{- if $name -}}
+{{- printf "distrain: %s%s: %q, but gang.scheduler %s places all pods of the job; remove one of the two, or use gang.schedulerName\n" $at $path $name $.Values.gang.scheduler -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end }}
+
+{{- /*
+distrain.validate.roles.security
+  ssh refuses a key of its own user that a group may read: root owns the key, and fsGroup lets a group read it.
+*/}}
+{{- define "distrain.validate.roles.security" -}}
+{{- range $at, $values := .Job.given -}}
+{{- range $key := list "securityContext" "containerSecurityContext" -}}
+{{- with get $values $key -}}
+{{- $security := . -}}
+{{- $path := printf "%s%s" $at $key -}}
+{{- if hasKey $security "runAsUser" -}}
+{{- printf "distrain: %s.runAsUser: all pods of a job have one user; use runAsUser at the top\n" $path -}}
+{{- end -}}
+{{- if and $security.fsGroup (eq $.Job.user "0") $.Job.usesSsh -}}
+{{- printf "distrain: %s.fsGroup: %d would let a group read root's SSH key, which ssh then refuses; use supplementalGroups, or another runAsUser\n" $path (int64 $security.fsGroup) -}}
+{{- end -}}
+{{- include "distrain.validate.pod.containerSecurity" (dict "root" $ "container" (dict "securityContext" $security) "at" $path "prefix" "") -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end }}

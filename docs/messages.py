@@ -1,0 +1,189 @@
+"""Write docs/messages.md, the list of the lines with which commands and runs end, from the code: `make docs`.
+
+A message of Python is an argument of an error class; docs/message_texts.py finds its texts. A message of the chart is a
+text of a template that begins with `distrain: `.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from docs.message_texts import UNKNOWN, Modules, Scope, all_texts
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+TARGET = Path(__file__).with_suffix(".md")
+TEMPLATES = REPOSITORY / "charts" / "distrain" / "templates"
+HEAD = """# Messages
+
+The lines with which a command, an installation or a run of distrain ends. Search this page for words of the line that
+you see: `…` stands for names and numbers of yours. What is wrong comes first, then what to do. Some lines are listed
+with parts that never come together. [troubleshooting.md](troubleshooting.md) begins with what you observe, and
+[causes.md](causes.md) has the words of `helm distrain status`. `make docs` writes this page from the code.
+"""
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """A part of distrain in Python: where it is, the classes that its errors are made from, and who prints them.
+
+    `common` is what all of its errors have in common; without it each class says that itself. `lines` are calls that
+    print lines, by what these have in common.
+    """
+
+    who: str
+    folder: str
+    package: str
+    roots: tuple[str, ...]
+    lines: dict[str, tuple[str, ...]]
+    common: str = ""
+
+
+PARTS = (
+    Part(
+        "helm distrain", "plugin", "distrain", ("DistrainError",),
+        {
+            "Sources that cannot be imported": ("draft.refuse", "self.refuse", "translation.refuse", "made.refuse"),
+            "Lines beside an answer": ("console.say", "console.tell"),
+        },
+    ),
+    Part(
+        "The trainer, in the log of a rank", "trainer", "distrain_trainer", ("TrainerError",),
+        {"Lines of a run that goes on": ("log.print", "say", "_print", "self.say")},
+    ),
+    Part(
+        "The scripts of the pods", "charts/distrain", "files",
+        ("LaunchError", "WorkerError", "KeygenError", "TestError"),
+        {
+            "Causes of a failure": ("Ended", "fail", "self.count_failure"),
+            "Lines of the pods while the run goes on": ("say",),
+        },
+        "Why a launcher, a worker or a hook gives up",
+    ),
+)  # fmt: skip
+# Placeholders of printf in a template.
+PRINTF = re.compile(r"%[a-z]")
+LITERAL = re.compile(r'"(distrain: (?:[^"\\]|\\.)*)"')
+COLUMNS = ("finding", "next step")
+
+
+@dataclass(frozen=True)
+class Site:
+    """A call that makes an error or prints a line: its function, the texts of its arguments, and where it is."""
+
+    called: str
+    texts: tuple[str, ...]
+    place: str
+
+
+def chart_messages() -> list[str]:
+    """Return the lines with which the chart refuses values."""
+    texts = (path.read_text(encoding="utf-8") for path in sorted(TEMPLATES.rglob("*.tpl")))
+    lines = (line for text in texts for line in LITERAL.findall(text))
+    return sorted({_plain(line) for line in lines})
+
+
+def _plain(line: str) -> str:
+    unescaped = line.replace(r"\n", "").replace(r"\"", '"')
+    return PRINTF.sub(UNKNOWN, unescaped).removeprefix("distrain: ")
+
+
+@cache
+def modules_of(folder: str, package: str) -> Modules:
+    root = REPOSITORY / folder
+    scripts = (path for path in sorted((root / package).rglob("*")) if path.suffix == ".py" or _is_script(path))
+    return Modules(root if package != "files" else root / package, scripts)
+
+
+def _is_script(path: Path) -> bool:
+    return path.is_file() and not path.suffix and path.read_text(encoding="utf-8").startswith("#!/usr/bin/env python3")
+
+
+def error_classes(modules: Modules, roots: tuple[str, ...]) -> dict[str, str]:
+    """Return the error classes of a part, each with the first line of its docstring."""
+    classes = [node for module in modules.matching(r"\bclass \w+Error\b").values() for node in module.classes]
+    found = {node.name: node for node in classes if node.name in roots}
+    while more := [node for node in classes if node.name not in found and _bases(node) & found.keys()]:
+        found |= {node.name: node for node in more}
+    return {name: (ast.get_docstring(node) or name).partition("\n")[0] for name, node in found.items()}
+
+
+def _bases(node: ast.ClassDef) -> set[str]:
+    return {base.id for base in node.bases if isinstance(base, ast.Name)}
+
+
+@cache
+def sites_of(part: Part) -> list[Site]:
+    """Return the calls of a part's error classes, and of the functions that print its lines."""
+    modules = modules_of(part.folder, part.package)
+    names = {*error_classes(modules, part.roots), *(name for names in part.lines.values() for name in names)}
+    found = []
+    for name, module in modules.matching(rf"\b({'|'.join(map(re.escape, names))})\(").items():
+        for node, function in module.calls:
+            if (called := _called(node.func)) in names:
+                scope = Scope(modules, name, function)
+                texts = (text for argument in node.args for text in all_texts(argument, scope))
+                told = tuple(dict.fromkeys(" ".join(text.split()) for text in texts))
+                found.append(Site(called, told, f"{name}:{function.name if function else ''}"))
+    return found
+
+
+def _called(function: ast.expr) -> str:
+    """Return the name of a called function, with that of the object before it: `console.say`."""
+    match function:
+        case ast.Name(id=name):
+            return name
+        case ast.Attribute(value=ast.Name(id=before) | ast.Attribute(attr=before), attr=name):
+            return f"{before}.{name}"
+    return ""
+
+
+def has_words(text: str) -> bool:
+    """Return whether a text has words of its own beside those of other messages."""
+    return len(re.findall(r"[A-Za-z]{2,}", text)) >= 2
+
+
+def groups() -> Iterator[tuple[str, str, list[str]]]:
+    """Yield who prints the messages, what they have in common, and the messages."""
+    yield "The chart", "Values that do not go together, or that this cluster cannot run.", chart_messages()
+    for part in PARTS:
+        classes = error_classes(modules_of(part.folder, part.package), part.roots)
+        sorts = {part.common: tuple(classes)} if part.common else {text: (name,) for name, text in classes.items()}
+        for meaning, names in {**sorts, **part.lines}.items():
+            told = {text for site in sites_of(part) if site.called in names for text in site.texts if has_words(text)}
+            if told:
+                yield part.who, meaning, sorted(told, key=lambda text: (text.startswith(UNKNOWN), text))
+
+
+def document() -> str:
+    """Return the text of docs/messages.md."""
+    parts, last = [HEAD], ""
+    for who, meaning, told in groups():
+        if who != last:
+            parts.append(f"## {who}\n")
+            last = who
+        rows = "".join(f"| {_cell(text)} |\n" for text in told)
+        parts.append(f"### {meaning.rstrip('.')}\n\n| {' | '.join(COLUMNS)} |\n|---|---|\n{rows}")
+    return "\n".join(parts)
+
+
+def _cell(text: str) -> str:
+    """Return the two cells of a message: what was found, and what to do."""
+    finding, _, step = text.rpartition("; ")
+    return f"{_code(finding or step)} | {_code(step) if finding else ''}"
+
+
+def _code(text: str) -> str:
+    """Return text as code in a table's cell."""
+    marks = "``" if "`" in text else "`"
+    space = " " if "`" in text else ""
+    return f"{marks}{space}{text}{space}{marks}".replace("|", "\\|")
+
+
+if __name__ == "__main__":
+    TARGET.write_text(document(), encoding="utf-8")
+    print(f"wrote {TARGET}")

@@ -1,0 +1,82 @@
+"""Run a command of a user, and measure its time and its memory."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
+
+from lab.builds.golang import binary
+from lab.errors import LabError
+from lab.paths import KUBECONFIG
+
+# So many commands run at the same time where many runs are installed or removed.
+AT_ONCE = 4
+
+# Linux counts the memory of the process that starts a command as the command's, so a small process starts it.
+WATCH = """
+import resource, subprocess, sys, time
+started = time.monotonic()
+code = subprocess.call(sys.argv[2:])
+seconds, used = time.monotonic() - started, resource.getrusage(resource.RUSAGE_CHILDREN)
+open(sys.argv[1], "w").write(f"{seconds} {used.ru_maxrss}")
+sys.exit(code)
+"""
+
+
+class Measured(NamedTuple):
+    """Seconds of a command, and the peak resident memory of the largest of its processes, in MB."""
+
+    seconds: float
+    megabytes: float
+
+
+class Client(NamedTuple):
+    """A user's commands. `plugin` is the program of the packaged plugin."""
+
+    plugin: Path
+    namespace: str
+
+    def distrain(self, *arguments: str, output: Path | None = None) -> Measured:
+        return measured([str(self.plugin), *arguments, "--namespace", self.namespace], _environment(), output)
+
+    def helm(self, *arguments: str) -> Measured:
+        return measured([str(binary("helm4")), *arguments, "--namespace", self.namespace], _environment())
+
+
+def together(commands: Iterable[Callable[[], Measured]]) -> Measured:
+    """Run commands, AT_ONCE at a time. Return the time of all, and the memory of the largest."""
+    started = time.monotonic()
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        found = [each.result() for each in [pool.submit(command) for command in commands]]
+    return Measured(round(time.monotonic() - started, 2), max(each.megabytes for each in found))
+
+
+def measured(command: Sequence[str], environment: Mapping[str, str], output: Path | None = None) -> Measured:
+    """Run the command, with its stdout in the file `output`. Raises LabError if it fails."""
+    with open(output or os.devnull, "w") as out, TemporaryDirectory(prefix="bench-") as folder:
+        figures = Path(folder, "figures")
+        watched = [sys.executable, "-I", "-S", "-c", WATCH, str(figures), *command]
+        done = subprocess.run(
+            watched,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+        if done.returncode != 0:
+            raise LabError(f"{' '.join(command)}: exit code {done.returncode}: {done.stderr[-2000:]}")
+        seconds, kilobytes = map(float, figures.read_text().split())
+    return Measured(round(seconds, 2), round(kilobytes * 1024 / 1e6))
+
+
+def _environment() -> dict[str, str]:
+    return {**os.environ, "KUBECONFIG": str(KUBECONFIG), "HELM_BIN": str(binary("helm4"))}

@@ -1,0 +1,39 @@
+"""Run buildah with a store of the lab's own."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+from lab.errors import LabError
+from lab.paths import CACHE_DIR
+
+STORE = CACHE_DIR / "buildah"
+
+
+def remove_containers() -> None:
+    """Remove the containers of interrupted builds, because their layers take gigabytes."""
+    subprocess.run(command("rm", "--all"), capture_output=True, check=False)
+
+
+def is_in_store(reference: str) -> bool:
+    inspect = command("inspect", "--type", "image", reference)
+    return subprocess.run(inspect, capture_output=True, check=False).returncode == 0
+
+
+def command(*arguments: str) -> list[str]:
+    # Use a separate store, so that the lab and the user's own buildah do not affect each other. buildah's records of
+    # mounts must not survive a reboot, so their folder's name contains the boot id.
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text()[:8]
+    store = ["--root", str(STORE / "storage"), "--runroot", str(STORE / f"run-{boot}"), "--storage-driver", "overlay"]
+    # Run in separate namespaces, so that mounts and processes end together with buildah, even if it is killed.
+    unshare = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
+    return [*unshare, tool("buildah"), *store, *arguments]
+
+
+def tool(name: str) -> str:
+    path = shutil.which(name)
+    if path is None:
+        raise LabError(f"{name} is not installed: run `apt-get install buildah mmdebstrap`")
+    return path

@@ -1,0 +1,115 @@
+"""Run commands in the file system of an image of buildah's store.
+
+`buildah run` starts itself four times, which takes 0.7 processor seconds; these mounts take 0.02.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+
+from lab.builds import buildah
+from lab.errors import LabError
+
+LAYERS = buildah.STORE / "storage" / "overlay"
+HOME = "/home/distrain"
+# In separate namespaces mounts and processes end together with the shell, even if it is killed.
+UNSHARE = ("unshare", "--mount", "--pid", "--fork", "--kill-child")
+
+
+def run_in_image(
+    reference: str,
+    argv: Sequence[str],
+    *,
+    env: Mapping[str, str] | None = None,
+    mounts: Mapping[Path, str] | None = None,
+    user: str = "1000:1000",
+    timeout: int = 120,
+) -> subprocess.CompletedProcess[str]:
+    """Run a command in a built image's file system, on the host's network, and return its exit status and output.
+
+    `mounts` binds files or folders of this machine over paths of the image. What the command writes elsewhere is gone
+    after it. Raises subprocess.TimeoutExpired, and LabError if the image is not in the store.
+    """
+    within = _in_its_environment(reference, argv, env or {})
+    with tempfile.TemporaryDirectory() as folder:
+        commands = [*_mounts(folder, _layers(reference), mounts or {}), _changed_root(folder, user, within)]
+        done = subprocess.run(
+            [*UNSHARE, "sh", "-euc", "\n".join(commands)],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
+        )
+    done.args = [*argv]
+    return done
+
+
+def _mounts(folder: str, layers: str, mounts: Mapping[Path, str]) -> list[str]:
+    """Return the commands that mount an image's layers below `folder`, and over them a layer in memory."""
+    root = f"{folder}/root"
+    # The layers' paths are relative, because a mount's options have at most 4,096 characters.
+    layer = f"lowerdir={layers},upperdir={folder}/upper,workdir={folder}/work"
+    commands = [
+        f"mount -t tmpfs tmpfs {folder}",
+        f"mkdir {folder}/upper {folder}/work {root}",
+        f"cd {LAYERS} && mount -t overlay overlay -o {layer} {root}",
+        f"mount -t proc proc {root}/proc",
+        f"mount --rbind /sys {root}/sys",
+        f"mount --rbind /dev {root}/dev",
+        f"mount -t tmpfs -o mode=1777 tmpfs {root}/dev/shm",
+    ]
+    of_machine = {Path("/etc/hosts"): "/etc/hosts", Path("/etc/resolv.conf"): "/etc/resolv.conf"}
+    for source, target in {**of_machine, **mounts}.items():
+        commands += _bind(source, f"{root}{target}")
+    return commands
+
+
+def _bind(source: Path, target: str) -> list[str]:
+    made = f"mkdir -p {shlex.quote(target)}"
+    if not source.is_dir():
+        made = f"mkdir -p {shlex.quote(str(Path(target).parent))} && touch {shlex.quote(target)}"
+    return [made, f"mount --rbind {shlex.quote(str(source))} {shlex.quote(target)}"]
+
+
+def _in_its_environment(reference: str, argv: Sequence[str], env: Mapping[str, str]) -> list[str]:
+    """Return the command with the image's variables and in its folder, and with the variables of `env`."""
+    config = _config(reference)
+    variables = [*config.get("Env", ()), f"HOME={HOME}", *(f"{name}={value}" for name, value in env.items())]
+    return ["env", "--ignore-environment", f"--chdir={config.get('WorkingDir') or '/'}", *variables, *argv]
+
+
+def _changed_root(folder: str, user: str, argv: Sequence[str]) -> str:
+    # The shell stays, as the namespace's first process: that one does not end at a signal by default.
+    return f"chroot --userspec={user} --groups= {folder}/root {shlex.join(argv)} || exit $?"
+
+
+def _layers(reference: str) -> str:
+    """Return the layers of an image, the last first, as overlay's option lowerdir takes them."""
+    layer = _image(reference)["layer"]
+    link, lower = (LAYERS / layer / "link").read_text(), LAYERS / layer / "lower"
+    return ":".join([f"l/{link}", *([lower.read_text()] if lower.exists() else [])])
+
+
+def _image(reference: str) -> dict[str, str]:
+    images = json.loads((LAYERS.parent / "overlay-images" / "images.json").read_text())
+    found = [image for image in images if reference in image.get("names", ())]
+    if not found:
+        raise LabError(f"{reference}: no such image in buildah's store below {LAYERS.parent}")
+    return dict(found[0])
+
+
+@cache
+def _config(reference: str) -> dict[str, list[str] | str]:
+    """Return an image's variables (Env) and folder (WorkingDir)."""
+    inspect = buildah.command("inspect", "--type", "image", reference)
+    shown = subprocess.run(inspect, capture_output=True, text=True, check=False)
+    if shown.returncode != 0:
+        raise LabError(f"{reference}: buildah cannot read the image: {shown.stderr.strip()}")
+    return dict(json.loads(shown.stdout)["OCIv1"]["config"])

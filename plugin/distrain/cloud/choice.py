@@ -1,0 +1,85 @@
+"""Choose the provider and the instance type from the flags, the values' nodeSelector, and the table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from distrain.cloud import labels, prices
+from distrain.cloud.groups import GPU, holding
+from distrain.cloud.location import Location
+from distrain.cloud.needs import Needs
+from distrain.cloud.prices import Prices
+from distrain.errors import ValuesError
+from distrain.instances import table
+from distrain.instances.table import ACCELERATOR, EKS, FLAG, GKE, INSTANCE_TYPE, Instance, provider_name, with_gpus
+
+SELECTOR = "workers.nodeSelector"
+
+
+def selector_of(values: Mapping[str, Any]) -> dict[str, str]:
+    """Return the workers' nodeSelector, as the chart merges it."""
+    return {**(values.get("nodeSelector") or {}), **((values.get("workers") or {}).get("nodeSelector") or {})}
+
+
+def provider_of(provider: str | None, instance: str | None, selector: Mapping[str, str]) -> str:
+    """Return the provider of --provider, otherwise that of the instance type or label named, otherwise EKS."""
+    if provider:
+        return provider
+    if instance:
+        return table.find(instance).provider
+    if named := selector.get(INSTANCE_TYPE):
+        return table.find(named, f"{SELECTOR}.{INSTANCE_TYPE}").provider
+    return GKE if ACCELERATOR in selector else EKS
+
+
+def named_instance(instance: str | None, selector: Mapping[str, str], provider: str) -> Instance | None:
+    """Return the type of --instance, otherwise of the workers' nodeSelector; None if neither names a type."""
+    if instance:
+        return table.find(instance, FLAG, provider)
+    if named := selector.get(INSTANCE_TYPE):
+        return table.find(named, f"{SELECTOR}.{INSTANCE_TYPE}", provider)
+    return None
+
+
+def refuse_efa(provider: str, instance: Instance | None) -> None:
+    """Raise ValuesError for --efa with another provider than EKS, or with a type without EFA."""
+    if provider != EKS:
+        raise ValuesError(f"--efa: {provider_name(provider)} has no EFA; leave it out, or take --provider {EKS}")
+    if instance and not instance.efa:
+        others = ", ".join(each.type for each in with_gpus(EKS) if each.efa)
+        raise ValuesError(f"--efa: {instance.type} has no EFA interface; name one of {others} with {FLAG}")
+
+
+def for_total(gpus: int, selector: Mapping[str, str], where: Location, cost: Prices | None, *, efa: bool) -> Instance:
+    """Return the best type for a total of GPUs that is not spread over workers, as `preferred` does."""
+    given = {
+        each: labels.provided(each, GPU, where.zone_label) for each in with_gpus(where.provider) if each.efa or not efa
+    }
+    fitting = [each for each in given if not labels.lacking(selector, given[each])]
+    if not fitting:
+        labels.refuse_lacking(SELECTOR, selector, next(iter(given.values())))
+    return _best({each: -(-gpus // each.gpus) for each in fitting}, cost)
+
+
+def preferred(needs: Needs, where: Location, cost: Prices | None, *, efa: bool) -> Instance:
+    """Return the type that holds the workers at the lowest price; without prices, with the fewest GPUs unused.
+
+    Of equal types it is the one with the fewest nodes, then the first in the table.
+    """
+    held = holding(needs, where.provider, where.zone_label, efa=efa)
+    return _best({each: -(-needs.workers // number) for each, number in held.items()}, cost)
+
+
+def _best(nodes: Mapping[Instance, int], cost: Prices | None) -> Instance:
+    """Return the best of the types, each with the number of its nodes."""
+    if cost is None:
+        return min(nodes, key=lambda each: (nodes[each] * each.gpus, nodes[each]))
+    priced = [each for each in nodes if each.type in cost]
+    if not priced:
+        types = ", ".join(each.type for each in nodes)
+        words = f"no type with a price holds a worker; add a line for one of {types}"
+        unknown = [name for name in cost if not table.is_known(name)]
+        misspelt = f"; the table has no {', '.join(unknown)}: correct a misspelt name" if unknown else ""
+        raise ValuesError(f"{prices.FLAG}: {words}{misspelt}")
+    return min(priced, key=lambda each: (nodes[each] * cost[each.type], nodes[each]))

@@ -1,0 +1,59 @@
+"""Tell which labels a node group gets for the workers' nodeSelector, and which of them no group can have."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from distrain.errors import ValuesError
+from distrain.instances.table import AKS, EKS, GKE, INSTANCE_TYPE, Instance
+
+ZONE = "topology.kubernetes.io/zone"
+# The labels with which each provider names a node's group.
+GROUP = {
+    EKS: ("alpha.eksctl.io/nodegroup-name", "eks.amazonaws.com/nodegroup"),
+    GKE: ("cloud.google.com/gke-nodepool",),
+    AKS: ("agentpool", "kubernetes.azure.com/agentpool"),
+}
+# The label of spot nodes, and what makes a group of them.
+SPOT = {
+    "eks.amazonaws.com/capacityType": "`spot: true`",
+    "cloud.google.com/gke-spot": "--spot",
+    "cloud.google.com/gke-provisioning": "--spot",
+    "kubernetes.azure.com/scalesetpriority": "--priority Spot",
+}
+# Only Kubernetes, the provider or an add-on sets labels of these domains.
+RESERVED = ("kubernetes.io", "k8s.io", "cloud.google.com", "gke.io", "amazonaws.com", "azure.com", "nvidia.com")
+
+
+def provided(instance: Instance, group: str, zone: str) -> dict[str, str]:
+    """Return the labels that the provider gives each node of the group; `zone` is empty if it chooses the zone."""
+    names = dict.fromkeys(GROUP[instance.provider], group)
+    return {**instance.labels, **names, **({ZONE: zone} if zone else {})}
+
+
+def lacking(selector: Mapping[str, str], given: Mapping[str, str]) -> tuple[str, str] | None:
+    """Return the first label of a nodeSelector, with its value, that a group with the `given` labels cannot have."""
+    pairs = sorted(selector.items())
+    return next(((key, value) for key, value in pairs if _is_reserved(key) and given.get(key) != value), None)
+
+
+def to_set(selector: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
+    """Return the labels of a nodeSelector that the group has to set itself."""
+    return {key: value for key, value in sorted(selector.items()) if given.get(key) != value}
+
+
+def refuse_lacking(path: str, selector: Mapping[str, str], given: Mapping[str, str]) -> None:
+    """Raise ValuesError if the group cannot have a label of the nodeSelector at this path."""
+    if found := lacking(selector, given):
+        key, value = found
+        has = f"the nodes have {given[key]}" if key in given else "no node group can set this label"
+        flag = {INSTANCE_TYPE: "--instance", ZONE: "--zone"}.get(key)
+        step = f"name the same with {flag}" if flag else "remove it"
+        if key in SPOT:
+            step = f"`cluster` writes no spot nodes: remove it, make the GPU group one of spot with {SPOT[key]}"
+        raise ValuesError(f"{path}.{key}: found {value}, and {has}; {step}, or correct the nodeSelector")
+
+
+def _is_reserved(key: str) -> bool:
+    domain, slash, _ = key.partition("/")
+    return bool(slash) and any(domain == end or domain.endswith(f".{end}") for end in RESERVED)

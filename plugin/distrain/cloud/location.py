@@ -1,0 +1,69 @@
+"""Read where the cluster is to be: --region, --zone, and the zone that the workers' nodeSelector names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from distrain.errors import ValuesError
+from distrain.instances.table import AKS, EKS, GKE
+
+# For a command without --region and --zone. eksctl's own default, and those of the providers' first examples.
+DEFAULTS = {EKS: "us-west-2", GKE: "us-central1", AKS: "eastus"}
+GKE_ZONE = "us-central1-a"
+ZONES = {EKS: r"[a-z]{2}(-[a-z]+)+-\d+[a-z]", GKE: r"[a-z]+-[a-z]+\d+-[a-z]", AKS: r"[1-3]"}
+REGIONS = {EKS: r"[a-z]{2}(-[a-z]+)+-\d+", GKE: r"[a-z]+-[a-z]+\d+", AKS: r"[a-z]+\d?"}
+EXAMPLES = {EKS: "us-west-2a,us-west-2b", GKE: GKE_ZONE, AKS: "1"}
+
+
+class Location(Struct, frozen=True):
+    """A region, and zones of which the first is that of the GPU nodes; without zones, the provider chooses."""
+
+    provider: str
+    region: str
+    zones: Sequence[str] = ()
+
+    @property
+    def zone_label(self) -> str:
+        """Return the label topology.kubernetes.io/zone of the GPU nodes, empty if the provider chooses it."""
+        if not self.zones:
+            return ""
+        return f"{self.region}-{self.zones[0]}" if self.provider == AKS else self.zones[0]
+
+
+def location(provider: str, region: str | None, zone: str | None) -> Location:
+    """Return where the cluster is to be; raise ValuesError if the two flags contradict each other or the provider."""
+    if region and not re.fullmatch(REGIONS[provider], region):
+        raise ValuesError(f"--region: {region} is no region of {provider}; write one as in {DEFAULTS[provider]}")
+    if not zone:
+        return _without_zone(provider, region)
+    zones = zone.split(",")
+    if wrong := [each for each in zones if not re.fullmatch(ZONES[provider], each)]:
+        raise ValuesError(f'--zone: "{wrong[0]}" is no zone of {provider}; write it as in {EXAMPLES[provider]}')
+    _refuse_number(provider, zones)
+    if provider == AKS:
+        return Location(provider, region or DEFAULTS[provider], zones)
+    of_zones = {each[:-1].removesuffix("-") for each in zones}
+    found = region or sorted(of_zones)[0]
+    if of_zones != {found}:
+        raise ValuesError(f"--zone: {zone} is not in the one region {found}; name zones of one region")
+    return Location(provider, found, zones)
+
+
+def _refuse_number(provider: str, zones: Sequence[str]) -> None:
+    if provider == EKS and len(set(zones)) < 2:
+        words = "eksctl needs two zones of a region, and puts the GPU nodes into the first"
+        raise ValuesError(f"--zone: found only {zones[0]}; {words}: write it as in {EXAMPLES[EKS]}")
+    if provider != EKS and len(zones) > 1:
+        raise ValuesError(f"--zone: found {len(zones)} zones, and the GPU nodes of a run belong into one; name one")
+
+
+def _without_zone(provider: str, region: str | None) -> Location:
+    if provider != GKE:
+        return Location(provider, region or DEFAULTS[provider])
+    if region and region != DEFAULTS[GKE]:
+        words = f"is missing: GKE's GPU types are in some zones of {region} alone"
+        raise ValuesError(f"--zone: {words}; name one, as in {region}-b")
+    return Location(GKE, DEFAULTS[GKE], [GKE_ZONE])

@@ -1,0 +1,142 @@
+"""Have the chart judge the values of an import, and list those that it refuses as left out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from distrain.errors import ValuesError
+from distrain.imports.credentials import Credentials, is_credential
+from distrain.imports.draft import Draft, Setting, Target
+
+# Returns the chart's messages about values; none if it renders them.
+Judge = Callable[[dict[str, Any]], Sequence[str]]
+# Without these there is no job.
+ESSENTIAL = {
+    *(("image", "repository"), ("workers", "replicas"), ("command",), ("framework",), ("strategy",), ("job", "kind")),
+    *(("job", "elastic"), ("image", "tag")),
+}
+# Each round removes one value at least, and a job has some hundred.
+ROUNDS = 200
+PATH = re.compile(r"(?:distrain: )?([A-Za-z][^\s:]*): (.*)", re.DOTALL)
+# Maps whose keys users and drivers choose, so that each may name a credential.
+FREE = {
+    "annotations",
+    "labels",
+    "podLabels",
+    "podAnnotations",
+    "commonLabels",
+    "commonAnnotations",
+    "options",
+    "volumeAttributes",
+}
+
+
+def drop_refused(draft: Draft, judge: Judge, origin: str) -> None:
+    """Remove values until the chart takes the rest; raise ValuesError if there is no job without them."""
+    for _ in range(ROUNDS):
+        messages = judge(draft.values())
+        if not messages:
+            return
+        seen: set[Target] = set()
+        for message in messages:
+            _remove(draft, message, origin, seen)
+        if not seen:
+            raise ValuesError(*(f"{origin}: {message}" for message in messages))
+    raise ValuesError(f"{origin}: the chart refuses what it says; import a simpler job")
+
+
+def _remove(draft: Draft, message: str, origin: str, seen: set[Target]) -> None:
+    found = PATH.fullmatch(message)
+    target = _target(draft, found[1]) if found else None
+    if not found or target is None or target in seen:
+        return
+    path, words = found.groups()
+    setting = draft.settings[target]
+    if target in ESSENTIAL:
+        raise ValuesError(f"{origin}: {setting.origins[0]}: {words}")
+    seen.add(target)
+    key = _item(setting, path[len(".".join(target)) :], words)
+    why = f"the chart refuses it: {path}: {words}"
+    if key is None:
+        draft.drop(", ".join(dict.fromkeys(setting.origins)), why)
+        del draft.settings[target]
+    else:
+        draft.drop(remove_item(draft, target, key), why)
+
+
+def _target(draft: Draft, path: str) -> Target | None:
+    """Return the target of the value that a message names, the most exact one."""
+    for target in sorted(draft.settings, key=len, reverse=True):
+        dotted = ".".join(target)
+        if path == dotted or path.startswith((f"{dotted}.", f"{dotted}[")):
+            return target
+    below = [target for target in draft.settings if ".".join(target).startswith(f"{path}.")]
+    return below[0] if below else None
+
+
+def _item(setting: Setting, rest: str, words: str) -> str | int | None:
+    """Return the key or index of the item that a message is about; None for all of the value."""
+    if isinstance(setting.value, list):
+        index = re.match(r"\[(\d+)\]", rest)
+        return int(index[1]) if index and int(index[1]) < len(setting.value) else None
+    if isinstance(setting.value, dict):
+        keys = [key for key in setting.value if rest.startswith(f".{key}") or words.startswith(f"{key} ")]
+        return max(keys, key=len) if keys else None
+    return None
+
+
+def remove_item(draft: Draft, target: Target, key: str | int) -> str:
+    """Remove an item of a list or a key of a map; return the place that it comes from."""
+    setting = draft.settings[target]
+    number = key if isinstance(key, int) else [*setting.value].index(key)
+    origin = setting.origins[number] if setting.is_split else setting.origins[0]
+    if setting.is_split:
+        setting.origins = (*setting.origins[:number], *setting.origins[number + 1 :])
+    value = setting.value.copy()
+    del value[key]
+    setting.value = value
+    if not value:
+        del draft.settings[target]
+    return origin
+
+
+def drop_doubled(draft: Draft) -> None:
+    """Remove variables whose name a later one of the same list has: Kubernetes and a shell take the last."""
+    for target, setting in [*draft.settings.items()]:
+        names = [each.get("name") for each in setting.value] if target[-1] == "env" else []
+        for index in reversed(range(len(names))):
+            if names[index] in names[index + 1 :]:
+                draft.drop(remove_item(draft, target, index), f"{names[index]} is set again later, and the last counts")
+
+
+def drop_credentials(draft: Draft) -> None:
+    """Remove what still looks like a credential from the values: in annotations, options of drivers, and any text."""
+    why = "it looks like a credential; put it into a Secret"
+    for target, setting in [*draft.settings.items()]:
+        value = setting.value
+        if target == ("command",) or (target[0] == "image" and not isinstance(value, dict)):
+            continue
+        if isinstance(value, dict | list):
+            pairs = [*value.items()] if isinstance(value, dict) else [*enumerate(value)]
+            held = [key for key, each in pairs if _holds(draft.credentials, each, str(key), target[-1])]
+            for key in reversed(held):
+                draft.drop(remove_item(draft, target, key), why)
+        elif _holds(draft.credentials, value, target[-1], target[-2] if len(target) > 1 else ""):
+            draft.drop(", ".join(setting.origins), why)
+            del draft.settings[target]
+
+
+def _holds(credentials: Credentials, found: Any, name: str, parent: str) -> bool:
+    """Tell whether a value holds a credential; keys may hold one, too."""
+    if isinstance(found, dict):
+        return any(_holds(credentials, each, str(key), name) for key, each in found.items())
+    if isinstance(found, list):
+        return any(_holds(credentials, each, "", name) for each in found)
+    if not isinstance(found, str):
+        return False
+    if name == "image":
+        # A login before the registry; of a name, a tag such as token:1 is none.
+        return bool(re.search(r"@(?!\w+:[0-9a-f]{32})", found))
+    return (parent in FREE and is_credential(name, found)) or credentials.holds(found)

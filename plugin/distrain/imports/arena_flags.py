@@ -1,0 +1,126 @@
+"""Read the flags of a command line of arena: `arena submit mpijob|pytorchjob|tfjob`.
+
+The flags are those of kubeflow/arena 0.9 to 0.15: pkg/argsbuilder/submit.go, submit_mpijob.go, submit_pytorchjob.go,
+submit_tfjob.go, submit_sync_code.go and submit_tensorboard.go, and those of all its commands: pkg/commands/root.go.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from distrain.errors import ValuesError
+from distrain.imports.launch import shell
+
+SUBMIT = re.compile(r"^\s*(?:\$\s*)?arena\s+submit\s", re.MULTILINE)
+KINDS = {
+    "mpijob": "MPIJob",
+    "mpi": "MPIJob",
+    "pytorchjob": "PyTorchJob",
+    "pytorch": "PyTorchJob",
+    "tfjob": "TFJob",
+    "tf": "TFJob",
+}
+SHORT = {"e": "env", "d": "data", "a": "annotation", "l": "label", "p": "priority", "n": "namespace"}
+# Flags of `arena submit tfjob` alone: those that may be given several times, those without a value, the others.
+TFJOB_MANY = {"worker-selector", "ps-selector", "chief-selector", "evaluator-selector"}
+TFJOB_ALONE = {"chief", "evaluator"}
+TFJOB_ONE = {
+    *("ps", "ps-gpus", "success-policy", "role-sequence", "starting-timeout"),
+    *("worker-image", "ps-image", "worker-port", "ps-port", "chief-port"),
+    *(
+        f"{role}-{amount}{limit}"
+        for role in ("worker", "ps", "chief", "evaluator")
+        for amount in ("cpu", "memory")
+        for limit in ("", "-limit")
+    ),
+}
+TFJOB = TFJOB_MANY | TFJOB_ALONE | TFJOB_ONE
+MANY = {
+    *("env", "data", "data-dir", "annotation", "label", "toleration", "selector", "config-file", "image-pull-secret"),
+    *TFJOB_MANY,
+}
+# `--hostNetwork true` is how arena's own help writes a flag without a value.
+ALONE = {
+    *("rdma", "gang", "queue", "hostNetwork", "hostIPC", "hostPID", "gputopology", "mounts-on-launcher"),
+    *("tensorboard", "pprof", "trace"),
+    *TFJOB_ALONE,
+}
+ONE = {
+    *("name", "namespace", "image", "gpus", "workers", "retry", "working-dir", "shell", "scheduler", "priority", "cpu"),
+    *("memory", "clean-task-policy", "running-timeout", "ttl-after-finished", "share-memory", "nproc-per-node"),
+    *("sync-mode", "sync-source", "sync-image", "logdir", "tensorboard-image", "loglevel", "config"),
+    *("arena-namespace", *TFJOB_ONE),
+}
+FLAGS = MANY | ALONE | ONE
+
+
+def is_arena(text: str) -> bool:
+    return bool(SUBMIT.search(text)) and not re.search(r"^apiVersion\s*:", text, re.MULTILINE)
+
+
+def flags_of(text: str, origin: str) -> tuple[dict[str, Any], list[tuple[str, str]]]:
+    """Return the flags of the one command line, and what else the text has; raise ValuesError if it is none."""
+    commands = shell.commands(SUBMIT.sub("arena submit ", text))
+    if commands is None:
+        raise ValuesError(
+            f"{origin}: has a quote that is not closed, or a loop; leave the line `arena submit ...` alone in it"
+        )
+    lines = [[word.text for word in command.words] for command in commands]
+    found = [words for words in lines if words[:2] == ["arena", "submit"]]
+    others = [(" ".join(words), "no value follows from it") for words in lines if words[:2] != ["arena", "submit"]]
+    if len(found) != 1:
+        raise ValuesError(f"{origin}: has {len(found)} lines `arena submit`; a run is one: leave one in it")
+    kind = found[0][2] if len(found[0]) > 2 else ""
+    if kind not in KINDS:
+        raise ValuesError(f"{origin}: arena submit {kind}: the import reads {', '.join(KINDS)}")
+    return {"kind": KINDS[kind], **_flags(found[0][3:])}, others
+
+
+def _flags(words: Sequence[str]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in _pairs(words):
+        if name in MANY:
+            found.setdefault(name, []).append(value)
+        else:
+            found[name] = value
+    return found
+
+
+def _pairs(words: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield the flags with their values, and the words of the program, which arena joins, as command."""
+    place, program = 0, list[str]()
+    while place < len(words):
+        word = words[place]
+        place += 1
+        if word == "--":
+            program += words[place:]
+            break
+        if not word.startswith("-"):
+            program.append(word)
+            continue
+        name, sign, value = word.lstrip("-").partition("=")
+        name = _full_name(name)
+        if not sign and _has_value(name, words[place : place + 1]):
+            value = words[place]
+            place += 1
+        yield name, value or ("true" if name in ALONE or not sign else "")
+    if program:
+        yield "command", " ".join(program)
+
+
+def _full_name(name: str) -> str:
+    """Return a flag's name of today, for its letter, or for its older name such as workingDir."""
+    if name in FLAGS:
+        return name
+    return SHORT.get(name) or re.sub(r"(?<!^)([A-Z])", r"-\1", name).lower()
+
+
+def _has_value(name: str, following: Sequence[str]) -> bool:
+    """Tell whether the next word is the flag's value. A word that begins with a dash is no value of an unknown flag."""
+    if not following:
+        return False
+    if name in ALONE:
+        return following[0] in ("true", "false")
+    return name in FLAGS or not following[0].startswith("-")

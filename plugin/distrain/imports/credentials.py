@@ -1,0 +1,251 @@
+"""Take credentials out of a source, wherever they stand, and name the Secret that has to hold them instead.
+
+A name says whether its value is a credential (`redact.NAMES` hides more: here, `--tokenizer bert` has to stay). So does
+the value itself: a login in a URL, the header of a key, or the form of a cloud's or hub's tokens.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any
+
+from msgspec import Struct, field
+
+from distrain.redact import HIDDEN, SHORTEST, redact, remember
+
+# The words of a name: access_key_id, accessKeyId and access-key-id have three each.
+WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+CERTAIN = re.compile(
+    r"token$|passw|^pass$|pwd?$|passphrase|^secrets?$|secret$|(secret|access|private)key|^credentials?$|creds$|apikey"
+    r"|^auth$|authorization|^bearer$|cookies?$|^dsn$|^[ht]?otp$|^dockerconfigjson$|^webhook$"
+)
+# Words of a name whose value may also be the path of a file, as in --pat /run/pat, or a word: without digits it is one.
+RANDOM = re.compile(r"(?!/|https?://)(?=\D*\d).{8,}", re.DOTALL)
+UNCERTAIN = {"pat", "sas", "tok", "netrc", "keytab", "api"}
+# Of a name that ends in one of these, only the others are looked at: SECRET_NAME is a name, and no secret.
+OF_OBJECT = {"name", "file", "path", "dir", "ref", "namespace", "size", "len", "length", "type", "limit", "count"}
+# A key is a credential after these words; elsewhere, as in --label-key species, if it looks like none of a language.
+OF_KEY = {"access", "api", "secret", "private", "auth", "account", "ssh", "encryption", "signing", "license", "storage"}
+LOGIN = {"user", "username", "login"}
+# Values that no name makes a credential.
+HARMLESS = re.compile(r"(?i)(true|false|yes|no|on|off|none|null|auto|-?\d{1,6}(\.\d+)?|)")
+# A reference to a variable in place of a value, in the forms of the shell, Kubernetes and Windows.
+VARIABLE = re.compile(r"\$(\(\w+\)|\{\w+\}|\w+)|%\w+%")
+# A value that a script reads from elsewhere: $TOKEN, ${TOKEN:-}, $(cat /run/token), Bearer $TOKEN.
+REFERENCE = re.compile(r"(?:(?:Basic|Bearer)\s+)?(?:\$[({].*|`.*|\$\w+|%\w+%)", re.DOTALL)
+FORMS = re.compile(
+    r"-----BEGIN [A-Z ]*PRIVATE KEY.*?(?:-----END [A-Z ]*-----|\Z)|(?:\b(?:AKIA|ASIA)[0-9A-Z]{12,}"
+    r"|\b(?:gh[pousr]_|github_pat_|glpat-|hf_|xox[abeprs]-|xapp-|npm_|pypi-|dckr_pat_|glsa_|nvapi-|GOCSPX-|ya29\."
+    r"|[sr]k_live_|gsk_|AGE-SECRET-KEY-)[\w-]{8,}|\bAIza[\w-]{16,}|\bdapi[0-9a-zA-Z]{16,}|\bsk-[\w-]{16,}"
+    r"|\beyJ[\w-]{10,}\.[\w-]{10,})[^\s\"'`;&|<>(){},\\]*",
+    re.DOTALL,
+)
+# A URL in a text, and what of it says that nobody else may read it: a login, a token in place of a user name, a
+# signature, or the path of a webhook. A user without a password is usual in hdfs://, abfss:// and ssh:// alone.
+URL = re.compile(r"\b[A-Za-z][\w+.-]*://[^\s\"'`<>|;]+")
+SECRET_URL = re.compile(
+    r"://[^/\s]*:[^/\s]*@|https?://(?!git@)[^/\s@?#]+@|[?&](?:X-Amz-|[\w-]*(?:sig|token|key|secret|password)[\w-]*=)"
+    r"|://hooks\.slack\.com/|://discord(?:app)?\.com/api/webhooks/|://[^/\s]*webhook\.office\.com/",
+    re.IGNORECASE,
+)
+ENTRY = re.compile(
+    r"""(?P<name>-{0,2}[A-Za-z_][\w.\-]*)(?P<sign>\\?["']?\s*[=:]\s*|\s+)(?P<value>\\"[^"]*\\"|"(?:[^"\\]|\\.)*"|'[^']*'"""
+    r"""|(?:(?:Basic|Bearer)\s+)?(?:[^\s;&|,"'\\]|\\.)+)""",
+    re.DOTALL,
+)
+# A value that a script takes if a variable is not set.
+DEFAULT = re.compile(r"\$\{(?P<name>\w+):?[-=](?P<value>[^}]*)\}")
+# A login that a program takes as one argument: curl -u NAME:PASSWORD, sshpass -p PASSWORD.
+LOGIN_FLAG = re.compile(r"""(?:^|\s)(?:-u|--user|--proxy-user)(?:\s+|=)["']?(?P<login>[^\s:"'$]+:[^\s"'$]+)""")
+LOGIN_FLAGS = ("-u", "--user", "--proxy-user")
+SSHPASS = re.compile(r"\bsshpass\s+-p\s*(?P<login>[^\s$]+)")
+# A name, and the sign between it and its value.
+NAME_BEFORE = re.compile(r"(?<![\w.-])(--[A-Za-z][\w-]+(?=[\s=])|[A-Za-z_]\w*(?==))[\s=]+[\"']?$")
+VARIABLE_NAME = re.compile(r"[^A-Za-z0-9]+")
+
+
+class Credentials(Struct):
+    """The Secret that the user has to make: its name, and its keys."""
+
+    secret: str = "credentials"
+    found: dict[str, str] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        return f"Credentials({self.keys})"
+
+    @property
+    def keys(self) -> list[str]:
+        return [*self.found]
+
+    def key(self, name: str, value: str) -> str:
+        """Note a credential, and return its key in the Secret, a name that a variable may have."""
+        remember(value)
+        plain = VARIABLE_NAME.sub("_", name.strip("-")).strip("_").upper() or "CREDENTIAL"
+        plain = f"_{plain}" if plain[0].isdigit() else plain
+        names = (plain, *(f"{plain}_{number}" for number in range(2, len(self.found) + 3)))
+        key = next(each for each in names if self.found.get(each, value) == value)
+        self.found[key] = value
+        return key
+
+    def variable(self, name: str, key: str) -> dict[str, Any]:
+        return {"name": name, "valueFrom": {"secretKeyRef": {"name": self.secret, "key": key}}}
+
+    def env(self, entry: dict[str, Any]) -> dict[str, Any]:
+        """Return a variable of a container; a credential is read from the Secret."""
+        name, value = str(entry.get("name", "")), entry.get("value")
+        if value is None or not (is_credential(name, str(value)) or has_credential(str(value))):
+            return entry
+        return self.variable(name, self.key(name, str(value)))
+
+    def words(self, words: Sequence[str], taken: Collection[str] = ()) -> tuple[list[str], list[dict[str, Any]]]:
+        """Return a program's words with $(NAME) for each credential, and the variables that this needs.
+
+        `taken` are the names of other variables.
+        """
+        found: list[str] = []
+        variables: dict[str, dict[str, Any]] = {}
+        for index, word in enumerate(words):
+            before = words[index - 1] if index else ""
+            for start, end, name in reversed([*_in_word(word, before)]):
+                key = self.key(name, word[start:end])
+                variable = f"{key}_ARGUMENT" if key in taken else key
+                variables[variable] = self.variable(variable, key)
+                word = f"{word[:start]}$({variable}){word[end:]}"
+            found.append(word)
+        for key, value in self.found.items():
+            if is_distinct(value) and any(value in word for word in found):
+                variable = f"{key}_ARGUMENT" if key in taken else key
+                variables[variable] = self.variable(variable, key)
+                found = [word.replace(value, f"$({variable})") for word in found]
+        return found, [*variables.values()]
+
+    def holds(self, found: str) -> bool:
+        """Tell whether a text has a credential, of its own or one that another place names."""
+        return has_credential(found) or any(is_distinct(value) and value in found for value in self.found.values())
+
+    def container(self, found: dict[str, Any]) -> dict[str, Any]:
+        """Return a sidecar or an init container without the credentials in its variables and words."""
+        env = [self.env(entry) if isinstance(entry, dict) else entry for entry in found.get("env") or []]
+        cleaned = dict(found)
+        for key in ("command", "args"):
+            if all(isinstance(word, str) for word in found.get(key) or []) and found.get(key):
+                names = {each.get("name") for each in env if isinstance(each, dict)}
+                cleaned[key], variables = self.words(found[key], {str(name) for name in names})
+                env = [*env, *variables]
+        return {**cleaned, "env": env} if env else cleaned
+
+
+def is_credential(name: str, value: str) -> bool:
+    """Tell whether a value with this name is one that nobody else may read."""
+    return bool(FORMS.search(value)) or any(_secret_urls(value)) or is_named(name, value)
+
+
+def is_named(name: str, value: str) -> bool:
+    """Tell whether the name of a value alone makes it a credential."""
+    if HARMLESS.fullmatch(value.strip()) or REFERENCE.fullmatch(value.strip()):
+        return False
+    words = [word.lower() for word in WORDS.findall(name)]
+    if not words or words[-1] in OF_OBJECT:
+        return False
+    if any(map(CERTAIN.search, words)) or (words[-1] in LOGIN and len(words) > 1):
+        return True
+    if words[-1] in UNCERTAIN and RANDOM.fullmatch(value):
+        return True
+    places = [index for index, word in enumerate(words) if word in ("key", "keys") and index >= len(words) - 2]
+    return any(bool(OF_KEY & set(words[:index])) or not _is_plain(value) for index in places)
+
+
+def _is_plain(value: str) -> bool:
+    """Tell whether a value looks like a word of a language, which a key is not."""
+    return bool(re.fullmatch(r"[a-z_.]{1,20}|[A-Za-z]{1,12}", value))
+
+
+def is_distinct(value: str) -> bool:
+    """Tell whether a credential is a text that stands nowhere by chance."""
+    return len(value) >= SHORTEST and not _is_plain(value)
+
+
+def has_credential(found: str) -> bool:
+    """Tell whether a text holds a credential."""
+    return any(_in_word(found, ""))
+
+
+def hidden(found: str) -> str:
+    """Return a text without its credentials, for a message."""
+    for start, end, _ in reversed([*_in_word(found, "")]):
+        found = found[:start] + HIDDEN + found[end:]
+    return redact(found)
+
+
+def _secret_urls(value: str) -> Iterator[re.Match[str]]:
+    """Yield the URLs that have a password, a token or a signature; redact() also hides other queries."""
+    return (url for url in URL.finditer(value) if SECRET_URL.search(url[0]))
+
+
+def _in_word(word: str, before: str) -> Iterator[tuple[int, int, str]]:
+    """Yield start, end and name of each credential in a word of a program; `before` is the word before it.
+
+    The word may be a script: then its other words stay.
+    """
+    if before.startswith("-") and "=" not in before and not word.startswith("-") and is_named(before, word):
+        yield 0, len(word), before
+    elif before in LOGIN_FLAGS and ":" in word and not VARIABLE.search(word):
+        yield 0, len(word), "login"
+    else:
+        end = 0
+        for start, stop, name in sorted(_parts(word, before)):
+            if start >= end:
+                yield start, stop, name
+                end = stop
+
+
+def _parts(word: str, before: str) -> Iterator[tuple[int, int, str]]:
+    """Yield the credentials in a word by their forms and names; they may overlap."""
+    for entry in (*LOGIN_FLAG.finditer(word), *SSHPASS.finditer(word)):
+        yield *entry.span("login"), "login"
+    for default in DEFAULT.finditer(word):
+        if is_named(default["name"], default["value"]):
+            yield *default.span("value"), default["name"]
+    for entry in _entries(word):
+        start, stop = _value(word, entry)
+        is_flag = entry["name"].startswith("-") or (entry["sign"].strip() and word[: entry.start()][-2:] != "${")
+        if is_flag and is_named(entry["name"], word[start:stop]):
+            yield start, stop, entry["name"]
+    for form in FORMS.finditer(word):
+        yield *form.span(), _name_of(word, form.start(), before, "credential")
+    for url in _secret_urls(word):
+        yield *url.span(), _name_of(word, url.start(), before, "secret-url")
+
+
+def _value(word: str, entry: re.Match[str]) -> tuple[int, int]:
+    """Return where the value of a NAME=VALUE begins and ends, without its quotes.
+
+    A comma ends it in a list such as user=a,password=b, and is a part of it in a word of its own.
+    """
+    start, stop = entry.span("value")
+    if entry["value"].startswith('\\"'):
+        return start + 2, stop - 2
+    if entry["value"][0] in "\"'":
+        return start + 1, stop - 1
+    begins = entry.start() == 0 or word[entry.start() - 1].isspace()
+    if begins and ":" not in entry["sign"]:
+        more = re.compile(r"(?:[^\s;&|\"'\\]|\\.)*" if re.search(r"\s", word) else r".*").match(word, stop)
+        stop = more.end() if more else stop
+    return start, stop
+
+
+def _name_of(word: str, start: int, before: str, default: str) -> str:
+    """Return the name of the option or variable whose value is here, or begins here with a quote."""
+    found = NAME_BEFORE.search(word[:start])
+    if found:
+        return found[1]
+    return before if start == 0 and before.startswith("--") else default
+
+
+def _entries(word: str) -> Iterator[re.Match[str]]:
+    """Yield each NAME=VALUE, NAME: VALUE and --NAME VALUE; the value of one may be the name of the next."""
+    place = 0
+    while entry := ENTRY.search(word, place):
+        yield entry
+        place = entry.start("value")

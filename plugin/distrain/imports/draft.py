@@ -1,0 +1,162 @@
+"""Collect the values of an import: each with the place that it comes from, and a list of what is left out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from msgspec import Struct, field
+
+from distrain.errors import ValuesError
+from distrain.imports.credentials import Credentials, hidden
+from distrain.imports.ledger import Ledger, Path, text, together
+
+Target = tuple[str, ...]
+
+
+class Setting(Struct):
+    """A value, and in words where it comes from: one place, or one for each item of a list or key of a map."""
+
+    value: Any
+    origins: tuple[str, ...]
+
+    @property
+    def is_split(self) -> bool:
+        """Tell whether each item or key has its own place."""
+        return isinstance(self.value, list | dict) and len(self.origins) == len(self.value) > 0
+
+
+class Part(Struct):
+    """A value of the source, in the form that the chart takes, and the paths that it settles.
+
+    For a list or a map, `paths` has the path of each item or key.
+    """
+
+    value: Any
+    paths: tuple[Path, ...]
+
+
+class Draft(Struct):
+    """What an import has found so far.
+
+    `name` is that of the release. `kind` and `version` are those of the job that the values have to render. `lost` has
+    the place and the reason of what is left out, `notes` what the user has to look at. `twins` are paths of pod
+    templates of which the second became the same pods as the first. `origin` is the source's name in messages.
+    """
+
+    ledger: Ledger
+    name: str
+    settings: dict[Target, Setting] = field(default_factory=dict)
+    lost: list[tuple[str, str]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    credentials: Credentials = field(default_factory=Credentials)
+    kind: str = ""
+    version: str = ""
+    namespace: str = ""
+    twins: list[tuple[Path, Path]] = field(default_factory=list)
+    origin: str = ""
+
+    def refuse(self, path: Path, words: str) -> ValuesError:
+        """Return the error for a value at this path of the source."""
+        return ValuesError(f"{self.origin}: {self.place(path)}: {words}")
+
+    def place(self, path: Path) -> str:
+        """Return the place of a value in the source, as people write it."""
+        return text(self.ledger.place(path))
+
+    def _together(self, paths: Iterable[Path]) -> str:
+        return together(map(self.ledger.place, paths))
+
+    def carry(self, target: Target, value: Any, *paths: Path, why: str = "") -> None:
+        """Set a value from these paths of the source, which it settles; `why` is added to the comment."""
+        more = f": {why}" if why else ""
+        is_split = isinstance(value, list | dict) and len(paths) == len(value)
+        origins = tuple(map(self.place, paths)) if is_split else (self._together(paths),) if paths else ("",)
+        self.settings[target] = Setting(value, tuple(origin + more for origin in origins))
+        self.ledger.settle(*paths)
+
+    def carry_part(self, target: Target, part: Part) -> None:
+        self.carry(target, part.value, *part.paths)
+
+    def carry_shared(self, target: Target, parts: Sequence[Part]) -> None:
+        """Set a value that several parts have alike."""
+        self.carry_part(target, parts[0])
+        setting = self.settings[target]
+        if setting.is_split:
+            setting.origins = tuple(
+                self._together(paths) for paths in zip(*(part.paths for part in parts), strict=True)
+            )
+        else:
+            setting.origins = (self._together(path for part in parts for path in part.paths),)
+        for part in parts:
+            self.know(*part.paths)
+
+    def also(self, target: Target, path: Path) -> None:
+        """Note that a value stands at another path of the source, too."""
+        setting = self.settings[target]
+        setting.origins = (f"{setting.origins[0]}, {self.place(path)}",)
+        self.know(path)
+
+    def choose(self, target: Target, value: Any, why: str) -> None:
+        """Set a value that stands nowhere in the source but follows from it."""
+        self.settings[target] = Setting(value, (why,))
+
+    def has(self, target: Target) -> bool:
+        return target in self.settings
+
+    def value(self, target: Target, default: Any = None) -> Any:
+        return self.settings[target].value if target in self.settings else default
+
+    def append(self, target: Target, items: Sequence[Any], origin: str) -> None:
+        """Add items to a list; each gets this origin."""
+        before = self.settings.get(target) or Setting([], ())
+        origins = before.origins if before.is_split or not before.value else before.origins * len(before.value)
+        self.settings[target] = Setting([*before.value, *items], (*origins, *[origin] * len(items)))
+
+    def know(self, *paths: Path) -> None:
+        """Settle paths whose values need nothing: defaults, state, and what distrain does by itself."""
+        self.ledger.settle(*paths)
+
+    def lose(self, path: Path, why: str) -> None:
+        """List a value of the source that is left out, if the source has it."""
+        if self.ledger.get(path) is not None and not self.ledger.is_settled(path):
+            # Two parts of a job that was made from another form may have one place there.
+            if (self.place(path), why) not in self.lost:
+                self.lost.append((self.place(path), why))
+            self.ledger.settle(path)
+
+    def drop(self, place: str, why: str) -> None:
+        """List what is left out of a value that is otherwise carried over, such as an option of mpirun."""
+        self.lost.append((hidden(place), why))
+
+    def lose_all(self, paths: Iterable[Path], why: str) -> None:
+        for path in paths:
+            self.lose(path, why)
+
+    def note(self, words: str) -> None:
+        if hidden(words) not in self.notes:
+            self.notes.append(hidden(words))
+
+    @property
+    def namespace_flag(self) -> str:
+        """The flag of kubectl and Helm for the source's namespace, with a space before it; empty without one."""
+        return f" --namespace {self.namespace}" if self.namespace else ""
+
+    def name_twins(self) -> None:
+        """Let `lost` name the second place too, where two pod templates became the same pods."""
+        for one, other in self.twins:
+            both, alone = self._together((one, other)), self.place(one)
+            self.lost = [
+                (f"{both}{place.removeprefix(alone)}" if place.startswith(alone) else place, why)
+                for place, why in self.lost
+            ]
+
+    def values(self) -> dict[str, Any]:
+        """Return the values as Helm takes them."""
+        found: dict[str, Any] = {}
+        for target, setting in self.settings.items():
+            place = found
+            for part in target[:-1]:
+                place = place.setdefault(part, {})
+            place[target[-1]] = setting.value
+        return found

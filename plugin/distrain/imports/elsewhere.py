@@ -1,0 +1,28 @@
+"""Say why a value is left out that no reader takes: the chart has a value for it elsewhere, or none."""
+
+from __future__ import annotations
+
+from distrain.imports.jobs.pod import POD_SPEC, SAME
+from distrain.imports.jobs.run_policy import KEYS, NO_VALUE
+from distrain.imports.jobs.spread import TOP, TOP_OF_PROGRAMS
+from distrain.imports.ledger import Path
+
+# The names of fields in sources, and the chart's values for them.
+VALUES = {
+    **{key: f"podSpec.{key}" for key in POD_SPEC},
+    **{key: key for key in (*SAME, *TOP_OF_PROGRAMS, "sidecars", "serviceAccountName", "runAsUser")},
+    **TOP,
+    **{key: f"job.{value}" for key, value in KEYS.items()},
+    **dict.fromkeys(("command", "args"), "command"),
+    "image": "image",
+    "resources": "workers.resources",
+    "imagePullSecrets": "image.pullSecrets",
+    "imagePullPolicy": "image.pullPolicy",
+    "maxRestarts": "job.maxRestarts",
+}
+
+
+def why_left_out(path: Path) -> str:
+    """Return the value of the chart that a path's last known name is for, or that there is none."""
+    found = next((VALUES[part] for part in reversed(path) if isinstance(part, str) and part in VALUES), "")
+    return f"the import does not read it there; set {found}" if found else NO_VALUE

@@ -1,0 +1,178 @@
+"""Tell from its content what a file describes, and pick the job out of a file with several objects."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from msgspec import Struct
+
+from distrain.errors import ValuesError
+from distrain.imports import arena_flags, ffdl, horovod_chart, ksonnet, slurm
+from distrain.imports.jobsets.runtime import GROUP, RUNTIME, RUNTIMES, VERSION, runtime_of
+from distrain.imports.ledger import Ledger
+from distrain.workload.kinds import KUBEFLOW, VERSIONS
+from distrain.yaml import yaml_loader
+
+TAKEN = "MPIJob, PyTorchJob, TFJob, MXJob or TrainJob"
+# Job resources that the chart itself does not make.
+TRAINJOB, JOBSET, MPIJOB = (
+    (VERSION, "TrainJob"),
+    ("jobset.x-k8s.io/v1alpha2", "JobSet"),
+    (f"{KUBEFLOW['MPIJob'].group}/v1alpha1", "MPIJob"),
+)
+# A larger object fits into no request to etcd, whose limit is 1.5 MiB by default.
+MOST = 3 * 2**19
+TYPES = (*VERSIONS, TRAINJOB, JOBSET, MPIJOB)
+JOB, FFDL, KSONNET = "job", "FfDL manifest", "ksonnet parameters of openmpi"
+HOROVOD, SLURM = "values of the chart stable/horovod", "batch script of Slurm"
+ARENA = "command line of arena"
+ALL = f"a job of the Kubeflow operators ({TAKEN}), a JobSet, an {FFDL}, {KSONNET}, {HOROVOD}, a {SLURM}, or a {ARENA}"
+# Kinds that people keep in the file of a job, and what becomes of them.
+BESIDE = {
+    "Secret": "it is not in the values; keep it in the cluster",
+    "ConfigMap": "it is not in the values; keep it in the cluster if the job mounts it",
+    "PersistentVolumeClaim": "it is not in the values; keep it in the cluster if the job mounts it",
+    "PersistentVolume": "it is not in the values; keep it in the cluster",
+    "Service": "the operator, or for job.kind Plain the chart, makes the Services of the job",
+    "ServiceAccount": "serviceAccountName names it; keep it in the cluster",
+    "Role": "the chart makes what its pods need",
+    "RoleBinding": "the chart makes what its pods need",
+    "Namespace": "helm's flag --namespace names it",
+}
+
+
+class Found(Struct, frozen=True):
+    """What is to be imported: its data in a format, and what else the file has, each with what becomes of it."""
+
+    job: dict[str, Any]
+    others: tuple[tuple[str, str], ...] = ()
+    format: str = JOB
+
+    @property
+    def words(self) -> str:
+        """Return what it is, for people."""
+        if self.format != JOB:
+            return self.format
+        return f"{_name(self.job)} ({self.job['apiVersion']})"
+
+
+def text_of(content: bytes, origin: str) -> str:
+    """Return a file's text; raise ValuesError if it is empty, or no text."""
+    if b"\0" in content:
+        raise ValuesError(f"{origin}: is no text (byte {content.index(0)} is 0); name the YAML file of a job")
+    if len(content) > MOST:
+        raise ValuesError(
+            f"{origin}: has {len(content):,} bytes, and a job at most {MOST:,}; leave the job alone in it"
+        )
+    try:
+        found = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ValuesError(f"{origin}: byte {error.start} is no UTF-8; save it as plain text") from error
+    if not found.strip():
+        raise ValuesError(f"{origin}: is empty; name the YAML file of a job")
+    return found
+
+
+def find_job(text: str, origin: str) -> Found:
+    """Return what a file describes, told from its content; raise ValuesError if it is no run, or several."""
+    if slurm.is_batch_script(text):
+        return Found(slurm.options_of(text, origin), (), SLURM)
+    if arena_flags.is_arena(text):
+        data, more = arena_flags.flags_of(text, origin)
+        return Found(data, tuple(more), ARENA)
+    if ksonnet.is_ksonnet(text):
+        data, more = ksonnet.parameters(text, origin)
+        return Found(data, tuple(more), KSONNET)
+    try:
+        documents = [each for each in yaml_loader.load_all(text) if each is not None]
+    except yaml_loader.NotYamlError as error:
+        raise ValuesError(f"{origin}: {error}{_about_tabs(text)}{_about_templates(text)}") from error
+    items = [item for document in documents for item in _unpacked(document)]
+    wrong = [item for item in items if not isinstance(item, dict)]
+    if wrong or not items:
+        raise ValuesError(f"{origin}: holds no block of keys; {_about_scripts(text)}")
+    for known, is_known in ((FFDL, ffdl.is_manifest), (HOROVOD, horovod_chart.is_values)):
+        if len(items) == 1 and is_known(items[0]):
+            return Found(items[0], (), known)
+    jobs = [item for item in items if type_of(item) in TYPES]
+    _refuse_none(items, jobs, origin)
+    if len(jobs) > 1:
+        names = ", ".join(f"{_name(job)}" for job in jobs)
+        raise ValuesError(
+            f"{origin}: has {len(jobs)} jobs, {names}; a run is one job: import each from a file of its own"
+        )
+    [job] = jobs
+    runtime = runtime_of(job, items, origin) if type_of(job) == TRAINJOB else None
+    others = tuple((_name(item), _becomes(item)) for item in items if item is not job and item is not runtime)
+    return with_runtime(job, runtime, others) if type_of(job) == TRAINJOB else Found(job, others)
+
+
+def with_runtime(
+    job: dict[str, Any], runtime: dict[str, Any] | None, others: tuple[tuple[str, str], ...] = ()
+) -> Found:
+    """Return a TrainJob with its runtime, if that is known."""
+    if RUNTIME in job:
+        others = (*others, (RUNTIME, "it is no field of a TrainJob"))
+    fields = {key: value for key, value in job.items() if key != RUNTIME}
+    return Found({**fields, RUNTIME: runtime} if runtime is not None else fields, others)
+
+
+def _about_tabs(text: str) -> str:
+    number = next((number for number, line in enumerate(text.split("\n"), 1) if line.lstrip(" ").startswith("\t")), 0)
+    return f" (line {number} is indented with a tab; YAML takes spaces)" if number else ""
+
+
+def _about_scripts(text: str) -> str:
+    """Return the next step after a text that is no job: for a script, what lets `import` read it."""
+    if re.search(r"^#SBATCH\b", text, re.MULTILINE):
+        return "its #SBATCH lines are read if its first line names a shell, such as #!/bin/bash: add that line"
+    if re.match(r"#!|.*\b(sbatch|srun|qsub|bsub|mpirun|mpiexec|horovodrun|torchrun|bash)\b", text):
+        return f"a script is read if it has #! in its first line and #SBATCH lines; name {ALL}"
+    return f"name {ALL}"
+
+
+def _about_templates(text: str) -> str:
+    return " (it is a template; render it first, as with helm template, and import the result)" if "{{" in text else ""
+
+
+def _unpacked(document: Any) -> Iterator[Any]:
+    if isinstance(document, dict) and str(document.get("kind", "")).endswith("List") and "items" in document:
+        yield from document["items"] if isinstance(document["items"], list) else ()
+    else:
+        yield document
+
+
+def type_of(item: dict[str, Any]) -> tuple[str, str]:
+    return str(item.get("apiVersion")), str(item.get("kind"))
+
+
+def _name(item: dict[str, Any]) -> str:
+    name = Ledger(item).get(("metadata", "name"), "without a name")
+    return f"{item.get('kind') or 'an object without a kind'} {name}"
+
+
+def _becomes(item: dict[str, Any]) -> str:
+    return BESIDE.get(str(item.get("kind")), "the chart makes no such object; apply it as before")
+
+
+def _refuse_none(items: list[dict[str, Any]], jobs: list[dict[str, Any]], origin: str) -> None:
+    """Raise ValuesError, with what was found, if no object is a job that can be read."""
+    if jobs:
+        return
+    for item in items:
+        version, kind = type_of(item)
+        if kind in RUNTIMES and version.startswith(f"{GROUP}/"):
+            raise ValuesError(
+                f"{origin}: kind: {kind} runs nothing alone; put the TrainJob that names it into the file"
+            )
+        known = ", ".join(known for known, name in TYPES if name == kind)
+        if known and item.get("apiVersion") is None:
+            raise ValuesError(f"{origin}: apiVersion: is missing, and the import reads {kind} {known}; add it")
+        if known:
+            raise ValuesError(
+                f"{origin}: apiVersion: is {version}, and the import reads {kind} {known}; convert it first"
+            )
+    kinds = ", ".join(dict.fromkeys(str(item.get("kind") or "no kind") for item in items))
+    raise ValuesError(f"{origin}: kind: found {kinds}; the import reads {ALL}")

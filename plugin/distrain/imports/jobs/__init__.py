@@ -1,0 +1,1 @@
+"""Read the job resources of the Kubeflow operators."""

@@ -1,0 +1,87 @@
+"""Refuse a job resource whose fields have another form than Kubernetes takes, such as a list for a block of keys."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from distrain.imports.ledger import Path, text
+
+BLOCKS = {
+    *("metadata", "spec", "runPolicy", "schedulingPolicy", "elasticPolicy", "template", "securityContext", "resources"),
+    *("mpiReplicaSpecs", "pytorchReplicaSpecs", "tfReplicaSpecs", "mxReplicaSpecs", "emptyDir", "affinity"),
+    *("capabilities", "seccompProfile", "resourcesPerNode", "trainingRuntimeSpec", "mlPolicy", "runtimeRef"),
+    *("podGroupPolicy", "failurePolicy"),
+}
+# Blocks whose keys users choose, and whose values are single.
+MAPS = {"labels", "annotations", "nodeSelector", "limits", "requests", "matchLabels"}
+LISTS_OF_BLOCKS = {
+    *("containers", "initContainers", "env", "envFrom", "volumes", "volumeMounts", "tolerations", "ports"),
+    *("imagePullSecrets", "topologySpreadConstraints", "replicatedJobs", "runtimePatches", "podTemplateOverrides"),
+    *("podSpecOverrides", "targetJobs", "dependsOn", "volumeClaimPolicies"),
+}
+SINGLE = {
+    *(
+        "name",
+        "image",
+        "imagePullPolicy",
+        "mountPath",
+        "medium",
+        "sizeLimit",
+        "workingDir",
+        "restartPolicy",
+        "namespace",
+    ),
+    *("replicas", "minReplicas", "maxReplicas", "maxRestarts", "slotsPerWorker", "nprocPerNode", "nProcPerNode"),
+    *("runAsUser", "cleanPodPolicy", "backoffLimit", "activeDeadlineSeconds", "ttlSecondsAfterFinished", "suspend"),
+    *("mpiImplementation", "managedBy", "queue", "priorityClass", "serviceAccountName", "serviceAccount", "nodeName"),
+    *("schedulerName", "runtimeClassName", "priorityClassName", "hostNetwork", "hostIPC", "hostPID", "jobMode"),
+    *("privileged", "containerPort", "hostPort", "rdzvBackend"),
+}
+LISTS = {"command", "args", "add", "drop"}
+NOUNS = {
+    dict: "a block of keys",
+    list: "a list",
+    str: "text",
+    bool: "true or false",
+    int: "a number",
+    float: "a number",
+}
+# What users or other programs choose the form of.
+FREE = {"status", "managedFields"}
+
+
+def mistakes(found: Any, path: Path = ()) -> Iterator[str]:
+    """Yield path, finding and next step of each field of a wrong form."""
+    if isinstance(found, list):
+        for index, each in enumerate(found):
+            yield from mistakes(each, (*path, index))
+    elif isinstance(found, dict):
+        for key, value in found.items():
+            # The fields of a volume are kinds of volumes, such as image.
+            wanted = "" if path[-2:-1] == ("volumes",) and isinstance(value, dict) else _wanted(key, value)
+            if wanted:
+                is_item = isinstance(value, list) and wanted.startswith("a list")
+                finding = "has an item of another form" if is_item else f"is {NOUNS.get(type(value), 'something else')}"
+                yield f"{text((*path, key))}: {finding}; it needs {wanted}"
+            elif key not in MAPS and key not in FREE:
+                yield from mistakes(value, (*path, key))
+
+
+def _wanted(key: str, value: Any) -> str:
+    """Return the form that the field needs, if it has another one."""
+    if value is None:
+        return ""
+    if key in BLOCKS:
+        return "" if isinstance(value, dict) else "a block of keys"
+    if key in MAPS:
+        is_map = isinstance(value, dict) and not any(isinstance(each, dict | list) for each in value.values())
+        return "" if is_map else "a block of keys with single values"
+    if key in LISTS_OF_BLOCKS:
+        return "" if isinstance(value, list) and all(isinstance(each, dict) for each in value) else "a list of blocks"
+    if key in SINGLE:
+        return "a single value" if isinstance(value, dict | list) else ""
+    if key in LISTS:
+        is_list = isinstance(value, list) and not any(isinstance(each, dict | list | None) for each in value)
+        return "" if is_list else "a list of words"
+    return ""

@@ -1,0 +1,84 @@
+"""Put the parts of all roles' pods into the values: at the top what all roles share, else into each role's section."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from msgspec import Struct
+
+from distrain.imports.draft import Draft, Part
+from distrain.imports.jobs.pod import Parts
+from distrain.imports.ledger import Path, leaves
+
+# Keys at the top of the values that reach every pod, and their names there.
+TOP = {
+    **{key: key for key in ("nodeSelector", "tolerations", "affinity", "env", "envFrom", "initContainers", "podSpec")},
+    **{key: key for key in ("securityContext", "containerSecurityContext", "priorityClassName", "runtimeClassName")},
+    "schedulerName": "schedulerName",
+    "labels": "podLabels",
+    "annotations": "podAnnotations",
+}
+# Keys at the top that reach all pods but the launcher of MPI.
+TOP_OF_PROGRAMS = ("volumes", "volumeMounts")
+# Where people look for them in a job with one section.
+ALONE_AT_TOP = ("env", "volumes", "volumeMounts")
+
+
+class Role(Struct, frozen=True):
+    """A role of the source: its name there, the section of the values, and the path of its pod template.
+
+    `container` is the index of the container that runs the program, `command` the path of that container. `runs_mpi`
+    tells that the pods run mpirun, and not the program.
+    """
+
+    name: str
+    section: str
+    template: Path
+    container: int
+    replicas: int
+    runs_mpi: bool = False
+
+    @property
+    def place(self) -> Path:
+        return (*self.template, "spec", "containers", self.container)
+
+
+def spread(draft: Draft, roles: Sequence[Role], parts: Mapping[str, Parts]) -> None:
+    """Carry over the parts of each role, by the section's name."""
+    sections = [role.section for role in roles]
+    programs = [role.section for role in roles if not role.runs_mpi]
+    # A mount at the top finds only a volume at the top.
+    are_volumes_shared = all(_is_shared_or_absent(parts, key, programs) for key in TOP_OF_PROGRAMS)
+    for key in dict.fromkeys(key for section in sections for key in parts[section]):
+        over = programs if key in TOP_OF_PROGRAMS else sections
+        found = {section: parts[section][key] for section in sections if key in parts[section]}
+        is_shared = are_volumes_shared if key in TOP_OF_PROGRAMS else _is_shared(found, over)
+        is_shared = is_shared and any(section in found for section in over)
+        if is_shared and (len(over) > 1 or len(sections) > 1 or key in ALONE_AT_TOP):
+            draft.carry_shared((TOP.get(key, key),), [found[section] for section in over])
+            found = {section: part for section, part in found.items() if section not in over}
+        for section, part in found.items():
+            draft.carry_part((section, key), part)
+
+
+def _is_shared_or_absent(parts: Mapping[str, Parts], key: str, sections: Sequence[str]) -> bool:
+    found = {section: parts[section][key] for section in sections if key in parts[section]}
+    return not found or _is_shared(found, sections)
+
+
+def _is_shared(found: Mapping[str, Part], over: Sequence[str]) -> bool:
+    """Tell whether all these sections have an equal part."""
+    parts = [found.get(section) for section in over]
+    return all(part is not None and parts[0] is not None and part.value == parts[0].value for part in parts)
+
+
+def merge_twin(draft: Draft, one: Path, other: Path) -> None:
+    """Settle the values of a second pod template that the first has, too; list those that differ."""
+    draft.twins.append((one, other))
+    why = f"the pods here are those of {draft.place((*one, 'spec', 'containers', 0))}"
+    for path in [*leaves(draft.ledger.get(other), other)]:
+        value = draft.ledger.get(path)
+        if draft.ledger.get((*one, *path[len(other) :])) == value:
+            draft.ledger.settle(path)
+        else:
+            draft.lose(path, why)

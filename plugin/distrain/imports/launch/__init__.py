@@ -1,0 +1,1 @@
+"""Take a command apart: what starts the ranks, its options, and the program."""

@@ -1,0 +1,38 @@
+"""Carry over a program that a source has as one line of a shell."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from distrain.imports.draft import Draft
+from distrain.imports.launch import shell
+from distrain.imports.launch.options import Launch, carry_options
+from distrain.imports.launch.program import program_of
+from distrain.imports.ledger import Path, text
+from distrain.values.placeholder import PROGRAM
+
+COMMAND = ("command",)
+
+
+def carry_line(draft: Draft, line: str, path: Path) -> None:
+    """Set the command from a line such as `mpirun -np 4 python train.py`, and the values from mpirun's options."""
+    carry_words(draft, shell.words_of(line), text(path))
+    draft.know(path)
+
+
+def carry_words(draft: Draft, line: Sequence[str], place: str) -> None:
+    """Set the command from the words of a line at this place of the source."""
+    program = program_of(line)
+    plain = shell.words_of(program.words[2]) if len(program.words) == 3 and program.words[:2] == ("sh", "-c") else ()
+    words, variables = draft.credentials.words(plain or program.words)
+    how = f", without {program.starter} and its options" if program.starter else ""
+    draft.choose(COMMAND, words, f"{place}{how}")
+    for variable in variables:
+        draft.append(("env",), [variable], f"a credential in {place}")
+    for left, why in program.left:
+        draft.drop(f"{place}: {left}", why)
+    if program.is_open:
+        draft.note(f"command: write the program that each rank has to run in the place of {PROGRAM}")
+    slots = max(1, draft.value(("workers", "gpus"), 0))
+    launch = Launch(place, draft.value(("workers", "replicas"), 1), slots)
+    carry_options(draft, launch, program.options)

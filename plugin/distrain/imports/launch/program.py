@@ -1,0 +1,157 @@
+"""Find the program of the ranks in a container's command: without what starts the ranks, which the chart does."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import PurePosixPath
+
+from msgspec import Struct
+
+from distrain.imports.launch import shell
+from distrain.imports.launch.known_options import MPI
+from distrain.imports.launch.shell import Command
+from distrain.imports.launch.starters import MENTION, Option, Started, started
+from distrain.values.placeholder import PROGRAM
+
+# Commands of a shell that prepare the program, so that each rank needs them.
+SETUP = {"cd", "export", "source", ".", "ulimit", "set", "umask", "unset", "conda", "module", "pushd", "eval", "alias"}
+# Commands that only print.
+SILENT = {"echo", "date", "hostname", "pwd", "ls", "nvidia-smi", "env", "printenv", "whoami", "true", ":", "which"}
+
+
+class Program(Struct, frozen=True):
+    """The words of the program, the starter that stood before it, and its options.
+
+    `left` has what of the command is left out, and why. If the program cannot be told from the rest, the first word is
+    the placeholder that `check` refuses.
+    """
+
+    words: tuple[str, ...]
+    starter: str = ""
+    options: tuple[Option, ...] = ()
+    left: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def is_open(self) -> bool:
+        return self.words[:1] == (PROGRAM,)
+
+
+def program_of(words: Sequence[str]) -> Program:
+    """Take the command of a container apart; it may be a shell with a script."""
+    script = shell.script_of(words)
+    if script is not None:
+        return _of_script(words, script)
+    found = started(words)
+    if found is None:
+        return Program(tuple(words))
+    if several := _several(found, words):
+        return several
+    program = (*words[: found.index], *found.python, *words[found.program :])
+    if found.program >= len(words):
+        return Program((PROGRAM,), found.starter, found.options, (_no_program(found),))
+    inner = program_of(words[found.program :])
+    if inner.starter:
+        names = f"{found.starter} and {inner.starter}"
+        return Program(inner.words, names, (*found.options, *inner.options), inner.left)
+    if PROGRAM in inner.words:
+        return Program(inner.words, found.starter, found.options, inner.left)
+    return Program(_plain(program), found.starter, found.options)
+
+
+def _several(found: Started, words: Sequence[str]) -> Program | None:
+    """Return the placeholder for an mpirun with several programs, as in `mpirun -np 2 a : -np 2 b`."""
+    if MPI not in found.starter or ":" not in words[found.program :]:
+        return None
+    why = "mpirun starts several programs; distrain runs one: write it as command"
+    return Program((PROGRAM,), found.starter, found.options, ((" ".join(words[found.program :]), why),))
+
+
+def _no_program(found: Started) -> tuple[str, str]:
+    return found.starter, "no program follows it; write it in the place of the first word of command"
+
+
+def _plain(program: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the words without exec and the like, and without python3 before a program that is none of Python."""
+    while len(program) > 1 and program[0] in ("exec", "time", "nohup"):
+        program = program[1:]
+    if program[:1] == ("python3",) and len(program) > 1 and PurePosixPath(program[1]).suffix in (".sh", ".bin"):
+        return program[1:]
+    return program
+
+
+def _of_script(words: Sequence[str], index: int) -> Program:
+    script = words[index]
+    if not MENTION.search(script):
+        return Program(tuple(words))
+    commands = shell.commands(script) or []
+    taken = [started([word.text for word in command.words]) for command in commands]
+    places = [place for place, found in enumerate(taken) if found]
+    if len(places) != 1 or _is_mentioned_elsewhere(script, taken) or not _is_plain(commands, places[0]):
+        why = "it starts ranks between other commands; write the program that each rank has to run as command"
+        return Program((PROGRAM,), left=((f"the script {words[0]} -c", why),))
+    found = taken[places[0]]
+    assert found
+    several = _several(found, [word.text for word in commands[places[0]].words])
+    if several:
+        return several
+    if found.program >= len(commands[places[0]].words):
+        return Program((PROGRAM,), found.starter, found.options, (_no_program(found),))
+    setup, left = _split(commands[: places[0]], script)
+    left += _behind(commands, places[0], script)
+    program = _body(commands[places[0]], found, script)
+    # With exec, the program itself gets SIGTERM, and not the shell.
+    is_exec = setup and not re.match(r"\w+=|exec\s", program)
+    body = f"{setup}{'exec ' if is_exec else ''}{program}"
+    simple = shell.commands(body)
+    if simple and len(simple) == 1 and not shell.SPECIAL.search(body) and "=" not in simple[0].words[0].text:
+        return Program(_plain(tuple(word.text for word in simple[0].words)), found.starter, found.options, tuple(left))
+    command = (*words[:index], body, *words[index + 1 :])
+    return Program(command, found.starter, found.options, tuple(left))
+
+
+def _is_mentioned_elsewhere(script: str, taken: Sequence[Started | None]) -> bool:
+    """Tell whether a starter is named in another place than where a command begins."""
+    begun = sum(found.starter.count(" and ") + 1 for found in taken if found)
+    return len(MENTION.findall(script)) > begun
+
+
+def _is_plain(commands: Sequence[Command], place: int) -> bool:
+    """Tell whether the commands before the starter simply come before it."""
+    before = all(command.operator in ("&&", ";", "\n") for command in commands[:place])
+    return before and commands[place].operator in ("&&", ";", "\n", "|", "")
+
+
+def _split(before: Sequence[Command], script: str) -> tuple[str, list[tuple[str, str]]]:
+    """Return the commands that each rank needs, and those that the launcher ran once."""
+    setup, left = "", []
+    for command in before:
+        words, name = script[command.start : command.end].strip(), command.words[0].text
+        if name in SETUP or "=" in name:
+            setup += f"{words} && "
+        elif name not in SILENT:
+            why = "it ran once, before the ranks; do it in the image, or in an initContainer of the workers"
+            left.append((words, why))
+    return setup, left
+
+
+def _behind(commands: Sequence[Command], place: int, script: str) -> list[tuple[str, str]]:
+    left = []
+    for before, command in zip(commands[place:], commands[place + 1 :], strict=False):
+        words = script[command.start : command.end].strip()
+        pipe = "`helm distrain logs --save DIR` keeps the log" if before.operator == "|" else ""
+        if command.words and command.words[0].text not in SILENT:
+            left.append((words, pipe or "it ran once, after the ranks; do it at the end of the program, on rank 0"))
+    return left
+
+
+def _body(command: Command, found: Started, script: str) -> str:
+    """Return the program's text, as the script has it."""
+    words = command.words
+    # The shell's keyword time measured mpirun; `exec time` would need a program of that name in the image.
+    before = [word for word in words[: found.index] if word.text != "time"]
+    prefix = "".join(f"{script[word.start : word.end]} " for word in before)
+    python = "".join(f"{word} " for word in found.python)
+    if PurePosixPath(words[found.program].text).suffix == ".sh" and python == "python3 ":
+        python = ""
+    return f"{prefix}{python}{script[words[found.program].start : command.end].strip()}"

@@ -1,0 +1,124 @@
+"""Take a script of a shell apart that does little more than to start one program.
+
+A command such as `bash -c "cd /work && mpirun -np 4 python train.py | tee log"` becomes simple commands, with the place
+of each word, so that the text of the program stays as the user wrote it, quotes and variables included.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import PurePosixPath
+
+from msgspec import Struct
+
+SHELLS = ("sh", "bash", "dash", "ash", "zsh")
+# What a shell reads in a word beside quotes.
+SPECIAL = re.compile(r"[$`*?~<>(){}\[\]\\!#]")
+# What is more than simple commands: loops, here-documents, substituted processes <(...), arrays NAME=(...), functions.
+KEYWORDS = re.compile(
+    r"(?:^|[\s;&|])(?:if|for|while|until|case|function|select)\s|<<|[<>]\(|\w\+?=\(|\(\s*\)|^\s*[({]", re.MULTILINE
+)
+OPERATOR = re.compile(r"&&|\|\||\|&?|;|\n|(?<![<>])&(?!>)")
+
+
+class Word(Struct, frozen=True):
+    """A word without its quotes, and where it stands in the script."""
+
+    text: str
+    start: int
+    end: int
+
+
+class Command(Struct, frozen=True):
+    """A simple command: its words, where it stands, and the operator behind it."""
+
+    words: tuple[Word, ...]
+    start: int
+    end: int
+    operator: str
+
+
+def script_of(words: Sequence[str]) -> int | None:
+    """Return the index of the script in a command such as `bash -lc SCRIPT`; None for a command without one."""
+    if not words or PurePosixPath(words[0]).name not in SHELLS:
+        return None
+    for index, word in enumerate(words[1:], start=1):
+        if not word.startswith(("-", "+")):
+            return None
+        if not word.startswith("--") and "c" in word[1:]:
+            return index + 1 if index + 1 < len(words) else None
+    return None
+
+
+def words_of(line: str) -> list[str]:
+    """Return the words of a line of a shell; a line that only a shell understands becomes `sh -c LINE`."""
+    found = commands(line)
+    if not found or len(found) > 1 or SPECIAL.search(line) or "=" in found[0].words[0].text:
+        return ["sh", "-c", line.strip()]
+    return [word.text for word in found[0].words]
+
+
+def commands(script: str) -> list[Command] | None:
+    """Return the simple commands of a script; None if it has loops, conditions or an open quote."""
+    if KEYWORDS.search(script):
+        return None
+    found: list[Command] = []
+    words: list[Word] = []
+    place = start = 0
+    while place < len(script):
+        operator = OPERATOR.match(script, place)
+        if operator:
+            found += [Command(tuple(words), start, place, operator[0])] if words else []
+            words, place = [], operator.end()
+            start = place
+        elif script[place].isspace() or script.startswith("\\\n", place):
+            place += 1 if script[place] != "\\" else 2
+        elif script[place] == "#":
+            place = len(script) if (end := script.find("\n", place)) < 0 else end
+        else:
+            word = _word(script, place)
+            if word is None:
+                return None
+            words.append(word)
+            place = word.end
+    return [*found, Command(tuple(words), start, len(script), "")] if words else found
+
+
+def _word(script: str, start: int) -> Word | None:
+    """Return the word that begins here; None if a quote is open at the end."""
+    text, quote, place = "", "", start
+    while place < len(script):
+        char = script[place]
+        if quote:
+            if char == quote:
+                quote = ""
+            elif char == "\\" and quote == '"' and script[place + 1 : place + 2] in ('"', "\\", "$", "`"):
+                place += 1
+                text += script[place]
+            else:
+                text += char
+        elif char in "\"'":
+            quote = char
+        elif script.startswith("$(", place):
+            end = _end_of_substitution(script, place)
+            text, place = text + script[place : end + 1], end
+        elif char == "\\" and place + 1 < len(script):
+            place += 1
+            text += script[place] if script[place] != "\n" else ""
+        elif char.isspace() or OPERATOR.match(script, place):
+            break
+        else:
+            text += char
+        place += 1
+    return None if quote else Word(text, start, place)
+
+
+def _end_of_substitution(script: str, start: int) -> int:
+    """Return the index of the bracket that closes $( here, or of the script's last character."""
+    depth = 0
+    for place in range(start + 1, len(script)):
+        depth += (script[place] == "(") - (script[place] == ")")
+        if not depth:
+            return place
+    return len(script) - 1

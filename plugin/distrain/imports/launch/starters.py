@@ -1,0 +1,187 @@
+"""Take the programs that start ranks off a command: mpirun, horovodrun, torchrun, srun and the like.
+
+The chart starts the ranks itself, so the rest of the command is the program. The options are given back;
+`launch_options` says what each means in values.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import PurePosixPath
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from distrain.imports.launch.known_options import (
+    ACCELERATE,
+    ALONE,
+    DEEPSPEED,
+    GLUED,
+    HOROVOD,
+    MPI,
+    ONE,
+    SRUN,
+    TORCH,
+    TWO,
+)
+
+PROGRAMS = {
+    **dict.fromkeys(("mpirun", "mpiexec", "mpiexec.hydra", "orterun", "prterun"), MPI),
+    "horovodrun": HOROVOD,
+    "torchrun": TORCH,
+    "deepspeed": DEEPSPEED,
+    "srun": SRUN,
+}
+MODULES = {
+    **dict.fromkeys(("torch.distributed.run", "torch.distributed.launch"), TORCH),
+    "accelerate.commands.launch": ACCELERATE,
+    "deepspeed.launcher.runner": DEEPSPEED,
+}
+# Any of them in a text, such as a script that is too long to be taken apart.
+MENTION = re.compile(
+    r"(?<![\w./-])(?:\S*/)?(mpirun|mpiexec(?:\.hydra)?|orterun|prterun|horovodrun|torchrun|deepspeed|srun)(?=\s|$)"
+    r"|accelerate\s+launch\b|-m\s+torch\.distributed\.(?:run|launch)\b"
+)
+PYTHON = re.compile(r"python[0-9.]*")
+USUAL_FOLDERS = {PurePosixPath(folder) for folder in (".", "/bin", "/usr/bin", "/usr/local/bin")}
+
+
+class Option(Struct, frozen=True):
+    """An option without its dashes, its values, the index of its word in the command, and its number of words.
+
+    One without a name has the path of the starter as its value. `written` is the name in the source where it has
+    underscores.
+    """
+
+    starter: str
+    name: str
+    values: tuple[str, ...]
+    index: int
+    width: int = 1
+    written: str = ""
+
+    @property
+    def value(self) -> str:
+        return self.values[0] if self.values else ""
+
+    @property
+    def shown(self) -> str:
+        dashed = f"{'-' * (1 + (len(self.name) > 1))}{self.name}" if self.name else ""
+        return " ".join(filter(None, [self.written or dashed, *self.values]))
+
+
+class Started(Struct, frozen=True):
+    """A command taken apart: the starter's name and index, its options, and the index of the program.
+
+    `python` is the interpreter that runs a program that is a Python file, for starters that need none before it.
+    """
+
+    starter: str
+    index: int
+    options: tuple[Option, ...]
+    program: int
+    python: tuple[str, ...] = ()
+
+
+def started(words: Sequence[str]) -> Started | None:
+    """Return a command that begins with a starter, taken apart; None for any other command.
+
+    Of several starters, as in `srun torchrun ...`, all options are given back.
+    """
+    found = _started_by_one(words)
+    inner = started(words[found.program :]) if found else None
+    if not found or not inner:
+        return found
+    shifted = tuple(replace(option, index=option.index + found.program) for option in inner.options)
+    names = f"{found.starter} and {inner.starter}"
+    return Started(names, found.index, found.options + shifted, found.program + inner.program, inner.python)
+
+
+def _started_by_one(words: Sequence[str]) -> Started | None:
+    start = _behind_env(words)
+    starter, behind, python = _starter(words, start)
+    if not starter:
+        return None
+    options = [*_path(starter, words[start], start)]
+    place = behind
+    is_python = starter in (TORCH, ACCELERATE, DEEPSPEED)
+    interpreter: tuple[str, ...] = (python,) if is_python else ()
+    while place < len(words) and words[place].startswith("-") and words[place] != "-":
+        if words[place] == "--":
+            place += 1
+            break
+        option = _option(starter, words, place)
+        place += option.width
+        if is_python and option.name in ("m", "module", "no-python"):
+            # These are flags, and other options may follow them.
+            interpreter = () if option.name == "no-python" else (python, "-m")
+        else:
+            options.append(option)
+    return Started(starter, start, tuple(options), place, interpreter if place < len(words) else ())
+
+
+def _path(starter: str, word: str, place: int) -> Iterator[Option]:
+    """Yield the path of a starter, if it is in a folder that may not be in PATH."""
+    if PurePosixPath(word).parent not in USUAL_FOLDERS and not PYTHON.fullmatch(PurePosixPath(word).name):
+        yield Option(starter, "", (word,), place, 0)
+
+
+def _behind_env(words: Sequence[str]) -> int:
+    """Return the index behind a leading env, time or exec, and behind variables that are set for the program."""
+    place = 0
+    while place < len(words):
+        word = words[place]
+        if PurePosixPath(word).name in ("env", "time", "exec", "nohup") or re.match(r"[A-Za-z_]\w*=", word):
+            place += 1
+        else:
+            break
+    return place
+
+
+def _starter(words: Sequence[str], start: int) -> tuple[str, int, str]:
+    """Return the starter's name, the index of its first option, and the Python that it runs programs with."""
+    following = [PurePosixPath(word).name for word in words[start : start + 1]] + list(words[start + 1 : start + 4])
+    if not following:
+        return "", start, ""
+    first = following[0]
+    if first in PROGRAMS:
+        return PROGRAMS[first], start + 1, "python3"
+    if following[:2] == ["accelerate", "launch"]:
+        return ACCELERATE, start + 2, "python3"
+    flags = [word for word in following[1:] if word not in ("-u", "-O")]
+    if PYTHON.fullmatch(first) and len(flags) > 1 and flags[0] == "-m" and flags[1] in MODULES:
+        behind = start + 1 + following[1:].index(flags[1]) + 1
+        return MODULES[flags[1]], behind, words[start]
+    return "", start, ""
+
+
+def _option(starter: str, words: Sequence[str], place: int) -> Option:
+    word = words[place]
+    name, has_value, value = word.lstrip("-").partition("=")
+    plain = name if starter == MPI else name.replace("_", "-")
+    written = word.partition("=")[0] if plain != name else ""
+    if has_value and (starter != MPI or word.startswith("--")):
+        return Option(starter, plain, (value,), place, written=written)
+    if starter in GLUED and not word.startswith("--") and len(name) > 1:
+        return Option(starter, name[0], (name[1:],), place)
+    count = _count(starter, plain, words[place + 1 : place + 2], is_long=word.startswith("--"))
+    values = tuple(words[place + 1 : place + 1 + count])
+    return Option(starter, plain, values, place, 1 + len(values), written)
+
+
+def _count(starter: str, name: str, following: Sequence[str], *, is_long: bool) -> int:
+    if name in TWO.get(starter, ()):
+        # -genv NAME VALUE, or -genv NAME=VALUE.
+        return 1 if name in ("genv", "env") and any("=" in word for word in following) else 2
+    if name in ONE[starter]:
+        return 1
+    if starter == SRUN and is_long:
+        return 0
+    return 0 if starter != MPI or not following else _guess(name, following[0])
+
+
+def _guess(name: str, following: str) -> int:
+    is_program = "/" in following or PYTHON.fullmatch(following) or re.search(r"\.(py|sh)$", following)
+    is_word = following.startswith("-") or is_program or following in ("bash", "sh", "env", "numactl")
+    return 0 if name in ALONE or is_word else 1

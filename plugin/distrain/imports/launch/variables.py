@@ -1,0 +1,111 @@
+"""Find the variables that a command reads and nothing sets: in a shell they are empty, and the program goes on."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Sequence
+
+from distrain.imports.draft import Draft
+from distrain.imports.launch.shell import SHELLS
+from distrain.imports.launch.starters import MENTION
+
+# What a shell or the kubelet sets, and lists of folders that scripts extend and that may be empty.
+ALWAYS = {
+    *(
+        "HOME",
+        "PATH",
+        "PWD",
+        "OLDPWD",
+        "HOSTNAME",
+        "SHELL",
+        "UID",
+        "EUID",
+        "PPID",
+        "RANDOM",
+        "SECONDS",
+        "LINENO",
+        "IFS",
+    ),
+    *("BASH_SOURCE", "BASH_VERSION", "BASHPID", "FUNCNAME", "PIPESTATUS", "OPTARG", "OPTIND", "REPLY", "SHLVL"),
+    *("OSTYPE", "HOSTTYPE", "MACHTYPE", "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"),
+    *("LD_LIBRARY_PATH", "LIBRARY_PATH", "PYTHONPATH", "CPATH", "PKG_CONFIG_PATH", "MANPATH"),
+    *("DISTRAIN_GPUS", "DISTRAIN_JOB", "DISTRAIN_POD_UID"),
+}
+# What starts the ranks gives them these.
+OF_TORCHRUN = re.compile(r"(LOCAL_|GROUP_|ROLE_)?(RANK|WORLD_SIZE)|MASTER_(ADDR|PORT)|TORCHELASTIC_\w+|PET_\w+")
+OF_MPI = re.compile(r"(OMPI|PMIX|PRTE|PMI)_\w+")
+OF_SERVERS = {"tensorflow": re.compile(r"TF_CONFIG"), "mxnet": re.compile(r"DMLC_\w+")}
+# $NAME and ${NAME...}, but not ${NAME:-a value}, which has its own.
+USED = re.compile(r"(?<!\\)\$(?:(?P<plain>[A-Za-z_]\w*)|\{[#!]?(?P<braced>[A-Za-z_]\w*)(?!\w|:?[-+=?]))")
+OF_KUBERNETES = re.compile(r"\$\((?P<plain>[A-Za-z_]\w*)\)")
+# NAME=VALUE with the end of the value, and other commands that set a variable.
+ASSIGNED = re.compile(r"""(?<![\w$-])(\w+)\+?=(?:"(?:[^"\\]|\\.)*"|'[^']*'|\$\([^)]*\)|[^\s;&|"'])*""")
+SET = re.compile(r"\b(?:for|select|read(?:\s+-\w+)*|printf\s+-v|getopts\s+\S+|mapfile(?:\s+-\w+)*)\s+([A-Za-z_]\w*)")
+
+
+def note_unset(draft: Draft) -> None:
+    """Note the variables that the command reads and nothing sets."""
+    command = [str(word) for word in draft.value(("command",), [])]
+    known = set_by(draft)
+    names = [name for name in dict.fromkeys(_unset(command, known)) if not is_of_starter(draft, name)]
+    if names:
+        ranks = " (ranks have RANK and WORLD_SIZE, or what MPI sets)" if "SLURM_" in " ".join(names) else ""
+        words = "nothing sets it here, and command reads it; set it in env, unless the image does"
+        draft.note(f"{', '.join(names)}: {words}{ranks}")
+
+
+def note_starters(draft: Draft) -> None:
+    """Note the variables of the command that hold what starts the ranks: distrain would start them twice."""
+    command = [str(word) for word in draft.value(("command",), [])]
+    used = {name for index, word in enumerate(command) if is_script(command, index) for name in used_in(word)}
+    for section in ((), ("workers",)):
+        for entry in draft.value((*section, "env"), []):
+            held = MENTION.search(str(entry.get("value", ""))) if isinstance(entry, dict) else None
+            if held and entry.get("name") in used:
+                words = f"holds {held[0].strip()}, and distrain starts the ranks itself; write the program as command"
+                draft.note(f"{entry['name']}: it {words}")
+
+
+def set_by(draft: Draft) -> set[str]:
+    """Return the names of the variables that the values set in the pods that run the command."""
+    sections = ((), ("workers",))
+    lists = [draft.value((*section, "env"), []) for section in sections]
+    names = {str(entry.get("name")) for entries in lists for entry in entries if isinstance(entry, dict)}
+    return names | {target[2] for target in draft.settings if target[:2] == ("mpi", "env") and len(target) > 2}
+
+
+def is_of_starter(draft: Draft, name: str) -> bool:
+    """Tell whether mpirun, torchrun or the operator sets a variable in each rank."""
+    framework = str(draft.value(("framework",), ""))
+    if draft.value(("strategy",)) == "parameter-server":
+        return bool(OF_SERVERS[framework].fullmatch(name)) if framework in OF_SERVERS else False
+    is_torchrun = framework == "pytorch" and draft.value(("job", "kind"), "PyTorchJob") == "PyTorchJob"
+    return bool((OF_TORCHRUN if is_torchrun else OF_MPI).fullmatch(name))
+
+
+def _unset(command: Sequence[str], known: Collection[str]) -> Iterator[str]:
+    for index, word in enumerate(command):
+        if is_script(command, index):
+            yield from (name for name in unset_in(word) if name not in known and name not in ALWAYS)
+        else:
+            yield from (found["plain"] for found in OF_KUBERNETES.finditer(word) if found["plain"] not in known)
+
+
+def is_script(command: Sequence[str], index: int) -> bool:
+    """Tell whether a word of a command is the script of a shell."""
+    is_flag = index > 1 and re.fullmatch(r"-\w*c", command[index - 1])
+    return bool(is_flag) and any(word.rpartition("/")[2] in SHELLS for word in command[: index - 1])
+
+
+def used_in(script: str) -> list[str]:
+    """Return the names of the variables that a script reads, in their order."""
+    return [*dict.fromkeys(str(found["plain"] or found["braced"]) for found in USED.finditer(script))]
+
+
+def unset_in(script: str) -> Iterator[str]:
+    """Yield the names of the variables that a script reads before it has set them."""
+    ends = [(found[1], found.end()) for pattern in (ASSIGNED, SET) for found in pattern.finditer(script)]
+    for found in USED.finditer(script):
+        name = found["plain"] or found["braced"]
+        if not any(name == other and end <= found.start() for other, end in ends):
+            yield name

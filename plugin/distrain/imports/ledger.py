@@ -1,0 +1,96 @@
+"""Keep account of a source: each of its values is carried over, known to need nothing, or listed as left out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+Path = tuple[str | int, ...]
+
+# A key that a reader takes for one word of a path.
+PLAIN = re.compile(r"[\w-]+")
+
+# Stands in a path for several parts.
+MANY = "|"
+
+
+def text(path: Path) -> str:
+    """Return a path as people write it: spec.containers[0].limits[nvidia.com/gpu]."""
+    shown = ""
+    for part in path:
+        if isinstance(part, int) or not PLAIN.fullmatch(part):
+            shown += f"[{part}]"
+        else:
+            shown += f".{part}" if shown else part
+    return shown
+
+
+def together(paths: Iterable[Path]) -> str:
+    """Return several paths in words; those that differ in one part become one: spec.{Launcher,Worker}.replicas."""
+    distinct = [*dict.fromkeys(paths)]
+    places = {index for path in distinct for index in _differing(path, distinct[0])}
+    if len(places) != 1 or len({len(path) for path in distinct}) != 1:
+        return ", ".join(map(text, distinct))
+    [index] = places
+    names = ",".join(str(path[index]) for path in distinct)
+    return (
+        text((*distinct[0][:index], MANY, *distinct[0][index + 1 :])).replace(f"[{MANY}]", f".{{{names}}}").lstrip(".")
+    )
+
+
+def _differing(path: Path, other: Path) -> Iterator[int]:
+    return (index for index, pair in enumerate(zip(path, other, strict=False)) if pair[0] != pair[1])
+
+
+class Ledger:
+    """A source as plain data, and the paths that are settled, together with all below them.
+
+    `origins` has the place of parts of the data that were made from another form of the source.
+    """
+
+    def __init__(self, data: Any, origins: Mapping[Path, Path] | None = None) -> None:
+        self.data = data
+        self._origins = origins or {}
+        self._settled: set[Path] = set()
+
+    def place(self, path: Path) -> Path:
+        """Return the path in the source of a value of the data."""
+        for length in range(len(path), 0, -1):
+            if path[:length] in self._origins:
+                return (*self._origins[path[:length]], *path[length:])
+        return path
+
+    def get(self, path: Path, default: Any = None) -> Any:
+        """Return the value at a path; the default if there is none, or null."""
+        found = self.data
+        for part in path:
+            if isinstance(part, int):
+                found = found[part] if isinstance(found, list) and part < len(found) else None
+            else:
+                found = found.get(part) if isinstance(found, dict) else None
+        return default if found is None else found
+
+    def settle(self, *paths: Path) -> None:
+        self._settled.update(paths)
+
+    def is_settled(self, path: Path) -> bool:
+        return any(path[:length] in self._settled for length in range(len(path) + 1))
+
+    def unsettled(self, below: Path = ()) -> Iterator[Path]:
+        """Yield the paths of the values that nothing has settled; null, {} and [] say nothing."""
+        for path in leaves(self.get(below), below):
+            if not self.is_settled(path):
+                yield path
+
+
+def leaves(found: Any, path: Path = ()) -> Iterator[Path]:
+    """Yield the path of each number and text below a value."""
+    if isinstance(found, dict):
+        for key, each in found.items():
+            yield from leaves(each, (*path, key))
+    elif isinstance(found, list):
+        for index, each in enumerate(found):
+            yield from leaves(each, (*path, index))
+    elif found is not None:
+        yield path

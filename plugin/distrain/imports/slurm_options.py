@@ -1,0 +1,79 @@
+"""Say what takes the place of the options of sbatch that become no value, and carry over the variables of --export."""
+
+from __future__ import annotations
+
+from distrain.imports.draft import Draft
+
+LOGS = "`helm distrain logs --save DIR` keeps the logs"
+NODES = "name the nodes in workers.nodeSelector"
+CPUS, RANKS = "set workers.cpu", "distrain starts a rank for each GPU, or one on CPUs"
+TIMES = "set job.activeDeadlineSeconds"
+BIND = "set it in mpi.flags if mpirun starts the ranks"
+SUSPEND = "job.suspend holds back a run"
+MEMORY = "set workers.memory"
+# sbatch(1) of Slurm 22.05; the options of containers are those of pyxis.
+INSTEAD = {
+    "account": "name the queue in gang.queue",
+    "array": "import a script of one job",
+    "begin": SUSPEND,
+    "chdir": "begin command with it: bash -c 'cd DIR && exec PROGRAM'",
+    "comment": "write it into commonAnnotations",
+    "constraint": NODES,
+    "container": "name the image in image.repository",
+    "container-mounts": "set volumes and volumeMounts",
+    "container-workdir": "begin command with it: bash -c 'cd DIR && exec PROGRAM'",
+    "contiguous": "set workers.topology",
+    "cpu-bind": BIND,
+    "cpus-per-gpu": CPUS,
+    "cpus-per-task": CPUS,
+    "dependency": SUSPEND,
+    "distribution": BIND,
+    "error": LOGS,
+    "exclude": "name the nodes in workers.affinity",
+    "exclusive": "ask for the GPUs, CPUs and memory of a whole node",
+    "gid": "set securityContext.runAsGroup",
+    "gpu type": NODES,
+    "gpu-bind": BIND,
+    "gres": f"{NODES}, or a device in workers.resources.limits",
+    "hint": BIND,
+    "hold": SUSPEND,
+    "mem": MEMORY,
+    "mem-bind": BIND,
+    "mem-per-cpu": MEMORY,
+    "mem-per-gpu": MEMORY,
+    "mincpus": CPUS,
+    "network": "set network",
+    "no-requeue": "job.maxRestarts says how often a failed run starts again",
+    "nodelist": NODES,
+    "ntasks": RANKS,
+    "ntasks-per-core": BIND,
+    "ntasks-per-gpu": RANKS,
+    "ntasks-per-node": RANKS,
+    "ntasks-per-socket": BIND,
+    "open-mode": LOGS,
+    "output": LOGS,
+    "partition": f"{NODES}, or the queue in gang.queue",
+    "priority": "name a PriorityClass in priorityClassName",
+    "nice": "name a PriorityClass in priorityClassName",
+    "qos": "name a PriorityClass in priorityClassName",
+    "requeue": "job.maxRestarts says how often a failed run starts again",
+    "reservation": NODES,
+    "signal": "the program gets SIGTERM; podSpec.terminationGracePeriodSeconds is the time that it then has",
+    "switches": "set workers.topology",
+    "time": TIMES,
+    "time-min": TIMES,
+    "deadline": TIMES,
+    "tmp": "set workers.resources.requests.ephemeral-storage",
+    "uid": "set runAsUser",
+}
+
+
+def carry_exported(draft: Draft) -> None:
+    """Carry over the variables of --export; ALL and NONE are of the shell that ran sbatch, which no pod has."""
+    for word in filter(None, str(draft.ledger.get(("export",), "")).split(",")):
+        name, sign, value = word.partition("=")
+        if sign and "$" not in value:
+            draft.append(("env",), [draft.credentials.env({"name": name, "value": value})], f"export: {name}")
+        else:
+            draft.drop(f"export: {word}", "no pod has the variables of the shell that ran sbatch; set them in env")
+    draft.know(("export",))

@@ -1,0 +1,158 @@
+"""Find the program of the ranks in the lines of a batch script of Slurm, and what else of the script they need."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from distrain.imports.draft import Draft
+from distrain.imports.launch import shell
+from distrain.imports.launch.carried import carry_words
+from distrain.imports.launch.program import SILENT
+from distrain.imports.launch.shell import Command
+from distrain.imports.launch.starters import MENTION, started
+from distrain.values.placeholder import PROGRAM
+
+# What a Slurm site brings, and an image has to hold.
+SITE = {"module", "ml", "conda", "mamba", "source", ".", "spack", "eval"}
+# Variables with which ranks find each other.
+RENDEZVOUS = re.compile(r"^(MASTER_ADDR|MASTER_PORT|WORLD_SIZE|RANK|NODE_RANK|head_node\w*|nodes\w*)$", re.IGNORECASE)
+# Programs of Slurm that no image has.
+OF_SLURM = re.compile(r"\b(scontrol|sinfo|squeue|sacct|sstat)\b")
+ASSIGNMENT = re.compile(r"\w+\+?=")
+REFERENCE = re.compile(r"\$\{?[#!]?(\w+)")
+ONCE = "it ran once; do it in the image, in an initContainer of the workers, or in the program"
+
+
+def carry_script(draft: Draft, script: str) -> None:
+    """Set the command from the one line that starts the ranks, and env from the variables before it."""
+    commands = shell.commands(script)
+    if commands is None:
+        draft.choose(("command",), [PROGRAM], "the script has loops, conditions or a quote that is not closed")
+        draft.drop("script", "it has more than simple commands; write the program of the ranks as command")
+        return
+    starts = [command for command in commands if _starts_ranks(command)]
+    if len(starts) > 1:
+        _several(draft, starts, script)
+    # Without one, the last command is the program.
+    last = next((each for each in reversed(commands) if not _is_setup(each)), None)
+    main = starts[0] if len(starts) == 1 else None if starts else last
+    needed = _needed(main, commands, script) if main else []
+    kept = [command for command in needed if not _is_literal(command, script)]
+    if main and any(MENTION.search(_text(command, script)) for command in needed):
+        _of_variables(draft, main, script)
+        main, kept = None, []
+    elif main is None and not starts:
+        draft.choose(("command",), [PROGRAM], "the script starts no program")
+    for command in commands:
+        if command is not main and command not in starts and command not in kept:
+            _other(draft, command, _place(command, script))
+    if main:
+        setup = "".join(f"{_text(command, script)} && " for command in kept)
+        carry_words(draft, _words(main, script, setup), _line(main, script))
+
+
+def _starts_ranks(command: Command) -> bool:
+    """Tell whether a command starts the program; `srun hostname` only prints."""
+    words = [word.text for word in command.words]
+    found = started(words)
+    return found is not None and words[found.program : found.program + 1] not in [[name] for name in SILENT]
+
+
+def _several(draft: Draft, starts: Sequence[Command], script: str) -> None:
+    draft.choose(("command",), [PROGRAM], f"the script starts {len(starts)} programs")
+    draft.note(
+        f"command: the script starts {len(starts)} programs; write the one that trains in the place of {PROGRAM}"
+    )
+    for command in starts:
+        draft.drop(_place(command, script), "a run starts one program; write it as command")
+
+
+def _of_variables(draft: Draft, main: Command, script: str) -> None:
+    """Leave the placeholder where variables hold what starts the ranks: distrain would start them twice."""
+    why = "its variables hold the program and what starts its ranks; write the program as command"
+    draft.choose(("command",), [PROGRAM], f"{_line(main, script)}: {why}")
+    draft.drop(_place(main, script), why)
+    draft.note(f"command: write the program that each rank has to run in the place of {PROGRAM}")
+
+
+def _needed(main: Command, commands: Sequence[Command], script: str) -> list[Command]:
+    """Return the commands before the program that its text needs: cd, and those that set its variables."""
+    names = set(REFERENCE.findall(_text(main, script)))
+    found: list[Command] = []
+    for command in reversed(commands[: commands.index(main)]):
+        text = _text(command, script)
+        assigned = {word.partition("=")[0].rstrip("+") for word in _assignments(command)}
+        is_ours = OF_SLURM.search(text) or all(map(RENDEZVOUS.match, assigned))
+        if command.words[0].text == "cd" or (assigned & names and not is_ours):
+            found.insert(0, command)
+            names |= set(REFERENCE.findall(text))
+    return found
+
+
+def _is_literal(command: Command, script: str) -> bool:
+    """Tell whether a command sets variables to values without others, which env can have."""
+    return bool(_assignments(command)) and not re.search(r"[$`]", _text(command, script))
+
+
+def _assignments(command: Command) -> list[str]:
+    """Return NAME=VALUE of a command that only sets variables; nothing of any other command."""
+    words = [word.text for word in command.words]
+    words = words[1:] if words[0] == "export" else words
+    return words if words and all(ASSIGNMENT.match(word) for word in words) else []
+
+
+def _text(command: Command, script: str) -> str:
+    return script[command.start : command.end].strip()
+
+
+def _line(command: Command, script: str) -> str:
+    return f"line {script[: command.words[0].start].count(chr(10)) + 1}"
+
+
+def _place(command: Command, script: str) -> str:
+    return f"{_line(command, script)}: {_text(command, script)}"
+
+
+def _is_setup(command: Command) -> bool:
+    name = command.words[0].text
+    return name in SITE | SILENT | {"cd", "export", "set", "ulimit", "wait"} or "=" in name
+
+
+def _words(command: Command, script: str, setup: str) -> list[str]:
+    """Return the command's words; one that needs a shell stays a script, as `bash -c SCRIPT`."""
+    line = _text(command, script)
+    if setup or shell.SPECIAL.search(line):
+        return ["bash", "-c", setup + line]
+    return [word.text for word in command.words]
+
+
+def _other(draft: Draft, command: Command, place: str) -> None:
+    """Carry over a variable, and list any other command."""
+    if words := _assignments(command):
+        for word in words:
+            _variable(draft, word, place)
+    elif command.words[0].text in SITE:
+        draft.drop(place, "the image has to hold what it brings")
+    elif started([word.text for word in command.words]) or command.words[0].text not in SILENT | {"set", "wait"}:
+        draft.drop(place, ONCE)
+
+
+def _variable(draft: Draft, word: str, place: str) -> None:
+    name, _, value = word.partition("=")
+    if RENDEZVOUS.match(name) and draft.value(("framework",)) == "pytorch" and not draft.has(("job", "kind")):
+        draft.drop(place, "distrain sets how the ranks find each other")
+    elif RENDEZVOUS.match(name):
+        draft.drop(
+            place, "under mpirun a rank has OMPI_COMM_WORLD_RANK and _SIZE, and nothing sets this; set it in env"
+        )
+    elif "$" in value or "`" in value:
+        draft.drop(place, "its value follows from others; set it in env, or in the program")
+    else:
+        entry = draft.credentials.env({"name": name, "value": value})
+        names = [each.get("name") for each in draft.value(("env",), [])]
+        if name in names:
+            # The last value is the one that the program found.
+            draft.value(("env",))[names.index(name)] = entry
+        else:
+            draft.append(("env",), [entry], place)

@@ -1,0 +1,69 @@
+"""Warn of variables that name a network interface which the workers do not have.
+
+A pod has lo and eth0, and those that its annotations for secondary networks add: Multus calls them net1, net2 and so
+on, and GKE takes the names in the annotation. On the node's own network no interface is known.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+
+from distrain.lint.subject import Subject, ValueWarning, Variable
+
+MULTUS, GKE = "k8s.v1.cni.cncf.io/networks", "networking.gke.io/interfaces"
+# As NCCL reads it: a list of prefixes; = before it makes these names, and ^ excludes them.
+NAMES = re.compile(r"_IFNAME$")
+
+
+def warnings(subject: Subject) -> Iterator[ValueWarning]:
+    if subject.on_host_network:
+        return
+    known = interfaces(subject)
+    for variable in _variables(subject):
+        named = [name.strip() for name in variable.value.lstrip("=").split(",")]
+        if not variable.value.startswith("^") and not any(_is_known(name, known) for name in named):
+            found = f"is {variable.value}, but the workers have {', '.join(sorted(known))}"
+            yield ValueWarning(variable.path, found, "set it to eth0, the pods' own network, or leave it out")
+
+
+def _variables(subject: Subject) -> Iterator[Variable]:
+    if interface := subject.section("network").get("interface"):
+        yield Variable("network.interface", str(interface))
+    yield from (variable for name, variable in subject.variables.items() if NAMES.search(name))
+
+
+def _is_known(name: str, known: set[str]) -> bool:
+    return bool(name) and any(interface.startswith(name) for interface in known)
+
+
+def interfaces(subject: Subject) -> set[str]:
+    """Return the names of the workers' network interfaces."""
+    annotations = subject.workers.annotations
+    return {"lo", "eth0", *_of_multus(annotations), *_of_gke(annotations)}
+
+
+def _of_multus(annotations: Mapping[str, str]) -> Iterator[str]:
+    """Yield the names of a list `network@name` or of a JSON list; Multus numbers interfaces without a name."""
+    text = annotations.get(MULTUS, "")
+    entries = _json(text) if text.lstrip().startswith("[") else [each for each in text.split(",") if each.strip()]
+    for number, entry in enumerate(entries, start=1):
+        name = entry.get("interface") if isinstance(entry, dict) else str(entry).partition("@")[2].strip()
+        yield str(name or f"net{number}")
+
+
+def _of_gke(annotations: Mapping[str, str]) -> Iterator[str]:
+    entries = _json(annotations.get(GKE, "[]"))
+    yield from (
+        str(entry["interfaceName"]) for entry in entries if isinstance(entry, dict) and "interfaceName" in entry
+    )
+
+
+def _json(text: str) -> list[object]:
+    """Return a JSON list; for a text that is none, an empty list."""
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return []
+    return found if isinstance(found, list) else []

@@ -1,0 +1,34 @@
+"""Warn of workers that ask for more of a node than their share of its GPUs, so that other GPUs stay idle."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+
+from distrain.kube.quantities import Units, rounded_down
+from distrain.lint.subject import Subject, ValueWarning
+
+
+def warnings(subject: Subject) -> Iterator[ValueWarning]:
+    for resource in ("cpu", "memory"):
+        shares = [_share(node, resource, subject) for node in subject.gpu_nodes]
+        request = subject.requests.get(resource, 0)
+        if shares and request > max(shares):
+            yield _warning(subject, resource, max(shares))
+
+
+def _share(node: Units, resource: str, subject: Subject) -> int:
+    """Return what a worker may ask for, so that equal workers can use a node's other GPUs.
+
+    A node with too few GPUs for a second worker has no limit: a worker that asks for too much does not fit at all.
+    """
+    workers = node[subject.gpu_resource] // subject.gpus
+    return node.get(resource, 0) // workers if workers > 1 else sys.maxsize
+
+
+def _warning(subject: Subject, resource: str, share: int) -> ValueWarning:
+    # Whole CPUs, as people write them.
+    better = str(share // 1000) if resource == "cpu" and share >= 1000 else rounded_down(resource, share)
+    asked = rounded_down(resource, subject.requests[resource])
+    found = f"is {asked}, more than the share of {subject.gpus} GPUs of a node, {better}, so that GPUs stay idle"
+    return ValueWarning(subject.path_of(resource), found, f"set it to {better} or less")

@@ -1,0 +1,133 @@
+"""Give the rules what they need of the rendered workers, the merged values and the nodes, and define a warning."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+from msgspec import Struct
+
+from distrain import kube
+from distrain.kube.quantities import Units, allocatable, allocatable_of, units
+from distrain.pods.pod_requests import requested
+from distrain.workload.manifest import PodRole
+from distrain.workload.wording import SECTIONS
+
+EFA = "vpc.amazonaws.com/efa"
+
+
+class ValueWarning(Struct, frozen=True):
+    """A value by its path, what is wrong with it, and the better value."""
+
+    path: str
+    found: str
+    better: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.found}; {self.better}"
+
+
+class Variable(Struct, frozen=True):
+    """An environment variable of the workers, and the path of its value."""
+
+    path: str
+    value: str
+
+
+class Subject(Struct, frozen=True, dict=True):
+    """The workers of a run as they are rendered, its merged values, and the nodes of its cluster if they are known.
+
+    The rules judge the rendered workers, and a rule on all pods the `others` too. They look into the values only to
+    name the path of what they find.
+    """
+
+    values: Mapping[str, Any]
+    workers: PodRole
+    nodes: Sequence[kube.Node] = ()
+    others: Sequence[PodRole] = ()
+
+    def section(self, name: str, of: Mapping[str, Any] | None = None) -> Mapping[str, Any]:
+        """Return a map of values, empty if it is missing or null; `of` is the map that holds it."""
+        return (self.values if of is None else of).get(name) or {}
+
+    @property
+    def worker_values(self) -> Mapping[str, Any]:
+        return self.section("workers")
+
+    @property
+    def container(self) -> kube.TemplateContainer:
+        """The container with the ranks."""
+        return (self.workers.spec.containers or [kube.TemplateContainer()])[0]
+
+    @property
+    def gpu_resource(self) -> str:
+        return str(self.worker_values.get("gpuResource") or "")
+
+    @property
+    def gpus(self) -> int:
+        return self.requests.get(self.gpu_resource, 0)
+
+    @cached_property
+    def variables(self) -> dict[str, Variable]:
+        """Return the workers' variables that are values, by name. A later place takes the place of an earlier one."""
+        found = {name: Variable(f"mpi.env.{name}", str(value)) for name, value in self._mpi_env.items()}
+        for path, holder in (("env", self.values), ("workers.env", self.worker_values)):
+            named = [each for each in holder.get("env") or () if "value" in each]
+            found |= {each["name"]: Variable(f"{path} {each['name']}", str(each["value"])) for each in named}
+        rendered = {each.name: each for each in self.container.env or ()}
+        return {name: each for name, each in found.items() if name in rendered and not rendered[name].value_from}
+
+    @property
+    def _mpi_env(self) -> Mapping[str, Any]:
+        return self.section("env", self.section("mpi"))
+
+    @cached_property
+    def requests(self) -> Units:
+        """Return what a worker's ranks request, by resource."""
+        return {name: units(name, amount) for name, amount in requested(self.container.resources).items()}
+
+    def path_of(self, resource: str) -> str:
+        """Return the path of the value behind a resource that the workers ask for."""
+        rdma = self.section("rdma", self.section("network"))
+        if resource == rdma.get("resource"):
+            return "network.rdma.count"
+        if resource == self.gpu_resource:
+            return "workers.gpus"
+        if self.worker_values.get(resource) is not None:
+            return f"workers.{resource}"
+        places = self.places(resource, "requests", "limits")
+        return next(places, f"workers.resources.requests.{resource}")
+
+    def places(self, resource: str, *kinds: str) -> Iterator[str]:
+        """Yield the places of a resource among its requests or limits, the place that counts first."""
+        for kind in kinds:
+            for path, holder in (("workers.resources", self.worker_values), ("resources", self.values)):
+                if resource in self.section(kind, self.section("resources", holder)):
+                    yield f"{path}.{kind}.{resource}"
+
+    def pod_spec_path(self, role: PodRole, key: str) -> str:
+        """Return the path of a field of a role's podSpec: its own, otherwise that at the top."""
+        section = SECTIONS.get(role.name, "")
+        if self.section("podSpec", self.section(section)).get(key) is not None:
+            return f"{section}.podSpec.{key}"
+        return f"podSpec.{key}"
+
+    @property
+    def has_claims(self) -> bool:
+        """Tell whether devices may come from claims, which say nothing about their kind."""
+        return bool(self.workers.spec.resource_claims)
+
+    @property
+    def on_host_network(self) -> bool:
+        return bool(self.workers.spec.host_network)
+
+    def most(self, resource: str) -> int:
+        """Return the most that a single node has of a resource."""
+        return max((allocatable_of(node, resource) for node in self.nodes), default=0)
+
+    @cached_property
+    def gpu_nodes(self) -> list[Units]:
+        """Return the allocatable amounts of the nodes with as many GPUs as a worker, or more."""
+        found = map(allocatable, self.nodes)
+        return [amounts for amounts in found if amounts.get(self.gpu_resource, 0) >= self.gpus > 0]

@@ -1,0 +1,19 @@
+"""Warn of an environment variable that is so long that Linux starts no program. The API server accepts any length."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from distrain.lint.subject import Subject, ValueWarning
+
+# The most bytes of NAME=value. Linux' MAX_ARG_STRLEN (include/uapi/linux/binfmts.h) is 32 pages, here of 4 KiB, and
+# counts the zero byte at the end, too.
+MOST = 32 * 4096 - 1
+
+
+def warnings(subject: Subject) -> Iterator[ValueWarning]:
+    for name, variable in subject.variables.items():
+        size = len(f"{name}={variable.value}".encode())
+        if size > MOST:
+            found = f"has {size:,} bytes with its name, and Linux starts no program with more than {MOST:,}"
+            yield ValueWarning(variable.path, found, "put the text into a file of the image or of a volume")

@@ -1,0 +1,205 @@
+"""Find a run's constants in what the user has: rates measured at some sizes, a test of the network, stated numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from distrain.derive.figures import BANDWIDTH
+from distrain.errors import ValuesError
+from distrain.predict.fit import SPREAD, WITHIN, Measured, computing, fitted
+from distrain.predict.gradients import Bucket, late
+from distrain.predict.helm_test import Tested
+from distrain.predict.network import LATENCY, SERVERS, TREE, Network, Size
+from distrain.predict.numbers import short, told
+from distrain.predict.step import Constants, step_seconds
+from distrain.predict.work import Work
+
+# The share of a network's nominal bandwidth that the published runs reached, in the median: see docs/prediction.md.
+REACHED = 0.36
+BITS = 8
+NO_RATE = "add --rate N, the samples/sec of one GPU, or --record PLACE, the record of a run"
+# A measured size that the constants miss by more is told.
+MOST_MISSED = 0.1
+
+
+class Given(Struct, frozen=True):
+    """What the user has. Rates are in samples/sec, bandwidths in bits/s, the latency in seconds.
+
+    `rates` are those of a record, by the number of ranks, of batches of `batch` samples; `is_served` tells that its
+    ranks used parameter servers. `nominal` is the bandwidth of the nodes' type, and `instance` its name. `notes` tell
+    where the record differs from the values.
+    """
+
+    rate: float | None = None
+    rates: Mapping[int, float] = {}
+    batch: int | None = None
+    is_served: bool = False
+    tested: Tested | None = None
+    between: float | None = None
+    within: float | None = None
+    latency: float | None = None
+    algorithm: str = ""
+    nominal: float | None = None
+    instance: str = ""
+    notes: tuple[str, ...] = ()
+
+
+class Found(Struct, frozen=True):
+    """The constants, where the compute time and the network are from, and what was assumed."""
+
+    constants: Constants
+    compute: str
+    network: str
+    notes: tuple[str, ...] = ()
+
+
+class _Links(Struct, frozen=True):
+    """The network without the record. `is_told` is False for a bandwidth between workers that is assumed.
+
+    `inside` is the link within a worker if it is known, in seconds per byte. The notes are about each of the links.
+    """
+
+    network: Network
+    origin: str
+    is_told: bool
+    inside: float | None = None
+    notes: tuple[str, ...] = ()
+    note_inside: tuple[str, ...] = ()
+
+
+def constants_of(work: Work, given: Given) -> Found:
+    """Return the constants of a run. Raises ValuesError if nothing tells how long a rank computes."""
+    links = _links(work, given)
+    if given.rates:
+        return _of_record(work, given, links)
+    start = Constants(0.0, links.network, given.algorithm or TREE, SPREAD)
+    notes = (*given.notes, *links.notes, *links.note_inside)
+    if given.rate:
+        compute = work.batch / given.rate
+        return Found(replace(start, compute=compute), f"--rate {told(given.rate)}", links.origin, notes)
+    if work.p100_rate and work.gpus:
+        words = f"compute: nothing measured is given, so a P100 in fp32 is assumed; {NO_RATE}"
+        compute = work.batch / work.p100_rate
+        return Found(replace(start, compute=compute), "a P100 in fp32", links.origin, (words, *notes))
+    raise ValuesError(f"--rate: is missing, and nothing else tells how long a step computes; {NO_RATE}")
+
+
+def _of_record(work: Work, given: Given, links: _Links) -> Found:
+    """Fit the constants if the record has one worker and several; otherwise take its smallest size for the compute."""
+    batch = given.batch or work.batch
+    measured, left = _measured(work, given, batch)
+    if not measured:
+        raise ValuesError(f"--record: no size of it is of whole workers of {work.size.slots} ranks; {NO_RATE}")
+    buckets = late(work.buckets) if given.is_served else work.buckets
+    has_both = measured[0].size.workers == 1 and measured[-1].size.workers > 1
+    if has_both and not links.is_told:
+        algorithm = SERVERS if given.is_served else given.algorithm
+        found = fitted(buckets, measured, algorithm, links.network.latency, links.inside)
+        sizes = ", ".join(str(each.size.ranks) for each in measured)
+        origin, notes = f"the record, of {sizes} ranks", _of_fit(found)
+        compute = origin
+    else:
+        found, notes = _of_smallest(work, given, links, buckets, measured[0])
+        origin, compute = links.origin, f"the record, of {measured[0].size.ranks} ranks"
+    _refuse_slow(found, measured[0].seconds, _culprit(given, links, measured[0]))
+    notes = (*_unlike(work, given.batch, left), *given.notes, *_missed(found, buckets, measured, batch), *notes)
+    algorithm = given.algorithm or TREE if given.is_served else found.algorithm
+    return Found(
+        replace(found, compute=found.compute * work.batch / batch, algorithm=algorithm), compute, origin, notes
+    )
+
+
+def _of_smallest(
+    work: Work, given: Given, links: _Links, buckets: Sequence[Bucket], smallest: Measured
+) -> tuple[Constants, tuple[str, ...]]:
+    """Take the compute time from one size, and the network as it is."""
+    network, notes = links.network, (*links.notes, *links.note_inside)
+    if smallest.size.workers == 1 and smallest.size.slots == work.size.slots and links.inside is None:
+        # A whole worker counts as one that computes so long, with its own exchange.
+        network, notes = replace(network, within=0.0), links.notes
+    algorithm = SERVERS if given.is_served else given.algorithm or TREE
+    return computing(buckets, smallest, Constants(0.0, network, algorithm, SPREAD)), notes
+
+
+def _culprit(given: Given, links: _Links, smallest: Measured) -> str:
+    """Return the flag that states the link of a size's exchange, and what that link is."""
+    if smallest.size.workers == 1 and not given.is_served:
+        return "--within: over the link within a worker"
+    return f"--between: over {links.origin}{'' if links.is_told else ', which is assumed,'}"
+
+
+def _refuse_slow(found: Constants, seconds: float, culprit: str) -> None:
+    if found.compute <= 0:
+        words = f"the exchange alone would take longer than the record's steps of {seconds:.3g} s"
+        raise ValuesError(f"{culprit} {words}; state the bandwidth that the run had")
+
+
+def _of_fit(found: Constants) -> tuple[str, ...]:
+    if found.network.between > 0:
+        return ()
+    return ("network: the record's larger sizes lose nothing to it, so it costs nothing here at any size",)
+
+
+def _unlike(work: Work, batch: int | None, left: Sequence[int]) -> Iterator[str]:
+    """Tell where the record's steps are not those of the values."""
+    for number in left:
+        yield f"record: {number} ranks are no whole workers of {work.size.slots}; left out"
+    if batch is None:
+        yield f"record: it does not tell its batch; that of the values is taken, {work.batch}"
+    elif batch != work.batch:
+        words = "the compute time is taken in proportion"
+        yield f"record: its batch is {batch} and that of the values {work.batch}; {words}"
+
+
+def _missed(found: Constants, buckets: Sequence[Bucket], measured: Sequence[Measured], batch: int) -> Iterator[str]:
+    """Tell the measured sizes that the constants do not explain."""
+    for each in measured:
+        seconds, ranks = step_seconds(found, buckets, each.size), each.size.ranks
+        if abs(each.seconds / seconds - 1) > MOST_MISSED:
+            was, would = (f"{short(ranks * batch / time)} samples/s" for time in (each.seconds, seconds))
+            yield f"record: {ranks} ranks had {was}, and the model gives them {would}; do not trust its larger sizes"
+
+
+def _measured(work: Work, given: Given, batch: int) -> tuple[list[Measured], list[int]]:
+    """Return the sizes of a record, and the numbers of ranks that are no whole workers."""
+    found, left = [], []
+    for ranks, rate in sorted(given.rates.items()):
+        slots = min(ranks, work.size.slots)
+        if ranks % slots:
+            left.append(ranks)
+        elif rate > 0:
+            workers = ranks // slots
+            servers = work.size.servers or workers if given.is_served else work.size.servers
+            found.append(Measured(Size(workers, slots, servers), ranks * batch / rate))
+    return found, left
+
+
+def _links(work: Work, given: Given) -> _Links:
+    """Return the network, where its numbers are from, and what was assumed. Stated numbers come first."""
+    tested, inside, notes = given.tested, BITS / given.within if given.within else None, tuple[str, ...]()
+    if tested and tested.ranks <= work.size.slots:
+        words = "it tells nothing of the network between workers; test with test.workers: 2"
+        notes = (f"--test: its {tested.ranks} ranks are taken for one worker's, so {words}",)
+        inside, tested = tested.link if inside is None else inside, None
+    latency = given.latency if given.latency is not None else (tested.latency if tested else LATENCY)
+    between, origin, assumed = _between(given, tested)
+    within = min(WITHIN, between) if inside is None else inside
+    is_assumed = inside is None and work.size.slots > 1
+    words = f"network: {short(BITS * 1e-9 / within)} Gbit/s within a worker are assumed; give --within"
+    network = Network(within, between, latency)
+    return _Links(network, origin, not assumed, inside, (*notes, *assumed), (words,) if is_assumed else ())
+
+
+def _between(given: Given, tested: Tested | None) -> tuple[float, str, tuple[str, ...]]:
+    """Return the link between workers, where it is from, and a note if it is assumed."""
+    if given.between:
+        return BITS / given.between, f"--between {told(given.between / 1e9)}", ()
+    if tested:
+        return tested.link, f"the test over {tested.ranks} ranks", ()
+    nominal, name = (given.nominal, given.instance) if given.nominal else (BANDWIDTH, "")
+    of = f"of the {short(nominal / 1e9)} Gbit/s of {name}" if name else f"of {short(nominal / 1e9)} Gbit/s"
+    words = "what published runs reach; give --test, --between or --record"
+    return BITS / (REACHED * nominal), f"{REACHED:.0%} {of}", (f"network: {REACHED:.0%} {of} is assumed, {words}",)

@@ -1,0 +1,154 @@
+"""Find the constants of a run from sizes at which its steps were measured."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from distrain.predict.gradients import Bucket
+from distrain.predict.network import HIERARCHICAL, LATENCY, RING, TREE, Network, Size
+from distrain.predict.step import Constants, step_seconds
+
+# Seconds per byte at 10 GB/s, as PCIe 3.0 with 16 lanes has it: taken where the link within a worker was not measured.
+WITHIN = 1 / 10e9
+# The spread of a worker's times where it cannot be found: see docs/prediction.md.
+SPREAD = 0.01
+MOST_SPREAD = 0.08
+# A network of 1 MB/s is slower than any that runs train on.
+SLOWEST = 1e-6
+# An algorithm that explains every size so well is not exchanged for another, as runs vary by as much.
+CLOSE = 0.02
+STEPS_OF_SEARCH = 40
+GRID = 16
+
+
+class Measured(Struct, frozen=True):
+    """A size at which a run was measured: the seconds of a step, in which each rank computes `batches` batches."""
+
+    size: Size
+    seconds: float
+    batches: int = 1
+
+
+def computing(buckets: Sequence[Bucket], measured: Measured, start: Constants) -> Constants:
+    """Return the constants with the compute time that gives the measured seconds over the network of `start`.
+
+    It is 0 if the exchange alone would take longer.
+    """
+
+    def with_compute(seconds: float) -> Constants:
+        return replace(start, compute=seconds)
+
+    longest = measured.seconds / measured.batches
+    return with_compute(_root(lambda each: _seconds(with_compute(each), buckets, measured), measured.seconds, longest))
+
+
+def fitted(
+    buckets: Sequence[Bucket],
+    measured: Sequence[Measured],
+    algorithm: str = "",
+    latency: float = LATENCY,
+    within: float | None = None,
+) -> Constants:
+    """Return the constants with which the model gives the measured seconds.
+
+    `measured` begins with one worker, the smallest size. `within` is the link within a worker if it is known. Without
+    `algorithm`, and with two sizes of several workers, a tree is assumed, or a hierarchical exchange if that explains
+    both better.
+    """
+    several = [each for each in measured if each.size.workers > 1]
+    if algorithm or len(several) < 2:
+        return _fitted(buckets, measured, algorithm or TREE, latency, within)
+    tree = _fitted(buckets, measured, TREE, latency, within)
+    if all(abs(_seconds(tree, buckets, each) / each.seconds - 1) <= CLOSE for each in several):
+        return tree
+    other = _fitted(buckets, measured, HIERARCHICAL, latency, within)
+    return min(tree, other, key=lambda each: _error(each, buckets, several))
+
+
+def _fitted(
+    buckets: Sequence[Bucket], measured: Sequence[Measured], algorithm: str, latency: float, within: float | None
+) -> Constants:
+    several, slots = [each for each in measured if each.size.workers > 1], measured[0].size.slots
+    alone = _alone(buckets, measured, Constants(0.0, Network(within or 0.0, 0.0, latency), algorithm), within)
+    found = _between(alone, buckets, several) if several else alone
+    if algorithm not in (RING, TREE):
+        return found
+    network, is_told = found.network, within is not None or slots > 1 or len(measured) > len(several) + 1
+    # The slower link decides, so one that is faster cannot be seen.
+    if is_told:
+        return replace(found, network=replace(network, between=max(network.between, network.within)))
+    return replace(found, network=replace(network, within=min(WITHIN, network.between)))
+
+
+def _alone(
+    buckets: Sequence[Bucket], measured: Sequence[Measured], start: Constants, within: float | None
+) -> Constants:
+    """Find the compute time and the link within a worker from the sizes of one worker."""
+    first, *more = measured
+    if within is not None:
+        return computing(buckets, first, start)
+    inside = [each for each in more if each.size.workers == 1]
+    # A worker of several ranks whose own exchange is not measured apart counts as one that computes so long.
+    alone = replace(start, compute=first.seconds / first.batches)
+    if inside:
+        return _within(alone, buckets, inside[-1])
+    link = 0.0 if first.size.slots > 1 or start.algorithm in (RING, TREE) else WITHIN
+    return replace(alone, network=replace(alone.network, within=link))
+
+
+def _within(start: Constants, buckets: Sequence[Bucket], inside: Measured) -> Constants:
+    def with_link(link: float) -> Constants:
+        return replace(start, network=replace(start.network, within=link))
+
+    return with_link(_root(lambda link: _seconds(with_link(link), buckets, inside), inside.seconds))
+
+
+def _between(start: Constants, buckets: Sequence[Bucket], several: Sequence[Measured]) -> Constants:
+    """Find the link between workers, and with two sizes also the spread of the workers' times."""
+    if len(several) == 1:
+        return _linked(replace(start, spread=SPREAD), buckets, several[0])
+    tries = [replace(start, spread=MOST_SPREAD * number / GRID) for number in range(GRID + 1)]
+    return min(
+        (candidate for each in tries for candidate in _candidates(each, buckets, several)),
+        key=lambda each: _error(each, buckets, several),
+    )
+
+
+def _candidates(start: Constants, buckets: Sequence[Bucket], several: Sequence[Measured]) -> list[Constants]:
+    """Return constants with links from that which explains one size to that which explains another."""
+    links = sorted(_linked(start, buckets, each).network.between for each in several)
+    low, high = links[0], links[-1]
+    tries = [low + (high - low) * number / GRID for number in range(GRID + 1)]
+    return [replace(start, network=replace(start.network, between=link)) for link in tries]
+
+
+def _linked(start: Constants, buckets: Sequence[Bucket], several: Measured) -> Constants:
+    def with_link(link: float) -> Constants:
+        return replace(start, network=replace(start.network, between=link))
+
+    return with_link(_root(lambda link: _seconds(with_link(link), buckets, several), several.seconds))
+
+
+def _seconds(constants: Constants, buckets: Sequence[Bucket], measured: Measured) -> float:
+    return step_seconds(constants, buckets, measured.size, batches=measured.batches)
+
+
+def _error(constants: Constants, buckets: Sequence[Bucket], measured: Sequence[Measured]) -> float:
+    """Return the sum of the squares of the relative errors; among equal ones the usual spread wins."""
+    errors = (math.log(_seconds(constants, buckets, each) / each.seconds) for each in measured)
+    return sum(error * error for error in errors) + 0.01 * (constants.spread - SPREAD) ** 2
+
+
+def _root(seconds: Callable[[float], float], measured: float, most: float = SLOWEST) -> float:
+    """Return the number from 0 to `most` with which the step takes as long as measured; 0 if it takes longer anyway."""
+    low, high = 0.0, most
+    if seconds(low) >= measured:
+        return low
+    for _ in range(STEPS_OF_SEARCH):
+        middle = (low + high) / 2
+        low, high = (middle, high) if seconds(middle) < measured else (low, middle)
+    return high

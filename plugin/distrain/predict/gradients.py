@@ -1,0 +1,75 @@
+"""Put a model's gradients into the buckets in which the ranks exchange them.
+
+The backward pass makes the gradients of the last layer first. DDP and Horovod collect them in that order, and exchange
+a bucket as soon as all its gradients are there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+# DDP's bucket_cap_mb is 25 MiB, Horovod's HOROVOD_FUSION_THRESHOLD 128 MiB since 0.21, 64 MiB before.
+DDP_BUCKET = 25 * 2**20
+HOROVOD_BUCKET = 128 * 2**20
+# A backward pass takes about twice as long as the forward pass: it computes two products for each of its one.
+FORWARD_SHARE = 1 / 3
+# Layers into which a model of unknown layers is divided.
+EVEN_LAYERS = 16
+
+
+class Layer(Struct, frozen=True):
+    """A layer's gradients in bytes, and its share of the time of the backward pass."""
+
+    size: float
+    share: float
+
+
+class Bucket(Struct, frozen=True):
+    """Gradients that are exchanged together. `ready` is the share of a rank's compute time at which all are there."""
+
+    size: float
+    ready: float
+
+
+def even(size: float, layers: int = EVEN_LAYERS) -> list[Layer]:
+    """Return layers of equal size and time for `size` bytes of gradients."""
+    return [Layer(size / layers, 1 / layers)] * layers
+
+
+def buckets(layers: Sequence[Layer], most: float, *, overlaps: bool = True) -> tuple[Bucket, ...]:
+    """Return the buckets of at most `most` bytes; `layers` are in the order of the backward pass, the last one first.
+
+    A layer above `most` is a bucket of its own, as in DDP and Horovod. Without overlap they are ready at the end.
+    """
+    found: list[Bucket] = []
+    collected, done = 0.0, 0.0
+    for layer in layers:
+        if collected and collected + layer.size > most:
+            found.append(Bucket(collected, _ready(done, overlaps)))
+            collected = 0.0
+        done += layer.share
+        collected += layer.size
+    return (*found, Bucket(collected, _ready(done, overlaps))) if collected else tuple(found)
+
+
+def late(found: Sequence[Bucket]) -> tuple[Bucket, ...]:
+    """Return the buckets as parameter servers send them: only after they have all gradients."""
+    return tuple(replace(bucket, ready=1.0) for bucket in found)
+
+
+def _ready(done: float, overlaps: bool) -> float:
+    return min(1.0, FORWARD_SHARE + (1 - FORWARD_SHARE) * done) if overlaps else 1.0
+
+
+def of_model(counted: Sequence[tuple[int, int]], size: float) -> list[Layer]:
+    """Return the layers of a model in the order of the backward pass, for `size` bytes of gradients.
+
+    `counted` has each layer's parameters and multiplications in the order of the forward pass.
+    """
+    if not counted:
+        return even(size)
+    parameters, work = (sum(numbers) for numbers in zip(*counted, strict=True))
+    return [Layer(size * number / parameters, part / work) for number, part in reversed(counted)]

@@ -1,0 +1,93 @@
+"""Compute the seconds in which ranks exchange gradients, by the latency-bandwidth model.
+
+A message of b bytes takes a + b / B seconds: `a` is the latency, B the bandwidth. Hockney 1994 ("The communication
+challenge for MPP: Intel Paragon and Meiko CS-2", Parallel Computing 20); Thakur, Rabenseifner and Gropp 2005
+("Optimization of collective communication operations in MPICH", IJHPCA 19) apply it to all-reduce.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from msgspec import Struct
+
+from distrain.derive.formulas import all_reduce_bytes, server_bytes
+
+# NCCL's own model gives a hop of a ring or tree over the network 14 us with its protocol Simple: hwLat in
+# src/graph/tuning.cc at commit b6475625fbcaa2c3c0e50eed2fa1255d7514d4a2 of NVIDIA/nccl.
+LATENCY = 14e-6
+
+RING, TREE, HIERARCHICAL, SERVERS = "ring", "tree", "hierarchical", "parameter-server"
+
+
+class Network(Struct, frozen=True):
+    """Seconds per byte between two ranks of a worker, and between two workers; the seconds of latency of a hop."""
+
+    within: float
+    between: float
+    latency: float = LATENCY
+
+
+class Size(Struct, frozen=True):
+    """The workers of a run, the ranks of each, and the parameter servers."""
+
+    workers: int
+    slots: int
+    servers: int = 0
+
+    @property
+    def ranks(self) -> int:
+        return self.workers * self.slots
+
+
+def exchange_seconds(size: float, ranks: Size, network: Network, algorithm: str) -> float:
+    """Return the seconds in which all ranks get the sum of `size` bytes of gradients."""
+    if ranks.ranks == 1:
+        return 0.0
+    if ranks.workers == 1 and algorithm != SERVERS:
+        return _within(size, ranks, network)
+    return ALGORITHMS[algorithm](size, ranks, network)
+
+
+def _within(size: float, ranks: Size, network: Network) -> float:
+    """Sum over the ranks of each worker; nothing with one rank."""
+    return all_reduce_bytes(size, ranks.slots) * network.within
+
+
+def _ring(size: float, ranks: Size, network: Network) -> float:
+    """One ring over all ranks: 2(N-1)K/N over its slowest link, and 2(N-1) hops."""
+    return all_reduce_bytes(size, ranks.ranks) * _slowest(ranks, network) + 2 * (ranks.ranks - 1) * network.latency
+
+
+def _tree(size: float, ranks: Size, network: Network) -> float:
+    """NCCL's two trees, since 2.4: the bytes of a ring, and 2 log2(N) hops (Sanders et al. 2009, two-tree)."""
+    return all_reduce_bytes(size, ranks.ranks) * _slowest(ranks, network) + 2 * math.log2(ranks.ranks) * network.latency
+
+
+def _slowest(ranks: Size, network: Network) -> float:
+    """Return the slowest link on a way over all ranks, which also runs within workers of several ranks."""
+    return max(network.between, network.within) if ranks.slots > 1 else network.between
+
+
+def _hierarchical(size: float, ranks: Size, network: Network) -> float:
+    """Sum within each worker, then in a ring of workers: 2(W-1)K/W between W workers."""
+    outside = all_reduce_bytes(size, ranks.workers) * network.between + 2 * (ranks.workers - 1) * network.latency
+    return _within(size, ranks, network) + outside
+
+
+def _servers(size: float, ranks: Size, network: Network) -> float:
+    """Push to and pull from S servers: WK/S at each server, K at each worker; the busier link decides, twice.
+
+    A worker sums its own ranks' gradients first.
+    """
+    busiest = max(size, server_bytes(size, ranks.workers, ranks.servers or 1))
+    return _within(size, ranks, network) + 2 * (busiest * network.between + network.latency)
+
+
+ALGORITHMS: dict[str, Callable[[float, Size, Network], float]] = {
+    RING: _ring,
+    TREE: _tree,
+    HIERARCHICAL: _hierarchical,
+    SERVERS: _servers,
+}

@@ -1,0 +1,109 @@
+"""Collect what a run computes and exchanges in a step, from its job and its values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from distrain.derive import models
+from distrain.derive.figures import Trainer, size_of, trainer_of
+from distrain.derive.formulas import gradient_bytes
+from distrain.errors import ValuesError
+from distrain.predict.gradients import DDP_BUCKET, HOROVOD_BUCKET, Bucket, buckets, even, of_model
+from distrain.predict.network import Size
+from distrain.workload.manifest import Job
+
+
+class Work(Struct, frozen=True):
+    """A step of a run, and how long the run is: its `samples`, None if unknown; `steps` if it counts them instead.
+
+    `notes` tell what is assumed of its length.
+    """
+
+    model: str
+    framework: str
+    batch: int
+    gradients: int
+    bucket: int
+    buckets: tuple[Bucket, ...]
+    size: Size
+    gpus: int
+    steps: int | None = None
+    samples: int | None = None
+    p100_rate: float | None = None
+    notes: tuple[str, ...] = ()
+
+
+class Stated(Struct, frozen=True):
+    """What the user states of a run: trainable parameters, batch, bucket in bytes and the samples of the whole run.
+
+    `recorded` are the parameters that the record of a run tells, `epoch_samples` the samples of its epoch.
+    """
+
+    parameters: int | None = None
+    batch: int | None = None
+    bucket: int | None = None
+    samples: int | None = None
+    recorded: int | None = None
+    epoch_samples: int | None = None
+
+
+def work_of(job: Job, values: Mapping[str, Any], gpu_resource: str, stated: Stated) -> Work:
+    """Return the work of the trainer's job, or of a program of the user's own as far as it is stated."""
+    found, trainer = size_of(job, gpu_resource), trainer_of(job)
+    # An MXJob's worker is a rank on each of its GPUs, a TFJob's a single one.
+    size = Size(found.workers, max(1, found.slots), found.servers)
+    framework = str(values["framework"])
+    bucket = stated.bucket or (DDP_BUCKET if found.kind == "PyTorchJob" else HOROVOD_BUCKET)
+    model, batch, parameters = _described(trainer, stated)
+    described = models.describe(model)
+    counted = described.layers if trainer and trainer.is_usual and not stated.parameters else ()
+    gradients = gradient_bytes(parameters)
+    layers = of_model(counted, gradients) if counted else even(gradients)
+    steps = trainer.steps if trainer and stated.samples is None else None
+    in_steps = (steps or 0) * size.ranks * batch
+    samples = stated.samples or _samples(trainer, described, stated.epoch_samples, in_steps)
+    is_assumed = samples and not (stated.samples or in_steps or stated.epoch_samples)
+    return Work(
+        model,
+        framework,
+        batch,
+        gradients,
+        bucket,
+        buckets(layers, bucket),
+        size,
+        found.gpus,
+        steps,
+        samples,
+        described.p100_images_per_second if trainer and trainer.is_usual else None,
+        (_of_usual_data(described.data_set),) if is_assumed and described.data_set else (),
+    )
+
+
+def _described(trainer: Trainer | None, stated: Stated) -> tuple[str, int, int]:
+    """Return the model's name, the batch of a rank and the trainable parameters."""
+    model = trainer.model if trainer else ""
+    batch = stated.batch or (trainer.batch_size if trainer else None)
+    parameters = stated.parameters or (trainer.parameters if trainer else None) or stated.recorded
+    what = f"trainer.model: {model}" if trainer else "command: your own program"
+    if parameters is None:
+        raise ValuesError(f"{what}: its gradients are not known; add --parameters N, its trainable parameters")
+    if batch is None:
+        raise ValuesError(f"{what}: its batch is not known; add --batch N, the samples of a rank's step")
+    return model, batch, parameters
+
+
+def _samples(trainer: Trainer | None, described: models.Model, recorded: int | None, in_steps: int) -> int | None:
+    """Return the samples in the steps, or of all epochs: of the record's, otherwise of the model's usual data set."""
+    if trainer is None or in_steps or not trainer.epochs:
+        return in_steps or None
+    each = recorded or (described.data_set.samples if described.data_set else None)
+    return trainer.epochs * each if each else None
+
+
+def _of_usual_data(data: models.DataSet) -> str:
+    return (
+        f"length: the data is taken for {data.name}, {data.samples:,} samples an epoch; give --samples if it is other"
+    )

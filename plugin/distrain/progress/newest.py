@@ -1,0 +1,76 @@
+"""Find the newest step in the logs of several pods: after a restart another pod may report the steps.
+
+The times in a log are those of its node's clock, which may be minutes ahead or behind. So a log comes after another one
+whose checkpoint it has resumed, whatever the times say. A clock that dates a pod's start before its creation, for which
+the API server's clock counts, is behind.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from distrain import kube
+from distrain.progress.start import Log, statuses
+from distrain.progress.steps import Progress, last_line, seconds_of
+
+# A pod whose last line is so many seconds in the future has a node whose clock is ahead.
+AHEAD_SECONDS = 60
+# A node's clock that is behind by less than this is right: times in the status of a pod are whole seconds.
+BEHIND_SECONDS = 5
+# The trainer's lines about the checkpoint that it goes on from, and about those that it has saved.
+RESUMED = re.compile(r"^resumed from (\S+): step ", re.MULTILINE)
+SAVED = re.compile(r"^checkpoint: saved (\S+) at step ", re.MULTILINE)
+
+
+def newest_log(logs: Sequence[Log], now: float = math.inf) -> tuple[int, Progress] | None:
+    """Return the newest of the logs' last JSON lines, and the index of its log; `now` is in seconds since 1970."""
+    texts = [log.text or "" for log in logs]
+    last = [
+        line and later(line, seconds_behind(log.pod)) for line, log in zip(map(last_line, texts), logs, strict=True)
+    ]
+    return newest_line(texts, last, now)
+
+
+def newest_line(
+    texts: Sequence[str], lines: Sequence[Progress | None], now: float = math.inf
+) -> tuple[int, Progress] | None:
+    """Return the newest of these lines, and its index. Each is the last JSON line of a log, whose text is in `texts`.
+
+    If only some clocks are ahead of `now`, the times say nothing, and the line with the largest step is the newest.
+    """
+    known = [(index, line) for index, line in enumerate(lines) if line]
+    found = [one for one in known if not any(_follows(texts, other, one) for other in known)] or known
+    ahead = [(line.unix_seconds or 0) > now + AHEAD_SECONDS for _, line in found]
+    if any(ahead) and not all(ahead):
+        return max(found, key=lambda each: each[1].step)
+    return max(found, key=lambda each: (each[1].unix_seconds or 0, each[1].step), default=None)
+
+
+def later(line: Progress, seconds: float) -> Progress:
+    """Return the line as a clock writes it that is so many seconds ahead of the pod's."""
+    return replace(line, unix_seconds=line.unix_seconds + seconds) if seconds and line.unix_seconds else line
+
+
+def seconds_behind(pod: kube.Pod) -> float:
+    """Return by how many seconds the clock of the pod's node is behind at least; 0 if the pod does not show it."""
+    born = seconds_of(pod.metadata.creation_timestamp)
+    states = [state for status in statuses(pod) for state in (status.state, status.last_state) if state]
+    ended = [state.terminated.finished_at for state in states if state.terminated]
+    started = [state.running.started_at for state in states if state.running]
+    dated = [each for each in map(seconds_of, [*started, *ended]) if each is not None]
+    behind = born - min(dated) if born is not None and dated else 0
+    return behind if behind > BEHIND_SECONDS else 0
+
+
+def _follows(texts: Sequence[str], one: tuple[int, Progress], other: tuple[int, Progress]) -> bool:
+    """Tell whether the ranks of one log have resumed a checkpoint of the other log's, and not the reverse."""
+    return one[0] != other[0] and _resumes(texts, one, other) and not _resumes(texts, other, one)
+
+
+def _resumes(texts: Sequence[str], one: tuple[int, Progress], other: tuple[int, Progress]) -> bool:
+    saved = {other[1].checkpoint, *SAVED.findall(texts[other[0]])}
+    return not saved.isdisjoint(RESUMED.findall(texts[one[0]]))

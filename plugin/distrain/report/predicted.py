@@ -1,0 +1,35 @@
+"""Predict the throughput of a run's other sizes from that of its smallest size, to be drawn beside the measured one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from distrain.derive.figures import BANDWIDTH
+from distrain.predict.constants import BITS, REACHED
+from distrain.predict.fit import SPREAD, Measured, computing
+from distrain.predict.gradients import HOROVOD_BUCKET, buckets, even
+from distrain.predict.network import TREE, Network, Size
+from distrain.predict.step import Constants, step_seconds
+from distrain.report.figures import Run
+
+# The record does not know its network: what published runs reached of a common one, in bits/s.
+ASSUMED = REACHED * BANDWIDTH
+
+
+def predicted(run: Run, rates: Mapping[int, float]) -> dict[int, float]:
+    """Return samples/s by the number of ranks, for runs of the same work as `run` with these measured rates.
+
+    The dictionary is empty if the record does not tell enough. Each rank counts as a worker of its own, as the record
+    does not tell which of them share a node.
+    """
+    batch, gradients = run.batch, run.parameter_bytes
+    if len(rates) < 2 or not batch or not gradients or min(rates.values()) <= 0:
+        return {}
+    bucketed = buckets(even(gradients), HOROVOD_BUCKET)
+    first = min(rates)
+    measured = Measured(Size(first, 1), first * batch / rates[first])
+    network = Network(BITS / ASSUMED, BITS / ASSUMED)
+    constants = computing(bucketed, measured, Constants(0.0, network, TREE, SPREAD))
+    if constants.compute <= 0:
+        return {}
+    return {ranks: ranks * batch / step_seconds(constants, bucketed, Size(ranks, 1)) for ranks in sorted(rates)}

@@ -1,0 +1,128 @@
+"""Say why a run has no job: it is being replaced, somebody removed it, or it was never there."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterable
+from urllib.parse import urlencode
+
+from distrain import kube
+from distrain.apiserver import paths
+from distrain.apiserver.cluster import METADATA_LIST, Cluster
+from distrain.errors import GoneError, UnreachableError
+from distrain.kube.objects import Kube
+from distrain.kube.pod_status import ENDED
+from distrain.record.read import Record
+from distrain.status import recorded
+from distrain.status.sources import SILENCE_SECONDS, selector_of
+from distrain.workload.documents import HOOK
+
+# Seconds for which a run that is watched may have no job while no hook's pod runs. Helm creates the new job some
+# seconds after the old one is gone. The API server may be silent for as long meanwhile.
+SECONDS = SILENCE_SECONDS
+# Hooks that Helm runs while it replaces a job: their pods end by activeDeadlineSeconds.
+REPLACING = ("pre-upgrade", "pre-rollback")
+
+
+class Found(Kube):
+    """A list of objects of any kind; null stands for an empty one."""
+
+    items: list[kube.Named] | None = None
+
+
+class Absence:
+    """Decide from look to look whether a run without a job waits for a new one, or was removed.
+
+    `tell` receives a line when the job is gone.
+    """
+
+    def __init__(self, cluster: Cluster, release: str, tell: Callable[[str], None]) -> None:
+        self._cluster, self._release, self._tell = cluster, release, tell
+        self._since: float | None = None
+
+    @property
+    def lasts(self) -> bool:
+        return self._since is not None
+
+    def end(self) -> None:
+        """Note that the run has a job."""
+        self._since = None
+
+    def go_on(self, pods: Iterable[kube.Pod]) -> None:
+        """Note that the run has no job; raise GoneError if none will replace the last one."""
+        now, is_replaced = time.monotonic(), any(map(_replaces, pods))
+        if not is_replaced and self._is_removed():
+            raise GoneError(f"{self._release}: the run is gone: someone removed it")
+        if self._since is None:
+            self._tell(f"{self._release}: its job is gone; waiting for the job that replaces it")
+        if self._since is None or is_replaced:
+            self._since = now
+        if now - self._since > SECONDS:
+            words = f"someone removed its job, and no other job has replaced it in {SECONDS:g} s"
+            raise GoneError(f"{self._release}: the run is gone: {words}")
+
+    def _is_removed(self) -> bool:
+        """Tell whether the release has no ConfigMaps any more: an upgrade leaves them, `helm uninstall` does not."""
+        path = paths.of_kind("v1", "ConfigMap", self._cluster.target.namespace)
+        found = _list(self._cluster, path, selector_of(self._release))
+        return found is not None and all(HOOK in (each.metadata.annotations or {}) for each in found)
+
+
+def is_being_replaced(cluster: Cluster, release: str) -> bool:
+    """Tell whether Helm is about to create another job: a hook's pod runs, or the release's Secret says so."""
+    namespace = cluster.target.namespace
+    path, pods = paths.of_kind("v1", "Pod", namespace), list[kube.Pod]()
+    with contextlib.suppress(UnreachableError):
+        pods = cluster.read_list(path, kube.Pod, f"pods of namespace {namespace}", labelSelector=selector_of(release))
+    pending = "status in (pending-upgrade,pending-rollback)"
+    secrets = paths.of_kind("v1", "Secret", namespace)
+    return any(map(_replaces, pods)) or bool(_list(cluster, secrets, f"owner=helm,name={release},{pending}"))
+
+
+def missing_namespace(cluster: Cluster) -> str:
+    """Say that the namespace is not there; an empty text if it is, or if the user may not ask."""
+    name = cluster.target.namespace
+    try:
+        is_there = cluster.has(paths.namespace(name), f"namespace {name}")
+    except UnreachableError:
+        return ""
+    return "" if is_there else f'--namespace: there is no namespace "{name}"; correct it, or the context\'s namespace'
+
+
+def absence(cluster: Cluster, release: str, find_record: Callable[[], Record | None] = lambda: None) -> str:
+    """Return why there is no run of this name, with the next step; `find_record` reads the run's record."""
+    namespace, flags = cluster.target.namespace, cluster.target.helm_flags
+    if is_being_replaced(cluster, release):
+        words = f"{release}: its job is gone, and an upgrade or a rollback of Helm is about to create another one"
+        return f"{words}; try again in some seconds, or see `helm history {release} {flags}`"
+    if not _list(cluster, paths.of_kind("v1", "Secret", namespace), f"owner=helm,name={release}"):
+        if words := missing_namespace(cluster):
+            return words
+        words = f"{release}: there is no run of this name in namespace {namespace}"
+        return f"{words}; `helm distrain status {flags}` lists the runs that there are"
+    if _list(cluster, paths.of_kind("v1", "ConfigMap", namespace), selector_of(release)):
+        again = f"`helm distrain upgrade {release} --reuse-values {flags}` makes the job again"
+        if (record := find_record()) and (ended := recorded.end_of(record, time.time())):
+            rest = f"`helm uninstall {release} {flags}` removes the rest"
+            then = rest if recorded.has_finished(record) else again
+            return f"{release}: the run {ended}, as its record says, and its job was removed since; {then}"
+        words = f"{release}: the release has no job any more: somebody removed it, or job.ttlSecondsAfterFinished did"
+        return f"{words}; {again}"
+    words = f"{release}: is a Helm release, but has no job of distrain's chart"
+    return f"{words}; `helm status {release} {flags}` describes it"
+
+
+def _replaces(pod: kube.Pod) -> bool:
+    """Tell whether the pod is that of a hook with which Helm replaces a job, and has not ended."""
+    hooks = (pod.metadata.annotations or {}).get(HOOK, "")
+    return pod.status.phase not in ENDED and any(each in hooks for each in REPLACING)
+
+
+def _list(cluster: Cluster, path: str, selector: str) -> list[kube.Named] | None:
+    """Return the metadata of the objects with these labels, None if the user may not list them."""
+    query = f"{path}?{urlencode({'labelSelector': selector})}"
+    try:
+        return cluster.read_one(query, Found, "objects", METADATA_LIST).items or []
+    except UnreachableError:
+        return None

@@ -1,0 +1,1 @@
+"""Name what keeps a run from going on, and the next step."""

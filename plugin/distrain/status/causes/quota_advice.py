@@ -1,0 +1,57 @@
+"""Say what helps a run whose pods a ResourceQuota refuses: free room, a smaller run, or a larger quota."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from distrain import kube
+from distrain.admission.resource_quota import usage_by
+from distrain.kube.policy import ResourceQuota
+from distrain.kube.quantities import Units, units
+from distrain.progress.start import lasting
+from distrain.workload.manifest import Job, PodRole
+
+RAISE = "have the quota raised"
+TOO_LARGE = f"ask for less, or {RAISE}: one pod alone is more than it allows"
+PODS = ("pods", "count/pods")
+
+
+def next_step(told: Mapping[str, str], smaller: str, pods: Sequence[kube.Pod], job: Job) -> str:
+    """Return the next step; `told` are the lists of the API server's answer, `pods` those of the run.
+
+    Raises QuantityError if an amount of the answer is no quantity.
+    """
+    requested, used, limited = (_amounts(told[key]) for key in ("requested", "used", "limited"))
+    exceeded = [name for name in requested if used.get(name, 0) + requested[name] > limited.get(name, 0)]
+    if any(requested[name] > limited.get(name, 0) for name in exceeded):
+        return TOO_LARGE
+    own, least = usage_by(ResourceQuota(), pods), _least(job)
+    others = {name: used.get(name, 0) - own.get(name, 0) for name in exceeded}
+    can_free = all(others[name] >= used.get(name, 0) + requested[name] - limited[name] for name in exceeded)
+    can_shrink = all(_of_pods(least, name) <= limited[name] for name in exceeded)
+    steps = ["free that much in the namespace"] * can_free + [f"make the run smaller with {smaller}"] * can_shrink
+    why = "" if can_shrink else ": even the smallest run needs more than it allows"
+    return f"{', '.join(steps)}, or {RAISE}{why}" if steps else f"{RAISE}{why}"
+
+
+def _amounts(text: str) -> Units:
+    """Return the amounts of a list such as pods=1,requests.cpu=100m."""
+    pairs = (each.split("=", 1) for each in text.split(",") if "=" in each)
+    return {name: units(_resource(name), amount) for name, amount in pairs}
+
+
+def _least(job: Job) -> list[tuple[PodRole, int]]:
+    """Return the roles of the smallest run, and the number of their pods: one worker, or none beside a Master."""
+    roles = lasting(job)
+    return [(role, (0 if job.ranks_beside else 1) if role is job.main else role.replicas) for role in roles]
+
+
+def _of_pods(roles: Sequence[tuple[PodRole, int]], name: str) -> int:
+    """Return what the pods need of a quota's resource; limits count as nothing, as they are not computed here."""
+    if name in PODS:
+        return sum(number for _, number in roles)
+    return sum(number * role.request.get(_resource(name), 0) for role, number in roles if "limits." not in name)
+
+
+def _resource(name: str) -> str:
+    return name.removeprefix("requests.").removeprefix("limits.")

@@ -1,0 +1,53 @@
+"""Read more of a run that seems to make no steps: whether kubelet says so, too, and the last lines of other ranks."""
+
+from __future__ import annotations
+
+import math
+
+from distrain import kube
+from distrain.apiserver.cluster import Cluster
+from distrain.apiserver.pages import Ahead
+from distrain.errors import UnreachableError
+from distrain.progress import logs
+from distrain.progress.newest import seconds_behind
+from distrain.progress.start import SPEAKERS, main_container, role_of, runs
+from distrain.status.causes.stalled import Ranks, limit_of, silence_of
+from distrain.status.figures import TimedLog, freshness, last_time, timed
+
+# Lines to read of each other rank: the last words of a library that waits, and of the program.
+LINES = 20
+
+
+def time_of(cluster: Cluster, namespace: str, ranks: Ranks, now: float) -> float:
+    """Return the present time by the clock of the node that tells the steps; `now` is this machine's.
+
+    Kubelet is asked for the steps of the last seconds, which it counts by its own clock.
+    """
+    made = last_time(ranks.first)
+    if made is None or not ranks.speakers:
+        return now
+    for seconds in (freshness(ranks.first), limit_of(ranks.first, made, now)):
+        since = math.ceil(seconds)
+        if now - made > since and timed(_text(cluster, namespace, ranks.speakers[0], logs.LINES, since)).last:
+            return made + since - 1
+    return now
+
+
+def tails_of(cluster: Cluster, namespace: str, ranks: Ranks, now: float) -> list[tuple[kube.Pod, TimedLog]]:
+    """Return the last lines of other ranks if the run is stalled. A launcher's log has those of all ranks."""
+    is_told = any(role_of(pod) in SPEAKERS for pod in ranks.speakers)
+    if is_told or not all(map(runs, ranks.pods)) or silence_of(ranks, now) is None:
+        return []
+    known = {pod.metadata.uid for pod in ranks.speakers}
+    others = [pod for pod in ranks.pods if pod.status.phase == "Running" and pod.metadata.uid not in known]
+    asked = [(pod, Ahead(_text, cluster, namespace, pod, LINES)) for pod in others[: logs.MOST_READ]]
+    return [(pod, timed(ahead.result(), seconds_behind(pod))) for pod, ahead in asked]
+
+
+def _text(cluster: Cluster, namespace: str, pod: kube.Pod, lines: int, since: int = 0) -> str:
+    """Return the end of a log, an empty text if it cannot be read: then other signs have to do."""
+    try:
+        name, container = pod.metadata.name, main_container(pod)
+        return cluster.log(namespace, name, container, lines, timestamps=True, since=since)
+    except UnreachableError:
+        return ""

@@ -1,0 +1,82 @@
+"""Tell which gang schedulers a job needs, and which API shows that a cluster has them.
+
+Only the APIs tell it: every user may discover them, and what runs as a scheduler has no object of a known name. The
+PodGroups of Volcano and scheduler-plugins are CustomResourceDefinitions that are installed with the scheduler.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from msgspec import Struct
+
+from distrain.workload.controllers import GANG_SCHEDULER
+from distrain.workload.kinds import QUEUE_LABEL
+from distrain.workload.manifest import Job
+
+
+class GangScheduler(Struct, frozen=True):
+    """A gang scheduler or queue: its name in a sentence, an API of its own, and the usual name of its scheduler."""
+
+    name: str
+    group: str
+    kind: str
+    scheduler: str = ""
+
+    @property
+    def definition(self) -> str:
+        """The name of the CustomResourceDefinition of its API."""
+        return f"{self.kind.lower()}s.{self.group}"
+
+    def is_among(self, apis: Collection[str]) -> bool:
+        """Tell whether `group/version/Kind` of its API is among the served APIs."""
+        parts = (api.split("/") for api in apis)
+        return any(part[0] == self.group and part[-1] == self.kind for part in parts)
+
+
+VOLCANO = GangScheduler("Volcano", "scheduling.volcano.sh", "PodGroup", "volcano")
+SCHEDULER_PLUGINS = GangScheduler("scheduler-plugins", "scheduling.x-k8s.io", "PodGroup", "scheduler-plugins-scheduler")
+KUEUE = GangScheduler("Kueue", "kueue.x-k8s.io", "LocalQueue")
+# By the value of gang.scheduler.
+BY_VALUE = {"volcano": VOLCANO, "scheduler-plugins": SCHEDULER_PLUGINS, "kueue": KUEUE}
+PLACING = (VOLCANO, SCHEDULER_PLUGINS)
+
+
+def needed(job: Job) -> list[tuple[GangScheduler, ...]]:
+    """Return what places the job's pods: of each tuple the cluster must have one scheduler.
+
+    A Kubeflow resource only asks for a gang; flags of its operator say which scheduler makes it.
+    """
+    names, groups = scheduler_names(job), {each.resource.api_version.partition("/")[0] for each in job.objects}
+    found = [each for each in PLACING if each.scheduler in names or each.group in groups]
+    found = [each for each in found if ("CustomResourceDefinition", each.definition) not in job.creates]
+    if not found and is_in_gang(job) and not names - {GANG_SCHEDULER}:
+        return [PLACING]
+    return [(each,) for each in found]
+
+
+def scheduler_names(job: Job) -> set[str]:
+    """Return the names of the schedulers that place the job's pods, without Kubernetes' own."""
+    names = {role.spec.scheduler_name or "" for role in job.roles if role.replicas}
+    return names - {"", "default-scheduler"}
+
+
+def is_in_gang(job: Job) -> bool:
+    """Tell whether a resource of the job, or a PodGroup of its manifest, asks for a gang."""
+    policies = (role.workload.spec.run_policy for role in job.roles)
+    return any(policy and policy.scheduling_policy for policy in policies) or any(
+        each.resource.kind == "PodGroup" for each in job.objects
+    )
+
+
+def queues(job: Job) -> Iterator[tuple[str, str]]:
+    """Yield the kind of each resource that waits in a queue of Kueue, and the queue."""
+    for role in job.roles:
+        if role.owner and (queue := (role.workload.metadata.labels or {}).get(QUEUE_LABEL)):
+            yield role.owner.kind, queue
+
+
+def read(job: Job) -> list[GangScheduler]:
+    """Return the gang schedulers and queues whose APIs matter for the job."""
+    found = [each for choice in needed(job) for each in choice]
+    return [*found, KUEUE] if any(queues(job)) else found

@@ -1,0 +1,128 @@
+"""Find the objects of a manifest that are larger than the API server accepts or etcd stores. All sizes are in bytes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from distrain.workload.documents import Item, name_of
+
+# Kubernetes pkg/apis/core/types.go, MaxSecretSize: the values of a Secret or ConfigMap together.
+MOST_DATA = 2**20
+# apimachinery pkg/api/validation/objectmeta.go, TotalAnnotationSizeLimitB: the bytes of all keys and values
+MOST_OF_ANNOTATIONS = 2**18
+ANNOTATIONS = "metadata.annotations"
+# etcd server/embed/config.go, DefaultMaxRequestBytes: the object as it is stored, in one request.
+MOST_STORED = 3 * 2**19
+# Kubernetes apiserver pkg/server/config.go, MaxRequestBodyBytes: the object as Helm and kubectl send it, in JSON.
+MOST_SENT = 3 * 2**20
+# A message names the smallest field that has at least this share of the object.
+SHARE = 0.25
+# The fields of plain text and of base64, by the kinds that have no others.
+DATA = {"Secret": ("stringData", "data"), "ConfigMap": ("data", "binaryData")}
+
+
+class TooLarge(Struct, frozen=True):
+    """An object over a limit. `reason` quotes who refuses it; `field` is its largest part, with `of_field` bytes."""
+
+    name: str
+    size: int
+    most: int
+    reason: str
+    field: str = ""
+    of_field: int = 0
+
+
+def too_large(items: Iterable[Item]) -> Iterator[TooLarge]:
+    """Yield the objects that cannot be stored."""
+    for item in items:
+        data = data_size(item)
+        if data > MOST_DATA:
+            yield TooLarge(name_of(item), data, MOST_DATA, too_long_data(item["kind"]), *_largest(item))
+        elif (size := stored_size(item)) > MOST_STORED:
+            yield TooLarge(name_of(item), size, MOST_STORED, "etcdserver: request is too large", *_largest(item))
+        elif (sent := json_size(item)) > MOST_SENT:
+            yield TooLarge(
+                name_of(item), sent, MOST_SENT, f"Request entity too large: limit is {MOST_SENT}", *_largest(item)
+            )
+
+
+def annotated_too_much(items: Iterable[Item]) -> Iterator[TooLarge]:
+    """Yield the objects with more annotations than the API server accepts."""
+    for item in items:
+        size = annotations_size((item.get("metadata") or {}).get("annotations") or {})
+        if size > MOST_OF_ANNOTATIONS:
+            reason = too_long(item["kind"], ANNOTATIONS, MOST_OF_ANNOTATIONS)
+            yield TooLarge(name_of(item), size, MOST_OF_ANNOTATIONS, reason, ANNOTATIONS, size)
+
+
+def annotations_size(annotations: Mapping[str, str]) -> int:
+    """Return the bytes of all keys and values."""
+    return sum(len(str(text).encode()) for pair in annotations.items() for text in pair)
+
+
+def too_long_data(kind: str) -> str:
+    """Return the API server's words for too much data: it names the field of a Secret, and none of a ConfigMap."""
+    return too_long(kind, {"ConfigMap": "[]"}.get(kind, "data"), MOST_DATA)
+
+
+def too_long(kind: str, field: str, most: int) -> str:
+    """Return the API server's words."""
+    return f"{kind} is invalid: {field}: Too long: may not be more than {most} bytes"
+
+
+def data_size(item: Item) -> int:
+    """Return the bytes of the values of a Secret or ConfigMap, 0 for another object."""
+    if item.get("apiVersion") != "v1" or item.get("kind") not in DATA:
+        return 0
+    plain, encoded = ({**(item.get(field) or {})} for field in DATA[item["kind"]])
+    sizes = {key: _decoded_size(str(value or "")) for key, value in encoded.items()}
+    # A Secret's stringData replaces data of the same name.
+    return sum({**sizes, **{key: len(str(value or "").encode()) for key, value in plain.items()}}.values())
+
+
+def _decoded_size(text: str) -> int:
+    """Return the bytes that base64 text holds: 3 for 4 letters. Go skips line breaks, and = only fills up the end."""
+    return (len(text) - sum(text.count(each) for each in "\r\n=")) * 3 // 4
+
+
+def stored_size(item: Item) -> int:
+    """Return the fewest bytes in which etcd holds the object, without the fields that the API server adds.
+
+    Kubernetes stores its own kinds in protobuf, which has no names of fields, and all others as JSON.
+    """
+    group = str(item.get("apiVersion")).rpartition("/")[0]
+    is_own = "." not in group or group.endswith(".k8s.io")
+    return _size_of_texts(item) if is_own else json_size(item)
+
+
+def json_size(value: Any) -> int:
+    return len(json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str).encode())
+
+
+def _size_of_texts(value: Any) -> int:
+    if isinstance(value, dict):
+        return sum(map(_size_of_texts, value.values()))
+    if isinstance(value, list):
+        return sum(map(_size_of_texts, value))
+    return len(value.encode()) if isinstance(value, str) else 0
+
+
+def _largest(item: Item) -> tuple[str, int]:
+    """Return the path and the bytes of the smallest field that has a SHARE of the object."""
+    found: Any = item
+    path, least = "", SHARE * json_size(item)
+    while True:
+        parts = found.items() if isinstance(found, dict) else enumerate(found) if isinstance(found, list) else ()
+        size, key, part = max(((json_size(part), key, part) for key, part in parts), key=_first, default=(0, "", None))
+        if size < least:
+            return path, json_size(found)
+        path += f"[{key}]" if isinstance(found, list) else f".{key}" if path else str(key)
+        found = part
+
+
+def _first(sized: tuple[int, Any, Any]) -> int:
+    return sized[0]

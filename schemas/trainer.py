@@ -1,0 +1,42 @@
+"""Pack the trainer for the chart, for trainer.delivery: chart: `python -m schemas.trainer`.
+
+A ConfigMap holds the archive, and Helm stores it twice in the Secret of each release: in the chart and in the manifest.
+So the archive is compressed as a whole, with bzip2. A zip file, from which Python imports without unpacking, would be
+twice as large. The same sources give the same bytes.
+"""
+
+from __future__ import annotations
+
+import bz2
+import io
+import re
+import tarfile
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+TRAINER = REPOSITORY / "trainer"
+TARGET = REPOSITORY / "charts" / "distrain" / "files" / "trainer.tar.bz2"
+# The versions of the packages that trainer.install names without one, as pip's constraints. They have no hashes: pip
+# would then demand hashes of everything that a package needs, on the command line.
+PINS = "constraints.txt"
+
+
+def build() -> bytes:
+    """Return the archive: the package distrain_trainer, and the pins of its requirements."""
+    paths = sorted((TRAINER / "distrain_trainer").rglob("*.py"))
+    files = {path.relative_to(TRAINER).as_posix(): path.read_bytes() for path in paths}
+    requirements = (TRAINER / "requirements" / "trainer.txt").read_text(encoding="utf-8")
+    files[PINS] = "".join(f"{pin}\n" for pin in re.findall(r"^[a-z0-9-]+==[^ ]+", requirements, re.MULTILINE)).encode()
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w", format=tarfile.USTAR_FORMAT) as archive:
+        for name, content in files.items():
+            # Without the times, owners and modes of this machine.
+            entry = tarfile.TarInfo(name)
+            entry.size = len(content)
+            archive.addfile(entry, io.BytesIO(content))
+    return bz2.compress(packed.getvalue(), 9)
+
+
+if __name__ == "__main__":
+    TARGET.write_bytes(build())
+    print(f"wrote {TARGET}")

@@ -1,0 +1,30 @@
+"""List the pairs of a values file and a profile of values/profiles, and render them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.chart import expansion
+from tests.chart.rendering import VALUES, Rendered, Yaml, render
+
+PROFILES = {file.stem: file for file in sorted((VALUES / "profiles").glob("*.yaml"))}
+FILES = {file.stem: file for file in sorted(VALUES.glob("*.yaml"))}
+SNAPSHOTS = Path(__file__).parent / "snapshots"
+NAMESPACE = "team"
+
+PAIRS = [(profile, name) for profile in PROFILES for name in FILES]
+
+
+def arguments(profile: str, name: str) -> list[str]:
+    """Return the arguments of helm or the plugin for a pair, the profile last."""
+    return ["--namespace", NAMESPACE, "--values", str(FILES[name]), "--values", str(PROFILES[profile])]
+
+
+def pods(helm: Path, profile: str) -> list[Yaml]:
+    """Return a Pod for each shape of pod that the profile gives with the values files."""
+    manifests = [rendered(helm, profile, name).text for name in FILES]
+    return expansion.distinct_pods(manifests)
+
+
+def rendered(helm: Path, profile: str, name: str) -> Rendered:
+    return render(helm, *arguments(profile, name))

@@ -1,0 +1,19 @@
+"""Assert that the chart refuses values, and accepts values that are similar to them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.chart.rendering import refusal, render
+
+
+def assert_refused_and_neighbour_accepted(helm: Path, folder: Path, refused: str, words: str, accepted: str) -> None:
+    """Assert that the refusal of one values file begins a line with these words, and that the other file renders."""
+    bad, good = folder / "bad.yaml", folder / "good.yaml"
+    bad.write_text(refused, encoding="utf-8")
+    good.write_text(accepted, encoding="utf-8")
+
+    message = refusal(helm, "--values", str(bad))
+
+    assert f"distrain: {words}" in message
+    render(helm, "--values", str(good))

@@ -1,0 +1,252 @@
+"""Test that `cluster` answers a mistake with exit code 2 and one line: the place, what was found, and the next step."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.plugin.cloud.making import PARTS, PRICES, PROFILES, WHOLE, Make, workers
+
+KEY = "node.kubernetes.io/instance-type"
+
+
+@pytest.mark.parametrize(
+    ("values", "arguments", "words"),
+    [
+        pytest.param(
+            "workers: {gpus: 0}\n", [], "workers.gpus: is 0, and `cluster` only sizes GPU nodes; a run", id="no-gpus"
+        ),
+        pytest.param("gpus: 0\n", [], "gpus: is 0, and `cluster` only sizes GPU nodes; a run on CPUs", id="total-of-0"),
+        pytest.param(
+            "workers: {gpus: 8, gpuResource: amd.com/gpu}\n",
+            [],
+            "workers.gpuResource: is amd.com/gpu, and the types of the table offer nvidia.com/gpu; set it to that",
+            id="other-gpus",
+        ),
+        pytest.param(
+            "workers: {gpus: 8, gpuResource: ''}\n",
+            [],
+            "workers.gpuResource: is empty, so no resource says",
+            id="claims",
+        ),
+        pytest.param("job: {enabled: false}\n", [], "job.enabled: is false", id="no-job"),
+        pytest.param(
+            WHOLE,
+            ["--instance", "g5.12xlarge"],
+            "--instance: g5.12xlarge holds no worker: workers.gpus asks for 8 nvidia.com/gpu, and a node offers 4; "
+            "name one of g5.48xlarge,",
+            id="too-few-gpus",
+        ),
+        pytest.param(
+            workers(memory="900Gi"),
+            ["--instance", "g5.48xlarge"],
+            "--instance: g5.48xlarge holds no worker: workers.memory asks for 900Gi memory, and a node offers 701.1Gi; "
+            "name one of g6e.48xlarge, p4d.24xlarge,",
+            id="too-little-memory",
+        ),
+        pytest.param(
+            workers(cpu=400),
+            [],
+            "workers.cpu: a worker asks for 400 cpu, and no type of EKS in the table offers more than 190950m; lower",
+            id="no-type",
+        ),
+        pytest.param(
+            WHOLE, ["--provider", "ibm"], '--provider: there is no "ibm"; it takes eks, gke, aks', id="provider"
+        ),
+        pytest.param(
+            WHOLE,
+            ["--instance", "p5.48xlrge"],
+            "--instance: the table has no p5.48xlrge with GPUs; did you mean p5.48",
+            id="instance",
+        ),
+        pytest.param(
+            WHOLE,
+            ["--instance", "m6i.xlarge", "--provider", "gke"],
+            "--instance: the table has no m6i.xlarge with GPUs; name one such as g2-standard-4 (L4), a2-",
+            id="type-without-gpus",
+        ),
+        pytest.param(
+            WHOLE,
+            ["--instance", "P5.48XLARGE"],
+            "--instance: the table has no P5.48XLARGE with GPUs; did you mean p5.48xlarge?",
+            id="instance-in-capitals",
+        ),
+        pytest.param(
+            WHOLE,
+            ["--instance", "h100", "--provider", "eks"],
+            "--instance: the table has no h100 with GPUs; of the GPUs H100 it has p5.48xlarge: name one of them",
+            id="gpu-as-instance",
+        ),
+        pytest.param(
+            workers(nodeSelector={"cloud.google.com/gke-spot": "true"}),
+            ["--provider", "gke"],
+            "workers.nodeSelector.cloud.google.com/gke-spot: found true, and no node group can set this label; "
+            "`cluster` writes no spot nodes: remove it, make the GPU group one of spot with --spot",
+            id="spot",
+        ),
+        pytest.param(
+            WHOLE,
+            ["--provider", "aks", "--zone", "9"],
+            '--zone: "9" is no zone of aks; write it as in 1',
+            id="zone-of-aks",
+        ),
+        pytest.param(
+            WHOLE,
+            ["--instance", "a2-highgpu-8g", "--provider", "aks"],
+            "--instance: a2-highgpu-8g is a type of GKE, not of AKS; name one of Standard_",
+            id="other-provider",
+        ),
+        pytest.param(
+            workers(nodeSelector={KEY: "p4d.24xlarge"}),
+            ["--instance", "p5.48xlarge"],
+            f"workers.nodeSelector.{KEY}: found p4d.24xlarge, and the nodes have p5.48xlarge; name the same",
+            id="nodeSelector",
+        ),
+        pytest.param(
+            workers(nodeSelector={"nvidia.com/gpu.product": "A100"}),
+            [],
+            "workers.nodeSelector.nvidia.com/gpu.product: found A100, and no node group can set this label; remove it",
+            id="label-of-an-add-on",
+        ),
+        pytest.param(
+            WHOLE + "launcher: {nodeSelector: {kubernetes.io/arch: arm64}}\n",
+            [],
+            "launcher.nodeSelector.kubernetes.io/arch: found arm64, and the nodes have amd64; remove it",
+            id="nodeSelector-of-the-launcher",
+        ),
+        pytest.param(
+            WHOLE + "launcher: {cpu: 90}\n", [], "launcher: its pods fit on no m6i.16xlarge", id="large-launcher"
+        ),
+        pytest.param(
+            "workers: {replicas: 2, gpus: 8, cpu: 190, memory: 701Gi}\n",
+            ["--instance", "g5.48xlarge"],
+            "workers.tolerations: the run's other pods may take what a worker needs on its node, as the nodes get no",
+            id="launcher-in-the-way",
+        ),
+        pytest.param(WHOLE, ["--efa", "--provider", "gke"], "--efa: GKE has no EFA; leave it out, or", id="efa-of-gke"),
+        pytest.param(
+            PARTS, ["--efa", "--instance", "g5.xlarge"], "--efa: g5.xlarge has no EFA interface; name one of", id="efa"
+        ),
+        pytest.param(WHOLE, ["--name", "My_cluster"], "--name: My_cluster is no name of a cluster", id="name"),
+        pytest.param(
+            WHOLE, ["--region", "US"], "--region: US is no region of eks; write one as in us-west-2", id="region"
+        ),
+        pytest.param(WHOLE, ["--zone", "us-east-1a"], "--zone: found only us-east-1a; eksctl needs two", id="one-zone"),
+        pytest.param(WHOLE, ["--zone", "east,west"], '--zone: "east" is no zone of eks; write it as', id="zone"),
+        pytest.param(
+            WHOLE,
+            ["--zone", "us-east-1a,us-west-2a"],
+            "--zone: us-east-1a,us-west-2a is not in the one region",
+            id="two-regions",
+        ),
+        pytest.param(
+            WHOLE,
+            ["--provider", "gke", "--zone", "us-east1-b,us-east1-c"],
+            "--zone: found 2 zones, and",
+            id="two-zones",
+        ),
+        pytest.param(
+            WHOLE,
+            ["--provider", "gke", "--region", "us-east1"],
+            "--zone: is missing: GKE's GPU types are in",
+            id="no-zone",
+        ),
+        pytest.param(
+            workers(nodeSelector={"topology.kubernetes.io/zone": "us-east-1c"}),
+            ["--zone", "us-east-1a,us-east-1b"],
+            "workers.nodeSelector.topology.kubernetes.io/zone: found us-east-1c, and the nodes have us-east-1a; name",
+            id="zone-of-the-values",
+        ),
+    ],
+)
+def test_mistake_is_answered_in_one_line(make: Make, values: str, arguments: list[str], words: str) -> None:
+    outcome = make(values, *arguments)
+
+    assert (outcome.code, outcome.out) == (2, "")
+    assert outcome.err.startswith(f"distrain: {words}"), outcome.err
+    assert outcome.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("prices", "words"),
+    [
+        pytest.param(
+            "p4d.24xlarge: 30\ng5.48xlarge cheap\n",
+            'prices, line 2: "g5.48xlarge cheap" is no price; write TYPE',
+            id="word",
+        ),
+        pytest.param("p4d.24xlarge: -3\n", 'prices, line 1: "p4d.24xlarge: -3" is no price', id="negative"),
+        pytest.param(
+            "p4d.24xlarge: 3\np4d.24xlarge: 4\n", "prices, line 2: p4d.24xlarge has a price already; remove", id="twice"
+        ),
+        pytest.param("# nothing\n", "prices has no price; write TYPE: PRICE", id="empty"),
+        pytest.param(
+            "p4d.24xlarge: 30\n",
+            "prices has no price for m6i.xlarge; add a line `m6i.xlarge: PRICE`",
+            id="no-price-of-the-other-nodes",
+        ),
+        pytest.param(
+            "g5.xlarge: 1\n",
+            "no type with a price holds a worker; add a line for one of g5.48xlarge, g6",
+            id="no-price-of-a-fitting-type",
+        ),
+        pytest.param(
+            "p4d.24xlrge: 30\ng5.xlarge: 1\n",
+            "no type with a price holds a worker; add a line for one of g5.48xlarge, g6.48xlarge, g6e.48xlarge, "
+            "p4d.24xlarge, p4de.24xlarge, p5.48xlarge, p5en.48xlarge, p3.16xlarge, "
+            "p3dn.24xlarge; the table has no p4d.24xlrge",
+            id="misspelt-type",
+        ),
+    ],
+)
+def test_mistake_in_the_prices_names_its_line(make: Make, tmp_path: Path, prices: str, words: str) -> None:
+    (tmp_path / "prices").write_text(prices)
+
+    outcome = make(WHOLE, "--prices", "prices")
+
+    assert (outcome.code, outcome.out) == (2, "")
+    assert f"distrain: --prices: {words}" in outcome.err
+
+
+def test_unreadable_prices_are_named(make: Make) -> None:
+    outcome = make(WHOLE, "--prices", "none")
+
+    assert (outcome.code, outcome.err.count("\n")) == (2, 1)
+    assert "--prices: none cannot be read: No such file or directory; name another file" in outcome.err
+
+
+def test_refused_command_writes_no_file_and_leaves_an_old_one(make: Make, tmp_path: Path) -> None:
+    (tmp_path / "prices").write_text("g5.xlarge: 1\n")
+    (tmp_path / "made.yaml").write_text("old")
+
+    outcome = make(WHOLE, "--prices", "prices", "-o", "made.yaml", "--force")
+
+    assert outcome.code == 2
+    assert (tmp_path / "made.yaml").read_text() == "old"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["made.yaml", "prices", "run.yaml"]
+
+
+def test_existing_file_is_replaced_only_with_force(make: Make, tmp_path: Path) -> None:
+    (tmp_path / "prices").write_text(PRICES)
+    (tmp_path / "made.yaml").write_text("old")
+
+    assert "is there already" in make(WHOLE, "-o", "made.yaml").err
+    assert (tmp_path / "made.yaml").read_text() == "old"
+    assert make(WHOLE, "-o", "made.yaml", "--force").code == 0
+    assert "ClusterConfig" in (tmp_path / "made.yaml").read_text()
+
+
+@pytest.mark.parametrize(
+    ("profile", "other"),
+    [
+        pytest.param("eks-p5-efa", "gke", id="eks"),
+        pytest.param("gke-a3-high", "eks", id="gke"),
+        pytest.param("aks-nd-h100-v5", "eks", id="aks"),
+    ],
+)
+def test_profile_of_another_provider_is_refused(make: Make, profile: str, other: str) -> None:
+    outcome = make((PROFILES / f"{profile}.yaml").read_text(), "--provider", other)
+
+    assert (outcome.code, outcome.out, outcome.err.count("\n")) == (2, "", 1)
+    assert "workers.nodeSelector." in outcome.err

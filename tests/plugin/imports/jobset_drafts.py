@@ -1,0 +1,74 @@
+"""Small TrainJobs, runtimes and JobSets to read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from distrain.imports.draft import Draft
+from distrain.imports.identify import find_job
+from distrain.imports.read import finished, read
+from distrain.yaml import yaml_writer
+from tests.plugin.imports.drafts import FILE, accepting
+
+Job = dict[str, Any]
+STEP = "trainer.kubeflow.org/trainjob-ancestor-step"
+TORCHRUN = ["torchrun", "train.py"]
+
+
+def drafted(*documents: Job) -> Draft:
+    """Return the draft of the job among these documents of a file, judged as by a chart that takes everything."""
+    draft = read(find_job(yaml_writer.dump(*documents), FILE), FILE)
+    finished(draft, accepting, FILE)
+    return draft
+
+
+def trainjob(trainer: Job | None = None, **spec: Any) -> Job:
+    """Return a TrainJob of the runtime `torch`; the arguments are fields of spec.trainer, and of spec."""
+    fields = {"command": TORCHRUN, **(trainer or {})}
+    return {
+        "apiVersion": "trainer.kubeflow.org/v1alpha1",
+        "kind": "TrainJob",
+        "metadata": {"name": "job"},
+        "spec": {"runtimeRef": {"name": "torch"}, "trainer": fields, **spec},
+    }
+
+
+def runtime(policy: Job | None = None, jobs: list[Job] | None = None, **spec: Any) -> Job:
+    """Return the runtime `torch`; the arguments are its mlPolicy, its jobs, and fields of the JobSet."""
+    return {
+        "apiVersion": "trainer.kubeflow.org/v1alpha1",
+        "kind": "ClusterTrainingRuntime",
+        "metadata": {"name": "torch"},
+        "spec": {
+            "mlPolicy": policy or {"torch": {}},
+            "template": {"spec": {"replicatedJobs": jobs or [replicated("node", step="trainer")], **spec}},
+        },
+    }
+
+
+def mpi_runtime(nodes: Job | None = None, **policy: Any) -> Job:
+    """Return a runtime over MPI; the arguments are fields of the nodes' container, and of mlPolicy.mpi."""
+    sshd = replicated("node", {"command": ["/usr/sbin/sshd", "-De"], **(nodes or {})})
+    return runtime({"mpi": {"numProcPerNode": 1, **policy}}, [sshd, replicated("launcher", step="trainer")])
+
+
+def replicated(name: str, container: Job | None = None, step: str = "", **job: Any) -> Job:
+    """Return a replicated job; the arguments are fields of its container, named node, and of its Job's spec."""
+    fields = {"name": "node", "image": "a/b:1", **(container or {})}
+    labels = {"metadata": {"labels": {STEP: step}}} if step else {}
+    return {"name": name, "template": {**labels, "spec": {**job, "template": {"spec": {"containers": [fields]}}}}}
+
+
+def jobset(*jobs: Job, **spec: Any) -> Job:
+    return {
+        "apiVersion": "jobset.x-k8s.io/v1alpha2",
+        "kind": "JobSet",
+        "metadata": {"name": "set"},
+        "spec": {"replicatedJobs": [*jobs], **spec},
+    }
+
+
+def pod_of(found: Job) -> Job:
+    """Return the pod spec of a replicated job, to be changed."""
+    pod: Job = found["template"]["spec"]["template"]["spec"]
+    return pod

@@ -1,0 +1,31 @@
+"""Read a source in one of the other formats, as the import does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from distrain.errors import ValuesError
+from distrain.imports.draft import Draft
+from distrain.imports.identify import find_job
+from distrain.imports.read import finished, read
+from distrain.imports.values_file import written
+from tests.plugin.imports.chart import DEFAULTS, SCHEMA, judge_for
+from tests.plugin.imports.drafts import FILE, accepting
+
+FOLDER = Path(__file__).with_name("files")
+
+
+def draft_of(text: str, *, is_judged: bool = True) -> Draft:
+    draft = read(find_job(text, FILE), FILE)
+    finished(draft, judge_for("", "") if is_judged else accepting, FILE)
+    return draft
+
+
+def refusal_of(text: str) -> str:
+    """Return why a text is refused; an empty string if it is read, and its file can be written."""
+    try:
+        draft = draft_of(text, is_judged=False)
+    except ValuesError as refusal:
+        return refusal.messages[0]
+    assert written(draft, FILE, "run.yaml", DEFAULTS, SCHEMA).startswith("# Imported")
+    return ""

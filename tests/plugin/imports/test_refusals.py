@@ -1,0 +1,131 @@
+"""Test that a source that is no job is refused: the words name the file, the place, the finding and the next step."""
+
+from __future__ import annotations
+
+import pytest
+
+from distrain.errors import ValuesError
+from distrain.imports.identify import find_job, text_of
+from distrain.yaml import yaml_writer
+from tests.plugin.imports.drafts import Job, drafted, mpi_job, pods, pytorch_job
+
+TYPE = "apiVersion: kubeflow.org/v1\nkind: MPIJob\n"
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        pytest.param(b"", "is empty; name the YAML file of a job", id="empty"),
+        pytest.param(b" \n\n", "is empty", id="blank"),
+        pytest.param(
+            b"x" * 1572865, "has 1,572,865 bytes, and a job at most 1,572,864; leave the job alone", id="long"
+        ),
+        pytest.param(b"\x7fELF\0\0", "is no text (byte 4 is 0)", id="binary"),
+        pytest.param(b"a: \xff", "byte 3 is no UTF-8", id="latin"),
+        pytest.param(b"a:\n\tb: 1", "line 2 is no YAML", id="tab"),
+        pytest.param(b"a:\n\tb: 1", "(line 2 is indented with a tab; YAML takes spaces)", id="tab-is-named"),
+        pytest.param(b"a: [1, 2", "no YAML; check indentation, brackets and quotes", id="cut"),
+        pytest.param(b"{{- if .x }}\na: 1", "(it is a template; render it first, as with helm template", id="template"),
+        pytest.param(b"- a", "holds no block of keys; name a job of the Kubeflow operators", id="list"),
+        pytest.param(
+            b"#SBATCH -N 2\nsrun a",
+            "its #SBATCH lines are read if its first line names a shell",
+            id="sbatch-without-shell",
+        ),
+        pytest.param(b"#!/bin/bash\n#PBS -l x\nmpirun a", "a script is read if it has #! in its first line", id="pbs"),
+        pytest.param(b"horovodrun -np 2 a", "a script is read if it has #!", id="horovodrun"),
+        pytest.param(b"kind: MPIJob", "apiVersion: is missing, and the import reads MPIJob", id="no-version"),
+        pytest.param(b"---\n---\n", "holds no block of keys", id="no-document"),
+        pytest.param(
+            b"kind: Deployment",
+            "kind: found Deployment; the import reads a job of the Kubeflow operators",
+            id="unknown-kind",
+        ),
+        pytest.param(b"a: 1", "kind: found no kind", id="no-kind"),
+        pytest.param(
+            b"kind: MPIJob\napiVersion: kubeflow.org/v2alpha1", "apiVersion: is kubeflow.org/v2alpha1", id="version"
+        ),
+        pytest.param(
+            (TYPE + "metadata: {name: a}\n---\n" + TYPE + "metadata: {name: b}").encode(),
+            "has 2 jobs, MPIJob a, MPIJob b; a run is one job",
+            id="two-jobs",
+        ),
+        pytest.param(
+            (
+                "a: &a ["
+                + "1, " * 99
+                + "1]\n"
+                + "\n".join(
+                    f"{x}: &{x} [{', '.join([f'*{y}'] * 9)}]" for x, y in zip("bcdefgh", "abcdefg", strict=True)
+                )
+            ).encode(),
+            "aliases that repeat too much",
+            id="alias-bomb",
+        ),
+        pytest.param(b"[" * 200 + b"]" * 200, "nested more than 100 levels", id="deep"),
+    ],
+)
+def test_file_without_a_job_is_refused(content: bytes, words: str) -> None:
+    with pytest.raises(ValuesError) as refusal:
+        find_job(text_of(content, "f.yaml"), "f.yaml")
+
+    assert refusal.value.messages[0].startswith("f.yaml: ")
+    assert words in refusal.value.messages[0]
+
+
+def _changed(job: Job, role: str, **fields: object) -> Job:
+    pods(job, role).update(fields)
+    return job
+
+
+def _without(role: str) -> Job:
+    job = mpi_job()
+    del job["spec"]["mpiReplicaSpecs"][role]
+    return job
+
+
+def _replicas(job: Job, role: str, number: object) -> Job:
+    [specs] = [value for key, value in job["spec"].items() if key.endswith("ReplicaSpecs")]
+    specs[role]["replicas"] = number
+    return job
+
+
+@pytest.mark.parametrize(
+    ("job", "words"),
+    [
+        (
+            _without("Launcher"),
+            "spec.mpiReplicaSpecs.Launcher: an MPIJob has one launcher, which runs mpirun; found no launcher",
+        ),
+        (_without("Worker"), "spec.mpiReplicaSpecs: has Launcher and no Worker, so nothing would train; add it there"),
+        (_replicas(mpi_job(), "Launcher", 2), "an MPIJob has one launcher, which runs mpirun; found 2 launchers"),
+        (_replicas(mpi_job(), "Worker", 0), "spec.mpiReplicaSpecs.Worker.replicas: is 0, so nothing would train"),
+        (
+            _replicas(pytorch_job(), "Worker", "two"),
+            "spec.pytorchReplicaSpecs.Worker.replicas: is 'two'; write a whole number",
+        ),
+        (
+            _changed(mpi_job(), "Worker", containers=[]),
+            "spec.mpiReplicaSpecs.Worker.template.spec.containers: has no container",
+        ),
+        (
+            _changed(mpi_job(), "Worker", volumes={"a": 1}),
+            "spec.volumes: is a block of keys; it needs a list of blocks",
+        ),
+        ({**mpi_job(), "spec": None}, "spec.mpiReplicaSpecs is missing, so the MPIJob has no pods; add it there"),
+    ],
+)
+def test_job_that_cannot_run_is_refused(job: Job, words: str) -> None:
+    with pytest.raises(ValuesError) as refusal:
+        drafted(job)
+
+    assert refusal.value.messages[0].startswith("job.yaml: ")
+    assert words in refusal.value.messages[0]
+
+
+def test_objects_beside_the_job_are_listed() -> None:
+    service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}}
+
+    found = find_job(yaml_writer.dump(service, mpi_job(), {"kind": "Odd"}), "f.yaml")
+
+    assert [name for name, _ in found.others] == ["Service s", "Odd without a name"]

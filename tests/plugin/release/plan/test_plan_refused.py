@@ -1,0 +1,169 @@
+"""Test the upgrades that are refused: those that would do nothing, and those whose job would start over."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from distrain.errors import RefusedError
+from distrain.release import resume
+from distrain.release.changes import REPLACED
+from distrain.release.plan import Before, Next, Plan, plan, refuse_ended, refuse_traps
+from distrain_trainer.checkpoint.manifest import Subject
+from tests.plugin.objects import JOB, Object, mpi_job
+from tests.plugin.release.plan.planning import FLAGS, S3, SERVICE_ACCOUNT, before_of, next_of, renamed, with_field
+
+POD_LABELS = "spec.mpiReplicaSpecs.Worker.template.metadata.labels.x"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "words"),
+    [
+        pytest.param(
+            before_of(mpi_job()),
+            next_of(with_field(mpi_job(), POD_LABELS, "y")),
+            rf"^podLabels: MPIJob {JOB}: {POD_LABELS} would change \(unset -> y\), but nothing applies that to pods",
+            id="ignored-value",
+        ),
+        pytest.param(
+            before_of(mpi_job()),
+            next_of(with_field(mpi_job(), "spec.slotsPerWorker", 4)),
+            r"^spec.slotsPerWorker: MPIJob .* would change \(unset -> 4\)",
+            id="ignored-field",
+        ),
+        pytest.param(
+            before_of(mpi_job(), end="Succeeded"),
+            next_of(mpi_job(workers=3)),
+            "^run1: its job has succeeded already, and an upgrade does not run it again. "
+            f"`helm uninstall run1 {FLAGS}`",
+            id="finished",
+        ),
+        pytest.param(
+            before_of(mpi_job(), is_there=False),
+            next_of(mpi_job(), SERVICE_ACCOUNT),
+            f"^run1: MPIJob {JOB} is gone, by its ttlSecondsAfterFinished or by hand. `helm uninstall run1 {FLAGS}`",
+            id="deleted-by-ttl",
+        ),
+    ],
+)
+def test_silent_trap_is_refused(before: Before, after: Next, words: str) -> None:
+    found = plan("run1", before, after)
+
+    with pytest.raises(RefusedError, match=words):
+        _refuse(found, before)
+
+
+def marked(job: Object, label: str, annotation: str) -> Object:
+    """Return the job with the marks of the value serviceMesh on its workers."""
+    metadata = job["spec"]["mpiReplicaSpecs"]["Worker"]["template"]["metadata"]
+    metadata["labels"] = {**metadata.get("labels", {}), "istio.io/dataplane-mode": label}
+    metadata["annotations"] = {**metadata.get("annotations", {}), "linkerd.io/inject": annotation}
+    return job
+
+
+def test_marks_against_service_meshes_that_earlier_charts_lack_change_nothing() -> None:
+    before = before_of(mpi_job())
+
+    found = plan("run1", before, next_of(marked(mpi_job(workers=3), "none", "disabled")))
+
+    _refuse(found, before)
+    assert found.keeps_pods
+    assert found.resizes
+
+
+def test_mesh_for_pods_that_run_is_refused_by_its_value() -> None:
+    before = before_of(marked(mpi_job(), "none", "disabled"))
+
+    found = plan("run1", before, next_of(marked(mpi_job(), "none", "enabled")))
+
+    with pytest.raises(RefusedError, match=r"^serviceMesh: MPIJob .* would change \(disabled -> enabled\)"):
+        _refuse(found, before)
+
+
+def _refuse(planned: Plan, before: Before) -> None:
+    refuse_ended(planned, before)
+    refuse_traps(planned, before)
+
+
+@pytest.mark.parametrize(
+    ("before", "job", "replaces"),
+    [
+        pytest.param(
+            before_of(mpi_job()), renamed(with_field(mpi_job(), POD_LABELS, "y")), True, id="labels-of-a-new-job"
+        ),
+        pytest.param(before_of(mpi_job(), end="Failed"), renamed(mpi_job()), True, id="finished-and-replaced"),
+        pytest.param(before_of(mpi_job(), end="Failed"), mpi_job(), False, id="finished-and-unchanged"),
+        pytest.param(before_of(mpi_job(), is_there=False), renamed(mpi_job()), True, id="gone-and-replaced"),
+    ],
+)
+def test_what_does_as_it_says_is_not(before: Before, job: Object, replaces: bool) -> None:
+    found = plan("run1", before, next_of(job))
+
+    _refuse(found, before)
+
+    assert [change.effect for change in found.changes] == [REPLACED] * replaces
+
+
+ON_S3: dict[str, Any] = {"checkpoint": S3, "s3": {"endpoint": "https://a"}, "framework": "pytorch"}
+ON_A_VOLUME: dict[str, Any] = {"checkpoint": {"uri": "/runs"}, "volumes": [{"name": "a"}], "s3": {"endpoint": ""}}
+
+
+@pytest.mark.parametrize(
+    ("old", "changed", "reason"),
+    [
+        (ON_S3, {}, ""),
+        (ON_S3, {"volumes": [{"name": "b"}]}, ""),
+        (ON_S3, {"s3": {"endpoint": "https://b"}}, "s3.endpoint changes"),
+        (ON_A_VOLUME, {"s3": {"endpoint": "https://b"}}, ""),
+        (ON_A_VOLUME, {"volumes": [{"name": "b"}]}, "volumes changes"),
+        (ON_A_VOLUME, {"volumeMounts": [{"name": "a"}]}, "volumeMounts changes"),
+        ({**ON_S3, "command": ["a"]}, {"command": None}, "the trainer does not read what your command has saved"),
+    ],
+)
+def test_new_job_starts_over_where_it_does_not_find_the_checkpoints(old: Object, changed: Object, reason: str) -> None:
+    assert resume.obstacle(old, {**old, **changed}) == reason
+
+
+def test_plan_compares_what_the_trainer_compares() -> None:
+    compared = {path.rpartition(".")[2] for path in resume.SUBJECT}
+
+    # The arrays tell the trainer the strategy and the shapes; the data tells it the number of samples.
+    assert compared - {"strategy"} == {each.name for each in fields(Subject)} - {"epoch_samples", "shapes"}
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("framework", "mxnet"),
+        ("strategy", "parameter-server"),
+        ("trainer.model", "vgg16"),
+        ("trainer.optimizer", "adam"),
+        ("trainer.seed", 2),
+    ],
+)
+@pytest.mark.parametrize("end", [None, "Succeeded"])
+def test_upgrade_whose_job_would_refuse_the_checkpoints_is_refused(path: str, value: object, end: str | None) -> None:
+    trainer = {"model": "mnist", "optimizer": "sgd", "seed": 1}
+    old = {**ON_S3, "strategy": "allreduce", "trainer": trainer}
+    before = replace(before_of(mpi_job(), end=end), values=old)
+
+    def planned(new: Object) -> Plan:
+        return plan(
+            "run1", before, Next(before.manifest.replace("run1", "run1-f"), before.job, with_field(new, path, value))
+        )
+
+    refused = planned(old)
+    words = rf"^{path}: \S+ -> {value}: run1's checkpoints are of another training then"
+
+    with pytest.raises(RefusedError, match=words):
+        refuse_traps(refused, before)
+    for anew in ({"uri": "s3://others", "resume": "auto"}, {**S3, "resume": "never"}):
+        refuse_traps(planned({**old, "checkpoint": anew}), before)
+    failed = replace(before, end="Failed")
+    refuse_traps(
+        plan("run1", failed, Next(before.manifest.replace("run1", "f"), before.job, with_field(old, path, value))),
+        failed,
+    )

@@ -1,0 +1,171 @@
+"""Test an upgrade with a fake Helm: what stays and what goes back when Helm or the job's start fails."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from distrain.apiserver.target import Target
+from distrain.errors import DistrainError, GoneError, HelmError, LateError, StartError, StoppedError, UnreachableError
+from distrain.helm.program import Source
+from distrain.helm.releases import Operation, Status
+from distrain.kube.resource import Resource
+from distrain.release import transaction, upgrade
+from distrain.release.plan import Plan
+from distrain.release.transaction import Interrupts, Release, Tools
+
+pytestmark = pytest.mark.usefixtures("signals")
+
+RELEASE = Release("run1", Source(Path("chart"), ()), Target("config", "context", "team"))
+JOB = Resource("kubeflow.org/v2beta1", "MPIJob", "run1-1234abcd")
+
+
+class FakeHelm:
+    """A fake Helm that creates a revision or fails, and calls `during` before it returns."""
+
+    def __init__(self, *, fails: DistrainError | None = None, has_made: bool = True) -> None:
+        self.fails, self._has_made = fails, has_made
+        self.during: Callable[[], None] = lambda: None
+        self.rollbacks: list[int] = []
+
+    def status(self, *_: Any) -> Status:
+        return Status("deployed", 4 if self._has_made else 5)
+
+    def upgrade(self, *_: Any) -> str:
+        self.during()
+        if self.fails:
+            raise self.fails
+        return "notes"
+
+    def has_made(self, *_: Any) -> bool:
+        return self._has_made
+
+    def rollback(self, _: str, number: int, *__: Any) -> None:
+        self.rollbacks.append(number)
+
+
+def _upgrade(
+    helm: Any,
+    start: Callable[[], None] | None = None,
+    *,
+    is_atomic: bool = False,
+    refresh: Callable[[], None] = lambda: None,
+) -> list[str]:
+    """Upgrade with these fakes and return the messages. `start` replaces the wait for the job's start."""
+    told: list[str] = []
+    nobody: Any = None
+    tools = Tools(helm, nobody, Interrupts(), told.append, told.append, is_atomic)
+    followed: Any = start
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(transaction, "until_started", lambda _, follow, __: follow())
+        planned = Plan("run1", 3, {}, [])
+        upgrade.upgrade(tools, RELEASE, Operation("abc"), planned, followed=followed, refresh=refresh)
+    return told
+
+
+def test_launcher_learns_its_new_size_before_the_wait_for_a_step_of_that_size() -> None:
+    done: list[str] = []
+
+    _upgrade(FakeHelm(), lambda: done.append("waited"), refresh=lambda: done.append("refreshed"))
+
+    assert done == ["refreshed", "waited"]
+
+
+@pytest.mark.parametrize(
+    ("has_made", "told"),
+    [
+        pytest.param(True, ("run1: rolled back to revision 3",), id="half-done"),
+        pytest.param(False, ("nothing was changed",), id="not-begun"),
+    ],
+)
+def test_failed_upgrade_goes_back(has_made: bool, told: tuple[str, ...]) -> None:
+    helm = FakeHelm(fails=HelmError("forbidden"), has_made=has_made)
+
+    with pytest.raises(HelmError) as failed:
+        _upgrade(helm)
+
+    assert failed.value.messages == ("run1: Helm could not upgrade it: forbidden", *told)
+    assert helm.rollbacks == ([3] if has_made else [])
+
+
+def _cannot_start() -> None:
+    raise StartError("no image")
+
+
+def test_job_that_does_not_start_stays_and_the_message_tells_how_to_mend_it() -> None:
+    helm = FakeHelm()
+
+    with pytest.raises(StartError) as failed:
+        _upgrade(helm, _cannot_start)
+
+    mend = "run1: stays upgraded; mend it with `helm distrain upgrade run1 --namespace team -f ...`"
+    back = "or go back to revision 3 with `helm rollback run1 3 --namespace team`"
+    assert failed.value.messages == ("no image", f"{mend}, {back}")
+    assert helm.rollbacks == []
+
+
+def test_job_that_is_late_stays_and_the_message_tells_how_to_watch_it() -> None:
+    def is_late() -> None:
+        raise LateError("no step in 60 s")
+
+    with pytest.raises(StartError) as failed:
+        _upgrade(FakeHelm(), is_late)
+
+    watch = "run1: stays upgraded and may still start; watch it with `kubectl --namespace team get pods --watch "
+    back = "--selector app.kubernetes.io/instance=run1`, or go back to revision 3 with `helm rollback run1 3 "
+    assert failed.value.messages == ("no step in 60 s", f"{watch}{back}--namespace team`")
+
+
+def test_job_that_does_not_start_is_rolled_back_with_atomic() -> None:
+    helm = FakeHelm()
+
+    with pytest.raises(StartError) as failed:
+        _upgrade(helm, _cannot_start, is_atomic=True)
+
+    assert failed.value.messages == ("no image", "run1: rolled back to revision 3")
+
+
+@pytest.mark.parametrize("error", [GoneError("gone"), KeyboardInterrupt()])
+def test_newer_revision_of_another_user_stays(error: BaseException) -> None:
+    helm = FakeHelm()
+
+    def start() -> None:
+        helm._has_made = False
+        raise error
+
+    with pytest.raises((GoneError, StoppedError)) as refused:
+        _upgrade(helm, start, is_atomic=True)
+
+    newer = "run1: someone has made revision 5 of it meanwhile, which stays; `helm history run1 --namespace team`"
+    assert isinstance(refused.value, DistrainError)
+    assert refused.value.messages[1:] == (f"{newer} shows it",)
+    assert helm.rollbacks == []
+
+
+def test_job_that_cannot_be_followed_stays_at_its_new_revision() -> None:
+    helm = FakeHelm()
+
+    def start() -> None:
+        raise UnreachableError("silent")
+
+    with pytest.raises(UnreachableError) as unknown:
+        _upgrade(helm, start)
+
+    stays = "run1: is left as it is; `helm rollback run1 3 --namespace team` makes it again what revision 3 was"
+    assert unknown.value.messages == ("silent", stays)
+    assert helm.rollbacks == []
+
+
+def test_signal_while_helm_upgrades_goes_back_after_it() -> None:
+    helm = FakeHelm()
+    helm.during = lambda: os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(StoppedError) as stopped:
+        _upgrade(helm)
+
+    assert stopped.value.messages == ("interrupted", "run1: rolled back to revision 3")

@@ -1,0 +1,21 @@
+"""Test the mends that the images make to Horovod."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.trainer.conftest import SCRIPTS, mpirun_of, run_in_image
+
+
+# A change of the images alone can undo a mend.
+@pytest.mark.full
+def test_broadcast_of_mxnet_reads_no_name_that_was_freed(digits: Path) -> None:
+    # Freed memory is overwritten at once, and a broadcast of one rank is done at once.
+    env = {"MALLOC_PERTURB_": "165", "HOROVOD_CYCLE_TIME": "0"}
+    script = {SCRIPTS / "jobs/broadcasts.py": "/broadcasts.py"}
+
+    run = run_in_image("mxnet", [*mpirun_of(1), "/broadcasts.py"], digits, env=env, mounts=script, timeout=120)
+
+    assert run.returncode == 0, run.stderr

@@ -1,0 +1,79 @@
+"""Run the scripts of docs/own-script.md in the images, as the ranks of a run that is stopped and goes on."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from lab.builds import images
+from lab.builds.containers import run_in_image
+from lab.paths import REPOSITORY
+from tests.trainer.conftest import OF_THIS_MACHINE, SCRIPTS, Run, mpirun_of, torchrun_of
+
+PAGE = (REPOSITORY / "docs" / "own-script.md").read_text(encoding="utf-8")
+TITLES = {"pytorch": "PyTorch", "tensorflow": "TensorFlow", "mxnet": "MXNet"}
+STARTERS = {"pytorch": torchrun_of, "tensorflow": mpirun_of, "mxnet": mpirun_of}
+# So many samples are 200 steps of two ranks, and 398 of one that goes on after the first step of two.
+SAMPLES = 2 * 32 * 200
+
+
+def script_of(framework: str) -> str:
+    """Return the page's script for a framework."""
+    section = PAGE.partition(f"\n## {TITLES[framework]}\n")[2].partition("\n## ")[0]
+    (script,) = re.findall(r"^```python\n(.*?)^```$", section, flags=re.MULTILINE | re.DOTALL)
+    return str(script)
+
+
+def run_script(framework: str, folder: Path, command: list[str]) -> Run:
+    folder.chmod(0o777)  # The image's user writes here.
+    script = folder / "train.py"
+    script.write_text(script_of(framework), encoding="utf-8")
+    jobs = {SCRIPTS / "jobs" / name: f"/{name}" for name in ("forked.py", "stopped.py")}
+    return run_in_image(
+        images.trainer_environment(framework),
+        command,
+        env={**OF_THIS_MACHINE, "STATE": "/out/state", "SAMPLES": str(SAMPLES)},
+        mounts={script: "/train.py", folder: "/out", **jobs},
+        timeout=600,
+    )
+
+
+def told(run: Run) -> list[dict[str, float]]:
+    """Return the figures of the lines for programs."""
+    return [json.loads(line) for line in re.findall(r"^distrain-progress: (.*)$", run.stdout, flags=re.MULTILINE)]
+
+
+def test_pytorch_script_stops_on_all_ranks_and_goes_on_at_another_size(tmp_path: Path) -> None:
+    run = run_script("pytorch", tmp_path, ["python3", "/stopped.py", "--forked", "/train.py"])
+
+    assert re.findall("^exit codes: (.*)$", run.stdout, flags=re.MULTILINE) == ["143 143", "0"], run.stderr
+    # After the one step of two ranks.
+    assert [(line["step"], line["samples"]) for line in told(run)] == [(100, 3232), (200, 6432), (300, 9632)]
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("framework", TITLES)
+def test_script_trains_on_two_ranks(tmp_path: Path, framework: str) -> None:
+    run = run_script(framework, tmp_path, [*STARTERS[framework](2), "/train.py"])
+
+    assert run.returncode == 0, run.stderr
+    assert [(line["step"], line["samples"]) for line in told(run)] == [(100, 6400), (200, SAMPLES)]
+    assert told(run)[1]["loss"] < told(run)[0]["loss"]
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("framework", TITLES)
+def test_script_stops_on_all_ranks_and_goes_on_under_its_starter(tmp_path: Path, framework: str) -> None:
+    stopped, went_on = (
+        run_script(framework, tmp_path, [*STARTERS[framework](ranks), *more, "/train.py"])
+        for ranks, more in ((2, ["/stopped.py"]), (1, []))
+    )
+
+    # torchrun exits with 1 whatever its ranks exit with, and reports their exit codes.
+    assert stopped.returncode == 143 or "exitcode  : 143" in stopped.stderr, stopped.stderr
+    assert told(stopped) == []
+    assert went_on.returncode == 0, went_on.stderr
+    assert told(went_on)[-1]["samples"] == 32 + told(went_on)[-1]["step"] * 32

@@ -1,0 +1,24 @@
+"""Check that the image has the Python packages that only some runs need."""
+
+from __future__ import annotations
+
+import importlib.util
+
+from distrain_trainer.errors import ArgumentError
+
+# Package -> the module to import.
+MODULES = {
+    "boto3": "boto3",
+    "pillow": "PIL",
+    "prometheus-client": "prometheus_client",
+    "tensorboardx": "tensorboardX",
+}
+
+
+def require(package: str, value: str) -> None:
+    """Raise ArgumentError if a package is missing that the chart's value `value` needs."""
+    if importlib.util.find_spec(MODULES[package]) is None:
+        raise ArgumentError(
+            f"{value}: needs the Python package {package}, which this image does not hold; set "
+            f"trainer.install=[{package}] with trainer.delivery: chart, or image.repository to an image that holds it"
+        )

@@ -1,0 +1,114 @@
+"""Turn the lines of a record into TensorBoard's events, and encode these. docs/tensorboard.md lists the scalars."""
+
+from __future__ import annotations
+
+import struct
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+# The form of the file, which its first event names.
+FILE_VERSION = "brain.Event:2"
+# After so many kept steps the next ones are kept half as often. So a million steps give at most 10,000 events.
+KEPT_BETWEEN_HALVINGS = 1000
+OF_A_STEP = ("loss", "images_per_second", "checkpoint_stall_seconds_total")
+
+
+class Event(NamedTuple):
+    """Scalars at a step, or the beginning of a process: TensorBoard then drops later steps of the process before."""
+
+    step: int
+    wall_time: float
+    scalars: dict[str, float]
+    is_start: bool = False
+
+
+class Events:
+    """The events of one process, in the order of their steps and times."""
+
+    def __init__(self) -> None:
+        self._world_size: float | None = None
+        self._last_time = 0.0
+        # Of the lines of steps: how many there were, how many are kept since the last halving, and one in how many is.
+        self._seen = self._kept = 0
+        self._interval = 1
+        self._skipped: Event | None = None
+
+    def of(self, line: str, figures: Mapping[str, Any]) -> list[Event]:
+        """Return the events that a line of the record adds. Its kind is `line`: start, step, end or another one."""
+        if line == "start":
+            self._world_size = figures.get("world_size")
+            # The steps up to the checkpoint stay.
+            return [self._event(figures["step"] + 1, {}, is_start=True)]
+        if line == "step":
+            return self._thinned(self._step(figures))
+        return self._end(figures) if line == "end" else []
+
+    def _step(self, figures: Mapping[str, Any]) -> Event:
+        found = {name: figures.get(name) for name in OF_A_STEP} | {"world_size": self._world_size}
+        return self._event(figures["step"], found)
+
+    def _end(self, figures: Mapping[str, Any]) -> list[Event]:
+        """Return the last step, if it is not kept yet, and the accuracy of a finished run."""
+        found = [self._skipped] if self._skipped is not None else []
+        self._skipped = None
+        if figures.get("accuracy") is not None:
+            found.append(self._event(figures["step"], {"accuracy": figures["accuracy"]}))
+        return found
+
+    def _event(self, step: int, scalars: Mapping[str, float | None], *, is_start: bool = False) -> Event:
+        self._last_time = max(self._last_time, time.time())
+        known = {name: float(figure) for name, figure in scalars.items() if figure is not None}
+        return Event(step, self._last_time, known, is_start)
+
+    def _thinned(self, event: Event) -> list[Event]:
+        """Return the event if it is kept. The newest one that is not is kept at the end."""
+        is_kept = self._seen % self._interval == 0
+        self._seen += 1
+        if not is_kept:
+            self._skipped = event
+            return []
+        self._skipped = None
+        self._kept += 1
+        if self._kept == KEPT_BETWEEN_HALVINGS:
+            self._kept, self._interval = 0, 2 * self._interval
+        return [event]
+
+
+def encoded_head(wall_time: float) -> bytes:
+    """Return the first event of a file."""
+    from tensorboardX.proto.event_pb2 import Event as Message
+
+    return _framed(Message(wall_time=wall_time, file_version=FILE_VERSION).SerializeToString())
+
+
+def encoded(events: Iterable[Event]) -> bytes:
+    """Return events as an event file has them."""
+    return b"".join(_framed(_message(event).SerializeToString()) for event in events)
+
+
+def _message(event: Event) -> Any:
+    # Imported here, as only runs with event files need them, and not in the thread that trains.
+    from tensorboardX.proto.event_pb2 import Event as Message
+    from tensorboardX.proto.event_pb2 import SessionLog
+    from tensorboardX.proto.summary_pb2 import Summary
+
+    message = Message(wall_time=event.wall_time, step=event.step)
+    if event.is_start:
+        message.session_log.CopyFrom(SessionLog(status=SessionLog.START))
+    else:
+        values = [Summary.Value(tag=name, simple_value=figure) for name, figure in event.scalars.items()]
+        message.summary.CopyFrom(Summary(value=values))
+    return message
+
+
+def _framed(content: bytes) -> bytes:
+    """Return a record of a TFRecord file: the content with its length, and the checksums of both.
+
+    Source: https://www.tensorflow.org/tutorials/load_data/tfrecord#tfrecords_format_details
+    """
+    from tensorboardX.record_writer import masked_crc32c
+
+    length = struct.pack("<Q", len(content))
+    checksums = (struct.pack("<I", masked_crc32c(part)) for part in (length, content))
+    return length + next(checksums) + content + next(checksums)
