@@ -1,7 +1,7 @@
-"""Write docs/messages.md, the list of the lines with which commands and runs end, from the code: `make docs`.
+"""Generate docs/messages.md, the list of the messages of commands and runs, from the code: `make docs`.
 
-A message of Python is an argument of an error class; docs/message_texts.py finds its texts. A message of the chart is a
-text of a template that begins with `distrain: `.
+In Python, a message is an argument of an error class; docs/message_texts.py finds its texts. In the chart, a message is
+a string in a template that begins with `distrain: `.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ with parts that never come together. [troubleshooting.md](troubleshooting.md) be
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """A part of distrain in Python: where it is, the classes that its errors are made from, and who prints them.
+    """A part of distrain written in Python: its folder, its errors' base classes, and the program that prints them.
 
-    `common` is what all of its errors have in common; without it each class says that itself. `lines` are calls that
-    print lines, by what these have in common.
+    `common` describes all errors of the part; without `common`, the docstring of each error class describes that
+    class's errors. `lines` maps a description of a group of lines to the functions that print them.
     """
 
     who: str
@@ -65,7 +65,7 @@ PARTS = (
         "Why a launcher, a worker or a hook gives up",
     ),
 )  # fmt: skip
-# Placeholders of printf in a template.
+# Placeholders of printf in Helm templates.
 PRINTF = re.compile(r"%[a-z]")
 LITERAL = re.compile(r'"(distrain: (?:[^"\\]|\\.)*)"')
 COLUMNS = ("finding", "next step")
@@ -73,7 +73,7 @@ COLUMNS = ("finding", "next step")
 
 @dataclass(frozen=True)
 class Site:
-    """A call that makes an error or prints a line: its function, the texts of its arguments, and where it is."""
+    """A call that creates an error or prints a line: the called function, the arguments' texts, and the location."""
 
     called: str
     texts: tuple[str, ...]
@@ -81,7 +81,7 @@ class Site:
 
 
 def chart_messages() -> list[str]:
-    """Return the lines with which the chart refuses values."""
+    """Return the chart's messages that refuse values."""
     texts = (path.read_text(encoding="utf-8") for path in sorted(TEMPLATES.rglob("*.tpl")))
     lines = (line for text in texts for line in LITERAL.findall(text))
     return sorted({_plain(line) for line in lines})
@@ -118,7 +118,7 @@ def _bases(node: ast.ClassDef) -> set[str]:
 
 @cache
 def sites_of(part: Part) -> list[Site]:
-    """Return the calls of a part's error classes, and of the functions that print its lines."""
+    """Return the calls of a part's error classes and of the functions in its `lines`."""
     modules = modules_of(part.folder, part.package)
     names = {*error_classes(modules, part.roots), *(name for names in part.lines.values() for name in names)}
     found = []
@@ -133,7 +133,7 @@ def sites_of(part: Part) -> list[Site]:
 
 
 def _called(function: ast.expr) -> str:
-    """Return the name of a called function, with that of the object before it: `console.say`."""
+    """Return the name of a called function with its object's name, for example `console.say`."""
     match function:
         case ast.Name(id=name):
             return name
@@ -143,12 +143,12 @@ def _called(function: ast.expr) -> str:
 
 
 def has_words(text: str) -> bool:
-    """Return whether a text has words of its own beside those of other messages."""
+    """Return whether a text has at least two words. Other texts only pass on another message."""
     return len(re.findall(r"[A-Za-z]{2,}", text)) >= 2
 
 
 def groups() -> Iterator[tuple[str, str, list[str]]]:
-    """Yield who prints the messages, what they have in common, and the messages."""
+    """Yield groups of messages: the program that prints them, what they have in common, and the messages."""
     yield "The chart", "Values that do not go together, or that this cluster cannot run.", chart_messages()
     for part in PARTS:
         classes = error_classes(modules_of(part.folder, part.package), part.roots)
@@ -172,13 +172,13 @@ def document() -> str:
 
 
 def _cell(text: str) -> str:
-    """Return the two cells of a message: what was found, and what to do."""
+    """Return the two table cells of a message: the finding and the next step."""
     finding, _, step = text.rpartition("; ")
     return f"{_code(finding or step)} | {_code(step) if finding else ''}"
 
 
 def _code(text: str) -> str:
-    """Return text as code in a table's cell."""
+    """Return the text as a code span for a table cell."""
     marks = "``" if "`" in text else "`"
     space = " " if "`" in text else ""
     return f"{marks}{space}{text}{space}{marks}".replace("|", "\\|")

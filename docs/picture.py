@@ -1,6 +1,6 @@
-"""Draw the picture in docs/architecture.md from schemas/kinds.yaml and the rendered jobs: `make docs`.
+"""Generate the diagram in docs/architecture.md from schemas/kinds.yaml and the rendered jobs: `make docs`.
 
-The jobs are those of tests/chart/golden, which the chart's tests compare with what the chart renders.
+The rendered jobs are the files in tests/chart/golden. The chart's tests compare them with the chart's output.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ FOOT = """\
 
 
 def picture() -> str:
-    """Return the picture as Mermaid."""
+    """Return the diagram in Mermaid syntax."""
     facts = {
         kind["name"]: kind for kind in yaml.safe_load((REPOSITORY / "schemas" / "kinds.yaml").read_text())["kinds"]
     }
@@ -47,7 +47,7 @@ def picture() -> str:
 
 
 def _kind(facts: dict[str, Any]) -> Iterator[str]:
-    """Yield the lines of one kind: its operator, and each role with the script that is process 1 of its pods."""
+    """Yield the lines of one kind: its operator, and each role with the script that runs as process 1 in its pods."""
     name, starter = facts["name"], facts.get("starter", "")
     operators = facts["versions"][0]["operators"] if facts["versions"] else ["Kubernetes itself"]
     yield f"server -- {operators[0]} --> {name}"
@@ -74,7 +74,7 @@ def _script(replica: dict[str, Any]) -> str:
 
 
 def document() -> str:
-    """Return the text of docs/architecture.md with the picture as it is to be."""
+    """Return the text of docs/architecture.md with the current diagram."""
     return with_part(TARGET.read_text(encoding="utf-8"), BEGIN, picture())
 
 

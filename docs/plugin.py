@@ -1,4 +1,4 @@
-"""Write docs/plugin.md from the commands' texts and their arguments: `make docs`."""
+"""Generate docs/plugin.md from the commands' help texts and arguments: `make docs`."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def _named(action: argparse.Action) -> str:
 
 
 def _escaped(words: str) -> str:
-    """Return the words of a table's cell, where a bar would end it."""
+    """Escape bars in the text of a table cell. An unescaped bar would end the cell."""
     return words.replace("|", "\\|").replace("%%", "%")
 
 

@@ -1,7 +1,7 @@
-"""Draw sentences from everything that a person reads, to see how many must be read twice: `make bench-prose`.
+"""Draw random sentences from comments, messages and pages, to count those that must be read twice: `make bench-prose`.
 
 The sentences come from comments and docstrings of Python, messages, comments of the chart's templates and values, and
-the pages. Each kind gives the same number. The same seed draws the same sentences.
+the pages. Each of these kinds contributes the same number of sentences. The same seed draws the same sentences.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from typing import NamedTuple
 from docs.messages import REPOSITORY, groups
 
 SENTENCES = 200
-# Shorter sentences are names rather than prose.
+# Shorter sentences are mostly names, not prose.
 FEWEST_WORDS = 5
 TEMPLATE_COMMENT = re.compile(r"\{\{-?\s*/\*(.*?)\*/\s*-?\}\}", re.DOTALL)
-# The name that a template's comment begins with.
+# The template's name in the first line of its comment.
 DEFINED = re.compile(r"^\s*distrain\.[\w.]+\s*\n")
 YAML_COMMENT = re.compile(r"^(\s*)# ?(.*)$")
-# What comments say to linters and editors.
+# Comments for linters and editors.
 OF_TOOLS = re.compile(r"^(noqa|type:|fmt:|pragma|shellcheck|!|yamllint|yaml-language-server|made by )")
 END = re.compile(r"(?<=[.!?])\s+(?=[A-Z`\"'(\[])")
 
@@ -36,7 +36,7 @@ class Sentence(NamedTuple):
 
 
 def main() -> None:
-    """Print the sentences as a Markdown list with a box to tick each, and where each is from."""
+    """Print the sentences as a numbered list, each with the file and line that contains it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--sentences", type=int, default=SENTENCES)
@@ -46,7 +46,7 @@ def main() -> None:
 
 
 def drawn(seed: int, count: int) -> list[Sentence]:
-    """Return `count` different sentences, about as many of each kind."""
+    """Return `count` different sentences, about the same number from each kind."""
     choice, kinds = random.Random(seed), all_kinds()
     share = -(-count // len(kinds))
     chosen = [sentence for kind in kinds.values() for sentence in choice.sample(kind, min(share, len(kind)))]
@@ -71,14 +71,14 @@ def all_kinds() -> dict[str, list[Sentence]]:
 
 
 def sentences(place: str, text: str) -> Iterator[Sentence]:
-    """Divide a paragraph into sentences, and leave out those that are no prose."""
+    """Split a paragraph into sentences. Leave out sentences that are not prose."""
     for each in END.split(" ".join(text.split())):
         if len(each.split()) >= FEWEST_WORDS and not OF_TOOLS.match(each):
             yield Sentence(place, each)
 
 
 def of_python_comments(path: str) -> Iterator[Sentence]:
-    """Yield the sentences of comments. Comments on lines that follow each other are one paragraph."""
+    """Yield the sentences of comments. Comments on consecutive lines form one paragraph."""
     block: list[str] = []
     last = (0, 0)
     for token in tokenize.generate_tokens(io.StringIO(_text(path)).readline):
@@ -120,7 +120,7 @@ def of_yaml(path: str) -> Iterator[Sentence]:
 
 
 def of_page(path: str) -> Iterator[Sentence]:
-    """Yield the sentences of a page's paragraphs and tables, without its headings and its blocks of code."""
+    """Yield the sentences of a page's paragraphs and tables. Headings and code blocks are left out."""
     text = re.sub(r"^```.*?^```", "", _text(path), flags=re.MULTILINE | re.DOTALL)
     for paragraph in re.split(r"\n\s*\n|\n(?=[-*|] |\d+\. )", text):
         if not paragraph.startswith(("#", "    ", "<!--", "| ---", "|---", "![")):
@@ -129,7 +129,7 @@ def of_page(path: str) -> Iterator[Sentence]:
 
 
 def _tracked(*patterns: str) -> list[str]:
-    """Return the paths of the files that match, without those that are generated."""
+    """Return the paths of the matching files, without generated files."""
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "--", *patterns]
     found = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=True).stdout.splitlines()
     generated = {"docs/messages.md", "docs/causes.md", "docs/values.md", "docs/plugin.md"}

@@ -1,7 +1,7 @@
-"""`make bench-tests`: run `make test` until its last three runs on an idle machine, and beside a load, have passed.
+"""`make bench-tests`: repeat `make test` until three runs in a row have passed, both on an idle and on a busy machine.
 
 Each run adds a line to tests/bench_tests.jsonl and to the table in docs/lab.md. The same command continues after an
-interruption. Prints each failure, and ends at the first run that fails.
+interruption. The program prints each failure, and stops at the first failed run.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ RUNS = 3
 LOADS = ("idle", "busy")
 RESULTS = REPOSITORY / "tests" / "bench_tests.jsonl"
 LOGS = CACHE_DIR / "bench-tests"
-# Keeps a core busy, and ends with the process that started it.
+# Keeps a core busy until the process that started it ends.
 LOAD = "import os\nparent = os.getppid()\nwhile os.getppid() == parent: sum(range(100_000))"
 PAGE = REPOSITORY / "docs" / "lab.md"
 BEGIN = "<!-- made by make bench-tests -->\n"
@@ -62,7 +62,7 @@ def read() -> list[Result]:
 
 
 def next_load(results: Sequence[Result]) -> str:
-    """Return the load whose last runs have not all passed, "" if all have; the one with fewer such runs."""
+    """Return the load with the fewest passed runs in a row. Return "" if every load has enough of them."""
     passed = {load: passed_last(results, load) for load in LOADS}
     load = min(LOADS, key=lambda each: passed[each])
     return load if passed[load] < RUNS else ""
@@ -75,7 +75,7 @@ def passed_last(results: Sequence[Result], load: str) -> int:
 
 
 def commit() -> str:
-    """Return the commit, with a plus sign if files differ from it beside this program's own."""
+    """Return the commit. Add a plus sign if files have changed since, other than the files this program writes."""
     changed = git(
         "status", "--porcelain", "--", ".", *(f":!{path.relative_to(REPOSITORY)}" for path in (RESULTS, PAGE))
     )
@@ -90,7 +90,7 @@ def git(*arguments: str) -> str:
 
 @contextmanager
 def busy_cores() -> Iterator[None]:
-    """Run a process per core that takes all the time that it gets."""
+    """Keep every core busy with a process of its own."""
     loads = [subprocess.Popen([sys.executable, "-c", LOAD]) for _ in range(os.cpu_count() or 1)]
     try:
         yield
@@ -126,7 +126,7 @@ def row(result: Result) -> str:
 
 
 def write(page: Path, lines: Sequence[str]) -> None:
-    """Replace what is between the two comments of a page."""
+    """Replace the text between the two marker comments of the page."""
     part = "".join(f"{line}\n" for line in lines)
     page.write_text(with_part(page.read_text(encoding="utf-8"), BEGIN, part), encoding="utf-8")
 

@@ -23,7 +23,8 @@ os.environ.setdefault("GOGC", "400")
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# No test may fail because the machine is busy. `make test` draws the same cases each time, FULL=1 others.
+# No test may fail because the machine is busy. `make test` draws the same random cases each time; with FULL=1, each run
+# draws new ones.
 hypothesis.settings.register_profile(
     "busy",
     deadline=None,
@@ -35,10 +36,11 @@ hypothesis.settings.load_profile("busy")
 pytest_plugins = ("tests.evidence", "tests.not_tried", "tests.resumed")
 MARKERS = {"plugin": "unit", "chart": "chart", "trainer": "trainer", "cluster": "cluster"}
 TESTS = Path(__file__).parent
-# The folders of tests/, the longest first. If a process ended with a long one, the others would be idle.
+# The folders of tests/, the slowest first. If a process started a slow folder last, the other processes would be idle
+# meanwhile.
 PARTS = ("cluster", "trainer", "plugin", "chart")
-# Modules that any process may run beside the others' tests: modules of tests/cluster that in `make test` use no GPU and
-# do not disturb other tests on the lab, and the longest of tests/trainer. The longest is first, too.
+# Modules that any free process may run: the slowest modules of tests/trainer, and modules of tests/cluster that use no
+# GPU in `make test` and do not disturb other tests on the lab. The slowest module comes first here, too.
 SHARING = (
     "trainer/training/test_pytorch.py",
     "cluster/rescale/test_rescale_kinds.py",
@@ -83,14 +85,16 @@ def _turn(item: pytest.Item) -> int:
 
 
 def _scope(path: str) -> str:
-    """Return the tests that the process with this module runs, too: the module's part, or the module alone."""
+    """Return which tests one process runs together: the module alone if it is in SHARING, otherwise its part."""
     return path if path in SHARING else path.partition("/")[0]
 
 
 class PartScheduling(LoadScopeScheduling):
-    """Run each part of the tests in one process. A process that has finished runs the next part, then of SHARING.
+    """Run each part of the tests in one process.
 
-    The cluster tests share the lab and often wait for it, so that there are more processes than cores.
+    A process that has finished runs the next part, then modules of SHARING.
+
+    The cluster tests share the lab and often wait for it, so there are more test processes than cores.
     """
 
     def _split_scope(self, nodeid: str) -> str:
@@ -98,7 +102,7 @@ class PartScheduling(LoadScopeScheduling):
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> PartScheduling:
-    # Otherwise xdist would run the scopes with the fewest tests last.
+    # By default, xdist would run the scopes with the fewest tests last.
     config.option.loadscopereorder = False
     return PartScheduling(config, log)
 

@@ -1,6 +1,6 @@
-"""Keep what explains the failures of a test run in one folder, which pytest's last line names.
+"""Collect logs and outputs of failed tests in one folder, and print its name as pytest's last line.
 
-A pytest plugin. The processes of pytest-xdist share the folder, which is created with the first failure.
+A pytest plugin. All pytest-xdist processes share the folder. It is created at the first failure.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def pytest_configure_node(node: WorkerController) -> None:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_sessionfinish(session: pytest.Session) -> Generator[None, Any, Any]:
-    """Name the folder after all that pytest's own summary prints."""
+    """Print the folder's name after pytest's own summary."""
     result = yield
     terminal = session.config.pluginmanager.get_plugin("terminalreporter")
     folder = folder_of_run(session.config)
@@ -63,10 +63,10 @@ def folder_of_test(item: pytest.Item, report: pytest.TestReport) -> Path:
 
 @contextlib.contextmanager
 def one_start_of_the_lab(folder: Path) -> Iterator[None]:
-    """Keep the words and logs of a failed start of the lab.
+    """Keep the error message and the logs of a failed start of the lab.
 
-    After a failed start, raise LabError with the same words in each process of the test run. A second start would fail
-    with other words, which hide the first cause.
+    After a failed start, raise LabError with the same message in each process of the test run. A second start would
+    fail with a different message, which would hide the first cause.
     """
     words = folder / "lab-start.txt"
     if words.exists():

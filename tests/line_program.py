@@ -1,4 +1,4 @@
-"""Ask a program that answers each line of its input with a line of its output."""
+"""Talk to a program that answers each line on stdin with one line on stdout."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 
 def answers(process: subprocess.Popen[str], lines: Iterable[str]) -> Iterator[Any]:
-    """Yield the program's answers, decoded from JSON. Another thread writes the lines."""
+    """Yield the program's answers, decoded from JSON. Another thread writes the input lines."""
     stdin, stdout = process.stdin, process.stdout
     assert stdin is not None
     assert stdout is not None

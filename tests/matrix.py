@@ -11,15 +11,16 @@ import pytest
 
 
 def one_of(cases: Iterable[Any]) -> list[Any]:
-    """Return the cases of a parameter. All but the first run only in the full matrix."""
+    """Return the cases of a parameter. Only the first case runs outside the full matrix."""
     first, *others = cases
     return [first, *(pytest.param(case, marks=pytest.mark.full) for case in others)]
 
 
 def leave_each_to_one(items: Iterable[pytest.Item], marker: str, parameter: str, cases: Sequence[str]) -> None:
-    """Run each test with the marker with one case of a parameter, which the test's name selects.
+    """For each test with the marker, choose one case of a parameter by a hash of the test's name.
 
-    The other cases run only in the full matrix. A new test or a moved file does not change the case of any test.
+    The other cases run only in the full matrix. Adding a test or moving a file does not change which case any other
+    test runs.
     """
     for item in items:
         if (

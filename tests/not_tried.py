@@ -1,6 +1,6 @@
-"""Say at the end of a test run what the run did not try on this machine, and why.
+"""At the end of a test run, print which tests this machine could not run, and why.
 
-A pytest plugin. With pytest-xdist each worker process collects all tests, and the controller prints.
+A pytest plugin. With pytest-xdist, each worker process collects all tests and the controller prints the list.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _LEFT_OUT = pytest.StashKey[int]()
 _OUTPUT = "left_out"
 
 
-@pytest.hookimpl(trylast=True)  # After the tests that `-k` and `-m` deselect, which do not count.
+@pytest.hookimpl(trylast=True)  # Runs after `-k` and `-m`: the tests that they deselect do not count.
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Deselect the full matrix, unless FULL=1."""
     if os.environ.get("FULL") == "1":

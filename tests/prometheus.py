@@ -1,4 +1,4 @@
-"""Run Debian's Prometheus on loopback, ask it, and fill in the queries of the Grafana dashboard."""
+"""Run Debian's Prometheus on loopback, query it, and fill in the queries of the Grafana dashboard."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from lab.waiting import free_port, wait_until
 
 SCRAPE_INTERVAL = "200ms"
 DASHBOARD = json.loads((REPOSITORY / "docs" / "grafana" / "distrain.json").read_text())
-# The queries by the names of their panels.
+# The dashboard's queries by panel title.
 QUERIES = {
     f"{panel['title']}-{target['refId']}": target["expr"]
     for panel in DASHBOARD["panels"]
@@ -28,7 +28,7 @@ QUERIES = {
 
 
 def filled(query: str, *, namespace: str, release: str, window: str) -> str:
-    """Return a query of the dashboard with the values of Grafana's variables."""
+    """Replace Grafana's variables in a dashboard query with these values."""
     for name, value in (("$namespace", namespace), ("$release", release), ("$__rate_interval", window)):
         query = query.replace(name, value)
     assert "$" not in query
@@ -40,7 +40,7 @@ class Prometheus:
     address: str
 
     def ask(self, what: str, **parameters: str | float) -> list[dict[str, Any]]:
-        """Return the series of an answer. `what` is query or query_range."""
+        """Query Prometheus and return the series. `what` is the API endpoint: query or query_range."""
         url = f"{self.address}/api/v1/{what}?{urllib.parse.urlencode(parameters)}"
         with urllib.request.urlopen(url, timeout=30) as answer:
             data = json.load(answer)["data"]
@@ -49,7 +49,7 @@ class Prometheus:
         return series
 
     def values(self, query: str) -> list[float]:
-        """Return the value of each series now."""
+        """Return the current value of each series."""
         return [float(series["value"][1]) for series in self.ask("query", query=query)]
 
     def samples(self, selector: str) -> list[tuple[float, float]]:
@@ -68,7 +68,7 @@ def running(
 ) -> Iterator[Prometheus]:
     """Run a Prometheus with an entry of scrape_configs while the block runs.
 
-    `within` is a command that starts another one in a network namespace, in which `address` is then.
+    `within` is a command prefix that runs Prometheus in another network namespace. `address` is an address there.
     """
     timing = {"scrape_interval": SCRAPE_INTERVAL, "scrape_timeout": SCRAPE_INTERVAL}
     (folder / "prometheus.yaml").write_text(yaml.safe_dump({"global": timing, "scrape_configs": [dict(scrape)]}))

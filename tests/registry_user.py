@@ -1,4 +1,4 @@
-"""Use Helm as a user of an OCI registry."""
+"""Run Helm as a user of an OCI registry would."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lab.registry import USER, Registry
 
 @dataclass(frozen=True)
 class User:
-    """A user with a Helm and folders of their own, and a registry that they may or may not log in to."""
+    """A user with their own Helm and Helm folders, and a registry with or without a login."""
 
     helm: Path
     home: Path
@@ -30,7 +30,7 @@ class User:
         )
 
     def trusting(self, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
-        """Run Helm with the registry's certificate authority."""
+        """Run Helm with flags that trust the registry's certificate authority."""
         return self.run(*arguments, "--ca-file", str(self.registry.authority), stdin=stdin)
 
     def log_in(self) -> None:

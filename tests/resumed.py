@@ -1,6 +1,6 @@
-"""`pytest --resume FILE`: leave out the tests that FILE names, and add each test that passes, so that a run can go on.
+"""`pytest --resume FILE`: continue a stopped run. Skip the tests listed in FILE, and append each test that passes.
 
-A pytest plugin for the matrices that take hours; with pytest-xdist each worker process reads FILE when it starts.
+A pytest plugin for test matrices that take hours. With pytest-xdist, each worker process reads FILE when it starts.
 """
 
 from __future__ import annotations
@@ -23,7 +23,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 class Recorder:
-    """Write the name of each test that has passed, and whose fixtures ended well. Runs where reports are collected."""
+    """Write the name of each test that passed and whose fixtures were torn down without an error.
+
+    With pytest-xdist, this runs in the controller, which receives all reports.
+    """
 
     def __init__(self, file: Path) -> None:
         self._file, self._passed = file, set[str]()

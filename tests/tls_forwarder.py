@@ -1,4 +1,4 @@
-"""Serve TLS in front of a server without it, with a certificate that no authority of the system signed."""
+"""Serve TLS in front of a plain HTTP server, with a certificate whose authority the system does not trust."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.plugin.fake_api import make_certificate
 
 @contextmanager
 def tls_before(endpoint: str, folder: Path) -> Iterator[tuple[str, Path]]:
-    """Forward connections to an endpoint; yield the https:// endpoint and the file with its certificate."""
+    """Forward TLS connections to an endpoint. Yield the https:// endpoint and the path of its certificate."""
     make_certificate(folder / "tls")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(folder / "tls")

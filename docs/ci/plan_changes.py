@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Write a comment for a pull request: what its commits do to the training runs.
+"""Write a comment for a pull request that says what its commits change in the training runs.
 
 A run is a values file, and the file's name without .yaml is the run's name. For each file that differs between two
-commits, `helm distrain upgrade --dry-run --from` plans the change. No cluster is asked. With --snapshot, a file of
-`helm distrain snapshot`, each run is also checked against that cluster.
+commits, `helm distrain upgrade --dry-run --from` plans the change. This needs no cluster. --snapshot names a file
+written by `helm distrain snapshot`; each run is then also checked against that snapshot of a cluster.
 
 The comment goes to stdout. The exit code is 0, or 1 if a run would be refused or can never fit, or 2 for wrong
-arguments. Needs only Python 3.10 and git, beside the plugin.
+arguments. The script needs only Python 3.10, git and the plugin.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from pathlib import Path, PurePosixPath
 # comment.py finds the comment of an earlier commit by its first line.
 MARKER = "<!-- distrain-plan -->"
 TITLE = "## What this change does to the training runs"
-# In bytes. GitHub refuses a comment of more than 65,536 characters, and Linux a variable of more than 131,072 bytes.
+# In bytes. GitHub rejects comments over 65,536 characters. Linux rejects an environment variable over 131,072 bytes.
 LONGEST = 60_000
 LONGEST_MESSAGE = 4_000
 IMPOSSIBLE = 11
-# The exit codes of a verdict: fits, busy, impossible, depends.
+# The exit codes of `helm distrain check` for its verdicts: fits, busy, impossible, depends.
 VERDICTS = (0, 10, IMPOSSIBLE, 12)
 
 
 @dataclass(frozen=True)
 class Change:
-    """A run's values file before and after; None where the run does not exist."""
+    """The path of a run's values file before and after the change. None: the run does not exist then."""
 
     before: str | None
     after: str | None
@@ -50,7 +50,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the comment."""
+    """A section of the comment."""
 
     text: str
     is_bad: bool = False
@@ -59,9 +59,9 @@ class Section:
 class Tree:
     """The files of a commit, as git lists them."""
 
-    # Modes as git prints them. A submodule has another one.
+    # File modes as git prints them. A submodule has a different mode.
     FILES, LINK = ("100644", "100755"), "120000"
-    # As many as Linux follows.
+    # Linux follows at most this many links, too.
     MOST_LINKS = 40
 
     def __init__(self, commit: str) -> None:
@@ -97,7 +97,7 @@ class UsageError(Exception):
 
 def main() -> int:
     options = _options()
-    # git allows file names that are no UTF-8.
+    # git allows file names that are not UTF-8.
     sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
     try:
         base = _git("merge-base", options.base, options.head).strip()
@@ -122,14 +122,14 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--snapshot", default="", metavar="FILE", help="check each run against this cluster, too")
     parser.add_argument("--distrain", default="helm distrain", metavar="COMMAND", help="the plugin's command")
     options = parser.parse_args()
-    # git names files without ./
+    # git prints paths without ./
     options.runs = [str(PurePosixPath(pattern)) for pattern in options.runs or ["runs/*.yaml"]]
     options.common = [str(PurePosixPath(file)) for file in options.common]
     return options
 
 
 def _changes(options: argparse.Namespace, base: str, before_tree: Tree, after_tree: Tree) -> list[Change]:
-    """Return the runs that change. If a common file changes, all runs do."""
+    """Return the runs that change. If a common file changes, all runs change."""
     words = iter(_git("diff", "--name-status", "-z", "--find-renames", base, options.head).split("\0"))
     changed, touched = [], set()
     for status in words:
@@ -144,7 +144,7 @@ def _changes(options: argparse.Namespace, base: str, before_tree: Tree, after_tr
     named = {change.after for change in changed}
 
     def is_touched(path: str) -> bool:
-        """Tell whether the file, or the one that a link leads to, changes."""
+        """Tell whether the file changes, or the target if the file is a link."""
         return not touched.isdisjoint({path, before_tree.target(path), after_tree.target(path)} - {""})
 
     has_common = any(map(is_touched, options.common))
@@ -154,7 +154,10 @@ def _changes(options: argparse.Namespace, base: str, before_tree: Tree, after_tr
 
 
 def _by_name(changed: Sequence[Change]) -> Iterator[Change]:
-    """Join the old and the new file of a run that git takes for a removed and an added file, or for renamed ones."""
+    """Pair the old and new file of each run whose file moved to another folder but kept its name.
+
+    git may list them as one removed and one added file, or as parts of two different renames.
+    """
     old = {_name(change.before): change.before for change in changed if change.before and not change.is_one_run}
     new = {_name(change.after): change.after for change in changed if change.after and not change.is_one_run}
     both = old.keys() & new.keys()
@@ -177,12 +180,12 @@ class Planner:
 
     def __init__(self, options: argparse.Namespace, before: Tree, after: Tree) -> None:
         self._options, self._before, self._after = options, before, after
-        # The files that the plugin reads, and their names in git.
+        # Path of each file that the plugin reads -> its path in git.
         self._shown: dict[str, str] = {}
         self._names = Counter(_name(path) for path in after if _is_run(path, options))
 
     def plan(self, change: Change) -> Iterator[Section]:
-        """Yield the sections of a change: two for a run whose name changes, as Helm knows a run by its name."""
+        """Yield the sections of a change. A renamed run gets two: for Helm, the new name is another release."""
         before, after = change.before, change.after
         if before and not change.is_one_run:
             yield Section(_removed(before, after))
@@ -195,7 +198,10 @@ class Planner:
             yield self._new(after, f"the run starts once this is merged.{lost}")
 
     def _mistake(self, path: str) -> str:
-        """Return why the file can be no run, or an empty text. The plugin would take such a name for a flag."""
+        """Return why the file's name cannot be a run's name, or an empty text.
+
+        The plugin would read a name that starts with a dash as a flag.
+        """
         if _name(path).startswith("-"):
             return "a run's name cannot begin with a dash; rename the file"
         if not self._after.target(path):
@@ -234,7 +240,7 @@ class Planner:
             return self._checked(after, text, new)
 
     def _checked(self, path: str, text: str, files: Sequence[str], *, is_bad: bool = False) -> Section:
-        """Add the verdict of a check against the snapshot, if there is one."""
+        """Add the verdict of a check against the snapshot, if --snapshot is given."""
         head, _, rest = text.rstrip("\n").partition("\n\n")
         parts = [head, "", f"- **File:** {code(path)}", rest]
         if self._options.snapshot and not is_bad:
@@ -252,7 +258,7 @@ class Planner:
         there = [each for each in self._options.common if tree.target(each)]
         found = []
         for number, each in enumerate([*there, path]):
-            # The name does not depend on the path, which may begin with a dash or have a comma.
+            # The file gets a fixed name, because its path in git may begin with a dash or contain a comma.
             target = Path(folder, f"{when}-{number}.yaml")
             target.write_bytes(tree.read(each))
             found.append(str(target))
@@ -290,12 +296,12 @@ def _refused(path: str, words: str) -> Section:
 
 
 def _comment(sections: Sequence[Section]) -> str:
-    """Join the sections; leave out those that do not fit into a comment any more."""
+    """Join the sections. Leave out sections that no longer fit into the comment."""
     found = f"{MARKER}\n{TITLE}"
     if not sections:
         return f"{found}\n\nIt changes no run."
     left = 0
-    # A refused run is the reason to read the comment.
+    # Refused runs come first: they need the reader's attention.
     for section in sorted(sections, key=lambda section: not section.is_bad):
         longer = f"{found}\n\n{section.text}"
         if len(longer.encode(errors="replace")) > LONGEST:
@@ -306,7 +312,7 @@ def _comment(sections: Sequence[Section]) -> str:
 
 
 def code(words: str) -> str:
-    """Return a code span, in which no character of a user's word has a meaning."""
+    """Return the words as a Markdown code span, so that no character in them acts as markup."""
     words = _one_line(words)
     fence = "`" * (_longest_ticks(words) + 1)
     padding = " " if words.startswith("`") or words.endswith("`") else ""

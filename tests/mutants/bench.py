@@ -1,11 +1,11 @@
-"""`make bench-mutants`: change one thing in a source, run the tests of its part, and count the changes that they miss.
+"""`make bench-mutants`: mutation testing. Change one thing in a source, run its part's tests, count the missed changes.
 
-Each result is a line of results.jsonl, so that the same command continues after an interruption. It counts as long as
-the changed function stays the same. When the tests of a part change, its survivors are the first to be tried again, and
-count as survivors until then.
-MUTANTS_ARGS="--part checkpoint --minutes 3" tries some of the mutants.
-Survivors that behave as the source does are listed in equivalent.yaml, each with the reason. A survivor is printed as
-an entry of that file. The table in RESULTS.md is written once all mutants have been tried, or with --table.
+Each result is a line of results.jsonl, so that the same command continues after an interruption. A result stays valid
+as long as the mutated function is not edited. When the tests of a part change, the part's survivors are tried again
+first. Until then they still count as survivors. MUTANTS_ARGS="--part checkpoint --minutes 3" tries some of the mutants.
+Survivors that behave like the unchanged source are listed in equivalent.yaml, each with the reason. The bench prints
+each other survivor in the format of that file. The table in RESULTS.md is written once all mutants have been tried, or
+with --table.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from tests.mutants.parts import PARTS, Part, files_of
 FOLDER = Path(__file__).parent
 KEPT = CACHE_DIR / "bench-mutants"
 KILLED, SURVIVED, NOT_EXECUTED = "killed", "survived", "executed by no test"
-# A survivor of tests that have changed since.
+# The mutant survived, but its tests have changed since.
 STALE = "survived the former tests"
 EQUIVALENT, NOT_TRIED = "equivalent", "not tried"
 SURVIVORS = (SURVIVED, NOT_EXECUTED, STALE)
@@ -47,7 +47,7 @@ class Tried:
 
 
 class Results:
-    """What became of each mutant, in a file with one line per result."""
+    """The outcomes of the mutants, stored in a file with one line per result."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -62,14 +62,14 @@ class Results:
         return found["outcome"] if found["outcome"] == KILLED or found["tests"] == tests else STALE
 
     def add(self, mutant: Mutant, tests: str, outcome: str, by: str = "") -> None:
-        """Add a result. `by` is the test that failed; empty if none did, or if one took too long."""
+        """Add a result. `by` is the test that failed. It is empty if no test failed or the tests took too long."""
         one = {"mutant": mutant.key, "changed": digest(mutant.changed), "tests": tests, "outcome": outcome, "by": by}
         self._by_key[(one["mutant"], one["changed"])] = one
         with self._path.open("a") as file:
             file.write(json.dumps(one) + "\n")
 
     def forget_others(self, mutants: Iterable[Mutant]) -> None:
-        """Leave only the last results of these mutants in the file."""
+        """Rewrite the file with only the latest results of these mutants."""
         keys = dict.fromkeys((mutant.key, digest(mutant.changed)) for mutant in mutants)
         lines = [json.dumps(self._by_key[key]) for key in keys if key in self._by_key]
         self._path.write_text("".join(f"{line}\n" for line in lines))
@@ -78,7 +78,7 @@ class Results:
 def main() -> int:
     arguments = parsed()
     os.nice(19)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # So that the copy is removed, as after Ctrl-C.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # SIGTERM then removes the copy, like Ctrl-C.
     KEPT.mkdir(parents=True, exist_ok=True)
     trial.remove_left_copies(KEPT)
     parts = [part for part in PARTS if arguments.part in (None, part.name)]
@@ -98,7 +98,7 @@ def parsed() -> argparse.Namespace:
 
 
 def try_all(parts: Sequence[Part], results: Results, end: float) -> bool:
-    """Try the mutants of all parts. Return False if the time is over before."""
+    """Try the mutants of all parts. Return False if the time runs out first."""
     place = trial.Place(KEPT / f"copy-{os.getpid()}")
     try:
         return all(try_part(part, before, place, results, end) for before in (STALE, NOT_TRIED) for part in parts)
@@ -107,7 +107,7 @@ def try_all(parts: Sequence[Part], results: Results, end: float) -> bool:
 
 
 def try_part(part: Part, before: str, place: trial.Place, results: Results, end: float) -> bool:
-    """Try the mutants of a part that have this outcome. Return False if the time is over before."""
+    """Try those mutants of a part whose last outcome is `before`. Return False if the time runs out first."""
     tests = tests_hash(part)
     missing = [one.mutant for one in outcomes(part, results) if one.outcome == before]
     if not missing:
@@ -134,7 +134,7 @@ def tests_hash(part: Part) -> str:
 
 
 def recording(part: Part, module: Path, place: trial.Place) -> choice.Recorded:
-    """Return the seconds and the executed lines of a module's tests, from the cache or by running it."""
+    """Return the durations and executed lines of a test module's tests. Run the module if they are not in the cache."""
     sources = [*files_of(part.sources)]
     contents = [(place.root / path).read_text("utf-8") for path in (*sources, module)]
     kept = KEPT / "recorded" / f"{digest(str(module), part.name, *contents)}.json"
@@ -153,9 +153,9 @@ def recording(part: Part, module: Path, place: trial.Place) -> choice.Recorded:
 def outcome_of(
     mutant: Mutant, part: Part, recorded: choice.Recorded, kills: Counter[str], place: trial.Place
 ) -> tuple[str, str]:
-    """Try a mutant. Return its outcome, and the test that failed.
+    """Try a mutant. Return its outcome and the test that failed.
 
-    `kills` counts how often each test was the first to fail: tests that often do are run first.
+    `kills` counts how often each test was the first to fail. Tests with high counts run first.
     """
     source = (REPOSITORY / mutant.path).read_text("utf-8")
     chosen = choice.tests_of(mutant, source, recorded, is_traced=part.is_traced)
@@ -193,7 +193,7 @@ def outcomes(part: Part, results: Results) -> list[Tried]:
 
 
 def equivalent() -> set[tuple[str, str, str, str]]:
-    """Return path, function and both lines of the mutants that are listed as equivalent."""
+    """Return path, function, old line and new line of each mutant listed as equivalent."""
     listed = yaml.safe_load((FOLDER / "equivalent.yaml").read_text("utf-8")) or []
     return {(one["file"], one["in"], one["line"], one["becomes"]) for one in listed}
 

@@ -1,7 +1,7 @@
-"""Choose a mutant's tests: those that execute the changed statement, the quickest first, for a few seconds in all.
+"""Choose the tests for a mutant: tests that execute the changed statement, the fastest first, up to a time limit.
 
-For this each test module runs once with the sources as they are. What its tests execute, and how long each takes, is
-kept in the cache.
+For this, each test module runs once with the unchanged sources. The cache keeps the executed lines and the duration of
+each test.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ import pytest
 
 from tests.mutants.mutants import Mutant
 
-# The limit of the tests for one mutant: the sum of the seconds that they take on the unchanged code.
+# Time limit for the tests of one mutant: the sum of their durations with the unchanged code.
 SECONDS = 40.0
-# The limit where it is not known which tests execute the changed line: it leaves time for all tests of the part.
+# Time limit if it is unknown which tests execute the changed line. It is long enough for all tests of the part.
 SECONDS_UNTRACED = 600.0
 
 
 @dataclass
 class Recorder:
-    """A plugin of pytest that records each passed test's seconds, and the lines of `sources` that it executes."""
+    """A pytest plugin that records the duration of each passed test and the lines of `sources` that it executes."""
 
     sources: frozenset[str]
     lines: dict[str, set[str]] = field(default_factory=dict)
@@ -64,21 +64,21 @@ class Recorder:
         return self._line
 
     def write(self, kept: Path, root: Path) -> None:
-        """Write what was recorded. Tests that failed or were skipped are left out."""
+        """Write the records. Failed and skipped tests are left out."""
         good = [name for name in self.seconds if name not in self.failed]
         lines = {name: sorted(line.removeprefix(f"{root}/") for line in self.lines[name]) for name in good}
         kept.write_text(json.dumps({name: (self.seconds[name], lines[name]) for name in good}))
 
 
-# The seconds and the executed lines by test.
+# The duration and the executed lines of each test.
 Recorded = dict[str, tuple[float, list[str]]]
 
 
 def tests_of(mutant: Mutant, source: str, recorded: Recorded, *, is_traced: bool) -> list[str]:
-    """Return the tests to run for a mutant: those that execute its statement.
+    """Return the tests that execute a mutant's statement.
 
-    A statement outside of all functions is executed at an import, before the tests. For it, and if nothing is traced,
-    any test may be the right one.
+    A statement outside all functions is executed when its module is imported, before the tests. For such a statement,
+    or if nothing is traced, any test may catch the mutant, so every test is a candidate.
     """
     statement = statement_lines(source, mutant.line) if is_traced else whole_of(source)
     wanted = {f"{mutant.path}:{line}" for line in statement}
@@ -100,7 +100,7 @@ def _quickest(names: AbstractSet[str], recorded: Recorded, limit: float) -> list
 
 
 def statement_lines(source: str, line: int) -> range:
-    """Return the lines of the statement that holds a line: of a block its head, of a function or class all.
+    """Return the lines of the statement that contains a line: the head of a block, or a whole function or class.
 
     A statement outside of all functions runs when its module is imported: return all lines of the module.
     """

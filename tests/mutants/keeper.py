@@ -1,7 +1,7 @@
-"""Run a function in a forked process with a PID namespace of its own, and end everything that it leaves.
+"""Run a function in a forked process with its own PID namespace, and kill all processes that it leaves behind.
 
-Some scripts of the chart are process 1 of a pod and signal every process that they see. In the namespace a mutant of
-such a script sees only its test's processes, and not those of the machine.
+Some scripts of the chart run as process 1 of a pod and signal every process that they see. In the namespace, a mutant
+of such a script sees only the processes of its test, not the other processes of the machine.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import signal
 import time
 from collections.abc import Callable
 
-# The exit code after the time limit.
+# The exit code if the time limit was exceeded.
 TIMED_OUT = 255
 # From linux/sched.h and linux/mount.h.
 CLONE_NEWNS, CLONE_NEWPID = 0x20000, 0x20000000
@@ -48,7 +48,7 @@ def _keep(function: Callable[[], int], limit: float) -> int:
         status = _wait(first, limit)
         return TIMED_OUT if status is None else _exit_code(status)
     finally:
-        if status is None:  # With process 1 the kernel ends all others in its namespace.
+        if status is None:  # Killing process 1 makes the kernel kill all others in its namespace.
             os.kill(first, signal.SIGKILL)
             os.waitpid(first, 0)
 
@@ -65,7 +65,7 @@ def _wait(child: int, limit: float) -> int | None:
 
 
 def _run_as_first_process(function: Callable[[], int]) -> int:
-    """Run the function in a child process, and reap all others that lose their parent, as process 1 has to."""
+    """Run the function in a child process, and reap orphaned processes, as process 1 must."""
     _system_call("mount", None, b"/", None, MS_REC | MS_PRIVATE, None)
     _system_call("mount", b"proc", b"/proc", b"proc", 0, None)
     child = os.fork()
@@ -92,5 +92,5 @@ def _exit_with(function: Callable[[], int]) -> None:
 
 
 def _exit_code(status: int) -> int:
-    """Return an exit code between 0 and 255, for a signal's end too."""
+    """Convert a wait status to an exit code between 0 and 255, also if a signal killed the process."""
     return os.waitstatus_to_exitcode(status) % 256

@@ -1,4 +1,4 @@
-"""Make the mutants of a part, and draw some of them: the same ones each time, as long as their lines stay the same."""
+"""Create the mutants of a part and draw a sample of them. The sample stays the same while the mutated lines do."""
 
 from __future__ import annotations
 
@@ -20,14 +20,17 @@ LOCK = REPOSITORY / "requirements-mutants.txt"
 OPERATORS = Path(__file__).parent / "operators.py"
 SEED = 1
 TEMPLATES = (".tpl", ".yaml")
-# The beginning of a template in a file of the chart.
+# The line that begins a named template in a chart file.
 DEFINE = re.compile(r"^\{\{-? define ", re.MULTILINE)
 GUARDS = ((" *, ", " /, "), ("(*, ", "(/, "), ("strict=True", "strict=False"))
 
 
 @dataclass(frozen=True)
 class Mutant:
-    """A source with one change. `before` and `after` are the changed lines, `line` is the number of the first one."""
+    """A source with one change.
+
+    `before` and `after` are the changed lines; `line` is the number of the first of them.
+    """
 
     path: str
     line: int
@@ -42,7 +45,7 @@ class Mutant:
 
     @cached_property
     def changed(self) -> str:
-        """The function or template with the change in it. Outside of all functions, the whole source."""
+        """The text of the changed function or template. For a change outside all functions, the whole source."""
         if self.path.endswith(TEMPLATES):
             return template_at(self.content, self.line)
         found = innermost(self.content, self.line)
@@ -68,15 +71,18 @@ def all_of(path: Path) -> list[Mutant]:
 
 
 def guards_programmers_only(mutant: Mutant) -> bool:
-    """Tell whether a mutant changes only a guard against wrong calls, so that no test of right calls notices it.
+    """Tell whether a mutant changes only a guard against wrong calls.
 
-    Such guards are `*` and `/` among parameters, and `strict=True` of a `zip` whose arguments have the same length.
+    No test with correct calls can notice such a mutant.
+
+    Such guards are `*` and `/` in a parameter list, and `strict=True` of a `zip` whose arguments always have equal
+    lengths.
     """
     return any(mutant.before.replace(old, new) == mutant.after for old, new in GUARDS)
 
 
 def python_mutants(path: Path, source: str) -> list[str]:
-    """Return the mutants from the cache, or let Cosmic Ray make them, which takes a second per 50 lines."""
+    """Return the mutants from the cache, or let Cosmic Ray create them. Cosmic Ray takes a second per 50 lines."""
     kept = (
         CACHE_DIR / "bench-mutants" / "made" / f"{digest(OPERATORS.read_text('utf-8'), LOCK.read_text(), source)}.json"
     )
@@ -101,18 +107,18 @@ def mutant_of(path: str, source: str, content: str) -> Mutant:
 
 
 def function_at(source: str, line: int) -> str:
-    """Return the name of the function or class that holds a line, for example `Writer.close`."""
+    """Return the name of the function or class that contains a line, for example `Writer.close`."""
     return ".".join(node.name for node in holders(source, line))
 
 
 def innermost(source: str, line: int) -> ast.FunctionDef | ast.ClassDef | None:
-    """Return the function that holds a line, or outside of functions the class."""
+    """Return the innermost function that contains a line. Outside functions, return the class."""
     found = holders(source, line)
     return found[-1] if found else None
 
 
 def holders(source: str, line: int) -> list[ast.FunctionDef | ast.ClassDef]:
-    """Return the functions and classes that hold a line, the outermost first."""
+    """Return the functions and classes that contain a line, the outermost first."""
     found, nodes = [], [*parsed(source).body]
     while nodes:
         node = nodes.pop()
@@ -128,7 +134,7 @@ def parsed(source: str) -> ast.Module:
 
 
 def template_at(source: str, line: int) -> str:
-    """Return the template that holds a line, from its `define` to the next one."""
+    """Return the text of the template that contains a line, from its `define` to the next `define`."""
     at = sum(len(each) for each in source.splitlines(keepends=True)[:line])
     starts = [0, *(found.start() for found in DEFINE.finditer(source)), len(source)]
     begin = max(start for start in starts if start < max(at, 1))

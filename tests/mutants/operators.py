@@ -1,8 +1,10 @@
-"""Print the mutants of Python files, as JSON: runs in the environment of Cosmic Ray, which has nothing of the project.
+"""Print the mutants of Python files as JSON.
 
-Cosmic Ray's operators change operators, comparisons, conditions, loops and decorators. Four edits of our own are added:
-a condition that always or never holds, a statement that is left out, an exception that is not caught, and a number that
-is one more or less, or twice as large.
+This runs in Cosmic Ray's Python environment, without the project's modules.
+
+Cosmic Ray mutates operators, comparisons, conditions, loops and decorators. This module adds four kinds of mutants: a
+condition that is always true or always false, a removed statement, an exception that is not caught, and a number that
+is one larger, one smaller, or twice as large.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from pathlib import Path
 from cosmic_ray.mutating import mutate_code
 from cosmic_ray.plugins import get_operator, operator_names
 
-# Of a `+` Cosmic Ray makes eleven other operators, of a `<` seven: one or two of them show as much.
+# Cosmic Ray replaces a `+` by eleven other operators and a `<` by seven. One or two replacements reveal as much.
 BINARY = {
     "Add_Sub",
     "Sub_Add",
@@ -30,8 +32,8 @@ BINARY = {
     "BitAnd_BitOr",
 }
 COMPARISON = {"Eq_NotEq", "NotEq_Eq", "Lt_LtE", "LtE_Lt", "Gt_GtE", "GtE_Gt", "Lt_Gt", "Gt_Lt", "Is_IsNot", "IsNot_Is"}
-# The first two need arguments. ExceptionReplacer fails at `except json.JSONDecodeError`. NumberReplacer adds one to a
-# number of seconds or bytes, too, which changes nothing that matters.
+# The first two need arguments. ExceptionReplacer fails at `except json.JSONDecodeError`. NumberReplacer also adds one
+# to numbers of seconds or bytes, and such a change does not matter.
 LEFT_OUT = {"VariableReplacer", "VariableInserter", "ExceptionReplacer", "NumberReplacer"}
 LARGEST_COUNT = 16
 
@@ -88,7 +90,7 @@ def replaced(source: str, node: ast.expr | ast.stmt, text: str) -> str:
 
 
 def executed(source: str) -> str:
-    """Return what Python executes of a source: without annotations and docstrings. Return "" if Python rejects it."""
+    """Return the executed part of a source: no annotations, no docstrings. Return "" if Python rejects the source."""
     try:
         tree = ast.parse(source)
         compile(source, "mutant", "exec")
@@ -99,7 +101,7 @@ def executed(source: str) -> str:
             node.returns = None
         if isinstance(node, ast.arg | ast.AnnAssign):
             node.annotation = ast.Constant(None)
-        if isinstance(node, ast.ClassDef):  # frozen=True guards against programmers' mistakes only.
+        if isinstance(node, ast.ClassDef):  # frozen=True only guards against programming mistakes.
             node.decorator_list, node.keywords = [], []
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
             node.body = [each for each in node.body if not is_text(each)] or [ast.Pass()]

@@ -1,6 +1,6 @@
-"""The parts whose mutants `make bench-mutants` tries, with their sources and tests, in the order of the bench.
+"""List the parts that `make bench-mutants` mutates, with their sources and tests, in the order of the bench.
 
-Only tests that run without the trainer's images and without a cluster. choice.py chooses some of them for each mutant.
+The tests need neither the trainer's images nor a cluster. choice.py chooses some of them for each mutant.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from lab.paths import REPOSITORY
 
 @dataclass(frozen=True)
 class Part:
-    """Sources and tests as glob patterns below the repository, and how many of the mutants are drawn."""
+    """Glob patterns of sources and tests, relative to the repository, and the number of mutants to draw."""
 
     name: str
     count: int
     sources: tuple[str, ...]
     tests: tuple[str, ...]
-    # Scripts and templates run in processes of their own: nobody sees which test executes which line.
+    # Scripts and templates run in separate processes, so coverage cannot tell which test executes which line.
     is_traced: bool = True
 
 

@@ -1,4 +1,4 @@
-"""Mutants of the chart's templates, which no tool can make: a short list of edits of `{{ }}` and of lines."""
+"""Create mutants of the chart's templates from a short list of edits. No mutation tool supports Helm templates."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 ACTION = re.compile(r"\{\{(?!-?\s*/\*)-?\s*(.*?)\s*-?\}\}", re.DOTALL)
-# In an action: a pattern, and what takes its place.
+# Edits inside an action (`{{ }}`): a regular expression and its replacement.
 EDITS = (
     (r"\beq (?=[$.(\"\d])", "ne "),
     (r"\bne (?=[$.(\"\d])", "eq "),
@@ -30,7 +30,7 @@ EDITS = (
     (r"\bmax\b", "min"),
     (r"\bmin\b", "max"),
 )
-# A whole line that can be left out: a field, or an action that begins and ends no block.
+# Whole lines that a mutant can leave out: a field, or an action that neither begins nor ends a block.
 FIELD = re.compile(r"^ *(- )?[\w./-]+: *\S.*\n", re.MULTILINE)
 LINE = re.compile(r"^ *\{\{-? (?!define|end|if|else|with|range|/\*)[^\n]*\}\}\n", re.MULTILINE)
 COMMENT = re.compile(r"\{\{-? */\*.*?\*/ *-?\}\}", re.DOTALL)

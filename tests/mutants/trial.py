@@ -1,4 +1,7 @@
-"""Run tests in a copy of the tree, in a process forked from one that has loaded the slow libraries already."""
+"""Run tests in a copy of the tree.
+
+The test process is forked from a process that has already imported slow libraries.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +38,7 @@ PASSED = 0
 
 @dataclass
 class Deadline:
-    """A plugin of pytest that ends the process if a test takes far longer than its `seconds` without the change."""
+    """A pytest plugin that ends the process if a test takes far longer than with the unchanged code (`seconds`)."""
 
     seconds: Mapping[str, float]
     # A busy machine may be several times slower.
@@ -51,7 +54,7 @@ class Deadline:
 
 
 class Place:
-    """A copy of the tree, without what git does not know."""
+    """A copy of the tree without files that git ignores."""
 
     def __init__(self, folder: Path) -> None:
         self._folder, self.root, self._scratch = folder, folder / "tree", folder / "tmp"
@@ -71,15 +74,15 @@ class Place:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def try_mutant(self, mutant: Mutant, tests: Mapping[str, float]) -> int:
-        """Return pytest's exit code for the tests, in their order, with the mutant in place of its source.
+        """Run the tests in this order with the mutant in place of its source, and return pytest's exit code.
 
-        `tests` has the seconds of each test without the change.
+        `tests` maps each test to its duration with the unchanged code.
         """
         path = self.root / mutant.path
         source, stat = path.read_bytes(), path.stat()
         try:
             path.write_text(mutant.content, encoding="utf-8")
-            # A .pyc file counts as that of a source with the same size and second.
+            # Python would reuse a .pyc file if the source's size and modification time in seconds are equal.
             os.utime(path, (stat.st_atime, stat.st_mtime + 1 + time.time() % 1e6))
             return self.run(["-x", *tests], 30 + 5 * sum(tests.values()), Deadline(tests))
         finally:
@@ -91,14 +94,17 @@ class Place:
         return self.run([str(module)], limit, recorder, kept)
 
     def run(self, arguments: Sequence[str], limit: float, plugin: object, kept: Path | None = None) -> int:
-        """Run pytest in a forked process, and end everything that it leaves. Return its exit code, or TIMED_OUT."""
+        """Run pytest in a forked process, and kill all processes it leaves behind.
+
+        Return its exit code, or TIMED_OUT.
+        """
         shutil.rmtree(self.root / ".hypothesis", ignore_errors=True)
         sys.stdout.flush()
         options = [*OPTIONS, f"--basetemp={self._scratch}", *arguments]
         return keeper.run(lambda: self._in_child(options, plugin, kept), limit)
 
     def first_failure(self) -> str:
-        """Return the name of the test that failed first in the last run, or "" if the run ended before."""
+        """Return the name of the first failed test of the last run, or "" if the run ended before a test failed."""
         found = FAILED.search((self._folder / "output").read_text("utf-8", errors="replace"))
         return found[1] if found else ""
 
@@ -107,7 +113,7 @@ class Place:
         with (self._folder / "output").open("wb") as output:
             os.dup2(output.fileno(), 1)
             os.dup2(output.fileno(), 2)
-        # All modules of the project come from the copy.
+        # Python must import all modules of the project from the copy.
         sys.path[:] = [entry for entry in sys.path if entry and not Path(entry).is_relative_to(REPOSITORY)]
         for name in [*sys.modules]:
             if name.partition(".")[0] in ("tests", "lab", "distrain", "distrain_trainer", "schemas"):
@@ -121,7 +127,7 @@ class Place:
 
 
 def remove_left_copies(folder: Path) -> None:
-    """Remove the copies, named copy-PID, of processes that have ended."""
+    """Remove the copies (folders named copy-PID) whose process has ended."""
     for copy in folder.glob("copy-*"):
         if not Path("/proc", copy.name.removeprefix("copy-")).exists():
             shutil.rmtree(copy, ignore_errors=True)
