@@ -45,7 +45,7 @@ def _start_gitops(name: str) -> None:
 
 
 def _end_others(name: str) -> None:
-    """End the controllers of the other GitOps tools that run; what they have applied stays."""
+    """Stop the running controllers of other GitOps tools. The objects that they applied stay."""
     for other, tool in GITOPS.items():
         if other != name and any(map(namespaces.is_running, tool.CONTROLLERS)):
             print(f"  {other} ends; its objects in the cluster and the jobs that it applied stay", flush=True)
@@ -85,9 +85,9 @@ def build_images(frameworks: Sequence[str]) -> None:
 
 
 def build() -> None:
-    """Build everything that the tests need. pytest would hide the progress, so this is a separate command.
+    """Build everything that the tests need. This is a separate command because pytest would hide the progress.
 
-    The image builds mostly wait for network and disk, so Go compiles meanwhile.
+    Go programs compile at the same time as the images, because image builds mostly wait for network and disk.
     """
     with ThreadPoolExecutor() as pool:
         parts = [pool.submit(_told_at_once, each) for each in (golang.build_all, _build_images_and_environments)]
@@ -96,7 +96,7 @@ def build() -> None:
 
 
 def _told_at_once(build_part: Callable[[], None]) -> None:
-    """Say why a part fails while the other one still builds, which may take another half hour."""
+    """Print why a part failed at once: the other part may go on building for half an hour."""
     try:
         build_part()
     except LabError as error:
@@ -130,9 +130,9 @@ def main() -> int:
     )
     parser.add_argument("--gitops", choices=GITOPS, help="for up: the GitOps controllers that run beside the cluster")
     arguments = parser.parse_args()
-    # A start that is stopped by `kill` or a closed terminal is undone as after Ctrl-C.
+    # Undo a start that `kill` or a closed terminal interrupts, as after Ctrl-C.
     for number in namespaces.STOPPING:
-        if signal.getsignal(number) is not signal.SIG_IGN:  # nohup and a shell's background jobs ignore some
+        if signal.getsignal(number) is not signal.SIG_IGN:  # nohup and background jobs ignore some signals
             signal.signal(number, signal.default_int_handler)
     try:
         COMMANDS[arguments.command](arguments)

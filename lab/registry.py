@@ -17,7 +17,7 @@ from lab.gitops import controllers
 from lab.waiting import free_port, wait_for_port
 
 ADDRESS = "127.0.0.1"
-# In the lab's namespaces.
+# The registry's port in the lab's network namespace.
 PORT = 7443
 NAME = "registry"
 USER = "lab"
@@ -52,7 +52,7 @@ def serve(folder: Path) -> Iterator[Registry]:
 
 @contextmanager
 def serve_on_lab(folder: Path) -> Iterator[Registry]:
-    """Serve the packages in a folder in the lab's namespaces, until the context ends."""
+    """Serve the packages in a folder in the lab's network namespace, until the context ends."""
     registry, command = _configured(folder, namespaces.NODE_ADDRESS, PORT)
     controllers.start(NAME, command, {}, PORT)
     try:
@@ -73,7 +73,7 @@ def serve_plain_on_lab(folder: Path) -> Iterator[Registry]:
 
 
 def _configured(folder: Path, address: str, port: int, *, has_tls: bool = True) -> tuple[Registry, list[str | Path]]:
-    """Return the registry that the command will serve."""
+    """Write the registry's settings, and return the registry and the command that serves it."""
     password, authority, config = secrets.token_hex(), Authority(folder / "pki"), folder / "config.yaml"
     settings = _config(folder, (address, port), authority, password)
     if not has_tls:
@@ -83,7 +83,7 @@ def _configured(folder: Path, address: str, port: int, *, has_tls: bool = True) 
 
 
 def _config(folder: Path, endpoint: tuple[str, int], authority: Authority, password: str) -> dict[str, object]:
-    """Return the registry's settings. It reads YAML, and JSON is a form of YAML."""
+    """Return the registry's settings as JSON. The registry reads YAML, and JSON is valid YAML."""
     pair = authority.server("registry", ["localhost"], [endpoint[0]])
     hashed = subprocess.run([binary("registry"), "hash"], input=password.encode(), capture_output=True, check=True)
     logins = folder / "logins"

@@ -35,7 +35,7 @@ def listens(host: str, port: int) -> bool:
 def free_port() -> int:
     """Return a free port that the kernel gives to no outgoing connection before a program listens on it.
 
-    Linux takes those from port 32768 on.
+    Linux takes the ports of outgoing connections from 32768 upwards.
     """
     while True:
         with socket.socket() as probe, contextlib.suppress(OSError):

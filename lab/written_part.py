@@ -1,4 +1,4 @@
-"""Replace the part of a page that a program writes: what stands between two comments of Markdown."""
+"""Replace the generated part of a page: the text between two Markdown comments."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ END = "<!-- end -->\n"
 
 
 def with_part(page: str, begin: str, part: str) -> str:
-    """Return the page with this part between the comment `begin` and the END behind it."""
+    """Return the page with `part` between the comment `begin` and the next END."""
     before, _, rest = page.partition(begin)
     _, _, after = rest.partition(END)
     return f"{before}{begin}{part}{END}{after}"

@@ -1,8 +1,8 @@
 """Measure how fast the trainer's data layer delivers images, and whether it is fast enough for the models.
 
-The first figure is without a model: no training can be faster. The second is a model's speed on real data from S3 as a
-share of its speed on synthetic images of the same size, which need no reading. `PYTHONPATH=trainer python -m
-lab.bench.data` prints both.
+The first figure is the data layer's speed without a model; no training can be faster. The second figure is a model's
+speed on real data from S3, divided by its speed on synthetic images of the same size. Synthetic images need no reading.
+`PYTHONPATH=trainer python -m lab.bench.data` prints both.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def main() -> None:
 
 
 def _tell_delivery(folder: Path, names: Mapping[str, str], server: Server) -> None:
-    """Print the images per second that one rank receives, by format and place."""
+    """Print the images per second that one rank receives, for each format and storage location."""
     with mock.patch.dict(os.environ, _variables(server)):
         for what, name in names.items():
             for place, uri in {"folder": str(folder), "S3 on loopback": "s3://bench"}.items():
@@ -104,7 +104,7 @@ def _write_mnist(folder: Path) -> None:
 def _images_per_second(uri: str) -> float:
     config = Config(data=uri, batch_size=BATCH, epochs=1)
     batches = train_batches(config, load(config), rank=0, ranks=1)
-    # Count neither the prefetched batches nor the time before them.
+    # Do not count the prefetched batches and the time before them.
     for batch in itertools.islice(batches, 64 // BATCH):
         assert batch.samples
     started, images = time.perf_counter(), 0

@@ -1,4 +1,4 @@
-"""Measure which share of the exchange of gradients the backward pass hides: VGG16 on two workers over 1 Gbit/s.
+"""Measure how much of the gradient exchange is hidden behind the backward pass: VGG16, two workers, 1 Gbit/s.
 
 A step of one worker takes `alone` seconds, while another run of one worker keeps the second core as busy as a second
 rank does. Then two workers train over links that tc's token bucket filter slows down, `together` seconds per step. The
@@ -7,8 +7,8 @@ gradients, of which a ring sends 2(N-1)K/N. At most the shorter of exchange and 
 
     hidden = alone + exchange - together.
 
-The backward pass is two thirds of a step: each product of the forward pass has two there, one for the gradient of the
-weights and one for that of its input.
+The backward pass takes two thirds of a step. For each matrix product of the forward pass it computes two: one for the
+gradient of the weights, and one for the gradient of the layer's input.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ FRAMEWORKS = ("pytorch", "tensorflow", "mxnet")
 RATE, WORKERS, BATCH, STEPS = 1e9, 2, 4, 8
 PARAMETERS = 138_357_544
 BACKWARD = 2 / 3
-# The share of what can be hidden that the trainer shall hide.
+# The goal: the trainer hides at least this share of the time that can be hidden.
 GOAL = 0.8
 RIGHT, SIZE = "all-reduce is right", 64 * 1024**2
 TEST = ["python3", "-m", "distrain_trainer.allreduce", "--backend=horovod", "--sizes=64Mi", "--repeats=5"]
 
 
 def main(frameworks: list[str]) -> int:
-    """Measure on a running cluster, print a line per framework, and return 1 if one of them misses the goal."""
+    """Measure on a running cluster, print a line per framework, and return 1 if a framework misses the goal."""
     names = frameworks or list(FRAMEWORKS)
     ALL.prepare(*names)
     shares = [_hidden(framework) for framework in names]
@@ -41,7 +41,7 @@ def main(frameworks: list[str]) -> int:
 
 
 def _hidden(framework: str) -> float:
-    """Return the hidden share of what can be hidden."""
+    """Return the hidden time as a share of the time that can be hidden."""
     alone, together, exchange = _alone(framework), _seconds(framework, WORKERS), _exchange(framework)
     possible = min(exchange, BACKWARD * alone)
     share = (alone + exchange - together) / possible
@@ -69,7 +69,7 @@ def _seconds(framework: str, workers: int) -> float:
 
 
 def _exchange(framework: str) -> float:
-    """Return the seconds that an all-reduce of all gradients takes by itself."""
+    """Return the seconds that an all-reduce of all gradients takes without training."""
     test = ["--set-json", f"command={json.dumps(TEST)}"]
     log = ALL.log_of(RIGHT, _values(framework, WORKERS), workers=WORKERS, rate=RATE, more=test)
     microseconds = float(re.findall(rf"^ *{SIZE} +([\d.]+) ", log, re.M)[0])

@@ -1,7 +1,7 @@
-"""`make bench-demo`: measure the first demo, from empty caches, and the second.
+"""`make bench-demo`: measure the first demo, which starts with empty caches, and the second demo.
 
-The caches are in folders of their own, which are removed at the end. Debian's packages stay installed, and their
-download is not measured. Both cores should be idle, because the first demo compiles for most of its time.
+The caches are in temporary folders, which are removed at the end. Debian packages stay installed, so their download is
+not measured. Both cores should be idle, because the first demo compiles for most of its time.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Measure how long the plugin takes to start, compared with a Python that does nothing.
 
 The packaged plugin runs in its own Python environment, as Helm runs it. Each figure is a ratio of medians. The programs
-run in turns, so that other load on the machine slows all of them down equally.
+take turns, so that other load on the machine slows all of them down equally.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from lab.builds.installed import installed
 from lab.paths import REPOSITORY
 
 ROUNDS = 20
-# The limit of each command, in starts of Python.
+# The limit of each command, as a multiple of Python's own start time.
 LIMITS = {"--help": 3, "completion": 4, "derive": 13, "check": 25}
 # The nodes of the snapshot that `check` reads; each runs four pods.
 NODES = 500

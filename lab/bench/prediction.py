@@ -1,9 +1,10 @@
-"""`make bench-predict`: hold `helm distrain predict` to runs of two workers over slow networks on the lab.
+"""`make bench-predict`: compare `helm distrain predict` with real runs of two workers over slow networks on the lab.
 
-A run of one worker gives the samples/sec that it needs, while another run of one worker keeps the second core as busy
-as a second rank does. Then the workers' links are slowed down to three rates with tc's token bucket filter. Of each
-rate, the all-reduce of `helm test` gives bandwidth and latency. The median of the predictions from five such tests is
-compared with the median of five runs. Exit code 1: it is off by more than 10 %.
+The prediction needs the samples/sec of one worker. To measure it, one worker trains while another run of one worker
+keeps the second core as busy as a second rank would. Then tc's token bucket filter slows the workers' links down to
+three rates. At each rate, the all-reduce of `helm test` measures bandwidth and latency. The bench compares the median
+of the predictions from five such tests with the median of five runs. Exit code 1: a prediction is off by more than 10
+%.
 """
 
 from __future__ import annotations
@@ -26,9 +27,10 @@ RATES = (100e6, 50e6, 25e6)
 RUNS, STEPS, WORKERS, BATCH = 5, 100, 2, 64
 WITHIN = 0.10
 RIGHT = "all-reduce is right"
-# The command of `helm test`, with sizes that do not take minutes over the slowest link.
+# The command of `helm test`, with message sizes small enough for the slowest link.
 TEST = ["python3", "-m", "distrain_trainer.allreduce", "--backend=horovod", "--sizes=1Ki,64Ki,4Mi", "--repeats=5"]
-# A deterministic rank computes on one core. Open MPI's ring is what is predicted.
+# With --deterministic, a rank computes on one core. The settings of mpi.mca make Open MPI use its ring algorithm,
+# because the prediction models a ring.
 VALUES = {
     "framework": "tensorflow",
     "image.repository": "distrain/tensorflow",
@@ -43,7 +45,7 @@ VALUES = {
 
 
 def main() -> int:
-    """Measure on a running cluster, print a line per rate, and return 1 if a prediction misses."""
+    """Measure on a running cluster, print a line per rate, and return 1 if a prediction is off by more than WITHIN."""
     ALL.prepare("tensorflow")
     alone = _rate_of_one()
     print(f"one worker: {alone:.0f} images/sec, the median of {RUNS} runs", flush=True)
@@ -52,7 +54,7 @@ def main() -> int:
 
 
 def _rate_of_one() -> float:
-    """Return the images/sec of a run of one worker beside another such run."""
+    """Return the images/sec of a run of one worker while another run of one worker is active."""
     ALL.start("beside", {**_values(1), "trainer.steps": 1000 * STEPS})
     wait_until("a step of the run beside", lambda: "images/sec:" in ALL.logs("beside"), seconds=120, pause=0.5)
     found = median(_measured(1) for _ in range(RUNS))
@@ -77,7 +79,7 @@ def _spread(rates: Sequence[float]) -> str:
 
 
 def _predicted(test: str, alone: float) -> float:
-    """Return what the plugin says of two workers, from the rate of one and the log of `helm test`."""
+    """Return the plugin's prediction for two workers, from the rate of one worker and the log of `helm test`."""
     flags = ["--rate", f"{alone:g}", "--test", "-", "--algorithm", "ring", "-o", "json"]
     command = [sys.executable, "-m", "distrain", "predict", *settings(_values(WORKERS)), *flags]
     environment = {**os.environ, "PYTHONPATH": str(REPOSITORY / "plugin"), "HELM_BIN": str(binary("helm4"))}

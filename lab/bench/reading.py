@@ -1,8 +1,8 @@
 """Measure `check` against an API server on loopback with 5,000 nodes and 150,000 pods.
 
-`python -m lab.bench.reading` prints times, memory, the time of the first request, and the time of reading alone: for a
-server that sends pods in protobuf, then for one that sends only JSON. The packaged plugin is installed as Helm installs
-it.
+`python -m lab.bench.reading` prints the total time, the memory, the time of the first request, and the time of reading
+without any processing. It measures a server that sends pods in protobuf, then a server that sends only JSON. The
+packaged plugin is installed as Helm installs it.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from lab.paths import REPOSITORY
 from lab.static_api.server import FIRST
 
 RUNS = 5
-# The limits of reading all pods as JSON, on two idle cores that the server shares.
+# The limits for reading all pods as JSON, on two idle cores that the client shares with the server.
 SECONDS, MEGABYTES = 3.0, 120
-# Seconds between two looks at the processes' memory.
+# Seconds between two measurements of the processes' memory.
 PAUSE = 0.02
 WORKERS = 1024
 CPU_WORKER = {"cpu": "4", "memory": "16Gi"}
@@ -71,7 +71,7 @@ class Server:
 
 
 def main() -> int:
-    """Measure, print the figures, and return 1 if those of JSON are over their limits."""
+    """Measure, print the figures, and return 1 if the figures for JSON are over their limits."""
     with tempfile.TemporaryDirectory() as folder:
         program = str(installed(Path(folder)) / "bin" / "distrain")
         cpu = _manifest(Path(folder) / "cpu.yaml", WORKERS, CPU_WORKER)
@@ -86,7 +86,7 @@ def main() -> int:
 
 
 def _tell_of_reading(form: str, program: str, manifest: Path, server: Server) -> tuple[float, float]:
-    """Print the figures of reading all pods in this form; return the seconds, and the megabytes of both processes."""
+    """Print the figures of reading all pods in this format. Return the seconds and the megabytes of all processes."""
     # Alternate between the two, because the machine's speed changes.
     pairs = [(_check(program, manifest, server), _bare_reading(server)) for _ in range(RUNS)]
     together = _megabytes_together(program, manifest, server)
@@ -125,7 +125,7 @@ def _bare_reading(server: Server) -> float:
 
 
 def _megabytes_together(program: str, manifest: Path, server: Server) -> float:
-    """Return the largest sum of PSS, which counts shared memory once, of the program and its child processes."""
+    """Return the peak of the summed PSS of the program and its child processes. PSS counts shared memory once."""
     largest = 0.0
     with _started(program, manifest, server) as process:
         while process.poll() is None:
@@ -161,7 +161,8 @@ def _check(program: str, manifest: Path, server: Server) -> Run:
     with _started(program, manifest, server) as process:
         assert process.stdout
         answer = process.stdout.read()
-        # getrusage would count all children. wait4 counts this child and the processes that it waited for.
+        # getrusage would count all children. wait4 counts only this child and the processes for which the child has
+        # waited.
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
     seconds = time.monotonic() - started
@@ -184,7 +185,9 @@ def _manifest(path: Path, workers: int, amounts: dict[str, str], **spec: Any) ->
 
 @contextmanager
 def _server(folder: Path, form: str) -> Iterator[Server]:
-    """Start the server with its own certificate. If the cache has no objects, the server writes them first.
+    """Start the server with its own certificate.
+
+    If the cache does not contain the objects yet, the server creates them first.
 
     The server sends pods in this `form`: json, or protobuf to a client that accepts it.
     """

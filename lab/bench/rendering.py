@@ -1,6 +1,7 @@
 """Measure how long `helm template` takes for a job.
 
-It is compared with a chart of one ConfigMap, and with the same chart when its schema allows everything.
+The time is compared with two other charts: a chart with a single ConfigMap, and distrain's chart with a schema that
+allows everything.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from lab.builds.golang import binary
 from lab.paths import CHART, REPOSITORY
 
 PAIRS = 20
-# The limit of the schema's part: the time with the schema, compared with the time without.
+# The limit of the schema's cost: the time with the schema divided by the time without a schema.
 LIMIT = 1.15
 EMPTY_MAP = "{apiVersion: v1, kind: ConfigMap, metadata: {name: small}}\n"
 VALUES = REPOSITORY / "values" / "vgg16.yaml"
@@ -52,7 +53,7 @@ def _without_schema(chart: Path) -> Path:
 
 
 def _ratio(helm: str, other: Path, *flags: str) -> float:
-    """Return the median ratio of two times of `helm template`: for a job, and for the other chart."""
+    """Return the median ratio of two durations of `helm template`: for a job, and for the other chart."""
     ours = [str(CHART), "--values", str(VALUES)]
     return statistics.median(_seconds(helm, *ours) / _seconds(helm, str(other), *flags) for _ in range(PAIRS))
 

@@ -1,4 +1,4 @@
-"""Run jobs of the chart on the lab for a benchmark, also over links that are slowed down, and return their logs."""
+"""Run jobs of the chart on the lab for a benchmark, if needed over slow links, and return their logs."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ TOTAL = "total images/sec:"
 
 @dataclass(frozen=True)
 class Runs:
-    """Runs in one namespace."""
+    """The runs of a benchmark in one namespace."""
 
     namespace: str
 
     def prepare(self, *frameworks: str) -> None:
-        """Make the namespace, and load the images of these frameworks."""
+        """Create the namespace, and load the images of these frameworks."""
         lifecycle.prepare_namespace(self.namespace, "s3")
         for framework in frameworks:
             client.load_image(images.trainer_image(framework))
@@ -49,7 +49,7 @@ class Runs:
         more: Sequence[str] = (),
         seconds: float = 600,
     ) -> str:
-        """Run a job until its log has the words of its `end`, and return the log.
+        """Run a job until its log contains the text `end`, and return the log.
 
         With a `rate`, in bits per second, slow down the links of the `workers` as soon as their pods run.
         """
@@ -72,7 +72,7 @@ class Runs:
             return ""
 
     def _workers(self, release: str) -> list[str]:
-        """Return the uids of the pods that train and run. A PyTorchJob has its workers alone."""
+        """Return the uids of the running worker pods. In a PyTorchJob, these are all pods of the job."""
         chosen = f"app.kubernetes.io/instance={release},app.kubernetes.io/component=worker"
         pods = json.loads(client.kubectl("-n", self.namespace, "get", "pods", "-l", chosen, "-o", "json"))["items"]
         return [pod["metadata"]["uid"] for pod in pods if pod["status"].get("phase") == "Running"]

@@ -1,10 +1,11 @@
-"""Measure how long the solver takes after nodes and pods are read: `PYTHONPATH=plugin python -m lab.bench.solver`.
+"""Measure the solver's time, without reading nodes and pods: `PYTHONPATH=plugin python -m lab.bench.solver`.
 
-5,000 nodes in three zones and 100 racks hold other pods of many sizes. The job is a gang of 1,024 workers and a
-launcher, with the scheduling rules that users set.
+The cluster has 5,000 nodes in three zones and 100 racks, which already run other pods of many sizes. The job is a gang
+of 1,024 workers and a launcher, with scheduling rules such as users set.
 
-Then come jobs that only the budget ends: nodes that are all unlike, with several rules or many roles. For these, the
-bench prints the memory, and fails if a verdict, which is up to two judgements, can take more than the limits.
+Then come hard jobs, on which the solver stops only when its search budget is used up: all nodes differ, and the job has
+several rules or many roles. For these, the bench also prints the memory. The bench fails if a verdict, which needs up
+to two runs of the solver, can take more than the limits.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ def main() -> int:
 
 
 def _over_the_limits(name: str, job: tuple[list[Node], Job]) -> bool:
-    """Judge a job in a process of its own, print the figures, and tell whether they are over the limits."""
+    """Judge a job in a separate process, print the figures, and tell whether they are over the limits."""
     with ProcessPoolExecutor(1, get_context("fork")) as pool:
         seconds, megabytes, word = pool.submit(_measured, *job).result()
     print(f"solver, {name}: {seconds:.1f} s of processor, {megabytes:.0f} MB ({word})")
@@ -138,7 +139,7 @@ def _shapes(nodes: list[Node]) -> Mapping[str, Job]:
 
 
 def hard_jobs() -> Mapping[str, tuple[list[Node], Job]]:
-    """Return jobs on nodes that are all unlike, so that neither sums nor a search decide them quickly."""
+    """Return jobs that are hard to decide: all nodes differ, so neither sums of resources nor a search is quick."""
     nodes = _unlike(250, pods=6)
     names, many = frozenset(node.name for node in nodes), _unlike(2_000, pods=100)
     workers, servers = frozenset({"worker"}), frozenset({"ps"})

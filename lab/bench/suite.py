@@ -1,9 +1,9 @@
 """`make bench`: measure the plugin, the chart, the trainer and the lab, one module or program after another.
 
-The figures: the time of rendering, the plugin's start, the trainer's data layer, the cost of checkpoints, the time in
-which `check` reads and judges a large cluster, and `status` reads a run of 1,000 workers, the lab's start, and the
-trainer's speed by number of workers. It also runs the comparisons with Kubernetes' admission and with the chart's
-schema, on more random cases than `make test` has.
+The figures: the time of rendering, the plugin's start, the speed of the trainer's data layer, the cost of checkpoints,
+the time in which `check` reads and judges a large cluster, the time in which `status` reads a run of 1,000 workers, the
+lab's start, and the trainer's speed by number of workers. It also runs the comparisons with Kubernetes' admission and
+with the chart's schema, on more random cases than `make test` has.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from lab.bench import cluster_start, training_speed
 from lab.errors import LabError
 from lab.paths import REPOSITORY
 
-# Programs that measure, and the folder of the package that each imports.
+# Benchmark programs, each with the folder of the package that it imports.
 PARTS = {
     "lab.bench.rendering": "",
     "lab.bench.plugin_start": "",
@@ -27,7 +27,7 @@ PARTS = {
     "tests.plugin.status.bench": "plugin",
     "lab.bench.solver": "plugin",
 }
-# Test modules that compare random cases with other code, and their numbers of cases.
+# Test modules that compare distrain with other code on random cases, each with its number of cases.
 RANDOM = {
     "tests/chart/values/test_random_values.py": 10_000,
     "tests/plugin/admission/test_pod_security.py": 100_000,
@@ -36,7 +36,7 @@ RANDOM = {
 
 
 def main() -> None:
-    """Run each part; at the end, raise LabError with the names of those that failed or were over a limit."""
+    """Run each part. At the end, raise LabError with the names of the parts that failed or were over a limit."""
     over = [part for part, path in PARTS.items() if _fails(part, PYTHONPATH=path)]
     over += [module for module, count in RANDOM.items() if _fails("pytest", "-q", module, RANDOM_VALUES=str(count))]
     cluster_start.main()

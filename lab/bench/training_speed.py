@@ -1,6 +1,6 @@
 """Measure how fast the trainer trains on the embedded Kubernetes, by framework and number of workers.
 
-Two cores do the work of all workers, so the figures show the cost of distribution, not its benefit.
+All workers share two cores, so the figures show the cost of distribution, not its benefit.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """`make audit`: look up the known vulnerabilities of the pinned Python packages and of the lab's Go programs.
 
 pip-audit asks PyPI, and govulncheck asks vuln.go.dev. A package index or a module proxy alone does not have these data.
-Exit codes: 0 if no vulnerability is known, 1 if one is, 2 if a tool failed, 3 if some data could not be had and the
-rest has no vulnerability.
+Exit codes: 0 if no vulnerability is known, 1 if a vulnerability was found, 2 if a tool failed, 3 if some data could not
+be fetched and the fetched data show no vulnerability.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from lab.paths import REPOSITORY
 
 LOCK = REPOSITORY / "requirements-audit.txt"
 FOUND, FAILED, NO_DATA = 1, 2, 3
-# govulncheck's exit code if it found a vulnerability.
+# The exit code of govulncheck if it has found a vulnerability.
 GO_FOUND = 3
 
 
 @dataclass(frozen=True)
 class Result:
-    """Lines about the vulnerabilities that were found, and the reason why others could not be looked up."""
+    """A line for each vulnerability found, and the reason if data could not be fetched."""
 
     found: tuple[str, ...] = ()
     no_data: str = ""
@@ -46,7 +46,7 @@ def main() -> int:
 
 
 def python_packages() -> Result:
-    """Ask for the packages of each lock. Stop at the first package of which nothing is known."""
+    """Look up the packages of each lock file. Stop at the first lock file for which data could not be fetched."""
     found: list[str] = []
     for lock in locks():
         result = python_lock(lock)
@@ -57,7 +57,10 @@ def python_packages() -> Result:
 
 
 def locks() -> list[Path]:
-    """Return all locks of Python packages, the smallest first, as it shows soonest that there are no data."""
+    """Return all lock files of Python packages.
+
+    The smallest comes first, because it shows soonest if there are no data.
+    """
     found = [*REPOSITORY.glob("requirements*.txt"), *(REPOSITORY / "plugin").glob("requirements*.txt")]
     found += (REPOSITORY / "trainer" / "requirements").glob("*.txt")
     return sorted(found, key=lambda path: path.stat().st_size)

@@ -1,4 +1,4 @@
-"""Run buildah with a store of the lab's own."""
+"""Run buildah with the lab's own image store."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ STORE = CACHE_DIR / "buildah"
 
 
 def remove_containers() -> None:
-    """Remove the containers of interrupted builds, because their layers take gigabytes."""
+    """Remove the containers of interrupted builds, because their layers use gigabytes."""
     subprocess.run(command("rm", "--all"), capture_output=True, check=False)
 
 

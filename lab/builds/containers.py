@@ -1,6 +1,6 @@
-"""Run commands in the file system of an image of buildah's store.
+"""Run commands in the file system of an image from buildah's store.
 
-`buildah run` starts itself four times, which takes 0.7 processor seconds; these mounts take 0.02.
+`buildah run` starts itself four times and uses 0.7 seconds of CPU time. The mounts here use 0.02 seconds.
 """
 
 from __future__ import annotations
@@ -33,8 +33,9 @@ def run_in_image(
 ) -> subprocess.CompletedProcess[str]:
     """Run a command in a built image's file system, on the host's network, and return its exit status and output.
 
-    `mounts` binds files or folders of this machine over paths of the image. What the command writes elsewhere is gone
-    after it. Raises subprocess.TimeoutExpired, and LabError if the image is not in the store.
+    `mounts` maps files or folders of this machine to the paths in the image where they are bind-mounted. Everything
+    that the command writes elsewhere is lost when it ends. Raises subprocess.TimeoutExpired, and LabError if the image
+    is not in the store.
     """
     within = _in_its_environment(reference, argv, env or {})
     with tempfile.TemporaryDirectory() as folder:
@@ -52,9 +53,9 @@ def run_in_image(
 
 
 def _mounts(folder: str, layers: str, mounts: Mapping[Path, str]) -> list[str]:
-    """Return the commands that mount an image's layers below `folder`, and over them a layer in memory."""
+    """Return the shell commands that mount an image's layers below `folder`, with a writable layer in memory on top."""
     root = f"{folder}/root"
-    # The layers' paths are relative, because a mount's options have at most 4,096 characters.
+    # The layers' paths are relative, because mount options are limited to 4,096 characters.
     layer = f"lowerdir={layers},upperdir={folder}/upper,workdir={folder}/work"
     commands = [
         f"mount -t tmpfs tmpfs {folder}",
@@ -79,19 +80,19 @@ def _bind(source: Path, target: str) -> list[str]:
 
 
 def _in_its_environment(reference: str, argv: Sequence[str], env: Mapping[str, str]) -> list[str]:
-    """Return the command with the image's variables and in its folder, and with the variables of `env`."""
+    """Wrap the command so that it runs in the image's working directory, with the image's variables and `env`."""
     config = _config(reference)
     variables = [*config.get("Env", ()), f"HOME={HOME}", *(f"{name}={value}" for name, value in env.items())]
     return ["env", "--ignore-environment", f"--chdir={config.get('WorkingDir') or '/'}", *variables, *argv]
 
 
 def _changed_root(folder: str, user: str, argv: Sequence[str]) -> str:
-    # The shell stays, as the namespace's first process: that one does not end at a signal by default.
+    # The shell stays as process 1 of the namespace, because process 1 ignores signals without a handler.
     return f"chroot --userspec={user} --groups= {folder}/root {shlex.join(argv)} || exit $?"
 
 
 def _layers(reference: str) -> str:
-    """Return the layers of an image, the last first, as overlay's option lowerdir takes them."""
+    """Return the layers of an image, the top layer first, as overlayfs expects them in its option lowerdir."""
     layer = _image(reference)["layer"]
     link, lower = (LAYERS / layer / "link").read_text(), LAYERS / layer / "lower"
     return ":".join([f"l/{link}", *([lower.read_text()] if lower.exists() else [])])
@@ -107,7 +108,7 @@ def _image(reference: str) -> dict[str, str]:
 
 @cache
 def _config(reference: str) -> dict[str, list[str] | str]:
-    """Return an image's variables (Env) and folder (WorkingDir)."""
+    """Return an image's variables (Env) and working directory (WorkingDir)."""
     inspect = buildah.command("inspect", "--type", "image", reference)
     shown = subprocess.run(inspect, capture_output=True, text=True, check=False)
     if shown.returncode != 0:

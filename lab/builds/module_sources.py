@@ -1,4 +1,4 @@
-"""Fetch other projects' releases, whose examples and manifests tests read, as Go modules."""
+"""Fetch releases of other projects as Go modules. Tests read their examples and manifests."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from lab.builds import golang
 from lab.errors import LabError
 
-# Module and version -> the sum of its files, as in a go.sum.
+# Module and version -> the checksum of its files, as in go.sum.
 SUMS = {
     "github.com/kubeflow/mpi-operator@v0.2.3": "h1:xKgwMax9aAEBwuaJjWoM1MFlLU04PIRoGtML0+xhs5Y=",
     "github.com/kubeflow/mpi-operator@v0.3.0": "h1:XF4K66K8+X2KE7cZGU1LIcjW1qiiFjlZiM53CrSF+Lc=",
@@ -24,13 +24,13 @@ SUMS = {
 
 
 def folder(module: str) -> Path:
-    """Return the folder of a release. Raises LabError if it cannot be fetched, or is not what it was."""
+    """Return the folder of a release. Raises LabError if the release cannot be fetched or its checksum differs."""
     return _folders()[module]
 
 
 @functools.cache
 def _folders() -> dict[str, Path]:
-    """Fetch those that are not in Go's module cache: the first time some seconds, then a tenth of one."""
+    """Fetch the modules that are not in Go's cache. This takes seconds the first time, then a tenth of a second."""
     done = golang.run(["mod", "download", "-json", *SUMS], Path("/"))
     if done.returncode != 0:
         raise LabError(f"cannot fetch {', '.join(SUMS)}: {done.stderr.strip() or done.stdout[-1000:]}")

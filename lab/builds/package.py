@@ -1,8 +1,8 @@
 """`make package`: pack the chart, the plugin and the Python wheel into dist/.
 
-The same files give the same bytes, whatever the modes that a user's umask has given them. In a git repository only the
-files that git tracks are packed: no backup of an editor, and no values file of a user's. Helm wants the name
-distrain-VERSION.tgz for the chart and for the plugin, so each is in a folder of its own.
+The same files give the same bytes, whatever their modes. In a git repository, only files that git tracks are packed, so
+that an editor's backups or a user's values files stay out. Helm requires the name distrain-VERSION.tgz for both the
+chart and the plugin, so each archive has its own folder.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from lab.paths import CHART, REPOSITORY
 PLUGIN = REPOSITORY / "plugin"
 DIST = REPOSITORY / "dist"
 NAME = "distrain"
-# Files that Helm also reads at the top of an archive.
+# Files that Helm also reads at the top level of an archive.
 HELM_READS = ("plugin.yaml", "plugin.complete")
 PROGRAMS = ("/bin/distrain", "/bin/setup")
-# The files and folders that setuptools reads to build the wheel. The plugin has a link to the chart.
+# The files and folders that setuptools reads to build the wheel. The plugin's folder contains a link to the chart.
 WHEEL = ("LICENSE", "README.md", "plugin", "pyproject.toml", "trainer")
 # The files from which setuptools reads the dependencies of the wheel. The plugin's archive does not need them.
 DEPENDENCIES = ("requirements.in", "requirements-report.in")
@@ -51,7 +51,7 @@ def write_chart(folder: Path) -> Path:
     path = folder / f"{NAME}-{_version(CHART / 'Chart.yaml')}.tgz"
     with _archive(path) as archive:
         for source in _below(CHART):
-            # As in the archives that Helm itself writes, a folder has no entry of its own.
+            # Like the archives that Helm writes, this archive has no entries for folders.
             if source.is_file():
                 _add(archive, str(NAME / source.relative_to(CHART)), source, source.read_bytes())
     return path
@@ -60,7 +60,7 @@ def write_chart(folder: Path) -> Path:
 def write_wheel(folder: Path) -> Path:
     """Build the wheel of plugin and trainer in a folder and return its path."""
     with tempfile.TemporaryDirectory() as copy:
-        # A build leaves folders in its sources, and packs what an earlier build has left there.
+        # Build from a copy: a build leaves folders in the source tree, and the next build would pack their content.
         for name in WHEEL:
             source, target = REPOSITORY / name, Path(copy, name)
             if source.is_file():
@@ -98,7 +98,7 @@ def write(folder: Path) -> Path:
 
 
 def sign(archive: Path, description: Path, key: str) -> Path:
-    """Write the provenance file with which Helm verifies an archive, signed with a GnuPG key. Return its path.
+    """Write an archive's provenance file, signed with a GnuPG key. Helm verifies the archive with it. Return its path.
 
     `description` is the Chart.yaml or plugin.yaml in the archive.
     """
@@ -114,7 +114,7 @@ def sign(archive: Path, description: Path, key: str) -> Path:
 def _archive(path: Path) -> Iterator[tarfile.TarFile]:
     """Open a new .tgz file for writing."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    # Pass no file name and no time, because gzip would store them.
+    # Pass an empty file name and time 0, because gzip would store them.
     with (
         path.open("wb") as file,
         gzip.GzipFile("", "wb", 9, file, mtime=0) as compressed,
@@ -145,9 +145,9 @@ def _below(path: Path) -> Iterator[Path]:
 
 
 def _left_out(folder: str, names: Sequence[str]) -> list[str]:
-    """Return which of the folder's files and folders are not packed. A link counts as what it leads to."""
+    """Return the files and folders in a folder that are not packed. For a link, its target decides."""
     tracked = _tracked(REPOSITORY)
-    # A folder that git does not track is no part of the repository: it is a copy of the sources.
+    # A folder that git does not track is a copy of the sources outside the repository.
     if Path(folder).resolve() not in tracked:
         return list(LEFT_OUT)
     return [*LEFT_OUT, *(name for name in names if Path(folder, name).resolve() not in tracked)]
@@ -155,7 +155,7 @@ def _left_out(folder: str, names: Sequence[str]) -> list[str]:
 
 @functools.cache
 def _tracked(repository: Path) -> frozenset[Path]:
-    """Return the files that git tracks, and their folders; nothing if the sources are in no git repository."""
+    """Return the files that git tracks, and their folders. Outside a git repository, return nothing."""
     command = ["git", "-C", str(repository), "ls-files", "-z"]
     try:
         listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout

@@ -1,7 +1,7 @@
-"""`make sbom`: write what the images and the plugin consist of, as CycloneDX files in dist/.
+"""`make sbom`: write SBOMs of the images and the plugin, as CycloneDX files in dist/.
 
-The versions are those that are installed in the images, which the tests use. write_sbom.py writes the files with
-CycloneDX's library, in an environment of its own.
+The versions are read from the images that the tests use. write_sbom.py writes the files with CycloneDX's library, in a
+separate Python environment.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from lab.paths import REPOSITORY
 LOCK = REPOSITORY / "requirements-audit.txt"
 WRITER = Path(__file__).with_name("write_sbom.py")
 DIST = REPOSITORY / "dist"
-# Some packages have their licence's whole text in the field for its name, and the name in a classifier.
+# Some packages put the whole licence text into the field for the licence's name, and the name into a classifier.
 LIST_PYTHON = """
 import importlib.metadata, json
 def licence(about):
@@ -46,7 +46,10 @@ def main() -> int:
 
 
 def write(framework: str, folder: Path) -> list[Path]:
-    """Write the files of a framework's image and of the plugin, which is the same in each image. Return their paths."""
+    """Write the files of a framework's image and of the plugin. Return their paths.
+
+    All images contain the same plugin.
+    """
     image = images.trainer_environment(framework)
     plugin = _python_packages(image, "/opt/plugin/bin/python")
     packages = [*plugin, *_python_packages(image, "/opt/venv/bin/python"), *_debian_packages(image)]

@@ -1,6 +1,6 @@
-"""Install tools from a lock of their own into a Python environment of their own, in the cache.
+"""Install tools into separate Python environments in the cache, each from its own lock file.
 
-In the lab's own lock they would bring a hundred packages more to every user.
+In the lab's lock file, the tools would add a hundred packages for every user.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from lab.paths import CACHE_DIR
 
 
 def programs(lock: Path) -> Path:
-    """Return the folder of an environment's programs. Install it if it is not in the cache.
+    """Return the folder of an environment's programs. Install the environment if it is not in the cache.
 
     Raises LabError if that fails.
     """

@@ -39,13 +39,16 @@ def run_trainer(
 
 @cache
 def _environment(framework: str) -> str:
-    """Return trainer_environment's name. A process looks for it once: that takes a fifth of a second."""
+    """Return the image name from trainer_environment.
+
+    The name is cached, because each lookup takes a fifth of a second.
+    """
     return images.trainer_environment(framework)
 
 
 @cache
 def _compiled() -> Path:
-    """Return a copy of the trainer with what Python compiles of it: each rank would need 0.4 s to compile it anew."""
+    """Return a copy of the trainer with compiled modules. Without it, each rank would need 0.4 s to compile them."""
     sources = sorted(SOURCE.rglob("*.py"))
     texts = b"".join(str(path).encode() + path.read_bytes() for path in sources)
     folder = COPIES / hashlib.sha256(texts).hexdigest()[:16]
@@ -58,7 +61,7 @@ def _compiled() -> Path:
 
 
 def _compile(folder: Path) -> None:
-    """Compile the modules beside themselves, as for their place in an image."""
+    """Compile the modules in place, with the paths that they have in an image."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPYCACHEPREFIX"}
     command = [sys.executable, "-m", "compileall", "-q", "-d", IN_IMAGE, str(folder)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
@@ -67,12 +70,12 @@ def _compile(folder: Path) -> None:
 
 
 def _put(made: Path, folder: Path) -> None:
-    """Rename a copy to its final name, and remove those that were made long ago."""
+    """Rename a copy to its final name, and remove old copies."""
     try:
         made.rename(folder)
     except OSError:
-        if not folder.exists():  # Otherwise another process has made the same copy at the same time.
+        if not folder.exists():  # If it exists, another process has made the same copy.
             raise
-    os.utime(folder)  # The copy has the time of its source.
+    os.utime(folder)  # The copy inherited the time of its source.
     for path in sorted(COPIES.iterdir(), key=lambda path: path.stat().st_mtime, reverse=True)[KEPT:]:
         shutil.rmtree(path, ignore_errors=True)

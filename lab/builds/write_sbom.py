@@ -1,4 +1,4 @@
-"""`python write_sbom.py FILE`: write a CycloneDX file from a list of packages on stdin. sbom.py runs it."""
+"""`python write_sbom.py FILE`: write a CycloneDX file from a list of packages on stdin. sbom.py runs this program."""
 
 from __future__ import annotations
 

@@ -2,9 +2,9 @@
 
 All keys are ECDSA P-256. All certificates are valid for a year; each start of the lab makes new certificates.
 
-trustme makes certificates for servers only: it has no client certificate with a name such as system:kube-scheduler, it
-writes an empty critical list of alternative names, which Go refuses, and an organisation of its own, which Kubernetes
-takes for a group.
+The library trustme does not fit, because it only makes server certificates. It cannot set a client name such as
+system:kube-scheduler. It would write an empty critical list of alternative names, which Go refuses, and its own
+organisation, which Kubernetes would read as a group.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Authority:
         self.pair = self._write("ca", self._key, self._builder(self._name, self._key, ca=True))
 
     def client(self, file: str, user: str, group: str | None = None) -> Pair:
-        """Make a certificate that the API server reads as this user and group."""
+        """Make a client certificate for this user and group."""
         key = ec.generate_private_key(ec.SECP256R1())
         builder = self._builder(_name(user, group), key).add_extension(_usage(ExtendedKeyUsageOID.CLIENT_AUTH), False)
         return self._write(file, key, builder)

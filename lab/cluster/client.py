@@ -13,12 +13,12 @@ from lab.cluster import components, namespaces
 from lab.errors import LabError
 from lab.paths import KUBECONFIG
 
-# The name of an image whose own name another has taken.
+# A second name for the old image while a new image takes over its name.
 FORMER = "distrain/former:lab"
 
 
 def kubectl(*arguments: str, stdin: str | None = None) -> str:
-    """Run kubectl as the cluster's administrator and return its output. Raises LabError with its message."""
+    """Run kubectl as the cluster's administrator and return its output. Raises LabError with kubectl's message."""
     command = [str(binary("kubectl")), f"--kubeconfig={KUBECONFIG}", *arguments]
     done = subprocess.run(command, input=stdin, capture_output=True, text=True, check=False)
     if done.returncode != 0:
@@ -31,13 +31,13 @@ def apply(*objects: dict[str, Any]) -> None:
 
 
 def load_image(image: images.Image) -> None:
-    """Import an image into the node, unless the node has the image of this archive."""
+    """Import an image into the node, unless the node already has the image from this archive."""
     label = f"distrain.dev/archive={image.archive.name}"
     found = _ctr("images", "ls", f"name=={image.reference}")
     if label in found:
         return
-    # The image that had this name may share layers with the new one. If it lost its only name, containerd would collect
-    # such a layer as garbage, perhaps between the import's look at it and its use.
+    # The old image with this name may share layers with the new image. If the old image lost its only name, containerd
+    # would garbage-collect such a layer, perhaps just after the import found the layer and before it uses the layer.
     if image.reference in found:
         _ctr("images", "tag", "--force", image.reference, FORMER)
     _ctr("images", "import", str(image.archive))

@@ -69,7 +69,7 @@ def credentials() -> Credentials:
 
 
 def etcd(_: Credentials) -> Command:
-    # The lab's data ends with the lab, so it need not survive a power failure.
+    # The lab's data is deleted with the lab, so it does not need to survive a power failure.
     return [binary("etcd"), "--data-dir", STATE_DIR / "etcd", "--unsafe-no-fsync", "--log-level", "warn"]
 
 
@@ -120,14 +120,14 @@ def kube_proxy(keys: Credentials) -> Command:
         "clusterCIDR": POD_NETWORK,
         "hostnameOverride": NODE,
         "clientConnection": {"kubeconfig": str(keys.kubeconfigs["kube-proxy"])},
-        # The limits belong to the host and cannot be set in this namespace.
+        # These kernel limits belong to the host and cannot be set in this namespace.
         "conntrack": {"maxPerCore": 0, "min": 0, "tcpEstablishedTimeout": "0s", "tcpCloseWaitTimeout": "0s"},
     }
     return [binary("kube-proxy"), "--config", _write_yaml("kube-proxy.yaml", config)]
 
 
 def containerd(_: Credentials) -> Command:
-    """Return containerd's command. Its images are kept in the cache, so that they are unpacked only once."""
+    """Return containerd's command. containerd keeps its images in the cache, so they are unpacked only once."""
     network = {
         "cniVersion": "0.4.0",
         "name": "pods",
@@ -231,7 +231,7 @@ def coredns(keys: Credentials) -> Command:
 
 
 def gpus(_: Credentials) -> Command:
-    """Return the command of the fake GPUs' device plugin, which registers again whenever kubelet restarts."""
+    """Return the command of the device plugin for fake GPUs. It registers again whenever kubelet restarts."""
     return [binary("gpus"), str(GPUS)]
 
 

@@ -8,7 +8,7 @@ import sys
 from lab.cluster import teardown
 from lab.paths import CACHE_DIR
 
-# What the lab keeps in the cache. The folder may be the user's own, so nothing else in it is removed.
+# The lab's files in the cache folder. Nothing else is removed, because the folder may also contain the user's files.
 FOLDERS = (
     "bench-guest",
     "bench-mutants",

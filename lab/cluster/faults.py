@@ -1,4 +1,4 @@
-"""Inject faults that real clusters have, from outside the pods: kill or halt processes, cut networks."""
+"""Inject faults that occur in real clusters, from outside the pods: kill or halt processes, cut networks."""
 
 from __future__ import annotations
 
@@ -60,16 +60,17 @@ def cut(pod_uid: str, address: str, port: int | None = None) -> Iterator[None]:
 
 @contextmanager
 def redirected(pod_uid: str, address: str, port: int, to: int) -> Iterator[None]:
-    """Redirect a pod's packets from one TCP port of an address to another port of this address."""
+    """Redirect a pod's packets for one TCP port of an address to another port of the same address."""
     chain = ["OUTPUT", "--table", "nat", "--destination", address, *_tcp("--dport", port)]
     with _ruled(pod_uid, [[*chain, "--jump", "DNAT", "--to-destination", f"{address}:{to}"]]):
         yield
 
 
 def slow_down(pod_uid: str, bits_per_second: float) -> None:
-    """Let a pod send at most so many bits per second, in frames; this lasts until the pod ends."""
+    """Limit the bits per second that a pod can send, frame headers included, until the pod ends."""
     pid = processes(pod_uid)[0]
-    # A burst of 43 frames is sent at once; the queue holds all that TCP may send before it is acknowledged.
+    # A burst of 43 frames passes at once. The queue has room for everything that TCP may send before an
+    # acknowledgement.
     shape = ["tbf", "rate", f"{bits_per_second:.0f}bit", "burst", "64kb", "limit", "20mb"]
     run = ["nsenter", "--target", str(pid), "--net", "tc", "qdisc", "replace", "dev", "eth0", "root", *shape]
     namespaces.run_on_host(*run)
@@ -83,13 +84,13 @@ def restart(component: str, *flags: str) -> None:
     wait_until(f"{component}'s end", lambda: not namespaces.is_running(component), pause=0.1)
     namespaces.start(component, [*command, *flags])
     if component == "kubelet":
-        # kubelet admits no pod with GPUs before the device plugin has registered again.
+        # kubelet rejects pods with GPUs until the device plugin has registered again.
         wait_until("the device plugin", lambda: _registered() > registered, pause=0.1)
         wait_until("the node's GPUs", lifecycle.has_gpus, pause=0.2)
 
 
 def started(name: str) -> int:
-    """Return the pid of the process that the lab started under this name: the child of its nsenter."""
+    """Return the pid of the process that the lab started under this name. It is the child of an nsenter process."""
     entering = namespaces.pid(name)
     children = _text(entering, f"task/{entering}/children").split() if entering else []
     if not children:
@@ -104,7 +105,7 @@ def _registered() -> int:
 
 @contextmanager
 def refusing_s3(port: int) -> Iterator[None]:
-    """Serve S3 on the node with other keys, so that it refuses the lab's keys."""
+    """Run a second S3 server on the node with different keys, so that it refuses the lab's keys."""
     name, server = "refusing-s3", Server.new(f"{NODE_ADDRESS}:{port}")
     with tempfile.TemporaryDirectory() as folder:
         namespaces.start(name, server.command(Path(folder) / "s3"), server.environment())
@@ -138,7 +139,7 @@ def _iptables(pid: int, *rule: str) -> None:
 
 
 def _age(pid: int) -> tuple[int, int]:
-    """Return a sort key by start time, because pids wrap around."""
+    """Return a process's start time as a sort key. Pids would not do, because they wrap around."""
     fields = _text(pid, "stat").rpartition(")")[2].split()
     return (int(fields[19]) if fields else 0, pid)
 

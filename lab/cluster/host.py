@@ -12,13 +12,13 @@ from lab.paths import CACHE_DIR
 
 COMMANDS = ("containerd", "runc", "iptables", "conntrack", "ip", "nsenter", "unshare", "buildah", "mmdebstrap")
 CNI_PLUGIN = "/usr/lib/cni/bridge"
-# GB of free disk. The first start needs 9 for programs and images and 10 for Go's caches, later starts 2.
+# GB of free disk space. The first start needs 9 for programs and images and 10 for Go's caches. Later starts need 2.
 FREE_GB_COLD, FREE_GB_WARM = 20, 3
 CAP_NET_ADMIN, CAP_SYS_ADMIN = 12, 21
 
 
 def check() -> None:
-    """Raise LabError for the first thing that is missing."""
+    """Raise LabError for the first missing program or resource."""
     _check_commands()
     _check_disk()
     _check_network()

@@ -1,7 +1,7 @@
-"""Play nodes and their pods with KWOK (sigs.k8s.io/kwok): the API server's objects change, and nothing runs.
+"""Simulate nodes and their pods with KWOK (sigs.k8s.io/kwok), which only changes API objects and runs nothing.
 
-The pods that train stay Running, and all have the same log. A pod that prepares a run, such as that of a hook, ends at
-once with exit code 0, because Helm waits for it.
+Training pods stay Running, and all have the same log. Pods that prepare a run, such as hook pods, end at once with exit
+code 0, because Helm waits for them.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ LABEL = {"type": NAME}
 SELECTOR = f"type={NAME}"
 GPUS = 8
 OF_NODE = {"cpu": "96", "memory": "1Ti", "ephemeral-storage": "1Ti", "pods": "110", "nvidia.com/gpu": f"{GPUS}"}
-# The stages that KWOK itself recommends, in its folder kustomize/stage.
+# The stages that KWOK recommends, in its folder kustomize/stage.
 STAGES = (
     *("node/fast/node-initialize.yaml", "node/heartbeat-with-lease/node-heartbeat-with-lease.yaml"),
     *("pod/fast/pod-ready.yaml", "pod/fast/pod-complete.yaml", "pod/fast/pod-delete.yaml"),
 )
-# Instead of KWOK's own rule, by which every pod of a Job ends.
+# Replaces KWOK's default rule, under which every pod of a Job ends.
 OWNER, COMPONENT = ".metadata.ownerReferences.[].kind", '.metadata.labels["app.kubernetes.io/component"]'
 ENDING = {"key": COMPONENT, "operator": "In", "values": ["keygen", "preflight", "replace"]}
 NOT_READY = "node.kubernetes.io/not-ready:NoSchedule"
@@ -47,7 +47,7 @@ PORT = 10247
 
 @contextmanager
 def nodes(number: int, log: str) -> Iterator[None]:
-    """Let KWOK simulate this many nodes with GPUS GPUs each, whose pods all have this log.
+    """Let KWOK simulate this many nodes with GPUS GPUs each. All pods on them have this log.
 
     Meanwhile, no new pod is placed on the lab's own node.
     """
@@ -62,7 +62,7 @@ def nodes(number: int, log: str) -> Iterator[None]:
         yield
     finally:
         kubectl("uncordon", components.NODE)
-        # kubectl would delete one node after the other.
+        # `kubectl delete` would delete one node after the other.
         kubectl("delete", "--raw", f"/api/v1/nodes?labelSelector={quote(SELECTOR)}")
         _stop()
         faults.restart("kube-controller-manager", USUAL_GRACE)
@@ -70,7 +70,7 @@ def nodes(number: int, log: str) -> Iterator[None]:
 
 def _start(log: str) -> None:
     config, lines = STATE_DIR / f"{NAME}.yaml", STATE_DIR / f"{NAME}-pods.log"
-    # The form in which a container runtime writes a log.
+    # The log format of container runtimes.
     written = datetime.now(timezone.utc).isoformat().replace("+00:00", "Z")
     lines.write_text("".join(f"{written} stdout F {line}\n" for line in log.splitlines()), encoding="utf-8")
     config.write_text(yaml.safe_dump_all([*_stages(), _logs(lines)]), encoding="utf-8")
@@ -120,8 +120,8 @@ def _node(number: int) -> dict[str, Any]:
 
 
 def _untaint(number: int) -> None:
-    """Take off the taint of new nodes, which the controller-manager does to only four nodes a second."""
-    with suppress(LabError):  # It was faster for some nodes.
+    """Remove the taint of new nodes. The controller-manager would do this for only four nodes a second."""
+    with suppress(LabError):  # The controller-manager was faster for some nodes.
         kubectl("taint", "nodes", "-l", SELECTOR, f"{NOT_READY}-")
     wait_until(f"{number} nodes without taints", lambda: not _tainted(), seconds=600, pause=1)
 

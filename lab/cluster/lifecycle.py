@@ -44,7 +44,7 @@ def up(chosen: Operators = operators.DEFAULT) -> None:
     host.check_root()
     with lock():
         shutil.rmtree(FAILED_LOG_DIR, ignore_errors=True)
-        namespaces.destroy()  # remove the remains of a start that was killed
+        namespaces.destroy()  # remove what a killed start left behind
         host.check()
         with _step("programs"):
             golang.build([*golang.CLUSTER, *operators.programs(chosen)])
@@ -82,7 +82,7 @@ def s3_server() -> Server:
 
 
 def prepare_namespace(name: str, s3_secret: str, pod_security: str = "restricted") -> None:
-    """Make a namespace that enforces a Pod Security Standard, with a Secret that holds the S3 server's keys."""
+    """Make a namespace that enforces a Pod Security Standard, and in it a Secret with the S3 server's keys."""
     labels = {"pod-security.kubernetes.io/enforce": pod_security}
     apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}})
     server = s3_server()
@@ -133,7 +133,7 @@ def _undo_start() -> None:
     try:
         namespaces.destroy()
         print(f"\n  the start was undone; {logs}")
-    except (LabError, OSError) as error:  # The caller raises what made the start fail, which matters more.
+    except (LabError, OSError) as error:  # The caller raises the cause of the failed start, which matters more.
         print(f"\n  the start could not be undone: {error}; {logs}")
 
 

@@ -25,11 +25,11 @@ HOST_ADDRESS = "10.213.0.1"
 NODE_ADDRESS = "10.213.0.2"
 LINK = "distrain0"
 CGROUP = "distrain"
-# Folders that programs of the cluster write to whatever their settings say. A kubelet or containerd of the host may use
-# them too, so in the lab's mount namespace each is a folder of the lab.
+# Folders to which the cluster's programs write regardless of their settings. A kubelet or containerd of the host may
+# use the same paths, so the lab's mount namespace has the lab's own folders at these paths.
 OUTSIDE = tuple(map(Path, ("/var/lib/kubelet", "/var/log/containers", "/var/lib/cni", "/run/containerd")))
-# The values that kubelet gives to settings of the kernel that belong to no namespace (its `setupKernelTunables`). It
-# writes none that is right already, and in the lab's mount namespace it reads these.
+# The values that kubelet sets for kernel settings outside any namespace (its function `setupKernelTunables`). kubelet
+# does not write a setting that already has the right value. In the lab's mount namespace, it reads these values.
 KERNEL_SETTINGS = {
     "vm/overcommit_memory": 1,
     "vm/panic_on_oom": 0,
@@ -62,24 +62,24 @@ def exists() -> bool:
 
 
 def destroy() -> None:
-    """End every process of the cluster, and with them the mounts, links and iptables rules. Then remove its folder.
+    """End all processes of the cluster. Their mounts, links and iptables rules go with them. Then remove the folder.
 
-    Raises LabError, which names what is still there.
+    Raises LabError with the names of everything that could not be removed.
     """
     holder = _holder_pid()
-    # Each component has an nsenter process outside the PID namespace. It stops when the component is stopped (SIGSTOP),
-    # and would then outlive the holder and keep the link.
+    # Each component has an nsenter process outside the PID namespace. If the component is stopped with SIGSTOP, its
+    # nsenter process stops, too, would outlive the holder, and would keep the link.
     for process in filter(None, map(_alive, STATE_DIR.glob("*.pid"))):
         with contextlib.suppress(ProcessLookupError):
             os.kill(process, signal.SIGKILL)
     if holder:
         _wait_until_gone(Path(f"/proc/{holder}"))
-    # The kernel removes a namespace's links some time after its last process has ended.
+    # The kernel removes a namespace's links only some time after its last process has ended.
     _wait_until_gone(Path(f"/sys/class/net/{LINK}"))
     _remove_cgroup()
     made = _MADE.read_text().split() if _MADE.exists() else []
     for folder in reversed(made):
-        with contextlib.suppress(OSError):  # A program of the host uses it by now.
+        with contextlib.suppress(OSError):  # A host program uses it now.
             os.rmdir(folder)
     if STATE_DIR.exists():
         shutil.rmtree(STATE_DIR)
@@ -117,12 +117,12 @@ def last_words(name: str) -> str:
 
 
 def run(*command: str) -> str:
-    """Run a command inside the namespaces, and return its output. Raises LabError with its message if it fails."""
+    """Run a command inside the namespaces, and return its output. If it fails, raise LabError with its message."""
     return run_on_host(*_enter(), *command)
 
 
 def in_network() -> list[str]:
-    """Return the command that replaces itself by another one, in the network of the cluster's pods."""
+    """Return a command prefix that runs the command after it in the network of the cluster's pods."""
     return ["nsenter", "--target", str(_holder_pid()), "--net", "--"]
 
 
@@ -154,7 +154,10 @@ def _start_holder() -> None:
 
 @contextlib.contextmanager
 def _uninterrupted() -> Iterator[None]:
-    """Delay the signals in STOPPING: a holder process without a recorded pid could never be stopped."""
+    """Delay the signals in STOPPING.
+
+    If a signal came before the holder's pid is recorded, nobody could stop the holder.
+    """
     held: list[int] = []
     previous = {number: signal.signal(number, lambda number, _: held.append(number)) for number in STOPPING}
     try:
@@ -214,7 +217,7 @@ def _connect_to_host() -> None:
     run("ip", "link", "set", "lo", "up")
     run("ip", "address", "add", f"{NODE_ADDRESS}/30", "dev", "eth0")
     run("ip", "link", "set", "eth0", "up")
-    # kubelet and kube-proxy find the node's address by the default route. The gateway forwards nothing.
+    # kubelet and kube-proxy find the node's address through the default route. The gateway forwards nothing.
     run("ip", "route", "add", "default", "via", HOST_ADDRESS)
     run("sh", "-c", "echo 1 >/proc/sys/net/ipv4/ip_forward")
 
@@ -261,5 +264,5 @@ def _alive(pid_file: Path) -> int | None:
 
 def _wait_until_gone(path: Path) -> None:
     what = f"the end of {path}; run `make clean` again once it is gone"
-    # On a busy machine the kernel takes more than 20 s after all pods were killed at once.
+    # On a busy machine, the kernel needs more than 20 s after all pods were killed at once.
     wait_until(what, lambda: not path.exists(), seconds=120, pause=0.02)

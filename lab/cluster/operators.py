@@ -1,7 +1,8 @@
 """Install the Kubeflow operators, each with its project's own manifests, and a gang scheduler.
 
 The MPIJob CRDs of all operators have the same name, so a cluster has only one version of MPIJob: v2beta1 of
-mpi-operator, v1 of training-operator, or v1alpha2 of the old mpi-operator. `switch` changes a running cluster.
+mpi-operator, v1 of training-operator, or v1alpha2 of the old mpi-operator. `switch` replaces the operators of a running
+cluster.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ Manifest = dict[str, Any]
 MPIJOB_VERSIONS = ("v2beta1", "v1", "v1alpha2")
 GANG_SCHEDULER = "scheduler-plugins-scheduler"
 BUSYBOX = Path("/bin/busybox")
-# busybox's shell would run its built-in nslookup instead of the image's program.
+# The busybox shell would run its built-in nslookup instead of the image's nslookup program.
 SHELL = Path("/bin/bash-static")
 BUSYBOX_IMAGE = "docker.io/distrain/busybox:lab"
 KUBECTL_DELIVERY_IMAGE = "docker.io/distrain/kubectl-delivery:lab"
@@ -37,7 +38,7 @@ _INSTALLED = STATE_DIR / "operators.json"
 
 @dataclass(frozen=True)
 class Operators:
-    """The choice of operators: a version of MPIJob or "", training-operator's other kinds, and gang scheduling."""
+    """The choice of operators: MPIJob's version or "", training-operator for its other kinds, and a gang scheduler."""
 
     mpijob: str = "v2beta1"
     training: bool = True
@@ -49,7 +50,7 @@ DEFAULT = Operators()
 
 @dataclass(frozen=True)
 class _Operator:
-    """An operator: its Deployment's name, image and program, its manifests, and its arguments by choice."""
+    """An operator: its Deployment's name, image and program, its manifests and its arguments for a given choice."""
 
     name: str
     namespace: str
@@ -99,13 +100,13 @@ def add_training_operator() -> None:
 
 
 def ends_jobs(chosen: Operators) -> bool:
-    """Return whether a switch to these operators would end jobs. Adding training-operator ends none."""
+    """Return whether a switch to these operators would end jobs. Adding training-operator does not end any job."""
     found = installed()
     return found is None or replace(found, training=True) != chosen
 
 
 def switch(chosen: Operators) -> None:
-    """Replace a running cluster's operators by the chosen operators. All jobs end whose CRDs are removed for that."""
+    """Replace a running cluster's operators by the chosen operators. This ends all jobs whose CRDs are removed."""
     if ends_jobs(chosen):
         remove()
     install(chosen)
@@ -173,7 +174,7 @@ def _training_operator_manifests(chosen: Operators) -> Iterator[Manifest]:
 
 
 def _kustomize(module: str, path: str) -> Iterator[Manifest]:
-    """Yield an operator's standalone manifests, except the roles that aggregate into Kubeflow's."""
+    """Yield an operator's standalone manifests, except roles that are aggregated into Kubeflow's roles."""
     source = module_dir(module, path)
     rendered = kubectl("kustomize", str(source / "manifests" / "overlays" / "standalone"))
     for manifest in yaml.load_all(rendered, yaml.CSafeLoader):

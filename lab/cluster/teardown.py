@@ -1,6 +1,6 @@
 """Remove the embedded Kubernetes: `python3 -m lab.cluster.teardown`.
 
-It needs nothing but Python's own library, so that `make clean` works whatever has become of the lab's environment.
+This module needs only Python's standard library, so `make clean` works even if the lab's Python environment is broken.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from lab.paths import CACHE_DIR
 def down() -> None:
     """Remove the cluster: its processes, mounts, namespaces, iptables rules and folder. The cache stays.
 
-    Raises LabError, which says what is still there.
+    Raises LabError with the names of everything that could not be removed.
     """
     with lock():
         namespaces.destroy()
@@ -26,7 +26,7 @@ def down() -> None:
 
 @contextmanager
 def lock() -> Iterator[None]:
-    """Keep other starts and removals out. Raises LabError if one is at work."""
+    """Lock out other starts and removals. Raises LabError if another start or removal is running."""
     CACHE_DIR.mkdir(parents=True, exist_ok=True)
     with (CACHE_DIR / "lab.lock").open("w") as file:
         try:

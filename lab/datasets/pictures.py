@@ -43,7 +43,7 @@ def write_image_folder(folder: Path, samples: Iterator[tuple[bytes, int]], suffi
 def write_shards(
     folder: Path, samples: Iterator[tuple[bytes, int]], sizes: Sequence[int], suffix: str = ".png"
 ) -> dict[str, int]:
-    """Write shard-000000.tar and following, of the given sizes. Return the content of sizes.json."""
+    """Write shard-000000.tar and the following shards, of the given sizes. Return the content of sizes.json."""
     folder.mkdir(parents=True, exist_ok=True)
     numbered_samples = enumerate(samples)
     written = {}
@@ -59,7 +59,7 @@ def write_shards(
 
 
 def add(tar: tarfile.TarFile, name: str, content: bytes) -> None:
-    """Add a member. The same content gives the same bytes."""
+    """Add a file to the archive. The same content gives the same bytes."""
     member = tarfile.TarInfo(name)
     member.size = len(content)
     tar.addfile(member, io.BytesIO(content))

@@ -1,4 +1,4 @@
-"""What an earlier demo left: its release, and its files in the bucket. What no demo has made stays."""
+"""Find and remove an earlier demo's release and files in the bucket. Nothing else is removed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ANOTHER = "set NAMESPACE or S3_BUCKET to another one, or remove it yourself"
 
 
 def left(site: Site) -> list[str]:
-    """Return what an earlier demo left, in words; raise LabError for a release or files that no demo has made."""
+    """Describe what an earlier demo left. Raise LabError for a release or files that were not made by a demo."""
     values = _values(site)
     if values is not None and not _is_demo(site, values):
         raise LabError(f"release {RELEASE} in namespace {site.namespace} was not made by this demo; {ANOTHER}")
@@ -25,7 +25,10 @@ def left(site: Site) -> list[str]:
 
 
 def remove(site: Site) -> None:
-    """Remove what an earlier demo left, so that nobody takes it for this demo's, and mark the files to come."""
+    """Remove what an earlier demo left, so that nobody mistakes it for this demo's result.
+
+    Mark the folder as a demo's.
+    """
     if left(site):
         site.helm("uninstall", RELEASE, "--ignore-not-found", "--wait")
     for folder in FOLDERS:
@@ -35,7 +38,7 @@ def remove(site: Site) -> None:
 
 
 def _values(site: Site) -> dict[str, Any] | None:
-    """Return the values of the release, None if there is none."""
+    """Return the values of the release, or None if the release does not exist."""
     try:
         return json.loads(site.helm_says("get", "values", RELEASE, "-o", "json")) or {}
     except LabError as error:

@@ -1,4 +1,4 @@
-"""The place where the demo runs: a cluster and a bucket, and the programs that the demo starts there."""
+"""Describe where the demo runs: a cluster and a bucket, and the programs that the demo starts."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from lab.errors import LabError
 from lab.paths import CACHE_DIR, KUBECONFIG, REPOSITORY
 
 RELEASE = "demo"
-# Enough epochs for the third worker to join. Other machines may be many times faster than two cores. If the user may
-# not patch pods, kubelet needs a minute and a half to update the hostfile.
+# Enough epochs for the third worker to join, also on machines many times faster than two cores. If the user may not
+# patch pods, kubelet needs a minute and a half to update the hostfile.
 EPOCHS_ON_LAB, EPOCHS_ELSEWHERE = 120, 600
 HELM_DATA = CACHE_DIR / "helm-data"
 REPORT = CACHE_DIR / "demo-report"
@@ -23,9 +23,9 @@ REPORT = CACHE_DIR / "demo-report"
 
 @dataclass(frozen=True)
 class Site:
-    """The place where the demo runs: an image, a cluster, a bucket of an S3 server, and the Secret with its keys.
+    """Where the demo runs: an image, a cluster, a bucket of an S3 server, and the Secret with the server's keys.
 
-    `keys` are variables with the keys of the lab's server; the user's are in the environment.
+    `keys` are environment variables with the keys of the lab's server. A user's keys are already in the environment.
     """
 
     framework: str
@@ -44,11 +44,11 @@ class Site:
 
     @property
     def epochs(self) -> str:
-        """Return the user's EPOCHS, or the number that fits most machines."""
+        """Return the user's EPOCHS, or a default that fits most machines."""
         return os.environ.get("EPOCHS") or str(EPOCHS_ON_LAB if self.is_lab else EPOCHS_ELSEWHERE)
 
     def settings(self) -> list[str]:
-        """Return the arguments that fit values/mnist.yaml to this site."""
+        """Return Helm's arguments that adapt values/mnist.yaml to this site."""
         values = {
             "framework": self.framework,
             "image.repository": self.image,
@@ -66,7 +66,7 @@ class Site:
         return self.bucket in [bucket["Name"] for bucket in self.s3.list_buckets()["Buckets"]]
 
     def stored(self, folder: str) -> dict[str, int]:
-        """Return the size of each file of the run in a folder of the bucket, by its key."""
+        """Return the sizes of the run's files in a folder of the bucket, by key."""
         listing = self.s3.list_objects_v2(Bucket=self.bucket, Prefix=self.prefix(folder))
         return {item["Key"]: item["Size"] for item in listing.get("Contents", [])}
 
@@ -74,7 +74,7 @@ class Site:
         return f"{folder}/{self.namespace}/{RELEASE}/"
 
     def tool(self, name: str, build: str) -> str:
-        """Return the lab's program in the lab; elsewhere the user's if there is one, otherwise the lab's."""
+        """Return a program: on the lab, the lab's; elsewhere, the user's program from PATH if there is one."""
         users = None if self.is_lab else shutil.which(name)
         return users or str(golang.binary(build))
 
@@ -82,7 +82,7 @@ class Site:
         self.run([*self._helm(), *arguments, "--namespace", self.namespace])
 
     def helm_answers(self, *arguments: str) -> str:
-        """Run Helm, and return its answer; the user sees what it says meanwhile."""
+        """Run Helm and return its stdout. The user sees Helm's stderr meanwhile."""
         command = [*self._helm(), *arguments, "--namespace", self.namespace]
         done = self._run(command, stdout=subprocess.PIPE, text=True)
         return str(done.stdout)

@@ -28,12 +28,12 @@ from lab.paths import KUBECONFIG, REPOSITORY
 T = TypeVar("T")
 
 WANTED_ACCURACY = 0.95
-# One worker more than in values/mnist.yaml.
+# One more worker than in values/mnist.yaml.
 MORE_WORKERS = 3
 # The first word of the chart's notes.
 NOTES = "Job "
 VALUES = REPOSITORY / "values" / "mnist.yaml"
-# By framework: the kind of the job from values/mnist.yaml, and the model's file.
+# Framework -> the job kind that values/mnist.yaml results in, and the model's file.
 RUNS = {
     "tensorflow": ("mpijob", "model.keras"),
     "pytorch": ("pytorchjob", "model.pt"),
@@ -42,7 +42,7 @@ RUNS = {
 
 
 def main() -> None:
-    """Run the demo. Raises LabError if it does not end as expected."""
+    """Run the demo. Raises LabError if the demo does not end as expected."""
     framework = os.environ.get("FRAMEWORK") or "tensorflow"
     if framework not in RUNS:
         raise LabError(f"FRAMEWORK: {framework} is none of {', '.join(RUNS)}")
@@ -92,7 +92,7 @@ def _lab_site(framework: str) -> Site:
 
 
 def _start_lab(framework: str) -> None:
-    """Start the lab with the operators that the demo needs; a lab that runs already gets what it lacks."""
+    """Start the lab with the operators that the demo needs. A running lab gets the missing operators."""
     needs_training_operator = RUNS[framework][0] == "pytorchjob"
     lifecycle.up(Operators(training=needs_training_operator))
     if needs_training_operator:
@@ -150,7 +150,7 @@ def _put_digits(site: Site) -> None:
 
 
 def _in_s3(site: Site, action: Callable[[Site], T]) -> T:
-    """Do what needs the S3 server; say what the user can do if it refuses."""
+    """Run an action that needs the S3 server. If the server refuses, tell the user what to do."""
     try:
         return action(site)
     except (botocore.exceptions.BotoCoreError, botocore.exceptions.ClientError) as error:
@@ -165,7 +165,7 @@ def _make_bucket(site: Site) -> None:
 def _install_plugin(site: Site) -> None:
     plugin = REPOSITORY / "plugin"
     site.run([str(plugin / "bin" / "setup"), "report"])
-    # Helm installs a plugin from a folder as a link, so an existing link to this folder is up to date.
+    # Helm installs a plugin from a folder as a link, so an existing link to this folder is up to date already.
     if (HELM_DATA / "plugins" / plugin.name).resolve() != plugin:
         shutil.rmtree(HELM_DATA, ignore_errors=True)  # remove the plugin of another checkout
         site.helm("plugin", "install", str(plugin))
@@ -179,14 +179,14 @@ def _rescale(site: Site) -> None:
 
 
 def _record(site: Site) -> list[dict[str, Any]]:
-    """Return the lines of the record that the run has left beside its model."""
+    """Return the lines of the record that the run has stored next to its model."""
     key = f"{site.prefix('models')}record.jsonl"
     content = site.s3.get_object(Bucket=site.bucket, Key=key)["Body"].read()
     return [json.loads(line) for line in content.splitlines()]
 
 
 def _tell_rescale(site: Site, record: list[dict[str, Any]]) -> None:
-    """Say at which step the run has stopped and gone on with another worker; raise LabError if it has not."""
+    """Print the step at which the run stopped and continued with another worker. Raise LabError if it did not."""
     places = [place for place, line in enumerate(record) if line["event"] == "rescale"]
     if not places:
         raise LabError(

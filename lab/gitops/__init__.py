@@ -1,1 +1,1 @@
-"""Run Argo CD or Flux on the lab: the projects' own controllers as processes, and a git server for what they apply."""
+"""Run Argo CD or Flux on the lab: the original controllers as processes, and a git server with the files to apply."""

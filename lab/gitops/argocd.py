@@ -1,6 +1,6 @@
 """Run Argo CD on the lab: its repository server, application controller and ApplicationSet controller, and Redis.
 
-Its web server is not there; its programs read and write Applications through the Kubernetes API.
+Argo CD's web server does not run. Programs read and write Applications through the Kubernetes API.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _APPLICATION, _APPLICATION_SET = "argocd-application-controller", "argocd-applic
 CONTROLLERS = (_REDIS, _REPO_SERVER, _APPLICATION, _APPLICATION_SET)
 KINDS = ("MPIJob", "PyTorchJob", "MXJob", "TFJob")
 HEALTH = REPOSITORY / "docs" / "argocd" / "health.lua"
-# How often the application controller looks for a commit that nobody announced.
+# How often the application controller polls for new commits.
 RESYNC_SECONDS = 20
 
 _FOLDER = STATE_DIR / "argocd"
@@ -43,7 +43,7 @@ def start() -> None:
 
 
 def stop() -> None:
-    """End Argo CD's programs. Its CRDs, Applications and settings stay."""
+    """Stop Argo CD's programs. Argo CD's CRDs, Applications and settings stay."""
     for name in reversed(CONTROLLERS):
         controllers.stop(name)
 
@@ -68,7 +68,7 @@ def _put_settings() -> None:
         if settings["metadata"]["name"] == "argocd-cm":
             settings["data"] |= health_settings()
         elif settings["metadata"]["name"] == "argocd-secret":
-            # Argo CD's web server, which is not here, would make it.
+            # Argo CD's web server, which does not run here, would create it.
             settings["stringData"] = {"server.secretkey": "lab"}
         settings["metadata"]["namespace"] = NAMESPACE
         apply(settings)
@@ -76,7 +76,7 @@ def _put_settings() -> None:
 
 
 def _default_project() -> dict[str, object]:
-    """Return the project that Argo CD's web server makes: everything is allowed."""
+    """Return the default project, which Argo CD's web server would create. It allows everything."""
     spec = {
         "sourceRepos": ["*"],
         "destinations": [{"server": "*", "namespace": "*"}],
@@ -106,7 +106,7 @@ def _start_programs() -> None:
 
 
 def _start(name: str, arguments: list[str], port: int) -> None:
-    # Argo CD writes to fixed paths in /tmp, so its programs see a folder of the lab there.
+    # Argo CD writes to fixed paths in /tmp, so a folder of the lab is mounted there for its programs.
     covered = ["unshare", "--mount", "sh", "-c", 'mount --bind "$0" /tmp && exec "$@"', str(_folder("tmp"))]
     controllers.start(name, [*covered, binary("argocd"), name, *arguments], _environment(), port)
 
@@ -134,7 +134,7 @@ def _folder(name: str) -> Path:
 
 
 def _kubeconfig() -> Path:
-    """Write the administrator's kubeconfig with Argo CD's namespace, in which Argo CD reads its settings."""
+    """Write the administrator's kubeconfig with Argo CD's namespace as default. Argo CD reads its settings there."""
     path = _FOLDER / "kubeconfig"
     config = yaml.safe_load(KUBECONFIG.read_text())
     config["contexts"][0]["context"]["namespace"] = NAMESPACE

@@ -1,6 +1,6 @@
 """Run Flux on the lab: its source-controller and one of two helm-controllers.
 
-Its kustomize-controller is not there: who tries Flux applies GitRepositories and HelmReleases with kubectl.
+Flux's kustomize-controller does not run, so GitRepositories and HelmReleases are applied with kubectl.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def start(version: str = DEFAULT) -> None:
 
 
 def stop() -> None:
-    """End Flux's controllers. Its CRDs and objects stay."""
+    """Stop Flux's controllers. Flux's CRDs and objects stay."""
     for name in reversed(CONTROLLERS):
         controllers.stop(name)
 

@@ -36,13 +36,13 @@ def serve() -> None:
 
 @dataclass(frozen=True)
 class Repository:
-    """A git repository on the lab's git server. Its files lie in `folder` and are served from `url` once committed."""
+    """A git repository on the lab's git server. Files are written to `folder`, and served from `url` once committed."""
 
     name: str
 
     @classmethod
     def new(cls, name: str) -> Repository:
-        """Make an empty repository; one of the same name is deleted first."""
+        """Make an empty repository. Delete an existing repository of the same name first."""
         serve()
         repository = cls(name)
         shutil.rmtree(repository.folder, ignore_errors=True)
@@ -71,7 +71,7 @@ class Repository:
 
     @contextmanager
     def away(self) -> Iterator[None]:
-        """Serve the repository no longer, until the context ends."""
+        """Stop serving the repository until the context ends."""
         hidden = self.folder.with_name(f".{self.name}")
         self.folder.rename(hidden)
         try:
@@ -80,7 +80,7 @@ class Repository:
             hidden.rename(self.folder)
 
     def _git(self, *arguments: str) -> str:
-        # Neither the user's settings nor a hook's variables, such as GIT_DIR, may reach this repository.
+        # The user's git settings and variables set by a git hook, such as GIT_DIR, must not affect this repository.
         environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
         environment |= {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_SYSTEM": "/dev/null"}
         command = ["git", "-C", str(self.folder), *arguments]

@@ -22,7 +22,7 @@ Fault = float | str | bool
 
 @dataclass
 class Proxy:
-    """A proxy. `endpoint` is its S3 URL, `control` the URL that sets faults."""
+    """A proxy. `endpoint` is its S3 URL, and `control` is the URL for setting faults."""
 
     endpoint: str
     control: str
@@ -31,7 +31,7 @@ class Proxy:
 
     @classmethod
     def of(cls, upstream: str) -> Proxy:
-        """Describe a proxy in front of an S3 server, on free ports of loopback."""
+        """Return a proxy, not yet started, in front of an S3 server. It uses free ports on loopback."""
         listen, control = (f"{HOST}:{free_port()}" for _ in range(2))
         program = str(golang.binary("s3-proxy"))
         options = ["--listen", listen, "--control", control, "--upstream", upstream]
@@ -43,7 +43,7 @@ class Proxy:
             wait_for_port(HOST, int(url.rpartition(":")[2]))
 
     def stop(self) -> None:
-        """End the proxy. Connections to it are then refused."""
+        """Stop the proxy. Later connections to it are refused."""
         if self.process is not None:
             self.process.kill()
             self.process.wait(timeout=10)
@@ -54,7 +54,7 @@ class Proxy:
         self._ask("PUT", fault)
 
     def faulted(self) -> int:
-        """Return the number of requests with the fault since it was set."""
+        """Return how many requests got the fault since it was set."""
         return self._ask("GET")["faulted"]
 
     @contextmanager

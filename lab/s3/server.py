@@ -1,4 +1,4 @@
-"""Run the S3 server of the lab and the tests: versitygw over a folder."""
+"""Run the S3 server of the lab and the tests: versitygw, which stores objects in a folder."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Server:
 
     @classmethod
     def new(cls, address: str) -> Server:
-        """Describe a server at host:port with fresh keys."""
+        """Return a server, not yet started, at host:port with new keys."""
         return cls(f"http://{address}", secrets.token_hex(10), secrets.token_hex(20))
 
     @classmethod

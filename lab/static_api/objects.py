@@ -1,7 +1,7 @@
 """Generate the objects of a large cluster as its API server sends them: 5,000 nodes and 150,000 pods, 1.2 GB of JSON.
 
 The objects are written once into the cache as chunks of an HTTP/1.1 body: one chunk per item, as in Kubernetes 1.33 and
-later. So the server has almost no work to send them. Pods are also written as protobuf.
+later. So the server has almost no work when it sends them. Pods are also written as protobuf.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ class Items:
 
 
 def nodes() -> Items:
-    """Return the nodes as JSON, each followed by a comma."""
+    """Return the nodes as JSON, with a comma after each."""
     return _stored("nodes", (_node(number) + b"," for number in range(NODES)))
 
 
 def pods() -> Items:
-    """Return the pods as JSON, each followed by a comma, in the order of their nodes."""
+    """Return the pods as JSON, with a comma after each, in the order of their nodes."""
     return _stored("pods", (pod + b"," for pod in _pods(list(map(_json, _templates())))))
 
 
@@ -247,7 +247,7 @@ def _container_status(container: Object) -> Object:
 
 
 def _managed(manager: str, fields: Object) -> Object:
-    """Return an entry of managedFields; managedFields are a third of most objects."""
+    """Return an entry of managedFields. managedFields make up a third of most objects."""
     named = {f"f:{key}": _named(value) for key, value in fields.items()}
     head = {"manager": manager, "operation": "Update", "apiVersion": "v1", "time": "2026-01-01T00:00:00Z"}
     return {**head, "fieldsType": "FieldsV1", "fieldsV1": {"f:metadata": named}}

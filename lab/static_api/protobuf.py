@@ -15,7 +15,7 @@ from lab.builds.golang import binary
 
 MEDIA_TYPE = "application/vnd.kubernetes.protobuf"
 MAGIC = b"k8s\0"
-# Fields of Unknown, of TypeMeta, of a list and of its metadata, each followed by a length.
+# Field numbers in Unknown, TypeMeta, a list and a list's metadata. A length precedes each of these fields.
 TYPE_META, RAW = 1, 2
 API_VERSION, KIND = 1, 2
 METADATA, ITEMS = 1, 2
@@ -26,7 +26,7 @@ Object = dict[str, Any]
 
 
 def pods(objects: Sequence[Object]) -> list[bytes]:
-    """Return each pod as an item of a list."""
+    """Encode each pod as an item of a PodList."""
     text = json.dumps({"items": objects}).encode()
     encoded = subprocess.run([str(binary("protobuf"))], input=text, stdout=subprocess.PIPE, check=True).stdout
     return [item for item in _fields(encoded) if item[0] == _tag(ITEMS)]
@@ -40,7 +40,7 @@ def head(size: int, token: str = "") -> bytes:
 
 
 def page(items: Sequence[bytes], token: str = "") -> bytes:
-    """Return a list of these items."""
+    """Return a PodList with these items."""
     return head(sum(map(len, items)), token) + b"".join(items)
 
 

@@ -131,7 +131,10 @@ class Handler(BaseHTTPRequestHandler):
         return self.server.lists[path]
 
     def _selected(self, count: int, selector: str) -> tuple[int, int]:
-        """Return the range of items that a field selector matches. All pods are running and have a node."""
+        """Return the range of items that a field selector matches.
+
+        Only spec.nodeName matters: all pods run and have a node.
+        """
         for term in selector.split(","):
             if term.startswith("spec.nodeName="):
                 number = self.server.numbers.get(term.partition("=")[2])

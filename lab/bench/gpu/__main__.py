@@ -1,4 +1,4 @@
-"""Measure ResNet50 and VGG16 on one GPU, in bf16 and fp32: the trainer and a bare loop in turn.
+"""Measure ResNet50 and VGG16 on one GPU, in bf16 and fp32: the trainer and a bare loop take turns.
 
 Run it with a Python that has PyTorch: `make bench-gpu TORCH=/path/to/python3`. Prints a line per model and precision,
 and writes all figures to --json. Exits with 1 if the trainer is slower than GOAL times the bare loop.
@@ -22,13 +22,14 @@ from distrain_trainer.loop.images_per_second import untimed_steps
 
 TOTAL = "total images/sec:"
 GOAL = 0.98
-# Dense operations per second by the start of the GPU's name and precision, from NVIDIA's data sheets. fp32 is TF32.
+# Peak dense operations per second from NVIDIA's data sheets, keyed by the beginning of the GPU's name and by precision.
+# fp32 means TF32.
 PEAKS = {
     "NVIDIA A100": {"bf16": 312e12, "fp32": 156e12},
     "NVIDIA H100 80GB": {"bf16": 989.4e12, "fp32": 494.7e12},
     "NVIDIA H200": {"bf16": 989.4e12, "fp32": 494.7e12},
 }
-# The part of the GPU's memory that a batch may take.
+# The share of the GPU's memory that a batch may use.
 MEMORY_SHARE = 0.8
 LARGEST_BATCH = 1024
 
@@ -46,19 +47,19 @@ class Case:
 
 @dataclass(frozen=True)
 class Outcome:
-    """A case's figures: medians of the rounds, in images per second, and what the GPU does during a step."""
+    """The results of a case: medians over the rounds in images per second, and what the GPU does during a step."""
 
     model: str
     precision: str
     batch_size: int
     trainer: float
     bare: float
-    # Of the rounds in which one ran after the other.
+    # The trainer's rate divided by the bare loop's rate, the median over the rounds.
     ratio: float
-    # The operations that the model needs by the GPU's peak, None where that is not known.
+    # The model's operations per second divided by the GPU's peak. None if the peak is unknown.
     utilization: float | None
     shares: dict[str, float]
-    # The images per second of both with torch.compile, if asked for.
+    # Images per second of the trainer and the bare loop with torch.compile, if requested.
     compiled: dict[str, float]
 
 
@@ -102,7 +103,10 @@ def device() -> tuple[str, str, int]:
 
 
 def largest_batch(model: str, precision: str, memory: int) -> int:
-    """Return the largest power of 2 whose step fits, from the memory that two small batches take. Without a GPU: 1."""
+    """Return the largest power of 2 that fits into memory as a batch size. Without a GPU, return 1.
+
+    The estimate comes from the memory that two small batches use.
+    """
     if not memory:
         return 1
     small, large = (bare(Case(model, precision, size, 1))["peak_bytes"] for size in (16, 32))
@@ -136,12 +140,12 @@ def compiled(case: Case) -> dict[str, float]:
 
 
 def of_trainer(case: Case) -> list[str]:
-    # The rate keeps the weights finite on noise.
+    # With this learning rate, the weights stay finite on noise.
     return ["--framework=pytorch", *case.arguments(), "--learning-rate=1e-4"]
 
 
 def trainer(case: Case, *options: str) -> float:
-    """Return the trainer's images per second. It logs as often as it does by default."""
+    """Return the trainer's images per second. The trainer logs at its default interval."""
     steps = case.steps
     while steps - untimed_steps(steps) < case.steps:
         steps += 1
@@ -156,7 +160,7 @@ def bare(case: Case, *options: str) -> dict[str, Any]:
 
 
 def run(arguments: list[str]) -> str:
-    """Return what a Python program prints. Its errors are shown."""
+    """Run a Python program and return its stdout. Its stderr goes to the terminal."""
     environment = {**os.environ, "TORCH_CPP_LOG_LEVEL": "ERROR"}
     command = [sys.executable, *arguments]
     return subprocess.run(command, check=True, text=True, stdout=subprocess.PIPE, env=environment).stdout

@@ -44,7 +44,7 @@ def main() -> None:
 
 
 class Loop:
-    """The steps of a model on one batch of noise."""
+    """Trains a model step by step on the same batch of noise."""
 
     def __init__(self, model: Any, device: str, precision: Any, batch_size: int, description: Any) -> None:
         height, width, channels = description.shape
@@ -62,14 +62,14 @@ class Loop:
         self.optimizer.step()
 
     def operations(self) -> int:
-        """Return the floating-point operations of a step, a multiplication and an addition as two."""
+        """Return the floating-point operations of a step. A multiply-add counts as two."""
         counter = FlopCounterMode(display=False)
         with counter:
             self.step()
         return int(counter.get_total_flops())
 
     def speed(self, steps: int) -> float:
-        """Return the images per second of `steps` steps, after some that are not timed."""
+        """Return the images per second over `steps` steps, after some warm-up steps that are not timed."""
         for _ in range(UNTIMED):
             self.step()
         wait()
@@ -81,7 +81,7 @@ class Loop:
 
 
 def wait() -> None:
-    """Wait until the GPU has computed everything that is queued."""
+    """Wait until the GPU has finished all queued work."""
     if torch.cuda.is_available():
         torch.cuda.synchronize()
 

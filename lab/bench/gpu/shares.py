@@ -1,7 +1,8 @@
 """Run the trainer under PyTorch's profiler, and print what the device did during a step, as JSON.
 
-The arguments are the trainer's. The shares of the time add up to 1: `computing`, `copying` (and not computing), `input`
-(the device is idle and the trainer waits for a batch), and `launching` (idle otherwise).
+The arguments are the trainer's. The shares of the time add up to 1: `computing`, `copying` (while not computing),
+`input` (the device is idle while the trainer waits for a batch), and `launching` (the device is idle for any other
+reason).
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ from distrain_trainer.loop.watchdog import Watchdog
 
 Interval = tuple[float, float]
 
-# The steps before, which also compile and choose kernels, and the profiled ones.
+# The number of steps before profiling, which also compile and choose kernels, and the number of profiled steps.
 BEFORE, PROFILED = 12, 10
 
 
 class Profile:
-    """Profiles the steps from BEFORE on, by hooks in the trainer's loop."""
+    """Profiles the steps after step BEFORE through hooks in the trainer's loop."""
 
     def __init__(self) -> None:
         has_gpu = torch.cuda.is_available()
@@ -56,7 +57,7 @@ class Profile:
 
 
 def shares(events: Any, device: Any, seconds: float, waited: float) -> dict[str, float]:
-    """Return the shares of `seconds`, from a profile's events, whose times are in microseconds."""
+    """Compute the shares of `seconds` from the profiler's events. The events' times are in microseconds."""
     of_device = [event for event in events if event.device_type == device]
     spans = [(event.time_range.start, event.time_range.end, event.name.startswith("Mem")) for event in of_device]
     busy = covered([(start, end) for start, end, _ in spans]) / 1e6 / seconds

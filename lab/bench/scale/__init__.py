@@ -1,1 +1,1 @@
-"""Measure what the largest jobs cost: on real control planes, with nodes and pods that KWOK plays."""
+"""Measure what the largest jobs cost, on a real control plane with nodes and pods simulated by KWOK."""

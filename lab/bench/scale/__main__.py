@@ -1,8 +1,8 @@
 """`make bench-scale`: measure runs of up to 1,000 workers, and 100 runs at once, on the running lab.
 
-KWOK plays the nodes and the pods; API server, scheduler, controllers and operators are real. Each case is a line of
-results.jsonl, so that the same command continues after an interruption; remove the file to measure anew. Writes the
-tables of docs/scale.md.
+KWOK simulates the nodes and the pods. API server, scheduler, controllers and operators are real. Each case is a line of
+results.jsonl, so that the same command continues after an interruption; remove the file to measure again. The bench
+writes the tables of docs/scale.md.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ NODES = max(SIZES) + 1
 
 
 def main() -> int:
-    # A shell makes its background jobs ignore SIGINT; the commands that run at an interruption need it, too.
+    # A shell makes its background jobs ignore SIGINT. The commands that this bench starts must react to SIGINT, too.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     lines = read()
     done = {Case(*line["case"]) for line in lines}
@@ -61,7 +61,7 @@ def machine() -> dict[str, object]:
 
 
 def log() -> str:
-    """Return a log of every pod, as the trainer writes it."""
+    """Return the log that every simulated pod shows, in the trainer's format."""
     told = {"step": 100, "steps": 1000, "world_size": max(SIZES) * kwok.GPUS, "unix_seconds": time.time()}
     return f"distrain-progress: {json.dumps(told)}\n" * 500
 

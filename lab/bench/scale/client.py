@@ -1,4 +1,4 @@
-"""Run a command of a user, and measure its time and its memory."""
+"""Run a command as a user would, and measure its time and its memory."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from lab.builds.golang import binary
 from lab.errors import LabError
 from lab.paths import KUBECONFIG
 
-# So many commands run at the same time where many runs are installed or removed.
+# When many runs are installed or removed, this many commands run at the same time.
 AT_ONCE = 4
 
-# Linux counts the memory of the process that starts a command as the command's, so a small process starts it.
+# The peak memory that Linux reports for a command includes the process that started it, so a small process does.
 WATCH = """
 import resource, subprocess, sys, time
 started = time.monotonic()
@@ -31,14 +31,14 @@ sys.exit(code)
 
 
 class Measured(NamedTuple):
-    """Seconds of a command, and the peak resident memory of the largest of its processes, in MB."""
+    """The duration of a command in seconds, and the peak resident memory of its largest process in MB."""
 
     seconds: float
     megabytes: float
 
 
 class Client(NamedTuple):
-    """A user's commands. `plugin` is the program of the packaged plugin."""
+    """Runs a user's commands. `plugin` is the program of the packaged plugin."""
 
     plugin: Path
     namespace: str
@@ -51,7 +51,7 @@ class Client(NamedTuple):
 
 
 def together(commands: Iterable[Callable[[], Measured]]) -> Measured:
-    """Run commands, AT_ONCE at a time. Return the time of all, and the memory of the largest."""
+    """Run commands, AT_ONCE at a time. Return their total duration and the memory of the largest command."""
     started = time.monotonic()
     with ThreadPoolExecutor(AT_ONCE) as pool:
         found = [each.result() for each in [pool.submit(command) for command in commands]]
@@ -59,7 +59,7 @@ def together(commands: Iterable[Callable[[], Measured]]) -> Measured:
 
 
 def measured(command: Sequence[str], environment: Mapping[str, str], output: Path | None = None) -> Measured:
-    """Run the command, with its stdout in the file `output`. Raises LabError if it fails."""
+    """Run the command and write its stdout to the file `output`. Raises LabError if the command fails."""
     with open(output or os.devnull, "w") as out, TemporaryDirectory(prefix="bench-") as folder:
         figures = Path(folder, "figures")
         watched = [sys.executable, "-I", "-S", "-c", WATCH, str(figures), *command]

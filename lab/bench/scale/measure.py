@@ -21,22 +21,22 @@ from lab.paths import CHART
 Figures = dict[str, Any]
 
 GPUS = kwok.GPUS
-# The longest names that Helm and Kubernetes allow, as they are part of each host's name in a hostfile.
+# The longest names that Helm and Kubernetes allow. Both names are part of each host's name in a hostfile.
 RELEASE_LENGTH, NAMESPACE_LENGTH = 53, 63
-# Ranks of a run among others.
+# Workers of a run that is one of many runs.
 SMALL = 2
-# The framework and job.kind of each kind.
+# Values of each kind: framework, and job.kind if needed.
 KINDS: dict[str, Figures] = {
     "MPIJob": {"framework": "tensorflow"},
     "PyTorchJob": {"framework": "pytorch"},
     "Plain": {"framework": "pytorch", "job": {"kind": "Plain"}},
 }
-# The pods beside the workers that stay.
+# The number of pods per job other than workers, without pods that end early.
 OTHERS = {"MPIJob": 1, "PyTorchJob": 0, "Plain": 1}
 
 
 class Case(NamedTuple):
-    """A run of so many workers of GPUS GPUs, or several runs at once in a namespace."""
+    """One or more runs at once in a namespace, each with `workers` workers of GPUS GPUs."""
 
     kind: str
     workers: int
@@ -44,7 +44,7 @@ class Case(NamedTuple):
 
 
 def figures(plugin: Path, case: Case) -> Figures:
-    """Measure a case in a namespace of its own."""
+    """Measure a case in a new namespace."""
     with _namespace() as namespace, TemporaryDirectory(prefix="bench-") as folder:
         client, folder_ = Client(plugin, namespace), Path(folder)
         return _one_run(client, case, folder_) if case.runs == 1 else _many_runs(client, case, folder_)
@@ -105,6 +105,7 @@ def _namespace() -> Iterator[str]:
     try:
         yield name
     finally:
-        # A Job waits until kubelet has ended its pods, which KWOK only deletes: with its Jobs a namespace never ends.
+        # A Job waits until kubelet reports that its pods have ended, but KWOK only deletes pods. A namespace with such
+        # Jobs would stay Terminating forever.
         kubectl("-n", name, "delete", "jobs", "--all", "--wait=false")
         kubectl("delete", "namespace", name, "--wait=false")

@@ -1,4 +1,4 @@
-"""Measure the objects of a namespace, and compare them with what Kubernetes and etcd hold."""
+"""Measure the objects of a namespace, and compare their sizes with the limits of Kubernetes and etcd."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lab.waiting import wait_until
 
 Object = dict[str, Any]
 
-# The kinds that count here are those of a run; events end by themselves.
+# Events are not counted: they are not part of a run, and they expire.
 EVENTS = ("events", "events.events.k8s.io")
 OF_DATA, OF_OTHERS = 2**20, 3 * 2**19
 LABEL = 63
@@ -29,9 +29,10 @@ class Objects(NamedTuple):
 
 
 def objects(namespace: str) -> Objects:
-    """Return the namespace's objects. Raises LabError if one of them is over a limit.
+    """Return the namespace's objects. Raises LabError if an object is over a limit.
 
-    Sizes are those of the data for Secrets and ConfigMaps, and of the object as the API server sends it for the others.
+    For Secrets and ConfigMaps, only the data counts towards the size. For other objects, the size is that of the JSON
+    from the API server.
     """
     found = list(_all(namespace))
     sizes = {f"{each['kind']} {each['metadata']['name']}": size_of(each) for each in found}
@@ -54,12 +55,15 @@ def size_of(item: Object) -> int:
 
 
 def running(namespace: str) -> int:
-    """Return the number of pods that run."""
+    """Return the number of running pods."""
     return [line.split()[2] for line in _pods(namespace)].count("Running")
 
 
 def wait_for_pods(namespace: str, number: int, limit: float = 1800) -> float:
-    """Wait until so many pods run, 0 until none is there. Return the seconds. Raises LabError after the limit."""
+    """Wait until `number` pods run, or for 0 until no pod exists. Return the seconds.
+
+    Raises LabError after the limit.
+    """
     started = time.monotonic()
     count = running if number else lambda name: len(_pods(name))
     wait_until(f"{number} pods in {namespace}", lambda: count(namespace) == number, seconds=limit, pause=1)

@@ -20,7 +20,7 @@ def write(lines: Sequence[Line]) -> None:
 
 
 def text(lines: Sequence[Line]) -> str:
-    """Return the machine in a sentence, a table for each kind, and one of runs at once."""
+    """Return a sentence on the machine, a table for each kind, and a table of several runs at once."""
     kinds = dict.fromkeys(line["case"][0] for line in lines)
     parts = [_machines(lines)]
     for kind in kinds:
@@ -58,7 +58,7 @@ def _rows(lines: Sequence[Line]) -> Iterator[list[str]]:
 
 
 def _measured(seconds: float, megabytes: float | None) -> str:
-    """Return both figures; a command whose memory was not measured has only its time."""
+    """Format the seconds and the megabytes of a command. If memory was not measured, return only the seconds."""
     return f"{seconds:.1f} s" + (f", {megabytes:.0f} MB" if megabytes else "")
 
 
