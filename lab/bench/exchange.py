@@ -1,11 +1,13 @@
 """Measure how much of the gradient exchange is hidden behind the backward pass: VGG16, two workers, 1 Gbit/s.
 
-A step of one worker takes `alone` seconds, while another run of one worker keeps the second core as busy as a second
-rank does. Then two workers train over links that tc's token bucket filter slows down, `together` seconds per step. The
-all-reduce of `helm test` over the same links gives the seconds that the exchange takes by itself, for K bytes of
-gradients, of which a ring sends 2(N-1)K/N. At most the shorter of exchange and backward pass can be hidden, and
+First, one worker trains: a step takes `alone` seconds. Meanwhile, another run of one worker keeps the second core as
+busy as a second rank would. Then two workers train over links that tc's token bucket filter slows down: a step takes
+`together` seconds. The all-reduce of `helm test` over the same links gives `exchange`, the seconds of the exchange by
+itself. For K bytes of gradients and N ranks, a ring sends 2(N-1)K/N bytes. The hidden time is
 
     hidden = alone + exchange - together.
+
+At most the shorter of exchange and backward pass can be hidden.
 
 The backward pass takes two thirds of a step. For each matrix product of the forward pass it computes two: one for the
 gradient of the weights, and one for the gradient of the layer's input.

@@ -117,7 +117,7 @@ def _tell_of_bare_reading(form: str, seconds: list[float], ratios: list[float]) 
 
 
 def _bare_reading(server: Server) -> float:
-    """Return the seconds that two processes take to fetch all pods at the machine's current speed."""
+    """Return the seconds that two processes need to fetch all pods without decoding them."""
     command = [sys.executable, "-m", "lab.static_api.bare_reader", server.url, str(server.authority)]
     started = time.monotonic()
     subprocess.run(command, cwd=REPOSITORY, check=True)

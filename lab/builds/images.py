@@ -105,7 +105,9 @@ def image_on(name: str, dockerfile: Path, framework: str) -> Image:
 
 
 def trainer_environment(framework: str) -> str:
-    """Return the name of a framework's image without distrain's code; trainer.py mounts the working tree's over it.
+    """Return the name of a framework's image without distrain's code.
+
+    trainer.py mounts the code of the working tree there.
 
     Raises LabError as trainer_image does.
     """

@@ -1,7 +1,7 @@
 """Encode pods in the protobuf format in which an API server sends them to clients that accept it.
 
-An object is in an envelope: `k8s\\0` and a message `Unknown` of its type and its bytes (apimachinery's
-pkg/runtime/generated.proto). The numbers of the fields are those of k8s.io/api's generated.proto.
+Each object has an envelope: `k8s\\0` and a message `Unknown` with the object's type and bytes (apimachinery's
+pkg/runtime/generated.proto). The field numbers come from k8s.io/api's generated.proto.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Check rendered resources against the schemas that Kubernetes and the operators enforce, read from their sources."""
+"""Check rendered resources against the schemas that Kubernetes and the operators enforce.
+
+The schemas are read from their source code.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from tests.chart.rendering import Rendered, Yaml
 
 Schema = dict[str, Any]
 
-# The operator that serves a kind, as pinned under lab/builds/go, and the file with its CRD.
+# The operator that serves a kind (the version pinned under lab/builds/go), and the file with the kind's CRD.
 TRAINING_OPERATOR = ("training-operator", "github.com/kubeflow/training-operator")
 CRDS = {
     "MPIJob v2beta1": (
@@ -53,7 +56,7 @@ def crd_schema(kind: str) -> Schema:
 
 @functools.cache
 def native_schema() -> Schema:
-    """Return Kubernetes' own definitions, of the version that the lab runs."""
+    """Return the schemas of Kubernetes' built-in kinds, from the version that the lab runs."""
     source = golang.module_dir("kubernetes", "k8s.io/kubernetes")
     text = (source / "api/openapi-spec/swagger.json").read_text(encoding="utf-8")
     definitions = json.loads(text)["definitions"]
@@ -71,7 +74,7 @@ def closed(schema: Any) -> Any:
         return schema
     inner = {key: closed(part) for key, part in schema.items()}
     is_object = schema.get("type") == "object" and isinstance(schema.get("properties"), dict)
-    # v0.3.0's CRD does not list apiVersion, kind and metadata.
+    # The CRD of v0.3.0 does not list apiVersion, kind and metadata.
     is_bare = set(schema.get("properties", {})) == {"spec", "status"}
     is_open = is_bare or schema.get("x-kubernetes-preserve-unknown-fields")
     return {"additionalProperties": False, **inner} if is_object and not is_open else inner
@@ -87,7 +90,7 @@ def version_of(document: Yaml) -> str:
 
 
 def native_complaints(document: Yaml) -> list[str]:
-    """Check a resource of a kind that Kubernetes itself defines."""
+    """Check a resource of a built-in kind of Kubernetes."""
     group, _, version = document["apiVersion"].rpartition("/")
     package = {"": "core", "rbac.authorization.k8s.io": "rbac", "networking.k8s.io": "networking"}.get(group, group)
     name = f"io.k8s.api.{package}.{version}.{document['kind']}"
@@ -95,7 +98,7 @@ def native_complaints(document: Yaml) -> list[str]:
 
 
 def pod_complaints(template: Yaml) -> list[str]:
-    """Check a pod template where the CRD does not."""
+    """Check a pod template that the CRD does not describe."""
     return complaints({"$ref": "#/definitions/io.k8s.api.core.v1.PodTemplateSpec", **native_schema()}, template)
 
 

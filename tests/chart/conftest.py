@@ -12,9 +12,9 @@ from tests.chart.notes import visible_notes
 WITH_ONE_HELM = [Path(__file__).parent / name for name in ("profiles", "templates", "values")]
 
 
-@pytest.hookimpl(tryfirst=True)  # This hook runs before the one that reads the marks.
+@pytest.hookimpl(tryfirst=True)  # Must run before the hook that reads the marks.
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Render for each test with one of the two Helms. The full matrix runs all with both."""
+    """Let each test render with one of the two Helms. In the full matrix, every test runs with both."""
     for item in items:
         if set(WITH_ONE_HELM) & set(item.path.parents):
             item.add_marker("either_helm")

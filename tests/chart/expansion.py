@@ -1,4 +1,4 @@
-"""Write the files that scanners check: the pods of the jobs of values/, and the chart's other objects."""
+"""Write the files that manifest scanners check: the pods of the jobs in values/, and the chart's other objects."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def templates(part: Any) -> Iterator[dict[str, Any]]:
 
 
 def expanded(manifest: str) -> Iterator[dict[str, Any]]:
-    """Yield a Pod for each pod template, without the operators' additions, and every object without a pod template."""
+    """Yield a Pod for each pod template, without what operators would add, and every object without a pod template."""
     for document in documents(manifest):
         found = list(templates(document))
         for index, template in enumerate(found):
@@ -47,7 +47,7 @@ def expanded(manifest: str) -> Iterator[dict[str, Any]]:
 
 
 def distinct_pods(manifests: Iterable[str]) -> list[dict[str, Any]]:
-    """Return a Pod for each shape of pod: of those that differ in names, arguments and variables alone, the first."""
+    """Return one Pod per shape: of the pods that differ only in names, arguments and variables, only the first."""
     pods = (each for manifest in manifests for each in expanded(manifest) if each["kind"] == "Pod")
     shapes: dict[str, dict[str, Any]] = {}
     for pod in pods:
@@ -64,7 +64,7 @@ def _shape(part: Any) -> Any:
 
 
 def write(folder: Path) -> None:
-    """Write one file for each file of values/."""
+    """Write one file for each file in values/."""
     requests = [
         Request(file.stem, yaml.safe_load(file.read_text(encoding="utf-8")), namespace="team", helms=("helm4",))
         for file in FILES

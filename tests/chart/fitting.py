@@ -1,4 +1,7 @@
-"""Change random values until they keep the rules of templates/validate. Each function handles some of these rules."""
+"""Change random values so that they satisfy the rules in templates/validate.
+
+Each function handles some of these rules.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,7 @@ FORMS = (
     Form("mxnet", "parameter-server", "MXJob", "v1beta1"),
     Form("tensorflow", "parameter-server", "TFJob", "v1"),
 )
-# The pods of a job that is not elastic learn the number of pods only at their start.
+# The pods of a job that is not elastic read the number of pods only at their start.
 FIXED = ("MXJob", "TFJob", "PyTorchJob")
 MPI_KINDS = ("MPIJob", "Plain")
 ROLES = {"launcher": ("MPIJob", "Plain", "TFJob"), "servers": ("MXJob", "TFJob"), "scheduler": ("MXJob",)}
@@ -43,7 +46,7 @@ SSH_PORT = 2222
 
 
 def fit(values: Values, form: Form, chance: random.Random) -> None:
-    """Change the values into valid values for this form of job."""
+    """Change the values in place so that they are valid for this form of job."""
     for rule in (
         fit_form,
         fit_roles,
@@ -170,7 +173,7 @@ def fit_security(values: Values, form: Form, chance: random.Random) -> None:
 
 
 def fit_containers(values: Values, form: Form, chance: random.Random) -> None:
-    """Mount the volumes that the values define, each name once."""
+    """Mount only volumes that the values define, each name once."""
     values["volumeMounts"] = [
         {"name": volume["name"], "mountPath": f"/{volume['name']}", "readOnly": chance.random() < 0.5}
         for volume in values.get("volumes", [])
@@ -222,20 +225,20 @@ def fit_rbac(values: Values, form: Form, chance: random.Random) -> None:
 
 
 def fit_ports(values: Values, form: Form, chance: random.Random) -> None:
-    """Give the metrics another port than SSH has."""
+    """Keep the metrics port different from the SSH port."""
     monitoring = values.get("monitoring", {})
     if monitoring.get("port") == values.get("ssh", {}).get("port", SSH_PORT):
         monitoring.pop("port", None)
 
 
 def fit_tensorboard(values: Values, form: Form, chance: random.Random) -> None:
-    """Leave event files out if there is no place for them, or if a program of the user's runs."""
+    """Turn TensorBoard's event files off if no output URI is set or the user's own program runs."""
     if values.get("command") or not values["output"]["uri"]:
         group(values, "trainer").pop("tensorboard", None)
 
 
 def fit_objects(values: Values, form: Form, chance: random.Random) -> None:
-    """Leave out what contradicts other values: an account's annotations, policies, certificates, a manager."""
+    """Leave out objects' values that contradict others: account annotations, policies, certificates, managedBy."""
     if values.get("serviceAccountName") or not values.get("rbac", {}).get("create", True):
         values.pop("serviceAccount", None)
     sections = [values, *(values.get(section, {}) for section in ("workers", *ROLES))]
@@ -260,7 +263,7 @@ def fit_objects(values: Values, form: Form, chance: random.Random) -> None:
     if not has_s3 and not any(uri.startswith("s3://") for uri in uris):
         s3.pop("addressingStyle", None)
         s3.pop("region", None)
-    # The training-operator has the field since 1.9, whose CRDs no test reads.
+    # training-operator has this field only since 1.9, and no test reads the CRDs of that version.
     is_checked = values.get("preflight", {}).get("enabled")
     if values["gang"]["scheduler"] != "kueue" or form.api_version != "v2beta1" or is_checked:
         group(values, "job").pop("managedBy", None)
@@ -271,7 +274,7 @@ def fit_objects(values: Values, form: Form, chance: random.Random) -> None:
 
 
 def fit_delivery(values: Values, form: Form, chance: random.Random) -> None:
-    """Deliver the trainer to an image of the user's, unless a program of the user's runs."""
+    """Deliver the trainer to a user's image, unless the user's own program runs."""
     trainer, image, preflight = (group(values, name) for name in ("trainer", "image", "preflight"))
     if values.get("command"):
         trainer.pop("delivery", None)
@@ -285,7 +288,7 @@ def fit_delivery(values: Values, form: Form, chance: random.Random) -> None:
 
 
 def fit_every_role(values: Values, form: Form, chance: random.Random) -> None:
-    """Fit the values that the top and every role take."""
+    """Fit the values that are accepted both at the top level and in every role."""
     for section in ("", "workers", *ROLES):
         if not section or section in values:
             part = values if not section else values[section]
@@ -314,7 +317,7 @@ def fit_pod_spec(part: Values, form: Form, section: str, gang: str) -> None:
 
 
 def fit_added_containers(part: Values, form: Form, section: str) -> None:
-    """Keep native sidecars from operators that drop restartPolicy; mount only what the container's role has."""
+    """Remove native sidecars if the operator drops restartPolicy. Mount only volumes that the container's role has."""
     names = [volume["name"] for volume in part.get("volumes", [])] if section else []
     for container in part.get("initContainers", []):
         mounts = [mount for mount in container.pop("volumeMounts", []) if mount["name"] in names]
@@ -326,7 +329,7 @@ def fit_added_containers(part: Values, form: Form, section: str) -> None:
 
 
 def fit_added_volumes(part: Values) -> None:
-    """Mount no volume that the role lacks; fit_containers mounts those at the top."""
+    """Remove mounts of volumes that the role lacks. fit_containers handles the volumes at the top level."""
     names = [volume["name"] for volume in part.get("volumes", [])]
     if "volumeMounts" in part:
         part["volumeMounts"] = [mount for mount in part["volumeMounts"] if mount["name"] in names]

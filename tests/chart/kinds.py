@@ -20,7 +20,7 @@ KINDS: dict[str, tuple[str, ...]] = {
 MPI = ("mpijob-v2beta1", "mpijob-v1", "mpijob-v1alpha2", "plain")
 TRAINING_OPERATOR = ("mpijob-v1", "pytorchjob-elastic", "pytorchjob-master", "mxjob-v1", "tfjob")
 REPLACED = ("pytorchjob-master", "mxjob-v1", "mxjob-v1beta1", "tfjob")
-# The roles whose pods train.
+# The roles whose pods train the model.
 TRAINS = ("Worker", "Master")
 # A sidecar and an init container in the workers' pods.
 SIDE = (

@@ -1,4 +1,4 @@
-"""Render the chart with thousands of values in one process (lab/builds/go/render), like Helm 3 and Helm 4."""
+"""Render the chart with thousands of values files in one process (lab/builds/go/render), as Helm 3 and Helm 4 would."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Rendering:
-    """The result of one Helm: the manifest, or the error message. `helm install` also prints the notes."""
+    """The result from one Helm version: the manifest or the error message, and the notes of `helm install`."""
 
     manifest: str = ""
     notes: str = field(default="", compare=False)
@@ -44,7 +44,7 @@ class Rendering:
 
 @dataclass(frozen=True)
 class Pod:
-    """A pod template, and the Pod Security Standard that the pod must meet, by its name in a namespace's labels."""
+    """A pod template, and the Pod Security Standard that it must meet: privileged, baseline or restricted."""
 
     level: str
     spec: dict[str, Any] = field(repr=False)

@@ -1,7 +1,7 @@
-"""Make values invalid at one place, and say which place Helm must name.
+"""Make values invalid in one place, together with the place that Helm's error must name.
 
 A mutation sets a wrong type, a value out of range, an unknown choice, a misspelt, unknown or misplaced key, or null.
-The schema determines what is wrong at each place. The same document always gives the same mutations.
+The schema determines what is wrong at each place. The same values always give the same mutations.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SAMPLES: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Mutation:
-    """Invalid values, and the refusal that Helm must print: the place and the finding."""
+    """Invalid values, and the error that Helm must print: the place and the finding."""
 
     kind: str
     values: dict[str, Any]
@@ -61,7 +61,7 @@ def resolved(schema: Schema) -> Schema:
 
 
 def leaves(schema: Schema = SCHEMA, prefix: str = "") -> Iterator[tuple[str, Schema]]:
-    """Yield each value of the chart with its schema entry, including the values inside podSpec and resources."""
+    """Yield the path and schema entry of each value of the chart, including the values inside podSpec and resources."""
     for name, entry in schema["properties"].items():
         path, known = f"{prefix}{name}", of_chart(entry)
         if "properties" in known and path != "global":
@@ -71,7 +71,10 @@ def leaves(schema: Schema = SCHEMA, prefix: str = "") -> Iterator[tuple[str, Sch
 
 
 def of_chart(entry: Schema) -> Schema:
-    """Return the entry merged with the chart's own definitions; the names of Kubernetes' ones begin with a capital."""
+    """Merge the entry with the chart's own definitions.
+
+    Definitions from Kubernetes have names with a capital letter.
+    """
     name = entry.get("$ref", "/A").rpartition("/")[2]
     return entry if name[0].isupper() else of_chart({**entry, "$ref": "/A", **SCHEMA["definitions"][name]})
 
@@ -98,7 +101,7 @@ def schema_of(key: str, known: Schema) -> Schema | None:
 
 
 def changed(values: Any, path: Path, change: Callable[[Any, Any], None]) -> Any:
-    """Return the document with a change to the map or list that contains the last key of the path."""
+    """Return a copy of the document after `change` has edited the map or list that contains the path's last key."""
     values = copy.deepcopy(values)
     holder = values
     for part in path[:-1]:
@@ -115,7 +118,7 @@ def replaced(values: Any, path: Path, value: Any) -> Any:
 
 
 def renamed(values: Any, path: Path, key: str) -> Any:
-    """Return the document with one key renamed. The key keeps its position."""
+    """Return a copy of the document with one key renamed. The key keeps its position."""
 
     def rename(holder: dict[str, Any], old: str) -> None:
         entries = [(key if name == old else name, value) for name, value in holder.items()]
@@ -151,7 +154,7 @@ def is_removed_by_helm(place: Place) -> bool:
 
 
 def nulls(values: dict[str, Any], place: Place) -> Iterator[Broken]:
-    """Return whether the templates need this value, so that the chart refuses null."""
+    """Yield the mutation to null, if the chart must refuse null because the templates need this value."""
     if "null" in place.types or not is_removed_by_helm(place) or place.path not in REQUIRED:
         return
     parent, key = place.path[:-1], place.path[-1]
@@ -162,7 +165,7 @@ def out_of_range(values: dict[str, Any], place: Place) -> Iterator[Broken]:
     for limit, step in (("minimum", -1), ("maximum", 1), ("exclusiveMinimum", 0)):
         if limit in place.schema:
             beyond = place.schema[limit] + step
-            # Helm formats large numbers differently.
+            # Helm versions format large numbers differently.
             found = f"got {beyond:,}" if beyond < 10**6 else "got "
             yield replaced(values, place.path, beyond), pointer(place.path), f"{limit}: {found}"
 
@@ -203,7 +206,10 @@ def unknown_keys(values: dict[str, Any], place: Place) -> Iterator[Broken]:
 
 
 def _of_ones_own(place: Place) -> tuple[str, ...]:
-    """Return a key that only the chart's own maps take: Kubernetes would get it, and refuse it."""
+    """Return an x- key if the map must refuse it.
+
+    Only the chart's own maps accept x- keys. Other maps go to Kubernetes, which would refuse the key.
+    """
     return () if "patternProperties" in place.schema else ("x-inner",)
 
 
@@ -212,7 +218,7 @@ def with_key(values: dict[str, Any], path: Path, key: str) -> dict[str, Any]:
 
 
 def wrong_nesting(values: dict[str, Any], place: Place) -> Iterator[Broken]:
-    """Yield mutations that move a key one level up, or into a group that has no such key."""
+    """Yield mutations that move a key to the top level, or into a group that has no such key."""
     if not place.path or not isinstance(key := place.path[-1], str):
         return
     others = [name for name, entry in GROUPS.items() if key not in entry["properties"] and name in values]
@@ -230,7 +236,7 @@ GROUPS = {
 
 
 def required_paths(schema: Schema, path: Path = ()) -> Iterator[Path]:
-    """Yield the keys that Helm's schema requires."""
+    """Yield the paths of the keys that the schema requires."""
     for name in schema.get("required", []):
         yield (*path, name)
     for name, entry in schema.get("properties", {}).items():

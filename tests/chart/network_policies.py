@@ -1,7 +1,8 @@
 """Evaluate NetworkPolicies: which connections they allow.
 
-The rules are those of https://kubernetes.io/docs/concepts/services-networking/network-policies/: a pod that a policy
-selects for a direction may have only the connections that some policy allows. A connection needs both ends' consent.
+The rules follow https://kubernetes.io/docs/concepts/services-networking/network-policies/. If a policy selects a pod
+for a direction, the pod may only have connections in that direction that some policy allows. Both ends must allow a
+connection.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ Policy = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Pod:
-    """A pod in a namespace. The namespace's own label is the name that Kubernetes gives it."""
+    """A pod in a namespace. The namespace has only the label with its name, which Kubernetes sets."""
 
     labels: Mapping[str, str] = field(hash=False)
     namespace: str = "team"

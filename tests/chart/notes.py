@@ -11,7 +11,10 @@ from tests.chart.rendering import CHART, run, set_arguments
 
 
 def visible_notes(folder: Path) -> Path:
-    """Copy the chart to the folder with its notes as a resource, because Helm 3 renders no notes without a cluster."""
+    """Copy the chart to the folder with its notes turned into a resource.
+
+    Without a cluster, Helm 3 does not render notes.
+    """
     chart = Path(shutil.copytree(CHART, folder / "distrain"))
     notes = chart / "templates" / "NOTES.txt"
     text = notes.read_text(encoding="utf-8")

@@ -1,7 +1,8 @@
 """Create random valid values: any key of the schema and any form of a job that the rules across values allow.
 
-The same seed gives the same values. Only the schema decides about most keys. POOLS holds values that the schema cannot
-describe, and fitting.py repairs values that rules across values would refuse. `careless_values` skips that repair.
+The same seed gives the same values. Most random values come from the schema alone. POOLS contains values that the
+schema cannot describe. fitting.py repairs values that rules across several values would refuse. `careless_values` skips
+that repair.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from tests.chart.mutations import SCHEMA, Schema, resolved
 
 Values = dict[str, Any]
 
-# The share of keys that get a value, and of those that values.yaml leaves out. All other keys keep their defaults.
+# The share of keys that get a random value: of keys in values.yaml, and of keys that values.yaml leaves out. All other
+# keys keep their defaults.
 SHARE, FEW = 0.25, 0.1
 
 
@@ -80,8 +82,8 @@ podSpec:
   terminationGracePeriodSeconds: 3600
 """
 )
-# Values of keys that values.yaml leaves out; the top and every role take most of them. No container and volume has a
-# name of those in PARTS.
+# Values for keys that values.yaml leaves out. Most of these keys are accepted at the top level and in every role.
+# Containers and volumes have other names than those in PARTS.
 ROLE_VALUES = yaml.safe_load(
     """
 resources:
@@ -206,7 +208,8 @@ def pool_of(path: str, entry: Schema) -> Pool:
     return one(*examples, *(["abc", "1e3"] if "string" in known["type"] and "pattern" not in known else []))
 
 
-# Drawn with random numbers of their own, so that they change no other value of the same seed; see random_values.
+# These keys are drawn with a separate random generator, so that other values of the same seed stay the same. See
+# random_values.
 APART = ("job.suspend", "trainer.delivery", "trainer.tensorboard")
 
 
@@ -232,8 +235,8 @@ def random_keys(chance: random.Random, schema: Schema = SCHEMA, prefix: str = ""
 def random_values(chance: random.Random, seed: int) -> Values:
     """Return random values without regard to rules across values, for a request of this seed.
 
-    The values of APART change no other value, nor do the values that values.yaml leaves out. A comparison of pods can
-    leave them out, and then has the same pods as before.
+    The keys of APART and the keys that values.yaml leaves out have separate random generators. A comparison of pods can
+    leave these keys out and still get the same pods.
     """
     values = random_keys(chance)
     for path in APART:

@@ -36,7 +36,7 @@ ROLES = {
 
 
 ENV_OF_RANKS = ("DISTRAIN_JOB", "DISTRAIN_POD_UID", "DISTRAIN_GPUS")
-# Held while a thread asks the renderer.
+# Lock that a thread holds while it uses the renderer.
 _TURN = threading.Lock()
 
 
@@ -44,7 +44,7 @@ _TURN = threading.Lock()
 class Rendered:
     """The output of `helm template`, as text and parsed.
 
-    Hooks are separate, because Helm does not count them as part of the release.
+    Hooks are listed separately, because Helm does not count them as part of the release.
     """
 
     text: str
@@ -87,7 +87,10 @@ class Rendered:
 
     @property
     def replicas(self) -> dict[str, Yaml]:
-        """Return a Kubeflow resource's roles, or the specs of a Plain job's Jobs under the operators' role names."""
+        """Return the replica specs by role.
+
+        For a Plain job, return the specs of its Jobs under the operators' role names.
+        """
         if not self.is_plain:
             return dict(self.job["spec"][ROLES[self.job["kind"]]])
         jobs = {one["metadata"]["name"].rsplit("-", 1)[1]: one for one in self.documents if one["kind"] == "Job"}
@@ -108,19 +111,19 @@ class Rendered:
         return container
 
     def env(self, role: str) -> dict[str, Yaml]:
-        """Return a role's environment variables, except the variables of every rank, which test_pods.py tests."""
+        """Return a role's environment variables without the variables of every rank, which test_pods.py tests."""
         variables = self.container(role).get("env", [])
         return {variable["name"]: variable for variable in variables if variable["name"] not in ENV_OF_RANKS}
 
     @property
     def program(self) -> list[str]:
-        """Return the program of every rank."""
+        """Return the command that every rank runs."""
         args = self.container("Launcher")["args"]
         return list(args[args.index("--") + 1 :])
 
     @property
     def mpirun(self) -> list[str]:
-        """Return mpirun's arguments before the program."""
+        """Return mpirun's arguments, up to the program."""
         args = self.container("Launcher")["args"]
         return list(args[args.index("mpirun") + 1 : args.index("--")])
 
@@ -178,7 +181,10 @@ def template(
 
 
 def ask(request: dict[str, Any]) -> Yaml:
-    """Return the answer of lab/builds/go/render to one request, whose paths are relative to this folder."""
+    """Send one request to lab/builds/go/render and return its answer.
+
+    Paths in the request are relative to this folder.
+    """
     stdin, stdout = _renderer().stdin, _renderer().stdout
     assert stdin is not None
     assert stdout is not None
@@ -194,9 +200,12 @@ def _renderer() -> subprocess.Popen[str]:
 
 
 def start_renderer() -> subprocess.Popen[str]:
-    """Start lab/builds/go/render on the chart. It ends when its input ends, at the latest with this process."""
+    """Start lab/builds/go/render on the chart.
+
+    The program ends when its stdin closes, at the latest with this process.
+    """
     command = [golang.binary("render"), CHART]
-    # Garbage collection is off: it would take a fifth of the time, and there is enough memory.
+    # Garbage collection is off: it would take a fifth of the time, and memory is sufficient.
     environment = {**os.environ, "GOGC": "800"}
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
 

@@ -1,7 +1,7 @@
-"""Answer the plugin's `helm template` by one process for all tests: starting Helm costs more than rendering the chart.
+"""Answer the plugin's `helm template` from one process for all tests. Starting Helm takes longer than rendering.
 
-lab/builds/go/render prints what Helm prints; test_served_helm.py compares them. Helm itself runs for all other
-commands, charts and flags, and prints each error.
+lab/builds/go/render prints what Helm prints; test_served_helm.py compares them. For all other commands, charts and
+flags, and for every error, the real Helm runs.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ FLAGS_WITH_VALUE = (
     *("--values", "--set", "--set-string", "--set-json", "--set-file", "--set-literal"),
     *("--namespace", "--kube-version", "--api-versions"),
 )
-# The plugin prints merged values with charts that begin so; see distrain.helm.render.
+# The plugin renders merged values with charts whose Chart.yaml begins like this. See distrain.helm.render.
 VALUES_CHART = "apiVersion: v2\nname: values\n"
 # Environment variables that do not change what `helm template` prints.
 HARMLESS = (
@@ -36,7 +36,7 @@ STDIN = re.compile(r"(^|[=,])\s*-\s*(,|$)")
 
 
 class Ended:
-    """A process of Helm that has printed a manifest."""
+    """A stand-in for a Helm process that has printed a manifest."""
 
     def __init__(self, output: bytes) -> None:
         self._output = output
@@ -47,7 +47,7 @@ class Ended:
 
 
 class Given(io.BytesIO):
-    """The stdin of a process; its content can be read after it is closed."""
+    """The stdin of a process. Its content stays readable after it is closed."""
 
     content = b""
 
@@ -58,7 +58,7 @@ class Given(io.BytesIO):
 
 
 class Waiting:
-    """A process of Helm that waits for its stdin."""
+    """A stand-in for a Helm process that waits for its stdin."""
 
     def __init__(self, executable: str, command: Sequence[str]) -> None:
         self._executable, self._command = executable, command
@@ -76,14 +76,14 @@ class Waiting:
         return printed
 
     def kill(self) -> None:
-        """Do nothing: Helm runs only in `communicate`."""
+        """Do nothing, because Helm runs only in `communicate`."""
 
     def wait(self) -> None:
-        """Do nothing, as `kill`."""
+        """Do nothing, like `kill`."""
 
 
 def started(executable: str, command: Sequence[str], stdin: int | IO[bytes]) -> Any:
-    """Start Helm as distrain.helm.processes does, or return a process that has its answer already."""
+    """Start Helm as distrain.helm.processes does, or return a stand-in that already has the answer."""
     if not _is_known(executable, command):
         return _helm(executable, command, stdin)
     if isinstance(stdin, int):
@@ -119,7 +119,7 @@ def _is_known_chart(chart: Path) -> bool:
 
 
 def _answer(helm: str, command: Sequence[str], stdin: bytes) -> bytes | None:
-    """Return the manifest, or None if Helm has to say what is wrong."""
+    """Return the manifest, or None if the real Helm must run to print an error."""
     _, release, chart, *flags = command
     with tempfile.NamedTemporaryFile() as file:
         file.write(stdin)
@@ -134,7 +134,7 @@ def _answer(helm: str, command: Sequence[str], stdin: bytes) -> bytes | None:
 
 
 def _arguments(flags: Sequence[str], stdin: str) -> list[str] | None:
-    """Return the flags with a file in the place of stdin; None if one of them is not known to the renderer."""
+    """Return the flags with a file instead of stdin. Return None if the renderer does not know one of the flags."""
     found, words = [], iter(flags)
     for flag in words:
         found.append(flag)

@@ -1,4 +1,7 @@
-"""Test that lab/builds/go/render prints the same bytes as `helm template`. Tests with thousands of values need this."""
+"""Test that lab/builds/go/render prints the same bytes as `helm template`.
+
+Tests with thousands of values files rely on this.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Test that the plugin reads the same from the process that serves all tests as from Helm."""
+"""Test that the plugin gets the same output from the process that serves all tests as from Helm."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_values_and_manifest_are_those_of_helm(
 ) -> None:
     by_helm = _read(helm, source, template)
     monkeypatch.setattr("distrain.helm.processes._started", served_helm.started)
-    # No Helm is started.
+    # No Helm process is started.
     monkeypatch.delattr(served_helm, "_helm")
 
     assert _read(helm, source, template) == by_helm

@@ -20,7 +20,7 @@ LABEL = 63
 
 
 class Objects(NamedTuple):
-    """The objects of a namespace: their number, and the largest of all, of the hostfiles and of Helm's records."""
+    """The objects of a namespace: their number, the largest object, and the size of the largest hostfile and record."""
 
     number: int
     largest: tuple[str, int]

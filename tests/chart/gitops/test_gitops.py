@@ -1,6 +1,6 @@
-"""Test how Argo CD and Flux, with their own interpreters, judge a job from the status that the operators write.
+"""Test which health Argo CD and Flux, with their own health checks, report for a job from its operator's status.
 
-statuses/<kind>-<state>.yaml and statuses/<kind>-<state>-<words>.yaml hold jobs in that state.
+The files statuses/<kind>-<state>.yaml and statuses/<kind>-<state>-<words>.yaml contain jobs in that state.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tests.chart.rendering import REPOSITORY
 DOCS = REPOSITORY / "docs"
 STATUSES = sorted((Path(__file__).parent / "statuses").glob("*.yaml"))
 KINDS = ["MPIJob", "PyTorchJob", "MXJob", "TFJob"]
-# state: Argo CD's health, Flux's health
+# State of the job -> health in Argo CD, health in Flux.
 SEEN = {
     "created": ("Progressing", "InProgress"),
     "running": ("Progressing", "Current"),
@@ -116,7 +116,7 @@ def test_suspension_counts_more_than_an_old_restart() -> None:
 
 
 def test_failed_counts_more_than_succeeded() -> None:
-    # The training-operator sets both conditions if one worker of an elastic PyTorchJob succeeded and one failed.
+    # training-operator sets both conditions if one worker of an elastic PyTorchJob succeeded and another failed.
     told = judge(job(condition("Created"), condition("Succeeded"), condition("Failed")))
 
     assert (told["argocd"], told["flux"]) == ("Degraded", "Failed")
@@ -148,7 +148,7 @@ def test_page_names_every_kind_for_argo_cd() -> None:
 
 
 def manifest(name: str) -> dict[str, Any]:
-    """Return an example of docs/."""
+    """Return an example manifest from docs/."""
     found: dict[str, Any] = yaml.safe_load((DOCS / name).read_text(encoding="utf-8"))
     return found
 

@@ -1,4 +1,4 @@
-"""List the pairs of a values file and a profile of values/profiles, and render them."""
+"""List all pairs of a values file in values/ and a profile in values/profiles, and render them."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ PAIRS = [(profile, name) for profile in PROFILES for name in FILES]
 
 
 def arguments(profile: str, name: str) -> list[str]:
-    """Return the arguments of helm or the plugin for a pair, the profile last."""
+    """Return the arguments for helm or the plugin that select a pair. The profile comes last."""
     return ["--namespace", NAMESPACE, "--values", str(FILES[name]), "--values", str(PROFILES[profile])]
 
 
 def pods(helm: Path, profile: str) -> list[Yaml]:
-    """Return a Pod for each shape of pod that the profile gives with the values files."""
+    """Render all values files with the profile, and return one Pod per shape (see distinct_pods)."""
     manifests = [rendered(helm, profile, name).text for name in FILES]
     return expansion.distinct_pods(manifests)
 

@@ -1,6 +1,6 @@
-"""Test values/profiles: each renders with the values files, and fits its platform under its Pod Security level.
+"""Test values/profiles: each renders with all values files, and fits its platform and its Pod Security level.
 
-The snapshots hold nodes by published figures; their key `source` says which.
+The snapshots describe nodes of each platform from published figures. Their key `source` names the publication.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ RESTRICTED = f'"{LEVEL}": "restricted"'
 every_pair = pytest.mark.parametrize(("profile", "name"), PAIRS)
 
 
-# A PyTorchJob with a Master. The training-operator adds an init container to its Workers, which restricted refuses.
+# A PyTorchJob with a Master. The level restricted refuses the init container that training-operator adds to Workers.
 MASTER = "mnist-pytorch"
 
 
 @functools.cache
 def snapshot(profile: str, level: str = "") -> snapshot_file.Contents:
-    """Read the profile's snapshot; with `level`, its namespace enforces that level instead of restricted."""
+    """Read the profile's snapshot. `level` replaces restricted as the level that its namespace enforces."""
     text = (SNAPSHOTS / f"{profile}.json").read_text(encoding="utf-8")
     return snapshot_file.contents(text.replace(RESTRICTED, f'"{LEVEL}": "{level}"' if level else RESTRICTED).encode())
 
@@ -105,7 +105,7 @@ def level_of(profile: str) -> str:
 
 @functools.cache
 def violated(helm: Path) -> dict[tuple[str, str], set[str]]:
-    """Return what Pod Security admission says to the pods of each profile, under its own level and under baseline."""
+    """Return Pod Security admission's messages for each profile's pods, under the profile's own level and baseline."""
     asked = [
         (profile, level, pod)
         for profile in PROFILES

@@ -1,4 +1,4 @@
-"""Serve a Kubernetes API over HTTPS on loopback, with the address and the ServiceAccount that a pod finds."""
+"""Serve a fake Kubernetes API over HTTPS on loopback, with the address variables and ServiceAccount files of a pod."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ Answer = Callable[[str, str, Object | None], tuple[int, Object | str]]
 
 @dataclass
 class Kube:
-    """The API and the ServiceAccount's folder. A test sets the answers, and reads the requests."""
+    """The API and the folder with the ServiceAccount's files. A test sets the answers and reads the requests."""
 
     folder: Path
     port: int
     answer: Answer
     requests: list[str] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)
-    # The number of bytes that are cut off each answer.
+    # The number of bytes to cut off the end of each answer.
     cut: int = 0
 
     @property

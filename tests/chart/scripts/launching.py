@@ -1,4 +1,4 @@
-"""Start distrain-launch in tests, with real workers and mpirun, or on a bench with fakes."""
+"""Start distrain-launch in tests, with real workers and mpirun, or with fakes."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from pathlib import Path
 from tests.chart.scripts import pods
 from tests.chart.scripts.pods import Pod, Running
 
-# mpirun starts ranks on its own host without ssh, and recognizes only 127.0.0.1 as its own host. Use one worker: two
-# Open MPI daemons that share a /tmp sometimes wait for each other for ever, and two pods never share one.
+# mpirun starts ranks on its own host without ssh, and recognizes only 127.0.0.1 as its own host. Use only one worker:
+# two Open MPI daemons that share /tmp sometimes wait for each other forever. Real pods never share /tmp.
 WORKER = "127.0.0.2 slots=3\n"
 ENDED = "distrain: mpirun ended with exit code {}; this pod's log says why"
 
 
 def launch(pod: Pod, *arguments: str, hostfile: str = WORKER, options: Sequence[str] = ()) -> Running:
-    """Start distrain-launch next to the workers. `arguments` are mpirun's, then the program."""
+    """Start distrain-launch next to the workers. `arguments` are mpirun's arguments, followed by the program."""
     (pod.folder / "hostfile").write_text(hostfile)
     log = pod.folder / "termination-log"
     log.write_text("")
@@ -55,7 +55,7 @@ SHORTER = {
 }
 REPLACED = (
     *((f"\n{line}\n", f"\n{line.partition(' = ')[0]} = {seconds}\n") for line, seconds in SHORTER.items()),
-    ('CGROUP = "/sys/fs/cgroup"', 'CGROUP = "cgroup"'),  # In the working directory.
+    ('CGROUP = "/sys/fs/cgroup"', 'CGROUP = "cgroup"'),  # A folder in the working directory.
 )
 # An mpirun whose ranks stop at a step boundary when asked, and finish when the test creates a file.
 TRAINING = """
@@ -117,7 +117,7 @@ class Bench:
         return process.returncode, output
 
     def put_program(self, name: str, text: str) -> Path:
-        # A process may be starting a program of this name, into which Linux then lets nobody write.
+        # Linux forbids writing to a program file that is being executed, so write a new file and rename it.
         new = self.folder / f"new-{name}"
         new.write_text(text)
         new.chmod(0o755)

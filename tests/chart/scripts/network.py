@@ -10,15 +10,15 @@ from dataclasses import dataclass, field
 
 from tests.chart.scripts.pods import Pod, Running, make_pod, wait_for
 
-# By IP version: the address of a pod, and the length of the network's prefix. An IPv6 address is usable at once.
+# IP version -> the format of a pod's address, with prefix length. `nodad` makes an IPv6 address usable at once.
 SUBNETS = {4: ("10.213.7.{:d}", "24"), 6: ("fd00:7::{:x}", "64 nodad")}
 
 
 @dataclass
 class Network:
-    """A launcher at the first address, and workers at the next addresses. All share a folder, but not /tmp.
+    """A launcher at the first address, and workers at the next addresses. All pods share a folder, but not /tmp.
 
-    With IPv6, /etc/hosts has names for the workers: Open MPI takes no IPv6 address in a hostfile.
+    With IPv6, /etc/hosts has names for the workers, because Open MPI does not accept IPv6 addresses in a hostfile.
     """
 
     pod: Pod

@@ -1,7 +1,7 @@
-"""Run the pods' scripts like kubelet: as process 1, as root or an unprivileged user, with an SSH key owned by root.
+"""Run the pods' scripts as kubelet does: as process 1, as root or an unprivileged user, with an SSH key owned by root.
 
 If the tests run as root, each script gets its own process namespace, and a mount namespace whose /etc/passwd contains
-the user. Nothing on the machine changes, and everything ends with the namespace's first process. Without root, the
+the user. Nothing on the machine changes, and all processes end with the namespace's first process. Without root, the
 scripts run as the tests' own user.
 """
 
@@ -119,7 +119,7 @@ class Running:
         return self.process.returncode, output
 
     def kill(self) -> str:
-        """Kill the script, and with process 1 everything in its namespace. Return its output."""
+        """Kill the script. As it is process 1, all processes in its namespace end. Return its output."""
         if self.process.poll() is None:
             os.kill(self.script_pid(), signal.SIGKILL)
         return self.process.communicate()[0]
@@ -127,7 +127,7 @@ class Running:
 
 @contextlib.contextmanager
 def make_pod(uid: int = UID) -> Iterator[Pod]:
-    """Create a pod's folder, readable for another user, and remove it at the end."""
+    """Create a pod's folder that another user can read, and remove it at the end."""
     with tempfile.TemporaryDirectory(prefix="pod-") as name:
         folder = Path(name)
         folder.chmod(0o755)
@@ -144,7 +144,7 @@ def make_pod(uid: int = UID) -> Iterator[Pod]:
 
 
 def make_key(path: Path) -> None:
-    """Create an SSH key as the operator mounts it: three files owned by root that everyone may read."""
+    """Create an SSH key as the operator mounts it: three files owned by root that everyone can read."""
     subprocess.run(["ssh-keygen", "-q", "-t", "ecdsa", "-m", "PEM", "-N", "", "-C", "", "-f", path], check=True)
     authorized = path.with_name("authorized_keys")
     shutil.copy(path.with_name(path.name + ".pub"), authorized)
@@ -154,9 +154,9 @@ def make_key(path: Path) -> None:
 
 @functools.cache
 def changed_scripts(*replaced: tuple[str, str]) -> tempfile.TemporaryDirectory[str]:
-    """Return a folder with the scripts, in which each first text is replaced by the second.
+    """Copy the scripts to a folder, replace the first text of each pair by the second, and return the folder.
 
-    All tests share it, so that Python compiles the modules once.
+    All tests share the folder, so Python compiles the modules only once.
     """
     folder = tempfile.TemporaryDirectory(prefix="scripts-")
     Path(folder.name).chmod(0o755)
@@ -169,7 +169,7 @@ def changed_scripts(*replaced: tuple[str, str]) -> tempfile.TemporaryDirectory[s
 
 
 def children(pid: int) -> list[int]:
-    """Return the children of a process, including inherited children."""
+    """Return the children of a process, including orphans that it has inherited."""
     try:
         return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
     except OSError:

@@ -11,14 +11,14 @@ from pathlib import Path
 
 from tests.chart.scripts import pods
 
-# The program counts its starts, so that each start can do something else.
+# The program counts its starts, so that each start can act differently.
 COUNT = "echo x >>tries; try=$(wc -l <tries)"
 
 OUT_OF_MEMORY = (
     "out of memory: a process of this pod was killed at its limit; raise the memory of this pod's role, such as "
     "workers.memory"
 )
-# Shorter waiting times for the tests, and the cgroup in the working directory.
+# Shorten waiting times for the tests, and put the cgroup into the working directory.
 REPLACED = (
     ("LONGEST_PAUSE = 10", "LONGEST_PAUSE = 0"),
     ("SECONDS_TO_END_TOGETHER = 2", "SECONDS_TO_END_TOGETHER = 0"),
@@ -28,7 +28,7 @@ REPLACED = (
 
 
 def put_oom_kills(folder: Path, count: int, file: str = "memory.events") -> None:
-    """Write what the kernel says in the pod's cgroup."""
+    """Write the OOM counters that the kernel would show in the pod's cgroup."""
     path = folder / "cgroup" / file
     path.parent.mkdir(parents=True)
     path.write_text(f"under_oom 0\noom_kill {count}\n")
@@ -36,7 +36,7 @@ def put_oom_kills(folder: Path, count: int, file: str = "memory.events") -> None
 
 @dataclass(frozen=True)
 class Bench:
-    """A folder in which a script supervises shell programs. The pause between two starts is 0, or 1 s if asked for."""
+    """A folder in which a script supervises shell programs. The pause between two starts is 0 s, or 1 s on request."""
 
     folder: Path
     script: str

@@ -22,7 +22,7 @@ def kube(tmp_path: Path) -> Iterator[Kube]:
 
 
 class Secret:
-    """A Secret that handles patches like the API server: a wrong resourceVersion is a conflict."""
+    """A Secret that answers patches like the API server: a wrong resourceVersion is a conflict."""
 
     def __init__(self, **data: str) -> None:
         self.version = 1

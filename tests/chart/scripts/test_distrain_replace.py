@@ -35,7 +35,7 @@ def kube(tmp_path: Path) -> Iterator[Kube]:
 
 @dataclass
 class Cluster:
-    """Jobs by path. A deleted job remains for some requests, because its pods must end first."""
+    """A fake API with jobs by path. A deleted job remains for some requests, because its pods must end first."""
 
     jobs: dict[str, Object]
     looks: int = 2
@@ -80,7 +80,7 @@ def test_job_of_another_content_is_ended_and_waited_for(kube: Kube) -> None:
     assert re.match(r"distrain-replace: ended MPIJob run1 in \d+ s, so that Helm can create it with", done.stdout)
     assert cluster.deleted == [MPIJOB]
     assert cluster.jobs == {}
-    # kubectl describe and Helm show this message after the log is gone.
+    # kubectl describe and Helm still show this message when the log is gone.
     assert (kube.folder / "message").read_text() == done.stdout
 
 
@@ -175,7 +175,7 @@ NEXT_STEP = (
 
 
 def busy_after(cluster: Cluster, answers: int) -> Callable[[str, str, Object | None], tuple[int, Object | str]]:
-    """A cluster whose API server restarts after a DELETE: the next answers are 503."""
+    """Make the API server restart after a DELETE: its next answers are 503."""
     left = [answers]
 
     def answer(method: str, path: str, body: Object | None) -> tuple[int, Object | str]:

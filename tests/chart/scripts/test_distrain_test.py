@@ -42,7 +42,7 @@ def unplaced(reason: str = "Unschedulable") -> Object:
 
 
 class Cluster:
-    """Return the next list of pods at each request; repeat the last list."""
+    """A fake API that returns the next list of pods at each request, and repeats the last list."""
 
     def __init__(self, *looks: list[Object], **logs: str) -> None:
         self.looks = list(looks)
@@ -89,7 +89,7 @@ def test_launchers_log_is_the_result(kube: Kube) -> None:
 
 
 def test_without_a_launcher_the_rank_that_measured_tells(kube: Kube) -> None:
-    # It is not known in advance which worker torchrun makes rank 0.
+    # torchrun may make any worker rank 0.
     workers = [pod("worker", "Succeeded", f"run1-test-worker-{index}") for index in (10, 2, 0)]
     kube.answer = Cluster(workers, worker_0="nothing\n", worker_2=LOG, worker_10="nothing\n")
 

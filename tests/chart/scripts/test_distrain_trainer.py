@@ -1,4 +1,4 @@
-"""Test distrain-trainer as a real process, with small archives and packages of the test's own."""
+"""Test distrain-trainer as a real process, with small archives and packages made by the test."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ NUMPY = "WHERE = 'archive'\n"
 
 @dataclass
 class Bench:
-    """A pod's folders: for temporary files, the working directory, and wheels as in a package index."""
+    """A pod's folders: a folder for temporary files, the working directory, and a folder of wheels as package index."""
 
     folder: Path
     text: str = (SCRIPTS / "distrain-trainer").read_text()
@@ -46,7 +46,7 @@ class Bench:
         script = self.folder / "distrain-trainer"
         self._write(script, self.text.replace("/opt/distrain/trainer", str(self.folder)).encode())
         self._write(self.folder / "trainer.tar.bz2", archive_of({"constraints.txt": "extra==1.0\n", **self.files}))
-        # -S leaves out the packages of the tests' own environment.
+        # -S hides the packages of the tests' own environment.
         index = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(self.folder / "wheels"), "PIP_CONFIG_FILE": os.devnull}
         return subprocess.Popen(
             [sys.executable, "-S", str(script), *argv],
@@ -59,7 +59,7 @@ class Bench:
 
     @staticmethod
     def _write(path: Path, content: bytes) -> None:
-        """Write a file, but not the same content again, because a rank may be reading it."""
+        """Write a file unless it already has this content, because a rank may be reading it."""
         if not path.exists() or path.read_bytes() != content:
             path.write_bytes(content)
 
@@ -149,7 +149,7 @@ def test_another_archive_is_unpacked_beside_the_former(bench: Bench) -> None:
     assert bench.run("program").stdout == "newer\n"
 
 
-# test_dependencies_of_pinned_packages_have_their_pins shows this and the next, too.
+# test_dependencies_of_pinned_packages_have_their_pins also covers this test and the next.
 @pytest.mark.full
 def test_name_alone_takes_the_pinned_version(bench: Bench) -> None:
     bench.put_wheel("extra", "1.0")

@@ -1,4 +1,4 @@
-"""Test that a user whom the image does not know gets a name: in a copy of /etc/passwd, and in the environment."""
+"""Test that a user missing in the image's /etc/passwd gets a name: in a copy of the file, and in the environment."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ UNKNOWN = 1000660000
 
 
 def copy_of(passwd: str | None, monkeypatch: pytest.MonkeyPatch, folder: Path, user: int) -> str:
-    """Run distrain-user in an image with this /etc/passwd, as this user of group 0. Return the file that it writes."""
+    """Run distrain-user with this /etc/passwd, as this user in group 0. Return the file that the script writes."""
     script = pods.load("distrain-user")
     source, target = folder / "passwd", folder / "copy"
     if passwd is not None:
@@ -44,7 +44,7 @@ def test_unknown_user_is_added(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, 
 
 
 def test_known_user_is_not_added(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    # This machine knows root.
+    # root exists on this machine.
     assert copy_of(IMAGES, monkeypatch, tmp_path, 0) == IMAGES
 
 

@@ -1,9 +1,9 @@
-"""Test released scripts with current scripts: old in the launcher and new in the worker, or vice versa.
+"""Test released scripts with current scripts: the old ones in the launcher, the new ones in the worker, or vice versa.
 
-An upgrade of the chart replaces the scripts of a running job in place. Programs that already run keep the old scripts,
-and a pod that is created again starts with the new ones, so old and new scripts must understand each other.
+An upgrade of the chart replaces the scripts of a running job in place. Running programs keep the old scripts, and a
+recreated pod starts with the new scripts, so old and new scripts must work together.
 
-The folder previous holds the old scripts. After a release replace them: cp charts/distrain/files/*
+The folder previous contains the scripts of the last release. After a release, replace them: cp charts/distrain/files/*
 tests/chart/scripts/previous/
 """
 
@@ -28,7 +28,10 @@ VERSIONS = {"old": PREVIOUS, "new": SCRIPTS}
 
 
 def tried_with(launcher: str, worker: str) -> pytest.MarkDecorator:
-    """Run a test with what an upgrade brings about. The full matrix runs it with the other versions, too."""
+    """Run a test with the versions that occur after an upgrade.
+
+    The full matrix also swaps the versions, as after a rollback.
+    """
     rollback = pytest.param(worker, launcher, marks=pytest.mark.full)
     return pytest.mark.parametrize(("launcher", "worker"), [(launcher, worker), rollback])
 
@@ -46,7 +49,7 @@ TRAINING = "training, environment: the worker's"
 
 @dataclass
 class Versions:
-    """A launcher's pod and a worker's pod with one key, each with the scripts of its version."""
+    """A launcher's pod and a worker's pod that share an SSH key. Each pod has its own version of the scripts."""
 
     launcher_pod: Pod
     worker_pod: Pod
@@ -148,7 +151,7 @@ def test_failure_that_one_version_has_kept_ends_the_next_ones_launcher(
 
 @tried_with(launcher="new", worker="old")
 def test_worker_whose_scripts_change_in_place_takes_ranks_in(versions: Versions, launcher: str, worker: str) -> None:
-    # For every command, sshd starts the script again: the new script, with the old script's environment file.
+    # For every command, sshd starts the script again. It is the new script, with the old script's environment file.
     at_work = versions.start_worker(worker)
     versions.put(versions.worker_pod, launcher)
 

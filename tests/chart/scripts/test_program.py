@@ -1,4 +1,4 @@
-"""Test what the pods' scripts say of a killed program, and what they take up from an earlier launcher."""
+"""Test what the pods' scripts report about a killed program, and what they learn about an earlier launcher."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_failures_are_taken_up_from_the_longest_list_that_a_launcher_wrote(tmp_p
     assert taken_up("silent") == ""
 
 
-# What Open MPI 4.1 prints when two ranks end with an exit code.
+# The output of Open MPI 4.1 when two ranks end with an exit code.
 BORDER = "-" * 74
 NOTES = f"""\
 {BORDER}
@@ -131,7 +131,7 @@ OWN = f"step 1\n{BORDER}\ntotal: 3\n{BORDER}\n----"
 
 
 def run_as_mpirun(text: str, code: int, capfdbinary: pytest.CaptureFixture[bytes]) -> str:
-    """Run a program that prints the text in pieces and ends with the code. Return what the launcher prints."""
+    """Run a program that prints the text in pieces and exits with the code. Return the launcher's output."""
     module = load("distrain_program.py")
     pieces = [text[at : at + 7] for at in range(0, len(text), 7)]
     command = [

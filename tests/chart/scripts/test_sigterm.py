@@ -1,4 +1,4 @@
-"""Test that SIGTERM ends process 1 of a pod even during its start, instead of after the grace period."""
+"""Test that SIGTERM ends process 1 of a pod at once, even while process 1 is still starting."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ sys.path.remove(str(folder))
 del sys.modules["argparse"]
 sys.modules["argparse"] = importlib.import_module("argparse")
 """
-# The commands run in a folder with a key, and with a worker that never has an address.
+# The commands run in a folder with an SSH key. The hostfile names a worker that never gets an address.
 COMMANDS = {
     "distrain-keygen": ["--secret=key", "--account=/none"],
     "distrain-launch": ["--ssh-folder=.", "--hostfile=hosts", "mpirun", "-np", "1", "--", "sleep", "60"],
@@ -56,7 +56,7 @@ def test_process_1_ends_on_a_sigterm_from_before_its_handler(name: str, tmp_path
     assert process.returncode == 128 + signal.SIGTERM, told
 
 
-# Process 1 of a pod whose start is slow, and the hook preStop, which kubelet runs beside it.
+# A process 1 that starts slowly, and the preStop hook, which kubelet runs in the same pod.
 SLOW_START = """
 import signal, subprocess, sys, time
 hook = subprocess.Popen([sys.executable, sys.argv[1]])

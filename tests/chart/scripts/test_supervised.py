@@ -1,4 +1,4 @@
-"""Test the common behaviour of distrain-run and distrain-torchrun, as real processes."""
+"""Test the behaviour that distrain-run and distrain-torchrun have in common, as real processes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.chart.scripts.pods import SCRIPTS, wait_for
 from tests.chart.scripts.supervising import COUNT, Bench
 
 TRAINING = "echo training; while ! test -e finish; do sleep 0.05; done"
-# The exit code after SIGTERM has stopped the program, by script. torchrun uses its own exit code.
+# Script -> the exit code after SIGTERM has stopped the program. torchrun uses its own exit code.
 STOPPED = {"distrain-run": 143, "distrain-torchrun": 1}
 
 
@@ -26,7 +26,7 @@ def bench(tmp_path: Path, request: pytest.FixtureRequest) -> Bench:
 
 
 def stopping(bench: Bench, line: str) -> str:
-    """Return a program that prints the line on SIGTERM, and ends."""
+    """Return a program that prints the line on SIGTERM and then exits."""
     return f"trap 'echo \"{line}\"; exit {STOPPED[bench.script]}' TERM; {TRAINING}"
 
 

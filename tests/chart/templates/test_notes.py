@@ -24,7 +24,8 @@ LOGS = {
     "tfjob": "pod/JOB-chief-0",
     "plain": "job/JOB-launcher",
 }
-# More than an install has lines for, and how those that must not be left out begin.
+# Values that cause more notes than fit into the lines of an install, and the beginnings of the notes that must not be
+# left out.
 MANY_NOTES = (
     "job.suspend=true", "replace.enabled=false", "data.uri=s3://digits", "s3.insecureTLS=true",
     "gang.scheduler=volcano", "podSecurity=privileged", "network.rdma.resource=rdma/hca", "runAsUser=1000",
@@ -65,7 +66,7 @@ def test_notes_have_12_lines_at_an_install_and_4_at_an_upgrade(
 
     assert 6 <= len(installed) <= 12
     assert len(upgraded) <= 4
-    # What is next comes first, and is the same.
+    # Both begin with the same lines, which say what to do next.
     assert installed[:2] == upgraded[:2]
     assert "logs --follow" in installed[1]
 
@@ -320,7 +321,7 @@ def test_command_that_follows_the_log_waits_for_it_and_ends_with_it(
 
 
 def test_no_kubectl_command_lists_kinds_that_a_cluster_may_lack() -> None:
-    # kubectl deletes nothing if the cluster does not serve one of the kinds.
+    # If the cluster does not serve one of the kinds, kubectl would delete nothing.
     texts = [path for path in REPOSITORY.glob("[cdp]*/**/*") if path.suffix in (".md", ".txt", ".yaml")]
 
     lists = [

@@ -1,4 +1,4 @@
-"""Test the rendered chart: first a golden file for each kind, then one fact per test."""
+"""Test the rendered chart: first against a golden file for each kind, then one fact per test."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ GOLDEN_CHANGES = {
 
 @every_kind
 def test_job_is_the_golden_one(helm: Path, kind: str) -> None:
-    """Compare the whole manifest.
+    """Compare the whole manifest with the golden file.
 
     After an intended change: DISTRAIN_UPDATE_GOLDEN=1 make test-chart, then read the diff.
     """
@@ -102,7 +102,7 @@ def test_without_gpus_a_worker_has_one_slot(helm: Path) -> None:
     rendered = render(helm, *set_arguments("workers.gpus=0"))
 
     assert rendered.job["spec"]["slotsPerWorker"] == 1
-    # Workers without GPUs get a small request and no limit, because their real need is unknown.
+    # Workers without GPUs get a small CPU request and no limit, because their real need is unknown.
     assert rendered.container("Worker")["resources"] == {"requests": {"cpu": "100m", "memory": "256Mi"}}
 
 
@@ -218,7 +218,7 @@ def test_trainer_gets_every_value(helm: Path) -> None:
 
 
 def test_default_that_an_older_chart_did_not_have_is_left_to_the_trainer(helm: Path) -> None:
-    # Otherwise an upgrade of the chart alone would give running jobs another content hash, and replace them.
+    # Otherwise an upgrade of only the chart would change running jobs' content hash, and so replace the jobs.
     program = render(helm, "--set", "checkpoint.maxAge=1800").program
 
     assert not [argument for argument in program if argument.startswith(("--checkpoint-max-age", "--max-bad"))]
@@ -230,7 +230,7 @@ def test_last_state_is_saved_where_it_outlives_the_pods(helm: Path) -> None:
 
 
 def test_large_numbers_of_a_values_file_stay_whole(helm: Path, tmp_path: Path) -> None:
-    # Helm reads numbers as floating point, and would print 1.5e+06.
+    # Helm reads numbers as floating point, and would print the number as 1.5e+06.
     values = tmp_path / "values.yaml"
     values.write_text("trainer: {steps: 1500000, extraArgs: [3000000, 0.5]}\nmpi: {mca: {btl_tcp_sndbuf: 4194304}}\n")
 

@@ -1,4 +1,4 @@
-"""Test that strings in values stay strings in the rendered objects, even text like a number."""
+"""Test that strings in values stay strings in the rendered objects, even if they look like numbers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ RELEASE = "[a-z][a-z0-9]*"
 
 
 class Loader(yaml.CSafeLoader):
-    """Reads a plain scalar as another type where any reader of YAML does: Go's also knows y, n and 1e3."""
+    """Reads a plain scalar as a bool or number if any YAML reader does. Go's YAML reader also converts y, n and 1e3."""
 
     bool_values = {**yaml.CSafeLoader.bool_values, "y": True, "n": False}  # noqa: RUF012 - as in PyYAML
 
@@ -34,7 +34,7 @@ Loader.add_implicit_resolver(
     "tag:yaml.org,2002:float", re.compile(r"^[-+]?[0-9]+[eE][-+]?[0-9]+$"), list("-+0123456789")
 )
 
-# Maps and lists that contain WORD, by the part that must accept it.
+# Maps and lists that contain WORD. One text each for all kinds, for MPI, and for words that are no valid names.
 WITH_NAMES = """
 workers:
   nodeSelector: {WORD: WORD}
@@ -69,14 +69,17 @@ def takes(path: str, word: str) -> bool:
 
 
 def schedulers(kind: str) -> list[str]:
-    """Return the values of gang.scheduler for this kind of job, except scheduler-plugins, which has no queue."""
+    """Return the gang schedulers to test with this kind of job.
+
+    scheduler-plugins is left out, because it has no queue.
+    """
     if kind in ("mpijob-v1alpha2", "mxjob-v1beta1"):
         return ["none"]
     return ["volcano"] if kind in ("plain", "mpijob-v1") else ["volcano", "kueue"]
 
 
 def paths(kind: str, scheduler: str, word: str) -> list[str]:
-    """Return the values of this kind of job that accept any text."""
+    """Return the paths of the values of this kind of job that accept any text."""
     refused = {"none": ["gang."], "volcano": [], "kueue": ["gang.schedulerName"]}[scheduler]
     without = (*refused, *([] if kind == "plain" else ["ssh."]))
     return [path for path in LEAVES if takes(path, word) and not path.startswith(without)]
@@ -120,7 +123,7 @@ def request(values: Yaml, odd: str, word: str) -> Request:
 
 
 def types(item: Yaml, word: str, path: str = "") -> Iterator[tuple[str, str]]:
-    """Yield the path and type of each scalar."""
+    """Yield the path and type of each scalar in a document."""
     if isinstance(item, dict):
         for key, value in item.items():
             yield from types(value, word, f"{path}/{'WORD' if key == word else repr(key)}")

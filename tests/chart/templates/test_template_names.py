@@ -23,7 +23,10 @@ def stem(file: str) -> str:
 
 
 def expected_stem(name: str) -> str | None:
-    """Return the longest file name that the template's name starts with. A file's hyphen is a dot or a hyphen there."""
+    """Return the longest file name with which the template's name starts.
+
+    In the template's name, a file name's hyphen may be a dot.
+    """
     words = name.removeprefix("distrain.").replace(".", "-")
     return max((one for one in STEMS if f"{words}-".startswith(f"{one}-")), key=len, default=None)
 
@@ -40,7 +43,7 @@ def test_prefix_of_a_named_template_is_its_file() -> None:
 
 
 def test_no_two_files_of_named_templates_have_one_name() -> None:
-    """A prefix contains only the file's name, so two folders must not have files of the same name."""
+    """The prefix contains only the file's name, not its folder, so file names must be unique over all folders."""
     names = [path.name for path in TEMPLATES if path.name.startswith("_")]
 
     assert len(names) == len(set(names))

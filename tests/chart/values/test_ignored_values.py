@@ -47,7 +47,7 @@ POD_SPEC: dict[str, Any] = {
     "terminationGracePeriodSeconds": 7,
     "topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}],
 }
-# Samples for values whose examples and choices in the schema are missing, or equal the default.
+# Samples for values that have no examples and choices in the schema, or only the default.
 SAMPLES: dict[str, Any] = {
     **{f"{role}.affinity": {"podAffinity": {}} for role in ("workers", *ROLES)},
     **{f"{role}.tolerations": [{"operator": "Exists"}] for role in ROLES},
@@ -119,7 +119,7 @@ def test_every_value_changes_the_rendering_or_is_refused_by_name(kind: str) -> N
     [unchanged] = rendered(kind, [base(kind)])
     assert not unchanged.startswith("distrain: ")
 
-    # One sample of each path in a round: most paths are told by their first one.
+    # Each round renders one sample per path, because the first sample shows an effect for most paths.
     while tried := [(path, values.pop(0)) for path, values in left.items() if values]:
         answers = rendered(kind, [with_value(base(kind), *one) for one in tried])
         for (path, _), answer in zip(tried, answers, strict=True):
@@ -130,7 +130,7 @@ def test_every_value_changes_the_rendering_or_is_refused_by_name(kind: str) -> N
 
 
 def rendered(kind: str, all_values: list[Values]) -> list[str]:
-    """Return Helm's result for each of the values on a cluster that serves the kind: the manifest or the refusal."""
+    """Return Helm's result for each of the values, on a cluster that serves the kind: the manifest or the error."""
     (first,) = render_many([Request("first", base(kind), helms=("helm4",))])
     job = next(one for one in parse(first["helm4"].manifest) if one["kind"] in ("Job", *KUBEFLOW))
     served = ("apiregistration.k8s.io/v1", "monitoring.coreos.com/v1/PodMonitor", f"{job['apiVersion']}/{job['kind']}")
@@ -142,7 +142,7 @@ KUBEFLOW = ("MPIJob", "PyTorchJob", "MXJob", "TFJob")
 
 
 def is_told(path: str, answer: str, unchanged: str) -> bool:
-    """Return whether the value changes the rendering, or the refusal names the value or its group."""
+    """Return whether the value changes the rendering, or the error names the value or its group."""
     if "distrain: " not in answer.partition("\n")[0]:
         return answer != unchanged
     groups = (path.rsplit(".", depth)[0] for depth in range(1, path.count(".")))

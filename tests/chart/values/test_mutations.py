@@ -1,6 +1,6 @@
-"""Test that Helm refuses values with one mistake of any kind, and names the place.
+"""Test that Helm refuses values with a single mistake of any kind, and names the mistake's place.
 
-Values at a limit are accepted.
+Values exactly at a limit are accepted.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tests.chart.many import Request, render_many
 from tests.chart.mutations import SCHEMA, Mutation, mutations, places, pointer, replaced
 from tests.chart.rendering import CHART, VALUES
 
-# Values of types that Kubernetes defines; these are mutated at every depth.
+# Values with types from Kubernetes, which are mutated at every depth.
 KUBERNETES = """
 workers:
   nodeSelector: {a.b/c: d}
@@ -83,7 +83,7 @@ volumes:
 volumeMounts: [{name: a, mountPath: /b, subPath: c, readOnly: true, mountPropagation: None}]
 trainer: {}
 """
-# Keys of distrain's own that values.yaml leaves out.
+# The chart's own keys that values.yaml leaves out.
 FEW_NEED = """
 job: {managedBy: kueue.x-k8s.io/multikueue}
 network: {ipFamilyPolicy: PreferDualStack, subnets: [10.0.0.0/16]}
@@ -102,15 +102,18 @@ DOCUMENTS: dict[str, dict[str, Any]] = {
     "few need": yaml.safe_load(FEW_NEED),
     **{file.name: yaml.safe_load(file.read_text(encoding="utf-8")) for file in sorted(VALUES.glob("*.yaml"))},
 }
-# The files of values/ have few keys that values.yaml lacks, so only one of them is tried by default.
+# The files in values/ have few keys that values.yaml lacks, so only one of these files is tried by default.
 TRIED = ("values.yaml", "kubernetes", "few need", "vgg16.yaml")
-# Values that a rule refuses because another value is missing, which the rule names.
+# Values that a rule refuses because another value is missing -> the missing value, which the rule's message names.
 NEEDS = {"/gang/scheduler: kueue": "gang.queue", "/trainer/delivery: chart": "image.repository"}
 
 
 @pytest.fixture(scope="module")
 def mutated() -> dict[str, list[Mutation]]:
-    """The mutations of each document. Every process collects this module, and one runs it."""
+    """Return the mutations of each document.
+
+    This is a fixture because every test process imports this module, but only one runs its tests.
+    """
     return {name: list(mutations(values)) for name, values in DOCUMENTS.items()}
 
 
@@ -148,7 +151,7 @@ def is_told(mutation: Mutation, error: str) -> bool:
 
 
 def neighbours(values: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the values at both ends of each range, and each choice."""
+    """Yield valid values: both ends of each range, and each choice."""
     for place in places(values):
         ends = [place.schema[limit] for limit in ("minimum", "maximum") if limit in place.schema]
         for value in [*ends, *place.schema.get("enum", [])]:
@@ -167,7 +170,7 @@ def test_values_at_a_limit_are_accepted(name: str) -> None:
 
 
 def is_told_by_a_rule(case: str, error: str) -> bool:
-    """Return whether a rule across values refuses a value, and names this value, or the value that it needs."""
+    """Return whether a rule across values refuses the value and names it, or names the missing value that it needs."""
     path = NEEDS.get(case, case.partition(":")[0].removeprefix("/").replace("/", "."))
     return f"): distrain: {path}: " in error
 

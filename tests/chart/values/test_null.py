@@ -1,4 +1,4 @@
-"""Test which values may be null, and that null then means none, empty, or no key."""
+"""Test which values may be null, and that null then means none, empty, or a missing key."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_helm_accepts_null_where_it_means_none_or_empty(helm: Path) -> None:
 
 
 def optional_paths(schema: Schema = SOURCE, prefix: str = "") -> Iterator[str]:
-    """Yield the keys that values.yaml leaves out, those in the chart's own maps too."""
+    """Yield the keys that values.yaml leaves out, including keys in the chart's own maps."""
     for name, entry in schema["properties"].items():
         if build.is_optional(entry):
             yield f"{prefix}{name}"

@@ -1,4 +1,4 @@
-"""Test that a number in a values file gives the same job as in --set, which turns a fraction into text."""
+"""Test that a number gives the same job in a values file and in --set, which turns fractions into text."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from tests.chart.mutations import SCHEMA, Schema, leaves, resolved
 from tests.chart.rendering import set_arguments, template
 from tests.matrix import one_of
 
-# Whole numbers and fractions to try, ALL in the full matrix. The schema's limits allow some of them for each value.
+# Whole numbers and fractions to try: FEW by default, ALL in the full matrix. For each value, the schema allows only
+# some of them.
 FEW = (("2.0", "1e3", "17179869184"), ("0.10", "5e-5"))
 ALL = (("1", "2.0", "1e3", "1000", "1000000", "1e6", "17179869184"), ("0.10", "0.1", "0.00005", "5e-5"))
 # Further values that rules across values require.
@@ -24,9 +25,9 @@ NEEDS = {
     "trainer.epochs": ("data.source=s3", "data.uri=s3://b/p"),
     "ssh.port": ("podSecurity=privileged", "runAsUser=0"),
 }
-# Numbers that a rule refuses, because the workers have them for all pods.
+# Values that a rule refuses, because the workers' value applies to all pods.
 REFUSED = {f"{role}.podSpec.terminationGracePeriodSeconds" for role in ("launcher", "servers", "scheduler")}
-# Kinds with values that an MPIJob does not have.
+# Kinds that accept values which an MPIJob does not accept, and the paths of these values.
 FORMS = {
     "mxjob-v1": ("scheduler.", "servers."),
     "pytorchjob-elastic": ("workers.minReplicas", "workers.maxReplicas"),
@@ -34,7 +35,10 @@ FORMS = {
 
 
 def numbers() -> Iterator[tuple[str, Schema]]:
-    """Yield each value that may be a number, without free maps such as mpi.env, but for one of a quantity."""
+    """Yield each value that may be a number.
+
+    Of free maps, yield only one quantity; maps such as mpi.env are left out.
+    """
     yield "workers.resources.limits.cpu", SCHEMA["definitions"]["quantity"]
     for path, entry in leaves():
         if path in REFUSED:

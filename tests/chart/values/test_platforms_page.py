@@ -1,4 +1,4 @@
-"""Test that the values files on the pages render, and that docs/platforms.md names what values.yaml leaves out."""
+"""Test that the values files on the pages render, and that docs/platforms.md lists the keys missing in values.yaml."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""Test random values: both Helms render the same, the APIs know every field, pods obey their standard.
+"""Test random values: both Helms render the same, the APIs know every field, pods meet their Pod Security Standard.
 
-`make bench` tests 10,000 (RANDOM_VALUES). A failure names the seed: random_request(seed) returns its values.
+`make bench` tests 10,000 values files (RANDOM_VALUES). A failure names the seed; random_request(seed) returns the
+values.
 """
 
 from __future__ import annotations
@@ -24,13 +25,13 @@ from tests.chart.random_values import careless_values, random_requests
 
 COUNT = int(os.environ.get("RANDOM_VALUES", "150"))
 CARELESS = COUNT // 2
-# A second rendering, or the other Helm's, reveals output that depends on Go's order of map keys.
+# A second rendering, or rendering with the other Helm, reveals output that depends on Go's random order of map keys.
 AGAIN = 4
 
 
 @dataclass
 class Findings:
-    """The mistakes, as lines that begin with the seed, and the numbers of rendered objects."""
+    """The mistakes found, as lines that begin with the seed, and the number of rendered objects of each kind."""
 
     refused: list[str] = field(default_factory=list)
     different: list[str] = field(default_factory=list)
@@ -69,7 +70,7 @@ def paths(values: dict[str, Any], prefix: str = "") -> Iterator[str]:
 
 
 def look_at(request: Request, answer: dict[str, Rendering], found: Findings) -> list[tuple[str, Pod]]:
-    """Record the mistakes of one rendering. Return its pods."""
+    """Record the mistakes in one rendering. Return its pods."""
     three, four = (lines_of(answer[helm].manifest) for helm in ("helm3", "helm4"))
     if three != four:
         found.different.append(
@@ -85,13 +86,13 @@ def look_at(request: Request, answer: dict[str, Rendering], found: Findings) -> 
 
 
 def lines_of(manifest: str) -> list[str]:
-    """Return the lines that are not empty: Helm 4 ends documents with one more empty line."""
+    """Return the lines that are not empty. Helm 4 ends each document with one more empty line than Helm 3."""
     return [line.rstrip() for line in manifest.splitlines() if line.strip()]
 
 
 @functools.cache
 def validator(kind: str, group: str) -> jsonschema_rs.Draft4Validator:
-    """Return a validator for a kind such as "Job v1" of the API that serves it."""
+    """Return a validator for a kind such as "Job v1" from the API group that serves it."""
     if kind in api_schemas.CRDS:
         return jsonschema_rs.Draft4Validator(api_schemas.crd_schema(kind))
     name, version = kind.split()
@@ -101,7 +102,7 @@ def validator(kind: str, group: str) -> jsonschema_rs.Draft4Validator:
 
 
 def complaints(document: dict[str, Any]) -> Iterator[str]:
-    """Yield the fields that an API would refuse, drop, or leave to a controller to reject."""
+    """Yield the fields that the API server would refuse or drop, and fields that only a controller would reject."""
     kind, group = api_schemas.version_of(document), document["apiVersion"].rpartition("/")[0]
     if group in ("scheduling.volcano.sh", "scheduling.x-k8s.io", "monitoring.coreos.com"):
         return

@@ -1,6 +1,6 @@
 """Test the values schema: it refuses wrong values, each limit has an effect, and values.yaml agrees with it.
 
-test_mutations.py breaks every type, range, choice and key. This module has the limits that need a hand-written case.
+test_mutations.py breaks every type, range, choice and key. This module tests the limits that need a hand-written case.
 """
 
 from __future__ import annotations
@@ -27,7 +27,10 @@ LIMITS = {
 
 
 def with_our_limits(entry: Schema) -> Schema:
-    """Return the entry merged with distrain's own shared definitions. Those of Kubernetes begin with a capital."""
+    """Merge the entry with distrain's own shared definitions.
+
+    Definitions from Kubernetes have names with a capital letter.
+    """
     name = entry.get("$ref", "/A").rpartition("/")[2]
     return entry if name[0].isupper() else with_our_limits({**SOURCE["definitions"][name], **without_ref(entry)})
 
@@ -54,7 +57,7 @@ def broken_limits(path: str, value: object) -> set[tuple[str, str]]:
 
 
 def keyword_of(error: jsonschema.ValidationError) -> str:
-    """Return the limits of an entry. A map has further limits for its keys and values."""
+    """Return the keyword of the broken limit. For a limit on a map's keys or values, return the map's keyword."""
     for on_map in ("propertyNames", "additionalProperties"):
         if on_map in error.absolute_schema_path:
             return on_map
@@ -101,7 +104,7 @@ def test_every_role_takes_the_same_values() -> None:
     assert {*BY_ROLE, "cpu", "memory", "affinity", "topology", "securityContext", "containerSecurityContext"} == shared
 
 
-# What an entry may have of its own.
+# Keywords that may differ between two entries with the same limits.
 NOTES: Schema = {"description": "", "examples": [], "default": None}
 
 # A value that breaks one limit, and a similar value that is accepted.
@@ -167,7 +170,7 @@ TOPOLOGY = [
     *(("pattern", {"key": bad}, {"key": good}) for bad, good in LABEL_KEY),
     ("additionalProperties", {"polcy": "pack"}, {"policy": "pack"}),
 ]
-# The limits of the values that the top and every role take.
+# The limits of the values that are accepted both at the top level and in every role.
 Cases = list[tuple[str, Any, Any]]
 EVERYWHERE: dict[str, Cases] = {
     "resources": AMOUNTS, "env": ENV, "envFrom": [("minProperties", [{}], [{"secretRef": {"name": "a"}}])],
@@ -299,7 +302,7 @@ def limits_of(path: str, schema: Schema) -> Iterator[tuple[str, str]]:
             yield from limits_of(path, inner)
 
 
-# Values with the same definition as the value of another role, whose limits are broken by cases.
+# Values with the same definition as another role's value. The cases above break the limits of that other value.
 AS_ELSEWHERE = {
     **{f"{role}.{key}": f"workers.{key}" for role in ROLES[1:] for key in BY_ROLE},
     **{f"{role}.topology": "launcher.topology" for role in ROLES[2:]},
@@ -342,7 +345,7 @@ def test_only_a_value_for_which_null_means_none_or_empty_can_be_removed(path: st
     assert accepted == means_none
 
 
-# Helm's messages differ between its versions, but both name the value.
+# Helm 3 and Helm 4 print different messages, but both name the value.
 @pytest.mark.parametrize(
     ("assignment", "words"),
     [

@@ -1,4 +1,4 @@
-"""Test the files that depend on the schema: the JSON, docs/values.md, values.yaml's comments, and editor support."""
+"""Test the files that depend on the schema: the JSON schema, docs/values.md, values.yaml's comments, editor support."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_kubernetes_types_are_those_of_the_pinned_release() -> None:
 
 @pytest.fixture(scope="module")
 def page() -> str:
-    """Return docs/values.md as the schema gives it."""
+    """Return the text of docs/values.md as generated from the schema."""
     return document.document()
 
 
@@ -85,13 +85,13 @@ def test_list_of_values_has_a_row_for_every_value(page: str, path: str) -> None:
 
 
 def paragraphs(text: str) -> Iterator[list[str]]:
-    """Yield the paragraphs: lines between two empty lines."""
+    """Yield the paragraphs: blocks of lines between empty lines."""
     for part in text.split("\n\n"):
         yield part.splitlines()
 
 
 def keys_without_comment(text: str) -> list[str]:
-    """Return the values without a comment in their paragraph. A group may leave comments to its values."""
+    """Return the values without a comment in their paragraph. A group needs no comment if its values have comments."""
     missing = []
     for lines in paragraphs(text):
         for index, line in enumerate(lines):
@@ -117,7 +117,7 @@ def test_comments_name_values_that_exist() -> None:
 
 
 def schema_of(file: Path) -> Path:
-    """Return the schema that yaml-language-server uses for the file in an editor."""
+    """Return the schema that yaml-language-server would use for the file in an editor."""
     first = file.read_text(encoding="utf-8").splitlines()[0]
     (path,) = re.findall(r"^# yaml-language-server: \$schema=(\S+)$", first)
     return (file.parent / path).resolve()
@@ -137,7 +137,7 @@ def test_editor_accepts_the_file_and_finds_a_misspelt_key(file: Path) -> None:
 
 
 def editors_validator(schema: Path) -> jsonschema.Draft202012Validator:
-    """Return a validator that follows references to files beside the schema, as editors do."""
+    """Return a validator that, like editors, follows references to files in the schema's folder."""
 
     def retrieve(uri: str) -> referencing.Resource[Schema]:
         contents = yaml.safe_load((REPOSITORY / "schemas" / uri).read_text(encoding="utf-8"))

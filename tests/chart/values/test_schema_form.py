@@ -1,4 +1,4 @@
-"""Test the form of the values schema: known keywords, order, descriptions, and no rule that has no effect."""
+"""Test the form of the values schema: known keywords, order, descriptions, and no rule without effect."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ORDER = [
 
 def strict_metaschema() -> jsonschema.Draft6Validator:
     """Return a validator for schemas that refuses unknown keywords at every depth."""
-    # The draft's own schema refers to itself as "#"; without its $id, that is the strict one.
+    # The metaschema refers to itself as "#". Without its $id, "#" means the strict copy made here.
     own = {key: value for key, value in jsonschema.Draft6Validator.META_SCHEMA.items() if key != "$id"}
     return jsonschema.Draft6Validator({**own, "additionalProperties": False})
 

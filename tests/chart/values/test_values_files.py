@@ -1,4 +1,4 @@
-"""Test that the files of values/ render, and give the jobs that their comments describe."""
+"""Test that the files in values/ render, and produce the jobs that their comments describe."""
 
 from __future__ import annotations
 

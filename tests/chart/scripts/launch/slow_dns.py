@@ -1,8 +1,8 @@
-"""Ask for a worker by name while the name server is silent, while it answers, and for a worker that is gone.
+"""Print why a worker does not answer: with a silent name server, with a working one, and for a deleted worker.
 
     unshare --net --mount python -m tests.chart.scripts.launch.slow_dns
 
-Prints the three reasons as JSON. Replaces /etc/resolv.conf in its own mount namespace.
+The program prints the three reasons as JSON. It replaces /etc/resolv.conf in its own mount namespace.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ RESOLVER = "nameserver 127.0.0.1\noptions timeout:1 attempts:1\n"
 
 
 def prepare() -> None:
-    """Use the name server of this program. Nothing outside the namespaces changes."""
+    """Make this program's name server the resolver. Nothing outside the namespaces changes."""
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
     file = Path(tempfile.mkdtemp()) / "resolv.conf"
     file.write_text(RESOLVER, encoding="utf-8")
@@ -32,7 +32,7 @@ def prepare() -> None:
 
 
 def answer(question: bytes) -> bytes:
-    """Return a DNS response: the worker's address, or that the name does not exist."""
+    """Return a DNS response: the address of WORKER, or an error for any other name."""
     name = question[12:].split(b"\0")[0]
     is_known, is_address = WORKER.split(".")[0].encode() in name, question[-3] == 1
     head = question[:2] + (b"\x81\x80" if is_known else b"\x81\x83") + b"\0\1"

@@ -80,7 +80,7 @@ def test_program_that_mpirun_cannot_start_ends_the_run_at_once(pod: Pod, command
 @pytest.mark.usefixtures("worker")
 def test_worker_with_another_host_key_is_refused(pod: Pod) -> None:
     with pods.make_pod() as other:
-        # The client's key is unchanged; only the host key that the launcher expects differs.
+        # The client's key is unchanged. Only the host key that the launcher expects differs.
         for name in ("id_rsa", "authorized_keys"):
             other.key.with_name(name).write_bytes(pod.key.with_name(name).read_bytes())
         elsewhere = Pod(other.folder, pod.port)

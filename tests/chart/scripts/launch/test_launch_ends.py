@@ -16,7 +16,7 @@ from tests.chart.scripts.pods import Pod, Running, wait_for
 
 @pytest.fixture
 def ending_worker() -> Iterator[tuple[Pod, Running]]:
-    """Start a worker that the test may end."""
+    """Start a worker that the test can end."""
     with pods.make_pod() as pod:
         worker = pod.start([pod.script("distrain-worker"), *pod.script_options()])
         wait_for(lambda: pods.is_listening(pod.port))
@@ -31,7 +31,7 @@ needs_process_1 = pytest.mark.skipif(not pods.IS_ROOT, reason="needs root, for a
 @pytest.mark.parametrize(
     ("program", "code_of_worker"),
     [
-        # test_neighbouring_versions.py ends workers after a success.
+        # test_neighbouring_versions.py also tests the end after a success.
         pytest.param("true", 0, id="success", marks=pytest.mark.full),
         pytest.param("exit 7", 3, id="failure"),
     ],

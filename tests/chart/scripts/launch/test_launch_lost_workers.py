@@ -102,7 +102,7 @@ def test_run_goes_on_without_a_new_worker_that_cannot_reach_the_storage(workers:
     assert REFUSED in said
     workers.list(0, 1, 2, 3)
     workers.answer(3)
-    # A new worker that can read the store joins. The worker that cannot read stays out.
+    # A new worker that can read the store joins. The worker that cannot read the store stays out.
     said = follow(launcher, f"2 -> 3 workers {BOUNDARY}")
     assert "starting again" not in said
     (workers.bench.folder / "finish").touch()
@@ -146,7 +146,7 @@ def test_worker_whose_sshd_has_ended_is_given_the_time_for_its_last_step(workers
 
     workers.fall_silent(1)
 
-    # At this time a worker that does not answer would already count as lost.
+    # By this time, a worker that does not answer would count as lost.
     said = "".join(follow(launcher, "tick") for _ in range(150))
     workers.answer(1)
     assert "no sign of" not in said + workers.finish(launcher)
@@ -156,7 +156,7 @@ def test_run_ends_with_the_name_of_the_worker_that_is_lost(workers: Workers) -> 
     launcher = workers.start(0, 1, options=(LIVE, "--max-restarts=0"))
     workers.fall_silent(1)
 
-    # Another program has the address, as when a pod's address was given to another pod.
+    # Another program now listens on this address, as if another pod had got the pod's address.
     with greeting_server(b"HTTP/1.1 400 Bad Request\r\n\r\n", address(1), workers.bench.port):
         assert launcher.wait(timeout=60) == 1
 

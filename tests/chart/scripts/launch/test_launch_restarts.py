@@ -169,7 +169,7 @@ def test_program_that_stops_by_itself_each_time_is_not_started_for_ever(bench: B
 
 
 def test_stop_for_a_worker_that_was_recreated_is_no_failure(bench: Bench) -> None:
-    # Stands for /proc/1/stat, whose last field is the start time of process 1.
+    # Replaces /proc/1/stat. In this file, the last field is the start time of process 1.
     agent = bench.put_program("kubexec.sh", f'#!/bin/sh\necho "1 (init) S {"0 " * 18}1$(cat pod 2>/dev/null)"\n')
     program = f"{COUNT}; test $try = 2 && exit 0; echo 2 >pod; exit 143"
 
@@ -228,7 +228,7 @@ def test_next_launcher_goes_on_counting(bench: Bench, option: str) -> None:
     follow(launcher, "training on 4")
     end_with_children(launcher)
     launcher.wait()
-    # In a pod, mpirun would have ended with its container.
+    # In a pod, mpirun would have ended together with the container.
     (bench.folder / "finish").touch()
 
     # One failure before the launcher was killed, and two after it.
@@ -241,7 +241,7 @@ def test_next_launcher_goes_on_counting(bench: Bench, option: str) -> None:
 
 
 def test_failure_is_kept_before_the_launcher_waits_for_the_workers(bench: Bench) -> None:
-    # The second address does not answer: the launcher waits for it and is killed meanwhile.
+    # The second address does not answer. The launcher waits for this worker and is killed meanwhile.
     mpirun = 'echo "localhost slots=4\n127.0.0.9 slots=1" >hostfile; exit 5'
     launcher = bench.start(mpirun, "--max-restarts=3", "--keep-outcome")
     follow(launcher, "starting again (restart 1 of 3")
@@ -318,7 +318,7 @@ def test_sigterm_during_a_line_of_the_launcher_ends_it_at_once(bench: Bench) -> 
 
 
 def is_writing(pid: int) -> bool:
-    """Tell whether the process waits in a system call with stderr as first argument."""
+    """Tell whether the process is blocked in a system call on stderr."""
     return Path(f"/proc/{pid}/syscall").read_text().split()[1:2] == ["0x2"]
 
 

@@ -24,8 +24,8 @@ SHORTER = [
     ("distrain_watch.py", "SECONDS_BETWEEN_CHECKS = 10", 1),
     ("distrain_watch.py", "SECONDS_OF_SILENCE = 30", 5),
 ]
-# The program uses nothing of distrain: it counts steps once all ranks have started, stops on SIGTERM together with all
-# other ranks, saves its state, and resumes from there.
+# The program does not use distrain's code. It counts steps once all ranks have started. On SIGTERM, it stops together
+# with all other ranks and saves its state. The next start resumes from that state.
 PROGRAM = """
 import os, pathlib, signal, sys, time
 folder, rank, size = pathlib.Path(sys.argv[1]), os.environ["OMPI_COMM_WORLD_RANK"], os.environ["OMPI_COMM_WORLD_SIZE"]
@@ -56,7 +56,7 @@ def network() -> Iterator[Network]:
 
 
 def start(network: Network, *numbers: int) -> Running:
-    """Start the run on these workers, and wait until it trains."""
+    """Start the run on these workers, and wait until it trains the model."""
     folder = network.pod.folder
     (folder / "program.py").write_text(PROGRAM)
     for name, line, seconds in SHORTER:
@@ -92,7 +92,7 @@ def test_run_grows_and_shrinks_without_losing_a_step(network: Network) -> None:
     network.start_worker(1)
     network.start_worker(2)
     said = follow(launcher.process, "on 3")
-    # This simulates how Kubernetes shrinks a job: the workers receive SIGTERM, and the hostfile changes later.
+    # Kubernetes shrinks a job like this: the leaving workers receive SIGTERM, and the hostfile changes later.
     for number in (1, 2):
         network.workers[number].terminate()
     said += follow(launcher.process, "3 -> 1 workers after the ranks stopped at a step boundary")
@@ -106,7 +106,7 @@ def test_run_grows_and_shrinks_without_losing_a_step(network: Network) -> None:
     assert "starting again" not in finish(network, launcher)
 
 
-# test_neighbouring_versions.py shows it, too, with two pods.
+# test_neighbouring_versions.py also shows this, with two pods.
 @pytest.mark.full
 def test_sigterm_saves_and_the_next_launcher_goes_on(network: Network) -> None:
     launcher = start(network, 0, 1)
@@ -168,7 +168,7 @@ def test_killed_sshd_stops_no_step(network: Network) -> None:
     assert "starting again" not in finish(network, launcher)
 
 
-# test_neighbouring_versions.py shows it, too, with two pods.
+# test_neighbouring_versions.py also shows this, with two pods.
 @pytest.mark.full
 def test_worker_that_is_recreated_joins_again(network: Network) -> None:
     launcher = start(network, 0, 1)

@@ -1,4 +1,4 @@
-"""Test when the launcher's watch asks the ranks to stop, and when a worker counts as lost, with a clock of the test."""
+"""Test when the launcher's watch asks the ranks to stop, and when a worker counts as lost, with a simulated clock."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Clock:
 
 
 class Way:
-    """Workers by name, with the reason why each does not answer."""
+    """The workers by name, each with the reason why it does not answer, if any."""
 
     tries_at_once = 2
     is_cheap = True
@@ -39,7 +39,7 @@ class Way:
 
 
 class Bench:
-    """A watch of the workers a and b, whose thread does not run."""
+    """A watch of the workers a and b. Its thread is not started."""
 
     def __init__(self, module: ModuleType, folder: Path, *, is_live: bool = True) -> None:
         self.way, self.hostfile, self.stopping = Way(), folder / "hostfile", threading.Event()

@@ -1,4 +1,4 @@
-"""Test how the launcher runs a command on one worker, when it takes one that it has left out, and its defaults."""
+"""Test how the launcher runs a command on one worker, when it readmits a worker, and the launcher's defaults."""
 
 from __future__ import annotations
 
@@ -139,6 +139,6 @@ def test_launcher_waits_by_default_as_the_chart_says() -> None:
     assert (options.mpirun, program) == (["mpirun", "-v"], ["train", "--fast"])
     assert options.lost_worker_timeout == values["rescale"]["lostWorkerTimeout"]
     assert options.restart_window == values["job"]["restartWindow"]
-    # The chart leaves workersTimeout empty, which stands for this, and computes the grace.
+    # The chart's empty workersTimeout means 1800 s, and the chart computes the grace period.
     assert (options.workers_timeout, options.grace) == (1800, 60)
     assert (options.ssh_port, options.max_restarts, options.rescale, options.rsh) == (2222, 0, "replace", "ssh")

@@ -1,4 +1,4 @@
-"""Run fake workers: addresses on loopback that are in the hostfile, answer like sshd, or both."""
+"""Run fake workers: addresses on loopback that are listed in the hostfile, answer like sshd, or both."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ LIVE = "--rescale=live"
 ASKED = "asking the ranks to stop at a step boundary: "
 BOUNDARY = "after the ranks stopped at a step boundary"
 
-# The mpirun of this bench prints a line every 20 ms.
+# The fake mpirun prints a line every 20 ms.
 TICKING = TRAINING.replace("    sleep", "    echo tick\n    sleep")
-# The mpirun of this bench fails when a worker is lost.
+# The fake mpirun fails when a worker is lost.
 LOSING = TRAINING.replace("    sleep", "    test -e lost && rm lost && exit 1\n    sleep")
 
 

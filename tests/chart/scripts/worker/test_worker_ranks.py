@@ -18,7 +18,7 @@ from tests.chart.scripts.worker.sessions import ssh, ssh_command, start_worker
 
 pytestmark = pytest.mark.skipif(not pods.IS_ROOT, reason="needs root, for a process namespace")
 
-# This rank takes a moment to stop, and prints how often it was asked. Its child inherits MPI's variables.
+# This rank takes a moment to stop, and prints how often it was asked to stop. Its child inherits MPI's variables.
 RANK = """
 export OMPI_COMM_WORLD_RANK=0
 exec sh -c '
@@ -103,7 +103,7 @@ def test_rank_that_does_not_stop_ends_with_the_grace_period(own_pod: Pod) -> Non
 
     worker.terminate()
 
-    # One second for the ranks, and five for everything else.
+    # One second for the ranks to stop, and five seconds for everything else.
     code, output = worker.end(timeout=300)
     assert code == 143
     assert rank.wait(timeout=300) != 0
@@ -143,7 +143,7 @@ def test_killed_sshd_is_started_again_and_the_ranks_go_on(own_pod: Pod) -> None:
 
 
 def has_ended_or_loses_sshd(worker: Running, pid: int) -> bool:
-    """Return whether the worker has ended. Kill the other processes of process 1 and those of a killed sshd."""
+    """Kill all children of process 1, including orphans of a killed sshd. Return whether the worker has ended."""
     for child in pods.children(pid):
         with contextlib.suppress(ProcessLookupError):
             os.kill(child, signal.SIGKILL)

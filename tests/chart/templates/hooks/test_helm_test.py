@@ -1,4 +1,4 @@
-"""Test `helm test`: an all-reduce in a second job of the run's shape, and the Pod that judges this job."""
+"""Test `helm test`: an all-reduce in a second job with the shape of the run, and the Pod that judges this job."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def test_nothing_is_left_of_a_test_whose_result_helm_prints(helm: Path) -> None:
 
 
 def test_plain_jobs_are_one_hook(helm: Path) -> None:
-    # Helm waits until a Job has ended before it creates the next hook, and these Jobs need each other.
+    # Helm waits until a Job has ended before it creates the next hook, but these Jobs need each other.
     found = made(helm, *KINDS["Plain"])
     name = options(only(found, "Pod"))["--job"]
 
@@ -159,7 +159,7 @@ def test_plain_jobs_are_one_hook(helm: Path) -> None:
     assert of_kind(found, "Job") == []
     assert {item["metadata"]["name"] for item in items} == {f"{name}-worker", f"{name}-launcher"}
     assert {item["spec"]["activeDeadlineSeconds"] for item in items} == {300}
-    # Argo CD splits a List, and would create its Jobs if they were not test hooks themselves.
+    # Argo CD splits a List into its items, and would create the Jobs if they were not test hooks themselves.
     assert {annotation(item, HOOK) for item in items} == {"test"}
 
 

@@ -1,4 +1,4 @@
-"""Test whether Helm prints the logs of the Pods that it runs as hooks."""
+"""Test whether Helm prints the logs of hook Pods."""
 
 from __future__ import annotations
 

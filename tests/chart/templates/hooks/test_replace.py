@@ -1,4 +1,4 @@
-"""Test the hook that ends the running job before an upgrade or rollback to another content hash."""
+"""Test the hook that ends the running job before an upgrade or rollback that changes the content hash."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_pod_goes_where_the_job_has_brought_the_image(helm: Path) -> None:
     pod = only(made(helm, "image.tag=new"), "Pod")
     (term,) = pod["spec"]["affinity"]["podAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
 
-    # The hook uses the new image, so an image that cannot be pulled is found before the job is ended.
+    # The hook uses the new image, so an image that cannot be pulled is noticed before the job is ended.
     assert pod["spec"]["containers"][0]["image"] == "distrain/tensorflow:new"
     labels = term["podAffinityTerm"]["labelSelector"]["matchLabels"]
     assert labels == {"app.kubernetes.io/name": "distrain", "app.kubernetes.io/instance": "run1"}
@@ -150,7 +150,7 @@ def test_some_releases_have_none(helm: Path, values: tuple[str, ...]) -> None:
 
 @pytest.mark.parametrize("kind", ["auto", "Plain"])
 def test_rendered_without_a_cluster_there_is_the_job_and_no_hook(helm: Path, kind: str) -> None:
-    """`helm template run1 ... | kubectl apply -f -` applies hooks like other objects."""
+    """`helm template run1 ... | kubectl apply -f -` would apply hooks like other objects."""
     values = set_arguments("preflight.enabled=true", f"job.kind={kind}")
 
     rendered = render(helm, *values)

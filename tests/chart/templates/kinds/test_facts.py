@@ -1,4 +1,4 @@
-"""Test that facts about the kinds of job are only in schemas/kinds.yaml, and each is read by templates or plugin."""
+"""Test that facts about the job kinds are only in schemas/kinds.yaml, and that templates or plugin read each fact."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ANY_VERSION = "|".join(sorted(VERSIONS, key=len, reverse=True))
 GROUPS = "|".join({re.escape(kind["group"]) for kind in FACTS["kinds"] if "group" in kind})
 # "kubeflow.org/v1", "MPIJob v1", "mpi-operator 0.4.0".
 COPY = re.compile(rf"({GROUPS})/v\d|\b({KINDS}) ({ANY_VERSION})\b|\b({'|'.join(FACTS['operators'])}) v?\d")
-# Kubernetes also has an API version of this name.
+# Kubernetes also has an API version with this name.
 TELLING = VERSIONS - {"v1"} | {kind["group"] for kind in FACTS["kinds"] if "group" in kind}
 
 
@@ -41,7 +41,7 @@ def code_of(template: Path) -> str:
 
 
 def strings_of(module: Path) -> Iterator[str]:
-    """Yield the strings of a module, without docstrings."""
+    """Yield the string literals of a module, without docstrings."""
     tree = ast.parse(module.read_text(encoding="utf-8"))
     docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     for node in ast.walk(tree):
@@ -123,5 +123,8 @@ def job_of(helm: Path, chart: Path, served: str) -> Yaml:
 
 
 def without_content(spec: Yaml) -> str:
-    """Return the spec as text. Leave out the content hash: the ranks receive it to tell their job from others."""
+    """Return the spec as text, without the content hash.
+
+    The hash is in the ranks' variables and identifies their job.
+    """
     return re.sub(r"run1-[0-9a-f]{8}", "run1", yaml.safe_dump(spec))

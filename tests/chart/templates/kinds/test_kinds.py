@@ -1,4 +1,4 @@
-"""Test how values and cluster determine the job's kind and version, and test special features of each kind."""
+"""Test how the values and the cluster determine the job's kind and API version, and test features of single kinds."""
 
 from __future__ import annotations
 
@@ -265,7 +265,7 @@ def test_workers_that_come_later_learn_where_rank_0_is(helm: Path) -> None:
 
 
 def test_pod_of_an_elastic_job_is_ready_for_sigterm_before_it_comes(helm: Path) -> None:
-    """The operator deletes pods that it has just created. Other kinds' pods are deleted with the job."""
+    """The operator may delete pods that it has just created. Pods of other kinds are deleted only with the job."""
     elastic, master = (render_with(helm, KINDS[kind]) for kind in ("pytorchjob-elastic", "pytorchjob-master"))
 
     assert "\n  distrain_sigterm.py: |" in elastic.text

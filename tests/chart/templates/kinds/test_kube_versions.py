@@ -12,7 +12,7 @@ import yaml
 from tests.chart.kinds import KINDS, every_kind
 from tests.chart.rendering import CHART, refusal, render, render_with
 
-# The first Kubernetes version that enables a field by default, from https://github.com/kubernetes/enhancements.
+# Field -> the first Kubernetes version that enables it by default, from https://github.com/kubernetes/enhancements.
 FIRST = {
     ".topologySpreadConstraints.nodeTaintsPolicy": 26,
     ".podFailurePolicy": 26,

@@ -1,6 +1,7 @@
 """Test known traps of the operators: the chart sets the correct field, refuses the values, or prints a note.
 
-There is one test per trap; the test's name has a number and the trap. The docstring links to the trap's report, if any.
+There is one test per trap. The test's name contains a number and the trap. The docstring links to the issue that
+reports the trap, if there is one.
 """
 
 from __future__ import annotations
@@ -93,13 +94,13 @@ def test_09_restarts_are_counted_by_the_launcher(helm: Path, kind: str) -> None:
     args = render_with(helm, (*KINDS[kind], "job.maxRestarts=3", "job.restartWindow=60")).container("Launcher")["args"]
 
     assert {"--max-restarts=3", "--restart-window=60"} <= set(args)
-    # A Job creates another pod after a launcher has failed. That pod learns from the workers that nothing is left to
-    # do.
+    # A Job creates another pod after a launcher has failed. The new launcher learns from the workers that the run is
+    # over.
     assert ("--keep-outcome" in args) == (kind in ("mpijob-v2beta1", "mpijob-v1alpha2"))
 
 
 POLICIES = {
-    # The operator fails the job if a launcher fails, or if a deleted worker ends, except with ExitCode.
+    # Unless restartPolicy is ExitCode, the operator fails the job if a launcher fails or a deleted worker ends.
     "mpijob-v1": {"Launcher": "Never", "Worker": "ExitCode"},
     "mpijob-v1alpha2": {"Launcher": "Never", "Worker": "OnFailure"},
     "mpijob-v2beta1": {"Launcher": "Never", "Worker": "OnFailure"},
@@ -195,7 +196,7 @@ def test_18_launcher_has_no_gpu_and_so_is_no_host(helm: Path, kind: str) -> None
 
 
 def test_19_failed_mpijob_whose_launcher_goes_on_is_reported(helm: Path, chart_with_visible_notes: Path) -> None:
-    """mpi-operator sets the condition Failed after a worker was evicted."""
+    """mpi-operator sets the condition Failed after an eviction of a worker."""
     text = notes(helm, chart_with_visible_notes)
 
     assert "The MPIJob says Failed as soon as a worker was evicted, even while its launcher tries again" in text
@@ -203,14 +204,14 @@ def test_19_failed_mpijob_whose_launcher_goes_on_is_reported(helm: Path, chart_w
 
 
 def test_20_launcher_is_no_worker(helm: Path) -> None:
-    """With runLauncherAsWorker mpi-operator deletes one worker too many when it scales down."""
+    """With runLauncherAsWorker, mpi-operator deletes one worker too many when it scales down."""
     assert "runLauncherAsWorker" not in render(helm).text
 
 
 @pytest.mark.parametrize("release", ["1run", "run.1"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_21_release_that_makes_no_host_name_is_refused(helm3: Path, kind: str, release: str) -> None:
-    """mpi-operator only writes an event about such a name. test_names.py tests the length."""
+    """mpi-operator only writes an event about such a name. test_names.py tests names that are too long."""
     message = refusal(helm3, *set_arguments(*KINDS[kind]), release=release)
 
     assert f'distrain: release name: "{release}" cannot be the host name of a pod' in message

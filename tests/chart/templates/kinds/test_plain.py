@@ -1,4 +1,4 @@
-"""Test Plain: the chart creates the objects of an MPI operator, with only kinds that Kubernetes defines."""
+"""Test Plain: the chart creates the objects that an MPI operator would create, from built-in kinds only."""
 
 from __future__ import annotations
 
@@ -74,10 +74,10 @@ def test_key_is_accepted_by_ssh(helm: Path, values: tuple[str, ...], mode: int, 
 
     (volume,) = [volume for volume in rendered.pod(role)["volumes"] if volume["name"] == "ssh-auth"]
     assert volume["secret"]["defaultMode"] == mode
-    # The volume names each file, so that a pod waits until all files exist.
+    # The volume lists each file, so that a pod waits until all files exist.
     assert [item["key"] for item in volume["secret"]["items"]] == ["id_rsa", "id_rsa.pub", "authorized_keys"]
     assert {"name": "ssh-auth", "mountPath": folder, "readOnly": True} in rendered.container(role)["volumeMounts"]
-    # fsGroup would make root's key readable for a group.
+    # fsGroup would make root's key readable by a group.
     assert ("fsGroup" in rendered.pod(role)["securityContext"]) == (mode == 0o440)
 
 
@@ -94,7 +94,7 @@ def test_key_is_made_in_the_cluster_with_rights_on_that_secret_alone(helm: Path)
     container = rendered.container("Keygen")
     assert container["command"] == ["/opt/distrain/bin/distrain-keygen"]
     assert container["args"] == ["--secret=run1-plain-ssh"]
-    # This script imports the other file.
+    # The script imports this module.
     assert {"distrain-keygen", "distrain_kube.py"} <= set(rendered.scripts["data"])
     assert all(rendered.scripts["data"].values())
     (rule,) = rendered.find("Role")["rules"]

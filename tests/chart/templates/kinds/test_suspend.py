@@ -1,4 +1,4 @@
-"""Test job.suspend: the field of each kind, and what stays as it is while the job is suspended."""
+"""Test job.suspend: the field that each kind uses, and what does not change while the job is suspended."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SUSPEND = "job.suspend=true"
 
 
 def suspended(spec: Yaml) -> list[str]:
-    """Return the paths of all fields `suspend` in a resource's spec that are true."""
+    """Return the paths of all fields named `suspend` that are true in a resource's spec."""
     found = {"suspend": spec.get("suspend"), "runPolicy.suspend": (spec.get("runPolicy") or {}).get("suspend")}
     return [path for path, value in found.items() if value is True]
 
@@ -28,7 +28,7 @@ def test_each_kind_is_suspended_by_its_own_field(helm: Path, kind: str) -> None:
 
     found = {one["metadata"]["name"]: suspended(one["spec"]) for one in rendered.documents if one["kind"] == "Job"}
     if rendered.is_plain:
-        # The Job that makes the SSH key runs: the pods find their key once the job goes on.
+        # The Job that makes the SSH key is not suspended, so the pods find their key once the job resumes.
         assert found == {"run1-plain-launcher": ["suspend"], "run1-plain-worker": ["suspend"], "run1-plain-keygen": []}
     else:
         assert suspended(rendered.job["spec"]) == ["runPolicy.suspend"]

@@ -1,4 +1,7 @@
-"""Test that every job has the same content hash as in the released chart, so that a chart upgrade replaces no job."""
+"""Test that every job has the same content hash as in the released chart.
+
+Otherwise, a chart upgrade would replace jobs.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from tests.chart.rendering import GOLDEN, VALUES, render, set_arguments
 CONTENTS = GOLDEN / "contents.yaml"
 UPDATE = "DISTRAIN_UPDATE_GOLDEN=1 make test-chart PYTEST_ARGS='-k test_contents -n 0'"
 HEAD = f"# Hashes of what a running job cannot take over, written by {UPDATE}\n"
-# The chart brings the trainer to this job, so that each change of the trainer replaces it.
+# The chart delivers the trainer to this job, so each change of the trainer replaces the job.
 DELIVERED = "stock-pytorch.yaml"
 FILES = [path for path in sorted(VALUES.glob("*.yaml")) if path.name != DELIVERED]
 JOBS = {
@@ -25,7 +28,7 @@ JOBS = {
 
 @pytest.mark.parametrize("job", JOBS)
 def test_chart_alone_replaces_no_running_job(helm3: Path, job: str) -> None:
-    # The image follows the user's values. With an empty image.tag, a new appVersion means another image.
+    # Set image.tag: if it is empty, a new appVersion means another image, and so another hash.
     content = render(helm3, *JOBS[job], "--set", "image.tag=tested").content
 
     if os.environ.get("DISTRAIN_UPDATE_GOLDEN"):

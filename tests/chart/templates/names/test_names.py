@@ -1,4 +1,4 @@
-"""Test that names do not depend on values, and that the content hash changes if a running job must be replaced."""
+"""Test that object names do not depend on values, and that the content hash changes if a job must be replaced."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_scripts_are_mended_in_place(helm: Path, changed_chart: Path, script: st
 
     assert rendered.content == render(helm).content
     assert rendered.scripts["metadata"]["name"] == render(helm).scripts["metadata"]["name"]
-    # Kubernetes would refuse the change.
+    # Kubernetes refuses changes to an immutable ConfigMap.
     assert "immutable" not in rendered.scripts
 
 
@@ -143,7 +143,7 @@ def gang_minimum(rendered: Rendered) -> int:
 
 
 def without_size(rendered: Rendered) -> list[Yaml]:
-    """Return the resources without the fields that may follow the number of workers."""
+    """Return the resources without the fields that may depend on the number of workers."""
     documents: list[Yaml] = json.loads(json.dumps(rendered.documents).replace(rendered.content, "CONTENT"))
     for document in documents:
         spec = document.get("spec", {})
@@ -251,7 +251,8 @@ def test_names_stay_dns_labels_at_any_size(helm: Path, kind: str) -> None:
     assert len(large + suffix) <= 63
 
 
-# The possible names of run1's objects: the job's, those with a hash that no other release has, and that of the trainer.
+# The possible names of run1's objects: names of the job's objects, names with a hash of the release, and the name of
+# the trainer's ConfigMap.
 JOBS = r"run1(-(scripts|plain(-(launcher|worker|keygen|hostfile|scripts|ssh))?))?"
 HELPERS = rf"run1-(preflight|test|replace|keygen|(test-)?api)-{RUN1}(-\w+)?|run1-trainer-[0-9a-f]{{8}}"
 
@@ -267,9 +268,9 @@ def test_every_resource_is_named_after_the_release(helm: Path, kind: str) -> Non
 
 
 def test_no_value_changes_a_name() -> None:
-    """Helm knows only the names of the last revision.
+    """Helm only knows the names of objects of the last revision.
 
-    If that revision was refused, objects with other names are lost.
+    If that revision was refused, Helm no longer knows objects with other names.
     """
     asked = [
         Request(one.name, without(one.values, *OVERRIDES), "run1", "team", one.api_versions, ("helm4",))

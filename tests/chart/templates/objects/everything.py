@@ -1,4 +1,4 @@
-"""Render every object of a release: those of the job, of its hooks, and those that few values ask for."""
+"""Render every object of a release: the job's, the hooks', and objects that only few users enable."""
 
 from __future__ import annotations
 
@@ -16,11 +16,14 @@ EVERYTHING = (
 
 
 def everything(helm: Path, kind: str, *values: str) -> list[Yaml]:
-    """Return every object that the chart can render for a kind, the items of lists too."""
+    """Return every object that the chart can render for a kind, including the items of Lists."""
     found = documents(helm, *KINDS[kind], *EVERYTHING, *values)
     return [one for document in found for one in (document["items"] if document["kind"] == "List" else [document])]
 
 
 def pods(found: list[Yaml]) -> list[Yaml]:
-    """Return every pod and pod template of these objects. The preflight's ConfigMap holds the job as text."""
+    """Return every pod and pod template in these objects.
+
+    ConfigMaps are left out: the preflight's contains the job as text.
+    """
     return [template for one in found if one["kind"] != "ConfigMap" for template in templates(one)]

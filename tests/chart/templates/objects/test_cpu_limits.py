@@ -1,4 +1,4 @@
-"""Test that a CPU limit at the top of the values reaches every pod: a quota on limits.cpu refuses a pod without one."""
+"""Test that a top-level CPU limit reaches every pod, because a quota on limits.cpu refuses pods without a limit."""
 
 from __future__ import annotations
 

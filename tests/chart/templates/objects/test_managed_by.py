@@ -1,4 +1,4 @@
-"""Test job.managedBy, by which MultiKueue runs the job in another cluster."""
+"""Test job.managedBy, with which MultiKueue runs the job in another cluster."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ S3 = ("data.uri=s3://digits", "s3.endpoint=http://minio:9000", "s3.secretName=ke
 
 
 class Namespace:
-    """The pods of a release, and its policies, in a namespace that denies all traffic by default."""
+    """A release's pods and policies in a namespace that denies all traffic by default."""
 
     def __init__(self, helm: Path, kind: str, *values: str) -> None:
         self.documents = everything(helm, kind, *values)
@@ -41,7 +41,7 @@ class Namespace:
         return allows(self.policies, Connection(source, target, port, protocol))
 
     def connects(self, pod: Pod, outsider: Pod, port: int) -> bool:
-        """Return whether one of the two may connect to the other, if the outsider may do anything."""
+        """Return whether either pod may connect to the other, if a policy allows the outsider everything."""
         policies = [*self.policies, open_to(outsider)]
         return any(allows(policies, Connection(*pair, port)) for pair in ((pod, outsider), (outsider, pod)))
 
@@ -50,7 +50,7 @@ INSTANCE = "app.kubernetes.io/instance"
 
 
 def open_to(pod: Pod) -> Yaml:
-    """Return a policy that allows everything to pods with these labels."""
+    """Return a policy that allows all traffic of pods with this pod's labels."""
     spec = {"podSelector": {"matchLabels": dict(pod.labels)}, "policyTypes": ["Ingress", "Egress"]}
     return {"metadata": {"namespace": pod.namespace}, "spec": {**spec, "ingress": [{}], "egress": [{}]}}
 
@@ -143,7 +143,7 @@ def test_job_of_helm_test_is_a_run_of_its_own(helm: Path, kind: str) -> None:
     assert [one for one in namespace.of("run1") for pod in test if namespace.connects(pod, one, 2222)] == []
 
 
-# Values, and the ports of S3 and the services of a cloud's role that the pods may reach.
+# Values -> allowed S3 ports, and whether the pods may reach the cloud's services for role credentials.
 REACHED: dict[str, tuple[tuple[str, ...], set[int], bool]] = {
     "none": ((), set(), False),
     "own-server": (S3, {9000}, False),
@@ -209,7 +209,7 @@ def test_rule_without_a_policy_is_refused(helm: Path, key: str) -> None:
 
     assert f"distrain: {name}: is set, but networkPolicy.enabled is not, so that there is no policy; set" in words
     assert words.count("distrain: ") == 1
-    # The values of a platform may have rules, and those of a run turn the policies off.
+    # A platform's values may set rules although the run's values turn the policies off.
     assert "NetworkPolicy" not in render_with(helm, (*assignments, "networkPolicy.enabled=false")).kinds()
     assert "NetworkPolicy" in render_with(helm, (*assignments, "networkPolicy.enabled=true")).kinds()
 

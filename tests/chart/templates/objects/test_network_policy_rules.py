@@ -1,4 +1,4 @@
-"""Test the evaluator of NetworkPolicies by the examples of Kubernetes' documentation."""
+"""Test the evaluator of NetworkPolicies with the examples of Kubernetes' documentation."""
 
 from __future__ import annotations
 

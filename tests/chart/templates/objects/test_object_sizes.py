@@ -1,4 +1,4 @@
-"""The objects of the largest run, under the longest names, stay within what Kubernetes and etcd store."""
+"""Test that the objects of the largest run with the longest names stay below the limits of Kubernetes and etcd."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.chart.rendering import Yaml, refusal, render_with
 WORKERS, LABEL = 1000, 63
 LONGEST_RELEASE = 53 * "a"
 LONGEST_NAMESPACE = 63 * "n"
-# What the largest objects have at most, in bytes: far below the limits, so that a user's values have room.
+# The allowed sizes of the largest objects in bytes, far below the real limits, to leave room for users' values.
 SCRIPTS, HOSTFILE, OTHERS = MOST_DATA // 8, MOST_DATA // 4, MOST_STORED // 64
 
 
@@ -33,7 +33,7 @@ def test_hostfile_of_1000_workers_has_a_line_for_each(helm: Path) -> None:
     lines = render_with(helm, values, release=LONGEST_RELEASE).find("ConfigMap", "-hostfile")["data"]["hostfile"]
 
     assert len(lines.splitlines()) == WORKERS
-    # The namespace is part of each line, and the test's is "default".
+    # The namespace is part of each line. In this test the namespace is "default".
     assert len(lines) + WORKERS * (len(LONGEST_NAMESPACE) - len("default")) < HOSTFILE
 
 
@@ -48,7 +48,7 @@ def _most(name: str) -> int:
 
 
 def _labels(item: Yaml) -> Iterator[str]:
-    """Yield the values of the object's labels and of those of its pod templates."""
+    """Yield the label values of the object and of its pod templates."""
     if isinstance(item, dict):
         if isinstance(item.get("labels"), dict):
             yield from item["labels"].values()

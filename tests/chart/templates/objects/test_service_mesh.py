@@ -1,4 +1,4 @@
-"""Test the labels and annotations that keep the proxies of service meshes out of the pods, or ask for them."""
+"""Test the labels and annotations that keep service mesh proxies out of the pods, or request them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.chart.kinds import KINDS, every_kind
 from tests.chart.rendering import Yaml, render_with
 from tests.chart.templates.objects.everything import everything, pods
 
-# Kinds whose workers Kubernetes makes from a template in which no label may change while they run.
+# Kinds whose workers belong to a Job or StatefulSet. Labels in its pod template must not change while workers run.
 FIXED = ("plain", "mpijob-v1alpha2")
 NONE = {"sidecar": "false", "ambient": "none", "linkerd": "disabled"}
 ASKED = {

@@ -1,4 +1,4 @@
-"""Test that no object of a release takes the place of another one: Helm would keep the last of those with one name."""
+"""Test that no two objects of a release have the same name. Helm would keep only the last of them."""
 
 from __future__ import annotations
 

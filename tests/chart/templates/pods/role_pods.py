@@ -1,4 +1,4 @@
-"""Render a job with values of one role, and look at the pods of the roles."""
+"""Render a job with values for one role, and inspect the pods of all roles."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from tests.chart.kinds import KINDS
 from tests.chart.rendering import Rendered, Yaml, render
 
-# The section of the values of each role that a test looks at, and a kind with this role.
+# Role -> its section of the values, and a job kind that has this role.
 ROLES = {
     "Worker": ("workers", "mpijob-v2beta1"),
     "Launcher": ("launcher", "mpijob-v2beta1"),
@@ -21,7 +21,7 @@ OTHERS = {"mpijob-v2beta1": ("Worker", "Launcher"), "tfjob": ("Worker",), "mxjob
 
 def rendered(helm: Path, kind: str, values: str, folder: Path) -> Rendered:
     """Render a kind of job with this values file."""
-    # Renderings are cached by their arguments, so each file has a name of its own.
+    # Renderings are cached by their arguments, so each file needs a unique name.
     file = folder / f"values-{len(list(folder.iterdir()))}.yaml"
     file.write_text(values, encoding="utf-8")
     return render(helm, "--values", str(file), *(word for one in KINDS[kind] for word in ("--set", one)))
@@ -38,6 +38,6 @@ def first(pod: Yaml) -> Yaml:
 
 
 def others(role: str, found: Rendered) -> list[str]:
-    """Return the other roles of the rendered job, those whose pods have the values of another section."""
+    """Return the roles of the rendered job whose values come from another section than this role's values."""
     section, _ = ROLES[role]
     return [other for other in found.replicas if ROLES.get(other, ("workers",))[0] != section]

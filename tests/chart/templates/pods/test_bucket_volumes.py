@@ -1,4 +1,4 @@
-"""Test that values alone give the pods that vendors' documentation asks for, to mount buckets and other volumes."""
+"""Test that values alone produce pods as vendors document them for mounting buckets and other volumes."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_gke_adds_its_fuse_sidecar_to_the_workers(helm: Path, tmp_path: Path, ki
 def test_claim_of_mountpoint_for_s3_or_a_shared_file_system_is_mounted_by_every_rank(
     helm: Path, tmp_path: Path, kind: str
 ) -> None:
-    # The driver mounts only volumes that an admin has made, so the pod has a claim:
+    # The driver only mounts volumes that an admin has created, so the pod uses a claim:
     # https://docs.aws.amazon.com/eks/latest/userguide/s3-csi.html
     found = rendered(helm, kind, CLAIM, tmp_path)
 

@@ -1,4 +1,4 @@
-"""Test runAsUser cluster: pods with SSH learn the user whom the cluster chooses from an /etc/passwd of their own."""
+"""Test runAsUser: cluster. Pods with SSH get an /etc/passwd that contains the user chosen by the cluster."""
 
 from __future__ import annotations
 

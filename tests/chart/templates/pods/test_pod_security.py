@@ -1,4 +1,4 @@
-"""Test that pods meet their Pod Security Standard, and run as the user that the values name."""
+"""Test that pods meet their Pod Security Standard, and run as the user set in the values."""
 
 from __future__ import annotations
 

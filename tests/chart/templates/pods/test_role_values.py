@@ -1,4 +1,4 @@
-"""Test the values that every role takes, and the defaults at the top of the values, by the pods that they give."""
+"""Test in the rendered pods the values that every role accepts, and their defaults at the top level of the values."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.chart.templates.pods.role_pods import ROLES, first, others, rendered,
 every_role = pytest.mark.parametrize("role", ROLES)
 
 
-# A value of a role, and where in its pod template it is to be found.
+# Values of a role -> a check that the role's pod spec contains them.
 SPEC = {
     "resources: {limits: {cpu: 2, ephemeral-storage: 5Gi}}": lambda spec: (
         first(spec)["resources"]["limits"].get("cpu") == "2"
@@ -201,7 +201,7 @@ def test_worker_can_be_guaranteed(helm: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("role", ["Worker", "Launcher"])
 def test_limit_without_a_request_takes_the_default_request_away(helm: Path, tmp_path: Path, role: str) -> None:
-    """Kubernetes copies the limit into the request, so that a pod with these limits alone is Guaranteed."""
+    """Kubernetes copies a limit to a missing request, so a pod with only these limits is Guaranteed."""
     values = "{resources: {limits: {cpu: 2, memory: 4Gi}}}"
     section, kind = ROLES[role]
     found = rendered(helm, kind, f"{section}: {values}\nworkers: {{gpus: 0}}\n" if section != "workers" else

@@ -1,4 +1,4 @@
-"""Test how the pods get the certificates and the addressing style of an S3 server, and the credentials of a role."""
+"""Test how the pods get an S3 server's certificates and addressing style, and the credentials of a cloud role."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_addressing_style_reaches_every_rank(helm: Path, kind: str, style: str) 
 
 @every_kind
 def test_without_a_secret_no_variable_stands_before_the_role_of_the_pod(helm: Path, kind: str) -> None:
-    # boto3 asks variables, then the web identity of IRSA, then the agent of EKS Pod Identity, then the node.
+    # boto3 looks for credentials in variables, then in IRSA's web identity, the EKS Pod Identity agent, and the node.
     rendered = with_certificates(helm, kind)
 
     names = {name for role in set(rendered.replicas) - {"Keygen"} for name in rendered.env(role)}

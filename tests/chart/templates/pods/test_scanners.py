@@ -1,6 +1,6 @@
-"""Test that two scanners accept the pods of values/, alone and with each profile.
+"""Test that two manifest scanners accept the pods of values/, alone and with each profile.
 
-scanner-exceptions.yaml lists the excepted checks with reasons. Each scanner runs once, over all pods.
+scanner-exceptions.yaml lists the checks that may fail, with reasons. Each scanner runs once over all pods.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tests.chart import expansion
 from tests.chart.profiles.pairs import FILES, PROFILES, pods
 
 EXCEPTIONS = yaml.safe_load((Path(__file__).parent / "scanner-exceptions.yaml").read_text(encoding="utf-8"))
-# A check that fails, and the file where it fails, without its ending.
+# The id of a failed check, and the file's name without extension.
 Failure = tuple[str, str]
 # A pod that every scanner refuses.
 BAD = """
@@ -32,7 +32,7 @@ spec: {hostPID: true, containers: [{name: a, image: b, securityContext: {privile
 
 
 def checkov(folder: Path) -> set[Failure]:
-    """Return the checks that fail. Nothing is downloaded."""
+    """Return the failed checks of checkov. Nothing is downloaded."""
     command = [
         str(scanners.checkov()),
         "-d",
@@ -44,7 +44,7 @@ def checkov(folder: Path) -> set[Failure]:
         "-o",
         "json",
     ]
-    # The folder may lie below one such as ~/.cache.
+    # The folder may be below a hidden folder such as ~/.cache.
     hidden = {"CKV_IGNORE_HIDDEN_DIRECTORIES": "false"}
     environment = {**os.environ, **hidden, "BC_SKIP_MAPPING": "TRUE", "https_proxy": "http://127.0.0.1:9"}
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
@@ -53,7 +53,7 @@ def checkov(folder: Path) -> set[Failure]:
 
 
 def kube_score(folder: Path) -> set[Failure]:
-    """Return the checks that fail. Two objects of one name would be one, so names differ over all files."""
+    """Return the failed checks of kube-score. It takes objects with the same name for one, so all names must differ."""
     command = [str(scanners.kube_score()), "score", "--output-format", "json", *map(str, sorted(folder.glob("*.yaml")))]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     checks = [
@@ -66,7 +66,7 @@ SCANNERS: dict[str, Callable[[Path], set[Failure]]] = {"checkov": checkov, "kube
 
 
 def write_profiles(folder: Path) -> None:
-    """Write a file for each profile, with each shape of pod that it gives with the files of values/."""
+    """Write a file for each profile with its pods for all files in values/, one pod per shape."""
     for profile in PROFILES:
         shapes = pods(golang.binary("helm4"), profile)
         for number, pod in enumerate(shapes):

@@ -1,4 +1,4 @@
-"""Test an umbrella chart that contains the chart twice: one release has two jobs that share no object."""
+"""Test an umbrella chart that contains the chart twice: the release has two jobs that do not share any object."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Test rules on data, volumes and MPI (_validate.tpl, _validate-volumes.tpl): each refusal and a similar valid case."""
+"""Test rules on data, volumes and MPI (_validate.tpl, _validate-volumes.tpl): each error, and a similar valid case."""
 
 from __future__ import annotations
 

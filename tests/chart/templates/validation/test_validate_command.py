@@ -1,4 +1,4 @@
-"""Test rules on the user's own program (templates/validate): what could only fail in the pods is refused."""
+"""Test rules on the user's own program (templates/validate): values that could only fail in the pods are refused."""
 
 from __future__ import annotations
 
