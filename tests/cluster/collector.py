@@ -1,4 +1,4 @@
-"""Collect what a namespace of the lab tells about a failure: events, objects, and the logs of all containers."""
+"""Collect evidence of a failure from a namespace of the lab: events, objects, and the logs of all containers."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Any
 from lab.cluster.client import kubectl
 from lab.errors import LabError
 
-# A Secret's content, for example an SSH key, should not be in a folder that people pass on.
+# Leave out the content of Secrets, such as SSH keys: users may pass this folder on.
 LEFT_OUT = {"secrets", "events", "events.events.k8s.io"}
 
 
 def collect(namespace: str, folder: Path) -> None:
-    """Write the namespace's events, objects and logs into files. A file says so if its content could not be read."""
+    """Write the namespace's events, objects and logs into files. If reading fails, the file contains the error."""
     if not _write(folder / "events.txt", namespace, "get", "events", "--sort-by=.lastTimestamp", "--output=wide"):
         return  # The API server does not answer.
     for pod in json.loads(_ask(namespace, "get", "pods", "--output=json"))["items"]:
@@ -34,7 +34,7 @@ def _kinds() -> str:
 
 
 def _containers(pod: dict[str, Any]) -> Iterator[tuple[str, int]]:
-    """Yield the names of the pod's containers that have been created, and how often each restarted."""
+    """Yield the name and the restart count of each container that was created in the pod."""
     for statuses in ("initContainerStatuses", "containerStatuses"):
         for status in pod["status"].get(statuses, []):
             yield status["name"], status["restartCount"]

@@ -1,4 +1,4 @@
-"""Provide the lab as fixtures. pytest-helm-charts reads the kubeconfig that the fixture `kube_config` names."""
+"""Provide the lab as fixtures. pytest-helm-charts uses the kubeconfig that the fixture `kube_config` returns."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ from tests.cluster.training import MXNET, Say, remove_checkpoints, upgrade, wait
 
 FOLDER = Path(__file__).parent
 OWN_IMAGE = FOLDER / "kinds" / "own-image.Dockerfile"
-# A test module with unusual operators names them by these names.
+# A test module that needs other operators sets a variable of this name.
 OPERATORS = "OPERATORS"
-# Exists while a lab runs that the tests have started.
+# This file exists while a lab runs that was started by the tests.
 STARTED_BY_TESTS = STATE_DIR / "started-by-tests"
 _NAMESPACE = pytest.StashKey[str]()
 _numbers = itertools.count()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run tests that stop the lab or switch operators first, so that they end before the other process starts."""
+    """Run tests that stop the lab or switch operators first, so that they end before another process needs the lab."""
     items.sort(key=_turn)
 
 
 def _turn(item: pytest.Item) -> tuple[bool, bool, bool, str]:
-    """Return an item's sort key, which groups tests by operators, because a switch takes half a minute."""
+    """Return an item's sort key. Tests with the same operators are neighbours, because a switch takes half a minute."""
     takes_down = "restored_lab" in getattr(item, "fixturenames", ())
     others = getattr(getattr(item, "module", None), OPERATORS, None)
     return FOLDER in item.path.parents, not takes_down, others is None, str(others)
@@ -50,10 +50,10 @@ def _turn(item: pytest.Item) -> tuple[bool, bool, bool, str]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Keep what explains a failure, before the fixtures remove it."""
+    """Save the evidence of a failure before the fixtures remove it."""
     report = yield
     if report.failed:
-        # The disk may be full, or the API server gone, which must not end the test run.
+        # A full disk or an unreachable API server must not end the test run.
         with contextlib.suppress(OSError, LabError):
             folder = evidence.folder_of_test(item, report)
             module = item.getparent(pytest.Module)
@@ -64,7 +64,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 
 @pytest.fixture
 def say(capsys: pytest.CaptureFixture[str]) -> Say:
-    """Print a measured figure, as a row of a table."""
+    """Print a measured figure as a table row."""
 
     def told(text: str) -> None:
         with capsys.disabled():
@@ -83,7 +83,10 @@ def locked(name: str, how: int = fcntl.LOCK_EX) -> Iterator[TextIO]:
 
 @pytest.fixture(scope="session")
 def lab(pytestconfig: pytest.Config) -> Iterator[None]:
-    """Start the lab with the images that most tests use. If the tests have started it, the last process stops it."""
+    """Start the lab with the images that most tests use.
+
+    If the tests have started the lab, the last test process stops it.
+    """
     with locked("use", fcntl.LOCK_SH) as use:
         with locked("start"):
             was_up = lifecycle.is_ready()
@@ -104,14 +107,14 @@ def lab(pytestconfig: pytest.Config) -> Iterator[None]:
 
 
 def check_own() -> None:
-    """Raise LabError if a user has started the lab, whose jobs and data a test would end."""
+    """Raise LabError if a user has started the lab, because a test would remove the user's jobs and data."""
     if not STARTED_BY_TESTS.exists():
         raise LabError("this test would end what runs on the lab that was up before the tests: `make clean` first")
 
 
 @pytest.fixture(scope="module")
 def restored_lab(lab: None) -> Iterator[None]:
-    """Lend the module a lab that the module may stop, because no other process uses the lab meanwhile."""
+    """Provide a lab that the module's tests may stop. No other test process uses the lab meanwhile."""
     check_own()
     with locked("start"), locked("operators"):
         yield
@@ -128,7 +131,7 @@ def lab_operators(lab: None, request: pytest.FixtureRequest) -> Iterator[operato
     wanted: operators.Operators = getattr(request.module, OPERATORS, operators.DEFAULT)
     with locked("operators", fcntl.LOCK_SH) as lock:
         while operators.installed() != wanted:
-            # The other process may need the same operators and have installed them by now.
+            # Another test process may need the same operators, and may have installed them by now.
             with contextlib.suppress(BlockingIOError):
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 if operators.installed() != wanted:
@@ -143,7 +146,7 @@ def lab_operators(lab: None, request: pytest.FixtureRequest) -> Iterator[operato
 
 @pytest.fixture(scope="module")
 def own_image(lab: None) -> str:
-    """An image as people have it today, with nothing of distrain inside."""
+    """Load a typical user's image, which contains nothing of distrain, and return its name."""
     image = images.image_from("own-image", OWN_IMAGE)
     client.load_image(image)
     return image.reference
@@ -151,7 +154,7 @@ def own_image(lab: None) -> str:
 
 @pytest.fixture(scope="module")
 def kube_config(lab_operators: operators.Operators) -> str:
-    """Replace pytest-helm-charts' fixture, which needs a command-line option."""
+    """Replace the fixture of pytest-helm-charts, which needs a command-line option."""
     return str(KUBECONFIG)
 
 
@@ -166,7 +169,7 @@ def all_images(lab: None) -> None:
 def digits_settings(on_s3: list[str]) -> list[str]:
     """Return the arguments for values/mnist.yaml on the lab, with the number of epochs that the digits need.
 
-    MXNet starts fastest.
+    MXNet is used because it starts fastest.
     """
     return ["-f", str(VALUES / "mnist.yaml"), *on_s3, *settings({**MXNET, "trainer.epochs": 10})]
 
@@ -175,7 +178,7 @@ def digits_settings(on_s3: list[str]) -> list[str]:
 def bucket(lab: None) -> None:
     """Create the tests' bucket in the lab's S3 server."""
     s3 = lifecycle.s3_server().boto3_client()
-    with contextlib.suppress(s3.exceptions.BucketAlreadyOwnedByYou):  # The lab was running before the tests.
+    with contextlib.suppress(s3.exceptions.BucketAlreadyOwnedByYou):  # The lab ran before the tests.
         s3.create_bucket(Bucket=BUCKET)
 
 
@@ -215,7 +218,7 @@ def _made_namespace(cluster: Cluster, module: pytest.Module, level: str) -> Iter
 def long_run(
     module_namespace: Namespace, helm4: Path, on_s3: list[str], request: pytest.FixtureRequest
 ) -> Iterator[Namespace]:
-    """Start a run of two workers, and wait for its first checkpoint. The module's tests share the run.
+    """Start a run of two workers, and wait for its first checkpoint. All tests of the module share the run.
 
     The module's RUN may add values.
     """
@@ -227,7 +230,7 @@ def long_run(
 
 @pytest.fixture(scope="module")
 def pod_classes(lab_operators: operators.Operators) -> Iterator[None]:
-    """Create the classes that random pods name."""
+    """Create the PriorityClasses and RuntimeClasses that random pods name."""
     made_pods.put_classes()
     yield
     made_pods.remove_classes()
@@ -238,7 +241,8 @@ def namespace(module_namespace: Namespace, helm4: Path) -> Iterator[Namespace]:
     """Provide a namespace in which the test may install a release `run1`."""
     yield module_namespace
     module_namespace.helm(helm4, "uninstall", "run1", "--ignore-not-found", "--wait")
-    # A container that is stopped during its start may miss SIGTERM, and would then run for its grace period of 30 s.
+    # A container that is stopped during its start may miss SIGTERM, and would run until the end of its 30 s grace
+    # period.
     client.kubectl("-n", module_namespace.name, "delete", "pods", "--all", "--grace-period=1", "--wait=false")
     wait_until("the pods' end", lambda: not module_namespace.get("pods"), pause=0.5)
     remove_checkpoints(module_namespace)

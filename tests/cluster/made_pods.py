@@ -1,8 +1,8 @@
-"""Give random jobs to the real controllers, and compare their pods with the plugin's prediction.
+"""Give random jobs to the real controllers, and compare the created pods with the plugin's prediction.
 
-No pod ever starts, because each pod names a scheduler that the lab does not have. Some workers get fields that the
-chart never writes but other tools may write. All other objects go unchanged from the chart to the API server and to the
-plugin.
+No pod ever starts, because each pod names a scheduler that the lab does not have. Some workers get additional fields,
+which other tools may set but the chart never sets. All other objects go unchanged from the chart to the API server and
+to the plugin.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from tests.chart.scripts import pods as scripts
 
 Object = dict[str, Any]
 
-# A scheduler that the lab does not have, for pods that name no scheduler.
+# A scheduler that the lab does not have. Pods without a schedulerName get this name.
 NOBODY = "nobody"
-# Objects for these tests. The API server refuses a pod that names a missing object.
+# PriorityClasses and RuntimeClasses for these tests. The API server refuses a pod that names a missing class.
 CLASS = "made-pods"
 CLASS_WITH_OVERHEAD = "made-pods-overhead"
 OVERHEAD = {"cpu": "100m", "memory": "64Mi"}
-# Old operators do not know these fields. The amounts are above the amounts of every container.
+# Fields that old operators do not know. The amounts exceed those of any container.
 MORE = {
     "schedulingGates": [{"name": "example.com/budget"}],
     "resources": {"requests": {"cpu": "500", "memory": "500Gi"}},
@@ -81,18 +81,18 @@ DEFAULTS = {
     ("successThreshold", 1),
     ("failureThreshold", 3),
 }
-# The API server copies serviceAccountName into serviceAccount, and sets the others from priorityClassName.
+# The API server copies serviceAccountName to serviceAccount, and sets the other two fields from priorityClassName.
 BY_API_SERVER = {"serviceAccount", "priority", "preemptionPolicy"}
-# An operator, or the controller of Jobs or StatefulSets, sets the field of the pod from another field of its resource.
+# An operator, or the controller of Jobs or StatefulSets, sets these pod fields from other fields of its resource.
 BY_OPERATOR = {"restartPolicy", "hostname"}
 NOT_COMPARED = (
-    # The scheduler reads none of them in an operator's own containers.
+    # Operators add containers of their own, and the scheduler does not read these fields.
     *("image", "command", "args"),
-    # The API server sets it from the image's tag.
+    # The API server sets this field from the image's tag.
     "imagePullPolicy",
-    # Operators and the API server add to them.
+    # Operators and the API server add entries.
     "volumeMounts",
-    # Of dnsConfig: mpi-operator adds a search domain.
+    # In dnsConfig, mpi-operator adds a search domain.
     "searches",
 )
 JOB_KINDS = ("MPIJob", "PyTorchJob", "MXJob", "TFJob", "Job", "StatefulSet")
@@ -100,7 +100,7 @@ JOB_KINDS = ("MPIJob", "PyTorchJob", "MXJob", "TFJob", "Job", "StatefulSet")
 
 @dataclass(frozen=True)
 class Trial:
-    """One rendered job, and its seed."""
+    """A rendered job and its seed."""
 
     seed: str
     manifest: str
@@ -117,7 +117,7 @@ class Trial:
 
 
 def trials(kinds: Collection[tuple[str, str]], count: int, namespace: str) -> Iterator[Trial]:
-    """Yield `count` random jobs of these kinds. A kind is an apiVersion and a kind."""
+    """Yield `count` random jobs of these kinds. Each kind is given as apiVersion and kind."""
     seeds = iter(range(10**6))
     while count > 0:
         requests = [_fitted(random_request(next(seeds)), namespace) for _ in range(AT_ONCE)]
@@ -132,7 +132,7 @@ def trials(kinds: Collection[tuple[str, str]], count: int, namespace: str) -> It
 
 
 def _fitted(request: Request, namespace: str) -> Request:
-    """Change the request: use few pods, which the lab makes at once."""
+    """Change the request so that the job has few pods, which the lab can create at once."""
     values = copy.deepcopy(request.values)
     workers = values.setdefault("workers", {})
     workers["replicas"] = min(workers.get("replicas", 2), MOST_REPLICAS)
@@ -147,7 +147,7 @@ def _fitted(request: Request, namespace: str) -> Request:
     values["job"].pop("activeDeadlineSeconds", None)
     # A suspended job has no pods.
     values["job"].pop("suspend", None)
-    # The releases share a namespace.
+    # The releases share a namespace, so their names must differ.
     for key in ("nameOverride", "fullnameOverride"):
         values.pop(key, None)
     release = f"{request.release[:40]}-{request.name}"
@@ -155,7 +155,7 @@ def _fitted(request: Request, namespace: str) -> Request:
 
 
 def _for_nobody(manifest: str, *, with_more: bool) -> str:
-    """Remove the hooks from the manifest, name classes of the lab and a missing scheduler, add MORE to the workers."""
+    """Return the manifest without hooks, with the lab's classes, a missing scheduler, and MORE for the workers."""
     found = [one for one in documents(manifest) if "helm.sh/hook" not in one["metadata"].get("annotations", {})]
     for template in (template for document in found for template in templates(document)):
         spec = template["spec"]
@@ -164,7 +164,8 @@ def _for_nobody(manifest: str, *, with_more: bool) -> str:
         for container in spec["containers"]:
             _drop_sleep(container)
         if with_more and template["metadata"]["labels"][ROLE_LABEL] == "worker":
-            # The chart never leaves the tolerations for lost nodes to the API server's defaults.
+            # The chart always sets the tolerations for lost nodes. Remove them, so that the API server's defaults are
+            # tested.
             spec.pop("tolerations", None)
             more = {key: value for key, value in MORE.items() if key not in spec}
             spec.update(copy.deepcopy(more), initContainers=[*spec.get("initContainers", []), SIDECAR])
@@ -172,7 +173,7 @@ def _for_nobody(manifest: str, *, with_more: bool) -> str:
 
 
 def _name_classes(spec: Object) -> None:
-    """Put the classes of `put_classes` in the place of those that the values of any role name."""
+    """Replace the classes named in the values of any role by those that `put_classes` creates."""
     if {"overhead", "runtimeClassName"} & set(spec):
         spec["runtimeClassName"] = CLASS_WITH_OVERHEAD if "overhead" in spec else CLASS
     if {"priorityClassName", "preemptionPolicy"} & set(spec):
@@ -180,18 +181,18 @@ def _name_classes(spec: Object) -> None:
 
 
 def _drop_sleep(container: Object) -> None:
-    """Remove a handler that old operators do not know: they drop the handler, and the API server refuses the rest."""
+    """Remove the sleep handler. Old operators drop this unknown field, and the API server refuses the rest."""
     if "sleep" in container.get("lifecycle", {}).get("preStop", {}):
         del container["lifecycle"]
 
 
 def _text(objects: Iterable[Object]) -> str:
-    # The file is JSON, because PyYAML writes "1e3" without quotes, which other YAML parsers read as a number.
+    # Write JSON: PyYAML would write "1e3" without quotes, and other YAML parsers would read a number.
     return "\n---\n".join(map(json.dumps, objects))
 
 
 def put_classes() -> None:
-    """Create the classes that the pods name."""
+    """Create the PriorityClasses and RuntimeClasses that the pods name."""
     runtime = {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "handler": "runc"}
     priority = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "value": 1, "preemptionPolicy": "Never"}
     client.apply(
@@ -208,7 +209,7 @@ def remove_classes() -> None:
 
 def differences(kinds: Collection[tuple[str, str]], count: int) -> Iterator[str]:
     """Give `count` jobs to their controllers, and yield the differences from the prediction, with the job's seed."""
-    # Each call has a namespace of its own: the last one may still be there, as it is not waited for.
+    # Each call has its own namespace, because the previous one may still be terminating.
     namespace = f"made-pods-{os.getpid()}-{next(_numbers)}"
     client.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
     try:
@@ -223,7 +224,7 @@ def _of_batch(batch: Sequence[Trial], namespace: str) -> Iterator[str]:
     jobs = [one for trial in batch for one in documents(trial.manifest) if one["kind"] in JOB_KINDS]
     needed = [one for trial in batch for one in _needed(trial)]
     client.kubectl("apply", "--server-side", "-f", "-", stdin=_text(needed))
-    # Helm sends objects in the same way: the API server drops unknown fields.
+    # Like Helm, let the API server drop unknown fields.
     client.kubectl("create", "--validate=ignore", "-f", "-", stdin=_text(jobs))
     by_instance = _wait_for_pods(batch, namespace)
     hostfiles = _hostfiles(namespace)
@@ -235,7 +236,7 @@ def _of_batch(batch: Sequence[Trial], namespace: str) -> Iterator[str]:
 
 
 def _needed(trial: Trial) -> Iterator[Object]:
-    """Yield the job's hostfile, and the ServiceAccounts that its pods name."""
+    """Yield the ConfigMap with the job's hostfile, and the ServiceAccounts that its pods name."""
     for document in documents(trial.manifest):
         if document["metadata"]["name"].endswith("-hostfile"):
             yield document
@@ -246,7 +247,7 @@ def _needed(trial: Trial) -> Iterator[Object]:
 
 
 def _wait_for_pods(batch: Iterable[Trial], namespace: str) -> dict[str, list[Object]]:
-    """Wait until all jobs have the predicted number of pods or the time is over; return the pods of each job."""
+    """Wait until all jobs have the predicted number of pods, within the time limit. Return the pods of each job."""
     deadline = time.monotonic() + SECONDS_FOR_A_BATCH
     while True:
         found: dict[str, list[Object]] = {}
@@ -288,19 +289,19 @@ def _of_pod(trial: Trial, role: PodRole, pod: Object) -> Iterator[str]:
 
 
 def _of_spec(trial: Trial, role: PodRole, real: Object) -> dict[str, tuple[Any, Any]]:
-    """Return every field of a pod that the plugin reads: the real value and the prediction."""
+    """Return every pod field that the plugin reads: name -> (real value, predicted value)."""
     read = msgspec.convert(real, type(role.spec))
     found = _normal(msgspec.to_builtins(read)) or {}
     foretold = _normal(msgspec.to_builtins(role.spec)) or {}
-    # A controller's own volumes refer to objects that it creates, and the API server's own volume holds the
-    # ServiceAccount's token.
+    # Volumes added by a controller refer to objects that the controller creates. The volume added by the API server
+    # contains the ServiceAccount's token.
     names = {volume.name for volume in role.spec.volumes or ()}
     added = [volume for volume in real.get("volumes", ()) if volume["name"] not in names]
     found["volumes"] = [volume for volume in found.get("volumes", ()) if volume["name"] in names]
     missing = {name for volume in added for name in _objects(volume)} - trial.job.creates
     account = real["serviceAccountName"]
     if account.endswith("-launcher"):
-        # An operator's own account, with which its launcher runs `kubectl exec`.
+        # The operator creates this account, with which the launcher runs `kubectl exec`.
         missing |= {("ServiceAccount", account)} - trial.job.creates
         found["serviceAccountName"] = foretold.get("serviceAccountName")
     keys = sorted({*found, *foretold} - BY_API_SERVER - BY_OPERATOR)
@@ -323,9 +324,9 @@ def _objects(volume: Object) -> Iterator[tuple[str, str]]:
 
 
 def _normal(part: Any, key: str = "") -> Any:
-    """Return a part of a pod without empty fields, and with amounts and defaults in one notation."""
+    """Return a part of a pod in normal form: without empty fields and defaults, and with amounts in one notation."""
     if key == "env" and part:
-        # Operators add variables with values of their own, and the Job controller this one.
+        # Operators add variables with plain values, and the Job controller adds JOB_COMPLETION_INDEX.
         part = [{"valueFrom": each.get("valueFrom")} for each in part if each["name"] != "JOB_COMPLETION_INDEX"]
     if isinstance(part, list):
         return [one for one in map(_normal, part) if one]
@@ -344,7 +345,10 @@ def _normal(part: Any, key: str = "") -> Any:
 
 
 def _of_ranks(trial: Trial, pods: Sequence[Object], hostfiles: dict[str, str]) -> Iterator[str]:
-    """Yield the predicted number of ranks if the job's programs receive another number."""
+    """Compare the predicted number of ranks with the number that the job's programs receive.
+
+    Yield a line if they differ.
+    """
     foretold = size_of(trial.job, trial.gpu_resource).ranks
     kind, name = trial.job.resources[0].kind, trial.job.resources[0].name
     if kind in ("MPIJob", "Job"):
@@ -358,7 +362,7 @@ def _of_ranks(trial: Trial, pods: Sequence[Object], hostfiles: dict[str, str]) -
 
 
 def _hostfiles(namespace: str) -> dict[str, str]:
-    """Return each job's hostfile, by the job's name."""
+    """Return the hostfiles: job name -> hostfile."""
     found = {}
     for config in _get(namespace, "configmaps"):
         if "hostfile" in (config.get("data") or {}):
@@ -376,7 +380,7 @@ def _ranks_of_hosts(hostfile: str) -> int:
 
 
 def _ranks_told(kind: str, pod: Object, pods: Sequence[Object]) -> int:
-    """Return the number of ranks in the environment variables that the operator sets."""
+    """Return the number of ranks according to the environment variables that the operator sets."""
     env = {one["name"]: one.get("value", "") for one in pod["spec"]["containers"][0].get("env", [])}
     if kind == "TFJob":
         return len(json.loads(env["TF_CONFIG"])["cluster"]["worker"])

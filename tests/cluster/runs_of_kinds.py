@@ -1,4 +1,4 @@
-"""Start long runs of every kind of job, with the same values except for the kind."""
+"""Start long runs of every kind of job, with equal values apart from the kind."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.cluster.training import LONG, RESUMED, SLOW, STOPPED, head, live_pod,
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of job for a run: its values, kubectl's name for the resource, and the role that logs."""
+    """A job kind: the values that select it, kubectl's name for its resource, and the role whose log has progress."""
 
     file: str
     framework: str
@@ -28,7 +28,7 @@ class Kind:
         return ["-f", str(VALUES / self.file), *on_s3, *settings(self.long_run(**more))]
 
     def long_run(self, **more: Any) -> dict[str, Any]:
-        """Return the values of a long run of two workers on CPUs, by their paths."""
+        """Return the values of a long run of two workers on CPUs: path -> value."""
         usual = {
             "framework": self.framework,
             "image.repository": f"distrain/{self.framework}",
@@ -63,12 +63,12 @@ def rescale(namespace: Namespace, helm: Path, kind: Kind, on_s3: list[str], size
 
 
 def uids(namespace: Namespace, kind: Kind) -> list[str]:
-    """Return the uid of each job of the run: a job that is made anew has another one."""
+    """Return the uid of each job of the run. A recreated job has a new uid."""
     return sorted(job["metadata"]["uid"] for job in namespace.get(kind.resources))
 
 
 def log(namespace: Namespace, kind: Kind) -> str:
-    """Return the log of rank 0's pod, "" if there is no pod."""
+    """Return the log of rank 0's pod, or "" if the pod does not exist."""
     try:
         return namespace.log(live_pod(namespace, kind.speaker)["metadata"]["name"])
     except IndexError:
@@ -94,7 +94,7 @@ def wait_for_ranks(namespace: Namespace, kind: Kind, ranks: int, *, seconds: flo
 def assert_live(
     namespace: Namespace, helm: Path, kind: Kind, on_s3: list[str], sizes: tuple[int, ...], *, seconds: float
 ) -> None:
-    """Assert that a run of two workers continues at each size in the same job, and loses no step."""
+    """Rescale a run of two workers to each size. Assert that the same job continues and that no step is lost."""
     jobs = uids(namespace, kind)
 
     for size in sizes:

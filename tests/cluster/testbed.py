@@ -39,22 +39,22 @@ PROBE_VALUES = {
 # A finished Kubernetes Job has the condition Complete; a finished Kubeflow job has Succeeded.
 ENDS = {"Succeeded": "Succeeded", "Complete": "Succeeded", "Failed": "Failed"}
 
-# The resources of the kinds that tests name. If two resources match, the first is used, as in kubectl.
+# The API versions in which to look for a kind. As in kubectl, the first match is used.
 _VERSIONS = ("v1", "batch/v1", "kubeflow.org/v2beta1", "kubeflow.org/v1")
 _LAUNCHER = "app.kubernetes.io/component=launcher"
-# A Plain run is several Jobs, of which this one ends as the run does.
+# A Plain run consists of several Jobs. The launcher's Job has the result of the run.
 LAUNCHER_JOB = f"jobs -l {_LAUNCHER}"
 
 
 def settings(values: dict[str, Any]) -> list[str]:
-    """Return Helm's arguments for these values. A str is set as a string."""
+    """Return Helm's arguments for these values. Python strings become --set-string, other values --set-json."""
     flags = {True: "--set-string", False: "--set-json"}
     texts = {key: value if isinstance(value, str) else json.dumps(value) for key, value in values.items()}
     return [part for key, text in texts.items() for part in (flags[isinstance(values[key], str)], f"{key}={text}")]
 
 
 def digits_on_s3() -> dict[str, str]:
-    """Return the values, by their paths, with which a run reads the digits from the lab's S3 server."""
+    """Return the values (path -> value) with which a run reads the digits from the lab's S3 server."""
     return {
         "s3.endpoint": lifecycle.s3_server().endpoint,
         "s3.secretName": SECRET,
@@ -65,7 +65,7 @@ def digits_on_s3() -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Namespace:
-    """A namespace that enforces Pod Security and holds the S3 server's keys."""
+    """A namespace of the lab that enforces a Pod Security Standard and has a Secret with the S3 server's keys."""
 
     name: str
     cluster: Cluster
@@ -83,8 +83,8 @@ class Namespace:
     def get(self, kinds: str) -> list[dict[str, Any]]:
         """Return every object of these kinds, in kubectl's notation: `pods,jobs -l LABELS`, `KIND.VERSION.GROUP`.
 
-        This process sends the request itself: tests send many requests while they wait, and starting kubectl takes a
-        tenth of a second of processor time.
+        The request is sent without kubectl: tests send many requests while they wait, and each kubectl takes a tenth of
+        a second of processor time.
         """
         names, _, labels = kinds.partition(" -l ")
         return [item for name in names.split(",") for item in self._list(name, labels)]
@@ -137,18 +137,18 @@ class Namespace:
         return self.outcome(kind)
 
     def story(self) -> str:
-        """Return the first facts to read when a job fails: pods, events and logs."""
+        """Return the facts that explain a failed job: pods, events and logs."""
         look = [("get", "pods", "-o", "wide"), ("get", "events", "--sort-by=.lastTimestamp")]
         told = [client.kubectl("-n", self.name, *words) for words in look]
         return "\n".join([*told, *(f"{name}:\n{log}" for name, log in self.logs().items())])
 
     def logs(self) -> dict[str, str]:
-        """Return each pod's log by the pod's name. It is "" before the pod has started."""
+        """Return the pods' logs: pod name -> log. The log is "" before the pod has started."""
         names = [pod["metadata"]["name"] for pod in self.get("pods")]
         return {name: self.log(name, tailLines=200) for name in names}
 
     def log(self, pod: str, **limits: int) -> str:
-        """Return a pod's log, within the API's limits, or "" if the pod has not started or is gone."""
+        """Return a pod's log, or "" if the pod has not started or is gone. `limits` are parameters of the API."""
         answer = self._ask(f"pods/{pod}/log", params=limits)
         return answer.content.decode() if answer.ok else ""
 
@@ -176,7 +176,7 @@ class Namespace:
         return "".join(self.log(pod["metadata"]["name"]) for pod in self.get(f"pods -l {_LAUNCHER}"))
 
     def accuracy(self) -> float:
-        """Return the accuracy on the test data from the launcher's log."""
+        """Return the accuracy on the test data that the launcher's log shows."""
         return float(self.launcher_log().partition("test accuracy: ")[2].split()[0])
 
     def results(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Read the state of a run from its checkpoints in S3, which outlive pods and logs."""
+"""Read the state of a run from its checkpoints in S3, which stay when pods and logs are gone."""
 
 from __future__ import annotations
 
@@ -26,14 +26,15 @@ LONG = {
     "checkpoint.uri": CHECKPOINTS,
     "checkpoint.every": SECONDS_BETWEEN,
 }
-# Horovod's cycle runs ten times a second instead of a thousand times. Steps take tens of milliseconds longer, but a
-# waiting run uses almost no processor time.
+# Let Horovod's background loop run ten times a second instead of a thousand times. Steps take tens of milliseconds
+# longer, but a waiting run uses almost no processor time.
 SLOW = {"mpi.env.HOROVOD_CYCLE_TIME": "100"}
 
 # The values of each framework. A rank with MXNet starts with a third of the processor time that TensorFlow takes.
 MXNET, TENSORFLOW = ({"framework": name, "image.repository": f"distrain/{name}"} for name in ("mxnet", "tensorflow"))
 MPIJOB = {**MXNET, "workers.gpus": 0, **LONG, **SLOW}
-# These log lines contain the checkpoint, its samples, the ranks now and before, and the samples at a stop.
+# Log lines with the checkpoint, its samples, and the ranks now and before (RESUMED), and the samples at a stop
+# (STOPPED).
 RESUMED = re.compile(r"^(?:.*: ?)?resumed from (\S+): step \d+, (\d+) samples, on (\d+) ranks? \(before (\d+)\)$", re.M)
 STOPPED = re.compile(r"^(?:.*: ?)?stopped at step \d+ \((\d+) samples\)", re.M)
 STEP = re.compile(r"^\d+\timages/sec: ", re.M)
@@ -45,7 +46,7 @@ GROWING = 240
 
 @dataclass(frozen=True)
 class Head:
-    """A run's progress: the generation that holds HEAD, and the samples of the newest checkpoint.
+    """A run's progress: the generation that owns HEAD, and the samples of the newest checkpoint.
 
     `heartbeat` is the time of HEAD's last write, in Unix seconds.
     """
@@ -57,7 +58,7 @@ class Head:
 
 
 def head(namespace: Namespace) -> Head | None:
-    """Return the content of the run's HEAD, None if HEAD does not exist."""
+    """Return the content of the run's HEAD, or None if HEAD does not exist."""
     s3 = lifecycle.s3_server().boto3_client()
     try:
         body = s3.get_object(Bucket=BUCKET, Key=f"checkpoints/{namespace.name}/run1/HEAD")["Body"].read()
@@ -69,7 +70,7 @@ def head(namespace: Namespace) -> Head | None:
 
 
 def remove_checkpoints(namespace: Namespace) -> None:
-    """Delete the run's checkpoints, so that the next run begins anew."""
+    """Delete the run's checkpoints, so that the next run starts from the beginning."""
     s3 = lifecycle.s3_server().boto3_client()
     # On a new lab the bucket may not exist yet.
     with contextlib.suppress(s3.exceptions.NoSuchBucket):
@@ -135,7 +136,7 @@ def upgrade(namespace: Namespace, helm: Path, on_s3: list[str], values: dict[str
 
 
 def wait_for_step(namespace: Namespace, *, ranks: int, seconds: float = GROWING, pause: float = 1) -> None:
-    """Wait until the run continues with this number of ranks, and has made a step.
+    """Wait until the run continues with this number of ranks and has completed a step.
 
     Raises LabError after the time limit.
     """
@@ -163,7 +164,7 @@ def rescale(namespace: Namespace, size: int) -> None:
 
 
 def assert_no_step_was_lost(namespace: Namespace) -> None:
-    """Assert that in the launcher's log each start resumed where the previous one had stopped.
+    """Assert from the launcher's log that each start resumed where the previous start had stopped.
 
     If a launcher replaced another launcher, its log begins with a start. The previous stop is in the other launcher's
     log.
@@ -176,9 +177,9 @@ def assert_no_step_was_lost(namespace: Namespace) -> None:
 
 
 def refresh_hostfile(namespace: Namespace, size: int) -> None:
-    """Once there are so many workers, let kubelet update the launcher's hostfile at once, as the plugin does.
+    """Wait for this number of workers. Then make kubelet update the launcher's hostfile at once, as the plugin does.
 
-    By itself kubelet does it within a minute and a half, for which rescale/test_rescale.py waits.
+    kubelet alone updates it within a minute and a half; rescale/test_rescale.py waits for that.
     """
     wait_until(f"{size} workers", lambda: len(workers(namespace)) == size, pause=0.5)
     launcher = live_pod(namespace, "launcher")["metadata"]["name"]
@@ -187,26 +188,26 @@ def refresh_hostfile(namespace: Namespace, size: int) -> None:
 
 @dataclass(frozen=True)
 class Line:
-    """A line of a pod's log, and the time when it was written."""
+    """A line of a pod's log, and the time at which it was written."""
 
     at: datetime
     words: str
 
 
 def timed_log(namespace: Namespace, selector: str = "app.kubernetes.io/component=launcher") -> list[Line]:
-    """Return the log lines of the pods' containers, or no line if a container is just being created."""
+    """Return the log lines of the pods' containers, or no lines while a container is being created."""
     try:
         log = client.kubectl("-n", namespace.name, "logs", "-l", selector, "--tail=-1", "--timestamps")
     except LabError:
         return []
     # If the container has just ended, kubectl prints a sentence instead of a log.
     parts = (line.partition(" ") for line in log.splitlines() if line[:1].isdigit())
-    # The timestamps are in nanoseconds, and Python reads microseconds.
+    # The timestamps have nanoseconds, but Python reads only microseconds.
     return [Line(datetime.fromisoformat(f"{moment[:26].rstrip('Z')}+00:00"), words) for moment, _, words in parts]
 
 
 def seconds_to_step(namespace: Namespace, since: datetime, *, seconds: float = 300) -> float:
-    """Wait for the first step of ranks that have restarted since `since`; return the seconds until that step."""
+    """Wait for the first step of ranks that have restarted since `since`. Return the seconds until that step."""
 
     def first_steps() -> list[datetime]:
         lines = timed_log(namespace, "app.kubernetes.io/instance=run1")

@@ -1,7 +1,8 @@
-"""`make bench-client`: install, upgrade and rescale a release on the lab while something happens to the client.
+"""`make bench-client`: install, upgrade and rescale a release on the lab while a fault hits the client.
 
-After each case the release's state is read from the cluster. The results are kept in the cache by the code's hash, so
-the program can be ended and started again. Prints the table of docs/plugin.md, and exits with 1 if a case broke a rule.
+After each case the release's state is read from the cluster. The cache keeps the results under the code's hash, so the
+program can be stopped and started again. It prints the table for docs/plugin.md, and exits with 1 if a case broke a
+rule.
 """
 
 from __future__ import annotations
@@ -31,14 +32,14 @@ from tests.cluster.client_faults.faults import AWAY, FULL, SIGNALS, STREAMS, Cli
 from tests.cluster.client_faults.release_state import BEFORE, CHANGED, NAME, ROLLED_BACK
 from tests.cluster.client_faults.rules import Line
 
-# `install --wait` follows the job for so long; then the bench reports the job as finished.
+# `install --wait` follows the job for this time. Then the bench marks the job as finished.
 SECONDS_FOLLOWED = 5
-# Where to look for a moment, as shares of the data that the command sent without a fault.
+# Shares of the data that the command sent without a fault. The moments of a fault are spread over this share.
 SHARES = (1.0, 0.9, 0.8, 0.65, 0.5)
 
 
 def main() -> int:
-    """Run the missing cases, and print the table. Returns 1 if a case broke a rule."""
+    """Run the missing cases, and print the table. Return 1 if a case broke a rule."""
     parser = argparse.ArgumentParser(prog="make bench-client")
     parser.add_argument("--jobs", type=int, default=4, help="cases that run at the same time")
     parser.add_argument("--only", default="", help="run only cases whose name contains these words")
@@ -61,14 +62,14 @@ def main() -> int:
 
     done = {tuple(line["case"]) for line in read(results)}
     missing = [case for case in cases() if case not in done and options.only in " ".join(map(str, case))]
-    # The moments of a command are known once it has run without a fault.
+    # The moments for a command's faults are known once the command has run without a fault.
     for batch in ([each for each in missing if not each.fault], [each for each in missing if each.fault]):
         pool = ThreadPoolExecutor(options.jobs)
         try:
             list(pool.map(run, batch))
         except KeyboardInterrupt:
             sys.exit("bench-client: ended; the next run goes on from here")
-        finally:  # After Ctrl-C only the cases that run now are finished, which removes their namespaces.
+        finally:  # After Ctrl-C, only running cases are finished, so that they remove their namespaces.
             pool.shutdown(cancel_futures=True)
     lines = read(results)
     print("\n".join(table(lines)))
@@ -76,9 +77,10 @@ def main() -> int:
 
 
 def one_case(case: Case, lines: list[Line], namespace: str) -> Line:
-    """Run a case in a namespace of its own; return what came of it.
+    """Run a case in a new namespace, and return its result.
 
-    The number of pieces varies: if a late moment does not come, the case is run again with earlier ones.
+    The number of pieces varies between runs. If the command ends before the moment, run the case again with an earlier
+    moment.
     """
     pieces = next((line["pieces"] for line in lines if line["case"][:2] == [case.command, ""]), 0)
     for number, share in enumerate(SHARES):
@@ -123,7 +125,7 @@ def _one_run(case: Case, client: Client, namespace: str, pieces: int) -> Line:
 
 @contextmanager
 def _removed(namespace: str) -> Iterator[None]:
-    """Create nothing; remove the namespace at the end."""
+    """Remove the namespace at the end. The case itself creates it."""
     try:
         yield
     finally:
@@ -132,7 +134,10 @@ def _removed(namespace: str) -> Iterator[None]:
 
 @contextmanager
 def _finished(namespace: str) -> Iterator[None]:
-    """Report the namespace's job as finished after SECONDS_FOLLOWED, as its operator would: no pod of it starts."""
+    """Mark the namespace's job as finished after SECONDS_FOLLOWED, as its operator would.
+
+    The job's pods never start.
+    """
     ended = threading.Event()
 
     def finish() -> None:
@@ -157,7 +162,7 @@ def _finished(namespace: str) -> Iterator[None]:
 
 
 def code_hash() -> str:
-    """Return the hash of all that decides what comes out."""
+    """Return a hash of all code that can influence the results."""
     files = [*(REPOSITORY / "plugin").rglob("*.py"), *CHART.rglob("*")]
     files += [Path(__file__).with_name(f"{name}.py") for name in ("cases", "faults", "proxy", "release_state")]
     parts = [path.read_bytes() for path in sorted(files) if path.is_file()]
@@ -178,7 +183,10 @@ def told(line: Line) -> str:
 
 
 def table(lines: list[Line]) -> list[str]:
-    """Return a row per fault and a column per command: the states, with their number of cases and their exit codes."""
+    """Return a row per fault and a column per command.
+
+    A cell lists the final states, their number of cases and exit codes.
+    """
     rows = [["what happens", *COMMANDS], ["---"] * (1 + len(COMMANDS))]
     for fault in ("", *STREAMS, FULL, *SIGNALS, AWAY):
         rows.append([f"`{fault}`" if fault in STREAMS else fault or "nothing"])

@@ -1,4 +1,4 @@
-"""The cases of `make bench-client`: each command of the plugin that changes a release, with each fault."""
+"""Define the cases of `make bench-client`: each command of the plugin that changes a release, with each fault."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ SIGNAL_MOMENTS, AWAY_MOMENTS = 5, 20
 
 
 class Case(NamedTuple):
-    """A command and a fault, at one of `moments` moments, which divide the command's data evenly."""
+    """A command and a fault at one of several moments.
+
+    `moments` moments divide the data that the command sends evenly.
+    """
 
     command: str
     fault: str
@@ -31,7 +34,7 @@ class Case(NamedTuple):
     moments: int = 0
 
     def at(self, pieces: int) -> tuple[int, bool]:
-        """Return the moment as a number of pieces, and whether the request of this piece is answered first."""
+        """Return the moment as a piece's number, and whether the API server answers this piece before the fault."""
         if self.fault != AWAY:
             return (1 + pieces * (2 * self.moment - 1) // (2 * self.moments) if self.moments else 0), False
         place, answered = divmod(self.moment - 1, 2)

@@ -1,4 +1,4 @@
-"""Run a command of the plugin while something happens to it: closed streams, signals, an API server that is away."""
+"""Run a command of the plugin with a fault: closed streams, signals, an unreachable API server."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.cluster.client_faults.proxy import ApiProxy
 
 AWAY_SECONDS = 30
 SECONDS_BETWEEN_SIGNALS = 0.3
-# The shell's notation of each stream fault. The exit code is that of the command, not of head.
+# Stream fault in shell notation -> the shell script. It exits with the command's exit code, not with that of `head`.
 STREAMS = {
     "\\| head -1": '"$@" | head -1; exit ${PIPESTATUS[0]}',
     "> /dev/full": '"$@" > /dev/full',
@@ -55,14 +55,17 @@ class Ended:
 
 @dataclass(frozen=True)
 class Client:
-    """Runs the plugin against the proxy's kubeconfig. `folder` is its home."""
+    """Runs the plugin with the proxy's kubeconfig. `folder` is the plugin's home."""
 
     folder: Path
     kubeconfig: Path
     proxy: ApiProxy
 
     def run(self, arguments: Sequence[str], fault: str = "", moment: int = 0, *, answered: bool = False) -> Ended:
-        """Run the command with this fault at this moment, a number of pieces of the proxy; wait for its Helm, too."""
+        """Run the command with this fault. Also wait until its Helm has ended.
+
+        The moment is the number of a piece of data in the proxy, counted from the command's start.
+        """
         command = [sys.executable, "-m", "distrain", *arguments, "--kubeconfig", str(self.kubeconfig)]
         if fault in STREAMS:
             command = ["bash", "-c", STREAMS[fault], "bash", *command]
@@ -107,7 +110,7 @@ def _signal(process: subprocess.Popen[bytes], numbers: Sequence[signal.Signals])
 
 
 def _uses(kubeconfig: Path) -> bool:
-    """Tell whether a process has the kubeconfig in its command line: a Helm that outlives the plugin."""
+    """Tell whether a Helm that outlives the plugin still runs: a process with this kubeconfig in its command line."""
     wanted = str(kubeconfig).encode()
     return any(wanted in _command_line(path) for path in Path("/proc").glob("[0-9]*/cmdline"))
 
@@ -121,7 +124,7 @@ def _command_line(path: Path) -> bytes:
 
 @contextmanager
 def _temporary_folder(folder: Path, *, full: bool) -> Iterator[Path]:
-    """Yield a folder for temporary files; `full` makes it a file system in which one block of 4 KiB is free."""
+    """Yield a folder for temporary files. With `full`, the folder is a file system with one free block of 4 KiB."""
     path = folder / "tmp"
     path.mkdir(exist_ok=True)
     if not full:

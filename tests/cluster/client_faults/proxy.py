@@ -13,16 +13,16 @@ from typing import Any
 import yaml
 
 SIZE = 1 << 16
-# The name in the API server's certificate. The proxy passes TLS on as it is.
+# The host name in the API server's certificate. The proxy forwards TLS traffic unchanged.
 SERVER_NAME = "kubernetes"
 
 
 class ApiProxy:
-    """A proxy that counts the pieces of data that clients send.
+    """A proxy that counts the pieces of data sent by clients.
 
-    Each piece is what one read of a connection returns: mostly one request, or a step of the TLS handshake. `at(number,
-    act)` calls `act` before that piece is sent on, or with `answered` when the API server has answered it: the answer
-    is then dropped. `is_reached` tells whether that piece has come.
+    A piece is the data that one read from a connection returns: mostly one request, or a step of the TLS handshake.
+    `at(number, act)` calls `act` before the proxy forwards the piece with this number. With `answered`, it calls `act`
+    after the API server has answered the piece, and drops the answer. `is_reached` tells whether the piece has arrived.
     """
 
     def __init__(self, upstream: tuple[str, int]) -> None:
@@ -108,7 +108,7 @@ def before(kubeconfig: Path, folder: Path) -> Iterator[tuple[ApiProxy, Path]]:
 
 
 def _pieces(source: socket.socket, other: socket.socket) -> Iterator[bytes]:
-    """Yield what the source sends; close both connections at its end."""
+    """Yield the data that the source sends. Close both connections when the source has closed its connection."""
     with contextlib.suppress(OSError):
         while piece := source.recv(SIZE):
             yield piece

@@ -1,4 +1,4 @@
-"""Read what is in the cluster after a command: the release, its job and its namespace."""
+"""Read the state of the cluster after a command: the release, its job and its namespace."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CHANGED, BEFORE, ROLLED_BACK = "changed", "as before", "rolled back"
 
 @dataclass(frozen=True)
 class State:
-    """The release's revisions as (number, status), its job's workers and steps, and whether the namespace exists."""
+    """The release's revisions as (number, status), its job's workers and steps, and whether its namespace exists."""
 
     revisions: list[tuple[int, str]]
     workers: int | None
@@ -24,7 +24,7 @@ class State:
     has_namespace: bool
 
     def word(self, command: str) -> str:
-        """Return CHANGED, BEFORE or ROLLED_BACK; for a state between them, the last revision and what its job is."""
+        """Return CHANGED, BEFORE or ROLLED_BACK. For any state in between, describe the last revision and the job."""
         last = self.revisions[-1] if self.revisions else None
         if command.startswith("install"):
             return {(1, "deployed"): CHANGED, None: BEFORE if self.workers is None else "no release, but a job"}.get(

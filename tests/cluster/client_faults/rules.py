@@ -1,4 +1,4 @@
-"""The rules of docs/plugin.md for a release whose client meets a fault."""
+"""Check the rules of docs/plugin.md for a release whose client is hit by a fault."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 from tests.cluster.client_faults.faults import SIGNALS, STREAMS
 from tests.cluster.client_faults.release_state import BEFORE, CHANGED, ROLLED_BACK
 
-# What the bench records of a case.
+# The record of a case.
 Line = Mapping[str, Any]
 
 CODES = (0, 2, 3, 4, 5, 130, 141)
-# What the last line says of a release that is as before, and how to go on or undo where it is not.
+# UNDONE: words of the last line if the release is as before. NEXT: words of a next step or undo, if it is not.
 UNDONE = ("uninstalled again", "rolled back to revision 1", "nothing was changed", "deleted again")
 NEXT = (
     "helm uninstall",

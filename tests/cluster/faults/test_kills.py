@@ -1,4 +1,4 @@
-"""Test that a run resumes from its last checkpoint, whichever process or connection is killed, paused or cut."""
+"""Test that a run resumes from its last checkpoint after any process or connection was killed, paused or cut."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.cluster.training import (
 from tests.matrix import one_of
 
 TRAINER = "distrain_trainer"
-# The fault lasts until the launcher notices it, after half a minute, so it also affects the next start.
+# The cut lasts longer than the half minute after which the launcher notices it, so it also affects the next start.
 SECONDS_CUT = 45
 
 
@@ -56,7 +56,10 @@ def state(run: Namespace) -> str | None:
 
 @pytest.fixture
 def goes_on(run: Namespace, request: pytest.FixtureRequest, say: Say) -> GoesOn:
-    """Assert that the run saves more than at the test's start, and that it has restarted if `starts_again` is set."""
+    """Assert that the run saves more than at the test's start.
+
+    With `starts_again`, assert that it has restarted, too.
+    """
     before, since = head(run), datetime.now(timezone.utc)
     assert before
 
@@ -66,7 +69,7 @@ def goes_on(run: Namespace, request: pytest.FixtureRequest, say: Say) -> GoesOn:
             say(f"mpijob: {request.node.name} | {seconds_to_step(run, since):.1f} s to the next step")
         else:
             wait_for_checkpoint(run, wait_for_checkpoint(run, before))
-        # A worker that comes back stops the ranks once more, so wait until they train.
+        # A returning worker makes the launcher stop the ranks once more, so wait until they train.
         wait_until("ranks that train", lambda: state(run) == "training", seconds=60, pause=0.5)
         found = head(run)
         assert found
@@ -102,7 +105,7 @@ def test_hung_rank_is_made_good(run: Namespace, goes_on: GoesOn) -> None:
         goes_on()
 
 
-# tests/chart/scripts/launch/test_live_run.py cuts the network of a worker outside a cluster.
+# tests/chart/scripts/launch/test_live_run.py also cuts a worker's network, without a cluster.
 @pytest.mark.full
 def test_cut_network_between_workers_is_made_good(run: Namespace, goes_on: GoesOn) -> None:
     one, other = live_pod(run, "worker", 0), live_pod(run, "worker", 1)
@@ -112,7 +115,7 @@ def test_cut_network_between_workers_is_made_good(run: Namespace, goes_on: GoesO
     goes_on()
 
 
-# This runs only in the full matrix, when nothing else uses the lab.
+# This test runs only in the full matrix, when nothing else uses the lab.
 @pytest.mark.full
 @pytest.mark.parametrize("component", ["kubelet", "containerd"])
 def test_restarted_component_disturbs_nothing(goes_on: GoesOn, component: str) -> None:

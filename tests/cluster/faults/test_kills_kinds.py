@@ -1,4 +1,4 @@
-"""Test that jobs of other operators than mpi-operator continue with all pods, whatever is killed, paused or cut off."""
+"""Test that jobs without mpi-operator continue with all pods after a process or pod was killed, paused or cut off."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ from tests.cluster.training import (
 # `restricted` refuses the init container that training-operator adds to a Master/Worker PyTorchJob.
 POD_SECURITY = "baseline"
 SECONDS = 300
-# The rank or the parameter server is the pod's youngest process with this text in its command line.
+# This text is in the command line of ranks and parameter servers. The pod's youngest such process is meant.
 TRAINER = "distrain_trainer"
-# In an elastic job's pods, torchrun and the processes that start it also have this text in their command lines.
+# In an elastic job's pods, the command lines of torchrun and of the processes that start it also contain this text.
 RANK = "-u -m distrain_trainer"
 
 Fault = functools.partial[Any]
@@ -42,7 +42,7 @@ Fault = functools.partial[Any]
 def runs(
     module_namespace: Namespace, helm4: Path, on_s3: list[str], all_images: None
 ) -> Iterator[Callable[[str], Namespace]]:
-    """Start a run of a kind, and wait for a checkpoint. All faults of a kind use this run, one after the other."""
+    """Start a run of a kind, and wait for a checkpoint. All faults are injected into this run, one after the other."""
     installed: list[str] = []
 
     def run(kind: str) -> Namespace:
@@ -68,7 +68,7 @@ def _end_run(namespace: Namespace, helm: Path) -> None:
 def _wait_for_process(
     namespace: Namespace, role: str, number: int = 0, word: str = TRAINER, other: str | None = None
 ) -> None:
-    """Wait until the fault's pods run the process: after an earlier fault, a worker may be missing at first."""
+    """Wait until the pods of the fault run the process. After an earlier fault, a worker may still be missing."""
 
     def is_there() -> bool:
         with contextlib.suppress(IndexError):
@@ -127,7 +127,7 @@ FAULTS = {
     "elastic": {
         "rank": killed("worker", 1, RANK),
         "torchrun": killed("worker", 1, "bin/torchrun"),
-        # The workers meet at this pod. Without this pod, no other worker continues.
+        # This pod is the workers' rendezvous. Without this pod, no other worker continues.
         "torchrun of worker 0": killed("worker", 0, "bin/torchrun"),
         "distrain-torchrun": killed("worker", 1, "distrain-torchrun"),
         "worker deleted": deleted("worker", 1),
@@ -167,7 +167,7 @@ FAULTS = {
         "cut network": cut("master", "worker"),
     },
 }
-# A run without an operator, and one of training-operator. The others and their faults are in the full matrix.
+# A run without an operator, and a run of training-operator. Other kinds and their faults are in the full matrix.
 TRIED = {("plain", "worker deleted"), ("elastic", "rank")}
 CASES = [
     pytest.param(kind, fault, id=f"{kind}: {name}", marks=[] if (kind, name) in TRIED else pytest.mark.full)
@@ -182,7 +182,7 @@ def test_all_go_on_together_after(
 ) -> None:
     run = runs(kind)
     _wait_for_process(run, **fault.keywords)
-    # The run trains again, whatever state the previous fault has left.
+    # Wait until the run trains again after the previous fault.
     before = wait_for_checkpoint(run, head(run), seconds=SECONDS)
     since = datetime.now(timezone.utc)
 

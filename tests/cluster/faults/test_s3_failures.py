@@ -1,4 +1,4 @@
-"""Test a run while S3 is unavailable for a minute or refuses requests: the run logs this, continues and retries."""
+"""Test a run while S3 is unavailable for a minute or refuses requests: the run logs that, continues and retries."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_run_that_ends_while_s3_refuses_fails_and_names_it(namespace: Namespace,
     with faults.refusing_s3(REFUSING_PORT):
         wait_until("its HEAD", lambda: head(namespace) is not None, seconds=300)
         with faults.redirected(workers(namespace)[0]["metadata"]["uid"], NODE_ADDRESS, S3_PORT, to=REFUSING_PORT):
-            # The trainer retries to write the model for ten minutes; the next start is refused at once.
+            # The trainer retries to write the model for ten minutes. S3 refuses the next start at once.
             assert namespace.wait_for_end(seconds=1500) == "Failed"
 
     assert "refuses the keys of this Secret" in namespace.launcher_end()["message"]

@@ -1,4 +1,4 @@
-"""Drive the Application of a run: commit changes, let Argo CD look at once, and read what it says."""
+"""Drive the Argo CD Application of a run: commit changes, let Argo CD refresh at once, and read the status."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.cluster.gitops.commits import VALUES, manifest, repository_with_chart
 from tests.cluster.testbed import Namespace
 
 REFRESH = "argocd.argoproj.io/refresh"
-# Argo CD's time for a commit on a busy machine.
+# Seconds that Argo CD may take for a commit on a busy machine.
 SECONDS = 300
 
 Operation = dict[str, Any]
@@ -23,14 +23,14 @@ Operation = dict[str, Any]
 
 @dataclass(frozen=True)
 class Application:
-    """An Application named run1, and the git repositories of the chart, if it is in git, and of the run's values."""
+    """An Application named run1, the git repository of the run's values, and the chart's git repository, if any."""
 
     runs: Repository
     chart: Repository | None = None
 
     @classmethod
     def new(cls, namespace: Namespace, values: str, example: str = "application.yaml") -> Application:
-        """Commit the chart and these values, and apply an example of docs/argocd."""
+        """Commit the chart and these values, and apply an example from docs/argocd."""
         chart, runs = repository_with_chart("distrain"), Repository.new("runs")
         chart.commit()
         runs.commit({VALUES: values})
@@ -39,14 +39,14 @@ class Application:
 
     @classmethod
     def from_registry(cls, namespace: Namespace, values: str, registry: str) -> Application:
-        """Commit these values, and apply the example of docs/argocd that takes the chart from a registry."""
+        """Commit these values, and apply the example from docs/argocd that gets the chart from a registry."""
         runs = Repository.new("runs")
         runs.commit({VALUES: values})
         client.apply(manifest("argocd/application-oci.yaml", namespace, [runs], registry))
         return cls(runs)
 
     def commit(self, values: str) -> Operation:
-        """Commit values, and return the sync of this commit once it has ended."""
+        """Commit values, and return the sync operation of this commit when it has ended."""
         revision = self.runs.commit({VALUES: values})
         self.refresh()
         wait_until("the sync's end", lambda: "finishedAt" in self.operation(revision), seconds=SECONDS, pause=0.5)
@@ -77,7 +77,7 @@ class Application:
         return revision in _sync(read()).get("revisions", [])
 
     def operation(self, revision: str) -> Operation:
-        """Return the sync of a commit, {} if it has not begun."""
+        """Return the sync operation of a commit, or {} if it has not begun."""
         found: Operation = read().get("status", {}).get("operationState", {})
         return found if revision in found.get("syncResult", {}).get("revisions", []) else {}
 
@@ -93,7 +93,7 @@ def read() -> dict[str, Any]:
 
 
 def conditions() -> dict[str, str]:
-    """Return the Application's conditions: the message by the type."""
+    """Return the Application's conditions: type -> message."""
     return {found["type"]: found["message"] for found in read().get("status", {}).get("conditions", [])}
 
 
@@ -109,5 +109,5 @@ def names() -> list[str]:
 
 
 def delete_all() -> None:
-    """Delete all ApplicationSets and Applications, and wait for the end of what they own."""
+    """Delete all ApplicationSets and Applications, and wait until the objects that they own are gone."""
     kubectl("-n", argocd.NAMESPACE, "delete", "applicationsets,applications", "--all", "--timeout=120s")

@@ -1,4 +1,4 @@
-"""Commit what Argo CD and Flux apply: the chart, and the values of a run."""
+"""Commit the files that Argo CD and Flux apply: the chart and the values of a run."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TOO_MANY = 9
 
 
 def run_values(replicas: int, steps: int = FOREVER) -> str:
-    """Return a values file: docs/run1.yaml with MXNet on a GPU per worker, and checkpoints in the lab's S3."""
+    """Return a values file: docs/run1.yaml with MXNet, one GPU per worker, and checkpoints in the lab's S3."""
     values = yaml.safe_load((DOCS / "run1.yaml").read_text(encoding="utf-8"))
     own: dict[str, Any] = {
         # MXNet starts faster than TensorFlow.
@@ -34,7 +34,7 @@ def run_values(replicas: int, steps: int = FOREVER) -> str:
         "trainer": {"steps": steps, "logEvery": 1},
         "checkpoint": {"uri": CHECKPOINTS, "every": SECONDS_BETWEEN},
         "s3": {"endpoint": lifecycle.s3_server().endpoint, "secretName": SECRET},
-        # A waiting run uses almost no processor time; see tests/cluster/training.py.
+        # With this, a waiting run uses almost no processor time; see tests/cluster/training.py.
         "mpi": {"env": {"HOROVOD_CYCLE_TIME": "100"}},
     }
     return yaml.safe_dump({**values, **own})
@@ -53,7 +53,7 @@ def kind_values(kind: Kind, **more: Any) -> str:
 
 
 def repository_with_chart(name: str) -> Repository:
-    """Make a repository that holds the chart. Its first commit is the caller's."""
+    """Make a repository with the chart's files in its folder. The caller makes the first commit."""
     repository = Repository.new(name)
     shutil.copytree(CHART, repository.folder / "charts" / "distrain")
     return repository
@@ -62,7 +62,7 @@ def repository_with_chart(name: str) -> Repository:
 def manifest(
     path: str, namespace: Namespace, repositories: Sequence[Repository] = (), registry: str = ""
 ) -> dict[str, Any]:
-    """Return an example of docs/ for this namespace, with these git repositories and this registry's host."""
+    """Return an example from docs/, changed to this namespace, these git repositories and this registry's host."""
     text = (DOCS / path).read_text(encoding="utf-8").replace("registry.example.com", registry)
     for repository in repositories:
         text = text.replace(f"https://git.example.com/team/{repository.name}.git", repository.url)

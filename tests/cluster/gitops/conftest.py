@@ -1,4 +1,4 @@
-"""Run Argo CD or Flux beside the lab, and remove what a test has given to it."""
+"""Run Argo CD or Flux with the lab, and delete a test's objects afterwards."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Drive the HelmRelease of a run: commit changes, let Flux look at once, and read what it says."""
+"""Drive the Flux HelmRelease of a run: commit changes, let Flux reconcile at once, and read the status."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from lab.waiting import wait_until
 from tests.cluster.gitops.commits import DOCS, VALUES, manifest, repository_with_chart
 from tests.cluster.testbed import Namespace
 
-# The first helm-controller that reads healthCheckExprs.
+# The first version of helm-controller that reads healthCheckExprs.
 WITH_HEALTH_CHECKS = "1.6"
-# Flux's time for a commit on a busy machine.
+# Seconds that Flux may take for a commit on a busy machine.
 SECONDS = 300
 
 
 @dataclass(frozen=True)
 class Release:
-    """A HelmRelease named run1, and the git repository that holds the chart and the values of the run."""
+    """A HelmRelease named run1, and the git repository with the chart and the run's values."""
 
     namespace: Namespace
     repository: Repository
 
     @classmethod
     def new(cls, namespace: Namespace, values: str, helm_controller: str, **more: Any) -> Release:
-        """Commit the chart and these values, and apply the examples of docs/flux, with more fields for the spec."""
+        """Commit the chart and these values, and apply the examples from docs/flux, with more fields in the spec."""
         repository = repository_with_chart("distrain")
         repository.commit({VALUES: values})
         release = manifest("flux/helmrelease.yaml", namespace)
@@ -42,13 +42,13 @@ class Release:
         return cls(namespace, repository)
 
     def commit(self, values: str | None = None) -> dict[str, str]:
-        """Commit values, or nothing new, and return the condition Ready once Flux has judged this commit."""
+        """Commit values, or make an empty commit. Return the condition Ready once Flux has handled this commit."""
         commit = self.push(values)
         wait_until(f"commit {commit}", lambda: bool(self._ready(commit)), seconds=SECONDS, pause=0.5)
         return self._ready(commit)
 
     def push(self, values: str | None = None) -> str:
-        """Commit values, or nothing new, let Flux look at it, and return the commit's hash."""
+        """Commit values, or make an empty commit. Let Flux fetch it, and return the commit's hash."""
         commit = self.repository.commit({VALUES: values} if values else None)
         self.look_at_git()
         return commit
@@ -68,25 +68,25 @@ class Release:
         return condition(self._status()).get("status", "")
 
     def drifts(self) -> list[str]:
-        """Return what Flux said of differences that it found between this release and the cluster."""
+        """Return Flux's messages about drift between this release and the cluster."""
         get = ("-n", self.namespace.name, "get")
         uid = kubectl(*get, "helmrelease", "run1", "-o", "jsonpath={.metadata.uid}")
-        # Tests share a namespace, which keeps the events of their releases.
+        # Tests share a namespace, so it also has the events of other tests' releases.
         selector = f"reason=DriftDetected,involvedObject.uid={uid}"
         events = json.loads(kubectl(*get, "events", f"--field-selector={selector}", "-o", "json"))["items"]
         return [event["message"] for event in events]
 
     def delete(self) -> None:
-        """Delete the HelmRelease and the GitRepository, and wait for the end of what the HelmRelease owns."""
+        """Delete the HelmRelease and the GitRepository, and wait until the HelmRelease's objects are gone."""
         delete_all(self.namespace)
 
     def _request(self, kind: str, name: str, stamp: str) -> None:
-        """Let Flux look at an object at once."""
+        """Let Flux reconcile an object at once."""
         words = ("annotate", "--overwrite", kind, name, f"reconcile.fluxcd.io/requestedAt={stamp}")
         kubectl("-n", self.namespace.name, *words)
 
     def _ready(self, commit: str) -> dict[str, str]:
-        """Return the condition Ready of a commit's release, {} until Flux has judged the commit."""
+        """Return the release's condition Ready for a commit, or {} while Flux has not handled the commit."""
         status = self._status()
         ready = condition(status)
         # The chart's version, and the commit: 0.1.0+1234567890ab.1
@@ -100,11 +100,11 @@ class Release:
 
 
 def delete_all(namespace: Namespace) -> None:
-    """Delete all HelmReleases and their sources, and wait for the end of what they own."""
+    """Delete all HelmReleases and their sources, and wait until their objects are gone."""
     kinds = "helmreleases,gitrepositories,ocirepositories"
     kubectl("-n", namespace.name, "delete", kinds, "--all", "--timeout=120s")
 
 
 def condition(status: dict[str, Any]) -> dict[str, str]:
-    """Return the condition Ready of a status, {} if there is none."""
+    """Return the condition Ready of a status, or {} if it is missing."""
     return next((one for one in status.get("conditions", []) if one["type"] == "Ready"), {})

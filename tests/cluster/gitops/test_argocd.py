@@ -1,4 +1,4 @@
-"""Test that Argo CD's own controllers own a run with the files of docs/argocd: each change is a commit."""
+"""Test that the real Argo CD manages a run with the files from docs/argocd. Each change is a commit."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ IN_TRAINING, ENDED = ("Synced", "Progressing"), ("Synced", "Healthy")
 
 @pytest.fixture
 def application(argo_cd: None, namespace: Namespace) -> Application:
-    """Let an Application train a run of two workers."""
+    """Create an Application that trains a run of two workers."""
     return Application.new(namespace, run_values(2))
 
 
 @pytest.fixture
 def application_set(argo_cd: None, namespace: Namespace) -> Application:
-    """Let an ApplicationSet train a run for each file in git; there is one file."""
+    """Create an ApplicationSet, which trains a run for each file in git. The test has one file."""
     return Application.new(namespace, run_values(2), "applicationset.yaml")
 
 
 def _refuse(application: Application) -> Operation:
-    """Commit a size that does not fit, and return the operation that has ended with preflight's refusal."""
+    """Commit a size that does not fit, and return the sync operation, which the preflight check has made fail."""
     operation = application.commit(run_values(TOO_MANY))
     assert operation["phase"] == "Failed"
     assert operation.get("retryCount", 0) == 0
@@ -66,7 +66,7 @@ def test_application_trains_rescales_and_outlives_a_refused_commit(
     assert before
     assert after.generation == before.generation
 
-    # Another number of steps replaces the job. This job has trained more already, so that it ends at once.
+    # Another number of steps replaces the job. The run has more steps than that already, so the new job ends at once.
     assert application.commit(run_values(3, steps=1))["phase"] == "Succeeded"
     assert job(namespace) != first
     wait_until("Healthy", lambda: application.state() == ENDED, seconds=SECONDS, pause=1)

@@ -1,4 +1,4 @@
-"""Test a run that Argo CD owns when commits are wrong or quick, git is away, or the Application is deleted midway."""
+"""Test a run under Argo CD if commits are wrong or come fast, git is unreachable, or the Application is deleted."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from tests.cluster.training import assert_no_step_was_lost, head, wait_for_check
 pytestmark = pytest.mark.full
 IN_TRAINING = ("Synced", "Progressing")
 SECONDS_AWAY = 60
-# The kinds of object that a run consists of.
+# The kinds of a run's objects.
 KINDS = "mpijobs,configmaps,secrets,serviceaccounts,roles,rolebindings,networkpolicies,services"
 
 
 @pytest.fixture
 def application(argo_cd: None, namespace: Namespace) -> Application:
-    """Let an Application train a run of two workers."""
+    """Create an Application that trains a run of two workers."""
     application = Application.new(namespace, run_values(2))
     wait_for_checkpoint(namespace)
     return application
@@ -110,7 +110,7 @@ def test_two_applications_of_one_run_are_told(application: Application, namespac
 def test_deleted_application_goes_at_once(
     application: Application, namespace: Namespace, moment: str, finalizer: bool
 ) -> None:
-    """Without the finalizer, the run stays as it is."""
+    """Without the finalizer, the run continues unchanged."""
     if not finalizer:
         application.patch({"op": "remove", "path": "/metadata/finalizers"})
     if moment != "training":
@@ -129,10 +129,10 @@ def test_deleted_application_goes_at_once(
 
 
 def _remove_run(namespace: Namespace) -> None:
-    """Remove a run that no Application owns any more.
+    """Remove a run that no Application manages any more.
 
-    Argo CD gives the hooks of a sync a finalizer, and removes it at the sync's end. This sync never ends, so the test
-    removes it.
+    Argo CD adds a finalizer to a sync's hooks, and removes it at the end of the sync. This sync never ends, so the test
+    removes the finalizer.
     """
     for kinds in ("pods,roles,rolebindings,serviceaccounts,configmaps", "clusterroles,clusterrolebindings"):
         get = ("-n", namespace.name, "get", kinds, "--selector=app.kubernetes.io/instance=run1", "-o", "name")

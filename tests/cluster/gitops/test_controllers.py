@@ -1,4 +1,4 @@
-"""Test that new CRDs are waited for, with the real kubectl and a fake API server."""
+"""Test waiting for new CRDs, with the real kubectl and a fake API server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Test that Flux's own controllers own a run with the files of docs/flux: each change is a commit."""
+"""Test that the real Flux manages a run with the files from docs/flux. Each change is a commit."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.cluster.training import (
 
 @pytest.fixture
 def release(helm_controller: str, namespace: Namespace) -> Release:
-    """Let a HelmRelease train a run of two workers."""
+    """Create a HelmRelease that trains a run of two workers."""
     return Release.new(namespace, run_values(2), helm_controller)
 
 
@@ -54,7 +54,7 @@ def test_helm_release_trains_rescales_and_outlives_a_refused_commit(release: Rel
     refresh_hostfile(namespace, 1)
     wait_for_step(namespace, ranks=1)
     assert job(namespace) == first
-    # A crash would have ended the process, which nothing starts again.
+    # A crash would have ended the process for good: nothing restarts it.
     assert process
     assert namespaces.pid(flux.HELM_CONTROLLER) == process
 

@@ -1,4 +1,4 @@
-"""Test a run that Flux owns when a change is refused, room is missing, Flux waits too short, or is suspended."""
+"""Test a run under Flux if a change is refused, capacity is missing, Flux's timeout is short, or Flux is suspended."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ NO_RETRIES, RETRIES = ({"remediation": {"retries": retries}} for retries in (0, 
 
 @pytest.fixture
 def steady(helm_controller: str) -> Iterator[str]:
-    """Return helm-controller's version; assert afterwards that it has not crashed: nothing would start it again."""
+    """Return helm-controller's version.
+
+    Assert afterwards that helm-controller has not crashed; nothing would restart it.
+    """
     process = namespaces.pid(flux.HELM_CONTROLLER)
     yield helm_controller
     assert process
@@ -44,7 +47,7 @@ def test_refused_change_leaves_the_running_job(steady: str, namespace: Namespace
     refused = release.commit(run_values(TOO_MANY))
 
     assert refused["status"] == "False"
-    # Let Flux try again, if it does.
+    # Leave Flux time to retry, in case it does.
     time.sleep(30)
     after = wait_for_checkpoint(namespace, before)
     assert before
@@ -126,13 +129,13 @@ def _policies(policy: dict[str, Any]) -> dict[str, Any]:
 
 
 def _source(namespace: Namespace) -> dict[str, str]:
-    """Return the condition Ready of the GitRepository."""
+    """Return the GitRepository's condition Ready."""
     found = json.loads(kubectl("-n", namespace.name, "get", "gitrepositories", "distrain", "-o", "json"))
     return condition(found["status"])
 
 
 def _take_gpus(namespace: Namespace, count: int) -> None:
-    """Let another pod hold GPUs."""
+    """Create a pod that uses GPUs."""
     container = {
         "name": "other",
         "image": "docker.io/distrain/tensorflow:0.1.0",

@@ -1,4 +1,4 @@
-"""Test the lab's git server with git's own client, on loopback."""
+"""Test the lab's git server with the git client, on loopback."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Test that Argo CD and Flux own a run of each kind over its whole life: each change is a commit.
+"""Test that Argo CD and Flux manage a run of each kind over its whole life. Each change is a commit.
 
-The run trains. Refreshes and a commit that changes nothing leave it as it is. It is rescaled twice, then suspended, and
-then ends. Its job is deleted by hand, and the job that its owner creates in its place ends at once.
+The run trains. Refreshes and a commit that changes nothing have no effect on it. The run is rescaled twice, then
+suspended and resumed, and ends. Then its job is deleted by hand. Argo CD or Flux creates a new job, which ends at once.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tests.cluster.training import head, wait_for_checkpoint
 pytestmark = pytest.mark.full
 # `restricted` refuses the init container that training-operator adds to a Master/Worker PyTorchJob.
 POD_SECURITY = "baseline"
-# These kinds rescale without another job.
+# These kinds rescale in the same job.
 LIVE = ("elastic", "mpijob", "plain")
 SECONDS = 400
 REFRESHES = 10
@@ -109,7 +109,7 @@ def _pods(namespace: Namespace) -> list[str]:
 
 
 def _assert_rescaled(namespace: Namespace, name: str, jobs: list[str], size: int) -> None:
-    """Assert that the run goes on with this number of workers, in the same job if its kind can."""
+    """Assert that the run continues with this number of workers, in the same job if its kind supports this."""
     wait_for_ranks(namespace, KINDS[name], size, seconds=SECONDS)
     wait_for_checkpoint(namespace, head(namespace), seconds=SECONDS)
     assert (uids(namespace, KINDS[name]) == jobs) == (name in LIVE)
@@ -124,7 +124,7 @@ def _assert_no_pods(namespace: Namespace) -> None:
 
 
 def _assert_ends_without_training(namespace: Namespace, kind: Kind) -> None:
-    """Assert that a job that is made anew after the run's end ends at once, as the run's record says FINISHED."""
+    """Assert that a job created after the run's end ends at once, because the run's record says that it is finished."""
     before = head(namespace)
     wait_until("a new job", lambda: bool(uids(namespace, kind)), seconds=SECONDS, pause=0.5)
     assert _outcome(namespace, kind) == "Succeeded"

@@ -1,4 +1,4 @@
-"""Test that Argo CD and Flux train the digits to the end with the packaged chart, also from an OCI registry."""
+"""Test that Argo CD and Flux train the digits to the end with the packaged chart, from git and from an OCI registry."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_flux_takes_the_packaged_chart_from_git(
     release = manifest("flux/helmrelease.yaml", namespace)
     source = release["spec"]["chart"]["spec"]
     source["chart"] = f"./{chart.name}"
-    # They would replace the defaults in the package, not add to them.
+    # Flux would use valuesFiles instead of the package's values.yaml, not in addition to it.
     del source["valuesFiles"]
     release["spec"]["values"] = yaml.safe_load(kind_values(KINDS["mpijob"], **EPOCHS))
 

@@ -1,4 +1,4 @@
-"""Test that schemas, the operators' webhooks and Pod Security admit every object that random values render."""
+"""Test that schemas, the operators' webhooks and Pod Security admit every object rendered from random values."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from tests.chart.many import Rendering, render_many
 from tests.chart.random_values import random_requests
 from tests.cluster.testbed import Namespace
 
-# Some of the random values need the level privileged.
+# Some random values need the Pod Security level privileged.
 POD_SECURITY = "privileged"
 COUNT = 60
-# CRDs that the lab does not have with these operators.
+# API groups whose CRDs the lab does not have.
 ABSENT = ("kubeflow.org/v1alpha2", "kubeflow.org/v1beta1", "monitoring.coreos.com/", "scheduling.")
 
 
@@ -30,12 +30,13 @@ def test_api_server_admits_what_random_values_render(namespace: Namespace) -> No
 
     assert len(manifests) == COUNT
     assert sum(manifest.count("\nkind: ") for manifest in manifests.values()) > COUNT
-    # Applying all objects at once takes a third of the time. After a failure, apply them one by one to find the object.
+    # Applying all objects at once takes a third of the time. After a failure, apply the manifests one by one to find
+    # the refused object.
     assert not refused, {seed: _refusal([manifest]) for seed, manifest in manifests.items()}
 
 
 def _served(rendered: Rendering) -> str:
-    # Send the text that Helm wrote, because YAML parsers disagree on what is a number.
+    # Send Helm's own text: YAML parsers disagree on which scalars are numbers.
     return "\n---\n".join(text for text in rendered.manifest.split("\n---\n") if _is_served(yaml.safe_load(text)))
 
 

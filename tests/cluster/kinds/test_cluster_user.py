@@ -1,4 +1,4 @@
-"""Test jobs whose user the cluster chooses, as OpenShift does: a user id that no image knows, and the group 0."""
+"""Test jobs whose user the cluster chooses, as OpenShift does: a user id missing in the image, and group 0."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.cluster.testbed import LAUNCHER_JOB, PROBE_VALUES, Namespace, setting
 
 USER = 1000660000
 VALUES = {**PROBE_VALUES, "runAsUser": "cluster", "workers.replicas": 2, "workers.gpus": 2}
-# Does to the rendered pods what OpenShift does to the pods of a namespace. Helm 3 runs it between template and install.
+# Changes rendered pods as OpenShift changes the pods of a namespace. Helm 3 runs this as a post-renderer.
 OPENSHIFT = f"""#!{sys.executable}
 import sys
 import yaml

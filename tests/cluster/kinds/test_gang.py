@@ -1,4 +1,4 @@
-"""Test gang scheduling by coscheduling of scheduler-plugins: all pods of a job are placed, or none."""
+"""Test gang scheduling with scheduler-plugins' coscheduling: all pods of a job are placed, or none."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_gang_that_fits_trains(namespace: Namespace, helm4: Path, digits_setting
 
 
 def test_pods_are_as_the_plugin_predicts(pod_classes: None) -> None:
-    # mpi-operator overwrites schedulerName, which keeps random pods from starting.
+    # mpi-operator overwrites the schedulerName that keeps random pods from starting, so no MPIJob is tested.
     kinds = {("kubeflow.org/v1", kind) for kind in ("PyTorchJob", "TFJob", "MXJob")}
 
     differences = list(made_pods.differences(kinds, 12))

@@ -13,10 +13,10 @@ from lab.waiting import wait_until
 from tests.cluster.testbed import Namespace, settings
 from tests.cluster.training import MXNET
 
-# The release's own run ends at once; the test runs a separate job.
+# The release's own job ends at once. `helm test` runs a separate job.
 RUN = {"command": ["true"], "workers.memory": "2Gi"}
 PLAIN = {"job.kind": "Plain"}
-# The full matrix has the other combinations. The next test runs Helm's test of an MPIJob to its failure.
+# The full matrix has the other combinations. The next test covers a failing `helm test` of an MPIJob.
 KINDS = [
     # MXNet starts fastest.
     pytest.param("helm4", {**MXNET, **PLAIN}, id="helm4-plain"),
@@ -65,7 +65,7 @@ def test_missing_gpus_are_reported_at_once(namespace: Namespace, helm4: Path) ->
     told = tested.stdout + tested.stderr
     assert tested.returncode != 0
     assert "Insufficient nvidia.com/gpu" in told
-    # The Pod stays, so that its log can be read. The operator deletes the job later, which frees the GPUs.
+    # The Pod stays, so that its log can be read. The operator deletes the job later, to free the GPUs.
     wait_until("the job's end", lambda: _of_the_test(namespace) == [POD], seconds=30, pause=1)
     client.kubectl("-n", namespace.name, "delete", POD)
 

@@ -13,7 +13,7 @@ from tests.cluster.testbed import Namespace
 
 OPERATORS = Operators(mpijob="v1alpha2", training=False)
 POD_SECURITY = "baseline"
-# No operator since mpi-operator 0.3 serves it. Each run of the tests trains with v1 and v2beta1.
+# No operator after mpi-operator 0.3 serves v1alpha2. Every test run trains with v1 and v2beta1.
 pytestmark = pytest.mark.full
 
 

@@ -1,6 +1,6 @@
 """Test that the plugin predicts the pods that the operators create, for random values of every kind.
 
-A difference names the seed: random_request(seed) returns its values.
+A reported difference contains the seed. random_request(seed) returns the values.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import pytest
 
 from tests.cluster import made_pods
 
-# A Plain job is recognized by its Jobs.
+# A Plain job consists of Jobs.
 KINDS = {
     ("kubeflow.org/v2beta1", "MPIJob"),
     ("kubeflow.org/v1", "PyTorchJob"),

@@ -1,4 +1,4 @@
-"""Test a user's own image and command: root, sshd on port 22, and no part of distrain in the image."""
+"""Test a user's own image and command: root user, sshd on port 22, and no part of distrain in the image."""
 
 from __future__ import annotations
 

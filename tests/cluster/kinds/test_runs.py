@@ -25,7 +25,8 @@ ON_TWO_CORES = {"workers.gpus": 1, "trainer.batchSize": 1, "trainer.steps": 2, "
 def test_demo_learns_the_digits_and_goes_on_with_another_worker(lab_operators: None, framework: str) -> None:
     told = subprocess.run(
         [sys.executable, "-m", "lab", "demo"],
-        # With fewer epochs than a user gets: beside other tests, the third worker comes in the first quarter.
+        # Use fewer epochs than a user's demo. With other tests on the machine, the third worker still joins in the
+        # first quarter.
         env={**os.environ, "FRAMEWORK": framework, "EPOCHS": "60"},
         cwd=REPOSITORY,
         capture_output=True,

@@ -16,7 +16,8 @@ from tests.cluster.testbed import VALUES, Namespace, settings
 from tests.cluster.training import head, live_pod, wait_for_checkpoint, wait_for_restart
 
 DOCKERFILE = Path(__file__).parent / "stock-pytorch.Dockerfile"
-# A rank's process has this text in its command line; torchrun and the processes that start torchrun have more.
+# A rank's command line contains this text. The command lines of torchrun and of the processes that start it contain
+# more.
 RANK = "-u /opt/distrain/bin/distrain-trainer"
 SECONDS = 300
 # The 1437 digits need these values.
@@ -38,7 +39,7 @@ def stock_image(lab: None) -> str:
 
 
 def delivered(image: str) -> dict[str, Any]:
-    """Return the values, by their paths, that bring the trainer into the image. /wheels stands for a package index."""
+    """Return the values (path -> value) that deliver the trainer into the image. /wheels replaces a package index."""
     repository, _, tag = image.rpartition(":")
     return {
         "image.repository": repository.removeprefix("docker.io/"),
@@ -59,7 +60,7 @@ def test_digits_from_s3_are_learned(namespace: Namespace, helm4: Path, on_s3: li
     assert namespace.results()["accuracy"] >= 0.95
 
 
-# test_kills_kinds.py and test_rescale_kinds.py try the same with the image that has the trainer.
+# test_kills_kinds.py and test_rescale_kinds.py test the same with the trainer's image.
 @pytest.mark.full
 def test_run_survives_a_killed_rank_and_goes_on_at_each_new_size(
     namespace: Namespace, helm4: Path, on_s3: list[str], stock_image: str
@@ -96,6 +97,6 @@ def test_package_that_s3_needs_is_named_before_the_training(
 
 
 def failed_pod(namespace: Namespace) -> dict[str, Any]:
-    """Return the first pod of the job that has failed."""
+    """Return the first failed pod of the job."""
     pods = namespace.get("pods -l app.kubernetes.io/component=worker")
     return next(pod for pod in pods if pod["status"]["phase"] == "Failed")

@@ -1,4 +1,4 @@
-"""Compare the bytes that a rank sends per step, counted at its pod's network interface, with the formulas."""
+"""Compare the bytes that a rank sends per step, counted at its pod's network interface, with the plugin's formulas."""
 
 from __future__ import annotations
 
@@ -40,8 +40,7 @@ def test_all_reduce_sends_twice_the_model_less_one_share(namespace: Namespace, h
 
     sent = [report["tx"] for report in _per_step(namespace, helm4, "mnist.yaml", "mpijobs", values)]
 
-    # Patarasuk and Yuan 2009: each rank sends 2(N-1)K/N bytes for K bytes, whatever the order of the ranks in the ring
-    # is.
+    # Patarasuk and Yuan 2009: for K bytes, each rank sends 2(N-1)K/N bytes, in any order of the ranks in the ring.
     assert sent == [pytest.approx(2 * (ranks - 1) / ranks * MODEL_BYTES, rel=WITHIN)] * ranks
 
 
@@ -54,7 +53,7 @@ def test_parameter_server_is_sent_the_model_and_sends_it_back(
 
     counted = _per_step(namespace, helm4, "mnist-mxnet-ps.yaml", "mxjobs", values)
 
-    # The figure does not depend on the number of workers, so the servers' traffic grows with it.
+    # Each worker's figure is independent of the number of workers, so the servers' traffic grows with the workers.
     assert len(counted) == workers
     for report in counted:
         assert report == {name: pytest.approx(MODEL_BYTES, rel=WITHIN) for name in ("tx", "rx")}

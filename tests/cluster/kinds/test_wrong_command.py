@@ -1,4 +1,4 @@
-"""Test that a program that cannot be started ends a job of every kind at once, with a line that says why."""
+"""Test that a program that cannot be started makes a job of any kind fail at once, with a line that says why."""
 
 from __future__ import annotations
 
@@ -40,7 +40,8 @@ LAUNCHERS_JOB = "jobs -l app.kubernetes.io/component=launcher"
 def test_program_that_cannot_be_started_ends_the_job(
     namespace: Namespace, helm4: Path, values: dict[str, Any], kind: str, words: str
 ) -> None:
-    # An MPIJob reports the failure only after its operator has restarted the launcher's pod, which then fails again.
+    # An MPIJob reports the failure only after its operator has recreated the launcher's pod and this pod has failed,
+    # too.
     small = {"image.repository": "distrain/tensorflow", "workers.replicas": 1, "job.maxRestarts": 1}
 
     installed = namespace.helm(helm4, "install", "run1", str(CHART), *settings({**small, **values}))
@@ -52,6 +53,6 @@ def test_program_that_cannot_be_started_ends_the_job(
 
 
 def messages(namespace: Namespace) -> list[str]:
-    """Return the termination messages of all ended containers."""
+    """Return the termination messages of all containers that have ended."""
     statuses = [one for pod in namespace.get("pods") for one in pod["status"].get("containerStatuses", [])]
     return [status["state"].get("terminated", {}).get("message", "") for status in statuses]

@@ -1,8 +1,8 @@
-"""`make bench-guest`: end `make demo` at 20 moments, and compare the machine after `make clean` with the one before.
+"""`make bench-guest`: interrupt `make demo` at 20 moments, and check that `make clean` leaves nothing on the machine.
 
-SIGTERM, SIGHUP, SIGKILL and a full disk take turns. A signal goes to every process of the demo's terminal session. The
-disk is full from this moment on, for `make clean` too. Before that, one demo runs to its end. Results are kept in the
-cache under the commit, so that the same command continues after an interruption.
+First, one demo runs to its end. The interruptions are SIGTERM, SIGHUP, SIGKILL and a full disk in turn. A signal goes
+to every process of the demo's terminal session. A full disk stays full, also during `make clean`. The cache keeps the
+results under the commit, so that the same command continues after an interruption.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tests.cluster.lab import machine
 MOMENTS = 20
 FULL_DISK = "full disk"
 ENDINGS = ("SIGTERM", "SIGHUP", "SIGKILL", FULL_DISK)
-# Runs a command whose /var/lib, where the lab keeps its state, has room for 4 GB more, and is gone when it ends.
+# Runs a command with a temporary overlay on /var/lib, where the lab keeps its state. The overlay has room for 4 GB.
 SMALL_DISK = """
 set -e
 mount -t tmpfs -o size=4g tmpfs /mnt
@@ -39,7 +39,7 @@ FILLER = Path("/var/lib/filler")
 
 @dataclass(frozen=True)
 class Trial:
-    """A demo, how it ended, and what differs on the machine after `make clean`."""
+    """A demo's duration and end, and the differences on the machine after `make clean`."""
 
     seconds: float
     ending: str
@@ -61,7 +61,7 @@ def main() -> int:
 
 
 def _trial(place: Path, second: float | None = None, ending: str = "") -> Trial:
-    """Return a trial from the cache, or run it; print its row."""
+    """Return a trial from the cache, or run it. Print its table row."""
     kept = place.with_suffix(".json")
     if not kept.exists():
         kept.write_text(_result(place.with_suffix(".log"), second, ending))
@@ -80,7 +80,10 @@ def _result(log: Path, second: float | None, ending: str) -> str:
 
 
 def _run(log: Path, second: float | None, end: Callable[[subprocess.Popen[bytes]], str]) -> Trial:
-    """Run a demo, `end` it after `second` seconds, and clean. `end` returns what the exit code does not tell."""
+    """Run a demo, call `end` after `second` seconds, and clean up.
+
+    `end` returns the part of the result that is not in the exit code.
+    """
     teardown.down()
     before, started, ending = machine.state(), time.monotonic(), ""
     with log.open("w") as output:
@@ -114,7 +117,7 @@ def _fill_disk(demo: subprocess.Popen[bytes]) -> str:
 
 
 def _of_session(session: int) -> list[int]:
-    """Return the processes of a terminal session; a terminal that closes signals these."""
+    """Return the processes of a terminal session. A closing terminal sends signals to them."""
     found = []
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:

@@ -10,15 +10,15 @@ from pathlib import Path
 
 from lab.cluster.namespaces import CGROUP
 
-# Folders whose entries are compared. Programs that have nothing to do with the lab write to others, such as /tmp.
+# Folders whose entries are compared. Programs unrelated to the lab write to other folders, such as /tmp.
 FOLDERS = ("/", "/etc", "/opt", "/run", "/usr/libexec", "/var/lib", "/var/log", "/var/lib/cni", "/run/containerd")
 SETTINGS = ("vm", "kernel/keys", "kernel/panic", "kernel/panic_on_oops", "net/ipv4/ip_forward", "net/netfilter")
-# The beginnings of the names of the lab's programs that listen.
+# Prefixes of the names of the lab's programs that listen on ports.
 PROGRAMS = ("containerd", "coredns", "etcd", "kube", "versitygw")
-# The kernel changes these by itself.
+# Kernel settings that the kernel itself changes.
 COUNTERS = ("nf_conntrack_count", "stat_refresh", "drop_caches", "compact_memory", "nr_pdflush_threads")
 
-# Namespaces of the pods in tests/chart/scripts/network.py, which other processes make meanwhile, and their folder.
+# The folder of network namespaces, and the namespaces that tests/chart/scripts/network.py makes in other processes.
 OF_OTHER_TESTS = re.compile(r"/run/netns$|/run/netns/distrain-\d+-")
 
 
@@ -46,14 +46,14 @@ def _rules() -> Iterator[str]:
 
 
 def _sockets() -> Iterator[str]:
-    # Other tests run meanwhile, and their programs listen, too.
+    # Count only the lab's programs: other tests run at the same time, and their programs listen, too.
     for line in _output("ss", "--no-header", "--listening", "--tcp", "--numeric", "--processes"):
         if any(f'(("{program}' in line for program in PROGRAMS):
             yield f"socket {line.split()[3]}"
 
 
 def cgroups(root: Path = Path("/sys/fs/cgroup")) -> list[str]:
-    """Return the lab's cgroups: one in cgroup v2, one for each controller in v1."""
+    """Return the lab's cgroups: one with cgroup v2, one per controller with v1."""
     return [f"cgroup {path}" for pattern in (CGROUP, f"*/{CGROUP}") for path in root.glob(pattern)]
 
 

@@ -1,4 +1,4 @@
-"""Test what `make audit` makes of the answers of pip-audit and govulncheck."""
+"""Test how `make audit` interprets the output of pip-audit and govulncheck."""
 
 from __future__ import annotations
 

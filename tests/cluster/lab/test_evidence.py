@@ -1,4 +1,4 @@
-"""Test what a failed test run keeps and says, without a cluster."""
+"""Test which evidence a failed test run saves and prints, without a cluster."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_run(module_namespace):
 
 @pytest.fixture
 def kubectl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Replace kubectl by a program that prints its arguments; it writes them to `kubectl.called`, too."""
+    """Replace kubectl by a program that prints its arguments. The program also writes them to `kubectl.called`."""
     path = tmp_path / "kubectl"
     path.write_text(KUBECTL)
     path.chmod(0o755)

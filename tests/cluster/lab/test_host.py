@@ -55,6 +55,6 @@ def test_missing_program_is_named_with_what_brings_it(monkeypatch: pytest.Monkey
 
 
 def test_taken_link_is_named_with_how_to_free_it(lab: None) -> None:
-    # The link of a running lab counts as a conflict too.
+    # The network link of a running lab counts as a conflict, too.
     with pytest.raises(LabError, match="free it: ip link delete distrain0"):
         host.check()

@@ -1,4 +1,4 @@
-"""Test that the demo removes what an earlier demo left, and nothing else."""
+"""Test that the demo removes the remains of an earlier demo, and nothing else."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MODEL, HEAD, OTHER = "models/team/demo/model.pt", "checkpoints/team/demo/HEAD", 
 
 
 class FakeS3:
-    """A server with one bucket."""
+    """A fake S3 server with one bucket."""
 
     def __init__(self, *keys: str) -> None:
         self.keys = {*keys}
@@ -38,7 +38,7 @@ class FakeS3:
 
 @dataclass(frozen=True)
 class FakeSite(Site):
-    """A cluster with the release `demo`, if it has values."""
+    """A fake cluster. It has the release `demo` if `values` is set."""
 
     values: dict[str, Any] | None = None
     called: list[str] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""Test `doctor` for an admin, and for a user before and after an admin has applied the printed RBAC objects."""
+"""Test `doctor` for an admin, and for a user before and after an admin applies the RBAC objects it prints."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ JOB = ["install", "run1", str(CHART), "--set", "workers.gpus=0"]
 
 @pytest.fixture
 def as_user(namespace: Namespace, tmp_path: Path) -> Iterator[list[str]]:
-    """Return the flags that run a command as a ServiceAccount without rights."""
+    """Return the flags that run a command as a ServiceAccount without permissions."""
     yield namespace.kubeconfig_of(USER, tmp_path)
     client.kubectl("-n", namespace.name, "delete", "serviceaccount", USER)
 

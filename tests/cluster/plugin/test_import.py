@@ -1,4 +1,4 @@
-"""Test that a job that runs in the cluster is imported, and that its values install a run beside it."""
+"""Test importing a job that runs in the cluster, and installing a run from the resulting values next to it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lab.waiting import wait_until
 from tests.cluster.testbed import Namespace
 
 POD_SECURITY = "baseline"
-# As tutorials have it: root, mpirun typed by hand, sshd on port 22.
+# A job as in tutorials: root user, mpirun written by hand, sshd on port 22.
 JOB = """
 apiVersion: kubeflow.org/v2beta1
 kind: MPIJob
@@ -43,7 +43,7 @@ spec:
 
 @pytest.fixture
 def tutorial(namespace: Namespace, own_image: str) -> Iterator[None]:
-    """The running job, which is no part of any release."""
+    """Start a job that is not part of a release."""
     client.apply(yaml.safe_load(JOB.format(namespace=namespace.name, image=own_image)))
     wait_until("the job's pods", lambda: len(_pods(namespace, "tutorial")) == 3, seconds=120, pause=1)
     wait_until("the job's ranks", lambda: _is_heard(namespace, "tutorial"), seconds=120, pause=1)
@@ -52,14 +52,14 @@ def tutorial(namespace: Namespace, own_image: str) -> Iterator[None]:
 
 
 def _pods(namespace: Namespace, job: str) -> dict[str, str]:
-    """Return the names of a job's running pods, by their uids."""
+    """Return a job's running pods: uid -> name."""
     found: list[dict[str, Any]] = namespace.get(f"pods -l training.kubeflow.org/job-name={job}")
     running = [pod["metadata"] for pod in found if pod["status"]["phase"] == "Running"]
     return {pod["uid"]: pod["name"] for pod in running}
 
 
 def _is_heard(namespace: Namespace, job: str) -> bool:
-    """Return whether both ranks of a job have written to its launcher's log."""
+    """Return whether the launcher's log contains output of both ranks of a job."""
     launchers = [name for name in _pods(namespace, job).values() if "-launcher-" in name]
     return any(namespace.log(name).count("beat") >= 2 for name in launchers)
 

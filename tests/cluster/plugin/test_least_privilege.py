@@ -1,4 +1,4 @@
-"""Test `check` for a user who may only list nodes and pods."""
+"""Test `check` as a user who may only list nodes and pods."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ def _pod(number: int, namespace: str) -> dict[str, Any]:
 
 
 def _pods(cluster: Cluster, namespace: str) -> list[Any]:
-    """Return the plugin's sums for the namespace's pods."""
+    """Return the plugin's sums over the namespace's pods."""
 
     def used(pods: Iterator[CountedPod]) -> list[Any]:
         return [_parts(pod) for pod in pods if pod.namespace == namespace]

@@ -1,4 +1,4 @@
-"""Test that the log and the record of a run go on over a rescale and over another launcher."""
+"""Test that the log and the record of a run continue after a rescale and after a new launcher has started."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ def _following(namespace: Namespace, file: Path, *flags: str) -> Iterator[subpro
 
 
 def _starts(log: str) -> list[list[int]]:
-    """Return the steps that each start has told."""
+    """Return the steps that each start has logged."""
     return [[int(step) for step in STEP.findall(part)] for part in START.split(log)]
 
 
 def _wait_for_start(file: Path, number: int) -> None:
-    """Wait until this many starts have told a step."""
+    """Wait until this many starts have logged a step."""
 
     def has_begun() -> bool:
         starts = _starts(file.read_text())
@@ -79,7 +79,7 @@ def test_log_and_record_go_on_over_a_rescale_and_another_launcher(
     assert removed.returncode == 0, removed.stderr
     assert code == 4
     assert file.with_suffix(".stderr").read_text().splitlines()[-1] == gone
-    # Each start tells each of its steps once, and goes on where the one before has stopped.
+    # Each start logs each of its steps once, and continues where the previous start stopped.
     starts = _starts(log)
     assert [steps for steps in starts if steps != list(range(steps[0], steps[0] + len(steps)))] == []
     resumed = [(found[1], found[2]) for found in RESUMED.findall(log)]

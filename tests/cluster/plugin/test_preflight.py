@@ -39,7 +39,7 @@ def test_job_that_does_not_fit_is_refused_before_it_is_created(namespace: Namesp
     assert REFUSAL.fullmatch(message)
     told = client.kubectl("-n", namespace.name, "logs", pod)
     assert told.rstrip().endswith(message)
-    # A pod of the test before may still wait for its end. The hook must be allowed to read all the rest.
+    # A pod of the previous test may still be terminating. Everything else must be readable for the hook.
     assert set(re.findall("not judged: (.*)", told)) <= {"pods that wait for a node and may take room first: 1"}
     client.kubectl("-n", namespace.name, "delete", pod)
 

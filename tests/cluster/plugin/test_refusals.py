@@ -59,7 +59,7 @@ def test_unreachable_data_fails_the_job_with_one_line(
     assert len(message.strip().splitlines()) == 1
 
 
-# An empty folder, to hide what the image has there.
+# An empty folder that hides the image's content at this path.
 EMPTY = {"volumes[0].name": "empty", "volumes[0].emptyDir": {}, "volumeMounts[0].name": "empty"}
 
 

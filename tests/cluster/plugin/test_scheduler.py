@@ -1,6 +1,6 @@
 """Compare `check` with the lab's kube-scheduler, and with `check --snapshot`, for random gangs.
 
-The nodes exist only in the API server.
+The nodes exist only as API objects.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Check = Callable[..., Object]
 
 @dataclass
 class FakeNodes:
-    """Nodes without a kubelet. Their taint keeps other pods off."""
+    """Nodes without a kubelet. A taint keeps other pods away from them."""
 
     names: tuple[str, ...]
     _alive: float = 0
@@ -71,7 +71,7 @@ class FakeNodes:
         client.kubectl("-n", "kube-node-lease", "delete", "leases", *self.names)
 
     def _are_ready(self) -> bool:
-        """Return whether only the tests' own taint is left. A new node has another taint until the node is ready."""
+        """Return whether the nodes have only the tests' taint. A new node has another taint until it is ready."""
         found = json.loads(client.kubectl("get", "nodes", *self.names, "-o", "json"))["items"]
         return all(node["spec"]["taints"] == [TAINT] for node in found)
 
@@ -88,7 +88,7 @@ def nodes(lab: None) -> Iterator[FakeNodes]:
 
 @pytest.fixture
 def check(tmp_path: Path, module_namespace: Namespace, capsys: pytest.CaptureFixture[str]) -> Check:
-    """Return what runs `check` for a gang and returns the answer. More arguments come from the test."""
+    """Return a function that runs `check` for a gang, with a test's additional arguments, and returns the answer."""
     manifest = tmp_path / "gang.yaml"
 
     def answer(gang: list[Object], *arguments: str) -> Object:
@@ -116,7 +116,7 @@ def test_check_predicts_what_the_scheduler_does(
         assert _comparable(check(gang, f"--snapshot={snapshot}"), live) == _comparable(live, live), seed
         placed = lab.places(gang, seconds=20 if live["verdict"] == "fits" else 0)
         found.append((live["verdict"], placed))
-        # Placed pods stay, so that later gangs find less capacity. From time to time all pods are deleted.
+        # Placed pods stay, so that later gangs find less free capacity. From time to time, all pods are deleted.
         if not placed or seed % 3 == 2:
             lab.clear()
     lab.clear()
@@ -128,9 +128,9 @@ def test_check_predicts_what_the_scheduler_does(
 
 
 def _comparable(answer: Object, live: Object) -> Object:
-    """Return an answer without what differs where the live check did not read the pods of unusable nodes.
+    """Return an answer without fields that may differ because the live check did not read the pods of unusable nodes.
 
-    Also without the pods that wait for a node: other tests' pods come and go between the two answers.
+    Pods that wait for a node are left out, too: other tests' pods come and go between the two answers.
     """
     left_out = {"unseen", "reasons"} if any(line.startswith("pods on the") for line in live["unseen"]) else set()
     unseen = [line for line in answer["unseen"] if not line.startswith("pods that wait for a node")]
@@ -142,7 +142,7 @@ def _contradicts(verdict: str, placed: bool) -> bool:
 
 
 class Lab:
-    """A namespace of the lab. Reading and changing it needs no process per request."""
+    """A namespace of the lab. Requests go directly to the API server, without a process for each."""
 
     def __init__(self, namespace: Namespace) -> None:
         api = namespace.cluster.kube_client
@@ -151,7 +151,10 @@ class Lab:
         self._api: HTTPClient = api
 
     def places(self, gang: list[Object], *, seconds: float) -> bool:
-        """Create the gang, and return whether all its pods get a node within the limit, even after a first refusal."""
+        """Create the gang, and return whether all its pods get a node within the time limit.
+
+        The scheduler may refuse them first.
+        """
         for job in gang:
             Job(self._api, {**job, "metadata": {**job["metadata"], "namespace": self.namespace}}).create()
         names = {job["metadata"]["name"] for job in gang}
@@ -193,7 +196,7 @@ def _job(random: Random, name: str) -> Object:
     resources = {"requests": amounts, "limits": amounts}
     spec = {
         "restartPolicy": "Never",
-        # Without a kubelet, no program would confirm that the pods have ended.
+        # Without a kubelet, nothing would confirm that the pods have ended.
         "terminationGracePeriodSeconds": 0,
         "nodeSelector": {MARK: "true"},
         "tolerations": [{**TAINT, "operator": "Equal"}],
@@ -211,7 +214,7 @@ def _job(random: Random, name: str) -> Object:
 
 
 def _rule(random: Random) -> Object:
-    """Return a rule about the node or about other pods, or none."""
+    """Return a random scheduling rule about nodes or other pods, or no rule."""
     required = "requiredDuringSchedulingIgnoredDuringExecution"
     spread = {"topologyKey": "zone", "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule", **SAME_GANG}
     rules: list[Object] = [

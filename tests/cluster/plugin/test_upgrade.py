@@ -57,7 +57,7 @@ def test_plan_tells_what_is_lost_and_rescale_goes_on_at_the_new_size(namespace: 
 def test_installation_without_an_image_is_uninstalled_again(namespace: Namespace) -> None:
     before = _objects(namespace)
 
-    # No server listens at this registry, so a pull from it fails at once.
+    # No server listens at this registry's address, so a pull fails at once.
     image = settings({"image.repository": "127.0.0.1:1/tensorflow"})
     refused = namespace.distrain("install", "run1", *RUN, *image, "--atomic", "--timeout", "5m")
 
@@ -82,9 +82,9 @@ def test_ctrl_c_at_any_moment_of_an_installation_leaves_nothing(namespace: Names
 
 
 def _interrupted(namespace: Namespace, *, after: float) -> tuple[int, float]:
-    """Interrupt an installation and its child processes some seconds after the check.
+    """Interrupt an installation and its child processes `after` seconds after its check has passed.
 
-    Return the exit code, and the seconds from the check to the end.
+    Return the exit code, and the seconds from the check to the installation's end.
     """
     command = [sys.executable, "-m", "distrain", "install", "run1", *RUN, "--namespace", namespace.name]
     environment = {**os.environ, "PYTHONPATH": str(REPOSITORY / "plugin")}

@@ -1,7 +1,7 @@
-"""Check inside a pod, without a framework, everything that a framework needs in this kind of job.
+"""Check inside a pod everything that a framework needs in this kind of job, without using a framework.
 
-Reads the environment variables that the operator sets for each kind, meets all other pods of the job over the network,
-and prints one line of JSON: its role, rank and size, its user, shared memory, file system and environment.
+The probe reads the environment variables that the operator sets for each kind, and connects to all other pods of the
+job. Then it prints one line of JSON: role, rank, job size, user, shared memory, file system and environment.
 """
 
 import json
@@ -32,7 +32,7 @@ def meet_by_environment(env):
     if "TF_CONFIG" in env:
         return meet_tensorflow(json.loads(env["TF_CONFIG"]))
     rank, size = int(env["RANK"]), int(env["WORLD_SIZE"])
-    if "TORCHELASTIC_RUN_ID" not in env:  # torchrun's processes have already met.
+    if "TORCHELASTIC_RUN_ID" not in env:  # torchrun has already connected its processes.
         meet(env["MASTER_ADDR"], int(env["MASTER_PORT"]), size, is_host=rank == 0)
     return "pytorch", rank, size
 
@@ -45,7 +45,7 @@ def meet_mxnet(env):
 
 
 def meet_tensorflow(config):
-    """Connect every task to every task's address, as TensorFlow's servers do."""
+    """Connect this task to every task's address, as TensorFlow's servers do."""
     task, tasks = config["task"], [(role, host) for role, hosts in config["cluster"].items() for host in hosts]
     own = config["cluster"][task["type"]][task["index"]]
     with ThreadPoolExecutor(max_workers=len(tasks) + 1) as pool:

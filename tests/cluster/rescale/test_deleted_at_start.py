@@ -1,4 +1,4 @@
-"""Test that a pod which is deleted at the moment of its start ends at once, not after its grace period."""
+"""Test that a pod that is deleted while it starts ends at once, not after its grace period."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ GRACE = 55
 
 
 def second_worker(namespace: Namespace) -> str:
-    """Return the uid of the second worker, "" while there is none or it ends."""
+    """Return the uid of the second worker, or "" while there is none or it is terminating."""
     names = (pod["metadata"] for pod in namespace.get("pods") if pod["metadata"]["name"] == "run1-worker-1")
     return next((pod["uid"] for pod in names if "deletionTimestamp" not in pod), "")
 

@@ -1,4 +1,4 @@
-"""Test a live MPIJob v1 that changes its size and loses a rank. Its launcher reaches the workers with kubectl."""
+"""Test an MPIJob v1 that rescales live and loses a rank. Its launcher reaches the workers with kubectl."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.cluster.training import (
 )
 
 OPERATORS = Operators(mpijob="v1")
-# `restricted` refuses the operator's init container, which brings kubectl.
+# `restricted` refuses the operator's init container, which delivers kubectl.
 POD_SECURITY = "baseline"
 KIND = KINDS["mpijob"]
 SECONDS = 300

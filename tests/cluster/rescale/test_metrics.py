@@ -1,4 +1,4 @@
-"""Test that a Prometheus with the configuration of docs/metrics.md reads a run over a rescale on the lab."""
+"""Test that Prometheus, configured as in docs/metrics.md, reads the metrics of a run on the lab over a rescale."""
 
 from __future__ import annotations
 
@@ -20,16 +20,17 @@ from tests.cluster.testbed import Namespace
 from tests.cluster.training import GROWING, TENSORFLOW, rescale, upgrade
 from tests.prometheus import QUERIES, Prometheus, filled
 
-# A restart of the ranks takes a part of it. It is what Grafana takes with a scrape each minute and a quarter.
+# The window of the queries' rates. It is longer than a restart of the ranks, and is what Grafana uses with a scrape
+# interval of 75 s.
 WINDOW = "5m"
-# With a number: rank 0 has saved checkpoints, and has so many ranks.
+# Followed by `== N`: rank 0 has saved checkpoints, and the run has N ranks.
 SAVED = "distrain_checkpoint_write_seconds_count > 1 and on (pod) distrain_world_size"
 
 
 def documented_scrape(file: Path) -> dict[str, Any]:
     """Return the scrape configuration of docs/metrics.md, with a file instead of the Kubernetes API.
 
-    Debian's Prometheus is built without the discovery of Kubernetes' pods.
+    Debian's Prometheus is built without Kubernetes service discovery.
     """
     text = (REPOSITORY / "docs" / "metrics.md").read_text()
     [block] = re.findall(r"```yaml\n(scrape_configs:.*?)```", text, re.DOTALL)
@@ -39,7 +40,7 @@ def documented_scrape(file: Path) -> dict[str, Any]:
 
 
 def discover(namespace: Namespace, file: Path) -> None:
-    """Write the pods that have an address into the file, with the labels that Prometheus gives them by their API."""
+    """Write the pods that have an address into the file, with the labels that Kubernetes discovery would set."""
     pods = [pod for pod in namespace.get("pods") if "podIP" in pod["status"]]
     file.write_text(json.dumps([{"targets": [pod["status"]["podIP"]], "labels": discovered(pod)} for pod in pods]))
 
@@ -67,7 +68,7 @@ def wait_for(server: Prometheus, query: str, namespace: Namespace, file: Path) -
 def test_prometheus_reads_a_run_over_a_rescale(
     namespace: Namespace, helm4: Path, on_s3: list[str], tmp_path: Path
 ) -> None:
-    # Only TensorFlow and PyTorch tell how long a rank waits for the all-reduce.
+    # Only TensorFlow and PyTorch measure how long a rank waits for the all-reduce.
     metrics = {**TENSORFLOW, "trainer.metrics": True, "monitoring.annotations": True}
     upgrade(namespace, helm4, on_s3, {"workers.replicas": 2, **metrics})
     discover(namespace, file := tmp_path / "pods.json")
@@ -78,11 +79,12 @@ def test_prometheus_reads_a_run_over_a_rescale(
         rescale(namespace, 3)
 
         wait_for(server, f"{SAVED} == 3", namespace, file)
-        # They are counted in the run's record, which each start reads while it trains already.
+        # Restarts and rescales are counted in the run's record. A new start reads the record only after training has
+        # begun.
         wait_for(server, "distrain_restarts_total and on (pod) distrain_rescales_total", namespace, file)
         assert server.values("distrain_restarts_total") == server.values("distrain_rescales_total") == [1]
         assert {one["metric"]["rank"] for one in server.ask("query", query="distrain_step_seconds_count")} == {*"012"}
-        # No step was lost, and each process has begun at 0.
+        # No step was lost, and each process's sample counter has begun at 0.
         assert_increases(server.values_of("distrain_step"), resets=0)
         for rank in "01":
             assert_increases(server.values_of(f'distrain_trained_samples_total{{rank="{rank}"}}'), resets=1)

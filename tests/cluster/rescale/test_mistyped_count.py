@@ -1,4 +1,4 @@
-"""Test a worker count with one digit too many: the node runs as many as fit, and a rollback ends the others."""
+"""Test a worker count with one digit too many: the node runs the workers that fit, and a rollback ends the others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Test a run that should grow to more workers than the lab's GPUs allow."""
+"""Test a rescale to more workers than the lab has GPUs for."""
 
 from __future__ import annotations
 

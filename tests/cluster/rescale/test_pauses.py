@@ -26,13 +26,13 @@ from tests.cluster.training import (
 )
 
 pytestmark = pytest.mark.full
-# This is Horovod's default, which users have too.
+# Horovod's default, as users have it.
 RUN = {**TENSORFLOW, "mpi.env.HOROVOD_CYCLE_TIME": "1"}
 
 ANSWERED = re.compile(r"^distrain-launch: all \d+ workers answer: ")
 # If a run fails again within a minute, distrain-launch waits before it restarts the ranks.
 SECONDS_BETWEEN_FAILURES = 61
-# Check rarely, because a check takes processor time from the ranks. The log has the time of each step.
+# Check rarely, because each check takes processor time from the ranks. The log contains the time of each step.
 SECONDS_BETWEEN_CHECKS = 4
 
 

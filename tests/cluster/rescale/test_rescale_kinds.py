@@ -1,4 +1,4 @@
-"""Test a new size for jobs of other operators than mpi-operator: the job stays live, or a new job resumes the run."""
+"""Test rescaling jobs without mpi-operator: the job continues live, or a new job resumes the run."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_live_job_goes_on_at_each_new_size_and_loses_no_step(
     assert_live(namespace, helm4, KINDS[name], on_s3, sizes, seconds=SECONDS)
 
 
-# upgrade/test_replaced.py replaces an MPIJob by one that resumes.
+# upgrade/test_replaced.py replaces an MPIJob by a new MPIJob that resumes the run.
 @FULL
 @pytest.mark.parametrize("name", ["mxjob", "tfjob", "master"])
 def test_job_of_fixed_size_is_replaced_by_one_that_resumes(

@@ -46,21 +46,21 @@ def test_evicted_worker_stops_all_at_a_step_boundary_and_comes_back(long_run: Na
     wait_for_step(long_run, ranks=len(pods))
     assert_no_step_was_lost(long_run)
     since = _launcher_log_since(long_run, before)
-    # The launcher says so of ranks that have all ended with 143, and leaves out what mpirun says of such an end.
+    # The launcher prints this line if all ranks have exited with 143. It leaves out mpirun's message about exit codes.
     assert "the ranks stopped at step" in since
     assert "Exit code:" not in since
     assert "starting again (restart" not in since
 
 
 def _launcher_log_since(namespace: Namespace, before: str) -> str:
-    """Return the log lines of the same launcher after `before`."""
+    """Return the lines that the same launcher has logged since `before`."""
     now = namespace.launcher_log()
     assert now.startswith(before), "another launcher has started"
     return now.removeprefix(before)
 
 
 def _evict(namespace: Namespace, name: str) -> None:
-    """Evict a pod as `kubectl drain` does."""
+    """Evict a pod, as `kubectl drain` does."""
     eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name, "namespace": namespace.name}}
     path = f"/api/v1/namespaces/{namespace.name}/pods/{name}/eviction"
     client.kubectl("create", "--raw", path, "-f", "-", stdin=json.dumps(eviction))
@@ -107,7 +107,7 @@ def test_rescale_while_a_checkpoint_is_written_loses_no_step(long_run: Namespace
     size, first = len(workers(long_run)), workers(long_run)[0]["metadata"]["uid"]
 
     with faults.cut(first, NODE_ADDRESS, S3_PORT):
-        # This is long enough that the write of a checkpoint begins, but not long enough to finish.
+        # Wait until a checkpoint's write has begun; the cut network keeps it from finishing.
         wait_until("an unfinished checkpoint", lambda: _silence(long_run) > 2 * SECONDS_BETWEEN, pause=0.5)
         rescale(long_run, size - 1)
     wait_for_step(long_run, ranks=size - 1)
@@ -116,7 +116,7 @@ def test_rescale_while_a_checkpoint_is_written_loses_no_step(long_run: Namespace
 
 
 def _silence(namespace: Namespace) -> float:
-    """Return the seconds since the run last wrote its HEAD."""
+    """Return the seconds since the run last wrote its checkpoints' HEAD."""
     found = head(namespace)
     assert found
     return time.time() - found.heartbeat

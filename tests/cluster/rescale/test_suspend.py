@@ -1,4 +1,4 @@
-"""Test that a suspended job has no pods, and goes on later where it stopped."""
+"""Test that a suspended job has no pods, and later continues where it stopped."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ POD_SECURITY = "baseline"
 KINDS = "mpijobs,pytorchjobs,jobs,pods,services,secrets,configmaps,serviceaccounts,roles,rolebindings"
 RUN = ["run1", str(CHART), "-f", str(VALUES / "vgg16.yaml")]
 SLEEPS = {"command": ["sleep", "600"], "workers.gpus": 3, "workers.replicas": 2, "preflight.enabled": True}
-# Two other jobs: the first does not fit on the lab's 8 GPUs, the second does.
+# Values for two other jobs: the first does not fit on the lab's 8 GPUs, the second fits.
 TOO_LARGE = {**SLEEPS, "workers.gpus": 4, "workers.replicas": 3}
 ANOTHER = {**SLEEPS, "workers.gpus": 4}
 PYTORCH = {"framework": "pytorch", "image.repository": "distrain/pytorch", "job.elastic": False}
@@ -31,7 +31,7 @@ FORMS = [
 
 @pytest.fixture
 def images_of(form: dict[str, str], request: pytest.FixtureRequest) -> None:
-    """Load the images. At first the lab does not have PyTorch's image."""
+    """Load the images that the job needs. A new lab does not have PyTorch's image."""
     if "framework" in form:
         request.getfixturevalue("all_images")
 

@@ -1,4 +1,4 @@
-"""Test that a new job resumes a run, and ends at once if the run is finished."""
+"""Test that a new job resumes a run, and that it ends at once if the run is finished."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _contents(namespace: Namespace) -> list[str]:
 
 
 def _wait_for_generation(namespace: Namespace, before: Head) -> Head:
-    """Wait until a new start of the run has saved more than the previous one."""
+    """Wait until a new start of the run has saved more than the previous start."""
 
     def has_begun() -> bool:
         found = head(namespace)
@@ -59,7 +59,7 @@ def test_job_of_another_value_and_size_goes_on_and_so_does_the_first_after_a_rol
     assert int(resumed[1]) >= second.samples
     assert resumed[2:] == ("2", "1")
     assert _contents(namespace) == contents
-    # The former job does not come back.
+    # The old job does not come back.
     assert wait_for_checkpoint(namespace, third).generation == third.generation
 
 

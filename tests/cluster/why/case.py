@@ -1,4 +1,4 @@
-"""Define a cause that keeps a run from going on: how to produce it on the lab, and what `status` must say."""
+"""Define a cause that blocks a run: how to produce it on the lab, and what `status` must report."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from typing import Any
 from tests.cluster.testbed import Namespace
 
 Values = Mapping[str, Any]
-# Prepares the namespace before the run is installed, and undoes what would outlive the namespace. Yields more values.
+# Prepares the namespace before the run is installed, and yields additional values. Afterwards it undoes changes outside
+# the namespace.
 Stage = Callable[[Namespace], AbstractContextManager[Values]]
-# Does something to the run after it was installed.
+# An action on the installed run.
 Deed = Callable[[Namespace], AbstractContextManager[None]]
 
 # An image that has Python and Open MPI, so that a pod of a user's program starts within a second.
@@ -24,7 +25,7 @@ PROGRAM: Values = {
     "workers.gpus": 0,
     "command": ["sleep", "3600"],
 }
-# What differs between two runs of a case, and its stand-in in the table of causes.
+# Patterns of text that differs between two runs of a case, and their placeholders in the table of causes.
 VOLATILE = (
     (re.compile(r"\brun1-[0-9a-f]{8}\b"), "run1-1234abcd"),
     (re.compile(r"(?<=-launcher-)[a-z0-9]{5}\b"), "x7k2p"),
@@ -44,7 +45,7 @@ def no_deed(_: Namespace) -> AbstractContextManager[None]:
 
 @dataclass(frozen=True)
 class Said:
-    """The phase of a run, why, and the next step."""
+    """What `status` reports: the run's phase, the reason, and the next step."""
 
     phase: str
     why: str
@@ -53,9 +54,9 @@ class Said:
 
 @dataclass(frozen=True)
 class Case:
-    """A cause: its name, the values of the run beside PROGRAM, and what `status` says.
+    """A cause: its name, the run's values in addition to PROGRAM, and the expected report of `status`.
 
-    With `trains` the run is the trainer's on the digits in S3 instead of PROGRAM. `disturbs` tells that other tests
+    With `trains`, the run trains on the digits in S3 instead of running PROGRAM. `disturbs` means that other tests
     cannot use the lab meanwhile. `seconds` limits the wait.
     """
 
@@ -71,7 +72,7 @@ class Case:
 
 
 def masked(words: str, namespace: str) -> str:
-    """Replace what differs between two runs of a case."""
+    """Replace text that differs between two runs of a case by placeholders."""
     words = words.replace(namespace, "team")
     for pattern, stand_in in VOLATILE:
         words = pattern.sub(stand_in, words)

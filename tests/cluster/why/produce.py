@@ -1,4 +1,4 @@
-"""Produce a cause on the lab, and read what `status` says of it to a user who may only read the namespace."""
+"""Produce a cause on the lab, and run `status` as a user who may only read the namespace."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.cluster.testbed import VALUES, Namespace, digits_on_s3, settings
 from tests.cluster.why.case import PROGRAM, Case, Said, masked
 
 USER = "reader"
-# What an ordinary user of a namespace may read.
+# The resources that an ordinary user of a namespace may read.
 READABLE = (
     ("", ["pods", "pods/log", "events", "persistentvolumeclaims"]),
     ("batch", ["jobs"]),
@@ -25,7 +25,7 @@ READABLE = (
 
 
 def said_of(case: Case, namespace: Namespace, helm: Path, folder: Path) -> Said:
-    """Install a run with the cause. Return what `status` says once that is expected, or at the end of the time."""
+    """Install a run with the cause. Return the report of `status` once it is as expected, or at the time limit."""
     flags = _as_reader(namespace, folder)
     with case.stage(namespace) as more:
         _install(namespace, helm, case, {**case.values, **more})
@@ -41,7 +41,7 @@ def _install(namespace: Namespace, helm: Path, case: Case, values: Mapping[str, 
 
 
 def _awaited(namespace: Namespace, flags: list[str], case: Case) -> Said:
-    """Look until two looks one after the other say what is expected; return what the last look says."""
+    """Run `status` until two reports in a row are as expected, within the time limit. Return the last report."""
     seen: list[Said] = []
 
     def is_said() -> bool:
@@ -59,7 +59,7 @@ def _said(namespace: Namespace, flags: list[str]) -> Said:
     shown = namespace.distrain("status", "run1", "-o", "json", *flags)
     assert shown.returncode in (0, 4), shown.stderr
     answer = json.loads(shown.stdout)
-    # The record is where the release's values say, and this user may read no Secret, where Helm keeps them.
+    # The release's values tell where the record is. Helm keeps them in a Secret, which this user may not read.
     assert [words for words in answer["unread"] if not words.startswith("the run's record: ")] == []
     words = [masked(answer[name] or "", namespace.name) for name in ("phase", "why", "next")]
     return Said(*(each.replace(f" {' '.join(flags)}", "") for each in words))

@@ -24,7 +24,7 @@ PAUSE_IMAGE = components.PAUSE_IMAGE
 
 
 def with_objects(*made: Callable[[str], Manifest]) -> Stage:
-    """Return a stage that creates these objects, each made from the namespace's name."""
+    """Return a stage that creates these objects. Each is a function of the namespace's name."""
 
     @contextmanager
     def stage(namespace: Namespace) -> Iterator[Values]:
@@ -112,7 +112,7 @@ def cordoned_node(_: Namespace) -> Iterator[Values]:
 
 
 def stopped_operator(namespace: str, deployment: str) -> Stage:
-    """Return a stage in which an operator does not run."""
+    """Return a stage during which an operator does not run."""
 
     @contextmanager
     def stage(_: Namespace) -> Iterator[Values]:
@@ -129,7 +129,7 @@ def stopped_operator(namespace: str, deployment: str) -> Stage:
 
 
 def with_registry(*, login: str | None) -> Stage:
-    """Return a stage with a registry that asks for a login, and a Secret with a right or wrong login, or no Secret."""
+    """Return a stage with a registry that requires a login, and a Secret with a right or wrong login, or no Secret."""
 
     @contextmanager
     def stage(namespace: Namespace) -> Iterator[Values]:
@@ -152,7 +152,7 @@ def _login(host: str, password: str) -> Callable[[str], Manifest]:
 
 @contextmanager
 def foreign_ssh_key(namespace: Namespace) -> Iterator[Values]:
-    """Create a Secret whose authorized_keys lets another key in than its own."""
+    """Create a Secret whose authorized_keys contains another key than the Secret's own key."""
     with tempfile.TemporaryDirectory() as folder:
         for name in ("own", "other"):
             path = str(Path(folder) / name)
@@ -165,7 +165,7 @@ def foreign_ssh_key(namespace: Namespace) -> Iterator[Values]:
 
 @contextmanager
 def halted_kubelet(namespace: Namespace) -> Iterator[None]:
-    """Stop the node's kubelet once the run's pods run, as if the node were cut off."""
+    """Halt the node's kubelet once the run's pods run, as if the node were cut off from the network."""
     wait_until("the run's pods", lambda: len(namespace.running_pods()) == 2, seconds=120)
     pid = faults.started("kubelet")
     os.kill(pid, signal.SIGSTOP)
@@ -178,7 +178,7 @@ def halted_kubelet(namespace: Namespace) -> Iterator[None]:
 
 @contextmanager
 def lost_pods(namespace: Namespace) -> Iterator[None]:
-    """Delete the pods of a run that has failed."""
+    """Delete the pods of a failed run."""
     namespace.wait_for_end("mpijobs", seconds=180)
     client.kubectl("-n", namespace.name, "delete", "pods", "--all", "--grace-period=1")
     yield

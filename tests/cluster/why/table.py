@@ -1,4 +1,4 @@
-"""List the causes by sort, and write docs/causes.md: what `status` says of each cause on the lab.
+"""Generate docs/causes.md: the causes by category, with the report of `status` for each cause on the lab.
 
 python -m tests.cluster.why.table
 """
@@ -11,7 +11,7 @@ from lab.paths import REPOSITORY
 from tests.cluster.why.case import Case, Said
 from tests.cluster.why.causes import admission, disruption, gang, kubelet, placement, program, storage
 
-# The title of each sort in the table.
+# The title of each category in the table.
 SORTS: dict[str, Sequence[Case]] = {
     "The scheduler finds no node": placement.CASES,
     "The API server refuses the pods": admission.CASES,

@@ -1,4 +1,4 @@
-"""Test that `status` names what a gang waits for."""
+"""Test that `status` reports what a gang waits for."""
 
 from __future__ import annotations
 

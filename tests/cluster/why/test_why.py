@@ -1,6 +1,6 @@
-"""Test that `status` names each cause that keeps a run from going on, with the next step, for an ordinary user.
+"""Test that `status`, run by an ordinary user, names each cause that blocks a run and the next step.
 
-`make test` tries one cause of each sort, and `make bench-why` all of them.
+`make test` tries one cause of each category, and `make bench-why` tries all causes.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from tests.cluster.why.causes import gang
 from tests.cluster.why.conftest import Explain
 from tests.cluster.why.table import SORTS
 
-# A cause that disturbs other tests on the lab is never the first of its sort.
+# A cause that disturbs other tests on the lab is never the first of its category.
 FULL = pytest.mark.full
 PARAMETERS = [
     pytest.param(case, id=case.name, marks=[FULL] if number or case.disturbs else [])

@@ -1,4 +1,4 @@
-"""Causes for which a gang scheduler holds all pods of a run back."""
+"""Causes that make a gang scheduler hold back all pods of a run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Causes for which kubelet cannot start a container: its image, and what the pod names."""
+"""Causes that keep kubelet from starting a container: its image, and objects that the pod refers to."""
 
 from __future__ import annotations
 

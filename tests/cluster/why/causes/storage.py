@@ -1,4 +1,4 @@
-"""Causes in the storage that the trainer reads and writes."""
+"""Causes in the storage from which the trainer reads and to which it writes."""
 
 from __future__ import annotations
 
