@@ -19,7 +19,7 @@ from tests.plugin.objects import node
 from tests.plugin.program import Outcome, Run, called, hold
 from tests.plugin.report.records import BUCKET
 
-# Helm for a release whose values are in a file; without the file there is no such release.
+# A fake Helm for a release whose values are in a file. If the file is missing, the release does not exist.
 HELM = """#!/bin/sh
 [ -e {values} ] || {{ echo 'Error: release: not found' >&2; exit 1; }}
 case $1 in
@@ -46,11 +46,11 @@ HELM_SETS = (
 )
 
 
-@pytest.hookimpl(tryfirst=True)  # This hook runs before the one that reads the marks.
+@pytest.hookimpl(tryfirst=True)  # Must run before the hook that reads the marks.
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run each test of a command with one of the two Helms, as most use Helm in the same way.
+    """Run each test of a command with one of the two Helms, because most commands use Helm in the same way.
 
-    The full matrix runs all with both.
+    In the full matrix, every test runs with both.
     """
     for item in items:
         if Path(__file__).parent in item.path.parents and {"run", "helm"} <= _fixtures(item):
@@ -63,7 +63,7 @@ def _fixtures(item: pytest.Item) -> set[str]:
 
 @pytest.fixture(autouse=True)
 def bare_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Hide the user's kubeconfig and Helm from the tests, and do not wait for a fake server to recover.
+    """Hide the user's kubeconfig and Helm from the tests, and remove the pauses between retries.
 
     One process renders the chart for all tests (served_helm.py). In the full matrix, each command starts Helm.
     """
@@ -95,7 +95,7 @@ def signals() -> Iterator[None]:
 
 @pytest.fixture
 def run(helm: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], signals: None) -> Run:
-    """Run `distrain` with these arguments, under each Helm."""
+    """Return a function that runs `distrain` with these arguments, under each Helm."""
     monkeypatch.setenv("HELM_BIN", str(helm))
 
     def run(*arguments: str) -> Outcome:
@@ -116,7 +116,7 @@ def cluster(api: FakeApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Fa
 
 @pytest.fixture
 def release(api: FakeApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[str, Any]], object]:
-    """Return a function that gives all releases of the cluster these values."""
+    """Return a function that sets the values of all releases in the cluster."""
     values, helm = tmp_path / "values.json", tmp_path / "helm"
     helm.write_text(HELM.format(values=values))
     helm.chmod(0o755)
@@ -127,13 +127,13 @@ def release(api: FakeApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ca
 
 @pytest.fixture
 def s3(s3_server: Server, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, bytes], None]:
-    """Give the user an AWS environment for the S3 server, and return a function that writes an object."""
+    """Set AWS variables for the S3 server, and return a function that writes an object."""
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", s3_server.access_key)
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", s3_server.secret_key)
     client = s3_server.boto3_client()
     if BUCKET not in [bucket["Name"] for bucket in client.list_buckets()["Buckets"]]:
         client.create_bucket(Bucket=BUCKET)
-    # All tests have one server: no record of another test may stay.
+    # All tests share one server, so remove the records of other tests.
     for written in client.list_objects_v2(Bucket=BUCKET).get("Contents", []):
         client.delete_object(Bucket=BUCKET, Key=written["Key"])
     return lambda key, content: client.put_object(Bucket=BUCKET, Key=key, Body=content)

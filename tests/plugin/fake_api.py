@@ -33,19 +33,25 @@ PRIORITY_CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 
 @dataclass
 class FakeApi:
-    """Answers by path. A list is served page by page; an int is an HTTP status.
+    """A fake API. `answers` maps paths to answers: a list is served page by page, and an int is an HTTP status.
 
-    At first only the namespace `team` is there. The user is `jane`, who has all rights except `denied`, such as
-    "create mpijobs.kubeflow.org" and "get pods/log"; " everywhere" at the end stands for all namespaces. A path
-    without an answer gets `otherwise`. `troubles` are statuses by path, for one request each: 200 is the path's own
-    answer, 0 cuts the connection, and any other status is sent instead of the answer. A request whose connection is cut
-    has taken effect. An answer to a path in `texts` is this text, such as a log. A watch of a path in `watches` sends
-    what is put into the queue: a change, a line, a status instead of the watch, or None for its end; other watches send
-    nothing. `stream` may return a status, or the parts of an answer, which are sent as they come; an exception of it
-    cuts the connection. An answer to a path in `delays` comes after so many seconds. With `echoes`, an error's text
-    repeats the request's headers; `garbage` replaces the text of every answer, and `spoil` changes the status and the
-    body of an answer to a path. `nodes_clock` is by how many seconds the nodes' clocks are ahead of this machine's; the
-    times in `texts` are theirs. Lists in `in_protobuf` are sent as protobuf to clients that prefer it to JSON.
+    At first, only the namespace `team` exists. The user is `jane`, who has all permissions except those in `denied`,
+    such as "create mpijobs.kubeflow.org" and "get pods/log"; " everywhere" at the end means in all namespaces. Paths
+    without an answer get the status `otherwise`.
+
+    `troubles` maps a path to statuses, one for each of the next requests. 200 sends the normal answer, 0 cuts the
+    connection, and any other status is sent instead of the answer. A request takes effect even if its connection is
+    cut. `delays` maps a path to seconds before the answer. With `echoes`, error messages repeat the request's headers.
+    `garbage` replaces the body of every answer. `spoil` is a function that may change an answer's status and body.
+
+    `texts` maps a path to a text, such as a log. `watches` maps a path to a queue. A watch of this path sends each
+    change or line from the queue; a status in the queue is sent instead of the watch, and None ends the watch. Other
+    watches send nothing. `stream` is a function that may return a status, or the parts of an answer, which are sent one
+    by one; an exception in it cuts the connection.
+
+    `nodes_clock` is the number of seconds by which the nodes' clocks are ahead of this machine's clock; times in
+    `texts` are from the nodes' clocks. Lists in `in_protobuf` are sent as protobuf to clients that prefer protobuf to
+    JSON.
     """
 
     answers: dict[str, Object | list[Object] | int] = field(
@@ -86,7 +92,7 @@ class FakeApi:
         self.serve_group("kubeflow.org", {version: kinds})
 
     def serve_group(self, group: str, versions: Mapping[str, Sequence[str]]) -> None:
-        """Serve these kinds of a group, by version."""
+        """Serve an API group. `versions` maps each version to its kinds."""
         self.answers["/version"] = {"gitVersion": "v1.34.4"}
         self.answers[f"/apis/{group}"] = {"versions": [{"groupVersion": f"{group}/{version}"} for version in versions]}
         for version, kinds in versions.items():
@@ -96,14 +102,14 @@ class FakeApi:
             self.answers[f"/apis/{group}/{version}"] = {"resources": resources + scales}
 
     def create_namespace(self, made: Object) -> None:
-        """Create a namespace unless it exists; the path of the namespaces then has the status code for this request."""
+        """Create a namespace unless it exists. Set the answer of /api/v1/namespaces to the result of this request."""
         path = f"/api/v1/namespaces/{made['metadata']['name']}"
         exists = path in self.answers
         self.answers.setdefault(path, {**made, "metadata": {**made["metadata"], "uid": f"uid-{len(self.requests)}"}})
         self.answers["/api/v1/namespaces"] = 409 if exists else self.answers[path]
 
     def delete(self, path: str) -> None:
-        """Remove an object."""
+        """Remove an object from the answers."""
         if isinstance(self.answers.get(path), dict):
             del self.answers[path]
 
@@ -119,7 +125,7 @@ class FakeApi:
         return 200, _page(found, query)
 
     def _labelled_pods(self, path: str, query: dict[str, list[str]]) -> list[Object] | int:
-        """Select a namespace's pods with a label from the list of all pods."""
+        """Return a namespace's pods that have the selected label, from the list of all pods."""
         namespace, pods = path.removeprefix(NAMESPACES).partition("/"), self.answers.get(PODS)
         key, _, value = query.get("labelSelector", [""])[0].partition("=")
         if namespace[2] != "pods" or not key or not isinstance(pods, list):
@@ -139,7 +145,10 @@ class FakeApi:
 
 @contextmanager
 def running(certificate: Path | None = None, *, client_authority: Path | None = None) -> Iterator[FakeApi]:
-    """Serve the API: with TLS if `certificate` names a file with a key, and with client certificates if given."""
+    """Serve the API. `certificate` is a file with a certificate and key for TLS.
+
+    `client_authority` requires client certificates.
+    """
     api = FakeApi()
     server = _Server(("127.0.0.1", 0), _handler(api))
     if certificate:
@@ -210,7 +219,7 @@ def release_secret(
     labels: Mapping[str, str] | None = None,
     apply_method: str = "csa",
 ) -> Object:
-    """Return the Secret in which Helm stores a revision of a release, with the user's values and this chart."""
+    """Return the Secret in which Helm stores a revision of a release with these values and this chart."""
     info = {"status": status, "first_deployed": "2026-01-01T00:00:00Z", "last_deployed": "2026-01-01T00:00:00Z"}
     parts = {"config": values or {}, "manifest": manifest, "chart": chart or {"metadata": {}}}
     parts["apply_method"] = apply_method
@@ -230,14 +239,14 @@ def _page(items: list[Object], query: dict[str, list[str]]) -> Object:
 
 
 def _cut(items: list[T], query: dict[str, list[str]]) -> tuple[list[T], str]:
-    """Return the items of a page, and the token of the next page."""
+    """Return the items of a page, and the continue token for the next page."""
     start = int(query.get("continue", ["0"])[0])
     end = start + int(query.get("limit", ["100000"])[0])
     return items[start:end], str(end) if end < len(items) else ""
 
 
 def _since(log: bytes, query: dict[str, list[str]], clock: float) -> bytes:
-    """Leave out the lines before `sinceSeconds`, which kubelet counts by its own clock."""
+    """Leave out log lines older than `sinceSeconds`, by kubelet's own clock."""
     if "sinceSeconds" not in query:
         return log
     first = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(time.time() + clock - int(query["sinceSeconds"][0])))
@@ -245,14 +254,14 @@ def _since(log: bytes, query: dict[str, list[str]], clock: float) -> bytes:
 
 
 def _is_labelled(item: Object, selector: str) -> bool:
-    """Apply a label selector of terms such as a=b. Objects without labels are those of tests that select none."""
+    """Apply a label selector with terms such as a=b. Objects without a `labels` field match every selector."""
     labels = (item.get("metadata") or {}).get("labels")
     terms = [term.partition("=") for term in selector.split(",") if term]
     return labels is None or all(labels.get(key) == value for key, _, value in terms)
 
 
 def _selected(item: Object, selector: str) -> bool:
-    """Apply a field selector for nodes of pods, where "" means pods without one. Ended pods are not filtered out."""
+    """Apply a field selector on spec.nodeName, where "" means pods without a node. Ended pods are not filtered out."""
     node, terms = item.get("spec", {}).get("nodeName", ""), selector.split(",")
     named = [term.partition("=")[2] for term in terms if term.startswith("spec.nodeName=")]
     return f"spec.nodeName!={node}" not in terms and (not named or node == named[0])
@@ -272,7 +281,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     api: FakeApi
     protocol_version = "HTTP/1.1"
-    # Otherwise each response waits 40 ms: its body is sent once the client has acknowledged the headers.
+    # Without this, each response takes 40 ms: the body would wait until the client has acknowledged the headers.
     disable_nagle_algorithm = True
 
     def setup(self) -> None:
@@ -287,7 +296,7 @@ class _Handler(BaseHTTPRequestHandler):
         if "watch" in query:
             self.send_changes(api.watches.get(parts.path, queue.Queue()))
             return
-        # The next trouble of a path comes before its stream.
+        # A trouble for the path takes precedence over its stream.
         streamed = None if api.troubles.get(parts.path) else api.stream(parts.path, query)
         if streamed is not None and not isinstance(streamed, int):
             self.send_parts(streamed)
@@ -303,18 +312,18 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_answer(parts.path, query, status, answer)
 
     def note(self) -> None:
-        """Write down the request, for the test."""
+        """Record the request for the test."""
         self.api.requests.append(f"{self.command} {self.path}")
         self.api.headers.append(self.headers)
         self.api.authorizations.append(self.headers.get("Authorization", ""))
         self.api.accepted.append(self.headers.get("Accept", ""))
 
     def posted(self, path: str) -> Object | None:
-        """Read the body of the request, and create the namespace that it holds; return the review that it holds."""
+        """Read the request's body. Create the namespace if the body is one. Return the body if it is a review."""
         sent = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         if (self.command, path) == ("POST", "/api/v1/namespaces"):
             self.api.create_namespace(json.loads(sent))
-        # Helm sends other objects with other content types.
+        # Other bodies come from Helm, and have other content types.
         return json.loads(sent) if path.endswith("reviews") else None
 
     def send_answer(self, path: str, query: dict[str, list[str]], status: int, answer: Object) -> None:
@@ -333,7 +342,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_body(body)
 
     def body(self, path: str, query: dict[str, list[str]], status: int, answer: Object) -> tuple[int, bytes]:
-        """Return the status and the text of an answer."""
+        """Return the status and the body of an answer."""
         api = self.api
         if api.echoes and status >= 400:
             answer = {**answer, "apiVersion": "v1", "status": "Failure"}

@@ -27,7 +27,7 @@ KINDS = "mpijobs,configmaps,secrets,serviceaccounts,roles,rolebindings,networkpo
 
 @pytest.fixture
 def application(argo_cd: None, namespace: Namespace) -> Application:
-    """Create an Application that trains a run of two workers."""
+    """Create an Application that trains a run of two workers, and wait for the run's first checkpoint."""
     application = Application.new(namespace, run_values(2))
     wait_for_checkpoint(namespace)
     return application

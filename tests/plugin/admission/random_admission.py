@@ -1,6 +1,6 @@
-"""Create random pods beside quotas, LimitRanges, PriorityClasses and other pods. The same seed gives the same case.
+"""Create random cases: new pods, and the quotas, LimitRanges, PriorityClasses and other pods of the cluster.
 
-Amounts are small and few, so that many pods barely fit into a limit or barely exceed it.
+The same seed gives the same case. Amounts are small and few, so many pods barely fit into a limit or barely exceed it.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ MEBIBYTES = (64, 128, 192, 256, 512)
 
 @dataclass(frozen=True)
 class Case:
-    """The namespaces' objects, without the usage of the quotas, and the Jobs of a manifest.
+    """The objects of the cluster and of a manifest, and the manifest's Jobs. Quotas have no usage yet.
 
-    `of_manifest` are names of objects. The manifest creates these objects, which are policies. `replaced` are the
-    cluster's policies of the same names, which they replace.
+    `of_manifest` contains the names of policies that the manifest creates. `replaced` are policies in the cluster that
+    have the same names and are replaced by those of the manifest.
     """
 
     objects: list[Object]
@@ -48,12 +48,12 @@ class Case:
 
     @property
     def cluster(self) -> list[Object]:
-        """The objects that are there before the manifest's."""
+        """The objects that exist before the manifest is applied."""
         return [*(each for each in self.objects if each["metadata"]["name"] not in self.of_manifest), *self.replaced]
 
     @property
     def manifest(self) -> list[Object]:
-        """The objects of the manifest; some of the namespace in which it is created do not name it."""
+        """The objects of the manifest. Some objects in the default namespace do not name it."""
         policies = [each for each in self.objects if each["metadata"]["name"] in self.of_manifest]
         return [*map(_versioned, policies), *self.jobs]
 
@@ -64,7 +64,7 @@ class Case:
         for job in self.jobs:
             pods = created_pods(job, replicas(job), NAMESPACES[0])
             new += [*pods, *created_claims(job, pods)]
-        # A pod with the same labels in another namespace belongs to another release.
+        # A pod with the same labels in a different namespace belongs to another release.
         objects = [
             each if each["metadata"].get("namespace") == self.main else _unlabelled(each) for each in self.objects
         ]
@@ -108,19 +108,19 @@ def random_case(seed: int) -> Case:
     there = [make.existing(f"p{number}") for number in range(make.random.choice([0, 0, 1, 3, 5]))]
     jobs = [make.job(f"j{number}") for number in range(make.random.choice([1, 1, 2, 3]))]
     names = make.of_manifest([*classes, *limits, *quotas])
-    # The plugin applies the LimitRanges of the manifest after those of the cluster.
+    # The plugin applies LimitRanges of the manifest after LimitRanges of the cluster.
     limits.sort(key=lambda each: each["metadata"]["name"] in names)
     return Case([*classes, *limits, *quotas, *there], jobs, names, make.replaced([*limits, *quotas], names))
 
 
 class Maker:
-    """Random objects."""
+    """Makes random objects."""
 
     def __init__(self, chance: random.Random) -> None:
         self.random = chance
 
     def classes(self) -> list[Object]:
-        """Return some of the PriorityClasses, and those that the API server creates."""
+        """Return some of the PriorityClasses, and the classes that the API server itself creates."""
         found = [self._class(name) for name in CLASSES if self.random.random() < 0.7]
         system = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
         return [*found, *(_object("PriorityClass", name, "", value=value) for name, value in system.items())]
@@ -174,7 +174,7 @@ class Maker:
         return {"scopeName": "PriorityClass", "operator": operator, **values}
 
     def existing(self, name: str) -> Object:
-        """Return a pod that is there already."""
+        """Return an existing pod."""
         labels = self.random.choice([OWN, {**OWN, "app.kubernetes.io/instance": "run2"}, {}])
         spec, phase = (
             self.spec(),
@@ -187,7 +187,7 @@ class Maker:
         return pod
 
     def job(self, name: str) -> Object:
-        """Return a Job whose manifest names no namespace, or one of the two."""
+        """Return a Job without a namespace, or in one of the two namespaces."""
         metadata = {"name": name, **({"namespace": self._namespace()} if self._is(0.4) else {})}
         pods = self.random.choice([0, 1, 1, 1, 2, 3])
         template = self.spec()
@@ -203,7 +203,7 @@ class Maker:
         return frozenset(name for name in found if not name.startswith("system-"))
 
     def replaced(self, policies: Sequence[Object], names: frozenset[str]) -> tuple[Object, ...]:
-        """Return other quotas and LimitRanges of the same names and namespaces as some of those in the manifest."""
+        """Return different quotas and LimitRanges with the names and namespaces of some policies in the manifest."""
         found = [each for each in policies if each["metadata"]["name"] in names and self._is(0.3)]
         others = [(each, self.quota if each["kind"] == "ResourceQuota" else self.limit_range) for each in found]
         return tuple({**make(each["metadata"]["name"]), "metadata": each["metadata"]} for each, make in others)
@@ -228,8 +228,8 @@ class Maker:
         return {**spec, "runtimeClassName": "kata"} if "overhead" in spec else spec
 
     def _volume(self, name: str) -> Object:
-        """Return an ephemeral volume, with a claim of each pod's own."""
-        # The API server refuses claims of no size.
+        """Return an ephemeral volume, for which each pod gets its own claim."""
+        # The API server refuses claims of size 0.
         amount = self.random.choice(MEBIBYTES) * 2
         resources = {"requests": {"storage": self.random.choice([f"{amount}Mi", f"{amount}M", str(amount * 2**20)])}}
         storage_class = {"storageClassName": self.random.choice(["gold", "gold", "silver", ""])}
@@ -245,7 +245,7 @@ class Maker:
         return {self.random.choice(["podAffinity", "podAntiAffinity"]): rule}
 
     def _pod_level(self) -> Object:
-        """Return resources of a whole pod, which are mostly as large as those of its containers."""
+        """Return pod-level resources, which are mostly at least as large as the sum of the containers' resources."""
         amounts = {name: value for name, value in (("cpu", "8"), ("memory", "4Gi")) if self._is(0.7)}
         return self.random.choice([{"requests": amounts}, {"limits": amounts}, {}])
 
@@ -257,7 +257,7 @@ class Maker:
         return {**self._container(name), **({"restartPolicy": "Always"} if self._is(0.4) else {})}
 
     def _resources(self) -> Object:
-        """Return resources whose requests are mostly not above the limits."""
+        """Return resources. In most cases, the requests do not exceed the limits."""
         amounts = self._amounts(0.5)
         exact: Object = {GPU: self.random.choice(["1", "2", "0"])} if self._is(0.3) else {}
         exact |= (

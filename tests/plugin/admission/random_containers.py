@@ -22,7 +22,7 @@ PORT_NAMES = ("http", "a1", ""), ("80", "a--b", "-a", "Http", "x" * 16)
 
 
 class Containers(Chance):
-    """Random containers, and the volumes that they mount."""
+    """Makes random containers and the volumes that they mount."""
 
     def _container(self, name: str, volumes: Sequence[str]) -> Object:
         found: Object = {"name": self._of(((name,), (*NAMES[0], *NAMES[1])))}
@@ -70,9 +70,9 @@ class Containers(Chance):
         return {**found, **chosen}
 
     def _resources(self, names: tuple[Sequence[str], Sequence[str]]) -> Object:
-        """Return limits, and mostly the same requests."""
+        """Return limits, mostly with equal requests."""
         limits = self._amounts(names)
-        # Requests of huge pages need limits.
+        # Requests for huge pages would need limits.
         requests = self._amounts((names[0][:4], names[0][:4])) if self._wrong() else limits
         return self.random.choice([{"limits": limits}, {"limits": limits, "requests": requests}])
 

@@ -26,7 +26,7 @@ IDS = (0, 1000, 2**31 - 1), (-1, 2**31)
 
 @dataclass(frozen=True)
 class Case:
-    """An object of a manifest, and what the API server validates: the object, or the pod that an operator creates."""
+    """An object of a manifest, and the object that the API server validates: the same object, or an operator's pod."""
 
     item: Object
     validated: Object
@@ -49,21 +49,21 @@ def random_case(seed: int) -> Case:
 
 
 def _operators_pod(template: Object) -> Object:
-    """Return a pod of the template as the operator of MPIJobs creates it."""
+    """Return the pod that the MPIJob operator creates from the template."""
     metadata = {**template["metadata"], "name": "run1-worker-0", "namespace": NAMESPACE}
     added: list[Object] = [{"name": name, "emptyDir": {}} for name in ("ssh-auth", "mpi-job-config")]
     spec = {**template["spec"], "volumes": [*template["spec"].get("volumes", ()), *added], "restartPolicy": "Never"}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
 
-# The launcher of an MPIJob is not judged here.
+# Only workers of an MPIJob are tested here, so the launcher is always the same.
 LAUNCHER = {"template": {"spec": {"containers": [{"name": "launcher", "image": "busybox"}]}}}
 
 
 def _sized(spec: Object) -> Object:
-    """Return the spec of a Job or StatefulSet; if it has no pods, without resources of the pod as a whole.
+    """Return the spec of a Job or StatefulSet. Remove the pod-level resources if it has no pods.
 
-    The API server completes these resources in pods, but not in pod templates.
+    The API server completes pod-level resources only in pods, not in pod templates.
     """
     if 0 in (spec.get("parallelism"), spec.get("completions"), spec.get("replicas")):
         spec["template"]["spec"].pop("resources", None)
@@ -71,7 +71,7 @@ def _sized(spec: Object) -> Object:
 
 
 class Maker(Placement, Containers):
-    """Random objects."""
+    """Makes random objects."""
 
     def object_of(self, kind: str) -> Object:
         """Return the metadata and spec of an object."""
@@ -140,7 +140,8 @@ class Maker(Placement, Containers):
         names = ("tolerations", "affinity", "topologySpreadConstraints", "nodeSelector", "volumes")
         makers = (self._tolerations, self._affinity, self._spread, self._labels, self._volumes)
         spec: Object = {name: make() for name, make in zip(names, makers, strict=True) if self._is(0.4)}
-        # In a Pod, the admission plugin ServiceAccount sets it, which the API server's validation does not run.
+        # The admission plugin ServiceAccount would set this field in a Pod, but validation does not run admission
+        # plugins.
         spec["serviceAccountName"] = "default"
         volumes = [volume.get("name", "") for volume in spec.get("volumes", ())]
         uses = {"containers": self.random.choice([1, 1, 2]), "initContainers": self.random.choice([0, 0, 1, 2])}
@@ -159,7 +160,7 @@ class Maker(Placement, Containers):
         if self._is(0.2):
             spec["securityContext"] = self._security()
         spec |= {"hostIPC": True} if self._wrong() else {}
-        # The controller of StatefulSets sets another hostname.
+        # The StatefulSet controller would set another hostname.
         if self._is(0.1) and policies != ("Always",):
             spec["hostname"] = self._of(NAMES)
         if self._is(0.1) and "Always" not in policies:
@@ -168,7 +169,7 @@ class Maker(Placement, Containers):
         return {**spec, **({"restartPolicy": policy} if policy else {})}
 
     def _names(self) -> Object:
-        """Return the fields that say where a pod looks names up."""
+        """Return the fields for a pod's name resolution."""
         config: Object = {"nameservers": [self._of(ADDRESSES) for _ in range(self._of(((1, 2, 3), (0, 4))))]}
         if self._is(0.5):
             config["searches"] = [self._of(SEARCHES) for _ in range(self._of(((1, 2), (33,))))]

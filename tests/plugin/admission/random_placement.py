@@ -1,4 +1,4 @@
-"""Create random rules for the nodes of a pod."""
+"""Create random rules about a pod's nodes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ SCHEDULED = ("DoNotSchedule", "ScheduleAnyway"), ("", "Never")
 
 
 class Placement(Chance):
-    """Random tolerations, affinities and rules of topology spread."""
+    """Makes random tolerations, affinities and topology spread constraints."""
 
     def _tolerations(self) -> list[Object]:
         return [self._toleration() for _ in range(self.random.choice([1, 1, 2]))]

@@ -58,7 +58,7 @@ ANNOTATIONS = {
 
 @dataclass
 class Maker:
-    """Random parts of a pod. `share` is the probability that a field is changed."""
+    """Makes random parts of a pod. `share` is the probability that a field is changed."""
 
     random: random.Random = field(repr=False)
     share: float
@@ -75,7 +75,7 @@ class Maker:
         return self.random.sample(choices, self.random.randrange(min(most, len(choices)) + 1))
 
     def of(self, choices: dict[str, list[Any]]) -> Yaml | None:
-        """Return an object with some of the keys, or null."""
+        """Return an object with a random choice for some of the keys, or rarely None."""
         keys = self.some(list(choices), len(choices))
         return self.random.choice([{key: self.random.choice(choices[key]) for key in keys}] * 5 + [None])
 
@@ -153,7 +153,7 @@ def _lists(make: Maker) -> list[Any]:
 
 
 def _context(make: Maker, context: Yaml) -> Yaml:
-    """Return the security context with changes in the fields that pods and containers both have."""
+    """Return the security context with changes in fields that both pods and containers have."""
     return make.changed(
         context,
         runAsNonRoot=make.one(True, False, None),

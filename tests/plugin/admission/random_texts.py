@@ -8,7 +8,7 @@ from typing import Any
 
 Object = dict[str, Any]
 LONG = "x" * 64
-# Of each kind of text: examples that are valid, and examples that are invalid in some places or in all.
+# Two tuples for each kind of text: valid examples, and examples that are invalid in some or all places.
 NAMES = ("main", "a", "side-1"), ("", "Main", "a.b", "a_b", LONG, "-a", "a\n")
 KEYS = ("app", "example.com/tier", "a_b.C"), ("", "a b", "Example.com/x", "/x", "a/", "a/b/c", LONG, "-a", f"{LONG}/a")
 VALUES = ("x", "", "A_b.c", "y"), ("a b", "-", LONG, "é")
@@ -21,7 +21,7 @@ RESOURCES = (
 
 
 class Chance:
-    """Random choices; `share` of the fields may be wrong."""
+    """Makes random choices. `share` is the share of fields that may be wrong."""
 
     def __init__(self, chance: random.Random) -> None:
         self.random = chance
@@ -47,7 +47,7 @@ class Chance:
         return {"key": self._of(KEYS), "operator": operator, **values}
 
     def _of(self, values: tuple[Sequence[Any], Sequence[Any]]) -> Any:
-        """Choose a right value, or one that may be wrong."""
+        """Choose a valid value, or rarely a value that may be invalid."""
         return self.random.choice(values[1] if self._wrong() else values[0])
 
     def _wrong(self) -> bool:

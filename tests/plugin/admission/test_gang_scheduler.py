@@ -1,4 +1,4 @@
-"""Test that pods which wait for a gang scheduler need one in the cluster."""
+"""Test that a job whose pods name a gang scheduler needs that scheduler in the cluster."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ def _scheduled(name: str) -> Job:
 
 
 def _gang(**worker: Any) -> Job:
-    """Return a job whose operator makes its gang."""
+    """Return a job whose operator creates the PodGroup."""
     made = mpi_job(worker=worker, launcher=worker)
     made["spec"]["runPolicy"] = {"schedulingPolicy": {"minAvailable": 3}}
     return job_of(made)
 
 
 def _plain(group: str) -> Job:
-    """Return a Job of another tool whose PodGroup is in the manifest."""
+    """Return a Job from another tool, with its PodGroup in the manifest."""
     pods = template("j", {}, {"schedulerName": "ours"})
     pod_group = {"apiVersion": f"{group}/v1beta1", "kind": "PodGroup", "metadata": {"name": "j"}, "spec": {}}
     return job_of(of_another_tool(batch_job("j", pods)), pod_group)

@@ -1,4 +1,4 @@
-"""Test that quotas count the objects beside pods that a manifest or an operator creates."""
+"""Test that quotas count the objects other than pods that a manifest or an operator creates."""
 
 from __future__ import annotations
 
@@ -198,7 +198,7 @@ def test_object_that_exists_is_counted_already(api: FakeApi, tmp_path: Path, the
     answer = check(connect(Target(str(api.kubeconfig(tmp_path)), "fake", "team")), job, "team")
 
     assert (answer.verdict, answer.unseen) == (verdict, [])
-    # No quota counts the ConfigMap.
+    # No quota counts ConfigMaps, so the check does not read them.
     assert not any("/configmaps/" in request for request in api.requests)
 
 

@@ -1,4 +1,4 @@
-"""Objects that are larger than the API server or etcd takes."""
+"""Test that objects over the size limits of the API server or etcd are refused."""
 
 from __future__ import annotations
 

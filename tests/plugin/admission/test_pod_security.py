@@ -37,7 +37,7 @@ STRICT = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
 
 
 def _pod(security: Object, **own: Any) -> Object:
-    """Return a pod's spec with the fields of `own`, and a container with the security context `security`."""
+    """Return a pod spec with the fields of `own` and with a container that has the security context `security`."""
     return {"securityContext": {**PROFILE, **own}, "containers": [{"name": "main", "securityContext": security}]}
 
 
@@ -58,7 +58,7 @@ def _job(worker: Object, **more: Any) -> Job:
 
 
 def _step(place: str, level: str, change: str, other: str) -> str:
-    """Return the next step for pods that a namespace of this level refuses and the other level admits."""
+    """Return the expected next step for pods that this level refuses and the level `other` admits."""
     refusal = f"{place}: namespace team enforces Pod Security {level}:latest, which refuses these pods."
     return f"{refusal} {change}, or take a namespace that enforces {other} (label {LEVEL})."
 
@@ -196,7 +196,7 @@ def _words(pod: many.Pod) -> str:
 
 @pytest.fixture(scope="module")
 def compared() -> list[tuple[int, str, str]]:
-    """The seed of each random pod, with our message about it and the API server's message."""
+    """Return for each random pod: the seed, the plugin's message, and the API server's message."""
     pods = [random_pod(seed) for seed in range(COUNT)]
     return [(seed, _words(pods[seed]), words) for seed, words in enumerate(many.violations(pods))]
 
@@ -270,7 +270,7 @@ def test_first_version_has_the_checks_that_later_ones_began_with() -> None:
     ]  # fmt: skip
 
 
-# Pods that only newer API servers admit, or only older ones.
+# Pods that only newer or only older API servers admit.
 IN_USER_NAMESPACE = {**_pod(STRICT), "hostUsers": False}
 PROBED = {"containers": [{"name": "main", "livenessProbe": {"tcpSocket": {"host": "example.com", "port": 80}}}]}
 

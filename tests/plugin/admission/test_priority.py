@@ -1,4 +1,4 @@
-"""Test the PriorityClass that pods get, and the pods that contradict it."""
+"""Test which PriorityClass pods get, and that pods that contradict their PriorityClass are refused."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_quota_counts_pods_that_get_the_global_default(classes: list[Object], co
 
 
 def _live(api: FakeApi, folder: Path, classes: list[Object] | int) -> Report:
-    """Check a job beside a pod of priority 10 that is nominated for the only node."""
+    """Check a job while a pod of priority 10 is nominated for the only node."""
     waiting = pod("p", gpu="8", phase="Pending")
     waiting["status"]["nominatedNodeName"] = "a"
     waiting["spec"]["priority"] = 10

@@ -1,4 +1,4 @@
-"""Test the estimate of Helm's record: which files of the chart count, and that it is never above what Go makes."""
+"""Test the estimate of the size of Helm's record: which chart files count, and that it never exceeds Go's result."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _hosts(chance: random.Random) -> str:
 def test_estimate_is_below_the_record_and_close_to_it(
     tmp_path: Path, manifest: Callable[[random.Random], str], size: int
 ) -> None:
-    """`size` is what gzip.NewWriterLevel of Go 1.26.8 made of `{}` and the manifest in JSON, at BestCompression."""
+    """`size` is the length of `{}` and the manifest in JSON, compressed by Go 1.26.8's gzip at BestCompression."""
     in_base64 = (size + 2) // 3 * 4
 
     estimate = record_size(tmp_path, {}, manifest(random.Random(1)))

@@ -1,4 +1,4 @@
-"""Test the overhead, the nodes and the tolerations that pods get from their RuntimeClass, and the refusals."""
+"""Test the overhead, the node selector and the tolerations that pods get from their RuntimeClass, and refused pods."""
 
 from __future__ import annotations
 

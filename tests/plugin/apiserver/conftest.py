@@ -1,4 +1,4 @@
-"""Servers with TLS, for the tests of credentials."""
+"""Provide servers with TLS for the tests of credentials."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from tests.plugin.objects import node
 
 @pytest.fixture
 def certificate(tmp_path: Path) -> Path:
-    """Write the fake server's self-signed certificate, which is also its CA, and its key into one file."""
+    """Write the fake server's certificate and key into one file.
+
+    The certificate is self-signed, so it is its own CA.
+    """
     make_certificate(tmp_path / "tls.pem")
     return tmp_path / "tls.pem"
 
@@ -27,7 +30,7 @@ def secure(certificate: Path) -> Iterator[FakeApi]:
 
 @pytest.fixture
 def strict(certificate: Path) -> Iterator[FakeApi]:
-    """Run a server that accepts only a client with this certificate."""
+    """Run a server that accepts only clients with this certificate."""
     with running(certificate, client_authority=certificate) as api:
         api.answers["/api/v1/nodes"] = [node("a")]
         yield api

@@ -1,4 +1,4 @@
-"""Reach a fake server by a kubeconfig."""
+"""Connect to a fake server through a kubeconfig."""
 
 from __future__ import annotations
 

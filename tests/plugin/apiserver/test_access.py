@@ -269,7 +269,7 @@ def test_what_cannot_be_used_is_one_line(
 
 
 def test_host_with_an_umlaut_is_converted_to_ascii(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # Without this package urllib3 takes only ASCII.
+    # Without this package, urllib3 accepts only ASCII.
     monkeypatch.setitem(sys.modules, "idna", None)
     own = {"proxy-url": "http://k\u00f6ln.invalid:1", "tls-server-name": "k\u00f6ln.invalid"}
 

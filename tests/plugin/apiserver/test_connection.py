@@ -26,7 +26,7 @@ from tests.plugin.fake_api import FakeApi, make_certificate, running, write_kube
 from tests.plugin.objects import Object, node, pod
 
 PODS = "/api/v1/pods"
-# Two processes read three pages.
+# These are three pages, enough for two reading processes.
 NAMES = [f"p{number}" for number in range(2 * PAGE_SIZE + 1)]
 
 
@@ -39,7 +39,7 @@ def _target(api: FakeApi, folder: Path, **cluster: object) -> Target:
 
 
 def _pod(name: str, on: str = "") -> Object:
-    """Return a pod in a namespace of the same name, so that pods can be distinguished."""
+    """Return a pod in a namespace with the pod's name, so that tests can distinguish pods."""
     found = pod(name, on=on)
     return {**found, "metadata": {**found["metadata"], "namespace": name}}
 
@@ -65,7 +65,7 @@ def one_process(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(params=[True, False], ids=["two", "one"])
 def processes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two processes share long lists if the machine has at least two processors."""
+    """Make the machine look as if it had two processors or one. With two, two processes share long lists."""
     monkeypatch.setattr("distrain.apiserver.pages._has_processors", lambda: request.param)
 
 
@@ -220,7 +220,7 @@ def test_waiting_outlasts_an_outage_of_half_a_minute(
 
     assert pauses == sorted(pauses)
     assert 30 < sum(pauses) <= LONGEST
-    # Each long pause prints a line; short pauses print nothing.
+    # Each long pause prints a line. Short pauses print nothing.
     told = capsys.readouterr().err.splitlines()
     assert len(told) == sum(pause >= 1 for pause in pauses)
     assert all(line.startswith("distrain: ") and "; trying again in " in line for line in told)

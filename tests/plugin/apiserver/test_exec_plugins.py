@@ -1,4 +1,4 @@
-"""Test how an exec plugin of a kubeconfig is found and run, and what of its output is used."""
+"""Test how an exec plugin of a kubeconfig is found and run, and which of its output is used."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ EXEC_VERSION = "client.authentication.k8s.io/v1"
 
 
 def _plugin(folder: Path, answer: dict[str, Any] | str, **settings: Any) -> dict[str, Any]:
-    """Return a user whose exec plugin records its input, and prints credentials."""
+    """Return a kubeconfig user whose exec plugin records its input and prints credentials."""
     text = answer if isinstance(answer, str) else json.dumps({"apiVersion": EXEC_VERSION, **answer})
     (folder / "answer").write_text(text)
     program = folder / "login"
@@ -89,7 +89,7 @@ def test_exec_plugin_of_a_bare_name_is_looked_up_on_our_own_path(
 ) -> None:
     _say_who(tmp_path / "bin", "login-there")
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
-    # The exec plugin's own environment does not decide which program is run; Go's behaviour is the same.
+    # The plugin's `env` does not influence which program is found. client-go behaves in the same way.
     environment = [{"name": "PATH", "value": "/usr/bin:/bin"}]
     plugin = {"apiVersion": EXEC_VERSION, "command": "login-there", "env": environment, "interactiveMode": "Never"}
 

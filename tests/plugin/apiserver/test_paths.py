@@ -1,4 +1,4 @@
-"""Test the paths of the API server's objects."""
+"""Test the URL paths of API objects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Test that a watch keeps a list up to date, and survives what ends a watch."""
+"""Test that a watch keeps a list up to date and continues after any event that ends a watch request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Test `upgrade --dry-run --from`: the plan of a change in git, in every form, without a cluster."""
+"""Test `upgrade --dry-run --from`: the plan of a change in git without a cluster, in every output format."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PlanOf = Callable[..., Outcome]
 
 @pytest.fixture
 def plan_of(run: Run, cluster: FakeApi, tmp_path: Path) -> PlanOf:
-    """Plan the change from one set of values to another, and see that no cluster was asked."""
+    """Return a function that plans a change of values, and asserts that no request went to a cluster."""
 
     def plan_of(after: Object, *flags: str, before: Object | None = None) -> Outcome:
         for name, values in (("before", BEFORE if before is None else before), ("after", after)):
@@ -87,7 +87,7 @@ def test_replaced_job_with_checkpoints_loses_the_steps_since_the_last_one(plan_o
 def test_job_that_no_hook_ends_is_to_be_deleted_by_hand(
     helm: Path, plan_of: PlanOf, tmp_path: Path, values: Object, has_hook: bool
 ) -> None:
-    """The chart decides about the hook; the plan says the same."""
+    """The chart decides whether the hook exists, and the plan must agree."""
     outcome = plan_of({**_with(trainer={"steps": 900}), **values}, "-o", "markdown", before={**BEFORE, **values})
     real = ["--api-versions", "apiregistration.k8s.io/v1", "--api-versions", "kubeflow.org/v2beta1/MPIJob"]
     command = [str(helm), "template", "run1", str(CHART), "-f", str(tmp_path / "after.yaml"), *real]

@@ -1,4 +1,4 @@
-"""Compare `helm distrain check` with the code of kube-scheduler and of quota admission on random clusters.
+"""Compare `helm distrain check` with the code of kube-scheduler and quota admission on random clusters.
 
 `python -m tests.plugin.check.comparison` compares a range of seeds on all processors and prints the disagreements.
 """
@@ -25,12 +25,12 @@ from lab.builds import golang
 from tests.plugin.check.judging import check_snapshot
 from tests.plugin.check.random_clusters import FEATURES, Case, random_case
 
-# The maximum number of states that the real scheduler explores to place a gang. If a case has more states, the
-# scheduler's answer is incomplete.
+# The maximum number of states that the real scheduler explores to place a gang. With more states, its answer is
+# incomplete.
 BUDGET = 4000
 CHUNK = 500
 BETWEEN_PODS = {UNEVEN, NOT_NEAR, NOT_APART, REPELLED}
-# Keys of objects that are never removed from the smallest case.
+# Keys that are never removed when a case is made smaller.
 KEPT = ("kind", "apiVersion", "metadata", "name", "namespace", "labelSelector", "allocatable")
 WHOLE = (
     *("PersistentVolume", "PersistentVolumeClaim", "StorageClass", "CSINode", "VolumeAttachment"),
@@ -40,7 +40,7 @@ WHOLE = (
 
 
 class RealScheduler:
-    """A process of lab/builds/go/schedule. It ends when its input ends, at the latest with this process."""
+    """A process of lab/builds/go/schedule. It ends when its stdin closes, at the latest with this process."""
 
     def __init__(self) -> None:
         command = [golang.binary("schedule")]
@@ -64,8 +64,8 @@ class RealScheduler:
 class Outcome:
     """The plugin's and the scheduler's answers for a case. `error` says why the case cannot be judged.
 
-    `reasons` are the plugin's reasons, for a gang of one role. With several roles they may be about another role than
-    the scheduler's.
+    `reasons` are the plugin's reasons, only for a gang with one role. With several roles, the plugin and the scheduler
+    may give reasons for different roles.
     """
 
     checked: str
@@ -110,7 +110,7 @@ class Outcome:
         )
 
     def _is_refused_by_rules(self) -> bool:
-        """Return whether every node refuses the scheduler's next pod because of other pods, not for its resources."""
+        """Return whether every node refuses the scheduler's next pod because of rules between pods."""
         found = {words for nodes in (self.real.get("reasons") or {}).values() for words in nodes.values()}
         return bool(found) and found <= BETWEEN_PODS
 
@@ -147,7 +147,7 @@ class Tally:
         return self.verdicts.total()
 
     def add(self, seed: int, outcome: Outcome) -> None:
-        """Count an outcome."""
+        """Count the outcome of a seed."""
         self.verdicts[outcome.checked] += 1
         self.undecided += outcome.undecided
         self.incomplete += not outcome.real["complete"]
@@ -183,7 +183,10 @@ def compare_seeds(seeds: Sequence[int], features: frozenset[str] = FEATURES) -> 
 
 
 def smallest(case: Case, scheduler: RealScheduler) -> Case:
-    """Return the smallest part of the case with the same disagreement: all parts that are left are needed."""
+    """Remove parts of the case while the disagreement stays the same.
+
+    Return the case when all remaining parts are needed.
+    """
     words = _kind(compare(case, scheduler))
     found, position = case, 0
     while position < len(paths := list(_paths([found.items, found.gang]))):
@@ -204,7 +207,7 @@ def _kind(outcome: Outcome) -> str:
 
 
 def _paths(part: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Yield the path to each part that may be omitted, the largest parts first."""
+    """Yield the path of each part that may be removed, the largest parts first."""
     keys: list[Any] = list(part) if isinstance(part, dict) else list(range(len(part))) if isinstance(part, list) else []
     for key in keys:
         if path and key not in KEPT and not _is_whole(part[key]):
@@ -215,7 +218,7 @@ def _paths(part: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
 
 
 def _is_whole(part: Any) -> bool:
-    """Return whether a part must stay: if a snapshot has no object of a kind, the kind counts as not read."""
+    """Return whether a part must stay. If a snapshot has no object of a kind, the kind counts as not read."""
     return isinstance(part, dict) and part.get("kind") in WHOLE
 
 

@@ -14,7 +14,7 @@ from tests.plugin.objects import Object, mpi_job, node, pod
 
 @pytest.fixture
 def check(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Check:
-    """Run `check` on an MPIJob's manifest."""
+    """Return a function that runs `check` on an MPIJob's manifest."""
     manifest = tmp_path / "job.yaml"
 
     def run(*arguments: str, job: Object | None = None) -> tuple[int, str, str]:

@@ -1,4 +1,4 @@
-"""Check a manifest's job against objects of a cluster, without an API server."""
+"""Check a job from a manifest against a cluster's objects, without an API server."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ GPU = "nvidia.com/gpu"
 GPU_TAINT = "nvidia.com/gpu=present:NoSchedule"
 NAMESPACE = "team"
 OF_CHART = {"app.kubernetes.io/name": "distrain", "app.kubernetes.io/instance": "run1"}
-# One object of every kind, so that a snapshot lacks no kind.
+# One object of every kind, so that no kind is missing in a snapshot.
 ELSEWHERE = [
     {"kind": "Namespace", "metadata": {"name": NAMESPACE, "labels": {"kubernetes.io/metadata.name": NAMESPACE}}},
     *map(definition, ("MPIJob", "PyTorchJob", "MXJob", "TFJob")),
@@ -35,12 +35,12 @@ ELSEWHERE = [
 
 
 def job_of(*documents: Object) -> Job:
-    """Read the job of a manifest from any tool."""
+    """Read a job from the documents of a manifest, which may come from any tool."""
     return from_manifest(yaml_writer.dump(*documents), "--manifest")
 
 
 def chart_job(**fields: Any) -> Job:
-    """Read an MPIJob as the chart renders it."""
+    """Read an MPIJob as if the chart had rendered it."""
     return from_manifest(yaml_writer.dump(mpi_job(**fields)), "--chart")
 
 
@@ -62,7 +62,7 @@ def check_snapshot(cluster: bytes, job: Job, namespace: str) -> Report:
 
 
 def said(report: Report, job: Job) -> str:
-    """Return the one-line text for users."""
+    """Return the report's text for users in one line."""
     return " ".join(" ".join(summary(report, job)).split())
 
 
@@ -73,7 +73,7 @@ def judged(
     others: list[Object] | None = None,
     release: str | None = None,
 ) -> Report:
-    """Judge a job against nodes, pods, and objects of other kinds. Each object names its kind."""
+    """Judge a job against nodes, pods, and objects of other kinds. Each object in `others` has its `kind`."""
     return report(*examined(job, cluster, running or [], others or [], release))
 
 

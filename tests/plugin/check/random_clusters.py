@@ -73,9 +73,9 @@ FEATURES = frozenset(
 
 @dataclass(frozen=True)
 class Case:
-    """A cluster, a gang, and the gang's namespace. The gang may hold claims, volumes and storage classes, too.
+    """A cluster, a gang, and the gang's namespace. The gang may also contain claims, volumes and storage classes.
 
-    `of_manifest` are names of items. The gang's manifest creates these items, which are policies.
+    `of_manifest` contains names of policies in `items` that the gang's manifest creates.
     """
 
     items: list[Object]
@@ -86,7 +86,7 @@ class Case:
     @property
     def cluster(self) -> bytes:
         there = [item for item in self.items if item not in self.policies]
-        # The gang's namespace exists, but the manifest sets its labels.
+        # The gang's namespace exists without labels if the manifest sets them.
         bare = [made("Namespace", name_of(item)) for item in self.policies if item["kind"] == "Namespace"]
         return json.dumps({"apiVersion": "v1", "kind": "List", "items": [*there, *bare]}).encode()
 
@@ -106,7 +106,7 @@ class Case:
         return json.dumps({**asked, "explain": explain, "created": self._created()})
 
     def _created(self) -> Object | None:
-        """Return what quotas are asked about; without a quota, nothing."""
+        """Return the objects for quota admission: existing and new ones. Return None if there is no quota."""
         new: list[Object] = []
         for workload in self._workloads():
             pods = created_pods(workload, replicas(workload), self.namespace)
@@ -120,12 +120,15 @@ class Case:
         return [item for item in self.gang if item["kind"] in ("Job", "StatefulSet")]
 
     def _brought(self) -> list[Object]:
-        """Return the manifest's other objects, as they are in the cluster."""
+        """Return the manifest's other objects as the cluster stores them."""
         others = [item for item in self.gang if item["kind"] not in ("Job", "StatefulSet")]
         return [_placed(item, self.namespace) for item in others]
 
     def used(self, amounts: Mapping[str, Object]) -> Case:
-        """Return the case with these amounts, by namespace and name of a quota, in the quotas' status."""
+        """Return the case with these amounts in the quotas' status.
+
+        `amounts` maps "namespace/name" of a quota to its usage.
+        """
         return replace(self, items=[with_usage(item, amounts) for item in self.items])
 
 
@@ -267,7 +270,7 @@ def resized(workload: Object, count: int) -> Object:
 
 
 def _shape(random: Random, nodes: list[Object], pods: list[Object], gang: list[Object]) -> None:
-    """Cut each node's capacity to the need of its pods and of a random placement of the gang, or to a little less."""
+    """Cut each node's capacity to what its pods and a random placement of the gang request, or to a little less."""
     needs = [_needs(pods, node) for node in nodes]
     for workload in gang:
         asked = requested(workload["spec"]["template"]["spec"])
@@ -315,7 +318,7 @@ def _priorities(maker: Maker) -> list[Object]:
 
 
 def _quotas(maker: Maker, gang: list[Object]) -> list[Object]:
-    """Return quotas that the gang just fits into, or barely exceeds."""
+    """Return quotas into which the gang just fits, or which it barely exceeds."""
     if not maker.has("quotas"):
         return []
     need: Counter[str] = Counter()
@@ -351,12 +354,15 @@ def _of_manifest(random: Random, case: Case) -> frozenset[str]:
     if random.random() < 2 / 3:
         return frozenset()
     quotas = [name_of(item) for item in case.items if item["kind"] == "ResourceQuota" and not _counts_claims(item)]
-    # Some classes stay in the cluster: without any, a file does not tell whether there are others.
+    # Some classes stay in the cluster: in a snapshot without any PriorityClass, the kind counts as not read.
     return frozenset(name for name in (*quotas, "high", NAMESPACE) if random.random() < 0.7)
 
 
 def _counts_claims(quota: Object) -> bool:
-    """Tell whether the check says that it cannot know how much of the quota is in use once it is created."""
+    """Tell whether the quota counts claims.
+
+    If the manifest creates such a quota, the check cannot know its usage.
+    """
     return any(name.endswith(("persistentvolumeclaims", "requests.storage")) for name in quota["spec"]["hard"])
 
 
@@ -365,7 +371,7 @@ def name_of(item: Object) -> str:
 
 
 def with_usage(item: Object, used: Mapping[str, Object]) -> Object:
-    """Return the object, a quota with the usage of this namespace and name."""
+    """Return the object. If it is a quota, set its usage from `used`, keyed by "namespace/name"."""
     if item["kind"] != "ResourceQuota":
         return item
     name = f"{item['metadata']['namespace']}/{item['metadata']['name']}"
@@ -373,7 +379,7 @@ def with_usage(item: Object, used: Mapping[str, Object]) -> Object:
 
 
 def created_pods(workload: Object, count: int, namespace: str) -> list[Object]:
-    """Return the pods that the workload's controller creates, as far as quotas and LimitRanges read them."""
+    """Return the pods that the workload's controller creates, with only the fields that quotas and LimitRanges read."""
     metadata, template = workload["metadata"], workload["spec"]["template"]
     first = workload["spec"].get("ordinals", {}).get("start", 0)
     names = (f"{metadata['name']}-{first + number}" for number in range(count))

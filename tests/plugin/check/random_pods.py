@@ -17,11 +17,11 @@ MEBI, GI = 2**20, 2**30
 GPU = "nvidia.com/gpu"
 NAMESPACES = ("team", "other", "third")
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
-# Claims that are bound, claims that are bound when their pod gets a node, and claims that cannot be bound.
+# Claims that are already bound, claims that are bound when their pod gets a node, and claims that cannot be bound.
 BOUND_CLAIMS = ("c0", "c1", "c2", "c3")
 LATE_CLAIMS = ("late0", "late1", "dynamic")
 UNBOUND_CLAIMS = ("unbound", "missing")
-# Classes of claims that each pod has for itself.
+# Storage classes of claims that each pod gets for itself.
 OWN_CLASSES = ("own", "own", "other")
 KEYS = ("kubernetes.io/hostname", "zone", "rack")
 
@@ -73,7 +73,7 @@ def requested(spec: Object) -> dict[str, int]:
 
 
 def as_stored(spec: Object, labels: dict[str, str]) -> None:
-    """Fill in a pod with these labels as the API server does: requests, host ports, its own labels in selectors."""
+    """Complete a pod spec as the API server does: requests, host ports, and the pod's labels in selectors."""
     containers = [*spec["containers"], *spec.get("initContainers", [])]
     for resources in [spec.get("resources", {}), *(container["resources"] for container in containers)]:
         resources["requests"] = {**resources.get("limits", {}), **resources.get("requests", {})}
@@ -136,11 +136,11 @@ class Maker:
         return spec
 
     def own_volume(self) -> Object:
-        """Return an ephemeral volume, for which each pod gets a claim of its own."""
+        """Return an ephemeral volume, for which each pod gets its own claim."""
         return {"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": self.own_claim()}}}
 
     def own_claim(self) -> Object:
-        """Return the spec of a claim of each pod's own, rarely of a class that is not there."""
+        """Return the spec of a claim that each pod gets for itself, rarely of a missing storage class."""
         classes = [*OWN_CLASSES, *(["late"] if self.has("late-claims") else [])]
         name = self.random.choice(classes) if self.random.random() < 0.95 else "no-such-class"
         resources = {"requests": {"storage": "1Gi"}}
@@ -177,8 +177,8 @@ class Maker:
         amounts: Object = {}
         if random.random() < 0.8:
             amounts["cpu"] = cpu_of(random, random.choice(millis))
-            # The API server refuses some sums of these amounts: it rounds the pod-level amount and each container's
-            # amount.
+            # The API server refuses some sums of these amounts, because it rounds the pod-level amount and each
+            # container's amount.
             if random.random() < 0.05 and not self.has("pod-level"):
                 amounts["cpu"] = random.choice(["1000100u", "0.3334", "100n"])
         if random.random() < 0.7:
@@ -197,7 +197,7 @@ class Maker:
         return {"requests": {**amounts, **exact}, "limits": exact}
 
     def _pod_level(self, spec: Object) -> Object:
-        """Return pod-level resources, which must not be below the sum of the containers'."""
+        """Return pod-level resources, which must not be below the sum of the containers' resources."""
         found = requested({key: spec[key] for key in ("containers", "initContainers") if key in spec})
         more = self.random.choice([0, 500])
         amounts = {"cpu": cpu_of(self.random, found.get("cpu", 0) + more)}

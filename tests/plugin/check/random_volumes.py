@@ -10,16 +10,17 @@ NAMESPACE = "team"
 KINDS = ("PersistentVolume", "PersistentVolumeClaim", "StorageClass")
 ONE_POD = ["ReadWriteOncePod"]
 DRIVERS = ("example.com", "other.com", "ebs.csi.aws.com")
-# The plugin of Kubernetes that the last driver replaces.
+# The volume source of Kubernetes' in-tree plugin that the last driver replaces.
 IN_TREE = {"awsElasticBlockStore": {"volumeID": "vol-1"}}
 
 
-# Objects that a manifest may bring. Claims that are bound, or that must be bound before their pod, are not among them.
+# Name prefixes of objects that a manifest may create. Claims that are bound, or must be bound before their pod, are not
+# among them.
 BROUGHT = ("late", "dynamic", "own", "other")
 
 
 def objects(maker: Maker, nodes: Sequence[str], pods: Sequence[Object], gang: Sequence[Object]) -> list[Object]:
-    """Return the claims that pods may name, with their volumes and classes, and what the nodes attach."""
+    """Return the claims that pods may name, with their volumes and classes, and the nodes' attachments and limits."""
     found = []
     if maker.has("left-claims") or maker.has("reserved-volumes"):
         found += [each for workload in gang for each in _of_set(maker, workload)]
@@ -42,10 +43,10 @@ def objects(maker: Maker, nodes: Sequence[str], pods: Sequence[Object], gang: Se
 
 
 def shared_out(maker: Maker, found: list[Object]) -> tuple[list[Object], list[Object]]:
-    """Return the objects that are in the cluster, and those that the manifest brings."""
+    """Divide the objects into those in the cluster and those that the manifest creates."""
     if not maker.has("brought"):
         return found, []
-    # A file without an object of a kind says nothing about the kind.
+    # If a snapshot has no object of a kind, the kind counts as not read.
     stored = [_class("spare"), _claim("spare", "spare"), _volume("spare", "spare", "zone", "za")]
     brought: list[Object] = []
     for item in found:
@@ -58,7 +59,7 @@ def shared_out(maker: Maker, found: list[Object]) -> tuple[list[Object], list[Ob
 
 
 def _of_set(maker: Maker, workload: Object) -> Iterator[Object]:
-    """Yield the claim that an earlier StatefulSet of one pod has left, or the volume that is reserved for its claim."""
+    """Yield the claim that an earlier StatefulSet with one pod has left, and the volume reserved for this claim."""
     random, spec = maker.random, workload["spec"]
     if not spec.get("volumeClaimTemplates") or spec["replicas"] > 1 or random.random() < 0.3:
         return
@@ -80,7 +81,7 @@ def _class_of_set(spec: Object) -> str:
 
 
 def _capacities(maker: Maker) -> Iterator[Object]:
-    """Yield the drivers that report their free storage, and what they report."""
+    """Yield the drivers that report their free storage, and their reports."""
     random = maker.random
     group = {"apiVersion": "storage.k8s.io/v1"}
     for driver in DRIVERS[:2]:
@@ -121,7 +122,7 @@ def _own_classes(maker: Maker) -> list[Object]:
 
 
 def _attached(maker: Maker, nodes: Sequence[str], pods: Sequence[Object]) -> list[Object]:
-    """Return the nodes' limits, the claims of existing pods' ephemeral volumes, and volumes that are attached."""
+    """Return the nodes' attach limits, the claims of existing pods' ephemeral volumes, and attached volumes."""
     random = maker.random
     found = [_csi_node(maker, name) for name in nodes if random.random() < 0.85]
     found += [each for pod in pods for each in _ephemeral_claim(maker, pod)]
@@ -144,7 +145,7 @@ def _csi_node(maker: Maker, name: str) -> Object:
 
 
 def _ephemeral_claim(maker: Maker, pod: Object) -> Iterator[Object]:
-    """Yield the claim of an existing pod's ephemeral volume, and mostly its volume; rarely there is no claim."""
+    """Yield the claim of an existing pod's ephemeral volume, and mostly its volume. Rarely, the claim is missing."""
     templates = [each["ephemeral"] for each in pod["spec"].get("volumes", ()) if "ephemeral" in each]
     if not templates or maker.random.random() < 0.1:
         return
@@ -179,7 +180,7 @@ def _late(maker: Maker) -> list[Object]:
 
 
 def _reserved_once(volumes: list[Object]) -> list[Object]:
-    """Let no two volumes be reserved for one claim: the scheduler would take the one or the other at random."""
+    """Reserve at most one volume for each claim. Between two volumes, the scheduler would choose at random."""
     claims = set()
     for volume in volumes:
         reference = volume["spec"].get("claimRef", {})

@@ -1,4 +1,4 @@
-"""Serve the objects of a cluster as an API server does, for the kinds that a check judges."""
+"""Serve a cluster's objects as an API server does, for all kinds that a check reads."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from tests.plugin.objects import Object
 
 
 def serve(api: FakeApi, items: list[Object]) -> None:
-    """Replace the API's objects by these; each names its kind."""
+    """Replace the API's objects by these. Each object has its `kind`."""
     api.answers.clear()
     api.answers["/version"] = {"gitVersion": "v1.34.4"}
     namespaces = {item["metadata"].get("namespace", "") for item in items} | {"team"}
     for kind in JUDGED:
-        # The API server leaves out the kind of a list's items.
+        # The API server leaves out `kind` in the items of a list.
         bare: dict[str, list[Object]] = {key: [] for key in ("", *namespaces)}
         for item in items:
             if item["kind"] == kind.name:

@@ -1,4 +1,4 @@
-"""Test checks on nodes that --assume-nodes states."""
+"""Test checks against the nodes given by --assume-nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Test the choice of the nodes whose pods a check reads."""
+"""Test which nodes' pods a check reads."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_nodes_that_admit_no_pod_are_none(spec: Object, candidate: Object) -> No
     ],
 )
 def test_nodes_that_would_admit_pods_once_they_recover_count(ill: Object) -> None:
-    # Without these nodes, the verdict would be `impossible` or `fits` instead of `busy`.
+    # If the check ignored these nodes, the verdict would be `impossible` or `fits` instead of `busy`.
     assert _candidates(_job(), ill) == ["a"]
 
 

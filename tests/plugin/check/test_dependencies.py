@@ -1,4 +1,4 @@
-"""Test which roles need the objects that are not there, and which of them a controller may still create."""
+"""Test which roles need missing objects, and which of these objects a controller may still create."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Test that the quotas, LimitRanges, Namespaces and PriorityClasses of a manifest decide about its pods."""
+"""Test that the quotas, LimitRanges, Namespaces and PriorityClasses in a manifest apply to the manifest's pods."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _read(*items: Object) -> Job:
 
 
 def _said(*items: Object, there: list[Object] | None = None, running: list[Object] | None = None) -> Report:
-    """Judge a manifest against a cluster with room, in which these objects and pods are."""
+    """Judge a manifest against a cluster with enough capacity that contains these objects and pods."""
     return judged(_read(*items), ROOM, running or [], there or [])
 
 

@@ -1,4 +1,4 @@
-"""Test jobs whose pods are in several namespaces: each namespace has its own quotas, limits and pods."""
+"""Test jobs with pods in several namespaces. Each namespace has its own quotas, LimitRanges and pods."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _quota(namespace: str, hard: Object, **more: Any) -> Object:
 
 
 def _apart(**term: Any) -> Object:
-    """Return a spec with an anti-affinity to pods of the same label on the same host."""
+    """Return pod spec fields with a required anti-affinity to pods with the same label on the same host."""
     terms = [{**HOST, **term}]
     return {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}}
 

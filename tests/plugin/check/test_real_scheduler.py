@@ -1,4 +1,4 @@
-"""Compare `check` with kube-scheduler's own code on random clusters, and test that planted mistakes are found."""
+"""Compare `check` with kube-scheduler's own code on random clusters, and test that the comparison finds mistakes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.plugin.check.comparison import Outcome, RealScheduler, compare_seeds,
 from tests.plugin.check.random_clusters import Case, random_case, resized
 from tests.plugin.check.random_pods import Object
 
-# `make test` compares the first clusters, `make bench-check` 100,000.
+# `make test` compares the first clusters, and `make bench-check` compares 100,000.
 CLUSTERS = [range(300), range(300, 1000), *(range(first, first + 1000) for first in range(1000, 5000, 1000))]
 OVER_QUOTA = {"admitted": {"refusals": [{}, {"quota": "exceeded quota"}]}}
 OVER_EMPTY = {"admitted": {"refusals": [{"quota": "exceeded quota", "empty": "exceeded quota"}]}}

@@ -1,4 +1,4 @@
-"""Test the reasons for a job whose pods find no node because of rules between pods, not for want of resources."""
+"""Test the reasons for a job whose pods find no node because of rules between pods, not for lack of resources."""
 
 from __future__ import annotations
 
@@ -45,7 +45,8 @@ def _reasons(job: Object, *nodes: Object) -> list[tuple[int, str]]:
     return [(each.nodes, each.reason) for each in answer.reasons]
 
 
-# 200 pods have no room on the node even without the rule, which still refuses each of them, or each but the first.
+# 200 pods exceed the node's resources even without the rule. The rule still refuses each pod, or each pod but the
+# first.
 @pytest.mark.parametrize("pods", [2, 200])
 @pytest.mark.parametrize(
     ("rules", "reason"),

@@ -1,4 +1,4 @@
-"""Run docs/ci/plan_changes.py in a git repository with the runs of a team."""
+"""Run docs/ci/plan_changes.py in a git repository with a team's runs."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from lab.paths import REPOSITORY
 from tests.plugin.program import called
 
 SCRIPT = REPOSITORY / "docs" / "ci" / "plan_changes.py"
-# Instead of starting a program of this name, the tests call the plugin's code.
+# The tests do not start a program of this name. They call the plugin's code instead.
 IN_PROCESS = "distrain"
-# Values of two sizes.
+# Values of a run in two sizes.
 TWO = "workers: {replicas: 2, gpus: 4}\n"
 FOUR = "workers: {replicas: 4, gpus: 4}\n"
 
@@ -49,7 +49,7 @@ class Repository:
         ).stdout.strip()
 
     def commit(self, **files: str | None) -> None:
-        """Write, or with None delete, runs; __ in a name is a slash."""
+        """Write runs and commit them. None as content deletes a run. In a name, __ stands for a slash."""
         for name, text in files.items():
             path = self.folder / f"{name.replace('__', '/')}.yaml"
             if text is None:
@@ -75,7 +75,7 @@ class Repository:
         return Planned(code, printed.out, printed.err)
 
     def _run(self, run: Callable[..., Any], command: list[str], **options: Any) -> Any:
-        """Run the plugin in this process, and another program as `run` does."""
+        """Run the plugin in this process. Run any other program with `run`."""
         if command[0] != IN_PROCESS:
             return run(command, **options)
         done = called(self.capsys, *command[1:])
@@ -84,12 +84,12 @@ class Repository:
 
 @functools.cache
 def _script() -> Any:
-    """Import the script."""
+    """Import the script as a module."""
     spec = importlib.util.spec_from_file_location(SCRIPT.stem, SCRIPT)
     assert spec
     assert spec.loader
     module = importlib.util.module_from_spec(spec)
-    # A dataclass looks up its module.
+    # The dataclasses in the script look up their module here.
     sys.modules[SCRIPT.stem] = module
     spec.loader.exec_module(module)
     return module

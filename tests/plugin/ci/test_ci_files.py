@@ -1,4 +1,4 @@
-"""Test the files for CI that users copy: what they run exists, all is pinned, and no job has needless rights."""
+"""Test the CI files that users copy: commands exist, versions are pinned, and no job has needless permissions."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_helm_is_the_tested_version_and_the_package_has_a_sum(text: str) -> None
 
 
 def _plan_on_github(folder: Path, base: str, target: str) -> str:
-    """Run the step that plans, as for an event whose base.sha is `base`; return the comment."""
+    """Run the planning step as for an event whose base.sha is `base`. Return the comment."""
     [step] = [step for step in JOBS["plan"]["steps"] if step.get("id") == "plan"]
     env = {key: value.replace("${{ github.event.pull_request.base.sha }}", base) for key, value in _env(step).items()}
     output = folder / "output"
@@ -58,7 +58,7 @@ def _plan_on_github(folder: Path, base: str, target: str) -> str:
 
 
 def _plan_on_gitlab(folder: Path, base: str, target: str) -> str:
-    """Run the job that plans in a pipeline of merged results; return the comment."""
+    """Run the planning job as in a merged results pipeline. Return the comment."""
     shas = {"CI_MERGE_REQUEST_DIFF_BASE_SHA": base, "CI_MERGE_REQUEST_TARGET_BRANCH_SHA": target}
     _run("\n".join(GITLAB["distrain-plan"]["script"]), folder, **shas)
     return (folder / "plan.md").read_text()
@@ -69,7 +69,7 @@ def _env(step: dict[str, Any]) -> dict[str, str]:
 
 
 def _run(script: str, folder: Path, **environment: str) -> None:
-    """Run a job's script in a repository, with a Helm that accepts each run."""
+    """Run a job's script in a repository, with a fake Helm that accepts every run."""
     programs = folder.parent / "programs"
     programs.mkdir()
     for name, text in (("helm", "true"), ("openssl", "echo 1234")):
@@ -83,7 +83,7 @@ def _run(script: str, folder: Path, **environment: str) -> None:
 def test_plan_of_a_merged_result_has_only_what_the_change_does(
     tmp_path: Path, plan: Callable[[Path, str, str], str]
 ) -> None:
-    """The base branch goes on after the request is made, and the pipeline's HEAD merges the two."""
+    """The base branch gets commits after the merge request was opened, and the pipeline's HEAD merges both branches."""
     folder = tmp_path / "team"
     shutil.copytree(CI, folder / "ci" / "distrain")
     (folder / "runs").mkdir()
@@ -136,7 +136,7 @@ def test_no_checkout_leaves_its_token_on_disk() -> None:
 
 
 def test_words_of_a_pull_request_are_no_part_of_a_script() -> None:
-    # A branch's name in ${{ }} would be run by the shell.
+    # The shell would execute a branch name that ${{ }} inserts into the script.
     assert [step["run"] for step in STEPS if "${{" in step.get("run", "")] == []
 
 
@@ -144,7 +144,7 @@ def test_gitlab_image_has_a_version_of_go_that_builds_helm() -> None:
     needed = re.findall(r"^go ([\d.]+)", (REPOSITORY / "lab/builds/go/helm4/go.mod").read_text(), re.MULTILINE)
     image = re.fullmatch(r"golang:(\d+\.\d+\.\d+)-\w+", GITLAB[".distrain"]["image"])
 
-    # The image's own Go is the only one there: it sets GOTOOLCHAIN=local.
+    # The image sets GOTOOLCHAIN=local, so only its own Go version is available.
     assert image
     assert [tuple(map(int, each.split("."))) for each in needed] <= [tuple(map(int, image[1].split(".")))]
 
@@ -159,7 +159,7 @@ def test_pre_commit_hook_runs_a_command_of_the_package() -> None:
 
 
 def test_pre_commit_checks_values_files_alone_as_the_page_configures_it() -> None:
-    """A repository's own `files` replaces that of the hook."""
+    """`files` in a repository's configuration replaces the hook's `files`."""
     page = (REPOSITORY / "docs" / "gitops.md").read_text(encoding="utf-8")
     block = textwrap.dedent(page[page.index("    repos:\n") :])
     [repository] = yaml.safe_load(block)["repos"]

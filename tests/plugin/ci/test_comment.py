@@ -28,7 +28,7 @@ TOKEN = "secret-token"
 
 @dataclass
 class Host:
-    """Answer like GitHub or GitLab for one pull request, each time with this HTTP status."""
+    """Answers like GitHub or GitLab for one pull request, always with this HTTP status."""
 
     kind: str
     comments: list[dict[str, Any]] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""Test docs/ci/plan_changes.py on a git repository with a commit of each sort, with the real plugin.
+"""Test docs/ci/plan_changes.py with the real plugin, on a git repository with commits of every kind.
 
 The script and the plugin run in the tests' process. One test starts them as programs, with real Helm.
 """
@@ -273,7 +273,7 @@ def test_message_names_the_file_in_git(repository: Repository) -> None:
 
     planned = repository.plan()
 
-    # The comment of the same commits stays the same.
+    # The same commits give the same comment.
     assert "distrain: --values: runs/run1.yaml: found text; " in planned.out
     assert planned.out == repository.plan().out
 
@@ -288,7 +288,10 @@ def test_two_files_of_one_name_are_refused(repository: Repository) -> None:
 
 
 def test_long_comment_leaves_out_the_runs_that_do_not_fit(repository: Repository, tmp_path: Path) -> None:
-    """The limit counts bytes, as that of an environment variable does. Runs after one that is too long are shown."""
+    """The limit is in bytes, like the limit of an environment variable.
+
+    Runs after one that is too long are still shown.
+    """
     fake = tmp_path / "fake"
     fake.write_text(
         "#!/bin/sh\n[ $2 = run1 ] && amount=70000 || amount=20000\n"

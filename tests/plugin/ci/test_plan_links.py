@@ -1,4 +1,4 @@
-"""Test what docs/ci/plan_changes.py makes of links and submodules."""
+"""Test how docs/ci/plan_changes.py handles symbolic links and submodules."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from tests.plugin.program import Outcome, called
 
 @pytest.fixture
 def make(helm4: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Make:
-    """Run `cluster` under Helm 4 in an empty folder, with the values as text."""
+    """Return a function that runs `cluster` under Helm 4 in an empty folder, with the values as text."""
     monkeypatch.setenv("HELM_BIN", str(helm4))
     monkeypatch.chdir(tmp_path)
 

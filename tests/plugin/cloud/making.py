@@ -1,4 +1,4 @@
-"""Values for the tests of `cluster`, and what runs the command."""
+"""Provide values for the tests of `cluster`, and functions that read its output."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from tests.plugin.program import Outcome
 Make = Callable[..., Outcome]
 PROFILES = REPOSITORY / "values" / "profiles"
 TOLERATIONS = "tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]"
-# Two workers of eight GPUs.
+# Two workers with eight GPUs each, which fill whole nodes.
 WHOLE = f"workers: {{replicas: 2, gpus: 8, cpu: 48, memory: 200Gi, {TOLERATIONS}}}\n"
-# Four workers of two GPUs.
+# Four workers with two GPUs each, which share nodes.
 PARTS = f"workers: {{replicas: 4, gpus: 2, cpu: 8, memory: 32Gi, {TOLERATIONS}}}\n"
 PRICES = "p4d.24xlarge: 30\ng5.48xlarge: 16.29\nm6i.xlarge: 0.192\n"
 
 
 def workers(**values: Any) -> str:
-    """Return values of workers: those of WHOLE, with some replaced."""
+    """Return the workers' values from WHOLE with some of them replaced."""
     return yaml.safe_dump({"workers": {**yaml.safe_load(WHOLE)["workers"], **values}})
 
 

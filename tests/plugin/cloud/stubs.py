@@ -1,4 +1,4 @@
-"""Write stubs of the programs that the printed commands run. A stub refuses unknown subcommands and flags.
+"""Write stubs for the programs in the printed commands. A stub refuses unknown subcommands and flags.
 
 The flags are those of the programs' references, read 2026-11-28:
 
@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-# For each subcommand: flags that it needs, flags that it may have, switches, and the number of further words.
+# Subcommand -> required flags, optional flags, switches, and the number of positional arguments.
 Forms = dict[str, tuple[set[str], set[str], set[str], int]]
 _AKS = {"--resource-group", "--name"}
 _POOL = {*_AKS, "--cluster-name"}
@@ -77,12 +77,12 @@ FORMS: dict[str, Forms] = {
     },
     "helm": {"distrain install": (set(), {"-f"}, {"--follow"}, 1)},
 }
-# Flags of az whose values are further words.
+# Flags of az that take several words as values.
 LISTS = {"--labels", "--nodepool-labels"}
 
 
 def write(folder: Path) -> Path:
-    """Write the stubs into the folder; return the file into which each writes its arguments, a line of JSON each."""
+    """Write the stubs into the folder. Return the file to which each stub appends its arguments as a line of JSON."""
     log = folder / "log"
     log.write_text("")
     for program in FORMS:
@@ -93,7 +93,7 @@ def write(folder: Path) -> Path:
 
 
 def wrong(program: str, words: list[str]) -> str:
-    """Return what is wrong with a command; an empty text if the program takes it."""
+    """Return the mistake in a command, or an empty text if the program accepts the command."""
     names = [name for name in FORMS[program] if words[: len(name.split())] == name.split()]
     if not names:
         return f"{program}: unknown subcommand: {' '.join(words[:3])}"

@@ -1,4 +1,4 @@
-"""Hold the ClusterConfig to eksctl's own schema, from the Go module that lab/builds/go/eksctl pins."""
+"""Check the ClusterConfig against eksctl's own schema, from the Go module that lab/builds/go/eksctl pins."""
 
 from __future__ import annotations
 

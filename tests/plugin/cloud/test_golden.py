@@ -1,4 +1,4 @@
-"""Compare what `cluster` prints for each cloud with a golden file."""
+"""Compare the output of `cluster` for each cloud with a golden file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Test the table of instance types, the estimate of what a node offers, and the flags of `derive` and `check` on it."""
+"""Test the table of instance types, the estimate of a node's allocatable resources, and --instance of the commands."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TYPES = [instance for provider in (EKS, GKE, AKS) for instance in with_gpus(prov
 
 
 def _eksctls_types() -> dict[str, dict[str, str]]:
-    """Return the fields of each instance type in eksctl's own table."""
+    """Return the fields of each instance type from eksctl's own table."""
     folder = golang.module_dir("eksctl", "github.com/weaveworks/eksctl")
     text = (folder / "pkg" / "utils" / "instance" / "instance_types.go").read_text()
     blocks = re.findall(r"\{\n\t\tInstanceType: +\"(.+)\",\n((?:\t\t\w+: .*\n)+)", text)
@@ -44,7 +44,7 @@ def test_device_plugin_of_eksctl_runs_on_every_type_with_efa() -> None:
     plugin = (folder / "pkg" / "addons" / "assets" / "efa-device-plugin.yaml").read_text()
 
     assert [each.type for each in with_gpus(EKS) if each.efa and f"- {each.type}\n" not in plugin] == []
-    # If it tolerated the taint, the command would need no patch of it.
+    # The printed commands patch this manifest. If it tolerated the taint, they would not need to.
     assert "nvidia.com/gpu" not in plugin
 
 
@@ -77,11 +77,11 @@ def _of(provider: str, cpus: int, memory: int = 16) -> Instance:
 @pytest.mark.parametrize(
     ("provider", "cpus", "expected"),
     [
-        # The page of GKE shows a node of 4 CPUs with 3920m; the tiers are the same on EKS.
+        # GKE's documentation shows 3920m for a node of 4 CPUs. EKS uses the same tiers.
         pytest.param(GKE, 4, 80, id="gke-4"),
         pytest.param(EKS, 4, 80, id="eks-4"),
         pytest.param(EKS, 96, 310, id="eks-96"),
-        # The table of AKS.
+        # The table in AKS' documentation.
         *(
             pytest.param(AKS, cpus, reserved, id=f"aks-{cpus}")
             for cpus, reserved in ((1, 60), (2, 100), (4, 140), (8, 180), (16, 260), (32, 420), (64, 740))
@@ -95,7 +95,7 @@ def test_cpus_are_reserved_as_the_provider_publishes(provider: str, cpus: int, e
 @pytest.mark.parametrize(
     ("provider", "cpus", "gibibytes", "kubelets"),
     [
-        # Without the 100 MiB of the eviction threshold, which all have.
+        # Without the eviction threshold of 100 MiB, which all providers have.
         pytest.param(GKE, 4, 150, 9.76 * GIB, id="gke"),
         pytest.param(EKS, 4, 16, (11 * 58 + 255) * 2**20, id="eks-small"),
         pytest.param(EKS, 96, 1152, (11 * 737 + 255) * 2**20, id="eks-large"),
@@ -124,7 +124,8 @@ def test_memory_is_reserved_as_the_provider_publishes(
     ],
 )
 def test_estimate_for_eks_is_karpenters(kind: str, cpu: int, mebibytes: int) -> None:
-    # From https://karpenter.sh/preview/reference/instance-types/ of 2026-08-21, which has no DaemonSets.
+    # From https://karpenter.sh/preview/reference/instance-types/ of 2026-08-21. These figures do not include
+    # DaemonSets.
     free = offered(find(kind), efa=False)
 
     assert free["cpu"] + reserved.DAEMONS["cpu"] == cpu
@@ -151,7 +152,7 @@ def test_derive_spreads_a_total_over_nodes_of_a_type(capsys: pytest.CaptureFixtu
 
     assert outcome.code == 0
     assert {key: outcome.workers[key] for key in ("replicas", "gpus")} == {"replicas": 3, "gpus": 4}
-    # 47310m and 158.3Gi, which are without the huge pages of EFA, less the launcher's 100m and 512Mi.
+    # A node offers 47310m and 158.3Gi, without huge pages for EFA. The launcher needs 100m and 512Mi of that.
     assert (outcome.workers["cpu"], outcome.workers["memory"]) == (47, "157Gi")
 
 

@@ -1,4 +1,4 @@
-"""Test that the commands take Helm's flags and arguments in Helm's forms, and refuse the rest by name."""
+"""Test that the commands accept Helm's flags and arguments in Helm's notations, and refuse all others by name."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from lab.builds import golang
 
 # A line of Helm's help: the flag's short form, its name, and the type of its value. A switch has no type.
 FLAG = re.compile(r"^ +(?:(-\w), )?(--[\w-]+)(?: (\w+)\S*)?(?:  +.*)?$", re.MULTILINE)
-# Helm 4 gives this switch an optional value.
+# In Helm 4, this switch has an optional value.
 SWITCHES = {"--wait"}
 GENERATED = ("--generate-name", "")
 NO_NAME = "is no release name: use a-z, 0-9 and -, 53 characters at most"
@@ -27,7 +27,7 @@ NO_TEMPLATE = "is no template that Helm can fill in; correct its braces and func
 
 @functools.cache
 def _flags_of_helm(helm: str, command: str) -> dict[str, bool]:
-    """Return Helm's flags for a command; the value tells whether the flag takes a value."""
+    """Return Helm's flags for a command: name -> whether the flag takes a value."""
     program = [str(golang.binary(helm)), command, "--help"]
     printed = subprocess.run(program, capture_output=True, text=True, check=True).stdout
     found = FLAG.findall(printed.partition("\nFlags:\n")[2])

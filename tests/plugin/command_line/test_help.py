@@ -1,4 +1,4 @@
-"""Test that the help texts are complete, show only valid command lines, and have no markup in a terminal."""
+"""Test that help texts are complete, show only valid command lines, and are printed without markup."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from lab.paths import REPOSITORY
 COMMANDS = sorted(parser().commands)
 TOPICS = [helptext.PROGRAM, *COMMANDS]
 PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("*.md"))]
-# Finds command lines in a text: in an example, after a prompt, or after a pipe.
+# Matches command lines in a text: in an example, after a prompt, or after a pipe.
 SHOWN = re.compile(r"^ {4,}(?:.*\| |\$ )?((?:helm )?distrain(?=\s).*)", re.MULTILINE)
 
 
@@ -75,7 +75,7 @@ def test_help_is_plain_text_of_100_columns(
     assert end.value.code == 0
     assert helptext.plain(helptext.read(topic).summary, 100).split("\n")[0] in shown
     prose = [line for line in shown.split("\n") if not line.startswith("  ")]
-    # Input and output in code blocks stay unchanged; a comment there may name a command in backticks.
+    # Code blocks are printed unchanged, and a comment in a code block may contain backticks.
     assert not [line for line in prose if re.search(r"[`|\x1b]|\*\*|^#|\]\(", line)]
     assert max(map(len, prose)) <= 100
     assert "examples:\n" in shown

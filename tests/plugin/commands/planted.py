@@ -1,4 +1,4 @@
-"""Plant secrets in a kubeconfig, in values and in a cluster, and let a cluster fail in many ways."""
+"""Plant secrets in a kubeconfig, in values and in a cluster, and make the cluster fail in many ways."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ COMMANDS = {
     "doctor": ["doctor", "-o", "json"],
     "cluster": ["cluster"],
 }
-# These commands print the user's own values to stdout.
+# Commands that print the user's own values to stdout.
 PRINTS_VALUES = ("derive", "template")
 TAKES_VALUES = ("check", "derive", "template", "install", "upgrade", "cluster")
 
@@ -206,7 +206,7 @@ def _answer_too_late(world: World) -> None:
 
 
 def _answer_garbage(world: World, status: int) -> None:
-    """Answer like some proxies, with a page that repeats the request."""
+    """Answer like some proxies do: with an HTML page that repeats the request."""
     leave_out(world.api, status)
     world.api.answers["/version"] = {} if status == 200 else status
     world.api.garbage = f"<html>Authorization: Bearer {LOGIN}-token {LOGIN}-token</html>"

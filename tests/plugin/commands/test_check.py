@@ -357,7 +357,7 @@ def test_quota_counts_the_secret_in_which_helm_records_the_release(
     run: Run, cluster: FakeApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, driver: str, code: int
 ) -> None:
     monkeypatch.setenv("HELM_DRIVER", driver)
-    # mpi-operator makes a Secret, too.
+    # mpi-operator creates another Secret.
     quota = {"metadata": {"name": "few", "namespace": "team"}, "spec": {"hard": {"secrets": "1"}}}
     quota["status"] = {"hard": {"secrets": "1"}, "used": {"secrets": "0"}}
     cluster.answers["/api/v1/namespaces/team/resourcequotas"] = [quota]
@@ -365,7 +365,7 @@ def test_quota_counts_the_secret_in_which_helm_records_the_release(
     found = [{"kind": "Node", **node("a", gpu="8")}, {"kind": "ResourceQuota", **quota}]
     snapshot.write_text(json.dumps({"items": found}))
 
-    # The record of an earlier revision is there, and counted in `used`.
+    # The Secret with an earlier revision's record exists, and `used` counts it.
     cluster.answers["/api/v1/namespaces/team/secrets/sh.helm.release.v1.run1.v1"] = release_secret("run1", "deployed")
 
     live = run("check", "run1", "--set", "workers.gpus=4")

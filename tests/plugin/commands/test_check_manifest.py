@@ -1,4 +1,4 @@
-"""Test `check` of a rendered manifest, outside the cluster and in a pod. This command needs no Helm."""
+"""Test `check --manifest`, outside the cluster and in a pod. It does not need Helm."""
 
 from __future__ import annotations
 

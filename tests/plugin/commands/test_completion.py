@@ -92,7 +92,7 @@ def test_releases_that_cannot_be_read_are_none(
 def plugins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Install the plugin's folder as a symbolic link, as Helm does for a local folder.
 
-    The plugin uses the tests' own Python.
+    The plugin runs with the tests' Python.
     """
     plugin = tmp_path / "plugin"
     plugin.mkdir()

@@ -1,4 +1,4 @@
-"""Test that `import` writes the values of a job in a file, from stdin or in the cluster, and changes nothing."""
+"""Test that `import` writes values for a job from a file, stdin or the cluster, and changes nothing else."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SECRET = {"name": "HF_TOKEN", "value": "hf_0123456789abcdef"}
 
 @pytest.fixture
 def helm(helm4: Path) -> Path:
-    """Run with only one version of Helm: `import` only renders with it."""
+    """Run with only one version of Helm, because `import` uses Helm only for rendering."""
     return helm4
 
 

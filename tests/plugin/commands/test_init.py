@@ -17,14 +17,14 @@ from tests.plugin.objects import Object, node, tainted
 from tests.plugin.program import SECRETS, Run, hold
 
 MODELS = ("resnet50", "mnist", "vgg16", "mine:net")
-# Every kind that the chart allows for a framework, with its strategy.
+# Framework -> every job kind that the chart allows, with its strategy.
 KINDS = {
     "tensorflow": ("MPIJob", "Plain", "TFJob"),
     "pytorch": ("PyTorchJob", "MPIJob", "Plain"),
     "mxnet": ("MPIJob", "Plain", "MXJob"),
 }
 FRAMEWORKS = ("tensorflow", "pytorch", "mxnet")
-# Every image that docs/images.md names, as a node lists it.
+# Every image that docs/images.md names, in the form in which a node lists images.
 IMAGES = [f"docker.io/distrain/{name}{kind}:0.1.0" for name in FRAMEWORKS for kind in ("", "-cuda")]
 ALL_SERVED = {"v1": ("PyTorchJob", "TFJob", "MXJob"), "v2beta1": ("MPIJob",)}
 
@@ -36,7 +36,7 @@ def helm(helm4: Path) -> Path:
 
 
 def _with_images(base: Object, *names: str) -> Object:
-    """Return the node with images, each under its name by tag and by digest."""
+    """Return the node with the images, each listed with a tag and with a digest."""
     images = [{"names": [f"{name.rpartition(':')[0]}@sha256:{'0' * 64}", name]} for name in names]
     return {**base, "status": {**base["status"], "images": [*images, {}]}}
 

@@ -1,4 +1,4 @@
-"""Test that the flags for values and the chart take what they take for Helm: pipes, URLs, lists, archives."""
+"""Test that the flags for values and the chart accept the same inputs as Helm's: pipes, URLs, lists, archives."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.either_helm
 
 SMALL = "gpus: null\nworkers: {replicas: 3, gpus: 0}\n"
 STEPS = "trainer: {steps: 7}\n"
-# Two values from two flags.
+# Two values that come from two flags.
 WANTED = (3, "--steps=7")
 TEMPLATE = ["template", "run1", "--offline", "--show-only", "templates/mpijob.yaml"]
 
@@ -39,7 +39,7 @@ def _rendered(printed: str) -> tuple[int, str]:
 
 @contextmanager
 def _pipe(folder: Path, text: str) -> Iterator[str]:
-    """Offer a text in a FIFO, to one reader alone."""
+    """Offer a text in a FIFO, for a single reader."""
     fifo = folder / "values.fifo"
     os.mkfifo(fifo)
     writer = threading.Thread(target=fifo.write_text, args=(text,), daemon=True)
@@ -50,7 +50,7 @@ def _pipe(folder: Path, text: str) -> Iterator[str]:
 
 @contextmanager
 def _served(folder: Path) -> Iterator[tuple[str, list[str]]]:
-    """Serve a folder by HTTP; yield the URL, and the list that gets the path of each request."""
+    """Serve a folder over HTTP. Yield the URL and a list of the requested paths."""
     asked: list[str] = []
 
     class Handler(SimpleHTTPRequestHandler):
@@ -311,7 +311,7 @@ def test_chart_elsewhere_is_refused_with_the_next_step(run: Run, chart: str) -> 
     assert (outcome.code, outcome.err) == (2, f"distrain: --chart: {chart} {words}\n")
 
 
-# Forms of --set that Helm takes, each with another value than a simple reader would find.
+# Notations of --set that Helm accepts. A simple parser would read each of them differently.
 ODD_FLAGS = [
     ["--set", "podLabels.a=b\\,c,podLabels.d=e"],
     ["--set", r"podLabels.example\.com/a=b"],

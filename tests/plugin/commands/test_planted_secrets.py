@@ -1,6 +1,6 @@
 """Plant secrets everywhere, let commands fail in many ways, and test that no output contains a secret.
 
-A secret in the user's login begins with LOGIN, a secret in the values with VALUE.
+Secrets in the user's login begin with LOGIN. Secrets in the values begin with VALUE.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def test_planted_values_are_accepted(world: World) -> None:
     assert world.run("check")[0] == 0
 
 
-# Fields of objects of any kind that may hold a secret: a check judges none of them.
+# Fields that may contain a secret in objects of any kind. A check does not use them.
 SECRET_FIELDS: dict[str, Any] = {
     "data": {"password": f"{VALUE}-data"},
     "secrets": [{"name": f"{VALUE}-account"}],

@@ -1,4 +1,4 @@
-"""Test that no command prints a credential, whatever its form and its place in the kubeconfig."""
+"""Test that no command prints a credential, in any form and at any place in the kubeconfig."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.plugin.objects import pytorch_job
 
 SECRET = "geheim7f3a"
 EXEC_VERSION = "client.authentication.k8s.io/v1"
-# No server listens there.
+# No server listens at this address.
 NOBODY = "127.0.0.1:1"
 
 
@@ -64,7 +64,7 @@ WAYS: dict[str, dict[str, Any]] = {
     "yaml-that-breaks-off": {"text": f'users: [{{name: me, user: {{token: "{SECRET}'},
     "no-kubeconfig": {"text": f"users: {SECRET}"},
 }
-# One credential for each place in a kubeconfig. Each command handles errors about it in its own code.
+# One credential for each place in a kubeconfig. Each command handles errors about a kubeconfig in its own code.
 FOR_EACH_COMMAND = ("token-with-line-break", "server-with-password-away", "exec-with-more-output", "yaml-alias")
 COMMANDS = {
     "check": ["check", "run1", "--set", "workers.gpus=1"],
@@ -96,7 +96,10 @@ def printed(
     capfd: pytest.CaptureFixture[str],
     signals: None,
 ) -> Callable[[list[str], str], tuple[int, str]]:
-    """Run a command with a kubeconfig in one of the forms. Return its exit code and all output."""
+    """Return a function that runs a command with a kubeconfig in one of the forms.
+
+    It returns the exit code and all output.
+    """
     monkeypatch.setattr("distrain.apiserver.connection.sleep", lambda _: None)
 
     def run(command: list[str], way: str) -> tuple[int, str]:

@@ -29,7 +29,7 @@ def helm(helm4: Path) -> Path:
 
 @pytest.fixture
 def cluster(api: FakeApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeApi:
-    """Serve two nodes and more pods than a page holds, and set KUBECONFIG."""
+    """Serve two nodes and more pods than fit on a page, and set KUBECONFIG."""
     (tmp_path / "config").mkdir()
     monkeypatch.setenv("KUBECONFIG", str(api.kubeconfig(tmp_path / "config")))
     nodes = kind("Node", node("a", gpu="8", pods="1000"), node("b", gpu="8"))
@@ -169,7 +169,7 @@ def test_missing_right_ends_with_3_and_leaves_the_old_file(
 
 @contextmanager
 def _files_of_at_most(size: int) -> Iterator[None]:
-    """Let no file grow beyond this size, as if the disk were full."""
+    """Limit the size of files, as if the disk were full."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
     try:

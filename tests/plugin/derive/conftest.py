@@ -12,7 +12,7 @@ from tests.plugin.derive.deriving import Derive, deriver
 
 @pytest.fixture
 def derive(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Derive:
-    """Run `derive` under Helm 4, with the values as text or as a file."""
+    """Return a function that runs `derive` under Helm 4, with the values as text or as a file."""
     return deriver(golang.binary("helm4"), monkeypatch, capsys)
 
 

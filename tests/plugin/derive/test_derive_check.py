@@ -1,4 +1,4 @@
-"""Test `derive --check`: it says which derived values of a file are stale."""
+"""Test `derive --check`, which reports the stale derived values in a file."""
 
 from __future__ import annotations
 

@@ -116,7 +116,7 @@ def test_checkpoint_holds_weights_and_the_optimizers_state() -> None:
 
 
 def test_ring_of_eight_at_ten_gigabits() -> None:
-    # 1.75 GB at 1.25 GB per second.
+    # 1.75 GB at 1.25 GB/s.
     assert formulas.ring_seconds(1e9, 8, 10e9) == pytest.approx(1.4)
 
 

@@ -11,7 +11,7 @@ LIMITED = "workers: {gpus: 0, cpu: 8, memory: 16Gi, resources: {limits: {cpu: 8}
 
 
 def qos_of(outcome: Outcome) -> str:
-    """Return what the file says about the QoS class, or an empty string."""
+    """Return the text about the QoS class in the file, or an empty string."""
     lines = [line for line in outcome.out.splitlines() if line.startswith("#   QoS class ")]
     return lines[0].removeprefix("#   QoS class ").strip() if lines else ""
 

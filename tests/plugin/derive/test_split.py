@@ -1,4 +1,4 @@
-"""Test how a total of GPUs is split over equal workers."""
+"""Test how a total number of GPUs is split over equal workers."""
 
 from __future__ import annotations
 

@@ -118,7 +118,7 @@ def test_total_follows_from_free_gpus_first(derive: Derive, snapshot: Callable[.
     assert used.err == "distrain: gpus: 24 on whole nodes of 8 GPUs do not fit, so there are 4 workers of 6 each\n"
     assert (busy.workers["replicas"], busy.workers["gpus"]) == (4, 8)
     assert busy.err.startswith("distrain: gpus: 4 workers of 8 GPUs fit only once other pods end")
-    # The share is that of the nodes once the pod on one of them has ended.
+    # CPU and memory are computed as if the pod on one of the nodes had ended.
     assert (busy.workers["cpu"], busy.workers["memory"]) == (full.workers["cpu"], full.workers["memory"])
 
 
@@ -204,7 +204,7 @@ def test_share_is_that_of_the_smallest_node_with_a_worker(derive: Derive, snapsh
 def test_share_below_one_core_is_rounded_to_tenths(derive: Derive, snapshot: Callable[..., str]) -> None:
     nodes = snapshot([node("a", gpu="8", cpu="4", memory="32Gi")])
 
-    # The launcher asks for 100m and 512Mi.
+    # The launcher requests 100m and 512Mi.
     assert derive("gpus: 1\n", "--snapshot", nodes).workers["cpu"] == "400m"
 
 
@@ -214,7 +214,7 @@ def test_master_of_a_pytorch_job_is_one_of_the_workers(derive: Derive, snapshot:
     outcome = derive("gpus: 24\nframework: pytorch\njob: {elastic: false}\n", "--snapshot", nodes)
 
     assert (outcome.workers["replicas"], outcome.workers["gpus"], outcome.err) == (3, 8, "")
-    # Three nodes hold the master and two workers, so each of these has the CPUs of a node.
+    # The master and two workers use three nodes, so each has the CPUs of a whole node.
     assert outcome.workers["cpu"] == 16
     assert "#   world size        24 = 3 workers x 8 ranks\n" in outcome.out
 

@@ -18,7 +18,7 @@ TRAINING = deployment("training-operator", "localhost:5000/kubeflow/training-ope
 
 @pytest.fixture
 def cluster(api: FakeApi, tmp_path: Path, helm4: Path, monkeypatch: pytest.MonkeyPatch) -> FakeApi:
-    """Serve a cluster with two operators and one node of 8 GPUs, in which every user has all rights."""
+    """Serve a cluster with two operators and one node of 8 GPUs, in which every user has all permissions."""
     monkeypatch.setenv("HELM_BIN", str(helm4))
     monkeypatch.setenv("KUBECONFIG", str(api.kubeconfig(tmp_path)))
     api.serve_group("kubeflow.org", {"v2beta1": ["MPIJob"], "v1": ["PyTorchJob", "TFJob"]})

@@ -1,4 +1,4 @@
-"""Test the rights that `doctor` asks the API server about, and the RBAC objects that grant these rights."""
+"""Test which permissions `doctor` asks the API server about, and the RBAC objects that grant them."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_each_purpose_takes_no_more_than_it_needs() -> None:
         "install MPIJob": "get/create/patch/delete mpijobs.kubeflow.org and configmaps",
         "helm distrain check": "list nodes and pods of all namespaces",
         "helm distrain install --wait": "list pods and events, get pods/log",
-        # Helm 4 lists and watches the objects of a hook.
+        # Helm 4 lists and watches a hook's objects.
         "helm upgrade": f"get/create/patch/delete/list/watch pods, configmaps, serviceaccounts, {rbac}",
         "helm test": f"get/create/patch/delete/list/watch {made}, get pods/log",
         "kubectl logs": "get/list pods, get pods/log",

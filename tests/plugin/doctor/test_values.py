@@ -1,4 +1,4 @@
-"""Test what `doctor` says of the values of a run."""
+"""Test what `doctor` reports about the values of a run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pods that the API server refuses for their resources or their number."""
+"""Test that pods are refused if the API server would refuse their resources or their number."""
 
 from __future__ import annotations
 
@@ -179,7 +179,7 @@ def test_defaults_of_a_limit_range_do_not_raise_what_the_pod_asks_for() -> None:
     default = {"kind": "LimitRange", "metadata": {"name": "d", "namespace": "team"}, "spec": limits}
     bare = {"containers": [{"name": "main"}], "resources": {"limits": {"cpu": "4"}}}
 
-    # The API server sets the pod's request to its limit before LimitRanges give the containers theirs.
+    # The API server sets the pod-level request to the pod-level limit before LimitRanges set the containers' defaults.
     answer = judged(chart_job(worker=bare, workers=1), [node("a", cpu="3.2")], others=[default])
 
     assert answer.verdict == "impossible"
@@ -208,7 +208,7 @@ def test_limit_range_is_not_named_for_a_mistake_of_the_pod() -> None:
 
 
 def _answer_with(resources: Object, limit: Object) -> Report:
-    """Judge a worker in a namespace with two LimitRanges: `another` sets nothing, `lr` sets the limit."""
+    """Judge a worker in a namespace with two LimitRanges: `another` sets nothing, and `lr` sets the limit."""
     ranges = [
         {"kind": "LimitRange", "metadata": {"name": name, "namespace": "team"}, "spec": {"limits": limits}}
         for name, limits in (("another", []), ("lr", [{"type": "Container", **limit}]))

@@ -1,4 +1,4 @@
-"""Hold the validation of objects to the API server's own code, over random Jobs, StatefulSets, Pods and MPIJobs.
+"""Compare the plugin's validation with the API server's own code on random Jobs, StatefulSets, Pods and MPIJobs.
 
 The environment variable RANDOM_VALUES sets the number of objects. A failure names the seed, and random_case(seed)
 returns its object.
@@ -26,15 +26,17 @@ from tests.line_program import answers
 from tests.plugin.admission.random_objects import NAMESPACE, Case, random_case
 
 COUNT = int(os.environ.get("RANDOM_VALUES", "500"))
-# The API server says these words with the Job's UID, or for the first init container instead of the right one.
+# Patterns of messages that cannot be compared literally. The API server's messages of UID contain the Job's UID. Those
+# of INIT_CONTAINER always name the first init container.
 UID = re.compile(r"(spec\.selector|labels|labels\[.*\]): Invalid value: .*?: (must be|`selector` (not|does not)).*")
-# The volumes of a StatefulSet's claims come in the order of a Go map, so a nameless one has any index.
+# A StatefulSet's volumes for its claims come in the random order of a Go map, so a volume without a name may have any
+# index.
 NAMELESS = re.compile(r"volumes\[\d+\](\.(name|persistentVolumeClaim\.claimName): Required)")
 INIT_CONTAINER = re.compile(r"initContainers\[\d+\](.*hostPort: Duplicate)")
 
 
 def _ours(case: Case) -> tuple[bool, set[str]]:
-    """Return whether a check refuses the case as impossible, and the mistakes that it finds."""
+    """Return whether the check refuses the case as impossible, and the mistakes that the check finds."""
     job = from_manifest(json.dumps(case.item), "--manifest")
     prepared, _ = snapshot_file.examined(snapshot_file.contents(b'{"items": []}'), job, NAMESPACE)
     invalid = [each for each in prepared.refusals if " is invalid: " in each.reason]
@@ -44,12 +46,12 @@ def _ours(case: Case) -> tuple[bool, set[str]]:
 
 
 def _theirs(validity: dict[str, Any]) -> set[str]:
-    """Return the API server's words against the object, and against the pods of its template."""
+    """Return the API server's error messages about the object and about the pods of its template."""
     return _plain([*(validity["object"] or ()), *(validity["pod"] or ())])
 
 
 def _plain(messages: Iterable[str]) -> set[str]:
-    """Return messages in one form: the path of a pod's field instead of the template's, and no UID."""
+    """Return messages in a comparable form: with paths of pod fields instead of template fields, and without UIDs."""
     found = (INIT_CONTAINER.sub(r"initContainers[0]\1", each) for each in messages)
     return {_without_uid(NAMELESS.sub(r"volumes[]\1", each)) for each in found}
 
@@ -60,7 +62,7 @@ def _without_uid(message: str) -> str:
 
 @pytest.fixture(scope="module")
 def compared() -> list[tuple[int, tuple[bool, set[str]], set[str]]]:
-    """The seed of each case, our answer, and the API server's."""
+    """Return for each case: the seed, the plugin's answer, and the API server's answer."""
     process = subprocess.Popen([golang.binary("schedule")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     found = []
     for seed, answer in enumerate(answers(process, (random_case(seed).request() for seed in range(COUNT)))):

@@ -1,4 +1,4 @@
-"""Objects that the API server refuses, each with one mistake; test_random_validation.py has the combinations."""
+"""Test objects that the API server refuses, each with one mistake. test_random_validation.py tests combinations."""
 
 from __future__ import annotations
 

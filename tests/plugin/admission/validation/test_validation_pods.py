@@ -1,4 +1,4 @@
-"""Pods that the API server refuses for their containers, security, names or files, each with one mistake."""
+"""Test pods that the API server refuses for their containers, security, names or files, each with one mistake."""
 
 from __future__ import annotations
 

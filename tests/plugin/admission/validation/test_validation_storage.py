@@ -1,4 +1,4 @@
-"""Volumes, claims and mounts that the API server refuses, each with one mistake."""
+"""Test volumes, claims and mounts that the API server refuses, each with one mistake."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Test how many volumes of CSI drivers the nodes can still attach."""
+"""Test how many CSI volumes the nodes can still attach."""
 
 from __future__ import annotations
 
@@ -79,7 +79,10 @@ def test_each_pod_needs_room_for_volumes_of_its_own() -> None:
 
 @pytest.mark.parametrize(("left", "verdict"), [(True, "fits"), (False, "impossible")])
 def test_claim_that_is_left_needs_no_new_volume_of_its_class(left: bool, verdict: str) -> None:
-    """The volume that is left is of a driver without limits; the claim's class is of a driver that attaches nothing."""
+    """The existing claim's volume belongs to a driver without a limit.
+
+    The driver of the claim's class cannot attach any volume.
+    """
     spec = {**ONE_GIB, "storageClassName": "disk"}
     claims = [{"metadata": {"name": "data"}, "spec": spec}]
     pods = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "web", "image": "i"}]}}
@@ -122,7 +125,7 @@ def test_volume_that_pods_share_counts_once_on_a_node() -> None:
 
 @pytest.mark.parametrize(("pods", "verdict"), [(2, "fits"), (3, "impossible")])
 def test_shared_volume_takes_room_from_each_pods_own(pods: int, verdict: str) -> None:
-    # The shared volume and the volume of one pod: that is all that a node can attach.
+    # A node can attach only two volumes: the shared volume and the volume of one pod.
     assert _answer(_job(pods, SCRATCH, SHARED), *_claim("data"), limit=2).verdict == verdict
 
 
@@ -161,7 +164,8 @@ def test_volume_that_a_node_has_attached_needs_no_more_room() -> None:
 
 
 def test_volume_of_a_pod_that_waits_for_a_node_is_not_attached_there_yet() -> None:
-    # The node is full until the running pod has made way for the waiting one, whose volume the job shares.
+    # The node is full until the running pod has made way for the waiting pod. The job uses the waiting pod's volume,
+    # too.
     waiting = _user("", SHARED)
     waiting["metadata"]["name"], waiting["status"] = "waiting", {"phase": "Pending", "nominatedNodeName": "a"}
     others = [*_claim("data"), *_claim("user-scratch", 2)]

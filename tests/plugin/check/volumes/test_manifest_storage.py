@@ -1,4 +1,4 @@
-"""Test claims, volumes and storage classes that the job's own manifest creates, in one namespace or in another."""
+"""Test claims, volumes and storage classes that the job's own manifest creates, in the job's or another namespace."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _job(*, namespace: str = "", pods: int = 1, **spec: Any) -> Object:
 
 
 def _made(item: Object, namespace: str = "", **spec: Any) -> Object:
-    """Return the object as a manifest has it, in a namespace or in that of the job."""
+    """Return the object as in a manifest, in the given namespace or without a namespace."""
     metadata = {key: value for key, value in item["metadata"].items() if key != "namespace"}
     where = {"namespace": namespace} if namespace else {}
     made = {"apiVersion": "v1", **item, "metadata": {**metadata, **where}, **spec}
@@ -39,7 +39,7 @@ def _made(item: Object, namespace: str = "", **spec: Any) -> Object:
 
 
 def _completed(claim: Object) -> Object:
-    """Return the spec of a claim with all that the API server requires."""
+    """Return the spec of a claim completed with the fields that the API server requires."""
     return {**ONE_GIB, **{key: value for key, value in claim.items() if value != []}}
 
 
@@ -65,7 +65,7 @@ def test_objects_of_the_manifest_are_for_pods_of_their_namespace(made: str, used
     by_claim = _answer(claim, _job(namespace=used, **_using("data")), others=[_claim("other")])
 
     assert by_account.verdict == verdict
-    # A file of kubectl with claims has those of all namespaces.
+    # If a file from kubectl contains a claim, it contains the claims of all namespaces.
     assert by_claim.verdict == verdict
 
 

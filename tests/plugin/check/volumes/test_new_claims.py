@@ -1,4 +1,4 @@
-"""Test what quotas and LimitRanges say against the claims that are created for a job's pods."""
+"""Test whether quotas and LimitRanges admit the claims that are created for a job's pods."""
 
 from __future__ import annotations
 

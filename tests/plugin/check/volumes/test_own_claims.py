@@ -1,4 +1,4 @@
-"""Test the claims that each pod has for itself: those of ephemeral volumes and of a StatefulSet's templates."""
+"""Test the claims that each pod gets for itself, from ephemeral volumes and from a StatefulSet's claim templates."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from tests.plugin.objects import Object, node, template
 
 ZONE = "topology.kubernetes.io/zone"
 NODES = [node(name, cpu="2", labels={ZONE: zone}) for name, zone in (("a", "1"), ("b", "2"))]
-# What the API server requires of a claim.
+# The fields of a claim that the API server requires.
 ONE_GIB = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
 WAITS = {"provisioner": "disk", "volumeBindingMode": "WaitForFirstConsumer"}
 
 
 def _set(pods: int, spec: Object, *, is_ephemeral: bool = False) -> Object:
-    """Return a StatefulSet of pods of 2 CPUs, each with a volume of its own."""
+    """Return a StatefulSet with pods of 2 CPUs. Each pod has its own volume."""
     spec = {**ONE_GIB, **spec}
     scratch = {"volumes": [{"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": spec}}}]}
     claims = [] if is_ephemeral else [{"metadata": {"name": "scratch"}, "spec": spec}]

@@ -1,4 +1,4 @@
-"""Test volumes that an administrator reserves for a claim, by the volume's claimRef."""
+"""Test volumes that an administrator reserves for a claim with the volume's claimRef."""
 
 from __future__ import annotations
 
