@@ -136,7 +136,7 @@ def template(role: str, resources: Object, more: Object | None = None, *, contai
 
 
 def with_images(spec: Object) -> Object:
-    """Return the spec of a pod with an image for each container that has none, as the API server needs it."""
+    """Return the pod spec with an image in each container, because the API server requires one."""
     lists = {key: spec[key] for key in ("containers", "initContainers") if spec.get(key)}
     return {**spec, **{key: [{"image": "busybox", **item} for item in items] for key, items in lists.items()}}
 

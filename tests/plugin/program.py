@@ -1,4 +1,4 @@
-"""Run the program as a user does, and fill a fake cluster for it."""
+"""Run the program as a user does, and put nodes and pods into a fake cluster."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def called(capsys: pytest.CaptureFixture[str], *arguments: str) -> Outcome:
 
 
 def hold(api: FakeApi, nodes: list[Object], pods: list[Object] | None = None) -> None:
-    """Fill the cluster with these nodes and pods."""
+    """Put these nodes and pods into the cluster."""
     api.answers |= {"/api/v1/nodes": nodes, "/api/v1/pods": pods or []}
     api.answers |= {f"/api/v1/namespaces/team/{plural}": [] for plural in ("resourcequotas", "limitranges")}
 

@@ -1,4 +1,4 @@
-"""Test the program around its commands: arguments, the choice of Helm, start and signals."""
+"""Test the program apart from its commands: arguments, the choice of Helm, start and signals."""
 
 from __future__ import annotations
 
@@ -131,7 +131,8 @@ def _interrupted(*_: Any, **__: Any) -> Any:
     [pytest.param("distrain.cli", id="loading"), pytest.param("distrain.commands.check", id="at work")],
 )
 def test_ctrl_c_within_text_that_exec_runs_is_the_same_exit_code(tmp_path: Path, module: str) -> None:
-    # namedtuple and dataclass run code like this. Python then ends by the signal, even if the signal was handled.
+    # namedtuple and dataclass execute text like this. After a KeyboardInterrupt in such text, Python would end by
+    # SIGINT, even if the program has handled the exception.
     before = f"""
 import importlib.abc, sys
 class Interrupting(importlib.abc.MetaPathFinder):

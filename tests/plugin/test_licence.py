@@ -1,4 +1,4 @@
-"""Test that all that ships names its licence, by the name that SPDX gives it."""
+"""Test that everything that is shipped names its licence by its SPDX identifier."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Test that a user's words stay words in Markdown, as a renderer of CommonMark and GitHub's dialect reads them."""
+"""Test that a user's text is not read as markup by a renderer of CommonMark and GitHub's dialect."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TEXT, CODE = "text", "code_inline"
 
 
 def _spans(markdown: str) -> list[tuple[str, str]]:
-    """Return the kind and content of each part of the only paragraph."""
+    """Return the kind and content of each inline part of the only paragraph."""
     _, inline, _ = MarkdownIt("gfm-like", {"linkify": False}).parse(markdown)
     return [(part.type, part.content) for part in inline.children or () if part.content or part.type not in (TEXT,)]
 

@@ -1,4 +1,4 @@
-"""Test that no module and no folder is too large to be read."""
+"""Test that no module or folder is too large to read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Test that a run of tests goes on where an earlier run was ended, in one process and in two."""
+"""Test that `--resume` continues a stopped test run, with one process and with two."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ def log(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def helm(log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return a Helm that writes the log."""
+    """Return a Helm that writes its arguments to the log."""
     helm = tmp_path / "helm"
     helm.write_text(f'#!/bin/sh\necho "$@" >>{log}\nexec {golang.binary("helm4")} "$@"\n')
     helm.chmod(0o755)
@@ -90,7 +90,7 @@ def test_helm_checks_the_schema_once_and_renders_no_more_than_is_used(
     cli.run([*arguments, "-f", str(GIVEN)])
 
     runs = log.read_text().splitlines()
-    # Some of them run in parallel.
+    # Some Helm processes run in parallel.
     is_printing = [run.startswith("template values ") for run in runs]
     assert sorted(is_printing) == [*[False] * renderings, True]
     assert [("--skip-schema-validation" not in run) for run in runs] == is_printing

@@ -1,4 +1,4 @@
-"""Test that a command that a message suggests reaches the cluster and the namespace that the user's flags name."""
+"""Test that commands suggested in messages use the cluster and the namespace of the user's flags."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from tests.plugin.program import SECRETS, Run
 
 PACKAGE = Path(distrain.__file__).parent
 SUGGESTED = re.compile(r"`((?:helm|kubectl) [^`]*)`")
-# Without a placeholder, the text only names a command.
+# A text without a placeholder only names a command.
 PLACEHOLDER = re.compile(r"\{([^}]*)\}")
-# A values file that was written is for every cluster, and a copied record needs none.
+# These commands need no flags: a values file is valid for every cluster, and a copied record needs no cluster.
 FOR_ALL_CLUSTERS = {
     "`helm distrain derive -f {wish.file}`",
     "`helm distrain report ./{name}`",
@@ -28,7 +28,7 @@ FOR_ALL_CLUSTERS = {
 
 
 def _texts(module: Path) -> Iterator[str]:
-    """Yield the module's f-strings, each placeholder with its expression in braces."""
+    """Yield the module's f-strings, with each placeholder as its expression in braces."""
     for node in ast.walk(ast.parse(module.read_text(encoding="utf-8"))):
         if isinstance(node, ast.JoinedStr):
             yield "".join(map(_text, node.values))
@@ -84,7 +84,7 @@ def test_suggested_command_names_the_context_that_the_user_gave(
 
     outcome = run(*command, "--kube-context", "fake")
 
-    # A command with a flag is a suggestion; without one, it is only named.
+    # A command with a flag is a suggestion. A command without a flag is only named.
     found = [each for each in SUGGESTED.findall(outcome.out + outcome.err) if " --namespace " in each]
     assert any(each.startswith(suggested) for each in found), (outcome.out, outcome.err)
     assert [each for each in found if not re.search(r" --(kube-)?context fake\b", each)] == []

@@ -1,4 +1,4 @@
-"""Render an import's values with the chart, in a process that answers one request at a time."""
+"""Render an import's values with the chart, in a process that handles one request at a time."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _renderer() -> Any:
 
 
 def rendered(values: dict[str, Any], kind: str = "", version: str = "") -> dict[str, Any]:
-    """Return Helm 4's manifest, notes and error; for a cluster that serves this version, or without a cluster."""
+    """Return Helm 4's manifest, notes and error, for a cluster that serves this version or without a cluster."""
     group = KUBEFLOW[kind].group if kind else ""
     apis = (*REAL, f"{group}/{version}", f"{group}/{version}/{kind}") if version else ()
     process = _renderer()
@@ -38,7 +38,7 @@ def rendered(values: dict[str, Any], kind: str = "", version: str = "") -> dict[
 
 
 def judge_for(kind: str, version: str) -> Judge:
-    """Return a judge like that of the command: for the version of the source, and for the newest."""
+    """Return a judge like the `import` command's: it renders for the newest API version and the source's version."""
 
     def judge(values: dict[str, Any]) -> Sequence[str]:
         for served in ("", version):
@@ -50,7 +50,7 @@ def judge_for(kind: str, version: str) -> Judge:
 
 
 def _refusals(values: dict[str, Any], error: str) -> Sequence[str]:
-    """Return the lines of a refusal: those of the schema as the plugin words them, or those of the chart's rules."""
+    """Return the lines of a refusal: the plugin's messages on schema errors, otherwise the chart's own messages."""
     try:
         check(_merged(DEFAULTS, values), CHART)
     except ValuesError as refusal:
@@ -71,6 +71,6 @@ def job_of(values: dict[str, Any], kind: str, version: str) -> dict[str, Any]:
     assert not found.get("error"), found["error"]
     documents = [each for each in yaml.load_all(found["manifest"], yaml.CSafeLoader) if each]
     jobs = [each for each in documents if each["kind"] == kind]
-    # The other one is the job of `helm test`.
+    # A second job would be the job of `helm test`.
     [job] = [each for each in jobs if "helm.sh/hook" not in each["metadata"].get("annotations", {})]
     return dict(job)

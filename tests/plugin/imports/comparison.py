@@ -1,4 +1,4 @@
-"""Compare a rendered job with the source that it was imported from, field by field, without the import's own code."""
+"""Compare a rendered job with its source field by field, without using the import's own code."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from distrain.imports.draft import Draft
 from distrain.kube import quantities
 
 Job = dict[str, Any]
-# The replica specs of each kind, and the role of the rendered job whose pods those of the source become.
+# Job kind -> the field with its replica specs.
 REPLICAS = {
     "MPIJob": "mpiReplicaSpecs",
     "PyTorchJob": "pytorchReplicaSpecs",
@@ -27,12 +27,12 @@ SAME_FIELDS = (
     "hostIPC",
 )
 POLICY = ("activeDeadlineSeconds", "ttlSecondsAfterFinished", "suspend")
-# What the chart mounts in each pod.
+# Mount paths that the chart adds to each pod.
 OWN_FOLDERS = {"/dev/shm"}
 
 
 def differences(source: Job, job: Job, draft: Draft) -> Iterator[str]:
-    """Yield the path of each field of the source that the rendered job lacks, and that the import has not listed."""
+    """Yield the path of each source field that is missing in the rendered job and not listed by the import."""
     listed = [each for place, _ in draft.lost for each in spelled_out(place)]
     for path, is_there in _fields(source, job):
         is_listed = any(path.startswith(place) or place.startswith(path) for place in listed)
@@ -41,7 +41,7 @@ def differences(source: Job, job: Job, draft: Draft) -> Iterator[str]:
 
 
 def spelled_out(place: str) -> list[str]:
-    """Return the paths of a place such as spec.{a,b}.c, and of several places."""
+    """Return the paths in a notation such as spec.{a,b}.c, or in several separated by commas."""
     if braces := re.search(r"\{([^}]*)\}", place):
         before, after = place[: braces.start()], place[braces.end() :]
         return [each for name in braces[1].split(",") for each in spelled_out(f"{before}{name}{after}")]
@@ -162,7 +162,7 @@ def _container(source: Job, ours: Job, path: str, *, is_launcher: bool) -> Itera
 
 
 def _bare(image: str) -> str:
-    """Return an image's name without its tag, which a digest makes idle."""
+    """Return an image's name without its tag. With a digest, the tag has no effect."""
     name = image.partition("@")[0]
     return name[: name.rindex(":")] if ":" in name.rpartition("/")[2] else name
 

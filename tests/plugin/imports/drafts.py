@@ -1,4 +1,4 @@
-"""Read a source without the chart's judgement, and small jobs to read."""
+"""Provide small jobs, and read them without asking the chart."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MPIRUN = ["mpirun", "-np", "4", "python", "train.py"]
 
 
 def accepting(values: dict[str, Any]) -> tuple[str, ...]:
-    """Judge as a chart that takes everything."""
+    """Judge like a chart that accepts all values."""
     return ()
 
 
@@ -29,7 +29,10 @@ def drafted(job: Job) -> Draft:
 def mpi_job(
     launcher: Job | None = None, worker: Job | None = None, spec: Job | None = None, version: str = "v1"
 ) -> Job:
-    """Return an MPIJob of 2 workers; the arguments are fields of the containers, and of spec."""
+    """Return an MPIJob with 2 workers.
+
+    `launcher` and `worker` are fields of their containers; `spec` are fields of the spec.
+    """
     return {
         "apiVersion": f"kubeflow.org/{version}",
         "kind": "MPIJob",
@@ -45,7 +48,10 @@ def mpi_job(
 
 
 def pytorch_job(container: Job | None = None, spec: Job | None = None, **roles: int) -> Job:
-    """Return a PyTorchJob with these numbers of pods; the arguments are fields of each container, and of spec."""
+    """Return a PyTorchJob with these numbers of pods.
+
+    `container` and `spec` are fields of each container and of the spec.
+    """
     fields = {"name": "pytorch", "command": ["python", "train.py"], **(container or {})}
     specs = {role: _replica(number, fields) for role, number in (roles or {"Master": 1, "Worker": 2}).items()}
     return {
@@ -62,7 +68,7 @@ def _replica(number: int, fields: Job) -> Job:
 
 
 def pods(job: Job, role: str) -> Job:
-    """Return the pod spec of a role, to be changed."""
+    """Return the pod spec of a role. Changes to it change the job."""
     [specs] = [value for key, value in job["spec"].items() if key.endswith("ReplicaSpecs")]
     found: Job = specs[role]["template"]["spec"]
     return found

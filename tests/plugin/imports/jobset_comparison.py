@@ -1,7 +1,7 @@
-"""Write the pods that the controllers make of TrainJob, JobSet and MPIJob v1alpha1, as a job of the Kubeflow operators.
+"""Predict the pods of a TrainJob, JobSet or MPIJob v1alpha1, in the form of a job of the Kubeflow operators.
 
-For comparison with the rendered job; without the import's own code. Sources: pkg/runtime and its plugins jobset, torch
-and mpi of kubeflow/trainer v2.3.0, and pkg/controllers/v1alpha1 of mpi-operator v0.3.0.
+The rendered job is compared with this prediction, which does not use the import's own code. Sources: pkg/runtime and
+its plugins jobset, torch and mpi of kubeflow/trainer v2.3.0, and pkg/controllers/v1alpha1 of mpi-operator v0.3.0.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ STEP = "trainer.kubeflow.org/trainjob-ancestor-step"
 
 
 def expected(documents: list[Job]) -> Job:
-    """Return the job whose pods a rendered job needs to have; the launcher of a TrainJob over MPI trains nothing."""
+    """Return the job whose pods the rendered job must have. With MPI, a TrainJob's launcher does not train."""
     [job] = [each for each in documents if each["kind"] in ("TrainJob", "JobSet", "MPIJob")]
     if job["kind"] == "MPIJob":
         return _of_units(job)

@@ -1,4 +1,4 @@
-"""Small TrainJobs, runtimes and JobSets to read."""
+"""Provide small TrainJobs, runtimes and JobSets for the tests of the import."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ TORCHRUN = ["torchrun", "train.py"]
 
 
 def drafted(*documents: Job) -> Draft:
-    """Return the draft of the job among these documents of a file, judged as by a chart that takes everything."""
+    """Return the draft of the job in these documents, as if the chart accepted all values."""
     draft = read(find_job(yaml_writer.dump(*documents), FILE), FILE)
     finished(draft, accepting, FILE)
     return draft
 
 
 def trainjob(trainer: Job | None = None, **spec: Any) -> Job:
-    """Return a TrainJob of the runtime `torch`; the arguments are fields of spec.trainer, and of spec."""
+    """Return a TrainJob with the runtime `torch`. `trainer` are fields of spec.trainer; others are fields of spec."""
     fields = {"command": TORCHRUN, **(trainer or {})}
     return {
         "apiVersion": "trainer.kubeflow.org/v1alpha1",
@@ -34,7 +34,7 @@ def trainjob(trainer: Job | None = None, **spec: Any) -> Job:
 
 
 def runtime(policy: Job | None = None, jobs: list[Job] | None = None, **spec: Any) -> Job:
-    """Return the runtime `torch`; the arguments are its mlPolicy, its jobs, and fields of the JobSet."""
+    """Return the runtime `torch` with this mlPolicy, these jobs, and these fields in the JobSet's spec."""
     return {
         "apiVersion": "trainer.kubeflow.org/v1alpha1",
         "kind": "ClusterTrainingRuntime",
@@ -47,13 +47,16 @@ def runtime(policy: Job | None = None, jobs: list[Job] | None = None, **spec: An
 
 
 def mpi_runtime(nodes: Job | None = None, **policy: Any) -> Job:
-    """Return a runtime over MPI; the arguments are fields of the nodes' container, and of mlPolicy.mpi."""
+    """Return a runtime for MPI. `nodes` are fields of the nodes' container; `policy` are fields of mlPolicy.mpi."""
     sshd = replicated("node", {"command": ["/usr/sbin/sshd", "-De"], **(nodes or {})})
     return runtime({"mpi": {"numProcPerNode": 1, **policy}}, [sshd, replicated("launcher", step="trainer")])
 
 
 def replicated(name: str, container: Job | None = None, step: str = "", **job: Any) -> Job:
-    """Return a replicated job; the arguments are fields of its container, named node, and of its Job's spec."""
+    """Return a replicated job.
+
+    `container` are fields of its container, named node; `job` are fields of its Job's spec.
+    """
     fields = {"name": "node", "image": "a/b:1", **(container or {})}
     labels = {"metadata": {"labels": {STEP: step}}} if step else {}
     return {"name": name, "template": {**labels, "spec": {**job, "template": {"spec": {"containers": [fields]}}}}}
@@ -69,6 +72,6 @@ def jobset(*jobs: Job, **spec: Any) -> Job:
 
 
 def pod_of(found: Job) -> Job:
-    """Return the pod spec of a replicated job, to be changed."""
+    """Return the pod spec of a replicated job. Changes to it change the job."""
     pod: Job = found["template"]["spec"]["template"]["spec"]
     return pod

@@ -1,4 +1,4 @@
-"""Make random job resources: any field that teams use, with texts that can be found again, and with credentials."""
+"""Make random job resources with any field that teams use. They contain unique texts and credentials."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ ODD: tuple[Any, ...] = (
 
 
 class Maker:
-    """Draws values with one source of chance. `secrets` has the credentials that it planted."""
+    """Makes random values from a seed. `secrets` collects the credentials that were planted."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
@@ -61,7 +61,7 @@ class Maker:
         self._number = 0
 
     def word(self) -> str:
-        """Return a text that occurs nowhere else."""
+        """Return a unique text."""
         self._number += 1
         return f"zq{self._number}x"
 
@@ -209,7 +209,7 @@ class Maker:
 
 
 def mutated(job: Job, seed: int) -> Job:
-    """Return the job with an odd value, or none, in the place of one of its parts."""
+    """Return the job with one random part replaced by an odd value."""
     chance = random.Random(seed)
     found = copy.deepcopy(job)
     path = chance.choice([*_paths(found)])
@@ -228,7 +228,7 @@ def _paths(found: Any, path: Path = ()) -> Iterator[Path]:
 
 
 def texts(job: Job) -> Iterator[tuple[Path, str]]:
-    """Yield the path and the text of each leaf with a text that occurs nowhere else."""
+    """Yield the path and the text of each leaf that contains a unique text."""
     for path in leaves(job):
         found: Any = job
         for part in path:

@@ -1,4 +1,7 @@
-"""Make random TrainJobs with runtimes, JobSets and MPIJobs v1alpha1, of the pods of random jobs."""
+"""Make random TrainJobs with runtimes, JobSets and MPIJobs v1alpha1.
+
+Their pods are made like those of random_jobs.py.
+"""
 
 from __future__ import annotations
 
@@ -8,17 +11,17 @@ STEP = "trainer.kubeflow.org/trainjob-ancestor-step"
 
 
 class SetMaker(Maker):
-    """Draws jobs that are sets of Jobs."""
+    """Makes random jobs that consist of several Jobs."""
 
     def trainjob(self) -> Job:
-        """Return a TrainJob with its runtime under the key of that name, as the import reads them."""
+        """Return a TrainJob with its runtime under the key `runtime`, the form in which the import reads both."""
         is_mpi, has_program = self.one(True, False), self.one(True, False)
         names = ("node", "launcher") if is_mpi else ("node",)
         jobs = [self._replicated(name, "trainer" if name == names[-1] else "") for name in names]
         main = jobs[-1]["template"]["spec"]["template"]["spec"]["containers"][0]
         trainer = self.some({"numNodes": lambda: self.one(1, 4), "numProcPerNode": lambda: 2})
         if has_program:
-            # What a TrainJob overrides is neither carried nor listed.
+            # Leave out runtime fields that the TrainJob overrides: they are neither carried over nor listed.
             for key in ("command", "args", "image", "resources"):
                 main.pop(key, None)
             for job in jobs:
@@ -55,7 +58,7 @@ class SetMaker(Maker):
         }
 
     def units(self) -> Job:
-        """Return an MPIJob v1alpha1."""
+        """Return an MPIJob v1alpha1, which has numbers of processing units instead of roles."""
         return {
             "apiVersion": "kubeflow.org/v1alpha1",
             "kind": "MPIJob",

@@ -1,4 +1,4 @@
-"""Test what the import takes for a credential, and what it leaves alone."""
+"""Test which texts the import treats as credentials, and which it keeps."""
 
 from __future__ import annotations
 

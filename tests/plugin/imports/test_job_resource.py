@@ -1,4 +1,4 @@
-"""Test how the fields of job resources become values, and what is said about those that are odd."""
+"""Test how the fields of job resources become values, and the messages about odd fields."""
 
 from __future__ import annotations
 

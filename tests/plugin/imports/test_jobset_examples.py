@@ -35,9 +35,9 @@ spec:
   trainer: {{numNodes: 2, command: [{program}], resourcesPerNode: {{limits: {{nvidia.com/gpu: 2}}}}}}
 """
 SECRETS = ("hunter2", "s3cr3t")
-# Policies of a runtime for which distrain makes no kind of job.
+# Policies of runtimes that no job kind of distrain supports.
 REFUSED = ("jax", "xgboost", "flux")
-# Differences that the import lists by the place in the source: its path in the comparison's job, and the place.
+# Differences that the import lists: file -> the path in the compared job, and the path in the source.
 LISTED = {
     "examples/02-runtime-patches.yaml": ("spec.containers[0].env[1]", "spec.trainer.env[1]"),
     "runtimes/torch_distributed_with_cache.yaml": (
@@ -48,7 +48,7 @@ LISTED = {
 
 
 def _runtimes() -> list[Path]:
-    """Return the trainer's own runtimes, and those in its examples."""
+    """Return Kubeflow Trainer's own runtimes, and the runtimes in its examples."""
     files = sorted(TRAINER.glob("manifests/base/runtimes/**/*.yaml"))
     files += sorted(TRAINER.glob("examples/**/*runtime.yaml"))
     return [path for path in files if "TrainingRuntime" in path.read_text()]
@@ -68,7 +68,7 @@ def _name(path: Path) -> str:
 
 
 def _with_job(runtime: Path) -> str:
-    """Return a runtime with a TrainJob that names it."""
+    """Return a runtime's text together with a TrainJob that uses the runtime."""
     text = runtime.read_text()
     [found] = [each for each in load_all(text) if str(each.get("kind")).endswith("TrainingRuntime")]
     program = "mpirun, python, train.py" if "mpi" in found["spec"]["mlPolicy"] else "torchrun, train.py"
@@ -76,7 +76,7 @@ def _with_job(runtime: Path) -> str:
 
 
 def _completed(path: Path) -> str:
-    """Return a TrainJob's file, with the runtime that it names beside it in the module if the file has none."""
+    """Return the text of a TrainJob's file. If it has no runtime, add the named runtime from the same module."""
     text = path.read_text()
     [job] = [each for each in load_all(text) if each and each["kind"] == "TrainJob"]
     name = job["spec"]["runtimeRef"]["name"]

@@ -1,4 +1,4 @@
-"""Test that the program of the ranks is found in commands as people write them."""
+"""Test that the ranks' program is found in commands written in the usual ways."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Test random TrainJobs, JobSets and MPIJobs v1alpha1: nothing is lost in silence, and no credential gets out."""
+"""Test random TrainJobs, JobSets and MPIJobs v1alpha1: nothing is lost silently, and no credential is printed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Test that a source that is no job is refused: the words name the file, the place, the finding and the next step."""
+"""Test that a source that is not a job is refused with the file, the place, the finding and the next step."""
 
 from __future__ import annotations
 

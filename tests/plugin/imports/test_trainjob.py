@@ -1,4 +1,4 @@
-"""Test how a TrainJob and its runtime become one job's values, and what is said where they do not."""
+"""Test how a TrainJob and its runtime become the values of one job, and the messages if they cannot."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tell whether an import's file, or its list of what is left out, has a text of the source."""
+"""Tell whether an import's values file or its list of omissions contains a text of the source."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from distrain.imports.draft import Draft
 from distrain.imports.ledger import Path, text
 from tests.plugin.imports.comparison import spelled_out
 
-# What names the run, and what the API server sets.
+# Fields that need not be carried over: the run's name, and the uid that the API server sets.
 UNCARRIED = (("metadata", "name"), ("metadata", "uid"))
 
 
 def is_told(path: Path, found: str, draft: Draft, file: str) -> bool:
     places = [each for place, _ in draft.lost for each in spelled_out(place)]
-    # A place such as spec.a.command[2]: mpirun is a part of the value at the path.
+    # A place such as "spec.a.command[2]: mpirun" means a part of the value at the path.
     if path in UNCARRIED or any(
         text(path).startswith(place) or place.startswith(f"{text(path)}: ") for place in places
     ):
         return True
-    # A command is carried word by word, and what is left out of it is listed; a credential becomes a variable.
+    # A command is carried over word by word, and omitted words are listed. A credential becomes a variable.
     told = file + "\n".join(f"{place} {why}" for place, why in draft.lost)
     words = [word for word in re.findall(r"zq\d+x", found) if not re.search(rf"S3cr3t-{word}", found)]
     return all(word in told for word in words) or ("S3cr3t-" in found and "secretKeyRef" in file)

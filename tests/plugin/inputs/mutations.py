@@ -1,4 +1,4 @@
-"""Break texts and objects at random places. The same generator of random numbers gives the same result."""
+"""Break texts and objects at random places. The same random generator gives the same result."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from typing import Any
 
 import yaml
 
-# Values that are of no use in almost every field.
+# Values that are invalid in almost every field.
 ODD: list[Any] = [
     *(None, True, False, 0, -1, 1, 3, 0.5, 1e300, 10**30, -(2**63), "", " ", "x", "two", "1Gi", "1.5m", "-1", "1e999"),
     *("é", "日本語", "a\u202eb", "a\x00b", "a\nb", "\x1b[31mred", "\ud800", "x" * 5000, "9" * 5000, "{{ .Values }}"),
     *("http://[::1", "https://a:b@c:99999", "../../etc/passwd", "2024-01-01", "12:30", "=", "yes", "~", "$(id)", "*"),
     *([], {}, [1], [None], ["a"], [[[]]], {"a": 1}, {"": ""}, {"a": None}, {"name": []}, [{}], [{"name": 5}]),
 ]
-# A tree that has grown by more parts is changed no further.
+# If changes have added this many parts to a tree, it is not changed further.
 MOST_NEW_PLACES = 3000
-# Whole files of another kind.
+# Whole files with unusable content.
 OTHER_FILES = [
     *(b"", b"\n", b"null", b"[]", b"{}", b"5", b'"text"', b"[1]", b"items: [1]", b"metadata: foo", b"---\n---\n"),
     *(b"<!DOCTYPE html>\n<html><body>502</body></html>", b"%PDF-1.7\n\xff\xfe", b"\x1f\x8b\x08\x00abc", b"\x00" * 64),
@@ -32,7 +32,7 @@ OTHER_FILES = [
 
 
 def broken_object(random: Random, tree: Any) -> Any:
-    """Return the tree with up to four changes, or with many."""
+    """Return the tree with one to four changes, or with many."""
     tree = copy.deepcopy(tree)
     most = len(list(_places(tree))) + MOST_NEW_PLACES
     for _ in range(random.choice([1, 1, 1, 2, 4, 20])):
@@ -51,7 +51,7 @@ def broken_text(random: Random, text: bytes) -> bytes:
 
 
 def _places(tree: Any) -> Any:
-    """Yield the holder and the key, or the index, of each part."""
+    """Yield the containing map or list and the key or index of each part."""
     keys = list(tree) if isinstance(tree, dict) else list(range(len(tree))) if isinstance(tree, list) else []
     for key in keys:
         yield tree, key
@@ -63,7 +63,6 @@ def _replace(random: Random, holder: Any, key: Any) -> None:
 
 
 def _delete(random: Random, holder: Any, key: Any) -> None:
-    # Of a list, several changes may name the same place.
     del holder[key]
 
 
@@ -137,17 +136,17 @@ TEXT_CHANGES: list[Callable[[Random, bytes], bytes]] = [
 
 
 def as_yaml(*documents: Any) -> bytes:
-    """Write YAML, also of objects that JSON cannot hold."""
+    """Write YAML, also for objects that JSON cannot express."""
     return yaml.safe_dump_all(documents, allow_unicode=False).encode(errors="surrogatepass")
 
 
 def as_json(tree: Any) -> bytes:
-    """Write JSON; the key None becomes null, as Python writes it."""
+    """Write JSON. Python writes the key None as "null"."""
     return json.dumps(tree).encode()
 
 
 def broken_file(random: Random, tree: Any, write: Callable[[Any], bytes]) -> bytes:
-    """Break the objects, the text that is written of them, or both."""
+    """Break the objects, the text written from them, or both."""
     way = random.random()
     text = write(broken_object(random, tree) if way < 0.75 else tree)
     return broken_text(random, text) if way > 0.7 else text

@@ -1,7 +1,7 @@
-"""Create random broken inputs of the program. The same seed gives the same input.
+"""Create random broken inputs for the program. The same seed gives the same input.
 
-Each starts as an input that works: real values files, manifests, snapshots, kubeconfigs, arguments, variables, and
-answers of an API server. `KINDS` says what is broken.
+Each input starts as a valid input: real values files, manifests, snapshots, kubeconfigs, arguments, variables, and
+answers of an API server. `KINDS` lists which part is broken.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tests.plugin.inputs.mutations import as_json, as_yaml, broken_file, broken_
 from tests.plugin.objects import mpi_job, node, pod
 
 Object = dict[str, Any]
-# Stands for the fake server's address.
+# A placeholder for the fake server's address.
 SERVER = "SERVER"
 GOOD = {"job.yaml": as_yaml(mpi_job()), "snapshot.json": as_json({"items": [{"kind": "Node", **node("a", gpu="16")}]})}
 CHECK = ("check", "--manifest", "job.yaml")
@@ -32,7 +32,10 @@ OFFLINE = ("--offline", "--assume-nodes", "4x8")
 
 @dataclass(frozen=True)
 class Input:
-    """A call of the program in a folder with these files; `spoiled` changes an answer's path, status and body."""
+    """A call of the program in a folder with these files.
+
+    `spoiled` changes the status and body of the server's answers.
+    """
 
     arguments: list[str]
     files: dict[str, bytes] = field(default_factory=dict)
@@ -41,7 +44,7 @@ class Input:
     spoiled: Callable[[str, int, bytes], tuple[int, bytes]] | None = None
 
     def __str__(self) -> str:
-        """Return what is needed to try the input by hand."""
+        """Return everything that is needed to try the input by hand."""
         parts = [f"distrain {self.arguments}", *(f"{key}={value!r}" for key, value in self.environment.items())]
         files = {**self.files, **({"stdin": self.stdin} if self.stdin else {})}
         changed = {name: content for name, content in files.items() if GOOD.get(name) != content}
@@ -112,7 +115,7 @@ def _answers(random: Random) -> Input:
     share, seed = random.choice([0.2, 0.5, 1]), random.randrange(2**32)
 
     def spoiled(path: str, status: int, body: bytes) -> tuple[int, bytes]:
-        # Of its own, because the order of the requests may differ.
+        # Use a separate generator for each path, because the order of the requests may differ.
         own = Random(f"{seed} {path}")
         if own.random() > share:
             return status, body
@@ -133,7 +136,7 @@ def _arguments(random: Random) -> Input:
         if random.random() < 0.3 and place < len(words):
             word = f"{words[place]}{random.choice(['=', 's', '=x', '='])}"
         words[place : place + random.choice([0, 0, 1])] = [word]
-    # A call with the real Helm would take long; other inputs have one.
+    # Use a missing Helm: the real one would take long, and other inputs run it.
     return Input(words, GOOD, {"HELM_BIN": "/nowhere/helm"}, stdin=random.choice([b"", b"x: y", b"[1]"]))
 
 
@@ -189,7 +192,7 @@ def _values_texts() -> list[bytes]:
 
 
 def served() -> dict[str, Any]:
-    """Return the answers of the fake server, as long as they are not spoiled."""
+    """Return the fake server's answers before they are spoiled."""
     return {"/api/v1/nodes": [node("a", gpu="16")], "/api/v1/pods": [pod("p", on="a", gpu="1")]} | {
         f"/api/v1/namespaces/team/{plural}": [] for plural in ("resourcequotas", "limitranges")
     }
@@ -243,7 +246,7 @@ KINDS: dict[str, Callable[[Random], Input]] = {
     "values": _values,
     "settings": _settings,
 }
-# The kinds of successive seeds: the shares of the kinds.
+# The kinds of successive seeds. Kinds that occur more often get more seeds.
 TURNS = (
     *("manifest", "snapshot", "kubeconfig", "manifest", "answers", "snapshot", "arguments", "manifest", "kubeconfig"),
     *("snapshot", "manifest", "answers", "values", "manifest", "snapshot", "kubeconfig", "arguments", "manifest"),
@@ -252,6 +255,6 @@ TURNS = (
 
 
 def write(given: Input, folder: Path, server: str) -> None:
-    """Write the input's files; the fake server's address replaces SERVER."""
+    """Write the input's files. Replace SERVER by the fake server's address."""
     for name, content in given.files.items():
         (folder / name).write_bytes(content.replace(SERVER.encode(), server.encode()))

@@ -1,4 +1,4 @@
-"""Test charts of --chart whose files are broken: each is one line with the file and what to do, not Helm's or Go's."""
+"""Test --chart with broken files: each gives one line with the file and the next step, not a message of Helm or Go."""
 
 from __future__ import annotations
 

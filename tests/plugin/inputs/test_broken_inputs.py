@@ -1,4 +1,4 @@
-"""Test inputs that once ended in a traceback: each is one line with the path, what was found, and what to do."""
+"""Test inputs that once caused a traceback: each gives one line with the path, the finding and the next step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Run the program with a share of the random broken inputs: nothing but lines, whatever comes in.
+"""Run the program with some of the random broken inputs. It must always answer with clear lines, never a traceback.
 
 `make bench-inputs` runs 20,000. A failure prints the seed, the input and the answer.
 """
@@ -11,7 +11,7 @@ from tests.matrix import one_of
 from tests.plugin.inputs.bench import failures
 
 IN_PROCESS = [range(100), range(100, 300)]
-# For each of these seeds, a process of its own runs the program.
+# For each of these seeds, the program runs in a separate process.
 AS_PROCESSES = [range(300, 320), range(320, 400), *(range(first, first + 100) for first in range(400, 800, 100))]
 
 

@@ -1,4 +1,4 @@
-"""Run the program with an input, in this process or in another, and list what is wrong with its answer."""
+"""Run the program with an input, in this process or a separate one, and list the mistakes in its answer."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from tests.plugin.fake_api import FakeApi, running
 from tests.plugin.inputs.random_inputs import Input, served, write
 
 CODES = {0, 2, 3, 4, 10, 11, 12, 130}
-# These are only for a stdout that is closed or full.
+# Exit codes that are only for a closed or full stdout.
 UNWRITTEN = {5, 141}
 MOST_LINES, LONGEST_LINE, MOST_SECONDS = 10, 1500, 10
-# Words of Python, of its libraries and of Go. No random input contains them.
+# Words of Python, its libraries and Go that must not be printed. No random input contains them.
 FOREIGN = re.compile(
     r"Traceback|<class|NoneType|\b[A-Z]\w+(Error|Exception|Warning)\b|Expected `|is malformed|\$\.|codec|errno|"
     r"\bdict\b|\bstr\b|\bint\b|\bNone\b|object has no|not subscriptable|invalid literal|"
@@ -34,15 +34,15 @@ FOREIGN = re.compile(
     r"cannot unmarshal|Go (value|struct)|map\[string|interface \{|strconv|%!|nil pointer|unexpected keyword|"
     r"does not have the right form\.(?!.*(Write it as .+|Correct it)\.)"
 )
-# What `template` prints holds the chart's scripts, in Python.
+# The output of `template` begins like this. It contains the chart's Python scripts, so stdout is not searched then.
 MANIFEST = "---\n# Source: "
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What a run of the program has answered.
+    """The answer of a run of the program.
 
-    `seconds` are processor seconds, Helm's too, as the machine may be busy.
+    `seconds` are processor seconds of the program and Helm, because the machine may be busy.
     """
 
     code: int
@@ -52,7 +52,7 @@ class Answer:
 
 
 def mistakes(answer: Answer) -> list[str]:
-    """Return what is wrong with an answer."""
+    """Return the mistakes in an answer."""
     lines = answer.err.splitlines()
     found = [] if answer.code in CODES else [f"exit code {answer.code}"]
     found += ["more than one line per mistake"] if any(not line.startswith("distrain: ") for line in lines) else []
@@ -72,7 +72,7 @@ def _processor_seconds() -> float:
 
 
 class Bench:
-    """A fake API server and a folder, used by one input after the other."""
+    """A fake API server and a folder, which are used for one input after the other."""
 
     def __init__(self, api: FakeApi, folder: Path) -> None:
         self._api, self._folder = api, folder
@@ -96,7 +96,7 @@ class Bench:
         return Answer(code, _text(out), _text(err), _processor_seconds() - started)
 
     def as_process(self, given: Input) -> Answer:
-        """Run the program as a process of its own."""
+        """Run the program in a separate process."""
         self._prepare(given)
         environment = {**self._environment(given), "PYTHONPATH": str(REPOSITORY / "plugin")}
         command = [sys.executable, "-m", "distrain", *given.arguments]
@@ -122,7 +122,7 @@ class Bench:
 
 @contextlib.contextmanager
 def bench() -> Iterator[Bench]:
-    """Start a fake API server, and let retries wait for nothing."""
+    """Start a fake API server, and remove the pauses between retries."""
     waiting = mock.patch("distrain.apiserver.connection.sleep")
     with waiting, running() as api, tempfile.TemporaryDirectory(prefix="inputs-") as parent:
         api.serve_mpi_jobs()

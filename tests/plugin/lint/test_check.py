@@ -1,4 +1,4 @@
-"""Test that `check` prints warnings beside its verdict, which they do not change."""
+"""Test that `check` prints warnings in addition to its verdict, and that they do not change the verdict."""
 
 from __future__ import annotations
 

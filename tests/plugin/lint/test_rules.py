@@ -1,4 +1,4 @@
-"""Test each warning, beside values of its kind that give none."""
+"""Test each warning, and similar values that give no warning."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Return the warnings about a run: the values are put over the chart's defaults, and Helm renders the workers."""
+"""Return the warnings about a run from its values merged with the chart's defaults. Helm renders the workers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ DEFAULTS = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))
 
 
 def over(values: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
-    """Merge maps as Helm does: a list or a scalar replaces the other one."""
+    """Merge maps as Helm does. A list or a scalar replaces the value below it."""
     both = {key: over(values[key], each) for key, each in more.items() if isinstance(each, dict) and key in values}
     return {**values, **more, **both}
 

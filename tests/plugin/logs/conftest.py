@@ -16,7 +16,7 @@ from tests.plugin.objects import Object
 from tests.plugin.program import Outcome, Run
 from tests.plugin.status.runs import NAMESPACE, serve
 
-# What happens once this text has been printed.
+# A text, and an action that is taken once the text has been printed.
 Step = tuple[str, Callable[[], object]]
 
 
@@ -29,7 +29,7 @@ def kubelet(api: FakeApi) -> Kubelet:
 def logs(
     api: FakeApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> Run:
-    """Run `distrain logs` with these arguments against the fake API."""
+    """Return a function that runs `distrain logs` with these arguments against the fake API."""
     monkeypatch.setenv("KUBECONFIG", str(api.kubeconfig(tmp_path)))
     monkeypatch.setattr(once, "PAUSE", 0.01)
     if f"{NAMESPACE}/pods" not in api.answers:
@@ -45,13 +45,13 @@ def logs(
 
 @pytest.fixture
 def change(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, Object], None]:
-    """Return a function that tells the watches of a change of an object: ADDED, MODIFIED or DELETED."""
+    """Return a function that sends a change of an object to the watches: ADDED, MODIFIED or DELETED."""
     monkeypatch.setattr(follow, "SOONEST", 0.02)
     monkeypatch.setattr(pool, "PAUSE", 0.02)
     api.watches = {path: queue.Queue() for path in (f"{NAMESPACE}/pods", *JOBS.values())}
 
     def change(kind: str, item: Object) -> None:
-        # Without a version, the watch would begin again with the list.
+        # Without a resourceVersion, the plugin would list the objects again.
         item = {**item, "metadata": {**item["metadata"], "resourceVersion": "2"}}
         api.watches[JOBS.get(item.get("kind", ""), f"{NAMESPACE}/pods")].put({"type": kind, "object": item})
 
@@ -66,7 +66,10 @@ JOBS = {
 
 @pytest.fixture
 def steps(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Step]]:
-    """Yield a list to fill: each step is taken once its text has been printed, and the steps before it are taken."""
+    """Yield a list for the test's steps.
+
+    Each step is taken once its text was printed and all earlier steps were taken.
+    """
     waiting: list[Step] = []
     printed = bytearray()
     write = console.write

@@ -1,7 +1,7 @@
-"""A fake kubelet: it keeps the logs of containers, and serves them as the real one does.
+"""A fake kubelet that keeps the logs of containers and serves them like the real kubelet.
 
-A log is read from a whole second on, as the API server cuts off the fraction. A reading that follows ends with the
-container. Of a container that has restarted only the last log is kept, and the one before it.
+A log is served from a whole second on, because the API server cuts off the fraction of `sinceTime`. A following request
+ends with its container. For a restarted container, only the logs of the last two starts are kept.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from tests.plugin.fake_api import FakeApi
 from tests.plugin.status.runs import BORN, NAMESPACE
 
 BEGINNING = datetime.fromisoformat(BORN.replace("Z", "+00:00")).timestamp()
-# No test waits so long.
+# Longer than any test waits.
 LONGEST = 20.0
 
 
 class Log:
-    """The log of one container that has started once; `rest` is a last line without an end."""
+    """The log of one start of a container. `rest` is an unfinished last line."""
 
     def __init__(self) -> None:
         self.lines: list[tuple[float, bytes]] = []
@@ -30,7 +30,7 @@ class Log:
 
 
 class Kubelet:
-    """The logs of all pods by name, each a list of the container's starts."""
+    """The logs of all pods: name -> the logs of the container's starts."""
 
     def __init__(self, api: FakeApi) -> None:
         self.changed = threading.Condition()
@@ -48,7 +48,7 @@ class Kubelet:
             self.changed.notify_all()
 
     def write(self, pod: str, *lines: str | bytes, gap: float = 0.25) -> None:
-        """Write lines to the log of the container that runs, each `gap` seconds after the last one."""
+        """Write lines to the running container's log, each `gap` seconds after the previous line."""
         with self.changed:
             for line in lines:
                 self.now += gap

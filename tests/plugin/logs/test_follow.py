@@ -1,4 +1,4 @@
-"""Test `logs --follow` as a user runs it: over restarts, other pods and other jobs, without a line twice or lost."""
+"""Test `logs --follow` as a user runs it: over restarts, new pods and new jobs, with no line lost or printed twice."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Change = Callable[[str, Object], None]
 
 
 def named(name: str, found: Object, **metadata: Any) -> Object:
-    """Return another pod or job of this form."""
+    """Return a pod or job like this one with another name."""
     return {**found, "metadata": {**found["metadata"], "name": name, "uid": f"uid-{name}", **metadata}}
 
 
@@ -195,7 +195,7 @@ def test_logs_of_all_pods_that_break_off_are_told_in_one_line(
 
     def tell(line: str) -> None:
         say(line)
-        # The other pods' logs fail as often.
+        # Give the requests for the other pods' logs time to fail as well.
         time.sleep(0.5)
         launcher.mend()
         launcher.write("run1-launcher", "b")

@@ -25,7 +25,7 @@ UP = [pod("launcher"), pod("worker", 0), pod("worker", 1)]
 
 @pytest.fixture
 def up(api: FakeApi, kubelet: Kubelet) -> Kubelet:
-    """Serve a run whose pods have each written a line with their name."""
+    """Serve a run. Each of its pods has logged a line with its name."""
     serve(api, MPI, pods=UP)
     for each in UP:
         kubelet.start(each["metadata"]["name"])

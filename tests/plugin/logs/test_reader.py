@@ -1,4 +1,4 @@
-"""Test that a log is read without a line twice or lost, over broken connections and restarts."""
+"""Test that no line of a log is lost or read twice, over broken connections and restarts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Test `logs --save`: what a bug report gets, and what it must not have."""
+"""Test `logs --save`: which files a bug report gets, and what it must not contain."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _event(reason: str, **about: Any) -> Object:
 
 @pytest.fixture
 def up(api: FakeApi, kubelet: Kubelet) -> Kubelet:
-    """Serve a run with secrets in every place where people put them."""
+    """Serve a run with secrets at every place where people put them."""
     launcher = pod("launcher")
     launcher["status"]["containerStatuses"][0]["restartCount"] = 1
     launcher["spec"]["containers"][0] |= {

@@ -19,7 +19,7 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def plugin(tmp_path_factory: pytest.TempPathFactory, archive: Path) -> Plugin:
-    """Return the plugin with its Python environment."""
+    """Return the unpacked plugin with its Python environment."""
     made = plugin_of(archive, tmp_path_factory.mktemp("unpacked"))
     done = made.setup()
     assert done.returncode == 0, done.stderr
@@ -28,7 +28,7 @@ def plugin(tmp_path_factory: pytest.TempPathFactory, archive: Path) -> Plugin:
 
 @pytest.fixture
 def environment(plugin: Plugin, tmp_path: Path) -> dict[str, str]:
-    """Make a python3 whose new virtual environments already contain all packages, so that pip has little to do."""
+    """Provide a python3 whose new virtual environments already contain all packages, so that pip has little to do."""
     tools = tmp_path / "python"
     tools.mkdir()
     copy = f'[ "$1 $2" = "-m venv" ] && exec cp -al {plugin.folder}/.venv "$3"'

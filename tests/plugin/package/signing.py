@@ -1,4 +1,4 @@
-"""Sign packages with a GnuPG key that is made for them alone."""
+"""Sign packages with a temporary GnuPG key."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ SIGNER = "distrain test <test@distrain.invalid>"
 def sign(packages: Mapping[Path, Path], folder: Path) -> Path:
     """Sign archives with a new key. Return a keyring that verifies them, in `folder`.
 
-    `packages` gives for each archive its Chart.yaml or plugin.yaml.
+    `packages` maps each archive to its Chart.yaml or plugin.yaml.
     """
     keyring = folder / "pubring.gpg"
-    # Not in pytest's folder: gpg makes a UNIX socket there, whose path must not be longer than 107 characters.
+    # Do not use pytest's folder: gpg creates a UNIX socket in its folder, whose path is limited to 107 characters.
     home = tempfile.mkdtemp(prefix="gnupg-")
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("GNUPGHOME", home)
@@ -31,6 +31,6 @@ def sign(packages: Mapping[Path, Path], folder: Path) -> Path:
             package.sign(archive, description, SIGNER)
         subprocess.run([*gpg, "--export", "--output", str(keyring)], check=True)
         subprocess.run(["gpgconf", "--kill", "all"], check=True)
-    # The agent, which ends by itself, may remove its sockets at the same time.
+    # The gpg agent ends by itself, and may remove its sockets at the same time.
     shutil.rmtree(home, ignore_errors=True)
     return keyring

@@ -1,4 +1,4 @@
-"""Test that the packages of `make package` depend on nothing but the sources."""
+"""Test that the packages of `make package` depend only on the sources."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ STRAY = (
 
 @pytest.fixture
 def sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return a git repository with the project's sources, which the packages are then made of."""
+    """Return a git repository with the project's sources. The packages are built from it."""
     folder = tmp_path / "sources"
     listed = ["git", "-C", str(REPOSITORY), "ls-files", "-z", *package.WHEEL, "charts"]
     for name in subprocess.run(listed, capture_output=True, text=True, check=True).stdout.split("\0"):
@@ -92,7 +92,7 @@ def test_wheel_depends_on_no_umask_and_no_stray_file(sources: Path, tmp_path: Pa
     required = set(re.findall(r"^Requires-Dist: ([A-Za-z0-9]+)", metadata, re.M))
     files = [(sources / "plugin" / name).read_text() for name in package.DEPENDENCIES]
     assert required == set(re.findall(r"^([a-z0-9]+)[>=]", "".join(files), re.M))
-    # Python's wheels always have this file so.
+    # This file has a fixed mode in every Python wheel.
     assert modes.pop(f"{path.name.removesuffix('-py3-none-any.whl')}.dist-info/RECORD") == 0o664
     assert set(modes.values()) == {0o644, 0o755}
     assert [name for name in names if Path(name).name in {Path(stray).name for stray in STRAY}] == []

@@ -1,7 +1,7 @@
 """Test the packaged plugin: its archive, and its installation by Helm and pip.
 
-The tests are slow, because pip fills a real virtual environment: once for the wheel's test, and once for all others.
-Each sort of installation is tried once. The other ways to it run in the full matrix.
+The tests are slow, because pip fills a real virtual environment: once for the wheel's test, and once for all other
+tests. Each kind of installation is tested once. Other ways to the same installation run in the full matrix.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def handout(tmp_path_factory: pytest.TempPathFactory, archive: Path) -> Iterator
 
 
 class _Files(http.server.SimpleHTTPRequestHandler):
-    """Serve files with the content type by which Helm 3 recognizes an archive."""
+    """Serves files with the content type by which Helm 3 recognizes an archive."""
 
     extensions_map = {".tgz": "application/gzip"}  # noqa: RUF012
 
@@ -72,7 +72,7 @@ class HelmHome:
         return run([str(self.helm), *arguments], cwd=self.root, **homes, **self.environment, **environment)
 
     def left(self) -> list[str]:
-        """Return the installed files of any plugin."""
+        """Return all files that plugins have installed."""
         return [str(path.relative_to(self.root)) for path in self.root.glob("*/plugins/*")]
 
 
@@ -106,7 +106,7 @@ def test_helm_installs_the_unpacked_archive_and_runs_it(home: HelmHome, plugin: 
 
     assert installed.returncode == 0, installed.stderr
     assert "distrain" in home.run("plugin", "list").stdout
-    # The user's PYTHONPATH must not affect the plugin. Helm's own flags reach it through the environment.
+    # The user's PYTHONPATH must not affect the plugin. Helm passes its own flags to the plugin in the environment.
     refused = home.run(
         *("distrain", "check", "--set", "workers.replica=3", "--namespace", "team"),
         PYTHONPATH="/nonsense",
@@ -185,7 +185,7 @@ def test_setup_makes_nothing_new_while_the_list_is_the_same(plugin: Plugin) -> N
 
 @pytest.mark.full
 def test_setup_adds_the_libraries_of_the_report_on_request_and_keeps_them(plugin: Plugin, tmp_path: Path) -> None:
-    # The other tests go on with an environment without these libraries.
+    # Use a copy, because the other tests need an environment without these libraries.
     copy = Plugin(Path(shutil.copytree(plugin.folder, tmp_path / "copy", symlinks=True)))
     record = tmp_path / "run1" / "record.jsonl"
     record.parent.mkdir()
@@ -317,7 +317,7 @@ def test_pip_installs_the_program_with_its_chart(environment: dict[str, str], tm
 
 
 def test_plugin_file_has_only_what_both_helms_read() -> None:
-    # If plugin.yaml has an unknown key, Helm 3 loads no plugin at all.
+    # If a plugin.yaml has an unknown key, Helm 3 does not load any plugin.
     fields = yaml.safe_load((PLUGIN / "plugin.yaml").read_text())
 
     assert set(fields) == {

@@ -1,4 +1,4 @@
-"""Test the packages in an OCI registry that asks for a login over TLS: the chart, and the plugin for Helm 4."""
+"""Test the packages in an OCI registry with TLS and a login: the chart, and the plugin for Helm 4."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.registry_user import User
 
 PLUGIN = REPOSITORY / "plugin"
 PLUGIN_TYPE = "application/vnd.helm.plugin.v1+json"
-# Helm pulls no file of another type, not even the .prov file.
+# Helm does not pull files of other media types, not even the .prov file.
 LAYER_TYPE = "application/vnd.oci.image.layer.v1.tar"
 
 pytestmark = pytest.mark.install
@@ -80,7 +80,7 @@ def test_signed_chart_is_rendered_from_the_registry_as_from_its_folder(user: Use
     assert pushed.returncode == 0, pushed.stderr
     assert user.run("verify", str(packages.chart), "--keyring", str(packages.keyring)).returncode == 0
     assert rendered.returncode == 0, rendered.stderr
-    # Helm 3 prints before the manifest what it has pulled.
+    # Helm 3 prints the pulled package before the manifest.
     assert rendered.stdout.endswith(user.run("template", "run1", str(CHART)).stdout)
 
 

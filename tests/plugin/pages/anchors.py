@@ -1,4 +1,4 @@
-"""Name the places of a page that a link can lead to."""
+"""Compute the anchors of a page, to which links can lead."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ import re
 
 
 def anchor(title: str) -> str:
-    """Return the anchor that GitHub gives to a title: lower case, without punctuation, with - for each space."""
+    """Return the anchor that GitHub gives a heading: lower case, without punctuation, and with - for each space."""
     return re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")

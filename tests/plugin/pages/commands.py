@@ -10,7 +10,7 @@ from pathlib import Path
 
 from lab.paths import REPOSITORY
 
-# docs/plugin.md is made from the commands' help texts; tests/plugin/command_line/test_help.py parses their commands.
+# docs/plugin.md is generated from the help texts, whose commands tests/plugin/command_line/test_help.py parses.
 PAGES = [
     REPOSITORY / "README.md",
     REPOSITORY / "CONTRIBUTING.md",
@@ -18,13 +18,13 @@ PAGES = [
 ]
 FENCE = re.compile(r"^```(\w*)$")
 ASSIGNMENT = re.compile(r"^[A-Z_][A-Z0-9_]*=")
-# A block of commands and what they print marks the commands.
+# In a block of commands and their output, this prompt marks the commands.
 PROMPT = "$ "
 
 
 @dataclass(frozen=True)
 class Block:
-    """A code block of a page: its language, "" if it names none, and its lines without the indentation."""
+    """A code block of a page: its language (or ""), and its lines without the indentation."""
 
     page: str
     language: str
@@ -33,7 +33,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Line:
-    """A command line of a page, and its program."""
+    """A command line on a page, and its program."""
 
     page: str
     text: str
@@ -41,13 +41,13 @@ class Line:
 
     @property
     def words(self) -> list[str]:
-        """The words up to a pipe, from the program on."""
+        """The words from the program up to a pipe."""
         words = shlex.split(re.split(r" [|>&]|;", self.text)[0], comments=True)
         return [word for number, word in enumerate(words) if not _is_before(words, number)]
 
 
 def _is_before(words: list[str], number: int) -> bool:
-    """Return whether the word, and all before it, assign variables of the environment."""
+    """Return whether this word and all words before it are assignments of environment variables."""
     return all(ASSIGNMENT.match(word) for word in words[: number + 1])
 
 
@@ -79,7 +79,7 @@ def _without_indent(block: list[str]) -> list[str]:
 
 
 def lines(programs: set[str]) -> list[Line]:
-    """Return the command lines of all pages that begin with one of these programs, or that follow a prompt."""
+    """Return the command lines on all pages that begin with one of these programs or follow a prompt."""
     return [line for page in PAGES for block in blocks(page) for line in of_block(block, programs)]
 
 
@@ -94,6 +94,6 @@ def of_block(block: Block, programs: set[str]) -> Iterator[Line]:
 
 
 def program_of(text: str) -> str:
-    """Return the program of a command line, behind variables of the environment."""
+    """Return the program of a command line, after any assignments of environment variables."""
     words = [word for word in text.split() if not ASSIGNMENT.match(word)]
     return words[0].strip('"') if words else ""

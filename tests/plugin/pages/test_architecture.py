@@ -1,4 +1,4 @@
-"""Test that docs/architecture.md names only files and folders that exist, and shows the kinds of jobs as they are."""
+"""Test that docs/architecture.md names only existing files and folders, and that its diagram is up to date."""
 
 from __future__ import annotations
 

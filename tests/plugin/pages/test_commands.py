@@ -1,4 +1,4 @@
-"""Test that each command on README.md and the pages is known: a test runs it, or parses it as its program does."""
+"""Test that each command in README.md and docs/ is covered: a test runs it, or parses it as its program does."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from lab.paths import REPOSITORY
 from tests.plugin.pages.commands import PAGES, Block, Line, blocks, lines, of_block, program_of
 
 NOT_RUN = "docs/not-tested.md"
-# Program -> the test that runs its commands or parses their arguments. Those of NOT_RUN need what no test has, and that
-# page names them. The shell parses every command.
+# Program -> the file that runs its commands or parses their arguments. No test can run the programs with NOT_RUN; that
+# page lists them. The shell parses every command.
 PROGRAMS = {
     "make": "tests/plugin/pages/test_commands.py",
     "helm": "tests/plugin/pages/test_commands.py",
@@ -37,11 +37,11 @@ PROGRAMS = {
     "tensorboard": NOT_RUN,
 }
 ALL = lines(set(PROGRAMS))
-# How a block begins that holds no command: values, code, JSON, a tree of files, or what a program prints.
+# The beginning of a block without commands: values, code, JSON, a tree of files, or output of a program.
 NO_COMMAND = re.compile(
     r"""[\w.-]+:(\ |$)|-\ |\{|from\ |import\ |def\ |images/|distrain(-[a-z]+)?:\ |Step\t|\#""", re.VERBOSE
 )
-# The words of Helm and kubectl that the pages use.
+# The subcommands of Helm and kubectl that the pages use.
 HELM = "dependency install plugin template test uninstall upgrade"
 KUBECTL = "annotate apply create get label logs patch port-forward"
 FLAGS_OF_KUBECTL = {
@@ -87,7 +87,7 @@ def test_program_is_used_and_its_test_exists(program: str) -> None:
 
 
 def test_shell_takes_every_command() -> None:
-    # A name in angle brackets is for the reader to fill in.
+    # Readers replace a name in angle brackets by their own value.
     script = "\n".join(re.sub(r"<(\w+)>", r"\1", line.text) for line in ALL)
 
     done = subprocess.run(["bash", "-n"], input=script, capture_output=True, text=True, check=False)

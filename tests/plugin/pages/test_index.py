@@ -1,4 +1,4 @@
-"""Test README.md's length, that docs/index.md lists every page, and that links between pages lead somewhere."""
+"""Test README.md's length, that docs/index.md lists every page, and that links between pages have a target."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TITLE = re.compile(r"^#+ (.*)$", re.MULTILINE)
 
 
 def anchors(page: Path) -> set[str]:
-    """Return the anchors of a page's titles."""
+    """Return the anchors of a page's headings."""
     return set(map(anchor, TITLE.findall(page.read_text(encoding="utf-8"))))
 
 

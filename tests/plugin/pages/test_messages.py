@@ -1,4 +1,4 @@
-"""Test that docs/messages.md has every line that ends a command or a run, and docs/troubleshooting.md its sort."""
+"""Test that docs/messages.md has every message, and that docs/troubleshooting.md links to every group of messages."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.plugin.pages.anchors import anchor
 
 TROUBLESHOOTING = (REPOSITORY / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
 CAUSES = (REPOSITORY / "docs" / "causes.md").read_text(encoding="utf-8")
-# Errors whose words others have written: those of a library, of Helm, of the API server or of another error.
+# Functions whose errors only pass on a message of a library, Helm, the API server or another error.
 PASSED_ON = {
     "distrain.changes.owned:_own_values",
     "distrain.changes.plan_offline:_before",
@@ -58,7 +58,7 @@ def page() -> str:
 
 @pytest.fixture(scope="module")
 def lines() -> str:
-    """Return every message, each in a line of its own."""
+    """Return all messages, one per line."""
     return "\n".join(text for *_, told in messages.groups() for text in told)
 
 
@@ -84,7 +84,7 @@ def test_every_sort_of_message_has_a_link_from_the_symptoms(page: str) -> None:
 
 
 def quoted() -> list[str]:
-    """Return what the tables of symptoms quote of distrain's lines."""
+    """Return the parts of distrain's messages that the tables of symptoms quote."""
     tables = re.findall(r"^\| the line says \|.*\n\|[-|]+\n((?:\|.*\n)+)", TROUBLESHOOTING, flags=re.MULTILINE)
     cells = [re.split(r"(?<!\\) \| ", row.strip("| "))[0] for table in tables for row in table.splitlines()]
     return [words for cell in cells for words in re.findall(r"`([^`]+)`", cell)]

@@ -1,4 +1,4 @@
-"""Test that docs/scale.md has the tables of the committed results of `make bench-scale`."""
+"""Test that the tables in docs/scale.md show the committed results of `make bench-scale`."""
 
 from __future__ import annotations
 

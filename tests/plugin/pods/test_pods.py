@@ -1,4 +1,4 @@
-"""Test that common parts of pods are decoded only once, whatever else differs between the pods."""
+"""Test that parts that pods have in common are decoded only once, even if other parts differ."""
 
 from __future__ import annotations
 

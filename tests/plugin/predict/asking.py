@@ -1,4 +1,4 @@
-"""Ask `predict`: the values, prices, test and records of its tests, and what it answers."""
+"""Provide values, prices, the output of `helm test` and records for the tests of `predict`, and read its answers."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ def by_workers(answer: dict[str, Any], exchange: str = "all-reduce") -> dict[int
 
 
 def record(*sizes: tuple[int, float], model: str = "vgg16", batch: int = 64) -> Path:
-    """Write a record of a run with these numbers of ranks and rates."""
+    """Write a record of a run whose starts had these numbers of ranks and rates."""
     return changed(*((ranks, rate, {"batch_size": batch}) for ranks, rate in sizes), model=model)
 
 
 def changed(*starts: tuple[int, float, dict[str, Any]], model: str = "vgg16") -> Path:
-    """Write a record of a run with these numbers of ranks, rates, and arguments of the trainer."""
+    """Write a record of a run whose starts had these numbers of ranks, rates and trainer arguments."""
     lines = []
     for number, (ranks, rate, values) in enumerate(starts):
         begin = 1000.0 * number

@@ -1,4 +1,4 @@
-"""Run `predict` in a folder of its own."""
+"""Define the fixtures of the tests of `predict`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.plugin.program import Outcome, called
 def predict(
     helm4: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> Predict:
-    """Run `predict` in a folder with values, prices and the output of a test."""
+    """Return a function that runs `predict` in a folder with values, prices and the output of `helm test`."""
     monkeypatch.setenv("HELM_BIN", str(helm4))
     monkeypatch.chdir(tmp_path)
     files = {"run.yaml": VALUES, "own.yaml": OWN, "epochs.yaml": EPOCHS, "prices": PRICES, "test.log": TEST}

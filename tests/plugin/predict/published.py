@@ -1,7 +1,8 @@
-"""Hold the predictions to published measurements: read published.yaml, fit each series, and score the larger sizes.
+"""Compare predictions with published measurements: read published.yaml, fit each series, and score its larger sizes.
 
-A series is fitted on its smallest sizes, at most three: the first three numbers of whole machines if there are four,
-otherwise one GPU, one machine and two machines, as far as they were measured. Every larger size is scored.
+A series is fitted on at most three of its smallest sizes. With at least four measured numbers of whole machines, these
+are the first three. Otherwise these are one GPU, one machine and two machines, if measured. Every larger size is
+scored.
 """
 
 from __future__ import annotations
@@ -21,13 +22,13 @@ from distrain.predict.network import HIERARCHICAL, SERVERS, TREE, Size
 from distrain.predict.step import Constants, step_seconds
 
 FILE = Path(__file__).with_name("published.yaml")
-# Horovod's fusion threshold when these measurements were made.
+# Horovod's default fusion threshold at the time of these measurements.
 BUCKET = 64 * 2**20
 MOST_FITTED = 3
 
 
 class Series(Struct, frozen=True):
-    """Measured sizes of one run, from the smallest on, with their throughput in samples/sec."""
+    """The measured sizes of one run, the smallest first, with their throughput in samples/sec."""
 
     table: str
     name: str
@@ -39,7 +40,7 @@ class Series(Struct, frozen=True):
 
     @property
     def fitted(self) -> list[int]:
-        """Return the indices of the sizes on which the constants are fitted."""
+        """Return the indices of the sizes from which the constants are fitted."""
         sizes = [each.size for each in self.measured]
         whole = [index for index, size in enumerate(sizes) if size.slots == self.slots]
         single = [index for index, size in enumerate(sizes) if size.ranks == 1 and self.slots > 1]
@@ -60,7 +61,7 @@ class Series(Struct, frozen=True):
 
 
 class Score(Struct, frozen=True):
-    """A scored size: the relative errors of the model and of constant efficiency, and the measured efficiency."""
+    """A scored size: the relative errors of the model and of a constant efficiency, and the measured efficiency."""
 
     table: str
     series: str
@@ -90,7 +91,7 @@ def tables() -> tuple[Table, ...]:
 
 
 def scores() -> list[Score]:
-    """Return the scored sizes of all tables that count."""
+    """Return the scored sizes of all tables that are not left out."""
     return [score for table in tables() if not table.left_out for score in table.scores]
 
 
@@ -123,7 +124,7 @@ def _series(given: dict[str, Any], series: dict[str, Any], parameters: dict[str,
     measured = [Measured(size, batch * batches * size.ranks / rate, batches) for size, rate, batches in rows]
     algorithm = given.get("algorithm", "")
     layers = _layers(series["model"], size_of_a_gradient, parameters)
-    # Parameter servers send no weights before the last gradient is there.
+    # Parameter servers send no weights before the last gradient has arrived.
     bucketed = buckets(layers, BUCKET, overlaps=algorithm != SERVERS)
     rates = tuple(rate for _, rate, _ in rows)
     return Series(given["id"], series["name"], bucketed, algorithm, given["slots"], tuple(measured), rates)
@@ -137,7 +138,7 @@ def _layers(model: str, size: int, parameters: dict[str, int]) -> Sequence[Layer
 
 
 def _rows(given: dict[str, Any], series: dict[str, Any]) -> Iterator[tuple[Size, float, int]]:
-    """Yield each size with its throughput in samples/sec and the batches of a step."""
+    """Yield each size, its throughput in samples/sec, and the number of batches per step."""
     for workers, slots, *parts in series.get("milliseconds", ()):
         yield Size(workers, slots), workers * slots * series["batch"] / (sum(parts) / 1000), 1
     for row in series.get("sizes", ()):
@@ -147,7 +148,7 @@ def _rows(given: dict[str, Any], series: dict[str, Any]) -> Iterator[tuple[Size,
 
 
 def _calibrated(first: Series) -> str:
-    """Return the algorithm that explains the largest size of a series better; the series is not scored."""
+    """Return the algorithm that predicts the largest size of a series better. This series is not scored."""
 
     def error(algorithm: str) -> float:
         return abs(_predicted(first, first.constants(algorithm), len(first.measured) - 1))

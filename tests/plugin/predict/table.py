@@ -1,4 +1,4 @@
-"""Write docs/prediction.md: how the predictions are made, and their errors over the published measurements.
+"""Generate docs/prediction.md: how predictions are made, and their errors against published measurements.
 
 PYTHONPATH=plugin python -m tests.plugin.predict.table
 """
@@ -14,12 +14,12 @@ from tests.plugin.predict.published import Score, Table, scores, tables
 
 PAGE = REPOSITORY / "docs" / "prediction.md"
 TEXT = Path(__file__).with_name("page.md")
-# Bits/s of the networks whose bandwidth a table's machines name.
+# Nominal bandwidth in bits/s of the networks that the tables' machine descriptions name.
 NOMINAL = {"100 Gb/s": 100e9, "40 Gb/s": 40e9, "25 Gb/s": 25e9, "10 Gb/s": 10e9}
 
 
 def page() -> str:
-    """Return the page's text: page.md with the numbers and tables in their places."""
+    """Return the page's text: page.md with the numbers and tables filled in."""
     parts = {
         "SUMMARY": _summary(scores()),
         "ERRORS": "\n".join(_errors()),
@@ -83,7 +83,7 @@ def _left_out() -> Iterator[str]:
 
 
 def reached() -> dict[str, float]:
-    """Return for each table the median of the shares of the nominal bandwidth that its series reached."""
+    """Return for each table the median share of the nominal bandwidth that its series reached."""
     found = {}
     for table in _counted():
         nominal = next((bits for words, bits in NOMINAL.items() if words in table.machines), 0.0)

@@ -1,4 +1,4 @@
-"""Test what `predict` makes of odd numbers, and that it tells what it assumes."""
+"""Test how `predict` handles odd numbers, and that it prints its assumptions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Test that the predictions keep within their errors over the published measurements."""
+"""Test that the predictions for the published measurements stay within the documented errors."""
 
 from __future__ import annotations
 
@@ -50,13 +50,16 @@ def test_only_the_smallest_sizes_are_fitted() -> None:
 
 
 def test_mpijob_of_two_workers_with_four_gpus_fits_a_network_of_100_gbits_but_not_of_25() -> None:
-    """814 images/sec each give 6511.22 together. That job's log has no other size, so nothing of it is held out."""
+    """8 ranks at 814 images/sec reached 6511.22 together.
+
+    The job's log has only this size, so this does not test a prediction.
+    """
     assert _rate(100e9) == pytest.approx(6511.22, rel=1e-3)
     assert _rate(25e9) == pytest.approx(3296, rel=1e-2)
 
 
 def _rate(bandwidth: float) -> float:
-    """Return images/sec of VGG16 with gradients in fp16, if the compute time is what 814 images/sec each leave."""
+    """Return the images/sec of VGG16 on 8 ranks with fp16 gradients, if one rank computes 814 images/sec."""
     model = models.describe("vgg16")
     bucketed = buckets(of_model(model.layers, model.parameters["tensorflow"] * 2), BUCKET)
     measured = Measured(Size(2, 4), 64 / 814)

@@ -1,4 +1,4 @@
-"""Build the state of a job at one moment, for tests of its start."""
+"""Build the state of a job at one moment, for tests of a job's start."""
 
 from __future__ import annotations
 

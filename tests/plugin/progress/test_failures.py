@@ -1,4 +1,4 @@
-"""Test the line that says why a job does not start."""
+"""Test the message that says why a job does not start."""
 
 from __future__ import annotations
 
@@ -198,7 +198,7 @@ def test_job_that_training_operator_rejects_is_final() -> None:
 
 
 def _ended_worker(code: int, message: str, reason: str = "Error", at: str = "2026-01-01T00:01:00Z") -> dict[str, Any]:
-    """Return a worker whose container ended like this, and runs again."""
+    """Return a worker whose container has ended in this way and runs again."""
     end = {**ended(code, message), "reason": reason, "finishedAt": at}
     return job_pod("worker", {**RUNNING, "lastState": {"terminated": end}}, phase="Running")
 

@@ -1,4 +1,4 @@
-"""Test when a job counts as training: by its JSON lines, or by ranks that go on running."""
+"""Test when a job counts as training: if it logs JSON lines, or if its ranks keep running."""
 
 from __future__ import annotations
 
@@ -29,14 +29,17 @@ def _line(step: int, **figures: Any) -> str:
 
 
 def _state(*texts: str | None, role: str = "launcher") -> JobState:
-    """Return a job of two running workers, and a launcher if that is the role, with these logs of the role's pods."""
+    """Return a job with two running workers, and with a launcher if `role` is launcher.
+
+    The role's pods have these logs.
+    """
     pods = [running_pod("worker"), running_pod("worker"), *([running_pod("launcher")] if role == "launcher" else [])]
     speaker = msgspec.convert(running_pod(role), kube.Pod)
     return replace(job_state(*pods), logs=[Log(speaker, text) for text in texts])
 
 
 def _reached(state: JobState, job: Job = JOB, program: Program = TRAINER, *, after: float = 0.0) -> str:
-    """Return what the job has reached, `after` seconds after the same state was first seen."""
+    """Return the stage that the job has reached `after` seconds after this state was first seen."""
     steady = Steady()
     reached(state, job, program, steady, 100.0)
     return reached(state, job, program, steady, 100.0 + after)

@@ -1,4 +1,4 @@
-"""Test whether a job counts as started, and the line that says what its pods wait for."""
+"""Test when a job counts as started, and the line that says what its pods wait for."""
 
 from __future__ import annotations
 

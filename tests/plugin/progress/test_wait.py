@@ -40,9 +40,10 @@ class FakeClock:
 
 
 class FakeCluster:
-    """Return the next list of pods at each request; repeat the last list. An exception in the list is raised.
+    """A fake cluster that returns the next list of pods at each request, and repeats the last list.
 
-    `logs` are the pods' logs by name, each of them a list of texts, one for each request. `read` names the logs read.
+    An exception instead of a list is raised. `logs` maps a pod's name to the texts of its log, one for each request.
+    `read` lists the names of the logs that were read.
     """
 
     target = Target("config", "lab", "team", given=("", "lab"))

@@ -1,4 +1,4 @@
-"""Define the fixtures of the tests of releases."""
+"""Define the fixtures of the release tests."""
 
 from __future__ import annotations
 

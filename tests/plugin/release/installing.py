@@ -26,7 +26,7 @@ OPERATION = Operation("abc")
 
 
 class FakeHelm:
-    """A fake Helm. It has the release after an installation; `owner` names the operation that created the release."""
+    """A fake Helm. After an installation it has the release. `owner` is the operation that created the release."""
 
     def __init__(
         self,

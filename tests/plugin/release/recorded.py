@@ -1,4 +1,4 @@
-"""A release that a fake Helm has recorded in the fake API."""
+"""Provide a release that is recorded in the fake API as if Helm had installed it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def chart_values() -> Object:
 
 @functools.cache
 def own_objects(printed: str) -> str:
-    """Return a printed manifest without its hooks, which Helm records apart."""
+    """Return a printed manifest without its hooks, because Helm records hooks separately."""
     objects = (item for item in parse(printed) if "helm.sh/hook" not in (item["metadata"].get("annotations") or {}))
     manifest: str = yaml.dump_all(objects, Dumper=yaml.CSafeDumper)
     return manifest
@@ -39,7 +39,7 @@ def own_objects(printed: str) -> str:
 
 @dataclass
 class Recorded:
-    """A release run1 that Helm has recorded, its job, and the changes that the program then requested from Helm."""
+    """A recorded release run1, its job, and the changes that the program has requested from Helm."""
 
     api: FakeApi
     manifest: str
@@ -57,7 +57,7 @@ class Recorded:
         self._record(status, version, chart, VALUES, chart_values(), apply_method)
 
     def be_of_values_files(self, chart: str) -> None:
-        """Set the last revision to one whose values Flux has merged into the chart's defaults."""
+        """Set the last revision to one in which Flux has merged the values into the chart's defaults."""
         self._record("deployed", 3, chart, {}, reused(VALUES, chart_values()), "ssa")
 
     def _record(
@@ -70,6 +70,6 @@ class Recorded:
         self.api.answers[f"{SECRETS}/{secret['metadata']['name']}"] = secret
 
     def show(self, **more: Any) -> None:
-        """Set the cluster's job to that of the manifest, with additions."""
+        """Set the job in the cluster to the manifest's job with these additional fields."""
         name = self.job["metadata"]["name"]
         self.api.answers[f"{JOBS}/{name}"] = {**self.job, **more}

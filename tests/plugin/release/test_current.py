@@ -1,4 +1,4 @@
-"""Test what is read of a release that is to change: whether its job runs, since when, and who manages it."""
+"""Test which facts are read about a release before it is changed: whether its job runs, since when, and its manager."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
 class Fakes:
     """A fake cluster and a fake Helm that record changes. The job disappears after a number of requests.
 
-    After Helm's failure the API server does not answer `away` requests for its version.
+    After Helm's failure, the API server does not answer the next `away` requests for its version.
     """
 
     target = RELEASE.target

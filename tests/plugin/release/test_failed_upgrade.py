@@ -1,4 +1,4 @@
-"""Test an upgrade with a fake Helm: what stays and what goes back when Helm or the job's start fails."""
+"""Test an upgrade with a fake Helm: what stays and what is rolled back if Helm or the job's start fails."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Test what Helm is asked for if `install` and `upgrade` get Helm's flags."""
+"""Test the arguments for Helm if `install` and `upgrade` get Helm's flags."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.plugin.program import SECRETS, Run
 
 pytestmark = pytest.mark.either_helm
 
-# A fake Helm that records how it is asked to install or upgrade, and then fails if its arguments hold the word REFUSED.
+# A fake Helm that records the arguments of install and upgrade, and fails if they contain the word REFUSED.
 HELM = """\
 #!/bin/sh
 case "$1" in
@@ -37,7 +37,7 @@ SMALL = ["--set", "workers.replicas=2,workers.gpus=1"]
 
 @pytest.fixture
 def calls(run: Run, cluster: FakeApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[str]]:
-    """Return the changes that Helm was asked for, on a cluster without a release."""
+    """Return a function that lists the recorded arguments. The cluster has no release."""
     cluster.answers[SECRETS] = releases()
     record, helm = tmp_path / "calls", tmp_path / "helm"
     helm.write_text(HELM.format(calls=shlex.quote(str(record)), helm=shlex.quote(os.environ["HELM_BIN"])))

@@ -1,4 +1,4 @@
-"""Test the command `install`: the jobs that it refuses, and the values with which it installs the chart."""
+"""Test the command `install`: the jobs that it refuses, and the values that it passes to the chart."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.plugin.program import SECRETS, Outcome, Run, hold, wrote_nothing
 
 pytestmark = pytest.mark.either_helm
 
-# MultiKueue runs the job, in a cluster whose nodes nobody here knows.
+# MultiKueue runs the job in another cluster, whose nodes are unknown here.
 ELSEWHERE = "gang.scheduler=kueue,gang.queue=team-a,job.managedBy=kueue.x-k8s.io/multikueue"
 
 

@@ -1,4 +1,4 @@
-"""Test that `install --follow` shows the run that it has installed until the run has ended."""
+"""Test that `install --follow` shows the installed run until the run has ended."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ INSTALL = ("install", "run1", "--set", "workers.gpus=1", "--follow")
 
 @pytest.fixture
 def installs(cluster: FakeApi, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """Let `install` make the run's objects, which are given here, instead of Helm."""
+    """Replace Helm's installation by a function that serves the given objects of a run."""
     cluster.answers[SECRETS] = releases()
     objects: list[Object] = []
     monkeypatch.setattr(creation, "install", lambda *_, **__: serve_run(cluster, *objects))

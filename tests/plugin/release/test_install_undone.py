@@ -110,7 +110,7 @@ def test_job_that_someone_removed_is_told_with_what_became_of_the_release(
 
 
 def test_job_that_is_gone_from_a_release_that_is_there_undoes_nothing_with_atomic() -> None:
-    # Another upgrade ends the job before Helm records its revision.
+    # An upgrade by another user ends the job before Helm records that upgrade's revision.
     helm = FakeHelm()
 
     with pytest.raises(GoneError) as gone:
@@ -163,7 +163,7 @@ def test_job_that_cannot_be_followed_stays(error: DistrainError) -> None:
     ],
 )
 def test_release_that_helm_could_not_record_stays_and_is_no_success(status: str | DistrainError, told: str) -> None:
-    # Helm ends with 0 if it has created all objects but cannot record that.
+    # Helm exits with 0 if it has created all objects but cannot record the release's status.
     helm = FakeHelm(status=status)
 
     with pytest.raises(UnsettledError) as unsettled:
@@ -184,7 +184,7 @@ def test_internal_error_after_helms_success_undoes_nothing() -> None:
     with pytest.raises(ZeroDivisionError) as bug:
         install_with(helm, start=failing(ZeroDivisionError()), told=told)
 
-    # The traceback ends with its notes.
+    # Python prints an exception's notes at the end of its traceback.
     assert (helm.uninstalled, told, bug.value.__notes__) == ([], ["notes"], [STAYS])
 
 
@@ -265,7 +265,7 @@ def test_signal_while_helm_runs_takes_effect_after_it(number: int) -> None:
 
 
 def test_terminal_that_is_closed_undoes_nothing() -> None:
-    # nohup makes the tests ignore the signal, so that it would do nothing in any case.
+    # Under nohup, the tests themselves ignore the signal, so the signal would have no effect anyway.
     signal.signal(signal.SIGHUP, signal.default_int_handler)
     helm = FakeHelm()
     helm.during = lambda: send_signal(signal.SIGHUP)

@@ -1,4 +1,4 @@
-"""Test that releases are handled correctly even if the program's output goes to a closed pipe or a full disk."""
+"""Test that releases are handled correctly even if the program's output goes to a closed pipe or to a full disk."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.plugin.program import SECRETS, Outcome, Run
 from tests.plugin.release.recorded import chart_values, own_objects
 
 VALUES = {"gpus": 2, "workers": {"replicas": 2, "gpus": 1}}
-# A fake Helm that reports success without changing anything. It passes all other commands to the real Helm.
+# A fake Helm that reports success without changing anything. Other commands go to the real Helm.
 HELM = """\
 #!/bin/sh
 case "$1" in install | upgrade | uninstall | rollback) echo "$1" >> {calls} ;; esac
@@ -65,7 +65,7 @@ STREAMS = {
 
 @dataclass(frozen=True)
 class Ended:
-    """The program's exit code and output, and the changes that it asked Helm for."""
+    """The program's exit code and output, and the changes that it requested from Helm."""
 
     code: int
     out: str
@@ -75,7 +75,7 @@ class Ended:
 
 @dataclass(frozen=True)
 class Program:
-    """The program in its own process, with a fake Helm that records the requested changes."""
+    """Runs the program in a separate process, with a fake Helm that records the requested changes."""
 
     folder: Path
     environment: dict[str, str]
@@ -111,7 +111,7 @@ def _close(numbers: list[int]) -> None:
 
 @contextmanager
 def _stream(kind: str) -> Iterator[int]:
-    """Yield stdout for the program: a regular file, a pipe without a reader, or a full disk."""
+    """Yield a stdout for the program: a regular file, a pipe without a reader, or a full disk."""
     if kind != "unread":
         path = "/dev/full" if kind == "full" else os.devnull
         with open(path, "w") as file:
@@ -127,7 +127,7 @@ def _stream(kind: str) -> Iterator[int]:
 
 @pytest.fixture
 def program(run: Run, cluster: FakeApi, tmp_path: Path) -> Program:
-    """Return the program, on a cluster where run1 can be installed."""
+    """Return the program with a cluster where run1 can be installed."""
     cluster.answers[SECRETS] = releases()
     (tmp_path / "values.yaml").write_text(yaml.safe_dump(VALUES))
     calls, helm = tmp_path / "calls", tmp_path / "helm"
@@ -138,19 +138,22 @@ def program(run: Run, cluster: FakeApi, tmp_path: Path) -> Program:
 
 
 def _job(run: Run, program: Program) -> tuple[str, Object]:
-    """Return the manifest of run1, and its job."""
+    """Return the manifest and the job of run1."""
     printed = run("template", "run1", "--chart", str(CHART), "-f", str(program.folder / "values.yaml")).out
     manifest = own_objects(printed)
     return manifest, next(item for item in parse(manifest) if item["kind"] == "MPIJob")
 
 
 def _prepare(name: str, run: Run, program: Program, cluster: FakeApi) -> None:
-    """Install the release if the command changes one; let its job finish if the command follows its start."""
+    """Serve an installed release if the command changes a release.
+
+    Serve a finished job if the command waits for its start.
+    """
     manifest, job = _job(run, program)
     succeeded = {"conditions": [{"type": "Succeeded", "status": "True"}]}
     path = f"/apis/kubeflow.org/v2beta1/namespaces/team/mpijobs/{job['metadata']['name']}"
     cluster.answers[path] = {**job, "status": succeeded} if name == "install-wait" else job
-    # The objects that a rescale waits for.
+    # The pods for which a rescale waits.
     workers = [pod(f"worker-{number}", on="a") for number in range(3)]
     for worker in workers:
         worker["metadata"]["labels"] = {"app.kubernetes.io/component": "worker"}
@@ -170,7 +173,8 @@ def _prepare(name: str, run: Run, program: Program, cluster: FakeApi) -> None:
 @pytest.mark.parametrize(
     ("name", "streams"),
     [
-        # Each way to lose the output, and each command.
+        # All combinations run in the full matrix. By default, every command and every way to lose the output occurs
+        # once.
         pytest.param(name, streams, id=f"{name}-{streams}", marks=[] if tried else pytest.mark.full)
         for number, name in enumerate(COMMANDS)
         for place, streams in enumerate(STREAMS)

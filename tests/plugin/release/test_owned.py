@@ -1,4 +1,4 @@
-"""Test that a release of Argo CD or Flux is planned and never changed, with real Helm and a fake API."""
+"""Test that changes of a release of Argo CD or Flux are only planned, never made, with real Helm and a fake API."""
 
 from __future__ import annotations
 
@@ -29,7 +29,10 @@ pytestmark = [pytest.mark.usefixtures("signals"), pytest.mark.either_helm]
 
 @pytest.fixture(autouse=True)
 def deployed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Spare `helm status`, which would look up every object of a recorded release; the fake API does not have them."""
+    """Report a deployed release if `helm status` fails.
+
+    It looks up every object of a recorded release, and the fake API does not have them.
+    """
     find = Releases.status
 
     def status(self: Releases, name: str, target: Target) -> Status | None:
@@ -46,7 +49,7 @@ def _owned_by_flux(running: Recorded) -> None:
 
 
 def _owned_by_argo(running: Recorded, helm: Object, **metadata: Any) -> None:
-    """Let the job be one of an Application with these settings of Helm, without a release of Helm's own."""
+    """Make the job part of an Argo CD Application with these Helm settings. There is no Helm release."""
     running.api.answers[SECRETS] = releases()
     job = {**running.job, "metadata": {**running.job["metadata"], **(metadata or {"annotations": OF_ARGO})}}
     running.api.answers[JOBS] = [job]

@@ -1,4 +1,4 @@
-"""Test that the owner of a release's objects is told by their marks."""
+"""Test that labels and annotations of a release's objects identify its owner."""
 
 from __future__ import annotations
 

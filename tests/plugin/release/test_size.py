@@ -1,4 +1,4 @@
-"""Test the values of a release at another size."""
+"""Test the values for another size of a release."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Test the plan of an upgrade that suspends a job or lets it go on."""
+"""Test the plan of an upgrade that suspends or resumes a job."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def planned(old: list[Object], new: list[Object], values: Object = SAVED) -> tup
 
 
 def told(found: Plan, before: Before) -> dict[str, str]:
-    """Return the lines of the plan by their first word."""
+    """Return the lines of the plan about suspension and losses: first word -> rest of the line."""
     rows = [line.split(None, 1) for line in lines(found, before, has_trainer=not before.values.get("command"))]
     return {word: rest for word, rest in rows if word in ("suspended", "resumed", "lost")}
 

@@ -1,4 +1,4 @@
-"""Test where the values of a release of Argo CD or Flux are said to be, from the objects that a fake API serves."""
+"""Test which place is reported for the values of a release of Argo CD or Flux, with objects from a fake API."""
 
 from __future__ import annotations
 
@@ -236,7 +236,7 @@ def test_maker_of_the_application_is_named(api: FakeApi, server: Cluster, metada
 
 
 def _serve_flux(api: FakeApi, *, marks: dict[str, str] | None = None, **spec: Any) -> Owner:
-    """Serve a HelmRelease run1 with these marks, and the Kustomization and the repository that apply it."""
+    """Serve a HelmRelease run1 with this metadata, and the Kustomization and git repository that apply it."""
     for group, version, kinds in (
         ("helm", "v2", ["HelmRelease"]),
         ("kustomize", "v1", ["Kustomization"]),

@@ -1,4 +1,4 @@
-"""Make records for the tests of the report."""
+"""Create records of runs for the tests of `report`."""
 
 from __future__ import annotations
 
@@ -42,9 +42,11 @@ def event(name: str, seconds: float, **figures: Any) -> dict[str, Any]:
 def steps(
     begin: float, ranks: int, first: int, samples: int, count: int = 10, wait: float | None = None
 ) -> list[dict[str, Any]]:
-    """Return lines of every tenth step. A step takes 0.2 s, of which it waits 0.05 s for input, and has 64 samples.
+    """Return record lines of every tenth step.
 
-    `wait` are the seconds of each step for which it waits for the all-reduce, None if they were not measured.
+    A step takes 0.2 s, including 0.05 s of waiting for input, and trains 64 samples per rank.
+
+    `wait` is the time in seconds for which each step waits for the all-reduce, or None if this was not measured.
     """
     lines = []
     for number in range(1, count + 1):
@@ -63,7 +65,7 @@ def steps(
 
 
 def rescaled() -> list[dict[str, Any]]:
-    """Return the lines of a run that is killed at 2 ranks, and goes on with 3 until its end."""
+    """Return the lines of a run that is killed on 2 ranks, and continues on 3 ranks until its end."""
     return [
         start(0, 2),
         *steps(0, 2, 0, 0),

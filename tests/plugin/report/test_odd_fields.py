@@ -1,4 +1,4 @@
-"""Test reports of records that have a secret, a number that overflows, or a long text in every field."""
+"""Test reports of records with a secret, an overflowing number or a long text in every field."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Show a report in headless Chromium: light and dark, on a telephone and on screens, with the keyboard, and to axe."""
+"""Test a report in headless Chromium: light and dark, on phone and desktop sizes, with the keyboard, and with axe."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from tests.plugin.report import records
 from tests.plugin.report.records import event, start
 
 CHROMIUM = "/usr/bin/chromium"
-# Root, as in a container, needs no sandbox, and a page of ours runs no script.
+# As root, as in a container, Chromium runs only without its sandbox. The page contains no script, so this is safe.
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
 WIDTHS = (390, 1280, 1920)
 SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
-# The others run only in the full matrix.
+# Other sizes and colour schemes run only in the full matrix.
 TRIED = ((390, "light"), (1280, "dark"))
-# A text below this is not readable. Plots scale with their place.
+# Smaller text, in pixels, is not readable. Plots scale with the page's width, and so does their text.
 SMALLEST_TEXT = 9.0
 
 
@@ -37,7 +37,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Return the pages of one run, of two, and of one with long names and nothing to plot."""
+    """Return the pages of one run, of two runs, and of a run with long names and nothing to plot."""
     one, two = records.run(records.rescaled()), records.run(records.rescaled(), "run2")
     long = "a-long-name-without-any-place-to-break-" * 5
     lines = [start(0, 2, values={"data": f"s3://{long}"}), event("end", 1, cause="failed", reason=long)]
@@ -71,7 +71,7 @@ def test_page_fits_and_is_readable(shown: Page, pages: dict[str, Path], name: st
     shown.evaluate("for (const each of document.querySelectorAll('details')) each.open = true")
     shown.screenshot(path=tmp_path / "page.png", full_page=True)
 
-    assert messages == [pages[name].as_uri()]  # The page alone: it loads nothing, and the browser has no complaint.
+    assert messages == [pages[name].as_uri()]  # only the page: no other requests, no errors in the console
     assert shown.evaluate("document.documentElement.scrollWidth <= innerWidth")
     assert _sizes_of_texts(shown) >= SMALLEST_TEXT
     assert (tmp_path / "page.png").stat().st_size > 10_000
@@ -80,7 +80,7 @@ def test_page_fits_and_is_readable(shown: Page, pages: dict[str, Path], name: st
 
 
 def _sizes_of_texts(shown: Page) -> float:
-    """Return the height in pixels of the smallest text of the plots, as it is shown."""
+    """Return the displayed height in pixels of the smallest text in the plots."""
     script = """() => Math.min(...[...document.querySelectorAll('svg text')].map(text =>
         parseFloat(getComputedStyle(text).fontSize) * text.getScreenCTM().a).filter(size => size > 0), 99)"""
     return float(shown.evaluate(script))
@@ -109,7 +109,7 @@ def test_keyboard_opens_the_numbers_of_a_plot(browser: Browser, pages: dict[str,
     context = browser.new_context()
     shown = context.new_page()
     shown.goto(pages["one"].as_uri())
-    for _ in range(2):  # The table of facts, which scrolls, is first.
+    for _ in range(2):  # The scrollable table of facts is first.
         shown.keyboard.press("Tab")
 
     shown.keyboard.press("Enter")

@@ -1,4 +1,4 @@
-"""Test what the plots of a report show, and that a page stays small whatever the record holds."""
+"""Test what the plots of a report show, and that the page stays small for any record."""
 
 from __future__ import annotations
 

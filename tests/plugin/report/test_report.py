@@ -1,4 +1,4 @@
-"""Test the command `report`: where it finds records, what it writes, and its one line for each mistake."""
+"""Test the command `report`: where it finds records, what it writes, and its line for each mistake."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from tests.plugin.report.records import BUCKET, event, start, step
 
 Report = Callable[..., Outcome]
 FULL = pytest.mark.full
-# A record with little to draw, for tests that are not about the plots.
+# A record with few points, for tests that are not about the plots.
 SHORT = [start(0, 2), event("end", 1, cause="finished", exit_code=0)]
 
 
 @pytest.fixture
 def drawing_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Report:
-    """Run `distrain report` in an empty folder."""
+    """Return a function that runs `distrain report` in an empty folder."""
     work = tmp_path / "work"
     work.mkdir()
     monkeypatch.chdir(work)
@@ -33,7 +33,10 @@ def drawing_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pyte
 
 @pytest.fixture
 def report(drawing_report: Report, monkeypatch: pytest.MonkeyPatch) -> Report:
-    """Run `distrain report` in an empty folder, without drawing the picture, which takes most of the time."""
+    """Return a function that runs `distrain report` in an empty folder.
+
+    It does not draw the picture, which would take most of the time.
+    """
     monkeypatch.setattr("distrain.report.page.png", lambda runs, plots: b"\x89PNG")
     return drawing_report
 
@@ -328,7 +331,7 @@ def test_folder_that_cannot_be_read_is_told(report: Report, monkeypatch: pytest.
     long = "c" * 300
 
     too_long, below = report("./run1", "-o", long), report("./run1", "-o", f"{long}/d")
-    # Tests may run as root, to whom each folder is open.
+    # Tests may run as root, who can read every folder.
     monkeypatch.setattr(Path, "exists", _raising(PermissionError(errno.EACCES, "Permission denied")))
     closed = report("./run1", "-o", "no/out")
 

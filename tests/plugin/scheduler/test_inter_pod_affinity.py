@@ -1,4 +1,4 @@
-"""Test InterPodAffinity: the effect of the cluster's pods on a role, and of a job's roles on each other."""
+"""Test InterPodAffinity: the effect of existing pods on a role, and of a job's roles on each other."""
 
 from __future__ import annotations
 

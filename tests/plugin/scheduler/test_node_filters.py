@@ -1,4 +1,4 @@
-"""Test the filters that need only the node and the pod, and nodes that may become available again."""
+"""Test the filters that look only at a node and a pod, and nodes that may become available again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Test that the usage of nodes is the same in both encodings, and if two processes sum it up."""
+"""Test that the nodes' usage is the same from JSON and protobuf, and if two processes each sum up half of the pods."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from distrain.workload.manifest import from_manifest
 from lab.static_api import protobuf
 from tests.plugin.check.random_clusters import Case, random_case
 
-# Rare cases fill some parts of the usage.
+# Numbers of random cases. Only rare cases fill some parts of the usage.
 CASES, FEW = 600, 200
 
 
@@ -72,20 +72,20 @@ def _prepared(case: Case) -> tuple[snapshot_file.Contents, JobConstraints]:
 
 
 def _sent(found: snapshot_file.Contents, pods: list[Any], rules: JobConstraints) -> ClusterUsage:
-    """Sum up the usage, and pickle it as for another process."""
+    """Sum up the usage, and pickle and unpickle it as if it came from another process."""
     sent: ClusterUsage = pickle.loads(pickle.dumps(usage_of(found.nodes, pods, rules)))
     return sent
 
 
 def _numbers(loads: ClusterUsage) -> Counter[str]:
-    """Return the entries above zero that count pods or their requests."""
+    """Return the non-zero entries that count pods or their requests."""
     load, counts = loads.taken, loads.counts
     taken = sum(amount for requests in load.requests.values() for amount in requests.values())
     return +Counter(pending=counts.pending, lower=counts.lower, between=load.between, requests=taken)
 
 
 def _parts(part: Any) -> Any:
-    """Return all parts of the sum, without the order in which pods arrived."""
+    """Return all parts of the sum in a form that does not depend on the order of the pods."""
     if isinstance(part, Struct):
         return {name: _parts(getattr(part, name)) for name in part.__struct_fields__}
     if isinstance(part, list):

@@ -100,7 +100,7 @@ def test_nominated_pod_between_the_jobs_priorities_leaves_it_open(priority: int,
     job = chart_job(workers=1, worker={"priorityClassName": "a"}, launcher={"priorityClassName": "b"})
 
     assert judged(job, [node("a", gpu="8")], [_waiting(priority)], classes).verdict == verdict
-    # A waiting pod gets a node or ends, unless it belongs to a DaemonSet.
+    # A waiting pod will get a node or end, unless it belongs to a DaemonSet.
     assert judged(job, [node("a", gpu="0")], [_waiting(priority)], classes).verdict == "impossible"
 
 

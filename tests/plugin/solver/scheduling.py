@@ -1,4 +1,4 @@
-"""Simulate the scheduler of problem.py pod by pod, and create random scheduling problems for it."""
+"""Simulate pod by pod the scheduler that problem.py describes, and create random scheduling problems."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from distrain.solver.problem import Affinity, AntiAffinity, Node, Role, TopologySpread
 
 KEYS = ("host", "zone", "rack")
-# Maps role and node to a number of pods.
+# Maps (role, node) to a number of pods.
 Placed = tuple[tuple[int, ...], ...]
 
 

@@ -1,4 +1,4 @@
-"""Zones of nodes, the roles of a small job, and a count of steps, for the tests of the solver."""
+"""Provide zones of nodes, the roles of a small job, and a counter of steps for the tests of the solver."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ WORKERS = frozenset({"worker"})
 
 
 class Meter(Budget):
-    """A budget that counts the steps taken."""
+    """A practically unlimited budget that counts the steps taken."""
 
     def __init__(self) -> None:
         super().__init__(10**9)

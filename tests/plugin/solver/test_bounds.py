@@ -1,4 +1,4 @@
-"""Test what the bounds decide, which is the only answer for jobs that are too large for a search."""
+"""Test what the bounds decide. For jobs that are too large for a search, the bounds give the only answer."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_launcher_that_the_workers_spread_counts_leaves_room_if_it_comes_last() 
     nodes = zone("a", 4, 4) + zone("b", 2)
     workers = spread_role(nodes, 5, WORKERS | {"launcher"})
 
-    # A launcher that comes first leaves room for 4 workers: beside it on a, or with one worker on b.
+    # A launcher that is placed first leaves room for 4 workers: next to it in zone a, or with one worker in zone b.
     assert _decide(nodes, launcher_role(nodes), workers) == UNCERTAIN
     assert _decide(nodes, launcher_role(nodes), replace(workers, count=4)).certain is not False
 
@@ -65,7 +65,7 @@ def test_pods_near_others_of_the_cluster_are_certain_where_their_zone_has_room()
 
 
 def test_steps_of_the_bounds_stay_the_same() -> None:
-    """More steps leave more jobs undecided. After a change that saves steps, write the new number here."""
+    """With more steps, more jobs would stay undecided. After a change that saves steps, update the number."""
     meter = Meter()
     for seed in range(6000, 6100):
         nodes, roles = question(random.Random(seed), nodes=5, pods=6)
@@ -80,5 +80,5 @@ def test_launcher_takes_no_more_places_than_on_its_one_node() -> None:
     launcher = Role("launcher", 1, {"pods": 1, "cpu": 9}, names)
     workers = replace(spread_role(nodes, 7, skew=2), request={"pods": 1, "gpu": 1, "cpu": 8})
 
-    # The launcher asks for more than a worker's 8 CPUs, but its node has then room for one worker still.
+    # The launcher requests more than a worker's 8 CPUs, but its node still has room for one worker.
     assert _decide(nodes, launcher, workers).certain

@@ -1,4 +1,4 @@
-"""Test how many pods fit the free resources. A `sure` count must hold for every order of placement."""
+"""Test how many pods fit into the free resources. A `sure` count must hold for every order of placement."""
 
 from __future__ import annotations
 
@@ -182,7 +182,7 @@ def test_job_that_fits_in_any_order_fits_although_no_placement_was_found() -> No
     _, workers = _job(nodes, workers=3, cpu=1)
     apart = replace(workers, anti_affinity=(AntiAffinity("host", frozenset({"worker"})),))
 
-    # These steps show that 3 pods cannot fill 40 nodes, and are too few to place the pods.
+    # This budget is enough to show that 3 pods cannot fill 40 nodes, but not enough to place the pods.
     assert _judge(nodes, apart, budget=6) == Judgement(3, sure=3, most=3)
 
 
@@ -214,7 +214,7 @@ def test_large_jobs_on_large_clusters_are_judged_exactly(workers: int, worker_cp
 
 def test_search_that_runs_out_of_steps_claims_nothing() -> None:
     assert _judge(SERVERS, *_large(390, 88), budget=50) == Judgement(390, sure=0, most=400, undecided=True)
-    # The search must not change an answer that simple counting has decided.
+    # The search must not change an answer that counting alone has decided.
     assert _judge(SERVERS, *_large(401), budget=50) == Judgement(401, sure=0, most=400)
 
 
@@ -236,7 +236,7 @@ def test_steps_of_a_packing_grow_with_the_numbers_that_it_stores() -> None:
     none, one = (0,) * roles, (1,) * roles
     meter = Meter()
 
-    # Two nodes, each with 5 main pods or a pod of each other role.
+    # Two nodes, each of which can run 5 main pods or one pod of each other role.
     assert most([({none: 5, one: 0}, 2)], one, meter) == 5
     assert meter.steps > 4 * roles / 4
     meter = Meter()
@@ -270,7 +270,7 @@ def test_judgement_agrees_with_every_order_of_placing_the_pods(
     judgement = _judge(nodes, *roles, budget=budget)
     assert judgement.undecided or judgement.possible == (complete in ends)
     assert judgement.undecided or judgement.certain == (ends == {complete})
-    # The claims of a verdict hold even if the verdict is undecided.
+    # What a verdict claims is true even if the verdict is undecided.
     assert not judgement.certain or ends == {complete}
     assert not judgement.possible or complete in ends
     assert budget < BUDGET or not judgement.undecided

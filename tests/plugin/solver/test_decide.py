@@ -1,4 +1,4 @@
-"""Compare `decide` with every order and node that the scheduler may choose, for pods with affinity or spread rules."""
+"""Compare `decide` with all orders and nodes that the scheduler may choose, for pods with affinity or spread rules."""
 
 from __future__ import annotations
 

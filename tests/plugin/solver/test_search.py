@@ -1,4 +1,4 @@
-"""Test the search alone: it finds what the bounds decide before, and takes few steps. The steps bound its time."""
+"""Test the search without the bounds: it finds the same answers with few steps. The steps limit its time."""
 
 from __future__ import annotations
 
@@ -73,9 +73,9 @@ def test_walks_end_once_both_outcomes_are_found(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_steps_of_a_search_stay_the_same() -> None:
-    """More steps leave more jobs undecided. After a change that saves steps, write the new number here."""
+    """With more steps, more jobs would stay undecided. After a change that saves steps, update the number."""
     meter = Meter()
-    # In the last one, states with a pod in a domain that had one before are the same.
+    # In the last case, another pod in a domain that already has a pod does not make a new state.
     for seed in (*range(6000, 6100), 6447):
         nodes, roles = question(random.Random(seed), nodes=5, pods=6)
         _ends(_search(nodes, *roles, budget=meter))
@@ -85,7 +85,7 @@ def test_steps_of_a_search_stay_the_same() -> None:
 
 @pytest.mark.parametrize(("seed", "fewest"), [(389, 951), (1347, 996)])
 def test_fewest_steps_that_decide_a_job_stay_the_same(seed: int, fewest: int) -> None:
-    """As above, for jobs of three roles that no walk decides: each search takes its part of the steps."""
+    """Jobs with three roles that no random walk decides. Each search gets its part of the steps."""
     nodes, roles = question(random.Random(seed), nodes=5, pods=9)
     problem = compact(nodes, reduced(nodes, roles, roles[-1]))
 

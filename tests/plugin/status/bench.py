@@ -21,12 +21,12 @@ from tests.plugin.status.runs import live, pod, serve, step, stuck
 
 RUNS = 5
 WORKERS = 1000
-# The limits, on two idle cores that the server shares.
+# The limits, on two idle cores that the program shares with the server.
 SECONDS, MEGABYTES = 2.0, 100
 
 
 def main() -> int:
-    """Measure, print the figures, and return 1 if one is over its limit."""
+    """Measure, print the figures, and return 1 if a figure is over its limit."""
     with TemporaryDirectory(prefix="bench-") as folder, running() as api:
         up = [pod("worker", number) for number in range(WORKERS // 2)]
         waiting = [stuck("worker", number, reason="ContainerCreating") for number in range(len(up), WORKERS)]
@@ -44,7 +44,7 @@ def main() -> int:
 
 
 def look(program: str, kubeconfig: Path) -> tuple[float, float]:
-    """Run `status` once; return its seconds, and its memory in megabytes at most."""
+    """Run `status` once. Return its seconds and its peak memory in megabytes."""
     environment = {**os.environ, "KUBECONFIG": str(kubeconfig)}
     started = time.monotonic()
     with subprocess.Popen([program, "status", "run1"], env=environment, stdout=subprocess.PIPE, text=True) as process:

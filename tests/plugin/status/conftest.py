@@ -17,7 +17,7 @@ from tests.plugin.status.runs import MPI_JOBS, NAMESPACE, serve
 
 @pytest.fixture
 def status(api: FakeApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Run `distrain status` with these arguments against the fake API."""
+    """Return a function that runs `distrain status` with these arguments against the fake API."""
     monkeypatch.setenv("KUBECONFIG", str(api.kubeconfig(tmp_path)))
     serve(api)
 
@@ -29,14 +29,14 @@ def status(api: FakeApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
 
 @pytest.fixture
 def watched(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> Callable[[Object, str], None]:
-    """Return a function that sends a change of an object to the watch of its kind, as soon as there is one."""
+    """Return a function that sends a change of an object to the watch of its kind, at once or when the watch starts."""
     monkeypatch.setattr(follow, "SOONEST", 0.01)
     monkeypatch.setattr(follow, "LATEST", 0.05)
     api.watches = {path: queue.Queue() for path in (f"{NAMESPACE}/pods", MPI_JOBS)}
 
     def change(item: Object, kind: str) -> None:
         path = MPI_JOBS if item.get("kind") == "MPIJob" else f"{NAMESPACE}/pods"
-        # Without a version, the watch would begin again with the list.
+        # Without a resourceVersion, the plugin would list the objects again.
         item = {**item, "metadata": {**item["metadata"], "resourceVersion": "2"}}
         api.watches[path].put({"type": kind, "object": item})
 

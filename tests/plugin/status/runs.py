@@ -1,4 +1,4 @@
-"""Make the objects of a run as the operators make them, and serve them from a fake API."""
+"""Create the objects of a run as the operators create them, and serve them from a fake API."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ def live(job: Object, *conditions: str, release: str = "run1", **metadata: Any) 
 
 
 def changed(job: Object, *, suspend: bool) -> Object:
-    """Return the job suspended, or not: a Job has the field in its spec, a Kubeflow job in its run policy."""
+    """Return the job with `suspend` set. The field is in a Job's spec, or in a Kubeflow job's run policy."""
     field = {"suspend": suspend} if job["kind"] == "Job" else {"runPolicy": {"suspend": suspend}}
     return {**job, "spec": {**job["spec"], **field}}
 
 
 def pod(role: str, number: int = 0, *, release: str = "run1", phase: str = "Running", **status: Any) -> Object:
-    """Return a pod of the run; by default it runs and is ready."""
+    """Return a pod of the run. By default, the pod runs and is ready."""
     name = f"{release}-{role}" if role == "launcher" else f"{release}-{role}-{number}"
     labels = {**LABELS, "app.kubernetes.io/instance": release, "app.kubernetes.io/component": role}
     metadata = {"name": name, "namespace": "team", "uid": f"uid-{name}", "labels": labels, "creationTimestamp": BORN}
@@ -54,7 +54,7 @@ def unplaced(
 
 
 def stuck(role: str, number: int = 0, *, reason: str, message: str = "") -> Object:
-    """Return a pod with a node, whose container kubelet cannot start."""
+    """Return a placed pod whose container kubelet cannot start."""
     waiting = {"name": role, "image": "r:1", "state": {"waiting": {"reason": reason, "message": message}}}
     return pod(role, number, phase="Pending", containerStatuses=[waiting])
 
@@ -66,7 +66,7 @@ def step(number: int, at: float = 1767225600.0, **figures: Any) -> str:
 
 
 def serve(api: FakeApi, *objects: Object, pods: list[Object] | None = None, **logs: str | bytes) -> None:
-    """Serve the objects of runs; `logs` are the logs of pods by name, with _ for -."""
+    """Serve the objects of runs. `logs` are the pods' logs: name, with _ instead of -, -> text."""
     api.serve_group("kubeflow.org", {"v2beta1": ["MPIJob"], "v1": ["PyTorchJob", "MXJob", "TFJob"]})
     by_path: dict[str, list[Object]] = {"/apis/batch/v1/namespaces/team/jobs": []}
     by_path |= {f"/apis/kubeflow.org/v1/namespaces/team/{kind.lower()}s": [] for kind in KINDS[1:]}
@@ -95,7 +95,7 @@ MPI_V1 = live(mpi_job(workers=2, gpus=1, version="v1"))
 PLAIN = [live(each) for each in plain(workers=2, gpus=1) if each["kind"] == "Job"]
 UP = [pod("launcher"), pod("worker", 0), pod("worker", 1)]
 WAITING = [pod("worker", 0), unplaced("worker", 1)]
-# An MPIJob that has ended.
+# An MPIJob that has succeeded, and one that has failed.
 DONE, BROKEN = live({**MPI, "status": {}}, "Succeeded"), live({**MPI, "status": {}}, "Failed")
 MPI_JOBS = "/apis/kubeflow.org/v2beta1/namespaces/team/mpijobs"
 
@@ -105,5 +105,5 @@ def rows_of(outcome: Outcome) -> dict[str, str]:
 
 
 def interrupt(*_: object) -> None:
-    """Be interrupted, as by Ctrl-C."""
+    """Interrupt this process, as Ctrl-C does."""
     raise KeyboardInterrupt

@@ -1,4 +1,4 @@
-"""Test that docs/causes.md has the words that the tests on the lab compare."""
+"""Test that docs/causes.md shows the same messages that the tests on the lab expect."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Test what `status` says when several pods have logged steps, or the last step is long ago."""
+"""Test what `status` reports if several pods have logged steps, or the last step is long ago."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _ago(seconds: float) -> str:
 
 
 def _fault(case: str, ago: float) -> tuple[Object, Object, str]:
-    """Return a worker, an event and a log, one of which tells of a fault so many seconds ago."""
+    """Return a worker, an event and a log. One of them, chosen by `case`, reports a fault `ago` seconds ago."""
     worker = pod("worker", 1)
     event = {"reason": "", "message": "", "involvedObject": {"uid": "x"}, "lastTimestamp": _ago(ago)}
     if case == "log":
@@ -119,7 +119,8 @@ def test_next_step_names_the_pod_with_the_newest_step(api: FakeApi, status: Run)
 def test_newest_step_is_found_although_clocks_differ(
     api: FakeApi, status: Run, first: list[tuple[int, float]], second: list[tuple[int, float]], number: int
 ) -> None:
-    # Each step is a number and its age. The lines are made here: a test may run minutes after it was collected.
+    # Each step is given as number and age. The log lines are made only now, because a test may run minutes after its
+    # collection.
     logs = ["".join(_step(*each) for each in steps) for steps in (first, second)]
     serve(api, PYTORCH, pods=WORKERS, run1_worker_0=logs[0], run1_worker_1=logs[1])
 
@@ -273,7 +274,7 @@ def test_each_step_line_is_parsed_once(api: FakeApi, status: Run, monkeypatch: p
 
 
 def _pod_of(number: int, *, born: float, started: float) -> Object:
-    """Return a worker with the age of its pod by the API server's clock, and of its container by the node's."""
+    """Return a worker with two ages: its pod's by the API server's clock, and its container's by the node's clock."""
     found = pod("worker", number)
     found["metadata"]["creationTimestamp"] = _at(born)
     found["status"]["containerStatuses"][0]["state"] = {"running": {"startedAt": _at(started)}}

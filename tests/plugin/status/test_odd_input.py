@@ -1,4 +1,4 @@
-"""Test that odd logs, objects, servers and terminals give a clear answer and never a traceback."""
+"""Test that odd logs, objects, servers and terminals lead to a clear answer, never to a traceback."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_clocks_that_differ_make_no_negative_age(minutes: int, age: int) -> None
 
     assert found.step_age_seconds == age
     assert found.checkpoint_age_seconds == age
-    # The rest of the time is unknown if the last line seems to be long ago.
+    # The remaining time is unknown if the last line seems to be old.
     assert found.eta_seconds == (None if age >= LONG_AGO else max(0, 100 - age))
 
 

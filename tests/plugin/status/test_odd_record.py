@@ -1,4 +1,4 @@
-"""Test that odd records give a clear answer, and never a traceback or a senseless figure."""
+"""Test that odd records lead to a clear answer, never to a traceback or a senseless figure."""
 
 from __future__ import annotations
 

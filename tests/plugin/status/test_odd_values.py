@@ -1,4 +1,4 @@
-"""Put odd values into each field of a step line and of a record, and test that `status` never fails or shows them."""
+"""Put odd values into each field of a step line and a record, and test that `status` neither fails nor shows them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.plugin.status.runs import MPI, live, pod, step
 
 UP = [pod("launcher"), pod("worker", 0), pod("worker", 1)]
 SECRET = "planted-secret"
-# JSON texts of values that a program may write by mistake.
+# JSON notations of values that a program may write by mistake.
 ODD = {
     "nan": "NaN",
     "infinity": "Infinity",
@@ -43,14 +43,14 @@ ODD = {
     "number-in-quotes": '"7"',
     "login": f'"https://me:{SECRET}@host/x?token={SECRET}"',
 }
-# Fields that hold words: there "nan" is a word.
+# Fields with words. In these fields, "nan" is a valid word.
 WORDS = ("framework", "model", "job", "checkpoint", "cause", "reason")
 EVENTS = ("start", "step", "checkpoint", "rescale", "end")
 NOW = 1767225600.0
 
 
 def _run(job: Object, pods: list[Object], log: str = "", record: str = "") -> dict[str, Any]:
-    """Return the answer of `status -o json` after a look at it and at the screen."""
+    """Return the answer of `status -o json`, after checking it and the printed screen for secrets and odd numbers."""
     objects = [(Resource(job["apiVersion"], job["kind"], job["metadata"]["name"]), msgspec.convert(job, kube.Workload))]
     typed = msgspec.convert(pods, list[kube.Pod])
     seen = Observed("run1", "team", objects, typed, speakers=typed[:1], logs=[timed(log)] if pods else [])
@@ -91,7 +91,7 @@ def test_no_field_of_a_step_line_makes_a_senseless_answer(odd: str) -> None:
 
 
 def _record(name: str, odd: str) -> Iterator[str]:
-    """Yield the lines of a record with an odd value in this field of each line."""
+    """Yield the lines of a record. Each line has the odd value in this field."""
     plain: dict[str, Object] = {
         "start": {"world_size": 2, "steps": 1000},
         "step": {"step": 7, "images_per_second": 5.0, "images_per_second_mean": 5.0},

@@ -18,7 +18,7 @@ from distrain.workload.live_job import in_order, live_job
 from tests.plugin.objects import Object
 from tests.plugin.status.runs import FIXED, MPI, MPI_V1, MX, PLAIN, PYTORCH, TF, changed, pod, step, stuck, unplaced
 
-# The objects of each kind, the roles of its pods, and the pod whose log has the steps.
+# Kind -> its objects, and the roles of its pods.
 KINDS = {
     "MPIJob": ([MPI], ["launcher", "worker", "worker"]),
     "MPIJob-v1": ([MPI_V1], ["launcher", "worker", "worker"]),
@@ -49,7 +49,7 @@ def _pods(roles: list[str]) -> list[Object]:
 
 
 def _text(line: str) -> str:
-    """Return a log line without kubelet's time."""
+    """Return a log line without kubelet's timestamp."""
     return line.partition(" ")[2]
 
 
@@ -175,7 +175,7 @@ def test_every_combination_of_facts_has_one_phase_and_none_is_without() -> None:
 
 
 def _holds(word: Word, facts: Facts) -> bool:
-    """Tell what each phase promises to a reader, apart from the order of the rules."""
+    """Tell whether the facts fulfil what the phase promises to a reader, independent of the order of the rules."""
     lives = not facts.end and not facts.queue and not facts.is_suspended
     promises = {
         Word.QUEUED: bool(facts.queue) and not facts.end,

@@ -26,13 +26,13 @@ Release = Callable[[dict[str, Any]], object]
 DONE = live({**MPI, "status": {}}, "Succeeded")
 KEY = "team/run1/record.jsonl"
 CONTENT = records.content(records.rescaled())
-# Seconds for which a Helm of a test does not answer.
+# Seconds for which a test's fake Helm does not answer.
 ASLEEP = 20
 
 
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Wait for the record as long as it takes; boto3's import alone takes seconds on a busy machine."""
+    """Raise the time limit for reading a record, because importing boto3 alone takes seconds on a busy machine."""
     monkeypatch.setattr(run_record, "SECONDS", 100.0)
 
 

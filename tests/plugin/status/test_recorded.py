@@ -1,4 +1,4 @@
-"""Test that `status --record` takes from a run's record what no log tells any more."""
+"""Test that `status --record` reads from a run's record what the logs no longer contain."""
 
 from __future__ import annotations
 

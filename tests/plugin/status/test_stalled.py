@@ -1,4 +1,4 @@
-"""Test that `status` says of a run without steps that it is stalled, why, and only then."""
+"""Test that `status` reports a run as stalled, with the reason, if and only if it makes no steps."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NEXT = (
 
 
 def _line(ago: float, text: str) -> str:
-    """Return a line of a log, with the time that kubelet gives it."""
+    """Return a log line with kubelet's timestamp."""
     return f"{_at(ago)} {text}\n"
 
 
@@ -33,7 +33,7 @@ def _at(ago: float) -> str:
 
 
 def _steps(ago: float, *, number: int = 20, every: float = 8.0, last: int = 200, **figures: Any) -> str:
-    """Return step lines of every 10th step, the last one `ago` seconds ago."""
+    """Return step lines of every 10th step. The last line is `ago` seconds old."""
     told = {"steps": 1000, "world_size": 2, **figures}
     lines = []
     for index in reversed(range(number)):
@@ -44,7 +44,7 @@ def _steps(ago: float, *, number: int = 20, every: float = 8.0, last: int = 200,
 
 
 def _trainer(job: Object) -> Object:
-    """Return the job with the trainer as its program: of the trainer it is known that it prints step lines."""
+    """Return the job with the trainer as its program, because the trainer is known to print step lines."""
     trainer: Object = json.loads(json.dumps(job).replace('"image": ', '"args": ["-m", "distrain_trainer"], "image": '))
     return trainer
 
@@ -256,7 +256,7 @@ def test_run_that_makes_steps_costs_no_more_requests(api: FakeApi, status: Run) 
 
 
 def test_longer_stall_is_no_change_that_a_wait_prints(api: FakeApi, status: Run) -> None:
-    # The silence of 14 minutes, which are rounded, becomes one of 15.
+    # The rounded silence grows from 14 to 15 minutes during the wait.
     serve(api, MPI, pods=UP, run1_launcher=_steps(14.5 * MINUTE - 2))
 
     shown = status("run1", "--wait", "--timeout", "5s")

@@ -1,4 +1,4 @@
-"""Test which fields each controller adds to the pods of each role, and removes. made_pods.py compares real pods."""
+"""Test which fields each controller adds to and removes from the pods of each role. made_pods.py compares real pods."""
 
 from __future__ import annotations
 

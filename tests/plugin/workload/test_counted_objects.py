@@ -1,4 +1,4 @@
-"""Test which objects a release adds to those that quotas count."""
+"""Test which objects a release adds to the objects that quotas count, such as Helm's record."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Test that the chart's and the plugin's facts about each kind of job are those of schemas/kinds.yaml."""
+"""Test that the chart's and the plugin's facts about each job kind come from schemas/kinds.yaml."""
 
 from __future__ import annotations
 

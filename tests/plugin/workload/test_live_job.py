@@ -1,4 +1,4 @@
-"""Test what is read from a job that is in the cluster."""
+"""Test which facts are read from a job in the cluster."""
 
 from __future__ import annotations
 

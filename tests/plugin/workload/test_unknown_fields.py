@@ -1,4 +1,4 @@
-"""Test that fields of pods that Kubernetes does not know are named, as a misspelt field has no effect."""
+"""Test that unknown pod fields are reported. Kubernetes would drop a misspelt field without an error."""
 
 from __future__ import annotations
 

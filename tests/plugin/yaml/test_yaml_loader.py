@@ -1,4 +1,4 @@
-"""Test that YAML is read as Helm and kubectl read it: one rendering holds random documents against Helm's own reading.
+"""Test that YAML is read as Helm and kubectl read it. One rendering compares random documents with Helm's own reading.
 
 A failure names the text. Helm reads every number as a float, so large integers are compared as floats.
 """
@@ -127,7 +127,7 @@ def _as_floats(found: Any) -> Any:
 
 
 def _read_by_helm(folder: Path, helm: Path, texts: Sequence[bytes]) -> list[Any]:
-    """Return what Helm reads in each text, which must be a mapping."""
+    """Return Helm's reading of each text. Each text must be a mapping."""
     for name in ("templates", "read"):
         (folder / name).mkdir()
     (folder / "Chart.yaml").write_text("apiVersion: v2\nname: a\nversion: 0.0.0\n")

@@ -1,4 +1,4 @@
-"""Test that what distrain writes as YAML is read as the same by Helm, by kubectl's rules and by PyYAML."""
+"""Test that Helm, kubectl's rules and PyYAML all read YAML written by distrain in the same way."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from distrain.helm.program import Source
 from distrain.helm.render import Helm
 from distrain.yaml import yaml_loader, yaml_writer
 
-# Texts that YAML's readers take for a boolean, a number, null or a date unless they are quoted.
+# Texts that YAML readers take for a boolean, a number, null or a date unless they are quoted.
 TEXTS = (
     *("y", "n", "Y", "N", "yes", "no", "on", "off", "true", "null", "~", "=", "<<", ".inf", ".nan"),
     *("1e3", "1E3", "-1e+3", "0o17", "017", "0x1F", "0b11", "1_000", "12:30", "2024-01-01", ".5", "5.", "+.5e1"),
@@ -33,7 +33,7 @@ def test_every_text_stays_a_text(options: dict[str, Any]) -> None:
 
 
 def test_helm_reads_what_is_written(helm4: Path, tmp_path: Path) -> None:
-    # The plugin takes no chart without these values.
+    # The plugin accepts only charts with these values.
     values = {**VALUES, "job": {}, "workers": {}}
     source = Source(tmp_path, ()).with_text(yaml_writer.dump(values))
 

@@ -1,4 +1,4 @@
-"""Make a value for each field of a schema, whose texts and numbers occur nowhere else."""
+"""Make values for the fields of a schema. Every text and number is unique, so that a test can find it again."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ Schema = dict[str, Any]
 
 
 class Samples:
-    """Draws values; each text and number is new."""
+    """Makes values. Each text and number is used only once."""
 
     def __init__(self) -> None:
         self._numbers = itertools.count(710001)
 
     def of(self, schema: Schema) -> Any:
-        """Return a value with each field that the schema has."""
+        """Return a value that has every field of the schema."""
         if schema.get("properties"):
             return {key: self.of(each) for key, each in schema["properties"].items()}
         kind = schema.get("type")
@@ -36,7 +36,7 @@ class Samples:
         return schema["enum"][-1] if schema.get("enum") else word
 
     def each(self, schema: Schema) -> Iterator[Any]:
-        """Yield values of a field: of an enumeration and of true and false each."""
+        """Yield values for a field: each value of an enumeration, true and false, or a single value."""
         if schema.get("type") == "boolean":
             yield from (True, False)
         elif schema.get("enum"):
@@ -46,13 +46,13 @@ class Samples:
 
 
 def fields(schema: Schema, path: Path = ()) -> Iterator[tuple[Path, Schema]]:
-    """Yield the path and the schema of each field below an object; fields of the items of a list are one field."""
+    """Yield the path and the schema of each direct field of an object."""
     for key, each in schema.get("properties", {}).items():
         yield (*path, key), each
 
 
 def pod_fields(pod: Schema, place: Path) -> Iterator[tuple[Path, Schema]]:
-    """Yield the fields of a pod's spec at this place, of its first container, and of their security contexts."""
+    """Yield the fields of a pod spec at this path, of its first container, and of both security contexts."""
     container = at(pod, "containers")
     for path, each in ((place, pod), ((*place, "containers", 0), container)):
         yield from fields(each, path)
@@ -60,7 +60,7 @@ def pod_fields(pod: Schema, place: Path) -> Iterator[tuple[Path, Schema]]:
 
 
 def at(schema: Schema, *path: str) -> Schema:
-    """Return the schema of a field at a path; a list on the way stands for its items."""
+    """Return the schema of the field at a path. For a list on the path, continue with its items."""
     for part in path:
         schema = schema.get("items", schema)
         schema = schema["properties"][part] if part in schema.get("properties", {}) else schema["additionalProperties"]
@@ -68,7 +68,7 @@ def at(schema: Schema, *path: str) -> Schema:
 
 
 def with_value(job: dict[str, Any], path: Path, value: Any) -> dict[str, Any]:
-    """Return a copy of the job with a value at a path."""
+    """Return a copy of the job with this value at the path."""
     found = copy.deepcopy(job)
     place: Any = found
     for part in path[:-1]:

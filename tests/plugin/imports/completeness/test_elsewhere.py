@@ -1,4 +1,4 @@
-"""Test that what is said to have no value in the chart has none, and that what has one elsewhere is named."""
+"""Test the import's table of fields: fields listed as having no chart value have none, and named chart values exist."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from distrain.imports.launch.replaced_options import WHY
 from tests.plugin.imports.chart import DEFAULTS, SCHEMA
 from tests.plugin.imports.drafts import drafted, mpi_job
 
-# What the chart has of its own, and no source of a run does.
+# Top-level values of the chart that no source of a run has.
 OWN = {"enabled", "framework", "strategy", "job", "gpus", "workers", "launcher", "servers", "scheduler", "trainer"} | {
     *("serviceMesh", "networkPolicy", "serviceAccount", "podSecurity", "data", "output", "checkpoint", "rescale", "s3"),
     *("network", "mpi", "ssh", "gang", "preflight", "replace", "test", "hooks", "rbac", "monitoring", "global"),
@@ -23,7 +23,7 @@ OWN = {"enabled", "framework", "strategy", "job", "gpus", "workers", "launcher",
 
 
 def _has(path: str) -> bool:
-    """Tell whether the chart has a value at a path."""
+    """Tell whether the chart has a value at this path."""
     found: Any = SCHEMA
     for part in path.split("."):
         found = _resolved(found)
@@ -34,7 +34,7 @@ def _has(path: str) -> bool:
 
 
 def _resolved(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return the schema that a reference of a schema names."""
+    """Follow the schema's $ref, if it has one."""
     if "$ref" not in schema:
         return schema
     found: Any = SCHEMA

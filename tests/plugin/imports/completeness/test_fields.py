@@ -1,4 +1,4 @@
-"""Test that no field of a job is dropped in silence: each field of the CRDs is in the values, or listed."""
+"""Test that no field of a job is dropped silently: each field of the CRDs becomes a value or is listed."""
 
 from __future__ import annotations
 
@@ -28,16 +28,17 @@ ROLES = {
 CRDS = ("MPIJob v2beta1", "MPIJob v1", "PyTorchJob v1", "TFJob v1", "MXJob v1")
 TRAINER = module_sources.folder("github.com/kubeflow/trainer/v2@v2.3.0") / "manifests/base/crds"
 RUNTIMES = (("parallelism",), ("template", "spec", "containers", 0, "command", 0))
-# Blocks whose fields are set one by one, and numbers of pods, of which most values are refused.
+# Fields that are not set as a whole: blocks whose fields are tested one by one, and numbers of pods, for which most
+# values are refused.
 PARTS = {"containers", "replicas", "template", "replicatedJobs", "trainer"}
-# Fields of which nothing is lost: names of objects, and what the Trainer itself replaces in its runtime.
+# Fields that need not be carried over: names of objects, and fields of the runtime that the Trainer itself replaces.
 NEEDLESS: tuple[Path, ...] = (
     (0, "name"),
     ("runtimeRef", "name"),
     *(("runtimePatches", 0, key) for key in ("manager", "time")),
     *(("runtime", "spec", "template", "spec", "replicatedJobs", 0, "template", "spec", *path) for path in RUNTIMES),
 )
-# Values that the run has there and here, without a word.
+# Values that need not be listed, because a run of the chart has the same value.
 SAME: dict[str, Any] = {
     "operator": "All",
     "mpiImplementation": "OpenMPI",
@@ -63,7 +64,7 @@ def _job(kind: str) -> Job:
 
 
 def _fields(schema: Schema, kind: str) -> Iterator[tuple[Path, Schema]]:
-    """Yield the fields of a job's spec, of its policies, of its roles, and of the roles' pods."""
+    """Yield the fields of a job's spec, its policies, its roles, and the roles' pods."""
     replicas = KUBEFLOW[kind].replicas
     spec = at(schema, "spec")
     role = spec["properties"].pop(replicas)["additionalProperties"]
@@ -75,7 +76,7 @@ def _fields(schema: Schema, kind: str) -> Iterator[tuple[Path, Schema]]:
 
 
 def _one_by_one(schema: Schema, place: Path) -> Iterator[tuple[Path, Schema]]:
-    """Yield the fields of an object, and those of its blocks each."""
+    """Yield the fields of an object. For a field that is an object itself, yield its fields instead."""
     for path, each in fields(schema, place):
         if path[-1] not in PARTS:
             yield from fields(each, path) if each.get("properties") else [(path, each)]
@@ -109,7 +110,7 @@ def _trainer(name: str) -> Schema:
 
 
 def _jobset_fields(spec: Schema, place: Path) -> Iterator[tuple[Path, Schema]]:
-    """Yield the fields of a JobSet's spec, of its first replicated job, of the Job, and of the pods."""
+    """Yield the fields of a JobSet's spec, its first replicated job, the Job and the pods."""
     job, path = at(spec, "replicatedJobs"), (*place, "replicatedJobs", 0)
     inner = at(job, "template", "spec")
     yield from _one_by_one(spec, place)

@@ -1,4 +1,4 @@
-"""Test that no option of a program that starts ranks is dropped in silence: each is in the values, or listed."""
+"""Test that no option of a program that starts ranks is dropped silently: each option becomes a value or is listed."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ STARTS = {
     DEEPSPEED: "deepspeed",
     SRUN: "srun",
 }
-# Options that say how to run the program, which the command keeps.
+# Options on how to run the program. The imported command keeps them.
 OF_PROGRAM = {"no-python", "m", "module"}
-# A text and a number that stand nowhere else.
+# A text and a number that occur nowhere else.
 WORD, NUMBER = "zq1x", "710001"
 
 
@@ -96,7 +96,7 @@ def test_each_option_of_what_starts_the_ranks_is_carried_over_or_listed(starter:
 
 
 def _is_told(line: str, shown: str) -> bool:
-    """Tell whether the option is told; of a credential its name is."""
+    """Tell whether the import carries over or lists the option. For a credential, only the option's name is needed."""
     told = _told(_draft(line))
     return shown in told or f"{line.removesuffix(shown).split()[-1]} {HIDDEN}" in told
 
@@ -130,7 +130,7 @@ def test_unknown_flag_of_arena_leaves_the_next_one_and_is_listed_with_its_value(
 
 @pytest.mark.parametrize("flag", sorted(arena_flags.FLAGS - {"name", "image", "workers", "gpus", "ps"}))
 def test_flag_of_arena_has_a_value_or_a_reason_of_its_own(flag: str) -> None:
-    # A namespace's name has no "=", which other flags need.
+    # A namespace's name has no "=", but other flags need one in their value.
     value = "" if flag in arena_flags.ALONE else f" {WORD}" if flag == "namespace" else f" {WORD}=1"
 
     draft = _read(f"arena submit tfjob --{flag}{value} --image=a/b:1 'python a.py'")

@@ -1,4 +1,4 @@
-"""Test that numbers and policies of a job that the values cannot have are refused, noted or listed."""
+"""Test that a job's numbers and policies that the values cannot express are refused, noted or listed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tell whether a value of a source stands in an import's values, or its place in the list of what is left out."""
+"""Tell whether the import's values contain a source's value, or its list of omissions contains the value's path."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ UNIQUE = re.compile(r"zq\d+x|7\d{5}")
 
 
 def untold(draft: Draft, job: dict[str, Any], path: Path, needless: Ends = ()) -> Iterator[str]:
-    """Yield the path of each value below a path of the job that the draft neither carries over nor names.
+    """Yield the path of each value below `path` that the draft neither carries over nor lists.
 
-    Paths with one of the `needless` ends are skipped.
+    Paths that end with one of the paths in `needless` are skipped.
     """
     values = json.dumps(draft.values())
     places = [each for place, _ in draft.lost for each in spelled_out(place)]
@@ -38,7 +38,10 @@ def untold(draft: Draft, job: dict[str, Any], path: Path, needless: Ends = ()) -
 
 
 def untold_of_job(job: dict[str, Any], path: Path, needless: Ends = ()) -> list[str]:
-    """Import a job; return what of the value at a path it does not tell. A refusal that names the path tells it."""
+    """Import a job, and return the untold parts of the value at a path.
+
+    A refusal that names the path counts as told.
+    """
     try:
         draft = read(Found(job), FILE)
         finished(draft, accepting, FILE)
@@ -48,12 +51,12 @@ def untold_of_job(job: dict[str, Any], path: Path, needless: Ends = ()) -> list[
 
 
 def _names(message: str, path: Path) -> bool:
-    """Tell whether a refusal names the path, or the block around it."""
+    """Tell whether a refusal names the path or the block that contains it."""
     return any(f" {text(path[:length])}" in message for length in (len(path), len(path) - 1))
 
 
 def _is_at(path: str, place: str) -> bool:
-    """Tell whether a place is that of a value or of a block around it; a place may have a remark behind a colon."""
+    """Tell whether a listed place is the value's path or a block that contains it. A remark may follow the place."""
     place = re.split(r": | and |, without", place)[0]
     return bool(place) and re.fullmatch(rf"{re.escape(place)}([.\[].*)?", path) is not None
 

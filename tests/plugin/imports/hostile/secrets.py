@@ -1,4 +1,4 @@
-"""Credentials of each sort, and sources of each format that hold one at each place where people write them."""
+"""Credentials of every kind, and sources in every format with a credential at each place where people put one."""
 
 from __future__ import annotations
 
@@ -10,18 +10,21 @@ from distrain.yaml import yaml_writer
 from tests.plugin.imports.drafts import Job, mpi_job, pods, pytorch_job
 from tests.plugin.imports.jobset_drafts import jobset, pod_of, replicated, runtime, trainjob
 
-# Stands in each credential, and nowhere else.
+# A text in every credential, and nowhere else.
 MARK = "Zq7h"
 _NUMBERS = itertools.count(1)
 
 
 def plain() -> str:
-    """Return a credential that no other place has: one that is found at one place is taken out at the others."""
+    """Return a unique credential.
+
+    If two places had the same one, finding it at one place would hide it at the other.
+    """
     return f"{MARK}{next(_NUMBERS)}unterZq7hunter2"
 
 
 Pair = tuple[str, str]
-# The names that make a value a credential.
+# Names of variables and options whose values count as credentials.
 NAMES = (
     *("HF_TOKEN", "HFTOKEN", "TOK", "AWS_SECRET_ACCESS_KEY", "SECRETKEY", "WANDB_API_KEY", "WANDB_KEY", "COMET_API"),
     *(
@@ -38,7 +41,7 @@ NAMES = (
     *("BEARER", "COOKIE", "SESSION_COOKIE", "DOCKERCONFIGJSON", "DOCKER_AUTH_CONFIG", "NETRC", "SAS", "OTP"),
     *("SENTRY_DSN", "KRB_KEYTAB", "MINIO_ROOT_USER"),
 )
-# Values that are credentials under any name.
+# Values that count as credentials under any name.
 VALUES = (
     f"https://hooks.slack.com/services/T00/B00/{plain()}",
     f"https://discord.com/api/webhooks/123/{plain()}",
@@ -62,7 +65,7 @@ VALUES = (
     f"sk_live_{plain()}",
     f"eyJhbGciOiJIUzI1NiJ9.{plain()}.{plain()}",
 )
-# Words of a shell that hold a credential of their own form.
+# Shell commands that contain a credential in a special notation.
 COMMANDS = (
     f"curl -u me:{plain()} https://example.com/set",
     f"curl -H 'Authorization: Bearer {plain()}' https://example.com/set",
@@ -80,7 +83,7 @@ PAIRS: tuple[Pair, ...] = (
 
 
 def _flags(pairs: tuple[Pair, ...]) -> list[str]:
-    """Return the pairs as options of a program, in both forms."""
+    """Return the pairs as options of a program, in both notations: `--name value` and `--name=value`."""
     names = [(f"--{name.lower().replace('_', '-')}", value) for name, value in pairs]
     return [word for name, value in names for word in (name, value, f"{name}={value}")]
 
@@ -90,13 +93,13 @@ def _env(pairs: tuple[Pair, ...]) -> list[Job]:
 
 
 def _script(start: str) -> str:
-    """Return a script that exports the credentials, uses them in commands, and starts a program with them."""
+    """Return a script that exports the credentials, uses some in commands, and passes them to a program."""
     exports = [f"export {name}={shlex.quote(value)}" for name, value in PAIRS]
     return "\n".join([*exports, *COMMANDS, f"{start} {shlex.join(_flags(PAIRS))}"])
 
 
 def _beside(job: Job, role: str) -> Job:
-    """Add an init container and a sidecar that have the credentials."""
+    """Add an init container and a sidecar that use the credentials."""
     spec = pods(job, role)
     others = {"image": "a/b:1", "env": _env(PAIRS), "command": ["sh", "-c", _script("fetch")], "args": _flags(PAIRS)}
     spec["initContainers"] = [{"name": "fetch", **others}]

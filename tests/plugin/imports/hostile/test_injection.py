@@ -1,4 +1,4 @@
-"""Plant line breaks, quotes and semicolons in each text of a source: no value and no command may come out of them."""
+"""Plant line breaks, quotes and semicolons in each text of a source. They must not produce values or shell commands."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SOURCES = sorted(
     if path.suffix in (".yaml", ".yml", ".json")
 )
 HOSTILE = "x'\"; touch pwned\ninjected: true\u2028injected: true\x85injected: true"
-# A word of a command that a shell takes as it is.
+# A word of a command without characters that are special to a shell.
 HARMLESS = re.compile(r"[\w./=:-]+|\\")
 
 
@@ -42,7 +42,7 @@ def test_text_of_a_source_is_quoted_or_refused(path: Path) -> None:
 
 
 def _planted(documents: list[Any]) -> Iterator[tuple[str, str]]:
-    """Yield the source once for each of its texts, with the hostile one in its place, and the place's path."""
+    """For each text of the source, yield its path and the source with the hostile text at this path."""
     for path in leaves(documents):
         if isinstance(Ledger(documents).get(path), str):
             changed = copy.deepcopy(documents)

@@ -1,4 +1,4 @@
-"""Plant credentials of each sort at each place of each format: none may reach stdout, stderr or the file."""
+"""Plant credentials of every kind at every place of every format. None may reach stdout, stderr or the values file."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from tests.plugin.program import Run
 
 @pytest.fixture
 def helm(helm4: Path) -> Path:
-    """Run with only one version of Helm: `import` only renders with it."""
+    """Run with only one version of Helm, because `import` uses Helm only for rendering."""
     return helm4
 
 
 @pytest.fixture(autouse=True)
 def nothing_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the console hide nothing: what is found has to be taken out, and not only hidden in messages."""
+    """Turn off hiding in the console: the import must remove credentials itself, not rely on hidden messages."""
     monkeypatch.setattr(redact, "_known", set())
     monkeypatch.setattr("distrain.imports.credentials.remember", lambda secret: None)
 

@@ -1,4 +1,4 @@
-"""Check that each variable of an imported command is set in env, set by what starts the ranks, or noted."""
+"""Test that each variable in an imported command is set in `env`, set by the ranks' starter, or noted."""
 
 from __future__ import annotations
 

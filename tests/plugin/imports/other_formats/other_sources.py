@@ -1,4 +1,4 @@
-"""Read a source in one of the other formats, as the import does."""
+"""Read a source that is not a Kubernetes job, as the `import` command does."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def draft_of(text: str, *, is_judged: bool = True) -> Draft:
 
 
 def refusal_of(text: str) -> str:
-    """Return why a text is refused; an empty string if it is read, and its file can be written."""
+    """Return why a source is refused, or an empty string if it is imported and its values file can be written."""
     try:
         draft = draft_of(text, is_judged=False)
     except ValuesError as refusal:

@@ -1,4 +1,4 @@
-"""Test FfDL manifests, ksonnet parameters of openmpi and values of stable/horovod: values, what is listed, refusals."""
+"""Test importing FfDL manifests, ksonnet parameters of openmpi, and values of the chart stable/horovod."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Test batch scripts of Slurm: values, what is listed, and how the program is told."""
+"""Test importing Slurm batch scripts: values, listed omissions, and how the program is found."""
 
 from __future__ import annotations
 

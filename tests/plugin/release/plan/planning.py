@@ -1,4 +1,4 @@
-"""Make the two states of a release that a plan compares."""
+"""Create the two states of a release that a plan compares."""
 
 from __future__ import annotations
 

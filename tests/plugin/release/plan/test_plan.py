@@ -1,4 +1,4 @@
-"""Test the plan of an upgrade: the effect of each change of a manifest, and the lines of the plan."""
+"""Test the plan of an upgrade: the effect of each change in a manifest, and the lines of the plan."""
 
 from __future__ import annotations
 

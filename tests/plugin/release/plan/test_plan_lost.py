@@ -1,4 +1,4 @@
-"""Test what the plan of an upgrade says is lost: the steps since the last checkpoint, and their time."""
+"""Test which losses the plan of an upgrade reports: the steps since the last checkpoint, and their time."""
 
 from __future__ import annotations
 

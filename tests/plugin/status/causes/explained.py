@@ -1,4 +1,4 @@
-"""Read the line that says why a run does not go on, and serve events about it, for the tests of causes."""
+"""Read the line that says why a run does not continue, and serve events about the run, for the tests of causes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ JOB_UID = "uid-run1-1234abcd"
 
 
 def told(outcome: Outcome) -> tuple[str, str, str]:
-    """Return the phase, why, and the next step of a run."""
+    """Return the phase, the reason and the next step of a run."""
     rows = dict(line.split(maxsplit=1) for line in outcome.out.splitlines())
     return rows["run1"], rows.get("why", ""), rows.get("next", "")
 

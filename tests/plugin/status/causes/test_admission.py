@@ -1,4 +1,4 @@
-"""Test what `status` says of pods that the API server refuses, with the words of its admission plugins."""
+"""Test what `status` reports about pods that the API server refuses, with real messages of its admission plugins."""
 
 from __future__ import annotations
 

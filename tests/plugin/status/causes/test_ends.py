@@ -1,4 +1,4 @@
-"""Test what `status` says of pods and jobs that have ended, of lost nodes, and of operators that do not answer."""
+"""Test what `status` reports about ended pods and jobs, lost nodes, and operators that do not react."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Test what `status` says of pods that kubelet cannot start, with the words of kubelet and container runtimes."""
+"""Test what `status` reports about pods that kubelet cannot start, with real messages of kubelet and runtimes."""
 
 from __future__ import annotations
 

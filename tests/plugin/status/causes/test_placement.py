@@ -1,4 +1,4 @@
-"""Test what `status` says of pods that the scheduler does not place, with the words of kube-scheduler."""
+"""Test what `status` reports about pods that the scheduler does not place, with real messages of kube-scheduler."""
 
 from __future__ import annotations
 

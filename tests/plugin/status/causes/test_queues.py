@@ -1,4 +1,4 @@
-"""Test what `status` says of runs that a queue holds back, with the words of Kueue and Volcano."""
+"""Test what `status` reports about runs that a queue holds back, with real messages of Kueue and Volcano."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ def test_gang_scheduler_is_told_to_those_who_may_not_read_events(api: FakeApi, s
 
 
 def _serve_held_group(api: FakeApi) -> str:
-    """Serve a run whose PodGroup Volcano does not let in; return what its condition says."""
+    """Serve a run whose PodGroup Volcano does not admit. Return the message of the PodGroup's condition."""
     job = json.loads(json.dumps(PYTORCH).replace('"spec": {"cont', '"spec": {"schedulerName": "volcano", "cont'))
     serve(api, job, pods=[unplaced("worker", 0), unplaced("worker", 1)])
     gang = "0/0 tasks in gang unschedulable: pod group is not ready, 1 minAvailable"

@@ -1,4 +1,4 @@
-"""Test what `status` says of deletions that do not end, and of containers that run beside or before the program."""
+"""Test what `status` reports about deletions that do not end, sidecars that keep running, and init containers."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def _at(ago: float) -> str:
 @pytest.mark.parametrize(
     ("finalizers", "more", "then"),
     [
-        # As Argo CD deletes with PrunePropagationPolicy=foreground, argoproj/argo-cd#17465.
+        # A foreground deletion, as by Argo CD with PrunePropagationPolicy=foreground: argoproj/argo-cd#17465.
         pytest.param([FOREGROUND], "", "wait: it is gone once its pods have ended", id="foreground"),
-        # argoproj/argo-cd#9296: the operator that would remove the finalizer is gone.
+        # argoproj/argo-cd#9296: the operator that should remove the finalizer is gone.
         pytest.param(
             [FOREGROUND, "example.com/audit"],
             "; the finalizer example.com/audit holds it",
@@ -82,7 +82,7 @@ def test_sidecar_that_outlives_the_program_is_named(api: FakeApi, status: Run) -
 
 
 def test_program_that_has_failed_beside_a_container_that_runs_is_named(api: FakeApi, status: Run) -> None:
-    # With restartPolicy Never kubelet starts it no more, and the pod stays Running.
+    # With restartPolicy Never, kubelet does not restart the program, and the pod stays Running.
     ended = {"terminated": {"exitCode": 137, "reason": "Error", "finishedAt": BORN}}
     worker = _states("worker", worker=ended, istio_proxy={"running": {"startedAt": BORN}})
     serve(api, MPI, pods=[UP[0], worker, UP[2]], run1_launcher=step(7, at=time.time()))
