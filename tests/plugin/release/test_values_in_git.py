@@ -236,7 +236,7 @@ def test_maker_of_the_application_is_named(api: FakeApi, server: Cluster, metada
 
 
 def _serve_flux(api: FakeApi, *, marks: dict[str, str] | None = None, **spec: Any) -> Owner:
-    """Serve a HelmRelease run1 with this metadata, and the Kustomization and git repository that apply it."""
+    """Serve a HelmRelease run1 with these labels, and the Kustomization and git repository that apply it."""
     for group, version, kinds in (
         ("helm", "v2", ["HelmRelease"]),
         ("kustomize", "v1", ["Kustomization"]),

@@ -72,7 +72,7 @@ def _told(draft: Draft) -> str:
 
 
 def _lines() -> Iterator[tuple[str, str]]:
-    """Yield command lines, each with the text that has to be told: the option's value, or the option."""
+    """Yield command lines, each with the text that must be carried over or listed: the option's value or the option."""
     for starter, program in STARTS.items():
         for name in sorted(ONE[starter]):
             dashed = f"-{name}" if len(name) == 1 else f"--{name}"
