@@ -23,8 +23,8 @@ OF_ITEMS = ("fromkeys", "islice", "list", "sorted", "tuple")
 class Module:
     """A parsed module.
 
-    It holds the module's calls, each with the function that contains it; the functions and methods by name; the
-    constants; and the module from which each name is imported.
+    `calls` pairs each call with the function that contains the call. `functions` has functions and methods by name.
+    `imports` maps an imported name to its module and original name.
     """
 
     classes: list[ast.ClassDef] = field(default_factory=list)
@@ -169,7 +169,7 @@ def _texts(node: ast.expr, scope: Scope) -> Iterable[str]:
 def _within_text(found: list[str]) -> list[str]:
     """Return the alternatives for a part of a text.
 
-    If they are single words, such as line and lines, return UNKNOWN.
+    If all alternatives are single words, such as line and lines, return UNKNOWN.
     """
     return found if len(found) == 1 or any(" " in text.strip() for text in found) else [UNKNOWN]
 

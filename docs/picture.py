@@ -1,6 +1,6 @@
 """Generate the diagram in docs/architecture.md from schemas/kinds.yaml and the rendered jobs: `make docs`.
 
-The rendered jobs are the files in tests/chart/golden. The chart's tests compare them with the chart's output.
+The rendered jobs are the files in tests/chart/golden, which the chart's tests compare with the chart's output.
 """
 
 from __future__ import annotations

@@ -85,7 +85,7 @@ def build_images(frameworks: Sequence[str]) -> None:
 
 
 def build() -> None:
-    """Build everything that the tests need. This is a separate command because pytest would hide the progress.
+    """Build everything that the tests need. The build is a separate command because pytest would hide the progress.
 
     Go programs compile at the same time as the images, because image builds mostly wait for network and disk.
     """

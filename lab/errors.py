@@ -1,4 +1,4 @@
-"""Define the lab's exception. Its message is one line with the problem and the next step."""
+"""Define the lab's exception, whose message is one line with the problem and the next step."""
 
 
 class LabError(Exception):

@@ -62,7 +62,7 @@ def read() -> list[Result]:
 
 
 def next_load(results: Sequence[Result]) -> str:
-    """Return the load with the fewest passed runs in a row. Return "" if every load has enough of them."""
+    """Return the load with the fewest passed runs in a row. Return "" if every load has enough passed runs."""
     passed = {load: passed_last(results, load) for load in LOADS}
     load = min(LOADS, key=lambda each: passed[each])
     return load if passed[load] < RUNS else ""

@@ -126,7 +126,7 @@ def helm(request: pytest.FixtureRequest) -> Path:
 
 @pytest.fixture(scope="session")
 def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A real S3 server on loopback."""
+    """Serve a real S3 server on loopback."""
     with on_loopback(tmp_path_factory.mktemp("s3") / "s3") as server:
         yield server
 

@@ -1,6 +1,6 @@
 """Collect logs and outputs of failed tests in one folder, and print its name as pytest's last line.
 
-A pytest plugin. All pytest-xdist processes share the folder. It is created at the first failure.
+A pytest plugin. All pytest-xdist processes share the folder, which is created at the first failure.
 """
 
 from __future__ import annotations

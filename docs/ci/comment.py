@@ -29,7 +29,7 @@ SECONDS = 30
 
 
 class CommentError(Exception):
-    """The comment cannot be written."""
+    """The comment cannot be posted on the pull request."""
 
 
 @dataclass(frozen=True)

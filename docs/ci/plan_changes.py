@@ -2,8 +2,8 @@
 """Write a comment for a pull request that says what its commits change in the training runs.
 
 A run is a values file, and the file's name without .yaml is the run's name. For each file that differs between two
-commits, `helm distrain upgrade --dry-run --from` plans the change. This needs no cluster. --snapshot names a file
-written by `helm distrain snapshot`; each run is then also checked against that snapshot of a cluster.
+commits, `helm distrain upgrade --dry-run --from` plans the change. The plan needs no cluster. With --snapshot FILE,
+each run is also checked against a file from `helm distrain snapshot`.
 
 The comment goes to stdout. The exit code is 0, or 1 if a run would be refused or can never fit, or 2 for wrong
 arguments. The script needs only Python 3.10, git and the plugin.
@@ -76,7 +76,10 @@ class Tree:
         return path in self._modes
 
     def target(self, path: str) -> str:
-        """Follow symbolic links, as Argo CD does. Return an empty text unless they end at a file of this commit."""
+        """Follow symbolic links, as Argo CD does.
+
+        Return an empty text unless the links end at a file of this commit.
+        """
         for _ in range(self.MOST_LINKS):
             if self._modes.get(path) != self.LINK:
                 return path if self._modes.get(path) in self.FILES else ""
@@ -156,7 +159,7 @@ def _changes(options: argparse.Namespace, base: str, before_tree: Tree, after_tr
 def _by_name(changed: Sequence[Change]) -> Iterator[Change]:
     """Pair the old and new file of each run whose file moved to another folder but kept its name.
 
-    git may list them as one removed and one added file, or as parts of two different renames.
+    git may list such files as one removed and one added file, or as parts of two different renames.
     """
     old = {_name(change.before): change.before for change in changed if change.before and not change.is_one_run}
     new = {_name(change.after): change.after for change in changed if change.after and not change.is_one_run}
@@ -301,7 +304,7 @@ def _comment(sections: Sequence[Section]) -> str:
     if not sections:
         return f"{found}\n\nIt changes no run."
     left = 0
-    # Refused runs come first: they need the reader's attention.
+    # Refused runs come first, because refused runs need the reader's attention.
     for section in sorted(sections, key=lambda section: not section.is_bad):
         longer = f"{found}\n\n{section.text}"
         if len(longer.encode(errors="replace")) > LONGEST:

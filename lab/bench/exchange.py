@@ -9,8 +9,8 @@ itself. For K bytes of gradients and N ranks, a ring sends 2(N-1)K/N bytes. The 
 
 At most the shorter of exchange and backward pass can be hidden.
 
-The backward pass takes two thirds of a step. For each matrix product of the forward pass it computes two: one for the
-gradient of the weights, and one for the gradient of the layer's input.
+The backward pass takes two thirds of a step. For each matrix product of the forward pass, the backward pass computes
+two products: the gradient of the weights, and the gradient of the layer's input.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ def main() -> int:
 
 
 def _over_the_limits(name: str, job: tuple[list[Node], Job]) -> bool:
-    """Judge a job in a separate process, print the figures, and tell whether they are over the limits."""
+    """Judge a job in a separate process, print the figures, and tell whether a figure is over its limit."""
     with ProcessPoolExecutor(1, get_context("fork")) as pool:
         seconds, megabytes, word = pool.submit(_measured, *job).result()
     print(f"solver, {name}: {seconds:.1f} s of processor, {megabytes:.0f} MB ({word})")

@@ -34,8 +34,8 @@ def run_in_image(
     """Run a command in a built image's file system, on the host's network, and return its exit status and output.
 
     `mounts` maps files or folders of this machine to the paths in the image where they are bind-mounted. Everything
-    that the command writes elsewhere is lost when it ends. Raises subprocess.TimeoutExpired, and LabError if the image
-    is not in the store.
+    that the command writes elsewhere is lost when the command ends. Raises subprocess.TimeoutExpired, and LabError if
+    the image is not in the store.
     """
     within = _in_its_environment(reference, argv, env or {})
     with tempfile.TemporaryDirectory() as folder:

@@ -1,6 +1,6 @@
 """Write a container image of static programs as a docker archive, without buildah.
 
-This takes 4 ms for an image of 1.4 MB. buildah takes 210 to 250 ms, and also keeps the image in its store.
+Writing an image of 1.4 MB takes 4 ms here. buildah takes 210 to 250 ms, and also keeps the image in its store.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ HELM3_STAMPS = (
     "helm.sh/helm/v3/pkg/chartutil.k8sVersionMinor=34",
 )
 HELM4_STAMPS = (f"helm.sh/helm/v4/internal/version.version={HELM4_VERSION}",)
-# Programs whose code is in this repository. They need no such variables.
+# Programs whose code is in this repository. The linker sets no variables in these programs.
 OWN = ("coredns", "gitops", "gpus", "nslookup", "pause", "protobuf", "registry", "s3-proxy", "schedule")
 
 

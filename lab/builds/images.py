@@ -1,8 +1,8 @@
 """Build the lab's container images on this machine, without a container registry.
 
-buildah builds a framework's image from trainer/<framework>.Dockerfile. Its base image is a Debian root that mmdebstrap
-makes from the host's apt sources. The cache stores every image as a docker archive. The archive's name contains a hash
-of everything that the image is built from, so an image whose archive exists is not built again.
+buildah builds a framework's image from trainer/<framework>.Dockerfile. The base image is a Debian root file system that
+mmdebstrap makes from the host's apt sources. The cache stores every image as a docker archive. The archive's name
+contains a hash of everything that the image is built from, so an image whose archive exists is not built again.
 
 In a network that re-signs TLS connections, pip inside the build uses the CA bundle named by PIP_CERT.
 """
@@ -85,7 +85,9 @@ def built_meanwhile(framework: str) -> Iterator[None]:
 
 
 def image_from(name: str, dockerfile: Path) -> Image:
-    """Return the image of a Dockerfile that copies no files. Build it on the Debian root if it is not in the cache.
+    """Return the image of a Dockerfile that copies no files.
+
+    Build the image on the Debian root if the image is not in the cache.
 
     Raises LabError as trainer_image does.
     """
@@ -107,7 +109,7 @@ def image_on(name: str, dockerfile: Path, framework: str) -> Image:
 def trainer_environment(framework: str) -> str:
     """Return the name of a framework's image without distrain's code.
 
-    trainer.py mounts the code of the working tree there.
+    trainer.py mounts the working tree's code over the image.
 
     Raises LabError as trainer_image does.
     """
@@ -129,14 +131,18 @@ def scratch_image(reference: str, files: Mapping[str, Path], entrypoint: list[st
 def _built(name: str, key: str, build: Callable[..., None]) -> Image:
     """Return an image.
 
-    `build` builds it with buildah; its arguments are the image's reference and options of `buildah bud`.
+    `build` builds the image with buildah. The arguments of `build` are the image's reference and options of `buildah
+    bud`.
     """
     reference = f"docker.io/distrain/{name}:{VERSION}"
     return _build_once(reference, key, lambda archive: _build_and_push(name, reference, archive, build))
 
 
 def _build_once(reference: str, key: str, build: Callable[[Path], None]) -> Image:
-    """Return the image from the cache. If its archive is missing, `build` writes it under a temporary name first."""
+    """Return the image from the cache.
+
+    If the archive is missing, `build` writes the archive under a temporary name first.
+    """
     name = reference.rpartition("/")[2].partition(":")[0]
     archive = ARCHIVES / f"{name}-{key}.tar"
     if archive.exists():
@@ -177,7 +183,7 @@ def _remove_old(name: str, keep: int = 2) -> None:
 def _build_labelled(framework: str, reference: str, *options: str) -> None:
     """Build a framework's image.
 
-    Then build it again with a label as the last step; all layers come from buildah's cache.
+    Then build the image again with a label as the last step, with all layers from buildah's cache.
     """
     _build_trainer(framework, reference, *options)
     listing = run_in_image(reference, ["dpkg-query", "--show", "--showformat", "${Package}=${Version} "])

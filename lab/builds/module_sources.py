@@ -30,7 +30,10 @@ def folder(module: str) -> Path:
 
 @functools.cache
 def _folders() -> dict[str, Path]:
-    """Fetch the modules that are not in Go's cache. This takes seconds the first time, then a tenth of a second."""
+    """Fetch the modules that are not in Go's cache.
+
+    The first fetch takes seconds, and later calls take a tenth of a second.
+    """
     done = golang.run(["mod", "download", "-json", *SUMS], Path("/"))
     if done.returncode != 0:
         raise LabError(f"cannot fetch {', '.join(SUMS)}: {done.stderr.strip() or done.stdout[-1000:]}")

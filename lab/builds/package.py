@@ -32,7 +32,7 @@ HELM_READS = ("plugin.yaml", "plugin.complete")
 PROGRAMS = ("/bin/distrain", "/bin/setup")
 # The files and folders that setuptools reads to build the wheel. The plugin's folder contains a link to the chart.
 WHEEL = ("LICENSE", "README.md", "plugin", "pyproject.toml", "trainer")
-# The files from which setuptools reads the dependencies of the wheel. The plugin's archive does not need them.
+# The files from which setuptools reads the dependencies of the wheel. The plugin's archive does not need these files.
 DEPENDENCIES = ("requirements.in", "requirements-report.in")
 LEFT_OUT = ("__pycache__", ".venv", ".venv.new", ".gitignore", "distrain.egg-info", *DEPENDENCIES)
 
@@ -98,7 +98,9 @@ def write(folder: Path) -> Path:
 
 
 def sign(archive: Path, description: Path, key: str) -> Path:
-    """Write an archive's provenance file, signed with a GnuPG key. Helm verifies the archive with it. Return its path.
+    """Write an archive's provenance file, signed with a GnuPG key. Helm verifies an archive with its provenance file.
+
+    Return its path.
 
     `description` is the Chart.yaml or plugin.yaml in the archive.
     """

@@ -10,7 +10,7 @@ from lab.paths import REPOSITORY
 
 
 def checkov() -> Path:
-    """Return checkov's command. Install it if it is not in the cache. Raises LabError if that fails."""
+    """Return checkov's command. Install checkov if it is not in the cache. Raises LabError if that fails."""
     return tools.programs(REPOSITORY / "requirements-scanners.txt") / "checkov"
 
 

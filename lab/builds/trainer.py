@@ -48,7 +48,7 @@ def _environment(framework: str) -> str:
 
 @cache
 def _compiled() -> Path:
-    """Return a copy of the trainer with compiled modules. Without it, each rank would need 0.4 s to compile them."""
+    """Return a copy of the trainer with compiled modules. Each rank would need 0.4 s to compile the modules itself."""
     sources = sorted(SOURCE.rglob("*.py"))
     texts = b"".join(str(path).encode() + path.read_bytes() for path in sources)
     folder = COPIES / hashlib.sha256(texts).hexdigest()[:16]

@@ -2,8 +2,8 @@
 
 All keys are ECDSA P-256. All certificates are valid for a year; each start of the lab makes new certificates.
 
-The library trustme does not fit, because it only makes server certificates. It cannot set a client name such as
-system:kube-scheduler. It would write an empty critical list of alternative names, which Go refuses, and its own
+The library trustme does not fit, because trustme only makes server certificates. trustme cannot set a client name such
+as system:kube-scheduler. Its certificates have an empty critical list of alternative names, which Go refuses, and an
 organisation, which Kubernetes would read as a group.
 """
 

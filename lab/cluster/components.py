@@ -231,7 +231,7 @@ def coredns(keys: Credentials) -> Command:
 
 
 def gpus(_: Credentials) -> Command:
-    """Return the command of the device plugin for fake GPUs. It registers again whenever kubelet restarts."""
+    """Return the command of the device plugin for fake GPUs. The plugin registers again whenever kubelet restarts."""
     return [binary("gpus"), str(GPUS)]
 
 

@@ -90,7 +90,10 @@ def restart(component: str, *flags: str) -> None:
 
 
 def started(name: str) -> int:
-    """Return the pid of the process that the lab started under this name. It is the child of an nsenter process."""
+    """Return the pid of the process that the lab started under this name.
+
+    The process is the child of an nsenter process.
+    """
     entering = namespaces.pid(name)
     children = _text(entering, f"task/{entering}/children").split() if entering else []
     if not children:

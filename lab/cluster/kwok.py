@@ -47,7 +47,7 @@ PORT = 10247
 
 @contextmanager
 def nodes(number: int, log: str) -> Iterator[None]:
-    """Let KWOK simulate this many nodes with GPUS GPUs each. All pods on them have this log.
+    """Let KWOK simulate this many nodes with GPUS GPUs each. All pods on these nodes have this log.
 
     Meanwhile, no new pod is placed on the lab's own node.
     """

@@ -1,7 +1,7 @@
 """Create the namespaces in which the whole cluster runs, and run processes in them.
 
 One `pause` process holds a network, a mount and a PID namespace. All other processes of the cluster run inside. When
-`pause` ends, the kernel ends all of them, and removes the mounts, links and iptables rules with their namespaces.
+`pause` ends, the kernel ends all other processes, and removes the mounts, links and iptables rules with the namespaces.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ CGROUP = "distrain"
 # use the same paths, so the lab's mount namespace has the lab's own folders at these paths.
 OUTSIDE = tuple(map(Path, ("/var/lib/kubelet", "/var/log/containers", "/var/lib/cni", "/run/containerd")))
 # The values that kubelet sets for kernel settings outside any namespace (its function `setupKernelTunables`). kubelet
-# does not write a setting that already has the right value. In the lab's mount namespace, it reads these values.
+# does not write a setting that already has the right value. In the lab's mount namespace, kubelet reads these values.
 KERNEL_SETTINGS = {
     "vm/overcommit_memory": 1,
     "vm/panic_on_oom": 0,
@@ -62,7 +62,7 @@ def exists() -> bool:
 
 
 def destroy() -> None:
-    """End all processes of the cluster. Their mounts, links and iptables rules go with them. Then remove the folder.
+    """End all processes of the cluster, and remove the cluster's mounts, links, iptables rules and folder.
 
     Raises LabError with the names of everything that could not be removed.
     """
@@ -79,7 +79,7 @@ def destroy() -> None:
     _remove_cgroup()
     made = _MADE.read_text().split() if _MADE.exists() else []
     for folder in reversed(made):
-        with contextlib.suppress(OSError):  # A host program uses it now.
+        with contextlib.suppress(OSError):  # A host program uses the folder now.
             os.rmdir(folder)
     if STATE_DIR.exists():
         shutil.rmtree(STATE_DIR)
@@ -88,7 +88,7 @@ def destroy() -> None:
 def start(
     name: str, command: Sequence[str | Path], environment: Mapping[str, str] | None = None
 ) -> subprocess.Popen[bytes]:
-    """Start a long-running process inside the namespaces. Its output goes to <LOG_DIR>/<name>.log."""
+    """Start a long-running process inside the namespaces. The process's output goes to <LOG_DIR>/<name>.log."""
     with (LOG_DIR / f"{name}.log").open("ab") as log:
         process = subprocess.Popen(
             [*_enter(), *map(str, command)],
@@ -117,7 +117,10 @@ def last_words(name: str) -> str:
 
 
 def run(*command: str) -> str:
-    """Run a command inside the namespaces, and return its output. If it fails, raise LabError with its message."""
+    """Run a command inside the namespaces, and return its output.
+
+    If the command fails, raise LabError with the command's message.
+    """
     return run_on_host(*_enter(), *command)
 
 

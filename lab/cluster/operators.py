@@ -62,7 +62,7 @@ class _Operator:
 
 
 def install(chosen: Operators) -> None:
-    """Install the chosen operators into a cluster without operators. Raises LabError if any of them is not ready."""
+    """Install the chosen operators into a cluster without operators. Raises LabError if an operator is not ready."""
     if chosen.gang:
         _install_scheduler_plugins()
     operators = _operators(chosen)
@@ -106,7 +106,10 @@ def ends_jobs(chosen: Operators) -> bool:
 
 
 def switch(chosen: Operators) -> None:
-    """Replace a running cluster's operators by the chosen operators. This ends all jobs whose CRDs are removed."""
+    """Replace a running cluster's operators by the chosen operators.
+
+    The switch ends all jobs whose CRDs are removed.
+    """
     if ends_jobs(chosen):
         remove()
     install(chosen)

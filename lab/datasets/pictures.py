@@ -19,7 +19,10 @@ def numbered(count: int, *, size: int = 8, classes: int = 3) -> Iterator[tuple[b
 
 
 def photographs(count: int, *, size: int, classes: int, seed: int = 0) -> Iterator[tuple[bytes, int]]:
-    """Yield JPEG images of smooth colored noise. Their files are as large as photographs with as many pixels."""
+    """Yield JPEG images of smooth colored noise.
+
+    The files are about as large as photographs of the same size in pixels.
+    """
     random = np.random.default_rng(seed)
     for _ in range(count):
         coarse = Image.fromarray(random.integers(0, 256, (size // 8, size // 8, 3), dtype=np.uint8))

@@ -1,6 +1,6 @@
 """`make demo`: run a distributed training on the lab's cluster or on $KUBECONFIG's cluster, and explain each step.
 
-main() lists the steps. It succeeds only if the run was resumed with another number of workers and finished, the
+main() lists the steps. The demo succeeds only if the run was resumed with another number of workers and finished, the
 accuracy is high enough, and the model and the log are in S3.
 """
 
@@ -104,7 +104,10 @@ def _is_user_cluster() -> bool:
 
 
 def _user_site(framework: str) -> Site:
-    """Describe the cluster of $KUBECONFIG from the environment. Ask the user before anything is changed there."""
+    """Describe the cluster of $KUBECONFIG from the environment.
+
+    Ask the user before anything is changed in the cluster.
+    """
     missing = [name for name in ("IMAGE_REPOSITORY", "S3_ENDPOINT", "S3_SECRET") if not os.environ.get(name)]
     if missing:
         raise LabError(
@@ -186,7 +189,10 @@ def _record(site: Site) -> list[dict[str, Any]]:
 
 
 def _tell_rescale(site: Site, record: list[dict[str, Any]]) -> None:
-    """Print the step at which the run stopped and continued with another worker. Raise LabError if it did not."""
+    """Print the step at which the run stopped and continued with another worker.
+
+    Raise LabError if the run did not do so.
+    """
     places = [place for place, line in enumerate(record) if line["event"] == "rescale"]
     if not places:
         raise LabError(

@@ -68,7 +68,7 @@ def _put_settings() -> None:
         if settings["metadata"]["name"] == "argocd-cm":
             settings["data"] |= health_settings()
         elif settings["metadata"]["name"] == "argocd-secret":
-            # Argo CD's web server, which does not run here, would create it.
+            # Argo CD's web server, which does not run here, would create this key.
             settings["stringData"] = {"server.secretkey": "lab"}
         settings["metadata"]["namespace"] = NAMESPACE
         apply(settings)
@@ -134,7 +134,10 @@ def _folder(name: str) -> Path:
 
 
 def _kubeconfig() -> Path:
-    """Write the administrator's kubeconfig with Argo CD's namespace as default. Argo CD reads its settings there."""
+    """Write the administrator's kubeconfig with Argo CD's namespace as default.
+
+    Argo CD reads its settings from the kubeconfig's default namespace.
+    """
     path = _FOLDER / "kubeconfig"
     config = yaml.safe_load(KUBECONFIG.read_text())
     config["contexts"][0]["context"]["namespace"] = NAMESPACE

@@ -31,7 +31,7 @@ class Proxy:
 
     @classmethod
     def of(cls, upstream: str) -> Proxy:
-        """Return a proxy, not yet started, in front of an S3 server. It uses free ports on loopback."""
+        """Return a proxy, not yet started, in front of an S3 server. The proxy uses free ports on loopback."""
         listen, control = (f"{HOST}:{free_port()}" for _ in range(2))
         program = str(golang.binary("s3-proxy"))
         options = ["--listen", listen, "--control", control, "--upstream", upstream]
@@ -43,7 +43,7 @@ class Proxy:
             wait_for_port(HOST, int(url.rpartition(":")[2]))
 
     def stop(self) -> None:
-        """Stop the proxy. Later connections to it are refused."""
+        """Stop the proxy. Later connections to the proxy are refused."""
         if self.process is not None:
             self.process.kill()
             self.process.wait(timeout=10)

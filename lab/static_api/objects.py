@@ -1,7 +1,7 @@
 """Generate the objects of a large cluster as its API server sends them: 5,000 nodes and 150,000 pods, 1.2 GB of JSON.
 
 The objects are written once into the cache as chunks of an HTTP/1.1 body: one chunk per item, as in Kubernetes 1.33 and
-later. So the server has almost no work when it sends them. Pods are also written as protobuf.
+later. So the server has almost no work when it sends the objects. Pods are also written as protobuf.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from lab.static_api import protobuf
 NODES, GPU_NODES, PODS_PER_NODE = 5000, 64, 30
 GPUS = 8
 REQUESTS = [("500m", "1Gi"), ("1", "2Gi"), ("250m", "512Mi"), ("2", "4Gi"), ("100m", "128Mi")]
-# Placeholders in a pod's template. They are as long as the real values, because protobuf stores lengths.
+# Placeholders in a pod's template. The placeholders are as long as the real values, because protobuf stores lengths.
 INDEX, NODE_NAME, ADDRESS = "@IDX@", f"{'@NODE@':@<26}", f"{'@ADDRESS@':@<15}"
 
 Object = dict[str, Any]

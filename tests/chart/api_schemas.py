@@ -67,7 +67,10 @@ def native_schema() -> Schema:
 
 
 def closed(schema: Any) -> Any:
-    """Refuse unknown fields in a schema. The API server drops them silently, or with a warning that few users see."""
+    """Refuse unknown fields in a schema.
+
+    The API server drops unknown fields silently, or with a warning that few users see.
+    """
     if isinstance(schema, list):
         return [closed(part) for part in schema]
     if not isinstance(schema, dict):

@@ -1,7 +1,7 @@
 """Answer the plugin's `helm template` from one process for all tests. Starting Helm takes longer than rendering.
 
-lab/builds/go/render prints what Helm prints; test_served_helm.py compares them. For all other commands, charts and
-flags, and for every error, the real Helm runs.
+lab/builds/go/render prints what Helm prints; test_served_helm.py compares both outputs. For all other commands, charts
+and flags, and for every error, the real Helm runs.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Ended:
 
 
 class Given(io.BytesIO):
-    """The stdin of a process. Its content stays readable after it is closed."""
+    """The stdin of a process. The content stays readable after the stdin is closed."""
 
     content = b""
 

@@ -164,8 +164,8 @@ def _for_nobody(manifest: str, *, with_more: bool) -> str:
         for container in spec["containers"]:
             _drop_sleep(container)
         if with_more and template["metadata"]["labels"][ROLE_LABEL] == "worker":
-            # The chart always sets the tolerations for lost nodes. Remove them, so that the API server's defaults are
-            # tested.
+            # The chart always sets the tolerations for lost nodes. Remove the tolerations, so that the API server's
+            # defaults are tested.
             spec.pop("tolerations", None)
             more = {key: value for key, value in MORE.items() if key not in spec}
             spec.update(copy.deepcopy(more), initContainers=[*spec.get("initContainers", []), SIDECAR])
@@ -347,7 +347,7 @@ def _normal(part: Any, key: str = "") -> Any:
 def _of_ranks(trial: Trial, pods: Sequence[Object], hostfiles: dict[str, str]) -> Iterator[str]:
     """Compare the predicted number of ranks with the number that the job's programs receive.
 
-    Yield a line if they differ.
+    Yield a line if the numbers differ.
     """
     foretold = size_of(trial.job, trial.gpu_resource).ranks
     kind, name = trial.job.resources[0].kind, trial.job.resources[0].name

@@ -179,7 +179,7 @@ def assert_no_step_was_lost(namespace: Namespace) -> None:
 def refresh_hostfile(namespace: Namespace, size: int) -> None:
     """Wait for this number of workers. Then make kubelet update the launcher's hostfile at once, as the plugin does.
 
-    kubelet alone updates it within a minute and a half; rescale/test_rescale.py waits for that.
+    Without help, kubelet updates the hostfile within a minute and a half. rescale/test_rescale.py waits for that.
     """
     wait_until(f"{size} workers", lambda: len(workers(namespace)) == size, pause=0.5)
     launcher = live_pod(namespace, "launcher")["metadata"]["name"]

@@ -2,10 +2,10 @@
 
 Each result is a line of results.jsonl, so that the same command continues after an interruption. A result stays valid
 as long as the mutated function is not edited. When the tests of a part change, the part's survivors are tried again
-first. Until then they still count as survivors. MUTANTS_ARGS="--part checkpoint --minutes 3" tries some of the mutants.
-Survivors that behave like the unchanged source are listed in equivalent.yaml, each with the reason. The bench prints
-each other survivor in the format of that file. The table in RESULTS.md is written once all mutants have been tried, or
-with --table.
+first. Until then these mutants still count as survivors. MUTANTS_ARGS="--part checkpoint --minutes 3" tries some of the
+mutants. Survivors that behave like the unchanged source are listed in equivalent.yaml, each with the reason. The bench
+prints each other survivor in the format of that file. The table in RESULTS.md is written once all mutants have been
+tried, or with --table.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Results:
         return found["outcome"] if found["outcome"] == KILLED or found["tests"] == tests else STALE
 
     def add(self, mutant: Mutant, tests: str, outcome: str, by: str = "") -> None:
-        """Add a result. `by` is the test that failed. It is empty if no test failed or the tests took too long."""
+        """Add a result. `by` is the test that failed, or empty if no test failed or the tests took too long."""
         one = {"mutant": mutant.key, "changed": digest(mutant.changed), "tests": tests, "outcome": outcome, "by": by}
         self._by_key[(one["mutant"], one["changed"])] = one
         with self._path.open("a") as file:
@@ -134,7 +134,10 @@ def tests_hash(part: Part) -> str:
 
 
 def recording(part: Part, module: Path, place: trial.Place) -> choice.Recorded:
-    """Return the durations and executed lines of a test module's tests. Run the module if they are not in the cache."""
+    """Return the durations and executed lines of a test module's tests.
+
+    Run the module if the cache does not have them.
+    """
     sources = [*files_of(part.sources)]
     contents = [(place.root / path).read_text("utf-8") for path in (*sources, module)]
     kept = KEPT / "recorded" / f"{digest(str(module), part.name, *contents)}.json"

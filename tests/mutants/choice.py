@@ -24,7 +24,7 @@ from tests.mutants.mutants import Mutant
 
 # Time limit for the tests of one mutant: the sum of their durations with the unchanged code.
 SECONDS = 40.0
-# Time limit if it is unknown which tests execute the changed line. It is long enough for all tests of the part.
+# Time limit if it is unknown which tests execute the changed line: long enough for all tests of the part.
 SECONDS_UNTRACED = 600.0
 
 

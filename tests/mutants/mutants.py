@@ -82,7 +82,10 @@ def guards_programmers_only(mutant: Mutant) -> bool:
 
 
 def python_mutants(path: Path, source: str) -> list[str]:
-    """Return the mutants from the cache, or let Cosmic Ray create them. Cosmic Ray takes a second per 50 lines."""
+    """Return the mutants from the cache, or let Cosmic Ray create the mutants.
+
+    Cosmic Ray takes a second per 50 lines.
+    """
     kept = (
         CACHE_DIR / "bench-mutants" / "made" / f"{digest(OPERATORS.read_text('utf-8'), LOCK.read_text(), source)}.json"
     )

@@ -1,6 +1,6 @@
 """Print the mutants of Python files as JSON.
 
-This runs in Cosmic Ray's Python environment, without the project's modules.
+The program runs in Cosmic Ray's Python environment, without the project's modules.
 
 Cosmic Ray mutates operators, comparisons, conditions, loops and decorators. This module adds four kinds of mutants: a
 condition that is always true or always false, a removed statement, an exception that is not caught, and a number that

@@ -1,6 +1,6 @@
 """List the parts that `make bench-mutants` mutates, with their sources and tests, in the order of the bench.
 
-The tests need neither the trainer's images nor a cluster. choice.py chooses some of them for each mutant.
+The tests need neither the trainer's images nor a cluster. choice.py chooses some of the tests for each mutant.
 """
 
 from __future__ import annotations

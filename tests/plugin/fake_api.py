@@ -319,7 +319,10 @@ class _Handler(BaseHTTPRequestHandler):
         self.api.accepted.append(self.headers.get("Accept", ""))
 
     def posted(self, path: str) -> Object | None:
-        """Read the request's body. Create the namespace if the body is one. Return the body if it is a review."""
+        """Read the request's body. If the body is a namespace, create the namespace.
+
+        If the body is a review, return the body.
+        """
         sent = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         if (self.command, path) == ("POST", "/api/v1/namespaces"):
             self.api.create_namespace(json.loads(sent))

@@ -1,7 +1,7 @@
 """Measure ResNet50 and VGG16 on one GPU, in bf16 and fp32: the trainer and a bare loop take turns.
 
-Run it with a Python that has PyTorch: `make bench-gpu TORCH=/path/to/python3`. Prints a line per model and precision,
-and writes all figures to --json. Exits with 1 if the trainer is slower than GOAL times the bare loop.
+The bench needs a Python that has PyTorch: `make bench-gpu TORCH=/path/to/python3`. Prints a line per model and
+precision, and writes all figures to --json. Exits with 1 if the trainer is slower than GOAL times the bare loop.
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ def bare(case: Case, *options: str) -> dict[str, Any]:
 
 
 def run(arguments: list[str]) -> str:
-    """Run a Python program and return its stdout. Its stderr goes to the terminal."""
+    """Run a Python program and return its stdout. The program's stderr goes to the terminal."""
     environment = {**os.environ, "TORCH_CPP_LOG_LEVEL": "ERROR"}
     command = [sys.executable, *arguments]
     return subprocess.run(command, check=True, text=True, stdout=subprocess.PIPE, env=environment).stdout

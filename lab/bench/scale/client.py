@@ -19,7 +19,7 @@ from lab.paths import KUBECONFIG
 # When many runs are installed or removed, this many commands run at the same time.
 AT_ONCE = 4
 
-# The peak memory that Linux reports for a command includes the process that started it, so a small process does.
+# Linux counts the starting process into a command's peak memory, so a small process starts the command.
 WATCH = """
 import resource, subprocess, sys, time
 started = time.monotonic()

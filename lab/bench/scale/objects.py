@@ -60,7 +60,7 @@ def running(namespace: str) -> int:
 
 
 def wait_for_pods(namespace: str, number: int, limit: float = 1800) -> float:
-    """Wait until `number` pods run, or for 0 until no pod exists. Return the seconds.
+    """Wait until `number` pods run. With 0, wait until no pod exists. Return the seconds.
 
     Raises LabError after the limit.
     """

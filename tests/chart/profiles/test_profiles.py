@@ -1,6 +1,7 @@
 """Test values/profiles: each renders with all values files, and fits its platform and its Pod Security level.
 
-The snapshots describe nodes of each platform from published figures. Their key `source` names the publication.
+The snapshots describe nodes of each platform from published figures. The key `source` in a snapshot names the
+publication.
 """
 
 from __future__ import annotations

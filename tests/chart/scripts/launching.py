@@ -166,7 +166,10 @@ def greeting_server(
 
 
 def follow(process: subprocess.Popen[str], words: str) -> str:
-    """Read a program's output up to a line that contains these words. Return all lines up to and including it."""
+    """Read a program's output up to a line that contains these words.
+
+    Return all lines up to and including this line.
+    """
     assert process.stdout is not None
     seen = ""
     timer = threading.Timer(60, end_with_children, [process])

@@ -93,7 +93,7 @@ class Pod:
 
 @dataclass(frozen=True)
 class Running:
-    """A running script. The command that isolates it does not forward signals."""
+    """A running script. The command that isolates the script does not forward signals."""
 
     process: subprocess.Popen[str]
 
@@ -119,7 +119,10 @@ class Running:
         return self.process.returncode, output
 
     def kill(self) -> str:
-        """Kill the script. As it is process 1, all processes in its namespace end. Return its output."""
+        """Kill the script, which is process 1, and thereby all processes in its namespace.
+
+        Return the script's output.
+        """
         if self.process.poll() is None:
             os.kill(self.script_pid(), signal.SIGKILL)
         return self.process.communicate()[0]

@@ -3,8 +3,8 @@
 An upgrade of the chart replaces the scripts of a running job in place. Running programs keep the old scripts, and a
 recreated pod starts with the new scripts, so old and new scripts must work together.
 
-The folder previous contains the scripts of the last release. After a release, replace them: cp charts/distrain/files/*
-tests/chart/scripts/previous/
+The folder previous contains the scripts of the last release. After a release, replace the files in previous: cp
+charts/distrain/files/* tests/chart/scripts/previous/
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ def test_failure_that_one_version_has_kept_ends_the_next_ones_launcher(
 
 @tried_with(launcher="new", worker="old")
 def test_worker_whose_scripts_change_in_place_takes_ranks_in(versions: Versions, launcher: str, worker: str) -> None:
-    # For every command, sshd starts the script again. It is the new script, with the old script's environment file.
+    # For every command, sshd starts the script again: the new script with the old script's environment file.
     at_work = versions.start_worker(worker)
     versions.put(versions.worker_pod, launcher)
 

@@ -66,7 +66,7 @@ def test_notes_have_12_lines_at_an_install_and_4_at_an_upgrade(
 
     assert 6 <= len(installed) <= 12
     assert len(upgraded) <= 4
-    # Both begin with the same lines, which say what to do next.
+    # The notes of an install and of an upgrade begin with the same lines, which say what to do next.
     assert installed[:2] == upgraded[:2]
     assert "logs --follow" in installed[1]
 

@@ -12,7 +12,7 @@ from schemas import build
 Schema = dict[str, Any]
 
 SOURCE: Schema = build.read()
-# The schema file that Helm reads. It is built from SOURCE.
+# The schema file that Helm reads, which is built from SOURCE.
 SCHEMA: Schema = json.loads((CHART / "values.schema.json").read_text(encoding="utf-8"))
 
 

@@ -112,7 +112,7 @@ NEEDS = {"/gang/scheduler: kueue": "gang.queue", "/trainer/delivery: chart": "im
 def mutated() -> dict[str, list[Mutation]]:
     """Return the mutations of each document.
 
-    This is a fixture because every test process imports this module, but only one runs its tests.
+    The mutations are a fixture because every test process imports this module, but only one process runs its tests.
     """
     return {name: list(mutations(values)) for name, values in DOCUMENTS.items()}
 

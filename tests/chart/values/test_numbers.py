@@ -16,7 +16,7 @@ from tests.chart.rendering import set_arguments, template
 from tests.matrix import one_of
 
 # Whole numbers and fractions to try: FEW by default, ALL in the full matrix. For each value, the schema allows only
-# some of them.
+# some of these numbers.
 FEW = (("2.0", "1e3", "17179869184"), ("0.10", "5e-5"))
 ALL = (("1", "2.0", "1e3", "1000", "1000000", "1e6", "17179869184"), ("0.10", "0.1", "0.00005", "5e-5"))
 # Further values that rules across values require.

@@ -1,8 +1,8 @@
 """`make bench-client`: install, upgrade and rescale a release on the lab while a fault hits the client.
 
 After each case the release's state is read from the cluster. The cache keeps the results under the code's hash, so the
-program can be stopped and started again. It prints the table for docs/plugin.md, and exits with 1 if a case broke a
-rule.
+program can be stopped and started again. The program prints the table for docs/plugin.md, and exits with 1 if a case
+broke a rule.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ def _one_run(case: Case, client: Client, namespace: str, pieces: int) -> Line:
 
 @contextmanager
 def _removed(namespace: str) -> Iterator[None]:
-    """Remove the namespace at the end. The case itself creates it."""
+    """Remove the namespace at the end. The case itself creates the namespace."""
     try:
         yield
     finally:

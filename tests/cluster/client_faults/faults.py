@@ -21,7 +21,7 @@ from tests.cluster.client_faults.proxy import ApiProxy
 
 AWAY_SECONDS = 30
 SECONDS_BETWEEN_SIGNALS = 0.3
-# Stream fault in shell notation -> the shell script. It exits with the command's exit code, not with that of `head`.
+# Stream fault in shell notation -> a shell script that exits with the command's exit code, not with that of `head`.
 STREAMS = {
     "\\| head -1": '"$@" | head -1; exit ${PIPESTATUS[0]}',
     "> /dev/full": '"$@" > /dev/full',

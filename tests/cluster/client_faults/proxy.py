@@ -21,8 +21,9 @@ class ApiProxy:
     """A proxy that counts the pieces of data sent by clients.
 
     A piece is the data that one read from a connection returns: mostly one request, or a step of the TLS handshake.
-    `at(number, act)` calls `act` before the proxy forwards the piece with this number. With `answered`, it calls `act`
-    after the API server has answered the piece, and drops the answer. `is_reached` tells whether the piece has arrived.
+    `at(number, act)` calls `act` before the proxy forwards the piece with this number. With `answered`, the proxy calls
+    `act` after the API server has answered the piece, and drops the answer. `is_reached` tells whether the piece has
+    arrived.
     """
 
     def __init__(self, upstream: tuple[str, int]) -> None:

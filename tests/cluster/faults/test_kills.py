@@ -58,7 +58,7 @@ def state(run: Namespace) -> str | None:
 def goes_on(run: Namespace, request: pytest.FixtureRequest, say: Say) -> GoesOn:
     """Assert that the run saves more than at the test's start.
 
-    With `starts_again`, assert that it has restarted, too.
+    With `starts_again`, also assert that the run has restarted.
     """
     before, since = head(run), datetime.now(timezone.utc)
     assert before

@@ -48,7 +48,7 @@ class Release:
         return self._ready(commit)
 
     def push(self, values: str | None = None) -> str:
-        """Commit values, or make an empty commit. Let Flux fetch it, and return the commit's hash."""
+        """Commit values, or make an empty commit. Let Flux fetch the commit, and return the commit's hash."""
         commit = self.repository.commit({VALUES: values} if values else None)
         self.look_at_git()
         return commit
@@ -71,7 +71,7 @@ class Release:
         """Return Flux's messages about drift between this release and the cluster."""
         get = ("-n", self.namespace.name, "get")
         uid = kubectl(*get, "helmrelease", "run1", "-o", "jsonpath={.metadata.uid}")
-        # Tests share a namespace, so it also has the events of other tests' releases.
+        # Tests share a namespace, so the namespace also has the events of other tests' releases.
         selector = f"reason=DriftDetected,involvedObject.uid={uid}"
         events = json.loads(kubectl(*get, "events", f"--field-selector={selector}", "-o", "json"))["items"]
         return [event["message"] for event in events]

@@ -1,6 +1,6 @@
 """Test that Argo CD and Flux manage a run of each kind over its whole life. Each change is a commit.
 
-The run trains. Refreshes and a commit that changes nothing have no effect on it. The run is rescaled twice, then
+The run trains. Refreshes and a commit that changes nothing have no effect on the run. The run is rescaled twice, then
 suspended and resumed, and ends. Then its job is deleted by hand. Argo CD or Flux creates a new job, which ends at once.
 """
 

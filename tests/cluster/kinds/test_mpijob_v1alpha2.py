@@ -1,4 +1,7 @@
-"""Test MPIJob v1alpha2 with mpi-operator 0.3.0. The CRD serves three versions; the controller handles only this one."""
+"""Test MPIJob v1alpha2 with mpi-operator 0.3.0.
+
+The CRD serves three versions, but the controller handles only v1alpha2.
+"""
 
 from __future__ import annotations
 

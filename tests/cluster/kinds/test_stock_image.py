@@ -16,8 +16,8 @@ from tests.cluster.testbed import VALUES, Namespace, settings
 from tests.cluster.training import head, live_pod, wait_for_checkpoint, wait_for_restart
 
 DOCKERFILE = Path(__file__).parent / "stock-pytorch.Dockerfile"
-# A rank's command line contains this text. The command lines of torchrun and of the processes that start it contain
-# more.
+# A rank's command line contains this text. The command lines of torchrun and of the processes that start torchrun
+# contain further words.
 RANK = "-u /opt/distrain/bin/distrain-trainer"
 SECONDS = 300
 # The 1437 digits need these values.

@@ -117,7 +117,7 @@ def _fill_disk(demo: subprocess.Popen[bytes]) -> str:
 
 
 def _of_session(session: int) -> list[int]:
-    """Return the processes of a terminal session. A closing terminal sends signals to them."""
+    """Return the processes of a terminal session. A closing terminal sends SIGHUP to its session's processes."""
     found = []
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:

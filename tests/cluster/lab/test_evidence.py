@@ -44,7 +44,10 @@ def test_run(module_namespace):
 
 @pytest.fixture
 def kubectl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Replace kubectl by a program that prints its arguments. The program also writes them to `kubectl.called`."""
+    """Replace kubectl by a program that prints its arguments.
+
+    The program also writes its arguments to `kubectl.called`.
+    """
     path = tmp_path / "kubectl"
     path.write_text(KUBECTL)
     path.chmod(0o755)

@@ -38,7 +38,7 @@ class FakeS3:
 
 @dataclass(frozen=True)
 class FakeSite(Site):
-    """A fake cluster. It has the release `demo` if `values` is set."""
+    """A fake cluster, which has the release `demo` if `values` is set."""
 
     values: dict[str, Any] | None = None
     called: list[str] = field(default_factory=list)

@@ -39,7 +39,7 @@ Check = Callable[..., Object]
 
 @dataclass
 class FakeNodes:
-    """Nodes without a kubelet. A taint keeps other pods away from them."""
+    """Nodes without a kubelet. A taint keeps other pods away from these nodes."""
 
     names: tuple[str, ...]
     _alive: float = 0
@@ -153,7 +153,7 @@ class Lab:
     def places(self, gang: list[Object], *, seconds: float) -> bool:
         """Create the gang, and return whether all its pods get a node within the time limit.
 
-        The scheduler may refuse them first.
+        The scheduler may refuse the pods at first.
         """
         for job in gang:
             Job(self._api, {**job, "metadata": {**job["metadata"], "namespace": self.namespace}}).create()

@@ -1,4 +1,4 @@
-"""Test an MPIJob v1 that rescales live and loses a rank. Its launcher reaches the workers with kubectl."""
+"""Test an MPIJob v1 that rescales live and loses a rank. The launcher reaches the workers with kubectl."""
 
 from __future__ import annotations
 

@@ -20,8 +20,8 @@ from tests.cluster.testbed import Namespace
 from tests.cluster.training import GROWING, TENSORFLOW, rescale, upgrade
 from tests.prometheus import QUERIES, Prometheus, filled
 
-# The window of the queries' rates. It is longer than a restart of the ranks, and is what Grafana uses with a scrape
-# interval of 75 s.
+# The time window of the queries' rates. The window is longer than a restart of the ranks. Grafana uses this window with
+# a scrape interval of 75 s.
 WINDOW = "5m"
 # Followed by `== N`: rank 0 has saved checkpoints, and the run has N ranks.
 SAVED = "distrain_checkpoint_write_seconds_count > 1 and on (pod) distrain_world_size"

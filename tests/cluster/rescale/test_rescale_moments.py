@@ -46,7 +46,7 @@ def test_evicted_worker_stops_all_at_a_step_boundary_and_comes_back(long_run: Na
     wait_for_step(long_run, ranks=len(pods))
     assert_no_step_was_lost(long_run)
     since = _launcher_log_since(long_run, before)
-    # The launcher prints this line if all ranks have exited with 143. It leaves out mpirun's message about exit codes.
+    # If all ranks have exited with 143, the launcher prints this line and leaves out mpirun's message about exit codes.
     assert "the ranks stopped at step" in since
     assert "Exit code:" not in since
     assert "starting again (restart" not in since

@@ -11,8 +11,8 @@ from typing import Any
 from tests.cluster.testbed import Namespace
 
 Values = Mapping[str, Any]
-# Prepares the namespace before the run is installed, and yields additional values. Afterwards it undoes changes outside
-# the namespace.
+# Prepares the namespace before the run is installed, and yields additional values. Afterwards the stage undoes changes
+# outside the namespace.
 Stage = Callable[[Namespace], AbstractContextManager[Values]]
 # An action on the installed run.
 Deed = Callable[[Namespace], AbstractContextManager[None]]

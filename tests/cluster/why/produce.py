@@ -59,7 +59,7 @@ def _said(namespace: Namespace, flags: list[str]) -> Said:
     shown = namespace.distrain("status", "run1", "-o", "json", *flags)
     assert shown.returncode in (0, 4), shown.stderr
     answer = json.loads(shown.stdout)
-    # The release's values tell where the record is. Helm keeps them in a Secret, which this user may not read.
+    # The release's values tell where the record is. Helm keeps the values in a Secret, which this user may not read.
     assert [words for words in answer["unread"] if not words.startswith("the run's record: ")] == []
     words = [masked(answer[name] or "", namespace.name) for name in ("phase", "why", "next")]
     return Said(*(each.replace(f" {' '.join(flags)}", "") for each in words))

@@ -35,7 +35,7 @@ MEBIBYTES = (64, 128, 192, 256, 512)
 
 @dataclass(frozen=True)
 class Case:
-    """The objects of the cluster and of a manifest, and the manifest's Jobs. Quotas have no usage yet.
+    """A test case: the objects of the cluster and of a manifest, and the manifest's Jobs. Quotas have no usage yet.
 
     `of_manifest` contains the names of policies that the manifest creates. `replaced` are policies in the cluster that
     have the same names and are replaced by those of the manifest.
@@ -53,7 +53,7 @@ class Case:
 
     @property
     def manifest(self) -> list[Object]:
-        """The objects of the manifest. Some objects in the default namespace do not name it."""
+        """The objects of the manifest. Some objects in the default namespace do not name their namespace."""
         policies = [each for each in self.objects if each["metadata"]["name"] in self.of_manifest]
         return [*map(_versioned, policies), *self.jobs]
 

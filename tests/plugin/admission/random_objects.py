@@ -61,7 +61,7 @@ LAUNCHER = {"template": {"spec": {"containers": [{"name": "launcher", "image": "
 
 
 def _sized(spec: Object) -> Object:
-    """Return the spec of a Job or StatefulSet. Remove the pod-level resources if it has no pods.
+    """Return the spec of a Job or StatefulSet. Remove the pod-level resources if the workload has no pods.
 
     The API server completes pod-level resources only in pods, not in pod templates.
     """

@@ -26,7 +26,7 @@ from tests.plugin.fake_api import FakeApi, make_certificate, running, write_kube
 from tests.plugin.objects import Object, node, pod
 
 PODS = "/api/v1/pods"
-# These are three pages, enough for two reading processes.
+# Names of pods on three pages, enough for two reading processes.
 NAMES = [f"p{number}" for number in range(2 * PAGE_SIZE + 1)]
 
 

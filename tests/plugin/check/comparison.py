@@ -40,7 +40,7 @@ WHOLE = (
 
 
 class RealScheduler:
-    """A process of lab/builds/go/schedule. It ends when its stdin closes, at the latest with this process."""
+    """A process of lab/builds/go/schedule, which ends when its stdin closes, at the latest with this process."""
 
     def __init__(self) -> None:
         command = [golang.binary("schedule")]

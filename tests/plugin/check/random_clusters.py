@@ -371,7 +371,7 @@ def name_of(item: Object) -> str:
 
 
 def with_usage(item: Object, used: Mapping[str, Object]) -> Object:
-    """Return the object. If it is a quota, set its usage from `used`, keyed by "namespace/name"."""
+    """Return the object. If the object is a quota, set its usage from `used`, keyed by "namespace/name"."""
     if item["kind"] != "ResourceQuota":
         return item
     name = f"{item['metadata']['namespace']}/{item['metadata']['name']}"

@@ -14,8 +14,8 @@ DRIVERS = ("example.com", "other.com", "ebs.csi.aws.com")
 IN_TREE = {"awsElasticBlockStore": {"volumeID": "vol-1"}}
 
 
-# Name prefixes of objects that a manifest may create. Claims that are bound, or must be bound before their pod, are not
-# among them.
+# Name prefixes of objects that a manifest may create. Claims that are bound, or must be bound before their pod, have
+# other prefixes.
 BROUGHT = ("late", "dynamic", "own", "other")
 
 

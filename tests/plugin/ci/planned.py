@@ -17,7 +17,7 @@ from lab.paths import REPOSITORY
 from tests.plugin.program import called
 
 SCRIPT = REPOSITORY / "docs" / "ci" / "plan_changes.py"
-# The tests do not start a program of this name. They call the plugin's code instead.
+# Instead of starting a program of this name, the tests call the plugin's code in the same process.
 IN_PROCESS = "distrain"
 # Values of a run in two sizes.
 TWO = "workers: {replicas: 2, gpus: 4}\n"

@@ -1,6 +1,7 @@
 """Test docs/ci/plan_changes.py with the real plugin, on a git repository with commits of every kind.
 
-The script and the plugin run in the tests' process. One test starts them as programs, with real Helm.
+The script and the plugin run in the tests' process. One test starts the script and the plugin as programs, with the
+real Helm.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ def test_device_plugin_of_eksctl_runs_on_every_type_with_efa() -> None:
     plugin = (folder / "pkg" / "addons" / "assets" / "efa-device-plugin.yaml").read_text()
 
     assert [each.type for each in with_gpus(EKS) if each.efa and f"- {each.type}\n" not in plugin] == []
-    # The printed commands patch this manifest. If it tolerated the taint, they would not need to.
+    # The printed commands patch this manifest, because the manifest does not tolerate the taint.
     assert "nvidia.com/gpu" not in plugin
 
 

@@ -1,4 +1,4 @@
-"""Test `check --manifest`, outside the cluster and in a pod. It does not need Helm."""
+"""Test `check --manifest`, which does not need Helm, outside the cluster and in a pod."""
 
 from __future__ import annotations
 

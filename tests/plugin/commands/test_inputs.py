@@ -311,7 +311,7 @@ def test_chart_elsewhere_is_refused_with_the_next_step(run: Run, chart: str) -> 
     assert (outcome.code, outcome.err) == (2, f"distrain: --chart: {chart} {words}\n")
 
 
-# Notations of --set that Helm accepts. A simple parser would read each of them differently.
+# Notations of --set that Helm accepts. A simple parser would read each notation differently.
 ODD_FLAGS = [
     ["--set", "podLabels.a=b\\,c,podLabels.d=e"],
     ["--set", r"podLabels.example\.com/a=b"],

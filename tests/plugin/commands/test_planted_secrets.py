@@ -76,7 +76,7 @@ def test_planted_values_are_accepted(world: World) -> None:
     assert world.run("check")[0] == 0
 
 
-# Fields that may contain a secret in objects of any kind. A check does not use them.
+# Fields that may contain a secret in objects of any kind. A check does not use these fields.
 SECRET_FIELDS: dict[str, Any] = {
     "data": {"password": f"{VALUE}-data"},
     "secrets": [{"name": f"{VALUE}-account"}],

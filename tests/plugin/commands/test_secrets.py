@@ -98,7 +98,7 @@ def printed(
 ) -> Callable[[list[str], str], tuple[int, str]]:
     """Return a function that runs a command with a kubeconfig in one of the forms.
 
-    It returns the exit code and all output.
+    The function returns the exit code and all output.
     """
     monkeypatch.setattr("distrain.apiserver.connection.sleep", lambda _: None)
 

@@ -57,7 +57,7 @@ def test_caller_who_may_only_list_pods_gets_an_answer(cluster: FakeApi, capsys: 
         *("  unknown  nodes", "  unknown  GPUs", "  unknown  default class", "  unknown  ReadWriteMany"),
         *("  unknown  namespace team", "  unknown  all namespaces"),
     ]
-    # Every user may use discovery. It shows which operators run, but not always their versions.
+    # Every user may use the discovery API, which shows which operators run, but not always their versions.
     assert any(
         line.startswith("  ok       mpi-operator: serves MPIJob v2beta1; its version is unknown") for line in lines
     )

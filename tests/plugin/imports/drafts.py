@@ -68,7 +68,7 @@ def _replica(number: int, fields: Job) -> Job:
 
 
 def pods(job: Job, role: str) -> Job:
-    """Return the pod spec of a role. Changes to it change the job."""
+    """Return the pod spec of a role. Changes to the returned spec change the job."""
     [specs] = [value for key, value in job["spec"].items() if key.endswith("ReplicaSpecs")]
     found: Job = specs[role]["template"]["spec"]
     return found

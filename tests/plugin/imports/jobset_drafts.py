@@ -72,6 +72,6 @@ def jobset(*jobs: Job, **spec: Any) -> Job:
 
 
 def pod_of(found: Job) -> Job:
-    """Return the pod spec of a replicated job. Changes to it change the job."""
+    """Return the pod spec of a replicated job. Changes to the returned spec change the job."""
     pod: Job = found["template"]["spec"]["template"]["spec"]
     return pod

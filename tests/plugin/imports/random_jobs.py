@@ -1,4 +1,4 @@
-"""Make random job resources with any field that teams use. They contain unique texts and credentials."""
+"""Make random job resources that contain any field that teams use, unique texts, and credentials."""
 
 from __future__ import annotations
 

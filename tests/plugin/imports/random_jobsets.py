@@ -1,6 +1,6 @@
 """Make random TrainJobs with runtimes, JobSets and MPIJobs v1alpha1.
 
-Their pods are made like those of random_jobs.py.
+The pods are made with random_jobs.py.
 """
 
 from __future__ import annotations

@@ -73,7 +73,7 @@ def test_values_render_whatever_the_job_says(seed: int, is_odd: bool) -> None:
 
 
 def _refusals(job: Job, judge: Judge | None = None) -> Sequence[str]:
-    """Import a job, and return why it is refused. If it is accepted, assert that its values render."""
+    """Import a job, and return why it is refused. If the job is accepted, assert that its values render."""
     try:
         draft = read(find_job(yaml_writer.dump(job), FILE), FILE)
         finished(draft, judge or judge_for(draft.kind, draft.version), FILE)

@@ -1,4 +1,6 @@
-"""Run the program with some of the random broken inputs. It must always answer with clear lines, never a traceback.
+"""Run the program with some of the random broken inputs.
+
+The program must always answer with clear lines, never with a traceback.
 
 `make bench-inputs` runs 20,000. A failure prints the seed, the input and the answer.
 """

@@ -34,7 +34,8 @@ FOREIGN = re.compile(
     r"cannot unmarshal|Go (value|struct)|map\[string|interface \{|strconv|%!|nil pointer|unexpected keyword|"
     r"does not have the right form\.(?!.*(Write it as .+|Correct it)\.)"
 )
-# The output of `template` begins like this. It contains the chart's Python scripts, so stdout is not searched then.
+# The output of `template` begins like this. The output contains the chart's Python scripts, so it is not searched for
+# FOREIGN.
 MANIFEST = "---\n# Source: "
 
 

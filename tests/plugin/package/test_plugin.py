@@ -245,7 +245,7 @@ def test_setup_rebuilds_the_environment_of_a_removed_python(
 
 def test_python_without_the_packages_is_told_of(archive: Path, tmp_path: Path) -> None:
     copy = plugin_of(archive, tmp_path)
-    # This simulates an upgrade of the system's Python.
+    # Simulate an upgrade of the system's Python.
     python = copy.folder / ".venv" / "bin" / "python"
     python.parent.mkdir(parents=True)
     (copy.folder / ".venv" / "lib").mkdir()

@@ -19,7 +19,7 @@ NAMED = Resource("kubeflow.org/v1", "MPIJob", "run1")
 
 
 class FakeCluster:
-    """A fake cluster that serves two versions of MPIJob. Its user may not list Jobs."""
+    """A fake cluster that serves two versions of MPIJob, and whose user may not list Jobs."""
 
     target = Target("config", "lab", "team", given=("", "lab"))
 

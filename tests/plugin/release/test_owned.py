@@ -31,7 +31,7 @@ pytestmark = [pytest.mark.usefixtures("signals"), pytest.mark.either_helm]
 def deployed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Report a deployed release if `helm status` fails.
 
-    It looks up every object of a recorded release, and the fake API does not have them.
+    `helm status` looks up every object of a recorded release, and the fake API does not have these objects.
     """
     find = Releases.status
 

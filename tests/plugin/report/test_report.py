@@ -35,7 +35,7 @@ def drawing_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pyte
 def report(drawing_report: Report, monkeypatch: pytest.MonkeyPatch) -> Report:
     """Return a function that runs `distrain report` in an empty folder.
 
-    It does not draw the picture, which would take most of the time.
+    The function does not draw the picture, because drawing would take most of the time.
     """
     monkeypatch.setattr("distrain.report.page.png", lambda runs, plots: b"\x89PNG")
     return drawing_report

@@ -2,7 +2,7 @@
 
     unshare --net --mount python -m tests.chart.scripts.launch.slow_dns
 
-The program prints the three reasons as JSON. It replaces /etc/resolv.conf in its own mount namespace.
+The program prints the three reasons as JSON. The program replaces /etc/resolv.conf in its own mount namespace.
 """
 
 from __future__ import annotations

@@ -24,8 +24,8 @@ SHORTER = [
     ("distrain_watch.py", "SECONDS_BETWEEN_CHECKS = 10", 1),
     ("distrain_watch.py", "SECONDS_OF_SILENCE = 30", 5),
 ]
-# The program does not use distrain's code. It counts steps once all ranks have started. On SIGTERM, it stops together
-# with all other ranks and saves its state. The next start resumes from that state.
+# The program does not use distrain's code. A rank counts steps once all ranks have started. On SIGTERM, the rank stops
+# together with all other ranks and saves its state. The next start resumes from that state.
 PROGRAM = """
 import os, pathlib, signal, sys, time
 folder, rank, size = pathlib.Path(sys.argv[1]), os.environ["OMPI_COMM_WORLD_RANK"], os.environ["OMPI_COMM_WORLD_SIZE"]

@@ -18,7 +18,8 @@ from tests.chart.scripts.worker.sessions import ssh, ssh_command, start_worker
 
 pytestmark = pytest.mark.skipif(not pods.IS_ROOT, reason="needs root, for a process namespace")
 
-# This rank takes a moment to stop, and prints how often it was asked to stop. Its child inherits MPI's variables.
+# This rank takes a moment to stop, and prints how often it was asked to stop. The rank's child process inherits MPI's
+# variables.
 RANK = """
 export OMPI_COMM_WORLD_RANK=0
 exec sh -c '

@@ -18,8 +18,8 @@ STOCK = ("image.repository=pytorch/pytorch", "image.tag=2.9.1-cuda12.8-cudnn9-ru
 ARCHIVE = trainer.TARGET.read_bytes()
 NAME = f"run1-trainer-{hashlib.sha256(ARCHIVE).hexdigest()[:8]}"
 REAL = ("--api-versions", "apiregistration.k8s.io/v1", "--api-versions", "kubeflow.org/v1/PyTorchJob")
-# `kubectl apply` and Argo CD store the whole object in an annotation. This is the limit for all annotations together
-# (TotalAnnotationSizeLimitB in k8s.io/apimachinery/pkg/api/validation/objectmeta.go).
+# `kubectl apply` and Argo CD store the whole object in an annotation. All annotations of an object together are limited
+# to this size (TotalAnnotationSizeLimitB in k8s.io/apimachinery/pkg/api/validation/objectmeta.go).
 MOST_BYTES = 256 * 1024
 
 

@@ -268,7 +268,7 @@ def test_every_resource_is_named_after_the_release(helm: Path, kind: str) -> Non
 
 
 def test_no_value_changes_a_name() -> None:
-    """Helm only knows the names of objects of the last revision.
+    """Helm only knows the objects of the last revision, by their names.
 
     If that revision was refused, Helm no longer knows objects with other names.
     """

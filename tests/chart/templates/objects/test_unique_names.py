@@ -1,4 +1,7 @@
-"""Test that no two objects of a release have the same name. Helm would keep only the last of them."""
+"""Test that no two objects of a release have the same name.
+
+Helm would keep only the last of several objects with one name.
+"""
 
 from __future__ import annotations
 

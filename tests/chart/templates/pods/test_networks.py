@@ -90,8 +90,8 @@ def test_no_rendered_object_assumes_the_domain_of_the_cluster(helm: Path, kind: 
 
 
 def test_hosts_are_names_that_every_domain_completes(helm: Path) -> None:
-    # For a name with fewer dots than ndots (5 in a pod), a resolver first appends the search domains. One of them is
-    # the cluster's domain.
+    # For a name with fewer dots than ndots (5 in a pod), a resolver first appends the search domains. The search
+    # domains include the cluster's domain.
     hostfile = render_with(helm, KINDS["plain"]).find("ConfigMap", "-hostfile")["data"]["hostfile"]
 
     hosts = [line.split()[0] for line in hostfile.splitlines()]

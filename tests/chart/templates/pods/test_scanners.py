@@ -53,7 +53,7 @@ def checkov(folder: Path) -> set[Failure]:
 
 
 def kube_score(folder: Path) -> set[Failure]:
-    """Return the failed checks of kube-score. It takes objects with the same name for one, so all names must differ."""
+    """Return the failed checks of kube-score. kube-score takes objects with one name for the same object."""
     command = [str(scanners.kube_score()), "score", "--output-format", "json", *map(str, sorted(folder.glob("*.yaml")))]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     checks = [

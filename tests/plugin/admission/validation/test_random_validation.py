@@ -26,8 +26,8 @@ from tests.line_program import answers
 from tests.plugin.admission.random_objects import NAMESPACE, Case, random_case
 
 COUNT = int(os.environ.get("RANDOM_VALUES", "500"))
-# Patterns of messages that cannot be compared literally. The API server's messages of UID contain the Job's UID. Those
-# of INIT_CONTAINER always name the first init container.
+# Patterns of messages that cannot be compared literally. UID matches messages in which the API server names the Job's
+# UID. INIT_CONTAINER matches messages in which the API server always names the first init container.
 UID = re.compile(r"(spec\.selector|labels|labels\[.*\]): Invalid value: .*?: (must be|`selector` (not|does not)).*")
 # A StatefulSet's volumes for its claims come in the random order of a Go map, so a volume without a name may have any
 # index.

@@ -36,7 +36,7 @@ STARTS = {
     DEEPSPEED: "deepspeed",
     SRUN: "srun",
 }
-# Options on how to run the program. The imported command keeps them.
+# Options on how to run the program. The imported command keeps these options.
 OF_PROGRAM = {"no-python", "m", "module"}
 # A text and a number that occur nowhere else.
 WORD, NUMBER = "zq1x", "710001"

@@ -1,4 +1,4 @@
-"""Plant line breaks, quotes and semicolons in each text of a source. They must not produce values or shell commands."""
+"""Plant line breaks, quotes and semicolons in each text of a source, and test that they become no value or command."""
 
 from __future__ import annotations
 
