@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Every check that runs nothing of the project.
+# Run all checks that do not execute the project's code.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-# Copies of an earlier release, which stay as they were.
+# Copies from an earlier release, which are not changed.
 frozen=':!tests/chart/scripts/previous'
 
-# A script is found by its first line, so a new script needs no entry here.
+# Scripts are found by their first line, so a new script needs no entry here.
 interpreters=$(git grep --untracked --no-color -nIE '^#!' -- . "$frozen" | sed -nE 's/^([^:]*):1:#!/\1 /p')
 scripts_of() {
   awk -v name="$1" '$0 ~ "[ /](" name ")( |$)" {print $1}' <<<"$interpreters"
@@ -20,7 +20,7 @@ files() {
   git ls-files -z --cached --others --exclude-standard -- "$@" "$frozen"
 }
 
-# Of two recipes for one target, make takes the last one, and only warns.
+# If a target has two recipes, make uses the last one and only warns.
 if warnings=$(make --dry-run help 2>&1 >/dev/null | grep 'warning:'); then
   printf '%s\n' "$warnings" >&2
   exit 1
@@ -28,7 +28,7 @@ fi
 shellcheck "${shell[@]}"
 ruff check . "${python[@]}"
 ruff format --check . "${python[@]}"
-# Not tests/cluster/probe: it imports frameworks, which only the images have.
+# Leave out tests/cluster/probe: it imports frameworks, which only the images contain.
 files '*.py' ':!charts' ':!tests/cluster/probe' | xargs -0 mypy
 for script in "${python[@]}"; do
   case $script in
@@ -36,7 +36,7 @@ for script in "${python[@]}"; do
     *) mypy "$script" ;;
   esac
 done
-# The pods' scripts run on Python 3.6, where list[str] is an error: their lists and dicts have no element types.
+# The pods' scripts run on Python 3.6, where list[str] is an error, so their lists and dicts have no element types.
 { files 'charts/*.py'; printf '%s\0' "${python[@]}" | grep -z '^charts/'; } | MYPYPATH=charts/distrain/files \
   xargs -0 mypy --config-file= --cache-dir=.mypy_cache/scripts --scripts-are-modules --disallow-untyped-defs \
   --disable-error-code=var-annotated \

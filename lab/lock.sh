@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
-# Pin and hash what each .in file asks for. The index is not written down: each user has their own.
+# Pin the packages of each .in file, with hashes. The lock files do not name the package index, because users have
+# different indexes.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 compile() {
   uv pip compile --quiet --generate-hashes --no-emit-index-url --no-header "$@"
 }
 compile --universal --python-version 3.10 requirements.in -o requirements.txt
-# From the same versions, so that the tests run on what the plugin ships with.
+# Use the same versions, so that the tests run with the versions that the plugin ships.
 compile --universal --python-version 3.10 plugin/requirements.in -c requirements.txt -o plugin/requirements.txt
-# Without the lab's NumPy, which is older than the newest Python that users have.
+# Do not use the lab's NumPy version: it is older than the newest Python that users have.
 compile --universal --python-version 3.10 plugin/requirements.in plugin/requirements-report.in -c plugin/requirements.txt \
   -o plugin/requirements-report.txt
 compile --universal --python-version 3.10 requirements-browser.in -o requirements-browser.txt

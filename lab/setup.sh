@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Bring what a bare Debian 12 lacks: Debian packages, a Python environment from the lock, and Go.
-# Usage: lab/setup.sh VENV [GROUP ...]. Without groups it brings those of all groups below.
-# A second run does nothing and takes no time.
+# Install what a bare Debian 12 lacks: Debian packages, a Python environment from the lock, and Go.
+# Usage: lab/setup.sh VENV [GROUP ...]. Without a GROUP, the packages of all groups below are installed.
+# A second run finds everything installed, and takes no time.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 venv=$1
@@ -13,9 +13,9 @@ declare -A packages_of=(
   [node]="containerd runc containernetworking-plugins iptables conntrack iproute2 util-linux"
   [images]="buildah mmdebstrap busybox-static bash-static"
   [gitops]="redis-server"                                # for Argo CD
-  [scripts]="openssh-server openssh-client openmpi-bin"  # the chart's scripts are tested with the real ones
+  [scripts]="openssh-server openssh-client openmpi-bin"  # tests run the chart's scripts with real SSH and Open MPI
   [archive]="gpg gpg-agent"                              # the plugin's archive is signed in a test
-  [metrics]="prometheus"                                 # a real one reads the trainer's metrics in a test
+  [metrics]="prometheus"                                 # a real Prometheus reads the trainer's metrics in a test
   [lint]="shellcheck"
   [browser]="chromium"                                   # shows the page of `helm distrain report` in a test
 )
@@ -25,7 +25,7 @@ for group in python "${groups[@]}"; do
   packages+=("${named[@]}")
 done
 
-# A Debian package of a server starts it when it is installed, unless this program forbids it, and lets each boot start it.
+# A server's Debian package starts the server at its installation, unless this program forbids that, and at each boot.
 policy=/usr/sbin/policy-rc.d
 install_without_starting() {
   if [ ! -e "$policy" ]; then

@@ -227,13 +227,13 @@ def write(lines: Sequence[str]) -> None:
     heading = [
         "# Mutants",
         "",
-        f"Commit {commit}, by `make bench-mutants`, which draws the mutants at random with a fixed seed:",
+        f"Results of `make bench-mutants` at commit {commit}. The mutants are drawn at random with a fixed seed:",
         "",
     ]
     below = [
         "",
-        "Mutants that are not counted as tried have no result for these sources. A survivor counts as one until it is",
-        "tried again with changed tests and killed.",
+        "A mutant counts as tried if it has a result for the current sources. A survivor stays a survivor until changed",
+        "tests kill it.",
     ]
     (FOLDER / "RESULTS.md").write_text("\n".join([*heading, *lines, *below]) + "\n")
 

@@ -1,8 +1,8 @@
 """Write stubs for the programs in the printed commands. A stub refuses unknown subcommands and flags.
 
-The flags are those of the programs' references, read 2026-11-28:
+The flags come from the programs' references, read on 2026-11-28:
 
-- eksctl 0.215.0: pkg/ctl in its module; a test holds this list to it;
+- eksctl 0.215.0: pkg/ctl in its module; a test compares this list with that folder;
 - gcloud: https://cloud.google.com/sdk/gcloud/reference/container;
 - az: https://learn.microsoft.com/cli/azure/aks, .../group, .../ppg and .../feature;
 - aws: https://docs.aws.amazon.com/cli/latest/reference/ec2/create-placement-group.html;

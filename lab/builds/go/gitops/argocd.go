@@ -8,7 +8,8 @@ import (
 	lua "github.com/yuin/gopher-lua"
 )
 
-// argoHealth runs a health check as Argo CD does by default: with the base and table libraries alone, for one second.
+// argoHealth runs a health check as Argo CD does by default: with only the base and table libraries, for at most a
+// second.
 func argoHealth(script string, object map[string]any) (string, string, error) {
 	state := lua.NewState(lua.Options{SkipOpenLibs: true})
 	defer state.Close()

@@ -13,8 +13,8 @@ type expressions struct {
 	Current    string `json:"current"`
 }
 
-// fluxHealth evaluates the expressions in Flux's order; nothing true is InProgress. A field that is missing makes an
-// object Unknown, for which Flux goes on waiting.
+// fluxHealth evaluates the expressions in Flux's order. If no expression is true, the result is InProgress. A missing
+// field makes an object Unknown, and Flux keeps waiting for Unknown objects.
 func fluxHealth(asked expressions, object map[string]any) (string, error) {
 	for _, pair := range [][2]string{
 		{"InProgress", asked.InProgress}, {"Failed", asked.Failed}, {"Current", asked.Current},
@@ -41,7 +41,7 @@ func fluxHealth(asked expressions, object map[string]any) (string, error) {
 	return "InProgress", nil
 }
 
-// parse does not compile, nor does Flux: it cannot know a custom resource's fields.
+// parse does not compile the expression. Flux does not either, because it cannot know a custom resource's fields.
 func parse(expression string) (cel.Program, error) {
 	environment, err := cel.NewEnv(
 		cel.HomogeneousAggregateLiterals(), cel.EagerlyValidateDeclarations(true), cel.DefaultUTCTimeZone(true),

@@ -1,6 +1,7 @@
-// Command gitops says how Argo CD and Flux would see an object's health, with the interpreters that they use.
+// Command gitops computes which health Argo CD and Flux would report for an object, with the interpreters that they
+// use.
 //
-// It reads one request per line from standard input and answers each with a line; see request and answer.
+// The program reads one request per line from standard input, and answers each with a line; see request and answer.
 package main
 
 import (
@@ -11,9 +12,9 @@ import (
 )
 
 type request struct {
-	// Lua is Argo CD's health check of the object's kind.
+	// Lua is Argo CD's health check for the object's kind.
 	Lua string `json:"lua"`
-	// Expressions are an entry of Flux's healthCheckExprs.
+	// Expressions is an entry of Flux's healthCheckExprs.
 	Expressions expressions    `json:"expressions"`
 	Object      map[string]any `json:"object"`
 }

@@ -1,5 +1,5 @@
-// Gpus is the device plugin of GPUs that are not there. kubelet then counts nvidia.com/gpu as on a node that has some,
-// and each container that is given one is told that it only pretends: DISTRAIN_PRETENDED_GPUS.
+// Gpus is a device plugin for fake GPUs. kubelet counts nvidia.com/gpu as on a node with real GPUs. A container that
+// gets a fake GPU can see that from the variable DISTRAIN_PRETENDED_GPUS.
 //
 //	gpus COUNT
 package main
@@ -37,7 +37,7 @@ func main() {
 	}
 }
 
-// serve registers with kubelet, and returns once kubelet has started anew: it then removes every plugin's socket.
+// serve registers with kubelet, and returns once kubelet has restarted: kubelet then removes every plugin's socket.
 func serve(count int) error {
 	path := filepath.Join(api.DevicePluginPath, socket)
 	os.Remove(path)

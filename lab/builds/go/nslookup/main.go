@@ -1,5 +1,6 @@
-// nslookup tells whether a name has an address, by resolv.conf's search list. training-operator's init container asks it
-// for the Master; busybox's own finds the name but ends with an error when one domain of the search list lacks it.
+// nslookup prints a name's address, using the search list of resolv.conf. training-operator's init container calls
+// nslookup for the Master's name. busybox's nslookup finds the name, but exits with an error if one domain of the
+// search list lacks the name.
 package main
 
 import (

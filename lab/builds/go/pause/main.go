@@ -1,4 +1,4 @@
-// Pause holds a pod's namespaces, or the lab's, open until it is told to end. As process 1 it reaps orphans.
+// Pause keeps the namespaces of a pod or of the lab open until it gets a signal to end. As process 1, it reaps orphans.
 package main
 
 import (

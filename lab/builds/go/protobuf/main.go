@@ -1,4 +1,4 @@
-// protobuf reads a list of pods as JSON from stdin, and writes it in the encoding that Kubernetes' own components speak.
+// protobuf reads a list of pods as JSON from stdin, and writes the list in the protobuf encoding of Kubernetes.
 package main
 
 import (

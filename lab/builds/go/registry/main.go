@@ -1,4 +1,5 @@
-// Command registry is the distribution project's OCI registry with what the tests need: files on disk, and a login.
+// Command registry is the distribution project's OCI registry with only the parts that tests need: files on disk, and a
+// login.
 //
 //	registry serve CONFIG     serve, as the project's own program does
 //	registry hash <PASSWORD   print the hash of a password for the file of logins

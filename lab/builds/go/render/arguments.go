@@ -13,12 +13,13 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// valueOptions are what both Helms take of a command line for values.
+// valueOptions are the command-line flags for values that both Helms accept.
 type valueOptions struct {
 	files, json, set, setString, setFile, setLiteral []string
 }
 
-// parse takes a request's arguments apart, as they stand behind `helm template RELEASE CHART`, and enters its folder.
+// parse parses a request's arguments, which are those after `helm template RELEASE CHART`, and enters the request's
+// folder.
 func (asked *request) parse() error {
 	if asked.Folder != "" {
 		if err := os.Chdir(asked.Folder); err != nil {

@@ -25,7 +25,7 @@ func loadHelm3(path string) (helm3, error) {
 	return helm3{loaded, compiled}, err
 }
 
-// render does what cmd/helm/template.go of Helm 3 does.
+// render does the same as cmd/helm/template.go of Helm 3.
 func (helm helm3) render(asked request) (string, string, error) {
 	values, err := asked.values3()
 	if err != nil {

@@ -32,7 +32,7 @@ func loadHelm4(path string) (helm4, error) {
 	return helm4{loaded, compiled}, err
 }
 
-// render does what pkg/cmd/template.go of Helm 4 does.
+// render does the same as pkg/cmd/template.go of Helm 4.
 func (helm helm4) render(asked request) (string, string, error) {
 	values, err := asked.values4()
 	if err != nil {

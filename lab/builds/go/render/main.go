@@ -1,19 +1,21 @@
-// Render renders one chart many times, with Helm 3 and with Helm 4, as `helm template` does, and judges pods by the Pod
-// Security Standards. One process for thousands of renderings: starting Helm anew costs more than most of them.
+// Render renders a chart many times, with Helm 3 and Helm 4, as `helm template` does, and judges pods by the Pod
+// Security Standards. One process does thousands of renderings, because starting Helm takes longer than most
+// renderings.
 //
-// Usage: render CHART. Each line of the input is a request, each line of the output its answer, in the same order:
+// Usage: render CHART. Each line of the input is a request. Each line of the output is an answer, in the same order:
 //
 //	{"id": "a", "values": {...}, "release": "run1", "namespace": "default", "apiVersions": [...], "kubeVersion": "1.34",
 //	 "helms": ["helm3", "helm4"], "again": true}
 //	{"id": "a", "helm3": {"manifest": "...", "notes": "..."}, "helm4": {"error": "..."}}
 //
-// In place of values, apiVersions, kubeVersion and namespace there may be arguments, as of `helm template RELEASE CHART`,
-// with paths relative to a folder. Another chart may be named; its subcharts' schemas are not checked:
+// Instead of values, apiVersions, kubeVersion and namespace, a request may have arguments like those of `helm template
+// RELEASE CHART`, with paths relative to a folder. A request may name another chart. The schemas of that chart's
+// subcharts are not checked:
 //
 //	{"id": "c", "arguments": ["--values", "file.yaml", "--set", "a=1"], "release": "run1", "helms": ["helm4"],
 //	 "folder": "/work", "chart": "/work/chart"}
 //
-// Again renders a second time, which must give the same.
+// With again, the chart is rendered a second time, and the result must be the same.
 //
 //	{"id": "b", "pods": [{"level": "restricted", "version": "latest", "metadata": {...}, "spec": {...}}]}
 //	{"id": "b", "pods": ["violates PodSecurity \"restricted:latest\": privileged (container \"a\" must not ...)"]}
@@ -52,7 +54,7 @@ type answer struct {
 	Pods  []string  `json:"pods,omitempty"`
 }
 
-// rendered is what Helm prints: the manifest, as on its standard output, or the error, as after "Error: ".
+// rendered is Helm's output: the manifest as on standard output, or the error as after "Error: ".
 type rendered struct {
 	Manifest string `json:"manifest,omitempty"`
 	Notes    string `json:"notes,omitempty"`
@@ -103,7 +105,7 @@ func load(chart string, helms []string) (three, four renderer, err error) {
 	return three, four, err
 }
 
-// answered refuses a request with wrong arguments, or of a chart that cannot be loaded.
+// answered answers a request. Wrong arguments, or a chart that cannot be loaded, lead to an error as the answer.
 func answered(asked request, three, four renderer) answer {
 	err := asked.parse()
 	if err == nil && asked.Chart != "" {
@@ -122,7 +124,7 @@ func (refusal refusal) render(request) (string, string, error) {
 	return "", "", refusal.error
 }
 
-// respond lets both Helms work at the same time.
+// respond renders with both Helms at the same time.
 func respond(asked request, three, four renderer) answer {
 	if asked.Pods != nil {
 		return answer{ID: asked.ID, Pods: judge(asked.Pods)}

@@ -10,13 +10,14 @@ import (
 
 const schemaURL = "file:///values.schema.json"
 
-// schema is a chart's, compiled once: Helm compiles it for every rendering, which takes half of the rendering's time.
+// schema is a chart's compiled schema. Helm would compile it for every rendering, which takes half of the rendering's
+// time.
 type schema struct {
 	chart    string
 	compiled *jsonschema.Schema
 }
 
-// compiled holds the schemas by their texts; charts of which each request names another have the same few.
+// compiled maps schema texts to compiled schemas. Many charts named in requests have equal schemas.
 var compiled = map[string]*jsonschema.Schema{}
 
 func compileSchema(chart string, text []byte) (schema, error) {
@@ -38,7 +39,7 @@ func compileSchema(chart string, text []byte) (schema, error) {
 	return schema{chart, made}, err
 }
 
-// check refuses values, the chart's own among them, in the words of both Helms.
+// check validates values, which include the chart's defaults, and returns an error with the same text as both Helms.
 func (schema schema) check(values map[string]any) error {
 	if schema.compiled == nil {
 		return nil

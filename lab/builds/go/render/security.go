@@ -9,7 +9,7 @@ import (
 	"k8s.io/pod-security-admission/policy"
 )
 
-// pod has what the labels of its namespace say in level and version.
+// pod is a pod, with the level and version from its namespace's labels.
 type pod struct {
 	Level    string            `json:"level"`
 	Version  string            `json:"version"`
@@ -25,11 +25,12 @@ var evaluator = func() policy.Evaluator {
 	return made
 }()
 
-// judge returns per pod what the Pod Security admission of the API server says against it, empty if it admits the pod.
+// judge returns for each pod the message of Pod Security admission, or an empty string if the pod is admitted.
 func judge(pods []pod) []string {
 	given := make([]string, len(pods))
 	for i := range pods {
-		// Of a text that is wrong, the level and version that the API server takes instead are returned beside an error.
+		// For an invalid text, these functions return an error together with the level and version that the API server
+		// uses instead.
 		level, _ := api.ParseLevel(pods[i].Level)
 		version, _ := api.ParseVersion(pods[i].Version)
 		enforced := api.LevelVersion{Level: level, Version: version}

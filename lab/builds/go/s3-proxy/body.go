@@ -6,16 +6,16 @@ import (
 	"time"
 )
 
-// A body is passed on in pieces of this size at most.
+// The maximum size of the pieces in which a body is forwarded.
 const piece = 16 << 10
 
 var errCut = errors.New("cut")
 
-// faultyBody is a body that is slow, stands still, or is cut.
+// faultyBody is a body that is slow, stalls, or is cut.
 type faultyBody struct {
 	io.Reader
 	fault Fault
-	// Closed when nobody reads any more.
+	// Closed when the client has gone away.
 	gone   <-chan struct{}
 	passed int
 	began  time.Time
@@ -40,7 +40,8 @@ func (b *faultyBody) Read(buffer []byte) (int, error) {
 	return n, err
 }
 
-// slow waits until so many bytes may have passed. By the time since the first, as a short sleep takes longer.
+// slow sleeps until the rate allows the bytes that have passed. The time is measured from the first byte, because short
+// sleeps take longer than requested.
 func (b *faultyBody) slow() {
 	if b.fault.Rate == 0 {
 		return

@@ -8,30 +8,30 @@ import (
 	"time"
 )
 
-// Fault is what happens to requests. Without a field nothing of its kind does.
+// Fault describes faults for requests. A missing field means no such fault.
 type Fault struct {
-	// Which requests: those of a method, and whose path the expression is found in.
+	// Only requests with this method, and whose path matches this regular expression.
 	Method, Path string
-	// Each n-th of them, so many, and for so many seconds; 0 is each, and without an end.
+	// Every n-th of these requests, at most Times requests, and only for Seconds. 0 means every request, and no limit.
 	Every, Times int
 	Seconds      float64
 
-	// Before the request is passed on, in seconds.
+	// Seconds to wait before the request is forwarded.
 	Delay float64
-	// Bytes per second of a body, each way, for each connection.
+	// Bytes per second of a body, in each direction, for each connection.
 	Rate int
-	// The connection is reset before the request is passed on, or after it in the answer's place.
+	// Reset: the connection is reset before the request is forwarded. Lose: it is reset instead of sending the answer.
 	Reset, Lose bool
-	// The answer is this status, with this code of S3's.
+	// The answer has this HTTP status and this S3 error code.
 	Status int
 	Code   string
-	// The body is cut, or stands still, after so many bytes: the answer's of a GET, the request's of a PUT.
+	// The number of bytes after which a body is cut or stalls: a GET's answer or a PUT's request.
 	Cut, Stall *int
-	// Answers have a tag that no object has.
+	// Answers get an ETag that no object has.
 	WrongETag bool
 }
 
-// faults is what happens now, how many requests it is meant for, and to how many of them it has happened.
+// faults is the current fault, the number of requests that it matched, and the number of requests that got the fault.
 type faults struct {
 	mutex          sync.Mutex
 	now            Fault
@@ -40,7 +40,7 @@ type faults struct {
 	asked, faulted int
 }
 
-// of returns what happens to a request.
+// of returns the fault for a request.
 func (f *faults) of(r *http.Request) Fault {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
@@ -57,7 +57,8 @@ func (f *faults) of(r *http.Request) Fault {
 	return f.now
 }
 
-// ServeHTTP is the control: PUT takes a Fault, {} for none; both tell of the requests since the last PUT.
+// ServeHTTP serves the control address. PUT sets a Fault; {} means none. PUT and GET return the counts since the last
+// PUT.
 func (f *faults) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()

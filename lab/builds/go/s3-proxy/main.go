@@ -1,6 +1,6 @@
-// s3-proxy stands before an S3 server, and does to its requests what networks and busy servers do: delays, cuts, stalls,
-// refuses. What it does is set over a control address, with a Fault as JSON. It passes the host's name on, which
-// requests are signed with.
+// s3-proxy is a proxy in front of an S3 server that injects faults of networks and busy servers: delays, cuts, stalls,
+// refusals. A Fault is set as JSON through the control address. The proxy forwards the Host header, because S3
+// signatures include the host name.
 package main
 
 import (
@@ -41,7 +41,7 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// pass asks the server, and passes its answer on.
+// pass forwards the request to the server, and the answer to the client.
 func (p *proxy) pass(w http.ResponseWriter, r *http.Request, fault Fault) {
 	body := &faultyBody{Reader: r.Body, fault: fault, gone: r.Context().Done()}
 	if r.Method != http.MethodPut && r.Method != http.MethodPost {
@@ -82,13 +82,13 @@ func (p *proxy) answer(w http.ResponseWriter, r *http.Request, answer *http.Resp
 	if r.Method != http.MethodGet {
 		body.fault.Cut, body.fault.Stall = nil, nil
 	}
-	// Flushed, since whoever waits for more is to have what came before a stall.
+	// Flush each piece, so that the client has everything that came before a stall.
 	if _, err := io.CopyBuffer(flushed{w}, body, make([]byte, piece)); err != nil {
 		panic(http.ErrAbortHandler)
 	}
 }
 
-// flushed hides the writer's ReadFrom, which would read ahead.
+// flushed flushes each write. It hides the writer's ReadFrom, which would read ahead.
 type flushed struct{ http.ResponseWriter }
 
 func (f flushed) Write(content []byte) (int, error) {

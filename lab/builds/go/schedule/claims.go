@@ -10,7 +10,7 @@ import (
 	defaults "k8s.io/kubernetes/pkg/apis/core/v1"
 )
 
-// claim gives a pod the volumes of its StatefulSet's claim templates, and returns the claims.
+// claim adds to a pod the volumes of its StatefulSet's claim templates, and returns the claims.
 func (w wanted) claim(pod *corev1.Pod) []*corev1.PersistentVolumeClaim {
 	made := []*corev1.PersistentVolumeClaim{}
 	for _, template := range w.claims {
@@ -27,7 +27,7 @@ func (w wanted) claim(pod *corev1.Pod) []*corev1.PersistentVolumeClaim {
 	return made
 }
 
-// ephemeralClaims returns the claims that the ephemeral volume controller makes for a pod.
+// ephemeralClaims returns the claims that the ephemeral volume controller creates for a pod.
 func ephemeralClaims(pod *corev1.Pod) []*corev1.PersistentVolumeClaim {
 	made := []*corev1.PersistentVolumeClaim{}
 	for _, volume := range pod.Spec.Volumes {
@@ -53,7 +53,7 @@ func stored(claim *corev1.PersistentVolumeClaim) *corev1.PersistentVolumeClaim {
 	return claim
 }
 
-// create adds the claims that are not there yet.
+// create adds claims that do not exist yet.
 func (s *simulator) create(claims []*corev1.PersistentVolumeClaim) error {
 	for _, claim := range claims {
 		known := s.of(claim)
@@ -67,7 +67,7 @@ func (s *simulator) create(claims []*corev1.PersistentVolumeClaim) error {
 	return nil
 }
 
-// claimName returns the name of the volume's claim, and nothing for a volume without one.
+// claimName returns the name of the volume's claim, or "" for a volume without a claim.
 func claimName(pod *corev1.Pod, volume *corev1.Volume) string {
 	switch {
 	case volume.PersistentVolumeClaim != nil:

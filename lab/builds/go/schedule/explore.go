@@ -13,23 +13,24 @@ import (
 const (
 	success = "success"
 	stuck   = "stuck"
-	// descents are schedules tried before the search, which is likely to see both ends soon where there are two.
+	// descents is the number of schedules tried before the search. If both outcomes exist, they are likely to be found
+	// early.
 	descents = 9
 )
 
-// state counts each role's pods on each node: role by role, node by node.
+// state has the number of each role's pods on each node: role by role, node by node.
 type state []byte
 
 // move places one more pod of a role on a node.
 type move struct{ role, node int }
 
-// exploration is a search over all orders of pods and all choices among nodes.
+// exploration is a search over all orders of pods and all choices of nodes.
 type exploration struct {
 	simulator *simulator
 	roles     []role
 	enqueued  []bool
 	nodes     []string
-	// placed holds per role and node the pods that the simulator has there.
+	// placed holds, per role and node, the pods that the simulator has placed there.
 	placed  [][][]*corev1.Pod
 	free    [][]*corev1.Pod
 	current state
@@ -38,20 +39,20 @@ type exploration struct {
 	seen    map[string]bool
 	local   map[string]bool
 	isLocal bool
-	// isOrdered: claims get their volumes as pods get their nodes, so that the order of pods counts, too.
+	// isOrdered: claims get their volumes when pods get their nodes, so the order of the pods matters, too.
 	isOrdered bool
 	path      []move
-	// followed is the path that the simulator has gone, where the order counts.
+	// followed is the path that the simulator has taken, if the order matters.
 	followed []move
 	witness  map[string][]placement
-	// reasons are for the stuck end, where they are asked for.
+	// reasons explain the outcome stuck, if explain is set.
 	explain  bool
 	reasons  map[string]map[string]string
 	complete bool
 	err      error
 }
 
-// explore sees which ends there are: all pods placed, or some left over that find no node.
+// explore finds the possible outcomes: all pods placed, or some pods left that find no node.
 func explore(simulator *simulator, objects []runtime.Object, asked request) (*exploration, error) {
 	if err := simulator.load(objects); err != nil {
 		return nil, err
@@ -92,7 +93,7 @@ func explore(simulator *simulator, objects []runtime.Object, asked request) (*ex
 	return e, e.err
 }
 
-// prepare finds out which roles are ever tried, and whether only what is on a node decides for all of them.
+// prepare finds out which roles the scheduler tries at all, and whether only the pods on a node decide about the node.
 func (e *exploration) prepare() error {
 	e.isLocal = true
 	for _, role := range e.roles {
@@ -115,7 +116,7 @@ func (e *exploration) prepare() error {
 	return nil
 }
 
-// affine tells pods whose own rules look at other pods, even where PreFilter finds nothing to look at yet.
+// affine returns whether the pod's own rules depend on other pods, even if PreFilter finds no such pods yet.
 func affine(pod *corev1.Pod) bool {
 	affinity := pod.Spec.Affinity
 	return len(pod.Spec.TopologySpreadConstraints) > 0 ||
@@ -194,7 +195,7 @@ func (e *exploration) attempt(at state, role int) *cycle {
 	return attempt
 }
 
-// localKey is what decides whether a node takes a pod, where nothing elsewhere does: the pods on the node.
+// localKey identifies the pods on a node. If isLocal, only these decide whether the node accepts a pod of the role.
 func (e *exploration) localKey(at state, role, node int) string {
 	key := []byte{byte(role), byte(node)}
 	for other := range e.roles {
@@ -203,8 +204,8 @@ func (e *exploration) localKey(at state, role, node int) string {
 	return string(key)
 }
 
-// descend follows one schedule to its end: the scheduler's own choice; packed or spread, roles first to last or last
-// to first; or at random.
+// descend follows one schedule to its end. The schedule is the scheduler's own choice, packed or spread with the roles
+// in order or in reverse order, or random.
 func (e *exploration) descend(start state, number int, random *rand.Rand) {
 	at := slices.Clone(start)
 	e.path = nil
@@ -232,7 +233,7 @@ func (e *exploration) choose(at state, moves []move, number int, random *rand.Ra
 	return moves[random.Intn(len(moves))]
 }
 
-// scored returns what the scheduler itself chooses, which has to be among the moves.
+// scored returns the move that the scheduler itself chooses, which must be one of the moves.
 func (e *exploration) scored(at state, moves []move) move {
 	role := moves[0].role
 	e.goTo(at)
@@ -251,7 +252,7 @@ func (e *exploration) scored(at state, moves []move) move {
 	return chosen
 }
 
-// extreme returns the move of a role to the node with the most pods of the gang, or with the fewest.
+// extreme returns the move of the role to the node with the most or the fewest pods of the gang.
 func (e *exploration) extreme(at state, role int, moves []move, packed bool) move {
 	best, most := -1, 0
 	for number, one := range moves {
@@ -269,7 +270,7 @@ func (e *exploration) extreme(at state, role int, moves []move, packed bool) mov
 	return moves[best]
 }
 
-// visit looks at all states that can follow, until both ends were seen or the budget is spent.
+// visit searches all states that can follow, until both outcomes were found or the budget is used up.
 func (e *exploration) visit(at state) {
 	key := e.key(at)
 	if e.err != nil || e.both() || e.seen[key] {
@@ -296,7 +297,7 @@ func (e *exploration) visit(at state) {
 
 func (e *exploration) both() bool { return len(e.witness) == 2 }
 
-// end notes how the schedule ended.
+// end records the outcome of the schedule.
 func (e *exploration) end(at state) {
 	if e.err != nil {
 		return
@@ -325,7 +326,7 @@ func (e *exploration) end(at state) {
 	}
 }
 
-// reason notes why the nodes take no more pod of the role.
+// reason records why the nodes accept no more pods of the role.
 func (e *exploration) reason(at state, role int) error {
 	if !e.enqueued[role] || e.left(at, role) == 0 {
 		return nil

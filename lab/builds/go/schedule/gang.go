@@ -23,16 +23,16 @@ import (
 	"k8s.io/kubernetes/plugin/pkg/admission/priority"
 )
 
-// role is pods that are alike, with the claims that controllers make for them. It has none where the API server
-// refuses them.
+// role is a set of equal pods with the claims that controllers create for them. If the API server refuses the pods, the
+// role has no pods.
 type role struct {
 	pods    []*corev1.Pod
 	claims  []*corev1.PersistentVolumeClaim
 	refused bool
 }
 
-// wanted is what a workload asks its controller for: its pods' template with the labels that the controller adds, their
-// number, and the templates of their claims.
+// wanted is what a workload requests from its controller: the pod template with the labels that the controller adds,
+// the number of pods, and the claim templates.
 type wanted struct {
 	meta     metav1.ObjectMeta
 	template corev1.PodTemplateSpec
@@ -42,7 +42,7 @@ type wanted struct {
 	claims []corev1.PersistentVolumeClaim
 }
 
-// admission does to new pods what the API server does.
+// admission changes new pods as the API server does.
 type admission struct {
 	plugins []apiadmission.MutationInterface
 }
@@ -55,7 +55,7 @@ func newAdmission(factory informers.SharedInformerFactory) *admission {
 	return &admission{[]apiadmission.MutationInterface{priorities, tolerations}}
 }
 
-// roles returns the pods that the controllers make of the workloads.
+// roles returns the pods that the controllers create for the workloads.
 func (a *admission) roles(gang []json.RawMessage, namespace string) ([]role, error) {
 	made := []role{}
 	for _, item := range gang {
@@ -138,8 +138,8 @@ func (a *admission) role(asked wanted) (role, error) {
 	return made, nil
 }
 
-// admit returns the pod as the API server keeps it, nil where an admission plugin forbids it, and an error where the
-// pod is invalid.
+// admit returns the pod as the API server stores it, nil if an admission plugin forbids the pod, or an error if the pod
+// is invalid.
 func (a *admission) admit(pod *corev1.Pod) (*corev1.Pod, error) {
 	var internal core.Pod
 	if err := legacyscheme.Scheme.Convert(pod, &internal, nil); err != nil {

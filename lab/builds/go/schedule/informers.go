@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// informer hands each change to its handlers at once, in the caller's thread: no watch, nothing to wait for.
+// informer passes each change to its handlers at once, in the caller's goroutine, so there is no watch to wait for.
 type informer struct {
 	cache.SharedIndexInformer
 	indexer  cache.Indexer
@@ -24,7 +24,7 @@ type synced struct{}
 
 func (synced) HasSynced() bool { return true }
 
-// newInformers returns a factory whose informers of these kinds are of ours, and these by their types.
+// newInformers returns a factory that uses our informers for these kinds, and our informers by type.
 func newInformers(client kubernetes.Interface) (informers.SharedInformerFactory, map[reflect.Type]*informer) {
 	factory := informers.NewSharedInformerFactory(client, 0)
 	ours := map[reflect.Type]*informer{}

@@ -1,6 +1,6 @@
-// Command schedule says how kube-scheduler would place the pods of a job, by running kube-scheduler's own code.
+// Command schedule finds out how kube-scheduler would place the pods of a job, by running kube-scheduler's own code.
 //
-// It reads one request per line from standard input and answers each with a line; see request and answer.
+// The program reads one request per line from standard input, and answers each with a line; see request and answer.
 package main
 
 import (
@@ -15,18 +15,18 @@ import (
 )
 
 type request struct {
-	// Cluster holds the objects as the API server shows them: nodes, pods, namespaces, volumes, classes.
+	// Cluster contains the cluster's objects as the API server returns them: nodes, pods, namespaces, volumes, classes.
 	Cluster list `json:"cluster"`
-	// Gang holds Jobs and StatefulSets as a manifest has them.
+	// Gang contains Jobs and StatefulSets as in a manifest.
 	Gang      []json.RawMessage `json:"gang"`
 	Namespace string            `json:"namespace"`
-	// Budget is the number of states to look at before the answer is incomplete.
+	// Budget is the maximum number of states to search. With more states, the answer is incomplete.
 	Budget int `json:"budget"`
-	// Explain asks for the reasons of a stuck end.
+	// Explain requests the reasons for the outcome stuck.
 	Explain bool `json:"explain"`
-	// Created asks for admission as well; without a gang, for nothing else.
+	// Created requests admission, too. Without a gang, only admission is computed.
 	Created *created `json:"created"`
-	// Validate holds objects to validate; nothing else is asked then.
+	// Validate contains objects to validate. Then everything else in the request is ignored.
 	Validate []json.RawMessage `json:"validate"`
 }
 
@@ -35,22 +35,22 @@ type list struct {
 }
 
 type answer struct {
-	// Verdict says which ends were seen: "fits", all pods placed; "none", some left over; "depends", both.
+	// Verdict names the outcomes found: "fits", all pods placed; "none", some pods left; "depends", both outcomes.
 	Verdict string `json:"verdict"`
-	// Complete: no order of pods and no choice among nodes leads to another end.
+	// Complete: no other order of pods and choice of nodes leads to another outcome.
 	Complete bool `json:"complete"`
-	// Witness holds the placements that led to each end, pod by pod.
+	// Witness contains, for each outcome, the placements that led to it, pod by pod.
 	Witness map[string][]placement `json:"witness"`
 	// Emptied says whether all pods can be placed in the emptied cluster: "possible", "none", "unknown".
 	Emptied string `json:"emptied,omitempty"`
-	// Reasons hold, for pods left over and nodes, the scheduler's words.
+	// Reasons contains the scheduler's messages: pod that was not placed -> node -> message.
 	Reasons map[string]map[string]string `json:"reasons,omitempty"`
-	// States counts the states looked at.
+	// States is the number of searched states.
 	States int    `json:"states"`
 	Error  string `json:"error,omitempty"`
-	// Admitted answers Created.
+	// Admitted is the answer to Created.
 	Admitted *admitted `json:"admitted,omitempty"`
-	// Validity answers Validate.
+	// Validity is the answer to Validate.
 	Validity []validity `json:"validity,omitempty"`
 }
 
@@ -78,7 +78,7 @@ func main() {
 		told, err := judge(simulator, asked)
 		if err != nil {
 			told = answer{Error: err.Error()}
-			// What was under way when it went wrong stays with the old one.
+			// After an error, use a new simulator: the old one may contain a half-finished change.
 			if simulator, err = newSimulator(context.Background()); err != nil {
 				fmt.Fprintln(os.Stderr, err)
 				os.Exit(1)
@@ -91,7 +91,7 @@ func main() {
 	}
 }
 
-// judge explores the cluster as it is and, where no order places all pods, the emptied one.
+// judge explores the cluster as it is. If no order places all pods, judge also explores the emptied cluster.
 func judge(simulator *simulator, asked request) (answer, error) {
 	if len(asked.Validate) > 0 {
 		found, err := validate(asked.Validate)

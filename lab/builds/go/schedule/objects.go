@@ -28,7 +28,7 @@ var kinds = map[string]func() runtime.Object{
 	"PriorityClass":         func() runtime.Object { return &schedulingv1.PriorityClass{} },
 }
 
-// conditions are the taints that Kubernetes sets and lifts by itself, with the state of the node.
+// conditions are the taints that Kubernetes itself sets and removes according to the node's state.
 var conditions = map[string]bool{
 	corev1.TaintNodeNotReady: true, corev1.TaintNodeUnreachable: true, corev1.TaintNodeUnschedulable: true,
 	corev1.TaintNodeMemoryPressure: true, corev1.TaintNodeDiskPressure: true, corev1.TaintNodePIDPressure: true,
@@ -78,8 +78,8 @@ func complete(object runtime.Object) error {
 	return nil
 }
 
-// store passes the pod through what etcd holds, which brings its quantities into the form that the scheduler gets:
-// its sums change some others in place.
+// store encodes the pod as for etcd and decodes it again. Its quantities then have the form that the scheduler gets;
+// the scheduler's sums would change other forms in place.
 func store(pod *corev1.Pod) error {
 	data, err := pod.Marshal()
 	if err != nil {
@@ -89,8 +89,8 @@ func store(pod *corev1.Pod) error {
 	return pod.Unmarshal(data)
 }
 
-// emptied returns the cluster with only DaemonSets' and static pods on it, all nodes healthy and none cordoned. Volumes
-// of pods that end are detached; those of pods that stay are counted with their pods.
+// emptied returns the cluster with only DaemonSet and static pods, all nodes healthy and none cordoned. Volumes of
+// ended pods are detached. Volumes of pods that stay are counted with their pods.
 func emptied(objects []runtime.Object) []runtime.Object {
 	left := []runtime.Object{}
 	for _, object := range objects {

@@ -2,7 +2,7 @@ package main
 
 import "slices"
 
-// key tells a state from others: by its pods and, where the order counts, by where the first pods of each role went.
+// key identifies a state by its pods and, if the order matters, by the node of each role's first pod.
 func (e *exploration) key(at state) string {
 	if !e.isOrdered {
 		return string(at)
@@ -39,8 +39,8 @@ func (e *exploration) goTo(at state) {
 	}
 }
 
-// follow goes the path to the state, from where it parts from the last one; or from the start: a pod that is taken
-// back would release a volume that others of the claim use as well.
+// follow takes the path to the state. If the last path is a prefix of it, follow continues there. Otherwise it starts
+// from the beginning: taking back a single pod would release a volume that other pods with the same claim still use.
 func (e *exploration) follow() {
 	same := min(len(e.followed), len(e.path))
 	if !slices.Equal(e.followed, e.path[:same]) {

@@ -33,20 +33,20 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// created asks what the admission plugins Priority, LimitRanger and ResourceQuota say against new objects.
+// created asks whether the admission plugins Priority, LimitRanger and ResourceQuota refuse new objects.
 type created struct {
-	// Objects holds what is there: ResourceQuotas, LimitRanges, PriorityClasses, claims and pods.
+	// Objects contains the existing objects: ResourceQuotas, LimitRanges, PriorityClasses, claims and pods.
 	Objects []json.RawMessage `json:"objects"`
-	// Own has the labels of the pods that end before the new objects are created.
+	// Own contains the labels of the pods that end before the new objects are created.
 	Own map[string]string `json:"own"`
-	// New holds Jobs, claims and pods, in the order in which they are created.
+	// New contains Jobs, claims and pods, in the order of their creation.
 	New []json.RawMessage `json:"new"`
 }
 
 type admitted struct {
-	// Used holds, by namespace/name of a quota, what the pods that are there use of it.
+	// Used maps "namespace/name" of a quota to its usage by the existing pods.
 	Used map[string]corev1.ResourceList `json:"used"`
-	// Refusals holds what is said against each new object.
+	// Refusals contains the plugins' messages about each new object.
 	Refusals []refusal `json:"refusals"`
 }
 
@@ -55,7 +55,7 @@ type refusal struct {
 	Invalid  string   `json:"invalid,omitempty"`
 	Limits   []string `json:"limits,omitempty"`
 	Quota    string   `json:"quota,omitempty"`
-	// Empty holds what quotas would say if no pod were there.
+	// Empty is the message of the quotas if no other pod existed.
 	Empty string `json:"empty,omitempty"`
 }
 
@@ -65,7 +65,7 @@ var (
 	jobResource = batchv1.SchemeGroupVersion.WithResource("jobs")
 )
 
-// namespaces holds what the plugins read, per namespace.
+// namespaces contains the objects that the plugins read, by namespace.
 type namespaces struct {
 	limits        map[string][]*corev1.LimitRange
 	quotas, empty map[string][]corev1.ResourceQuota
@@ -107,7 +107,7 @@ func admit(asked created) (*admitted, error) {
 	return told, nil
 }
 
-// read returns all pods that are there, and those that stay.
+// read returns all existing pods, and the pods that stay when the release's own pods end.
 func (n *namespaces) read(asked created) (all, others []*corev1.Pod, err error) {
 	_, classes := priorities()
 	if err := classes.clear(); err != nil {
@@ -168,11 +168,11 @@ func labelled(pod *corev1.Pod, labels map[string]string) bool {
 			return false
 		}
 	}
-	// The API server keeps a pod that has ended until somebody deletes it.
+	// The API server keeps an ended pod until it is deleted.
 	return len(labels) > 0 && pod.DeletionTimestamp == nil && !ended(pod)
 }
 
-// count sets what these pods use of the quotas, as the quota controller does.
+// count sets the quotas' usage by these pods, as the quota controller does.
 func (n *namespaces) count(there []*corev1.Pod, used map[string]corev1.ResourceList) error {
 	indexer := newIndexer()
 	for _, pod := range there {
@@ -211,7 +211,7 @@ func (n *namespaces) count(there []*corev1.Pod, used map[string]corev1.ResourceL
 	return nil
 }
 
-// create does to a new object what the API server does, but goes on where a plugin refuses it.
+// create handles a new object as the API server does, but continues if a plugin refuses the object.
 func (n *namespaces) create(item json.RawMessage) (refusal, error) {
 	var header metav1.TypeMeta
 	if err := json.Unmarshal(item, &header); err != nil {
@@ -256,7 +256,7 @@ func (n *namespaces) createClaim(item json.RawMessage) (refusal, error) {
 	return n.charge(told, attributesOf(&internal, &internal.ObjectMeta, "PersistentVolumeClaim", pvcResource)), nil
 }
 
-// judge returns what Priority, validation and LimitRanger say against a pod.
+// judge returns the messages of Priority, validation and LimitRanger about a pod.
 func (n *namespaces) judge(pod *core.Pod, attributes apiadmission.Attributes) refusal {
 	told, ctx := refusal{}, context.Background()
 	for _, limits := range n.limits[pod.Namespace] {
@@ -284,7 +284,7 @@ func listed(err error) []string {
 	return said
 }
 
-// charge lets the quotas count an object, unless one refuses it.
+// charge counts an object in the quotas, unless a quota refuses it.
 func (n *namespaces) charge(told refusal, attributes apiadmission.Attributes) refusal {
 	told.Quota = n.chargeTo(n.quotas, attributes)
 	told.Empty = n.chargeTo(n.empty, attributes)
@@ -309,7 +309,7 @@ func attributesOf(
 	)
 }
 
-// words returns what an admission plugin says, without the name of the object.
+// words returns the message of an admission plugin, without the object's name.
 func words(err error) string {
 	if err == nil {
 		return ""

@@ -18,7 +18,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
-// simulator is a real scheduler with the default profile whose objects and decisions come from here.
+// simulator is a real scheduler with the default profile. This program supplies its objects and makes its choices.
 type simulator struct {
 	ctx       context.Context
 	logger    klog.Logger
@@ -56,9 +56,9 @@ func (s *simulator) of(object runtime.Object) *informer {
 	return s.informers[reflect.TypeOf(object)]
 }
 
-// load makes these objects the cluster's, instead of all earlier ones.
+// load replaces the cluster's objects by these.
 func (s *simulator) load(objects []runtime.Object) error {
-	// Pods first: the scheduler's cache keeps a node for as long as pods are on it.
+	// Remove pods first: the scheduler's cache keeps a node as long as the node has pods.
 	if err := s.of(&corev1.Pod{}).clear(); err != nil {
 		return err
 	}
@@ -78,7 +78,7 @@ func (s *simulator) load(objects []runtime.Object) error {
 	return s.update()
 }
 
-// ended tells pods that the scheduler does not hear of: its informer selects by phase.
+// ended returns whether a pod has ended. The scheduler does not see ended pods, because its informer selects by phase.
 func ended(object runtime.Object) bool {
 	pod, ok := object.(*corev1.Pod)
 	return ok && (pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed)
@@ -88,7 +88,7 @@ func (s *simulator) update() error {
 	return s.scheduler.Cache.UpdateSnapshot(s.logger, s.snapshot)
 }
 
-// enqueued says whether the scheduler tries the pod at all.
+// enqueued returns whether the scheduler tries to place the pod at all.
 func (s *simulator) enqueued(pod *corev1.Pod) bool {
 	if _, ok := s.scheduler.Profiles[pod.Spec.SchedulerName]; !ok {
 		return false
@@ -101,7 +101,7 @@ func (s *simulator) enqueued(pod *corev1.Pod) bool {
 	return true
 }
 
-// cycle is one attempt to place a pod: what PreFilter found.
+// cycle is one attempt to place a pod, with the results of PreFilter.
 type cycle struct {
 	simulator *simulator
 	state     *framework.CycleState
@@ -119,20 +119,20 @@ func (s *simulator) prefilter(pod *corev1.Pod) (*cycle, error) {
 	return &cycle{s, state, pod, nodes, status}, nil
 }
 
-// waitsForClass tells an error that lasts until somebody creates the claim's storage class: the pod stays pending.
+// waitsForClass returns whether the pod stays pending until the claim's storage class is created.
 func waitsForClass(status *fwk.Status) bool {
 	return strings.Contains(status.Message(), "storageclass.storage.k8s.io") &&
 		strings.Contains(status.Message(), "not found")
 }
 
-// local says whether only what is on a node itself decides, that is no pods or volumes elsewhere.
+// local returns whether only a node's own content decides about the node, not pods or volumes elsewhere.
 func (c *cycle) local() bool {
 	skipped := c.state.GetSkipFilterPlugins()
 	elsewhere := []string{"PodTopologySpread", "InterPodAffinity", "VolumeBinding", "VolumeRestrictions"}
 	return c.status.IsSuccess() && skipped.HasAll(elsewhere...)
 }
 
-// filter runs the filters as the scheduler does: with and without the pods nominated for the node.
+// filter runs the filters as the scheduler does: both with and without the pods nominated for the node.
 func (c *cycle) filter(node string) (*fwk.Status, error) {
 	if !c.status.IsSuccess() {
 		return c.status, nil
@@ -151,13 +151,13 @@ func (c *cycle) filter(node string) (*fwk.Status, error) {
 	return status, nil
 }
 
-// choose returns the node that the scheduler would give the pod.
+// choose returns the node that the scheduler would choose for the pod.
 func (s *simulator) choose(pod *corev1.Pod) (string, error) {
 	result, err := s.scheduler.SchedulePod(s.ctx, s.framework, framework.NewCycleState(), pod)
 	return result.SuggestedHost, err
 }
 
-// place puts the pod on the node, as the scheduler assumes it until the API server says so.
+// place puts the pod on the node. Like the scheduler before the API server's confirmation, it assumes the pod.
 func (s *simulator) place(pod *corev1.Pod, node string) error {
 	pod.Spec.NodeName = node
 	return s.scheduler.Cache.AssumePod(s.logger, pod)

@@ -24,13 +24,14 @@ import (
 	podregistry "k8s.io/kubernetes/pkg/registry/core/pod"
 )
 
-// validity says what the API server says against an object, and against the pods of its template.
+// validity contains the API server's messages about an object and about the pods of its template.
 type validity struct {
 	Object []string `json:"object"`
 	Pod    []string `json:"pod"`
 }
 
-// validate defaults and validates Jobs, StatefulSets and Pods as the API server does before it stores them.
+// validate sets defaults in Jobs, StatefulSets and Pods, and validates them, as the API server does before it stores
+// them.
 func validate(items []json.RawMessage) ([]validity, error) {
 	var told []validity
 	for _, item := range items {
@@ -88,7 +89,7 @@ func validityOf(
 	return validity{object, ofPod}, err
 }
 
-// volumesOf returns the volumes of the pods, with those that the controller adds for the claim templates.
+// volumesOf returns the pods' volumes, including volumes that the controller adds for the claim templates.
 func volumesOf(set *appsv1.StatefulSet) []corev1.Volume {
 	var volumes []corev1.Volume
 	names := map[string]bool{}

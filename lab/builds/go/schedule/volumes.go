@@ -14,13 +14,13 @@ const (
 	bindCompleted = "pv.kubernetes.io/bind-completed"
 )
 
-// reservation is what a pod's volumes became when it got its node.
+// reservation describes what happened to a pod's volumes when the pod got its node.
 type reservation struct {
 	state       fwk.CycleState
 	provisioned []*corev1.PersistentVolumeClaim
 }
 
-// waiting returns the pod's claims that get their volume when its node is chosen.
+// waiting returns the pod's claims that get their volume only when the pod's node is chosen.
 func (s *simulator) waiting(pod *corev1.Pod) []*corev1.PersistentVolumeClaim {
 	found := []*corev1.PersistentVolumeClaim{}
 	for _, volume := range pod.Spec.Volumes {
@@ -33,8 +33,8 @@ func (s *simulator) waiting(pod *corev1.Pod) []*corev1.PersistentVolumeClaim {
 	return found
 }
 
-// placeWithVolumes places a pod and binds its claims: the scheduler reserves volumes that are there, and for the other
-// claims there is a provisioner, of a class that has no volumes yet.
+// placeWithVolumes places a pod and binds its claims. The scheduler reserves existing volumes. For other claims, it
+// creates volumes like the provisioner of their class.
 func (s *simulator) placeWithVolumes(pod *corev1.Pod, node string) error {
 	attempt, err := s.prefilter(pod)
 	if err != nil {
@@ -99,8 +99,8 @@ func (s *simulator) class(claim *corev1.PersistentVolumeClaim) *storagev1.Storag
 	return found.(*storagev1.StorageClass)
 }
 
-// provision does what a provisioner does once the scheduler has chosen a node: the volume is reached from where the
-// class's allowed topologies have the node's labels, and from everywhere where it has none.
+// provision creates a volume as a provisioner does after the scheduler has chosen a node. With allowed topologies in
+// the class, the volume is reachable from nodes with the same topology labels, otherwise from every node.
 func (s *simulator) provision(claim *corev1.PersistentVolumeClaim, node string) error {
 	info, err := s.snapshot.Get(node)
 	if err != nil {
