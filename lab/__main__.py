@@ -31,7 +31,7 @@ def up(mpijob: str | None = None, gitops: str | None = None) -> None:
         _start_gitops(gitops)
     print(
         f"the cluster is ready after {time.monotonic() - started:.1f} s: export KUBECONFIG={KUBECONFIG}\n"
-        f"kubectl and helm lie in {lifecycle.BIN_DIR}: export PATH={lifecycle.BIN_DIR}:$PATH"
+        f"kubectl and helm are in {lifecycle.BIN_DIR}: export PATH={lifecycle.BIN_DIR}:$PATH"
     )
 
 
@@ -100,7 +100,7 @@ def _told_at_once(build_part: Callable[[], None]) -> None:
     try:
         build_part()
     except LabError as error:
-        print(f"lab: {error}\nlab: what builds beside it goes on, for the next `make build`", file=sys.stderr)
+        print(f"lab: {error}\nlab: the other builds continue; `make build` will use them", file=sys.stderr)
         raise
 
 
@@ -140,7 +140,7 @@ def main() -> int:
         print(f"lab: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print("\nlab: stopped; a cluster that was not up yet is undone, one that was goes on", file=sys.stderr)
+        print("\nlab: stopped; a cluster that was still starting is removed, a running one stays", file=sys.stderr)
         return 130
     return 0
 

@@ -38,7 +38,7 @@ def main(frameworks: list[str]) -> int:
     names = frameworks or list(FRAMEWORKS)
     ALL.prepare(*names)
     shares = [_hidden(framework) for framework in names]
-    print(f"goal: {GOAL:.0%} of what can be hidden")
+    print(f"goal: {GOAL:.0%} of the time that can be hidden")
     return int(min(shares) < GOAL)
 
 

@@ -191,7 +191,7 @@ def _go_command() -> str:
     for candidate in (shutil.which("go"), str(Path(sys.executable).parent / "go")):
         if candidate and Path(candidate).exists() and _go_version(candidate) >= needed:
             return candidate
-    raise LabError(f"no Go {needed[0]}.{needed[1]} or newer on the PATH: run `make setup`, which brings one")
+    raise LabError(f"no Go {needed[0]}.{needed[1]} or newer on the PATH: run `make setup`, which installs one")
 
 
 def _needed_version() -> tuple[int, ...]:

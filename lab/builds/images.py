@@ -224,7 +224,7 @@ def _build_and_push(name: str, reference: str, archive: Path, build: Callable[..
     except LabError as error:
         if CHANGED_LAYER not in str(error):
             raise
-        print(f"a layer of {reference} has changed since it was built; building all of them anew", flush=True)
+        print(f"a layer of {reference} has changed since it was built; building all layers again", flush=True)
         build(reference, "--no-cache")
         _push(name, reference, archive)
 

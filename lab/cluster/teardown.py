@@ -32,7 +32,7 @@ def lock() -> Iterator[None]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise LabError("another `make cluster` or `make clean` is at work; wait for it to end") from None
+            raise LabError("another `make cluster` or `make clean` is running; wait until it has ended") from None
         yield
 
 

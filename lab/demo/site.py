@@ -99,7 +99,7 @@ class Site:
     def _run(self, command: Sequence[str], **options: Any) -> subprocess.CompletedProcess[Any]:
         done = subprocess.run(command, env=self.environment, cwd=REPOSITORY, check=False, **options)
         if done.returncode != 0:
-            raise LabError(f"{' '.join(command[:3])} ended with exit code {done.returncode}; its words are above")
+            raise LabError(f"{' '.join(command[:3])} ended with exit code {done.returncode}; its output is above")
         return done
 
     @property

@@ -45,7 +45,7 @@ def main() -> None:
     """Run the demo. Raises LabError if the demo does not end as expected."""
     framework = os.environ.get("FRAMEWORK") or "tensorflow"
     if framework not in RUNS:
-        raise LabError(f"FRAMEWORK: {framework} is none of {', '.join(RUNS)}")
+        raise LabError(f"FRAMEWORK: {framework} must be one of {', '.join(RUNS)}")
     site = _user_site(framework) if _is_user_cluster() else _lab_site(framework)
     _say("Put handwritten digits into S3", f"1797 images as four idx files at s3://{site.bucket}/digits")
     _put_digits(site)
@@ -196,12 +196,11 @@ def _tell_rescale(site: Site, record: list[dict[str, Any]]) -> None:
     places = [place for place, line in enumerate(record) if line["event"] == "rescale"]
     if not places:
         raise LabError(
-            f"the run was over before its {MORE_WORKERS}. worker came; is it that fast? Set EPOCHS to more than "
-            f"{site.epochs}"
+            f"the run ended before worker {MORE_WORKERS} joined; is it that fast? Set EPOCHS to more than {site.epochs}"
         )
     found, end = record[places[0]], record[places[0] - 1]
     if end["event"] != "end" or end["step"] != found["step"]:
-        raise LabError(f"the run went on with step {found['step']}, and had ended otherwise: {end}")
+        raise LabError(f"the run continued at step {found['step']}, but its last record before that is {end}")
     ranks = f"{found['world_size_before']} ranks stopped, and {found['world_size']} went on"
     print(f"  at step {found['step']}, {found['samples']:,} samples: {ranks}")
 

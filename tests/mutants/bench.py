@@ -232,8 +232,8 @@ def write(lines: Sequence[str]) -> None:
     ]
     below = [
         "",
-        "A mutant counts as tried if it has a result for the current sources. A survivor stays a survivor until changed",
-        "tests kill it.",
+        "A mutant counts as tried if it has a result for the current sources. A survivor stays a survivor until",
+        "changed tests kill it.",
     ]
     (FOLDER / "RESULTS.md").write_text("\n".join([*heading, *lines, *below]) + "\n")
 

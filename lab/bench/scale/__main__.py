@@ -72,4 +72,4 @@ if __name__ == "__main__":
     except LabError as error:
         sys.exit(f"bench-scale: {error}")
     except KeyboardInterrupt:
-        sys.exit("bench-scale: ended; the next run goes on from here")
+        sys.exit("bench-scale: stopped; the same command continues")

@@ -68,7 +68,7 @@ def main() -> int:
         try:
             list(pool.map(run, batch))
         except KeyboardInterrupt:
-            sys.exit("bench-client: ended; the next run goes on from here")
+            sys.exit("bench-client: stopped; the same command continues")
         finally:  # After Ctrl-C, only running cases are finished, so that they remove their namespaces.
             pool.shutdown(cancel_futures=True)
     lines = read(results)
