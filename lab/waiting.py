@@ -33,7 +33,7 @@ def listens(host: str, port: int) -> bool:
 
 
 def free_port() -> int:
-    """Return a free port that the kernel gives to no outgoing connection before a program listens on it.
+    """Return a free port that the kernel will not use for an outgoing connection before a program listens on it.
 
     Linux takes the ports of outgoing connections from 32768 upwards.
     """

@@ -1,7 +1,7 @@
 """Measure the solver's time, without reading nodes and pods: `PYTHONPATH=plugin python -m lab.bench.solver`.
 
 The cluster has 5,000 nodes in three zones and 100 racks, which already run other pods of many sizes. The job is a gang
-of 1,024 workers and a launcher, with scheduling rules such as users set.
+of 1,024 workers and a launcher, with scheduling rules that users typically set.
 
 Then come hard jobs, on which the solver stops only when its search budget is used up: all nodes differ, and the job has
 several rules or many roles. For these, the bench also prints the memory. The bench fails if a verdict, which needs up

@@ -215,8 +215,8 @@ def _build(name: str, dockerfile: Path, reference: str, *options: str) -> None:
 def _build_and_push(name: str, reference: str, archive: Path, build: Callable[..., None]) -> None:
     """Build an image and write its archive.
 
-    Some programs add a CA certificate to every certificate bundle on the machine, even inside buildah's layers. buildah
-    can build on a layer that was changed in this way, but cannot push such a layer, so all layers are built again.
+    Some programs add a CA certificate to every certificate bundle on the machine, even in buildah's layers. buildah can
+    build on a changed layer, but cannot push it. Therefore all layers are built again.
     """
     build(reference)
     try:

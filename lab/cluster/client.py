@@ -37,7 +37,7 @@ def load_image(image: images.Image) -> None:
     if label in found:
         return
     # The old image with this name may share layers with the new image. If the old image lost its only name, containerd
-    # would garbage-collect such a layer, perhaps just after the import found the layer and before it uses the layer.
+    # could garbage-collect a shared layer while the import needs the layer.
     if image.reference in found:
         _ctr("images", "tag", "--force", image.reference, FORMER)
     _ctr("images", "import", str(image.archive))

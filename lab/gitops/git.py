@@ -25,7 +25,7 @@ _SERVER = "git-server"
 
 
 def serve() -> None:
-    """Start the git server in the lab's namespaces, unless it runs already."""
+    """Start the git server in the lab's network namespace, unless the server runs already."""
     if namespaces.is_running(_SERVER):
         return
     ROOT.mkdir(exist_ok=True)

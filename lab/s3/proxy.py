@@ -16,7 +16,7 @@ from lab.builds import golang
 from lab.waiting import free_port, wait_for_port
 
 HOST = "127.0.0.1"
-# A parameter of a fault; fault.go defines their names.
+# The name of a fault's parameter, as defined in fault.go.
 Fault = float | str | bool
 
 

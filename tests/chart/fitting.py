@@ -232,7 +232,7 @@ def fit_ports(values: Values, form: Form, chance: random.Random) -> None:
 
 
 def fit_tensorboard(values: Values, form: Form, chance: random.Random) -> None:
-    """Turn TensorBoard's event files off if no output URI is set or the user's own program runs."""
+    """Turn TensorBoard's event files off if no output URI is set or the job runs the user's own program."""
     if values.get("command") or not values["output"]["uri"]:
         group(values, "trainer").pop("tensorboard", None)
 
@@ -274,7 +274,7 @@ def fit_objects(values: Values, form: Form, chance: random.Random) -> None:
 
 
 def fit_delivery(values: Values, form: Form, chance: random.Random) -> None:
-    """Deliver the trainer to a user's image, unless the user's own program runs."""
+    """Deliver the trainer to a user's image, but not if the job runs the user's own program."""
     trainer, image, preflight = (group(values, name) for name in ("trainer", "image", "preflight"))
     if values.get("command"):
         trainer.pop("delivery", None)

@@ -1,8 +1,8 @@
-"""Create random valid values: any key of the schema and any form of a job that the rules across values allow.
+"""Create random valid values: any key of the schema, and any form of a job that the chart's rules allow.
 
 The same seed gives the same values. Most random values come from the schema alone. POOLS contains values that the
-schema cannot describe. fitting.py repairs values that rules across several values would refuse. `careless_values` skips
-that repair.
+schema cannot describe. fitting.py repairs values that the chart's rules on several values would refuse.
+`careless_values` skips that repair.
 """
 
 from __future__ import annotations
@@ -218,7 +218,7 @@ def is_apart(path: str, entry: Schema) -> bool:
 
 
 def random_keys(chance: random.Random, schema: Schema = SCHEMA, prefix: str = "") -> Values:
-    """Return random values for some keys, without regard to rules across values."""
+    """Return random values for some keys. The chart's rules on several values are ignored."""
     values: Values = {}
     for name, entry in schema["properties"].items():
         path = f"{prefix}{name}"
@@ -233,7 +233,7 @@ def random_keys(chance: random.Random, schema: Schema = SCHEMA, prefix: str = ""
 
 
 def random_values(chance: random.Random, seed: int) -> Values:
-    """Return random values without regard to rules across values, for a request of this seed.
+    """Return random values for a request of this seed. The chart's rules on several values are ignored.
 
     The keys of APART and the keys that values.yaml leaves out have separate random generators. A comparison of pods can
     leave these keys out and still get the same pods.
@@ -272,7 +272,7 @@ def add_nulls(values: Values, chance: random.Random, schema: Schema = SCHEMA) ->
 
 
 def careless_values(seed: int) -> Values:
-    """Return values that the schema accepts and that rules across values may refuse."""
+    """Return values that the schema accepts, but that the chart's rules on several values may refuse."""
     return random_values(random.Random(seed), seed)
 
 

@@ -1,4 +1,4 @@
-"""Test that the plugin gets the same output from the process that serves all tests as from Helm."""
+"""Test that the rendering process for all tests gives the plugin the same output as Helm."""
 
 from __future__ import annotations
 

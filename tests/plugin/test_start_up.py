@@ -19,7 +19,7 @@ CLUSTER = {"kubernetes", "urllib3", "ssl", "distrain.apiserver.cluster"}
 HELM = {"pyhelm3", "pydantic", "asyncio"}
 SCHEMA = {"jsonschema"}
 CHECK = {"distrain.check", "distrain.solver", "distrain.derive.measured"}
-# Names that typing_extensions would provide. msgspec needs no name that typing lacks.
+# Module that would only be imported through typing_extensions. msgspec needs only names that typing has, too.
 SPARED = {"inspect"}
 WORK = {"yaml", "msgspec", "dataclasses", "subprocess", "tempfile"}
 

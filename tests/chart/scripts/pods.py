@@ -119,7 +119,7 @@ class Running:
         return self.process.returncode, output
 
     def kill(self) -> str:
-        """Kill the script, which is process 1, and thereby all processes in its namespace.
+        """Kill the script, which is process 1, so that all processes in its namespace end.
 
         Return the script's output.
         """

@@ -170,7 +170,7 @@ def test_values_at_a_limit_are_accepted(name: str) -> None:
 
 
 def is_told_by_a_rule(case: str, error: str) -> bool:
-    """Return whether a rule across values refuses the value and names it, or names the missing value that it needs."""
+    """Return whether a rule on several values refuses the value, and names it or the missing value that it needs."""
     path = NEEDS.get(case, case.partition(":")[0].removeprefix("/").replace("/", "."))
     return f"): distrain: {path}: " in error
 

@@ -19,7 +19,7 @@ from tests.matrix import one_of
 # some of these numbers.
 FEW = (("2.0", "1e3", "17179869184"), ("0.10", "5e-5"))
 ALL = (("1", "2.0", "1e3", "1000", "1000000", "1e6", "17179869184"), ("0.10", "0.1", "0.00005", "5e-5"))
-# Further values that rules across values require.
+# Further values that the chart's rules require.
 NEEDS = {
     "gpus": ("workers.replicas=1", "workers.gpus={value}"),
     "trainer.epochs": ("data.source=s3", "data.uri=s3://b/p"),

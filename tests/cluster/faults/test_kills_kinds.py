@@ -30,7 +30,8 @@ from tests.cluster.training import (
 # `restricted` refuses the init container that training-operator adds to a Master/Worker PyTorchJob.
 POD_SECURITY = "baseline"
 SECONDS = 300
-# This text is in the command line of ranks and parameter servers. The pod's youngest such process is meant.
+# This text is in the command line of ranks and parameter servers. The fault hits the youngest process with this text in
+# the pod.
 TRAINER = "distrain_trainer"
 # In an elastic job's pods, the command lines of torchrun and of the processes that start it also contain this text.
 RANK = "-u -m distrain_trainer"

@@ -1,6 +1,6 @@
 """`make bench-guest`: interrupt `make demo` at 20 moments, and check that `make clean` leaves nothing on the machine.
 
-First, one demo runs to its end. The interruptions are SIGTERM, SIGHUP, SIGKILL and a full disk in turn. A signal goes
+First, one demo runs to its end. The interruptions take turns: SIGTERM, SIGHUP, SIGKILL and a full disk. A signal goes
 to every process of the demo's terminal session. A full disk stays full, also during `make clean`. The cache keeps the
 results under the commit, so that the same command continues after an interruption.
 """

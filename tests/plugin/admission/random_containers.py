@@ -70,7 +70,7 @@ class Containers(Chance):
         return {**found, **chosen}
 
     def _resources(self, names: tuple[Sequence[str], Sequence[str]]) -> Object:
-        """Return limits, mostly with equal requests."""
+        """Return limits and, in most cases, equal requests."""
         limits = self._amounts(names)
         # Requests for huge pages would need limits.
         requests = self._amounts((names[0][:4], names[0][:4])) if self._wrong() else limits

@@ -125,10 +125,7 @@ class Case:
         return [_placed(item, self.namespace) for item in others]
 
     def used(self, amounts: Mapping[str, Object]) -> Case:
-        """Return the case with these amounts in the quotas' status.
-
-        `amounts` maps "namespace/name" of a quota to its usage.
-        """
+        """Return the case with this usage ("namespace/name" of a quota -> amounts) in the quotas' status."""
         return replace(self, items=[with_usage(item, amounts) for item in self.items])
 
 

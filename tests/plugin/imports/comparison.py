@@ -41,7 +41,7 @@ def differences(source: Job, job: Job, draft: Draft) -> Iterator[str]:
 
 
 def spelled_out(place: str) -> list[str]:
-    """Return the paths in a notation such as spec.{a,b}.c, or in several separated by commas."""
+    """Expand a notation such as spec.{a,b}.c into paths. Commas separate several notations."""
     if braces := re.search(r"\{([^}]*)\}", place):
         before, after = place[: braces.start()], place[braces.end() :]
         return [each for name in braces[1].split(",") for each in spelled_out(f"{before}{name}{after}")]

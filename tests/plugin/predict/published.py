@@ -148,7 +148,7 @@ def _rows(given: dict[str, Any], series: dict[str, Any]) -> Iterator[tuple[Size,
 
 
 def _calibrated(first: Series) -> str:
-    """Return the algorithm that predicts the largest size of a series better. This series is not scored."""
+    """Return the algorithm that predicts the largest size of a series better. The calibration series is not scored."""
 
     def error(algorithm: str) -> float:
         return abs(_predicted(first, first.constants(algorithm), len(first.measured) - 1))

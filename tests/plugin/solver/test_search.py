@@ -1,4 +1,7 @@
-"""Test the search without the bounds: it finds the same answers with few steps. The steps limit its time."""
+"""Test the search without the bounds: it finds the same answers with few steps.
+
+The number of steps limits the search's time.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Test how a job's pods are read by role from a rendered manifest."""
+"""Test reading a job's pods from a rendered manifest, grouped by role."""
 
 from __future__ import annotations
 

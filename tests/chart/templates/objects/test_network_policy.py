@@ -41,7 +41,7 @@ class Namespace:
         return allows(self.policies, Connection(source, target, port, protocol))
 
     def connects(self, pod: Pod, outsider: Pod, port: int) -> bool:
-        """Return whether either pod may connect to the other, if a policy allows the outsider everything."""
+        """Return whether either pod may connect to the other if a policy allows all traffic of the outsider."""
         policies = [*self.policies, open_to(outsider)]
         return any(allows(policies, Connection(*pair, port)) for pair in ((pod, outsider), (outsider, pod)))
 

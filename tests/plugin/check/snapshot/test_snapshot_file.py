@@ -1,4 +1,4 @@
-"""Test the check of a job on a snapshot of a cluster."""
+"""Test checking a job against a snapshot of a cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Test the import's table of fields: fields listed as having no chart value have none, and named chart values exist."""
+"""Test the import's notes on fields: a field noted as missing in the chart is missing, and named chart values exist."""
 
 from __future__ import annotations
 

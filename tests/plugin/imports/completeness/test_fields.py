@@ -28,8 +28,8 @@ ROLES = {
 CRDS = ("MPIJob v2beta1", "MPIJob v1", "PyTorchJob v1", "TFJob v1", "MXJob v1")
 TRAINER = module_sources.folder("github.com/kubeflow/trainer/v2@v2.3.0") / "manifests/base/crds"
 RUNTIMES = (("parallelism",), ("template", "spec", "containers", 0, "command", 0))
-# Fields that are not set as a whole: blocks whose fields are tested one by one, and numbers of pods, for which most
-# values are refused.
+# Fields that are not set as a whole: blocks, whose fields are tested one by one, and numbers of pods, which must have
+# certain values.
 PARTS = {"containers", "replicas", "template", "replicatedJobs", "trainer"}
 # Fields that need not be carried over: names of objects, and fields of the runtime that the Trainer itself replaces.
 NEEDLESS: tuple[Path, ...] = (
