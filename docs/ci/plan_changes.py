@@ -38,7 +38,10 @@ VERDICTS = (0, 10, IMPOSSIBLE, 12)
 
 @dataclass(frozen=True)
 class Change:
-    """The path of a run's values file before and after the change. None: the run does not exist then."""
+    """The path of a run's values file before and after the change.
+
+    None means that the run does not exist at that time.
+    """
 
     before: str | None
     after: str | None

@@ -51,7 +51,7 @@ class Client(NamedTuple):
 
 
 def together(commands: Iterable[Callable[[], Measured]]) -> Measured:
-    """Run commands, AT_ONCE at a time. Return their total duration and the memory of the largest command."""
+    """Run commands, AT_ONCE at a time. Return the commands' total duration and the memory of the largest command."""
     started = time.monotonic()
     with ThreadPoolExecutor(AT_ONCE) as pool:
         found = [each.result() for each in [pool.submit(command) for command in commands]]

@@ -24,7 +24,7 @@ PAUSE_IMAGE = components.PAUSE_IMAGE
 
 
 def with_objects(*made: Callable[[str], Manifest]) -> Stage:
-    """Return a stage that creates these objects. Each is a function of the namespace's name."""
+    """Return a stage that creates these objects. Each argument makes an object from the namespace's name."""
 
     @contextmanager
     def stage(namespace: Namespace) -> Iterator[Values]:

@@ -16,7 +16,7 @@ SIGNER = "distrain test <test@distrain.invalid>"
 
 
 def sign(packages: Mapping[Path, Path], folder: Path) -> Path:
-    """Sign archives with a new key. Return a keyring that verifies them, in `folder`.
+    """Sign archives with a new key. Return a keyring in `folder` that verifies the archives.
 
     `packages` maps each archive to its Chart.yaml or plugin.yaml.
     """
