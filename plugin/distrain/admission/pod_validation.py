@@ -62,7 +62,7 @@ def _of_template(role: PodRole) -> tuple[str, list[str]]:
 
 
 def _of_number(role: PodRole) -> Iterator[str]:
-    # validation.refusals judges the number in a Job or StatefulSet.
+    # For a Job or StatefulSet, validation.refusals checks the number of pods.
     if role.replicas < 0 and role.owner and role.owner.kind in REPLICAS:
         yield f"the number of pods: Invalid value: {role.replicas}: {NOT_NEGATIVE}"
 

@@ -103,7 +103,7 @@ def _open_question(prepared: PreparedJob, state: ClusterState, placed: Verdict) 
         return f"{words}. Check again once {'it runs' if between == 1 else 'they run'}."
     usage = state.staying if placed == Verdict.BUSY else usage
     if awaited := max((usage.of(role.name).awaited for role in prepared.job.roles), default=0):
-        words = f"undecided what the rules make of pods that wait for their node: {awaited}"
+        words = f"undecided whether the rules will count pods that wait for their node: {awaited}"
         return f"{words}. Check again once they run."
     return ""
 
@@ -127,7 +127,7 @@ def _beyond_check(spec: kube.TemplateSpec) -> Iterator[str]:
 
 
 def _with_refusals(placed: Verdict, refusals: Sequence[Refusal], *, is_open: bool) -> Verdict:
-    """Return the verdict by nodes and refusals; `is_open` tells that the nodes may never take the job."""
+    """Return the verdict by nodes and refusals; `is_open` is true if the nodes may never take the job."""
     found = {each.verdict for each in refusals}
     if Verdict.IMPOSSIBLE in found or placed == Verdict.IMPOSSIBLE:
         return Verdict.IMPOSSIBLE

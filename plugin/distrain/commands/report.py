@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from distrain.report.figures import Run
 
 PAGE, PICTURE = "report.html", "report.png"
-# There are as many colours. More lines in a plot cannot be told apart.
+# The number of colours. More lines in a plot cannot be told apart.
 MOST_RUNS = 8
 
 
@@ -88,7 +88,7 @@ def _record(request: Request, word: str, endpoint: str) -> tuple[Record, str]:
     if found is None:
         known = f"; for the folder of this name write ./{word}" if os.path.isdir(word) else ""
         namespace = request.cluster.target.namespace
-        words = f"there is no release of this name in namespace {namespace}; if it was removed, name the place"
+        words = f"there is no release of this name in namespace {namespace}; if it was removed, name the location"
         raise ValuesError(f"{word}: {words} of its record, as in s3://bucket/{namespace}/{word}{known}")
     return found
 

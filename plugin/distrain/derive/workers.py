@@ -65,7 +65,7 @@ class Work(Struct):
         return any(each.get(path[1]) is not None for key in ("requests", "limits") for each in self._amounts(key))
 
     def _amounts(self, key: str) -> Iterator[Mapping[str, Any]]:
-        """Yield the requests or limits of the workers, then those at the top."""
+        """Yield the workers' requests or limits, then the requests or limits at the top level."""
         for given in (self.full["workers"].get("resources"), self.full.get("resources")):
             yield (given or {}).get(key) or {}
 

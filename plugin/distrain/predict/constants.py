@@ -151,7 +151,7 @@ def _unlike(work: Work, batch: int | None, left: Sequence[int]) -> Iterator[str]
         yield f"record: it does not tell its batch; that of the values is taken, {work.batch}"
     elif batch != work.batch:
         words = "the compute time is taken in proportion"
-        yield f"record: its batch is {batch} and that of the values {work.batch}; {words}"
+        yield f"record: its batch is {batch} and the values' is {work.batch}; {words}"
 
 
 def _missed(found: Constants, buckets: Sequence[Bucket], measured: Sequence[Measured], batch: int) -> Iterator[str]:

@@ -148,7 +148,7 @@ def test_program_of_ones_own_is_predicted_from_stated_numbers(predict: Predict) 
         pytest.param(["--instance", "p9.huge"], "--instance: the table has no p9.huge with GPUs", id="no-type"),
         pytest.param(["--instance", "p3.2xlarge", "--prices", "one"],
                      "--prices: one has no price for p3.2xlarge; add a line `p3.2xlarge: PRICE`", id="no-price"),
-        pytest.param(["--prices", "prices"], "--prices: which of its types the nodes have is not known; add --instance",
+        pytest.param(["--prices", "prices"], "--prices: the nodes' instance type is not known; add --instance",
                      id="no-instance"),
         pytest.param(["--prices", "one", "--instance", "g4dn.xlarge"],
                      "--instance: g4dn.xlarge has 1 GPU, and a worker 4; name a larger type", id="small-type"),
@@ -177,7 +177,7 @@ def test_length_that_is_unknown_has_no_limit(predict: Predict) -> None:
     outcome = predict(*given, "--max-hours", "5", values="own.yaml")
 
     assert outcome.code == 2
-    assert "--max-hours: how long the run is is not known; add --samples N" in outcome.err
+    assert "--max-hours: the length of the run is not known; add --samples N" in outcome.err
 
 
 @pytest.mark.parametrize(
@@ -235,7 +235,7 @@ def test_record_without_rates_is_refused(predict: Predict) -> None:
     outcome = predict("--record", "./run1")
 
     assert outcome.code == 2
-    words = "--record: run1 tells no samples/sec of a number of ranks; name another record, or add --rate N"
+    words = "--record: run1 has no samples/sec for any number of ranks; name another record, or add --rate N"
     assert outcome.err == f"distrain: {words}\n"
 
 

@@ -79,8 +79,8 @@ def test_what_a_record_has_otherwise_than_the_values_is_told(predict: Predict) -
     outcome = predict("--record", f"./{folder.name}", "--between", "100", "--within", "80")
 
     assert outcome.err.splitlines() == [
-        "distrain: record: its batch is 32 and that of the values 64; the compute time is taken in proportion",
-        "distrain: record: its precision is bf16 and that of the values fp32; its rates are taken as they are",
+        "distrain: record: its batch is 32 and the values' is 64; the compute time is taken in proportion",
+        "distrain: record: its precision is bf16 and the values' is fp32; its rates are taken as they are",
     ]
 
 

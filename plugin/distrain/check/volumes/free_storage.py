@@ -16,7 +16,7 @@ DELAYED = "WaitForFirstConsumer"
 
 
 def room_of(storage_class: kube.StorageClass, objects: Dependencies) -> StorageRoom:
-    """Return what the class's driver reports; nothing if it reports nothing, or if that could not be read."""
+    """Return the free storage that the class's driver reports; nothing if no report exists or could be read."""
     if not _reports(storage_class, objects) or objects.capacities is None:
         return StorageRoom()
     name = storage_class.metadata.name

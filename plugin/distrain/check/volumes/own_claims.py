@@ -58,7 +58,7 @@ def manifest_claims(job: Job, objects: Dependencies) -> dict[str, PersistentVolu
 
 
 def changes(job: Job, objects: Dependencies) -> ClaimChanges:
-    """Return the claims that are created for the job, and those that end with the release's own pods."""
+    """Return the claims that are created for the job, and the claims that are deleted with the release's own pods."""
     new = [NewClaims(name, claim.spec) for name, claim in sorted(manifest_claims(job, objects).items())]
     for role in job.roles:
         own = own_claims(role, objects) if role.replicas else ()
