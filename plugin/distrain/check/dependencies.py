@@ -140,7 +140,8 @@ def counts_pods(job: Job, namespaces: Mapping[str, Labels] | None, namespace: st
 def may_exist(job: Job, quotas: Sequence[ResourceQuota] | None, namespace: str) -> list[CountedObject]:
     """Return the job's objects that quotas count and that may exist already.
 
-    The operator's objects are left out: they are counted with the release's pods."""
+    The operator's objects are left out: they are counted with the release's pods.
+    """
     every = [*(quotas or ()), *job.policies.quotas_of(namespace)]
     return [each for each in job.objects if not each.is_of_operator and resource_quota.counts(every, each)]
 

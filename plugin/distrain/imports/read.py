@@ -1,4 +1,4 @@
-"""Read a source, whatever its format, and finish its draft: no credential, nothing that the chart refuses, no gap."""
+"""Read a source in any format; finish its draft: drop credentials and refused values, and list unused values."""
 
 from __future__ import annotations
 

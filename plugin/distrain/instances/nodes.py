@@ -1,4 +1,4 @@
-"""Make the nodes of an instance type as the API server would show them."""
+"""Create Node objects of an instance type, as the API server would return them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from distrain.kube.node import NodeSpec
 from distrain.kube.quantities import text
 
 HOSTNAME = "kubernetes.io/hostname"
-# The table has no disks: a node's disk is as large as its group asks.
+# The table has no disk sizes, because the node group sets the size of its nodes' disks.
 DISK: kube.Amounts = {"ephemeral-storage": 2**60}
 
 

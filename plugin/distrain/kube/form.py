@@ -29,7 +29,7 @@ NOUNS: dict[type, str] = {
     float: "a number",
     str: "text",
     list: "a list",
-    dict: "a block of keys",
+    dict: "a mapping of keys",
     type(None): "null",
 }
 
@@ -93,7 +93,7 @@ def why(error: Exception) -> str:
     if missing := MISSING.search(str(error)):
         return f"{missing[1]} is missing"
     place = PLACE.search(str(error))
-    return f"{place[1]} is of another type" if place else "it is no block of keys"
+    return f"{place[1]} is of another type" if place else "it is not a mapping of keys"
 
 
 def json_mistake(content: bytes) -> str | None:

@@ -78,7 +78,7 @@ class PodSpec(Kube):
 
 
 class Source(Kube):
-    """A volume source or another part of a pod of which only the type is read."""
+    """A volume source, or another part of a pod, that is read only for its type."""
 
 
 class Reference(Kube):

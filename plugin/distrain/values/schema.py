@@ -31,7 +31,7 @@ TYPES = {
     "number": "a number",
     "string": "text",
     "boolean": "true or false",
-    "object": "a block of keys",
+    "object": "a mapping of keys",
     "array": "a list",
     "null": "null",
 }

@@ -168,7 +168,7 @@ def _unpacked(document: Any) -> list[Item]:
     if isinstance(document, dict) and _is_list(document):
         return [{**_item_type(document), **item} for item in form.converted(document, _List).items or []]
     if not isinstance(document, dict):
-        raise FormError(f"found {form.NOUNS.get(type(document), 'something else')}; it needs a block of keys")
+        raise FormError(f"found {form.NOUNS.get(type(document), 'something else')}; it needs a mapping of keys")
     return [document]
 
 

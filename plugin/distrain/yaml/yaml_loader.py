@@ -77,7 +77,7 @@ class _Loader(_Base):  # type: ignore[misc]
         nodes = value.value[::-1] if isinstance(value, yaml.SequenceNode) else [value]
         for node in nodes:
             if not isinstance(node, yaml.MappingNode):
-                raise _Refused(node, "merges what is no block of keys; write <<: *ANCHOR, with the anchor of a block")
+                raise _Refused(node, "merges what is not a mapping of keys; write <<: *ANCHOR with a mapping's anchor")
         return list(nodes)
 
     def construct_any(self, node: yaml.Node) -> Any:

@@ -322,7 +322,7 @@ def _reference(**fields: Any) -> Job:
         ),
         ([_reference(apiGroup="example.com")], "spec.runtimeRef: names a ClusterTrainingRuntime of example.com"),
         ([_reference(name="")], "spec.runtimeRef.name: is missing"),
-        ([runtime(), runtime(), trainjob()], "has 2 ClusterTrainingRuntimes of the name torch; leave the one"),
+        ([runtime(), runtime(), trainjob()], "has 2 ClusterTrainingRuntimes of the name torch; keep only the one"),
         ([runtime(), trainjob(), trainjob()], "has 2 jobs, TrainJob job, TrainJob job; a run is one job"),
         ([runtime()], "kind: ClusterTrainingRuntime runs nothing alone; put the TrainJob that names it"),
         ([runtime(), trainjob({"numNodes": 0})], "spec.trainer.numNodes: is 0, and the job needs a whole number"),
@@ -335,11 +335,11 @@ def _reference(**fields: Any) -> Job:
         ([{**runtime(), "spec": {"mlPolicy": {"torch": {}}}}, trainjob()], "replicatedJobs: is missing"),
         (
             [runtime(), {**trainjob(), "spec": {"runtimeRef": {"name": "torch"}, "trainer": [1]}}],
-            "spec.trainer: is no block of keys",
+            "spec.trainer: must be a mapping of keys",
         ),
         (
             [runtime(), trainjob(runtimePatches={"a": 1})],
-            "spec.runtimePatches: is a block of keys; it needs a list of blocks",
+            "spec.runtimePatches: is a mapping of keys; it needs a list of mappings",
         ),
         ([runtime(), trainjob({"resourcesPerNode": "8"})], "spec.trainer.resourcesPerNode: is text; it needs a block"),
         ([{**trainjob(), "apiVersion": "trainer.kubeflow.org/v2"}], "apiVersion: is trainer.kubeflow.org/v2, and the"),

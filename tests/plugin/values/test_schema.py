@@ -160,11 +160,11 @@ def test_right_values_are_accepted(chart: Path, values: dict[str, Any]) -> None:
             'trainer.shuffle: found the text "maybe"; it needs true or false',
             id="text-for-a-switch",
         ),
-        pytest.param({"workers": 3}, "workers: found 3; it needs a block of keys", id="number-for-a-section"),
+        pytest.param({"workers": 3}, "workers: found 3; it needs a mapping of keys", id="number-for-a-section"),
         pytest.param(_workers(gpus=True), "workers.gpus: found true; it needs a whole number or null", id="switch"),
         pytest.param(
             _workers(tolerations=["x"]),
-            'workers.tolerations[0]: found the text "x"; it needs a block of keys',
+            'workers.tolerations[0]: found the text "x"; it needs a mapping of keys',
             id="list-entry",
         ),
         pytest.param({"workers": {"replicas": 0}}, "workers.replicas: 0 is too small; use 1 or more", id="too-small"),

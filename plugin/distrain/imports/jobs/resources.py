@@ -10,7 +10,7 @@ from distrain.imports.draft import Draft
 from distrain.imports.ledger import Path
 from distrain.kube import quantities
 
-# What the schema takes: workers.cpu, workers.memory, and the amounts of resources.requests and limits.
+# Forms that the schema accepts: workers.cpu, workers.memory, and the amounts of resources.requests and limits.
 CPU = re.compile(r"[0-9]+([.][0-9]+)?m?")
 MEMORY = re.compile(r"[1-9][0-9]*([.][0-9]+)?([kMGT]|[KMGT]i)?")
 AMOUNT = re.compile(r"[0-9]+([.][0-9]+)?(m|[kMGTPE]|[KMGTPE]i)?")
@@ -82,7 +82,7 @@ def _whole(draft: Draft, path: Path) -> int:
 
 
 def _carry_usual(draft: Draft, section: str, path: Path, found: dict[str, dict[str, Any]], name: str) -> None:
-    """Carry cpu or memory: what is requested, and the limit where the short key does not set it."""
+    """Carry over cpu or memory: the request, and the limit if the short key does not set it."""
     request, limit = found["requests"].get(name), found["limits"].get(name)
     paths = {kind: (*path, kind, name) for kind in found if name in found[kind]}
     pattern = CPU if name == "cpu" else MEMORY
@@ -122,7 +122,7 @@ def _equal(one: Any, other: Any) -> bool:
 
 
 def _number(amount: Any) -> Any:
-    """Return CPUs as a number where the text is one, as people write them."""
+    """Return CPUs as a number if the text is a number, because people write CPUs so."""
     return int(amount) if isinstance(amount, str) and amount.isdecimal() else amount
 
 

@@ -21,10 +21,10 @@ SILENT = {"echo", "date", "hostname", "pwd", "ls", "nvidia-smi", "env", "printen
 
 
 class Program(Struct, frozen=True):
-    """The words of the program, the starter that stood before it, and its options.
+    """The words of the program, the starter that was before the program, and the starter's options.
 
-    `left` has what of the command is left out, and why. If the program cannot be told from the rest, the first word is
-    the placeholder that `check` refuses.
+    `left` has the parts of the command that are left out, and the reasons. If the program cannot be found in the
+    command, the first word is the placeholder that `check` refuses.
     """
 
     words: tuple[str, ...]
@@ -72,7 +72,7 @@ def _no_program(found: Started) -> tuple[str, str]:
 
 
 def _plain(program: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the words without exec and the like, and without python3 before a program that is none of Python."""
+    """Return the words without exec and the like, and without python3 before a program that is not a Python program."""
     while len(program) > 1 and program[0] in ("exec", "time", "nohup"):
         program = program[1:]
     if program[:1] == ("python3",) and len(program) > 1 and PurePosixPath(program[1]).suffix in (".sh", ".bin"):
@@ -111,13 +111,13 @@ def _of_script(words: Sequence[str], index: int) -> Program:
 
 
 def _is_mentioned_elsewhere(script: str, taken: Sequence[Started | None]) -> bool:
-    """Tell whether a starter is named in another place than where a command begins."""
+    """Tell whether a starter is named anywhere but at the beginning of a command."""
     begun = sum(found.starter.count(" and ") + 1 for found in taken if found)
     return len(MENTION.findall(script)) > begun
 
 
 def _is_plain(commands: Sequence[Command], place: int) -> bool:
-    """Tell whether the commands before the starter simply come before it."""
+    """Tell whether the commands before the starter end before the starter begins, without pipes or conditions."""
     before = all(command.operator in ("&&", ";", "\n") for command in commands[:place])
     return before and commands[place].operator in ("&&", ";", "\n", "|", "")
 

@@ -272,7 +272,7 @@ def test_volumes_of_a_ksonnet_line_are_json() -> None:
         ("arena submit mpijob --image=a", "arena submit: the program, in quotes at the end, is missing; add it"),
         ("arena submit sparkjob --image=a b", "arena submit sparkjob: the import reads mpijob, mpi, pytorchjob"),
         ("arena submit tf --image=a --workers=x b", "--workers: is x; write a whole number there"),
-        ("{components: {a: {b: 1}}}", "components: found a; leave the one of `ks generate openmpi` in it"),
+        ("{components: {a: {b: 1}}}", "components: found a; keep only the component of `ks generate openmpi`"),
         (
             "{components: {a: {image: 'b' + c, secret: 'd'}}}",
             "only the values of params.libsonnet can be read, no Jsonnet code",
