@@ -45,7 +45,7 @@ def look(source: Source, unread: Unread) -> Look:
         raise ForbiddenError(*unread)
     all_pods = source.pods(unread)
     by_uid = {pod.metadata.uid: pod for pod in all_pods}
-    # A Plain job that is gone may leave the Job that made its key.
+    # A deleted Plain job may leave behind the Job that created its SSH key.
     if all(map(is_keygen, jobs)):
         return Look((), (), by_uid)
     present, _ = of_present(jobs)

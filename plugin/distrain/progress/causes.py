@@ -36,12 +36,12 @@ class Cause(Struct, frozen=True):
         return f"{self.why}; {self.next}"
 
 
-# What a message matches, why it came, and the next step; the two are filled in with the parts of the match.
+# A pattern of messages, the cause, and the next step. Parts of the match are filled into the cause and the next step.
 Rules = Iterable[tuple[str, str, str]]
 
 
 def by_rules(rules: Rules, message: str, **parts: str) -> Cause | None:
-    """Return the cause by the first rule that the message matches. `parts` are filled in, too."""
+    """Return the cause of the first rule that the message matches; `parts` are also filled in."""
     for pattern, why, then in rules:
         if found := re.search(pattern, message):
             known = {**parts, **found.groupdict()}

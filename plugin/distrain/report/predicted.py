@@ -1,4 +1,4 @@
-"""Predict the throughput of a run's other sizes from that of its smallest size, to be drawn beside the measured one."""
+"""Predict the throughput at a run's other sizes from its smallest size; a plot shows it beside the measured one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from distrain.predict.network import TREE, Network, Size
 from distrain.predict.step import Constants, step_seconds
 from distrain.report.figures import Run
 
-# The record does not know its network: what published runs reached of a common one, in bits/s.
+# A record does not contain its network. This is the bandwidth that published runs reached on a common one, in bits/s.
 ASSUMED = REACHED * BANDWIDTH
 
 

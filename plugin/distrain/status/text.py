@@ -14,7 +14,7 @@ from distrain.workload.wording import counted
 
 # The lines of a screen, one of which the shell's prompt takes, and the least width that the text is made for.
 LINES, NARROWEST = 23, 30
-# The width of the labels, and of them on a narrow terminal.
+# The width of the labels, their width on a narrow terminal, and the width below which a terminal is narrow.
 LABEL, SHORT_LABEL, NARROW = 12, 10, 60
 # On a terminal a text is cut after so many lines.
 MOST_LINES = 4
@@ -143,7 +143,7 @@ def _step(run: Run, width: int | None) -> str:
 
 
 def _speed(run: Run) -> str:
-    """Return the present rate and the mean; of a run that has ended, the mean alone."""
+    """Return the current rate and the mean; for a run that has ended, only the mean."""
     now, mean = run.figures.images_per_second, run.figures.images_per_second_mean
     words = [f"{now:.1f} images/sec now"] if now is not None and not run.has_ended else []
     words += [f"{mean:.1f} images/sec on the whole"] if mean is not None else []

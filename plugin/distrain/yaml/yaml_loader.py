@@ -19,7 +19,7 @@ from distrain.errors import DEEPEST
 # libyaml's parser is ten times as fast as PyYAML's own.
 _Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 BRACKETS = re.compile(r"[\[\]{}]")
-# What may be an anchor; in shell scripts, & mostly stands behind > or another &.
+# A possible anchor. In shell scripts, & mostly follows > or another &.
 ANCHOR = re.compile(r"(?<![\w&>])&[\w-]")
 # A line whose indentation or dashes could nest deeper than DEEPEST.
 DEEP_LINE = re.compile(rf"(?:[ \t?-]|[\w\"'.]+:[ ]){{{DEEPEST},}}")
@@ -69,7 +69,7 @@ class _Loader(_Base):  # type: ignore[misc]
         if isinstance(found, bool):
             return "true" if found else "false"
         if not isinstance(found, str | int | float):
-            raise _Refused(node, "has a key that is null, a list or a block; write the key as text")
+            raise _Refused(node, "has a key that is null, a list or a mapping; write the key as text")
         return f"{found:g}" if isinstance(found, float) else str(found)
 
     def _merged(self, value: yaml.Node) -> list[yaml.Node]:
@@ -116,7 +116,7 @@ class _Loader(_Base):  # type: ignore[misc]
     def _checked(self, node: yaml.Node, value: Any) -> Any:
         """Refuse infinity and NaN, which JSON lacks."""
         if isinstance(value, float) and not math.isfinite(value):
-            raise _Refused(node, "has no number where it needs one, or one without end; write it in digits")
+            raise _Refused(node, "needs a finite number; write it in digits")
         return value
 
 

@@ -42,7 +42,7 @@ def _beside(item: Any) -> bytes:
     [
         pytest.param(
             _job(spec={"mpiReplicaSpec": {}}),
-            f"MPIJob {JOB}: spec.mpiReplicaSpecs is missing; did you mean it by mpiReplicaSpec?",
+            f"MPIJob {JOB}: spec.mpiReplicaSpecs is missing; did you write mpiReplicaSpec instead?",
             id="misspelt-roles",
         ),
         pytest.param(
@@ -52,7 +52,7 @@ def _beside(item: Any) -> bytes:
         ),
         pytest.param(
             _beside({"apiVersion": "v1", "kinds": "ConfigMap", "metadata": {"name": "a"}}),
-            "an object without a kind a: kind is missing; did you mean it by kinds?",
+            "an object without a kind a: kind is missing; did you write kinds instead?",
             id="misspelt-kind",
         ),
         pytest.param(
@@ -177,7 +177,7 @@ def test_each_values_file_and_flag_that_helm_cannot_read_is_one_line(place: Benc
         "distrain: --values: list.yaml: found a list; it needs a mapping of keys, written as KEY: VALUE lines",
         "distrain: --values: latin.yaml cannot be read: it is no UTF-8 text; name another file",
         "distrain: --values: cut.yaml: line 3 is no YAML; check indentation, brackets and quotes there",
-        "distrain: --values: null.yaml: line 2 has a key that is null, a list or a block; write the key as text",
+        "distrain: --values: null.yaml: line 2 has a key that is null, a list or a mapping; write the key as text",
         "distrain: --values: aliases.yaml: it has aliases that repeat too much; write the values out",
         "distrain: --set-json: env: cannot be read; write KEY=JSON, such as workers.gpus=8",
         "distrain: --set: workers: has no value; write KEY=VALUE",

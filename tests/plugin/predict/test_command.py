@@ -155,7 +155,7 @@ def test_program_of_ones_own_is_predicted_from_stated_numbers(predict: Predict) 
         pytest.param(["--max-cost", "5"], "--max-cost: needs prices; add --prices FILE and --instance TYPE", id="cost"),
         pytest.param(["--test", "prices"], "--test: prices has no table of the all-reduce; give the", id="no-table"),
         pytest.param(["--test", "none.log"], "--test: none.log cannot be read: No such file", id="no-file"),
-        pytest.param(["--test", "single.log"], "--test: single.log has 1 rank alone, which tells no bandwidth",
+        pytest.param(["--test", "single.log"], "--test: single.log has only 1 rank, which shows no bandwidth",
                      id="test-of-one-rank"),
         pytest.param(["--record", "./none"], "--record: none cannot be read: No such file", id="no-record"),
     ],

@@ -59,12 +59,12 @@ RULES = (
     (
         r"^no PriorityClass with name (?P<name>\S+) was found$",
         "priorityClassName: the cluster has no PriorityClass {name}",
-        "correct it: `kubectl get priorityclasses` lists those that there are",
+        "correct it: `kubectl get priorityclasses` lists the existing ones",
     ),
     (
         r'RuntimeClass "(?P<name>[^"]+)" not found$',
         "{role}.podSpec.runtimeClassName: the cluster has no RuntimeClass {name}",
-        "correct it: `kubectl get runtimeclasses` lists those that there are",
+        "correct it: `kubectl get runtimeclasses` lists the existing ones",
     ),
     (
         r'admission webhook "(?P<name>[^"]+)" denied the request: (?P<rule>.*)$',

@@ -1,5 +1,4 @@
-"""Explain what does not come to its end: the deletion of a job or pod, an init container, or a container beside the
-program."""
+"""Explain what does not end: a job's or pod's deletion, an init container, or a container beside the program."""
 
 from __future__ import annotations
 
@@ -19,7 +18,7 @@ INITIALIZING = "PodInitializing"
 
 
 def of_job(job: kube.Workload, kind: str, now: float, kubectl_flags: str) -> Cause | None:
-    """Return that the job is being deleted, and what holds the deletion up; None if it is not."""
+    """Return that the job is being deleted, and what delays the deletion; None if the job is not being deleted."""
     since = seconds_of(job.metadata.deletion_timestamp)
     if since is None:
         return None

@@ -96,7 +96,7 @@ def cause_of(pods: Sequence[kube.Pod], claims: Sequence[Claim], place: Place) ->
     told = [(pod, each) for pod in pods for each in not_scheduled(pod)]
     if not told:
         return _unseen(pods, place)
-    # In a gang that does not fit most pods only say that another pod of it was not placed.
+    # In a gang that does not fit, most pods' messages only say that another pod of the gang was not placed.
     pod, condition = next((each for each in told if not _is_of_gang(each[1])), told[0])
     if lacks := _lacks(condition.message or ""):
         return Cause(f"its pods start together or not at all, and lack {lacks}", _all_pods(place))
