@@ -11,8 +11,8 @@ from distrain.workload.counted_objects import CountedObject
 
 # Kinds of the core group that a quota counts under two names, such as secrets and count/secrets.
 PLAIN = ("configmaps", "replicationcontrollers", "secrets", "services")
-# Resources of quotas whose objects come only from a job's manifest, or from an operator that lists them in
-# schemas/kinds.yaml.
+# Resources of quotas whose objects come only from a job's manifest, or from an operator as schemas/kinds.yaml lists
+# them.
 COMPLETE = frozenset(
     {
         *("configmaps", "secrets", "replicationcontrollers", "services.loadbalancers", "services.nodeports"),

@@ -56,7 +56,8 @@ class Operation(Struct, frozen=True):
     `name` marks the revision that this operation makes. Without `hooks`, the chart's own check does not run. `more` are
     Helm's flags on the revision, as the user gave them. `uninstalled` is the last revision of the release that was
     uninstalled with --keep-history and is installed again, 0 for no such release. `forces_conflicts` lets server-side
-    apply take over fields that someone else has changed, such as a number of workers. Client-side apply always does so.
+    apply take over fields that someone else has changed, such as a number of workers. Without server-side apply, Helm
+    always does so.
     """
 
     name: str

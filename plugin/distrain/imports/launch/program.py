@@ -117,7 +117,7 @@ def _is_mentioned_elsewhere(script: str, taken: Sequence[Started | None]) -> boo
 
 
 def _is_plain(commands: Sequence[Command], place: int) -> bool:
-    """Tell whether the commands before the starter end before the starter begins, without pipes or conditions."""
+    """Tell whether the commands before the starter simply run one after another (`&&`, `;` or a new line)."""
     before = all(command.operator in ("&&", ";", "\n") for command in commands[:place])
     return before and commands[place].operator in ("&&", ";", "\n", "|", "")
 
