@@ -21,8 +21,8 @@ COPIED = 2**20
 LONGEST = 1000
 # The columns of a terminal of unknown width.
 USUAL_WIDTH = 80
-# Control characters, for example in a name, would change the terminal. YAML allows only \t, \n, \r and \x85 of them,
-# and the plugin's JSON none, so manifests and answers for programs stay as they are.
+# Control characters, for example in a name, would change the terminal. YAML allows only \t, \n, \r and \x85, and the
+# plugin's JSON no control character, so manifests and answers for programs do not change.
 CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if chr(code) not in "\t\n\r\x85"}
 # Errors from `tell`; `finish` raises the first one.
 _lost: list[UnwrittenError] = []

@@ -11,7 +11,7 @@ from distrain.workload.gang_schedulers import KUEUE, GangScheduler, is_in_gang, 
 from distrain.workload.manifest import Job
 from distrain.workload.wording import Wording
 
-# Whether the cluster has a gang scheduler, by the scheduler's API group. A group that was not read is not a key.
+# Whether the cluster has a gang scheduler, by the scheduler's API group. A group that was not read has no entry.
 Served = Mapping[str, bool]
 
 

@@ -1,4 +1,4 @@
-"""Describe the persistent volume claims that are created for a job, which quotas and LimitRanges judge."""
+"""Describe the persistent volume claims that are created for a job, to check them against quotas and LimitRanges."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ SERVICES = frozenset({"services", "count/services"})
 
 
 def usage(each: CountedObject) -> Units:
-    """Return the usage by an object, in the resources of quotas."""
+    """Return an object's usage of each resource of quotas."""
     total = usage_of_kind(each.resource.api_version, each.resource.kind)
     if "services" in total:
         total |= {"services.nodeports": each.node_ports, "services.loadbalancers": int(each.is_balanced)}
@@ -33,7 +33,7 @@ def usage(each: CountedObject) -> Units:
 
 
 def usage_of_kind(api_version: str, kind: str) -> Units:
-    """Return the usage by one object of a kind, whatever its spec is."""
+    """Return the usage of each resource of quotas by one object of a kind, whatever its spec is."""
     group, name = api_version.rpartition("/")[0], plural(kind)
     if group:
         return {f"count/{name}.{group}": 1}

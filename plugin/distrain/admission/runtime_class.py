@@ -21,7 +21,7 @@ from distrain.verdict import Verdict
 from distrain.workload.manifest import Job, PodRole
 from distrain.workload.wording import Wording
 
-# The RuntimeClasses by name, None for a name that the cluster does not have. A name that was not read is not a key.
+# The RuntimeClasses by name, None for a name that the cluster does not have. A name that was not read has no entry.
 Classes = Mapping[str, RuntimeClass | None]
 
 WITHOUT_CLASS = "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"

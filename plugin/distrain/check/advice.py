@@ -37,7 +37,7 @@ from distrain.workload.wording import Wording, asked, listed
 # Advice if nodes are large enough but refuse the pods: the scheduler's message, the value to change, the obstacle and
 # the next step.
 _SELECTOR = ("nodeSelector", "labels", "Correct nodeSelector or affinity.")
-_VOLUME = ("", "the volumes of its persistent volume claims", "Use claims with volumes that they can mount, or add nodes.")
+_VOLUME = ("", "the volumes of its persistent volume claims", "Use claims with reachable volumes, or add nodes.")
 _SPACE = ("", "storage that its driver has left for new volumes", "Ask for smaller volumes, or another class.")
 _BETWEEN = ("affinity", "affinity between pods", "Correct affinity, or the labels of the pods that it selects.")
 KEPT_OFF = (
@@ -182,7 +182,7 @@ def _kept_off(say: Wording, role: PodRole, large: Sequence[kube.Node], empty: Cl
 
 
 def _obstacle(node: kube.Node, role: PodRole, empty: ClusterState, shortage: Sequence[str]) -> str:
-    """Return the message of the first filter that refuses an empty node; taints count only if nothing else does."""
+    """Return the message of the first filter that refuses an empty node; taints only if no other filter refuses it."""
     found = empty.refusal(node, role)
     if found == UNTOLERATED:
         open_to_all = replace(node, spec=replace(node.spec, taints=[]))

@@ -21,7 +21,7 @@ def between_pods(role: Role) -> Iterator[str]:
 
 
 def refused_by_rules(nodes: Sequence[Node], role: Role) -> dict[str, str]:
-    """Map each node that has resources for more of the role's pods than a rule allows there to the rule's message."""
+    """Map each node to a rule's message if the node has resources for more of the role's pods than the rule allows."""
     found: dict[str, str] = {}
     # The scheduler's filters in reverse order: the message of the first filter stays.
     for anti_affinity in role.anti_affinity:
@@ -42,7 +42,7 @@ def _crowded(nodes: Sequence[Node], role: Role, rule: AntiAffinity) -> Iterator[
 
 
 def _far(nodes: Sequence[Node], role: Role, rule: Affinity) -> Iterator[str]:
-    """Yield the nodes whose domain has no pod that the affinity counts, and gets none."""
+    """Yield the nodes in domains that have no pod that the affinity counts, and will get none."""
     if not rule.roles:
         present = {key: rule.present.get(key, frozenset()) for key in rule.keys}
         yield from (node.name for node in nodes if any(node.labels.get(key) not in present[key] for key in rule.keys))

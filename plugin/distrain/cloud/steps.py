@@ -15,7 +15,7 @@ from distrain.workload.kinds import Install
 from distrain.workload.wording import counted
 
 WIDTH = 118
-# The releases that distrain's own tests run, and the folder in them that `kubectl apply -k` takes.
+# The operators' releases that distrain's own tests run, and each release's folder for `kubectl apply -k`.
 RELEASES = {"mpi-operator": "v0.8.0", "training-operator": "v1.8.1"}
 REPOSITORIES = {"mpi-operator": "kubeflow/mpi-operator", "training-operator": "kubeflow/trainer"}
 STANDALONE = "/manifests/overlays/standalone"

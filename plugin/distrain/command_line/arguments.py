@@ -212,7 +212,7 @@ class Version(argparse.Action):
 def _checked(names: Sequence[str], settings: dict[str, Any]) -> dict[str, Any]:
     """Give an argument with choices a type whose error suggests what the user probably meant.
 
-    The argument's own type, if it has one, returns the choice that a word stands for.
+    The argument's own type, if it has one, converts a word to the choice that it means.
     """
     if not settings.get("choices"):
         return settings

@@ -23,7 +23,7 @@ class Chart(str):
 
 
 def add(parser: Parser, words: str, *, default: str | None = None, may_lack: bool = True) -> None:
-    """Add NAME, with this help, and CHART. Unless NAME `may_lack`, it is required."""
+    """Add NAME, with this help, and CHART. NAME is required unless it `may_lack`."""
     settings = {"nargs": "?", "default": default} if may_lack else {}
     parser.add_argument("name", metavar="NAME", type=name_or_chart, help=words, **settings)
     parser.add_argument("chart_word", metavar="CHART", nargs="?", help="the chart, as for --chart")

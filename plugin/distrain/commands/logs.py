@@ -135,7 +135,7 @@ class Logs:
         return f"{words}; add --follow to wait for one"
 
     def _ended(self, errors: Sequence[UnreachableError], *, has_read: bool) -> int:
-        """Tell what could not be read; raise the error if nothing could be read."""
+        """Print what could not be read; raise the error if nothing could be read."""
         if not errors:
             return 0
         more = f" (and {len(errors) - 1:,} more)" if len(errors) > 1 else ""

@@ -40,7 +40,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _refuse_existing(folder: Path, targets: Sequence[Path], *, is_forced: bool) -> None:
-    """Raise ValuesError for a file in place of the folder, and, unless --force is given, for an earlier report."""
+    """Raise ValuesError if the folder is a file, or if it has an earlier report and --force is not given."""
     try:
         is_file = folder.exists() and not folder.is_dir()
         has_report = any(target.exists() for target in targets)

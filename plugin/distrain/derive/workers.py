@@ -195,7 +195,7 @@ def _no_split(total: int, limits: Limits, room: Room) -> str:
 
 
 def _without_own(total: int, limits: Limits) -> str:
-    """Return the advice to leave out what the user has set of the split, if the total can then be spread."""
+    """Return the advice to leave out the user's values of the split, if the total can be spread without them."""
     own = "workers.gpus" if limits.gpus else "workers.replicas" if limits.replicas else ""
     relaxed = Limits(limits.largest, limits.fewest, limits.most)
     return f", or leave {own} out" if own and any(splits(total, relaxed)) else ""

@@ -29,7 +29,7 @@ def chart_folder(named: str) -> Path:
 
 
 def refuse_broken(chart: Path, named: str) -> None:
-    """Raise ValuesError with a line per file of the chart that cannot be read; `named` is what the user calls it."""
+    """Raise ValuesError with a line per unreadable file of the chart; `named` is the user's name for the chart."""
     if chart.resolve() != OWN.resolve() and (mistakes := [*_mistakes(chart)]):
         raise ValuesError(*(f"--chart: {named}: {mistake}" for mistake in mistakes))
 

@@ -17,7 +17,7 @@ from distrain.errors import HelmError, ValuesError, reason
 from distrain.helm.program import Source
 
 Fetch = Callable[[str], bytes]
-# The end of a part of --set-file; a backslash escapes the comma.
+# The comma that ends a part of --set-file; a backslash escapes a comma.
 COMMA = re.compile(r"(?<!\\),")
 ESCAPED = re.compile(r"\\(.)")
 

@@ -46,7 +46,7 @@ def with_record(job: Job, chart: Path, values: Mapping[str, Any], manifest: str)
 
 
 def record_size(chart: Path, values: Mapping[str, Any], manifest: str) -> int:
-    """Return the estimate, 0 for a small manifest."""
+    """Return the estimated bytes of the record, 0 for a small manifest."""
     if len(manifest) < SMALL:
         return 0
     parts = [*_parts(chart, values, manifest)]

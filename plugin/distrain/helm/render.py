@@ -256,7 +256,7 @@ class Helm:
             raise
 
     def _printed(self, words: Sequence[str]) -> Any:
-        """Return what a chart without values prints with these arguments."""
+        """Return Helm's output for a chart without values and these arguments."""
         with tempfile.TemporaryDirectory(prefix="distrain-") as folder:
             bare = _values_chart(Path(folder, "bare"), Path(folder))
             [output] = Runs(self._executable, [["template", *words, str(bare)]], None).outputs()

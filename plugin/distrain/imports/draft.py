@@ -144,7 +144,7 @@ class Draft(Struct):
         return f" --namespace {self.namespace}" if self.namespace else ""
 
     def name_twins(self) -> None:
-        """Let `lost` name the second place too, where two pod templates became the same pods."""
+        """If two pod templates became the same pods, let `lost` also name the place in the second template."""
         for one, other in self.twins:
             both, alone = self._together((one, other)), self.place(one)
             self.lost = [

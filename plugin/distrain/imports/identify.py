@@ -16,13 +16,13 @@ from distrain.workload.kinds import KUBEFLOW, VERSIONS
 from distrain.yaml import yaml_loader
 
 TAKEN = "MPIJob, PyTorchJob, TFJob, MXJob or TrainJob"
-# Job resources that the chart itself does not make.
+# Job resources that the chart does not create.
 TRAINJOB, JOBSET, MPIJOB = (
     (VERSION, "TrainJob"),
     ("jobset.x-k8s.io/v1alpha2", "JobSet"),
     (f"{KUBEFLOW['MPIJob'].group}/v1alpha1", "MPIJob"),
 )
-# A larger object fits into no request to etcd, whose limit is 1.5 MiB by default.
+# A larger object cannot be stored: etcd accepts requests of at most 1.5 MiB by default.
 MOST = 3 * 2**19
 TYPES = (*VERSIONS, TRAINJOB, JOBSET, MPIJOB)
 JOB, FFDL, KSONNET = "job", "FfDL manifest", "ksonnet parameters of openmpi"

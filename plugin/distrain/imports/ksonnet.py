@@ -1,7 +1,7 @@
 """Read the parameters of ksonnet's openmpi package: a `ks generate openmpi` line, or the block in params.libsonnet.
 
 kubeflow/openmpi of kubeflow/kubeflow v0.1 to v0.3: prototypes/openmpi.jsonnet, workloads.libsonnet, README.md. Its
-Secret for the SSH keys has the keys id_rsa, id_rsa.pub and authorized_keys, as ssh.secretName wants.
+Secret for the SSH keys has the keys id_rsa, id_rsa.pub and authorized_keys, as ssh.secretName requires.
 """
 
 from __future__ import annotations
@@ -244,7 +244,8 @@ def _of_lines(text: str, origin: str) -> tuple[dict[str, Any], list[tuple[str, s
         else:
             others.append((" ".join(words[:3]), "no value follows from it"))
     if len(found) != 1:
-        raise ValuesError(f"{origin}: has {len(found)} lines `ks generate openmpi`; only one run is read: keep one line")
+        words = f"has {len(found)} lines `ks generate openmpi`"
+        raise ValuesError(f"{origin}: {words}; only one run is read: keep one line")
     return found[0], others
 
 

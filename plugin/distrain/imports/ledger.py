@@ -56,7 +56,7 @@ class Ledger:
         self._settled: set[Path] = set()
 
     def place(self, path: Path) -> Path:
-        """Return the path in the source of a value of the data."""
+        """Return the path in the source that belongs to a path of the data."""
         for length in range(len(path), 0, -1):
             if path[:length] in self._origins:
                 return (*self._origins[path[:length]], *path[length:])

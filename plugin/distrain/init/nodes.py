@@ -22,12 +22,12 @@ from distrain.scheduler.taint_toleration import untolerated
 NVIDIA = "nvidia.com/gpu"
 # Two workers are enough to see that a run is distributed.
 NODES = 2
-# What the smallest usual GPU servers have for each GPU: 4 CPUs and 16 GiB, of which the system takes a part.
+# The smallest usual GPU servers have 4 CPUs and 16 GiB for each GPU; the system uses a part of this.
 GPU_CPUS, GPU_GIBIBYTES = 3, 12
 
 
 class SuggestedNodes(Struct, frozen=True):
-    """The GPUs per largest node, and how many nodes have that many.
+    """The number of GPUs of the largest nodes, and the number of these nodes.
 
     `left_out` are the taints of nodes that were not counted.
     """

@@ -30,7 +30,7 @@ def node(
     taints: Sequence[kube.Taint] = (),
     devices: Mapping[str, int] | None = None,
 ) -> kube.Node:
-    """Return a node with the provider's labels and resources, and with further ones."""
+    """Return a node with the provider's labels and resources, and with additional labels and resources."""
     metadata = kube.Metadata(name, labels={HOSTNAME: name, **instance.labels, **(labels or {})})
     status = kube.NodeStatus({**amounts(instance, efa=efa), **(devices or {})})
     return kube.Node(metadata, NodeSpec(taints=list(taints)), status)

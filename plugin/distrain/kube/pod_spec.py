@@ -136,7 +136,7 @@ class Command(Kube):
 
 
 class Handler(Kube):
-    """A probe's way to try a container, or a handler of the container's lifecycle."""
+    """The test that a probe makes, or a handler of the container's lifecycle."""
 
     http_get: Target | None = None
     tcp_socket: Target | None = None

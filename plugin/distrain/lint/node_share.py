@@ -18,7 +18,7 @@ def warnings(subject: Subject) -> Iterator[ValueWarning]:
 
 
 def _share(node: Units, resource: str, subject: Subject) -> int:
-    """Return what a worker may ask for, so that equal workers can use a node's other GPUs.
+    """Return the most that a worker may request so that equal workers can use the node's other GPUs.
 
     A node with too few GPUs for a second worker has no limit: a worker that asks for too much does not fit at all.
     """

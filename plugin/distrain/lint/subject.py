@@ -123,7 +123,7 @@ class Subject(Struct, frozen=True, dict=True):
         return bool(self.workers.spec.host_network)
 
     def most(self, resource: str) -> int:
-        """Return the most that a single node has of a resource."""
+        """Return the largest amount of a resource on a single node."""
         return max((allocatable_of(node, resource) for node in self.nodes), default=0)
 
     @cached_property

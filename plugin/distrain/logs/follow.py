@@ -31,7 +31,7 @@ SILENT = 10.0
 
 
 class Following:
-    """Follow the pods of a run: all of them, or the one that speaks for the run, and then the one that replaces it."""
+    """Follow all pods of a run, or only the pod that speaks for the run and then the pod that replaces it."""
 
     def __init__(
         self, cluster: Cluster, release: str, wanted: Wanted, *, is_all: bool, tell: Callable[[str], None]
@@ -104,7 +104,7 @@ class Following:
         self._tell_refused()
 
     def _tell_refused(self) -> None:
-        """Tell which other pods' logs may not be read; raise the error if there is no pod left to follow."""
+        """Print which other pods' logs the user may not read; raise the error if there is no pod left to follow."""
         new = self._refused[self._told :]
         if not new:
             return

@@ -183,7 +183,7 @@ def _has_odd_loss(loss: float | None, text: bytes) -> bool:
 
 
 def _numbered(lines: Iterable[Line]) -> Iterator[Line]:
-    """Give each line a number that increases for its event, as a user's program may leave it out."""
+    """Number the lines of each event in increasing order, because a user's program may leave out the numbers."""
     newest: dict[str, int] = {}
     for line in lines:
         number = max(line.number, newest.get(line.event, 0) + 1)

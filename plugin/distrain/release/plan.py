@@ -1,4 +1,4 @@
-"""Plan an upgrade: show its effect on the running job, and refuse an upgrade that would not have its apparent effect.
+"""Plan an upgrade: show its effect on the running job, and refuse an upgrade without the effect that it seems to have.
 
 Pure functions over two revisions and the state of the job.
 """
@@ -91,7 +91,7 @@ class Plan(Struct, frozen=True):
 
     @property
     def suspends(self) -> bool:
-        """Tell whether the upgrade ends the pods of a job that runs, without a new job that trains."""
+        """Tell whether the upgrade ends the pods of a running job, and creates no job that trains."""
         return self.is_suspended and not self.was_suspended
 
     @property
@@ -270,7 +270,7 @@ def _refused_checkpoints(planned: Plan) -> Iterator[str]:
 
 
 def deletion(planned: Plan) -> Iterator[tuple[str, str]]:
-    """Yield a word, and what the user has to delete because no hook does."""
+    """Yield label and text of a plan's line about what the user has to delete because no hook does."""
     if planned.by_hand:
         yield (
             "by hand",
@@ -282,7 +282,7 @@ def deletion(planned: Plan) -> Iterator[tuple[str, str]]:
 
 
 def suspension(planned: Plan, *, has_trainer: bool) -> Iterator[tuple[str, str]]:
-    """Yield a word, and what happens to the pods, for a job that is suspended before or after the upgrade."""
+    """Yield label and text of a plan's line about the pods, if the job is suspended before or after the upgrade."""
     if planned.suspends:
         yield "suspended", "the job's pods end, and it waits until job.suspend is false"
     elif planned.is_suspended:

@@ -84,7 +84,7 @@ def _go_back(tools: Tools, release: Release, operation: Operation, planned: Plan
 
 
 def _next_step(release: Release, planned: Plan, error: Exception) -> str:
-    """Return how to mend a release whose job does not start or how to watch one that is late, or how to go back."""
+    """Return how to mend a release whose job does not start, how to watch a late one, or how to go back."""
     mend = f"; mend it with `helm distrain upgrade {release.name} {release.target.helm_flags} -f ...`"
     step = f" and may still start; {watched(release)}" if isinstance(error, LateError) else mend
     return f"{step}, or go back to revision {planned.revision} with {_back(release, planned)}"

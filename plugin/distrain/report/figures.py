@@ -284,7 +284,7 @@ def _since(first: Line, last: Line, name: str) -> float | None:
 def _communicating(head: Line, first: Line, last: Line, computing: float) -> float | None:
     """Return the seconds of the wait for the averages of the gradients, None if unknown.
 
-    On a GPU the wait for input may overlap it, so it is cut to the time that is left.
+    On a GPU, the wait for input may overlap this wait, so the result is limited to the remaining time.
     """
     if head.world_size == 1 and uses_all_reduce(head):
         return 0.0

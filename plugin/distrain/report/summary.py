@@ -38,7 +38,7 @@ def end_words(run: Run) -> str:
 
 
 def facts(runs: Sequence[Run]) -> list[Row]:
-    """Return what is known of each run, as the rows of a table."""
+    """Return the known facts of each run, as the rows of a table."""
     names = [*dict.fromkeys(name for run in runs for name, _ in _facts(run))]
     each = [dict(_facts(run)) for run in runs]
     return [Row(name, tuple(found.get(name, "") for found in each)) for name in names]

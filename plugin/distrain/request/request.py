@@ -50,7 +50,7 @@ class Request:
     def name(self) -> str | None:
         """Return the release's name; generate one as Helm does if a flag says so.
 
-        Raise ValuesError if a generated name is no release's name.
+        Raise ValuesError if a generated name is not a valid release name.
         """
         options = self.options
         flag, template = getattr(options, "naming", None) or ("", "")

@@ -41,7 +41,7 @@ Names = Mapping[str, set[CsiVolume]]
 
 
 class VolumeNeeds(Struct, frozen=True):
-    """The CSI volumes of one role's pods: those that the pods share, and the number of each pod's own by driver.
+    """The CSI volumes of one role's pods: the shared volumes, and each driver's number of volumes per single pod.
 
     `existing` are the drivers of own claims that exist already, so that a node may have attached their volumes.
     """
@@ -60,9 +60,9 @@ class VolumeNeeds(Struct, frozen=True):
 
 
 class Attached(Struct, frozen=True):
-    """The volumes on one node: `used` by running pods, and `reserved`, which pods of the job cannot share for certain.
+    """The volumes on one node: `used` by running pods, and `reserved` by nominated pods and VolumeAttachments.
 
-    `reserved` are the volumes of nominated pods, and of VolumeAttachments.
+    Pods of the job cannot rely on sharing a `reserved` volume.
     """
 
     used: Collection[CsiVolume] = ()

@@ -46,11 +46,11 @@ class Absence:
         return self._since is not None
 
     def end(self) -> None:
-        """Note that the run has a job."""
+        """Record that the run has a job."""
         self._since = None
 
     def go_on(self, pods: Iterable[kube.Pod]) -> None:
-        """Note that the run has no job; raise GoneError if no job will replace the last one."""
+        """Record that the run has no job; raise GoneError if no job will replace the last one."""
         now, is_replaced = time.monotonic(), any(map(_replaces, pods))
         if not is_replaced and self._is_removed():
             raise GoneError(f"{self._release}: the run is gone: someone removed it")

@@ -33,7 +33,7 @@ class Silence:
         return time.monotonic() - self._since if self.error else 0.0
 
     def begin(self, error: UnreachableError) -> None:
-        """Note that the API server does not answer, or still does not."""
+        """Record that the API server does not answer."""
         self._since = self._since if self.error else time.monotonic()
         self.error = error
         if self.seconds >= WORTH_TELLING and not self._is_told:

@@ -9,7 +9,7 @@ from distrain.progress.steps import LARGEST, duration
 from distrain.record.read import Line, Record
 from distrain.status.figures import LONG_AGO, MOST_SECONDS, Figures
 
-# The end of the name of a job of kind Plain.
+# The suffix of the name of a job of kind Plain.
 PLAIN_SUFFIX = "-plain"
 # The causes of an end in a record, in words.
 FINISHED, FAILED = "finished", "failed"

@@ -42,7 +42,7 @@ _BlockDumper.add_representer(str, _BlockDumper.represent_block)
 def dump(*documents: Any, blocks: bool = False, **options: Any) -> str:
     """Return the documents as YAML, with PyYAML's options for their form; keys keep their order.
 
-    With `blocks`, the first line of a text of several lines has no part of the text.
+    With `blocks`, a text of several lines begins on a line of its own, below its key.
     """
     dumper = _BlockDumper if blocks else _Dumper
     return str(yaml.dump_all(documents, Dumper=dumper, sort_keys=False, **options))

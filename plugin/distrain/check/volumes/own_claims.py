@@ -1,4 +1,4 @@
-"""Find the claims that each pod has for itself: those of ephemeral volumes and of a StatefulSet's templates."""
+"""Find the claims that belong to single pods: claims of ephemeral volumes and of a StatefulSet's templates."""
 
 from __future__ import annotations
 

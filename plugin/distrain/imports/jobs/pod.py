@@ -17,7 +17,7 @@ POD_SPEC = (
 )
 # Fields that keep their name and become a single value.
 SAME = ("affinity", "priorityClassName", "runtimeClassName", "schedulerName")
-# Kubernetes' own defaults, which dumps of running jobs have.
+# Kubernetes' own defaults, which appear in dumps of running jobs.
 DEFAULTS: dict[str, Any] = {
     "restartPolicy": "Never",
     "enableServiceLinks": False,
@@ -102,7 +102,7 @@ def _metadata(draft: Draft, template: Path) -> Parts:
 
 
 def kept_metadata(draft: Draft, path: Path) -> Part:
-    """Return labels or annotations without those of operators, of earlier owners, and of the service mesh."""
+    """Return labels or annotations, except the ones of operators, of earlier owners, and of the service mesh."""
     kept: dict[str, Any] = {}
     for key, value in draft.ledger.get(path, {}).items():
         place = (*path, key)

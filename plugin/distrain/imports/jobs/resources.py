@@ -24,7 +24,7 @@ NVIDIA = "nvidia.com/gpu"
 def carry_resources(draft: Draft, section: str, path: Path) -> None:
     """Carry the resources of a container at this path over to the values of a section.
 
-    Raises ValuesError if the number of GPUs is no whole number.
+    Raises ValuesError if the number of GPUs is not a whole number.
     """
     found = {kind: draft.ledger.get((*path, kind), {}) for kind in ("limits", "requests")}
     if not all(isinstance(amounts, dict) for amounts in found.values()):
@@ -70,7 +70,7 @@ def _carry_gpus(draft: Draft, path: Path, found: dict[str, dict[str, Any]]) -> s
 
 
 def _whole(draft: Draft, path: Path) -> int:
-    """Return a number of GPUs; raise ValuesError if it is no whole number."""
+    """Return a number of GPUs; raise ValuesError if it is not a whole number."""
     amount = draft.ledger.get(path)
     try:
         number, rest = divmod(quantities.thousandths(amount), 1000)
@@ -127,7 +127,7 @@ def _number(amount: Any) -> Any:
 
 
 def _amount(amount: Any) -> Any:
-    """Return an amount in a form that the schema takes; Kubernetes also takes 1e9 and 100n."""
+    """Return an amount in a form that the schema accepts; Kubernetes also accepts 1e9 and 100n."""
     if not isinstance(amount, str) or AMOUNT.fullmatch(amount):
         return _number(amount)
     try:

@@ -129,7 +129,7 @@ def settle_job(translation: Translation, job: ReplicatedJob, others: Sequence[st
         translation.know((*spec, "completions"))
     translation.lose((*spec, "completions"), "as many pods run as spec.parallelism says, and each is a worker")
     if source.get((*spec, "backoffLimit")) == 0:
-        # A Job without retries leaves them to the JobSet.
+        # A Job without retries leaves restarts to the JobSet.
         translation.know((*spec, "backoffLimit"))
     annotations = (*job.path, "template", "metadata", "annotations", TOPOLOGY)
     translation.lose(annotations, TOPOLOGY_WHY)

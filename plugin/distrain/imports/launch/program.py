@@ -1,4 +1,4 @@
-"""Find the program of the ranks in a container's command: without what starts the ranks, which the chart does."""
+"""Find the program of the ranks in a container's command, without the starter: the chart starts the ranks itself."""
 
 from __future__ import annotations
 

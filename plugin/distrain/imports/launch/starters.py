@@ -114,7 +114,7 @@ def _started_by_one(words: Sequence[str]) -> Started | None:
         option = _option(starter, words, place)
         place += option.width
         if is_python and option.name in ("m", "module", "no-python"):
-            # These are flags, and other options may follow them.
+            # These options are flags without a value, and other options may follow them.
             interpreter = () if option.name == "no-python" else (python, "-m")
         else:
             options.append(option)

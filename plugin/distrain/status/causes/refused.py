@@ -102,7 +102,7 @@ RULES = (
 def cause_of(events: Iterable[kube.Event], smaller: str, pods: Sequence[kube.Pod], job: Job) -> Cause | None:
     """Return why the API server refuses pods, by the newest event that says so; None if no event does.
 
-    `smaller` is the command that makes the run smaller, and `pods` are those of the run.
+    `smaller` is the command that makes the run smaller, and `pods` are the run's pods.
     """
     for event in reversed(list(events)):
         message = quoted(event.message)

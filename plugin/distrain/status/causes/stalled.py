@@ -30,7 +30,7 @@ LONGEST = 1800
 LATE_START = 600
 # The first step lines of a start, so many, may come late because their steps compile. They do not show the usual pause.
 LINES_THAT_COMPILE = 3
-# The first line of a start: the trainer's, and those of the chart's scripts.
+# The first line of a start, written by the trainer or by one of the chart's scripts.
 START = re.compile(r"^(?:resumed from |Step\tImg/sec|distrain-(?:launch|torchrun|run): )", re.MULTILINE)
 # What programs log before they do something other than steps.
 BUSY = re.compile(

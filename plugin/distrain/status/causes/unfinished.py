@@ -33,7 +33,7 @@ def of_job(job: kube.Workload, kind: str, now: float, kubectl_flags: str) -> Cau
 
 
 def of_pods(leaving: Sequence[kube.Pod], now: float, kubectl_flags: str) -> Cause | None:
-    """Return the first pod whose deletion is late, so that its successor cannot be created; None without one."""
+    """Return the first pod whose deletion is late, so that its successor cannot be created; None if there is none."""
     for pod in leaving:
         due, name = seconds_of(pod.metadata.deletion_timestamp), pod.metadata.name
         if due is not None and now - due > LATE_SECONDS:
@@ -46,7 +46,7 @@ def of_pods(leaving: Sequence[kube.Pod], now: float, kubectl_flags: str) -> Caus
 
 
 def kept_by(pods: Sequence[kube.Pod], kubectl_flags: str) -> Cause | None:
-    """Return the container that goes on although the program of its pod has ended; None without one."""
+    """Return the container that runs on although the program of its pod has ended; None if there is none."""
     for pod in pods:
         name, program = pod.metadata.name, main_container(pod)
         states = {each.name: each.state for each in pod.status.container_statuses or () if each.state}
