@@ -76,7 +76,7 @@ def refusals_of_changes(new: Sequence[PriorityClass], classes: Classes | None) -
 
 def _changed(name: str, key: str, before: object, words: str) -> Refusal:
     reason = f'PriorityClass.scheduling.k8s.io "{name}" is invalid: {key}: {words}'
-    step = f"PriorityClass {name}: the cluster's has {key} {before}, which cannot change. Keep it, or use another name."
+    step = f"PriorityClass {name}: the cluster has {key} {before}, which cannot change. Keep it, or use another name."
     return Refusal(Verdict.IMPOSSIBLE, reason, step)
 
 

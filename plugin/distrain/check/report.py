@@ -99,7 +99,7 @@ def _open_question(prepared: PreparedJob, state: ClusterState, placed: Verdict) 
     usage = state.staying if placed == Verdict.IMPOSSIBLE else state.taken
     if between := usage.between:
         wait = "pod waits for its node and precedes" if between == 1 else "pods wait for their node and precede"
-        words = f"undecided what goes first: {between} {wait} some pods of the job alone"
+        words = f"undecided which pods go first: {between} {wait} only some pods of the job"
         return f"{words}. Check again once {'it runs' if between == 1 else 'they run'}."
     usage = state.staying if placed == Verdict.BUSY else usage
     if awaited := max((usage.of(role.name).awaited for role in prepared.job.roles), default=0):
@@ -147,7 +147,7 @@ def _other_pods(state: ClusterState) -> Iterator[str]:
 
 def _assumed(prepared: PreparedJob, state: ClusterState, verdict: Verdict) -> Iterator[str]:
     if names := prepared.job.generated:
-        yield f"names of objects that have only a generateName, {listed(names)}: the API server generates others"
+        yield f"names of objects that have only a generateName, {listed(names)}: the API server will choose others"
     if is_suspended(prepared.job):
         yield "the suspended job goes on"
     own, lower = prepared.own, state.counts.lower

@@ -108,7 +108,7 @@ class Parser(argparse.ArgumentParser):
         """Return the options of a whole command line; raise ValuesError if the command line is wrong."""
         first = arguments[0] if arguments else ""
         if first.startswith("-") and first not in self.flags:
-            raise ValuesError(f"{first}: flags stand behind the command, as in `{self.prog} check {first} ...`")
+            raise ValuesError(f"{first}: flags come after the command, as in `{self.prog} check {first} ...`")
         if not first.startswith("-") and first not in self.commands:
             if first in HELMS_OWN:
                 raise ValuesError(f'COMMAND: there is no "{first}"; it is Helm\'s own: helm {first}')

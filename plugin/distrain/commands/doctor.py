@@ -82,7 +82,7 @@ def _lines(diagnosis: Diagnosis) -> Iterator[str]:
         yield from ("", section)
         yield from (f"  {finding.state:<8} {_told(finding)}" for finding in findings)
     if diagnosis.grants:
-        yield from ("", "# An admin grants you these rights, if you should have them, with `kubectl apply -f -` and this:")
+        yield from ("", "# An admin grants these rights, if you should have them, with `kubectl apply -f -` and this:")
         yield yaml_writer.dump(*diagnosis.grants, default_flow_style=None, width=120).rstrip()
 
 

@@ -76,7 +76,7 @@ def text_of(content: bytes, origin: str) -> str:
 
 
 def find_job(text: str, origin: str) -> Found:
-    """Return what a file describes, told from its content; raise ValuesError if that is no run, or several runs."""
+    """Return what a file describes, told from its content; raise ValuesError if that is not a run, or several runs."""
     if slurm.is_batch_script(text):
         return Found(slurm.options_of(text, origin), (), SLURM)
     if arena_flags.is_arena(text):

@@ -62,7 +62,7 @@ def mistakes(found: Any, wanted: Any) -> list[str]:
 
 
 def refuse_odd_amounts(item: Any) -> None:
-    """Raise ValueError if an amount in a decoded object is no quantity. Decoding does not parse amounts."""
+    """Raise ValueError if an amount in a decoded object is not a quantity. Decoding does not parse amounts."""
     if isinstance(item, list):
         for each in item:
             refuse_odd_amounts(each)
@@ -97,7 +97,7 @@ def why(error: Exception) -> str:
 
 
 def json_mistake(content: bytes) -> str | None:
-    """Return where a text is no JSON, None if it is JSON."""
+    """Return where a text is not JSON, None if it is JSON."""
     try:
         json.loads(content)
     except json.JSONDecodeError as error:

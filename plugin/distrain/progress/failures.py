@@ -21,7 +21,7 @@ from distrain.progress.waiting import causes_of, end_of
 from distrain.workload.kinds import KINDS
 from distrain.workload.manifest import WORKER, Job
 
-# Exit codes from here on mean that a signal killed the process. SIGTERM and lost nodes are no failures of the run
+# Exit codes from here on mean that a signal killed the process. SIGTERM and lost nodes are not failures of the run
 # itself.
 SIGNALLED = 128
 # After an event with one of these reasons, mpi-operator or training-operator ignores the job.

@@ -117,7 +117,7 @@ def each_of(named: Iterable[tuple[str, Any]], origin: str, read: Callable[[Any],
 
 
 def with_amounts(item: Mapping[str, Any], kind: type[T], example: str) -> T:
-    """Convert an object; raise FormError if it is of another form, or if one of its amounts is no quantity."""
+    """Convert an object; raise FormError if it is of another form, or if one of its amounts is not a quantity."""
     found = form.converted(item, kind)
     try:
         form.refuse_odd_amounts(found)

@@ -34,7 +34,7 @@ NOT_FINITE = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
 
 
 class NotYamlError(ValueError):
-    """A text that is no YAML. The message names the line and repeats no text, which may contain a secret."""
+    """A text that is not YAML. The message names the line and repeats no text, which may contain a secret."""
 
 
 class _AliasError(yaml.YAMLError):
@@ -142,12 +142,12 @@ for _name, _construct in _CONSTRUCTORS:
 
 
 def load(text: str) -> Any:
-    """Load the first document of a text; raise NotYamlError if the text is no YAML."""
+    """Load the first document of a text; raise NotYamlError if the text is not YAML."""
     return next(iter(load_all(text)), None)
 
 
 def load_all(text: str) -> list[Any]:
-    """Load all documents of a text; raise NotYamlError if the text is no YAML."""
+    """Load all documents of a text; raise NotYamlError if the text is not YAML."""
     try:
         _refuse_depth(text)
         _refuse_aliases(text)
@@ -157,7 +157,7 @@ def load_all(text: str) -> list[Any]:
 
 
 def mistake(error: Exception) -> str:
-    """Return where a text is no YAML, and what to do."""
+    """Return where a text is not YAML, and what to do."""
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
     if isinstance(error, yaml.reader.ReaderError):
         return "it is no YAML: it has a control character or is no UTF-8; save it as plain text"

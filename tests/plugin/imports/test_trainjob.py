@@ -341,7 +341,7 @@ def _reference(**fields: Any) -> Job:
             [runtime(), trainjob(runtimePatches={"a": 1})],
             "spec.runtimePatches: is a mapping of keys; it needs a list of mappings",
         ),
-        ([runtime(), trainjob({"resourcesPerNode": "8"})], "spec.trainer.resourcesPerNode: is text; it needs a mapping"),
+        ([runtime(), trainjob({"resourcesPerNode": "8"})], "spec.trainer.resourcesPerNode: is text; it needs a map"),
         ([{**trainjob(), "apiVersion": "trainer.kubeflow.org/v2"}], "apiVersion: is trainer.kubeflow.org/v2, and the"),
         ([trainjob(), jobset(replicated("a"))], "has 2 jobs, TrainJob job, JobSet set"),
     ],

@@ -41,7 +41,7 @@ def not_judged(job: Job, objects: Dependencies) -> Iterator[str]:
         if objects.capacities is None:
             yield f"the storage that CSI driver {driver} has left (CSIStorageCapacities)"
         else:
-            yield f"how many volumes together CSI driver {driver} has storage for, as Kubernetes looks at one at a time"
+            yield f"whether CSI driver {driver} has storage for all volumes together: Kubernetes checks them one by one"
 
 
 def _reports(storage_class: kube.StorageClass, objects: Dependencies) -> bool:

@@ -46,7 +46,7 @@ MOST = 53
 
 
 def read_job(item: dict[str, Any], origin: str, origins: Mapping[Path, Path] | None = None) -> Draft:
-    """Return the draft of a job resource; raise ValuesError, which names the origin, if it is no job to run.
+    """Return the draft of a job resource; raise ValuesError, which names the origin, if it is not a job to run.
 
     If the job was converted from another form, `origins` has the places of its parts in the source.
     """

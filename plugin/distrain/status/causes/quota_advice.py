@@ -19,7 +19,7 @@ PODS = ("pods", "count/pods")
 def next_step(told: Mapping[str, str], smaller: str, pods: Sequence[kube.Pod], job: Job) -> str:
     """Return the next step; `told` are the lists in the API server's answer, `pods` are the run's pods.
 
-    Raises QuantityError if an amount of the answer is no quantity.
+    Raises QuantityError if an amount of the answer is not a quantity.
     """
     requested, used, limited = (_amounts(told[key]) for key in ("requested", "used", "limited"))
     exceeded = [name for name in requested if used.get(name, 0) + requested[name] > limited.get(name, 0)]

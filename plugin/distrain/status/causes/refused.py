@@ -122,7 +122,7 @@ def _explained(message: str, smaller: str) -> Cause | None:
 
 
 def _of_quota(told: re.Match[str], then: str, smaller: str, pods: Sequence[kube.Pod], job: Job) -> str:
-    """Return the next step for an exceeded quota, `then` if the answer has an amount that is no quantity."""
+    """Return the next step for an exceeded quota, `then` if the answer has an amount that is not a quantity."""
     with contextlib.suppress(QuantityError):
         return quota_advice.next_step(told.groupdict(), smaller, pods, job)
     return then
