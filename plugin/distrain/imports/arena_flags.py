@@ -64,9 +64,7 @@ def flags_of(text: str, origin: str) -> tuple[dict[str, Any], list[tuple[str, st
     """Return the flags of the only `arena submit` line, and the other lines; raise ValuesError unless there is one."""
     commands = shell.commands(SUBMIT.sub("arena submit ", text))
     if commands is None:
-        raise ValuesError(
-            f"{origin}: has a quote that is not closed, or a loop; keep only the line `arena submit ...`"
-        )
+        raise ValuesError(f"{origin}: has a quote that is not closed, or a loop; keep only the line `arena submit ...`")
     lines = [[word.text for word in command.words] for command in commands]
     found = [words for words in lines if words[:2] == ["arena", "submit"]]
     others = [(" ".join(words), "no value follows from it") for words in lines if words[:2] != ["arena", "submit"]]

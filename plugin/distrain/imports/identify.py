@@ -63,9 +63,7 @@ def text_of(content: bytes, origin: str) -> str:
     if b"\0" in content:
         raise ValuesError(f"{origin}: is no text (byte {content.index(0)} is 0); name the YAML file of a job")
     if len(content) > MOST:
-        raise ValuesError(
-            f"{origin}: has {len(content):,} bytes, and a job at most {MOST:,}; keep only the job in it"
-        )
+        raise ValuesError(f"{origin}: has {len(content):,} bytes, and a job at most {MOST:,}; keep only the job in it")
     try:
         found = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -104,6 +104,4 @@ def _samples(trainer: Trainer | None, described: models.Model, recorded: int | N
 
 
 def _of_usual_data(data: models.DataSet) -> str:
-    return (
-        f"length: the data is assumed to be {data.name}, {data.samples:,} samples an epoch; give --samples if not"
-    )
+    return f"length: the data is assumed to be {data.name}, {data.samples:,} samples an epoch; give --samples if not"
