@@ -223,7 +223,7 @@ def _definition(api_version: str, kind: str) -> ObjectName:
 def references(job: Job) -> dict[ObjectName, list[PodRole]]:
     """Return the Secrets, ConfigMaps and ServiceAccounts that the job's manifest does not create, by name.
 
-    Each has the roles whose pods need it.
+    Map each object to the roles whose pods need it.
     """
     found: dict[ObjectName, list[PodRole]] = {}
     for role in (role for role in job.roles if role.replicas):

@@ -97,7 +97,7 @@ class _Part(Struct, frozen=True):
         yield from resource_quota.refusals(self.new, found.quotas or (), say, found.own, self.claims.changes)
 
     def _missing(self, say: Wording) -> Iterator[Refusal]:
-        """Yield a refusal for each object that the pods need, that does not exist, and that nothing may create."""
+        """Yield a refusal for each object that the pods need, if it does not exist and no controller may create it."""
         roles = references(self.job)
         for kind, name in sorted(self.found.missing):
             if not _maker(kind, say.job):

@@ -116,7 +116,10 @@ def _full_name(name: str) -> str:
 
 
 def _has_value(name: str, following: Sequence[str]) -> bool:
-    """Tell whether the next word is the flag's value. A word that begins with a dash is no value of an unknown flag."""
+    """Tell whether the next word is the flag's value.
+
+    A word that begins with a dash is not the value of an unknown flag.
+    """
     if not following:
         return False
     if name in ALONE:

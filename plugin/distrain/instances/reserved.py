@@ -5,8 +5,8 @@ Sources, read 2026-11-28:
 - memory that firmware and kernel keep, which `free` lacks and kubelet does not count: 7.5%, Karpenter's default of
   --vm-memory-overhead-percent (https://karpenter.sh/docs/reference/settings/);
 - EKS: 11 MiB for each pod and 255 MiB, and the CPU tiers below
-  (https://github.com/awslabs/amazon-eks-ami, nodeadm's kubelet defaults; the numbers of pods are the largest of such
-  types in https://karpenter.sh/docs/reference/instance-types/, with whose CPUs and memory the result agrees);
+  (https://github.com/awslabs/amazon-eks-ami, nodeadm's kubelet defaults; the numbers of pods are the largest for such
+  types in https://karpenter.sh/docs/reference/instance-types/, whose CPUs and memory agree with the result);
 - GKE: the same CPU tiers, and the memory tiers below
   (https://cloud.google.com/kubernetes-engine/docs/concepts/plan-node-sizes);
 - AKS 1.29 and later: 20 MB for each pod and 50 MB, no more than a quarter of the memory; a table of CPUs up to 64

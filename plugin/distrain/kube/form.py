@@ -1,7 +1,7 @@
 """Decode objects, and list what is not of Kubernetes' form: one line per mistake, with the field's path.
 
-msgspec reports only an object's first mistake, in words of Python's types. So an object that it refuses is compared
-with its struct once more.
+msgspec reports only an object's first mistake, in words of Python's types. So an object that msgspec refuses is
+compared with its struct a second time.
 """
 
 from __future__ import annotations

@@ -61,7 +61,7 @@ def _of_gke(annotations: Mapping[str, str]) -> Iterator[str]:
 
 
 def _json(text: str) -> list[object]:
-    """Return a JSON list; for a text that is none, an empty list."""
+    """Return the JSON list in a text; an empty list if the text is not a JSON list."""
     try:
         found = json.loads(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Give the rules what they need of the rendered workers, the merged values and the nodes, and define a warning."""
+"""Give the rules the data of the rendered workers, the merged values and the nodes, and define a warning."""
 
 from __future__ import annotations
 

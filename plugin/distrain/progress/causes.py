@@ -20,7 +20,7 @@ OF_OTHERS = re.compile(
     r"no sign of |the ranks have lost each other|the connection to another process broke|no step was made for"
     r"|signal \d+ killed it|.*; see its log, and its pod's events$"
 )
-# A part of the scripts' words if they know only the exit code of the program.
+# A part of the scripts' message if the scripts know only the exit code of the program.
 SEE_LOG = "; this pod's log says why"
 SEE_MEMORY = "; see workers.memory"
 

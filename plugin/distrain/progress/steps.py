@@ -133,7 +133,7 @@ def seconds_since(started_at: str | None, now: datetime) -> int | None:
 
 
 def seconds_of(time: str | None) -> float | None:
-    """Return the seconds since 1970 of an RFC 3339 timestamp, None without one that can be read."""
+    """Return the seconds since 1970 of an RFC 3339 timestamp, None for a missing or unreadable timestamp."""
     try:
         return datetime.fromisoformat((time or "").replace("Z", "+00:00")).timestamp()
     except (ValueError, OverflowError):

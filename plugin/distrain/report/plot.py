@@ -31,7 +31,7 @@ DASHES = ("-", "--", "-.", ":")
 MARKERS = {"start": ">", "checkpoint": "|", "rescale": "D", "kill": "x", "end": "s"}
 # Points get markers if a line has only so many.
 MOST_MARKED = 60
-# XML's declaration and matplotlib's description of the file, neither of which belongs into a page.
+# The XML declaration and matplotlib's description of the file. Neither belongs into a page.
 HEAD, METADATA = re.compile(r"^.*?(?=<svg)", re.DOTALL), re.compile(r" *<metadata>.*?</metadata>\n", re.DOTALL)
 # matplotlib names the same groups in each SVG. Only what a plot uses twice needs its name.
 NAMES = re.compile(r'(<(?:g|svg)\b[^>]*?) id="[^"]*"')

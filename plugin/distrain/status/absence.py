@@ -32,7 +32,7 @@ class Found(Kube):
 
 
 class Absence:
-    """Decide from look to look whether a run without a job waits for a new one, or was removed.
+    """Decide at each look whether a run without a job waits for a new job, or was removed.
 
     `tell` receives a line when the job is gone.
     """

@@ -1,4 +1,4 @@
-"""Follow runs until a goal is reached, or for as long as the user looks on."""
+"""Follow runs until a goal is reached, or until the user stops watching."""
 
 from __future__ import annotations
 

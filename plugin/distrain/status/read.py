@@ -41,7 +41,7 @@ U = TypeVar("U")
 
 
 def read_runs(cluster: Cluster, source: Source) -> list[Observed]:
-    """Return what can be read of each run, by namespace and name; raise ForbiddenError if no job may be read."""
+    """Return the readable data of each run, by namespace and name; raise ForbiddenError if no job may be read."""
     unread = Unread()
     jobs = source.jobs(unread)
     if not jobs and unread:

@@ -1,4 +1,4 @@
-"""Put together what is known of one run at one moment."""
+"""Combine the known facts about one run at one moment into its status."""
 
 from __future__ import annotations
 

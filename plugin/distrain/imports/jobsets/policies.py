@@ -94,7 +94,7 @@ def note_labels(translation: Translation, pods: Iterable[Path]) -> None:
 
 
 def lose_owned(translation: Translation, path: Path) -> None:
-    """List the labels and annotations at this path that only JobSet reads as left out."""
+    """List as left out the labels and annotations at this path that only JobSet reads."""
     translation.lose((*path, "annotations", TOPOLOGY), TOPOLOGY_WHY)
     for key in ("labels", "annotations"):
         for name in translation.block((*path, key)):

@@ -38,7 +38,7 @@ class Program(Struct, frozen=True):
 
 
 def program_of(words: Sequence[str]) -> Program:
-    """Take the command of a container apart; it may be a shell with a script."""
+    """Split the command of a container, which may be a shell with a script."""
     script = shell.script_of(words)
     if script is not None:
         return _of_script(words, script)

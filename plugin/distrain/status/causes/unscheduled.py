@@ -1,7 +1,7 @@
 """Explain the scheduler's message about a pod without a node, and say the next step.
 
-The messages are those of kube-scheduler's plugins (pkg/scheduler/framework/plugins in Kubernetes' sources), of its
-preemption (pkg/scheduler/framework/preemption), and of coscheduling in scheduler-plugins.
+The messages come from kube-scheduler's plugins (pkg/scheduler/framework/plugins in Kubernetes' sources), from its
+preemption (pkg/scheduler/framework/preemption), and from coscheduling in scheduler-plugins.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ ADVICE = (
 
 
 class Place(Struct, frozen=True):
-    """What a next step names: kubectl's flags for the namespace, and the command that makes the run smaller."""
+    """The parts of a next step: kubectl's flags for the namespace, and the command that makes the run smaller."""
 
     kubectl_flags: str
     smaller: str
