@@ -220,7 +220,7 @@ def _seconds(text: str) -> int:
 
 
 def _image(draft: Draft) -> None:
-    """Carry over the image that pyxis names as registry#image:tag; without one, set a placeholder that check refuses."""
+    """Carry over the image that pyxis names as registry#image:tag; otherwise use a placeholder that check refuses."""
     name = str(draft.ledger.get(("container-image",), "")) or _of_srun(str(draft.ledger.get(("script",), "")))
     if name:
         set_image(draft, name.removeprefix("docker://").replace("#", "/"), ("container-image",))

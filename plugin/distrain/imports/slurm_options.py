@@ -69,7 +69,7 @@ INSTEAD = {
 
 
 def carry_exported(draft: Draft) -> None:
-    """Carry over the variables of --export, except ALL and NONE: no pod has the variables of the shell that ran sbatch."""
+    """Carry over the variables of --export, except ALL and NONE: no pod has the variables of sbatch's shell."""
     for word in filter(None, str(draft.ledger.get(("export",), "")).split(",")):
         name, sign, value = word.partition("=")
         if sign and "$" not in value:
