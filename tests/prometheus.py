@@ -66,7 +66,7 @@ class Prometheus:
 def running(
     folder: Path, scrape: Mapping[str, Any], *, address: str = "127.0.0.1", within: Sequence[str] = ()
 ) -> Iterator[Prometheus]:
-    """Run a Prometheus with an entry of scrape_configs while the block runs.
+    """Run a Prometheus with this entry of scrape_configs while the block runs.
 
     `within` is a command prefix that runs Prometheus in another network namespace. `address` is an address there.
     """

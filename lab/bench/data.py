@@ -2,7 +2,7 @@
 
 The first figure is the data layer's speed without a model; no training can be faster. The second figure is a model's
 speed on real data from S3, divided by its speed on synthetic images of the same size. Synthetic images need no reading.
-`PYTHONPATH=trainer python -m lab.bench.data` prints both.
+`PYTHONPATH=trainer python -m lab.bench.data` prints both figures.
 """
 
 from __future__ import annotations

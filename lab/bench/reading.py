@@ -87,7 +87,7 @@ def main() -> int:
 
 def _tell_of_reading(form: str, program: str, manifest: Path, server: Server) -> tuple[float, float]:
     """Print the figures of reading all pods in this format. Return the seconds and the megabytes of all processes."""
-    # Alternate between the two, because the machine's speed changes.
+    # Alternate between the check and bare reading, because the machine's speed changes.
     pairs = [(_check(program, manifest, server), _bare_reading(server)) for _ in range(RUNS)]
     together = _megabytes_together(program, manifest, server)
     _tell(f"{WORKERS} pods, all pods read as {form}", [run for run, _ in pairs])

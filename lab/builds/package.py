@@ -85,7 +85,8 @@ def write(folder: Path) -> Path:
     """Write the plugin's archive, which includes the chart, into a folder and return its path.
 
     For a local archive, Helm 4 looks for plugin.yaml in a folder of the plugin's name. For an archive from http, Helm 3
-    looks at the top. So the archive has two plugin.yaml; the file at the top names the programs in the folder.
+    looks for plugin.yaml at the top level. So the archive has two plugin.yaml; the file at the top names the programs
+    in the folder.
     """
     path = folder / f"{NAME}-{_version(PLUGIN / 'plugin.yaml')}.tgz"
     with _archive(path) as archive:

@@ -49,12 +49,12 @@ def stop() -> None:
 
 
 def trust(address: str, authority: Path) -> None:
-    """Trust a registry's certificate authority, as an entry of ConfigMap argocd-tls-certs-cm does."""
+    """Make Argo CD trust a registry's certificate authority, like an entry in ConfigMap argocd-tls-certs-cm."""
     shutil.copy(authority, _folder("certificates") / address)
 
 
 def health_settings() -> dict[str, str]:
-    """Return the settings in ConfigMap argocd-cm that docs/gitops.md says to make."""
+    """Return the settings for ConfigMap argocd-cm that docs/gitops.md tells users to make."""
     health = HEALTH.read_text(encoding="utf-8")
     return {f"resource.customizations.health.kubeflow.org_{kind}": health for kind in KINDS}
 

@@ -14,7 +14,7 @@ from lab.gitops import controllers, git
 from lab.paths import KUBECONFIG, STATE_DIR
 
 NAMESPACE = "flux-system"
-# The module of each helm-controller, by its version.
+# Version of helm-controller -> its Go module.
 HELM_CONTROLLERS = {"1.6": "helm-controller-1.6", "1.4": "gitops-controllers"}
 DEFAULT = "1.6"
 PROGRAMS = ("source-controller", f"helm-controller-{DEFAULT}")

@@ -42,7 +42,10 @@ def _pass_over(url: str, authority: str, number: int) -> None:
 
 
 def _pages(url: str, authority: str, starts: range) -> Iterator[memoryview]:
-    """Yield the bodies of the pages that begin at the pods `starts`. A body is valid until the next body is yielded."""
+    """Yield the bodies of the pages whose first pods have the numbers `starts`.
+
+    A body is valid until the next body is yielded.
+    """
     server = urlsplit(url)
     buffer = memoryview(bytearray(LARGEST_PAGE))
     context = ssl.create_default_context(cafile=authority)

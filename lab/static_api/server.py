@@ -85,8 +85,8 @@ class Server(ThreadingHTTPServer):
 
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    # kube-apiserver also sets this. Otherwise the end of a response waits until the client has acknowledged its
-    # beginning.
+    # As in kube-apiserver. With Nagle's algorithm, the end of a response would wait until the client has acknowledged
+    # the response's beginning.
     disable_nagle_algorithm = True
     server: Server
 

@@ -193,7 +193,7 @@ POOLS: dict[str, Pool] = {
 
 
 def pool_of(path: str, entry: Schema) -> Pool:
-    """Return the source of a value: a pool for its path or name, otherwise its schema."""
+    """Return a function that draws a value: from the pool for its path or name, otherwise from its schema."""
     if path in POOLS or path.rpartition(".")[2] in POOLS:
         return POOLS.get(path) or POOLS[path.rpartition(".")[2]]
     known = resolved(entry)

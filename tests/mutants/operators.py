@@ -32,8 +32,8 @@ BINARY = {
     "BitAnd_BitOr",
 }
 COMPARISON = {"Eq_NotEq", "NotEq_Eq", "Lt_LtE", "LtE_Lt", "Gt_GtE", "GtE_Gt", "Lt_Gt", "Gt_Lt", "Is_IsNot", "IsNot_Is"}
-# The first two need arguments. ExceptionReplacer fails at `except json.JSONDecodeError`. NumberReplacer also adds one
-# to numbers of seconds or bytes, and such a change does not matter.
+# VariableReplacer and VariableInserter need arguments. ExceptionReplacer fails at `except json.JSONDecodeError`.
+# NumberReplacer also adds one to numbers of seconds or bytes, and such a change does not matter.
 LEFT_OUT = {"VariableReplacer", "VariableInserter", "ExceptionReplacer", "NumberReplacer"}
 LARGEST_COUNT = 16
 

@@ -1,6 +1,6 @@
 """Train with the fastest plain loop of PyTorch, and print its figures as JSON: no checks, no log, no other ranks.
 
-The model is the trainer's. The batch stays on the device, and no value is read before the end.
+The model comes from the trainer. The batch stays on the device, and no value is read before the end.
 """
 
 from __future__ import annotations

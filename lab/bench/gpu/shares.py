@@ -1,8 +1,8 @@
 """Run the trainer under PyTorch's profiler, and print what the device did during a step, as JSON.
 
-The arguments are the trainer's. The shares of the time add up to 1. `computing` and `copying` are the device's work;
-`copying` does not overlap with `computing`. `input` means that the device is idle while the trainer waits for a batch.
-`launching` is any other idle time.
+The program accepts the trainer's arguments. The shares of the time add up to 1. `computing` and `copying` are the
+device's work; `copying` does not overlap with `computing`. `input` means that the device is idle while the trainer
+waits for a batch. `launching` is any other idle time.
 """
 
 from __future__ import annotations

@@ -65,7 +65,8 @@ def test_scheduler_servers_and_workers_of_an_mxjob_meet(namespace: Namespace, he
 
     reports = _run(namespace, helm4, "mnist-mxnet-ps.yaml", "mxjobs", values)
 
-    # All five pods have met. When the MXJob's scheduler pod has ended, the operator deletes the pods that still run.
+    # All five pods have connected to each other. When the MXJob's scheduler pod has ended, the operator deletes the
+    # pods that still run.
     assert {report["size"] for report in reports} == {5}
     assert {report["role"] for report in reports} <= {"scheduler", "server", "worker"}
 

@@ -1,6 +1,7 @@
 """Test that YAML is read as Helm and kubectl read it. One rendering compares random documents with Helm's own reading.
 
-A failure names the text. Helm reads every number as a float, so large integers are compared as floats.
+The message of a failure contains the document. Helm reads every number as a float, so large integers are compared as
+floats.
 """
 
 from __future__ import annotations

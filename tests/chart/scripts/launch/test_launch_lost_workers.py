@@ -1,4 +1,4 @@
-"""Test that distrain-launch waits for a lost worker, and goes on without a worker that does not come back."""
+"""Test that distrain-launch waits for a lost worker, and continues without a worker that does not come back."""
 
 from __future__ import annotations
 

@@ -231,7 +231,7 @@ def test_next_launcher_goes_on_counting(bench: Bench, option: str) -> None:
     # In a pod, mpirun would have ended together with the container.
     (bench.folder / "finish").touch()
 
-    # One failure before the launcher was killed, and two after it.
+    # The new launcher counts one failure before the kill, and two failures after it.
     code, output = bench.run(mpirun, "--max-restarts=2", option)
 
     assert code == 5

@@ -132,7 +132,7 @@ def test_killed_part_of_a_worker_is_made_up_for(network: Network, victim: str) -
     finish(network, launcher)
 
 
-# test_launch_restarts.py kills mpirun and the launcher with a fake mpirun.
+# test_launch_restarts.py also kills mpirun and the launcher, with a fake mpirun.
 @pytest.mark.full
 def test_killed_mpirun_is_made_up_for(network: Network) -> None:
     launcher = start(network, 0, 1)

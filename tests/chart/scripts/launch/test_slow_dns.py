@@ -1,4 +1,4 @@
-"""Test how the launcher tells a name server that does not answer from a worker that is gone, with a real resolver."""
+"""Test that the launcher distinguishes a silent name server from a deleted worker, with a real resolver."""
 
 from __future__ import annotations
 

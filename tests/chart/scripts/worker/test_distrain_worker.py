@@ -175,8 +175,8 @@ def test_rank_that_came_through_kubectl_exec_has_time_to_end() -> None:
         worker = pod.start([pod.script("distrain-worker"), "--no-sshd"])
         wait_for(lambda: handles(worker.script_pid(), signal.SIGTERM))
         script = "trap 'sleep 1; echo saved; exit' TERM; echo started; while :; do sleep 0.1; done"
-        # Like `kubectl exec`, run inside the namespaces, but not as a child of process 1. Fork, because the caller
-        # stays outside.
+        # Like `kubectl exec`, run inside the namespaces, but not as a child of process 1. Fork first, because the
+        # calling process must stay outside the namespaces.
         enter = ["nsenter", "--target", str(worker.script_pid()), "--pid", "--mount"]
         rank = subprocess.Popen(
             [*enter, "setpriv", "--reuid", str(pods.UID), "--clear-groups", "sh", "-c", script],

@@ -311,7 +311,7 @@ def test_names_can_be_others(helm: Path, release: str, values: tuple[str, ...], 
 
     assert only([one for one in found if not annotation(one, HOOK)], "MPIJob")["metadata"]["name"] == name
     assert {re.match(rf"(distrain:team:)?{name}\b", one) is not None for one in names} == {True}
-    # A run with another name resumes from its checkpoints.
+    # The folders of checkpoints and output contain the release's name, so each run resumes from its own checkpoints.
     assert f"--checkpoint=s3://b/c/team/{release}'" in str(found)
     assert f"--output=s3://b/o/team/{release}'" in str(found)
 
