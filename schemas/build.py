@@ -224,7 +224,7 @@ def with_required(schema: Schema, definitions: Schema) -> Schema:
 
 
 def _may_be_missing(entry: Schema, definitions: Schema) -> bool:
-    """Tell whether the key may be missing: it allows null, values.yaml leaves it out, or its default is a list or map."""
+    """Tell whether the key may be missing: it allows null, values.yaml lacks it, or its default is a list or map."""
     may_be_null = "null" in resolved(entry, definitions)["type"]
     return may_be_null or is_optional(entry) or isinstance(entry.get("default"), (list, dict))
 

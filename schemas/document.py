@@ -16,8 +16,8 @@ HEAD = """# Values
 This page lists every value of the chart with its type and limits, its default, and what it does. `make schema` writes
 the page from schemas/values.schema.yaml. The chart refuses keys that are not listed here, except keys that start with
 `x-`, which it ignores. charts/distrain/values.yaml says more about the effects. Values without a default are not in
-that file; [platforms.md](platforms.md) explains them. An editor that knows YAML schemas shows these descriptions while you
-type, if the first line of your file names the schema as in the files of values/.
+that file; [platforms.md](platforms.md) explains them. An editor that knows YAML schemas shows these descriptions while
+you type, if the first line of your file names the schema as in the files of values/.
 """
 # Definitions of maps that several roles have.
 SHARED = ("resources", "topology", "podSpec")

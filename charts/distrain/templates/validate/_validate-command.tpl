@@ -1,9 +1,9 @@
 {{- /*
 Rules on the user's own program.
 
-  distrain.validate.command.words      the program and each argument are items of their own
+  distrain.validate.command.words      the program and each argument are separate items
   distrain.validate.command.starter    the program does not start ranks itself
-  distrain.validate.command.behindEnv  the command without a leading env
+  distrain.validate.command.behindEnv  the command that a leading env runs
 
 The messages do not repeat arguments, which may be secret.
 */}}
@@ -20,7 +20,7 @@ The messages do not repeat arguments, which may be secret.
 
 {{- /*
 distrain.validate.command.starter
-  Such a program would run once in every rank, and each would start all ranks again.
+  A program such as mpirun would run in every rank, and each of them would start all ranks again.
 */}}
 {{- define "distrain.validate.command.starter" -}}
 {{- $words := concat (include "distrain.validate.command.behindEnv" .Values.command | fromJsonArray) (list "" "" "") -}}
@@ -44,7 +44,7 @@ distrain.validate.command.starter
 
 {{- /*
 distrain.validate.command.behindEnv
-  Takes the command. Renders it as JSON without a leading env and the arguments of env: options, and NAME=VALUE.
+  Takes the command. Renders it as JSON, without a leading env and the options and NAME=VALUE arguments of env.
 */}}
 {{- define "distrain.validate.command.behindEnv" -}}
 {{- $isEnv := true -}}

@@ -2,10 +2,10 @@
 Rules on the job's run policy, its size while it runs, and its gang scheduler.
 
   distrain.validate.job.runPolicy  the operator supports cleanPodPolicy, the deadline and the time to live
-  distrain.validate.job.suspend    the operator can suspend the job, and Kueue does not decide about it
+  distrain.validate.job.suspend    the operator can suspend the job, and Kueue does not manage the job
   distrain.validate.job.rescale    the kind can change its size live, and has a launcher that waits for a lost worker
   distrain.validate.job.gang       the operator and the gang scheduler work together
-  distrain.validate.job.managedBy  the kind has the field, and Kueue queues the job
+  distrain.validate.job.managedBy  the kind has the field managedBy, and Kueue queues the job
 */}}
 
 {{- define "distrain.validate.job.runPolicy" -}}
@@ -34,9 +34,9 @@ Rules on the job's run policy, its size while it runs, and its gang scheduler.
 
 {{- /*
 distrain.validate.job.suspend
-  Kueue itself sets the field, to start and to stop the jobs of its queues. Where the launcher is a Job, Kubernetes counts
-  the launcher's pod that a suspension ends as failed (pkg/controller/job/job_controller.go: isPodFailed), so that a
-  backoffLimit of 0 would fail the job for good.
+  Kueue itself sets the field suspend to start and stop the jobs of its queues. If the launcher is a Job, Kubernetes
+  counts the launcher pod that a suspension ends as failed (pkg/controller/job/job_controller.go: isPodFailed). With a
+  backoffLimit of 0 the suspension would fail the job for good.
 */}}
 {{- define "distrain.validate.job.suspend" -}}
 {{- if .Values.job.suspend -}}
@@ -73,7 +73,7 @@ distrain.validate.job.suspend
 
 {{- /*
 distrain.validate.job.gang
-  Kueue ignores kinds and versions that it does not know: such a job starts without being admitted. Kueue would admit
+  Kueue ignores kinds and versions that it does not know, so such a job would start without admission. It would admit
   the two Jobs of Plain separately, and one could wait forever for the other.
 */}}
 {{- define "distrain.validate.job.gang" -}}

@@ -3,7 +3,7 @@ Rules on the job's kind and version.
 
   distrain.validate.kind.name     a kind runs the framework with the strategy, and job.kind is one of these kinds
   distrain.validate.kind.version  the kind has the version in job.apiVersion
-  distrain.validate.kind.served   the cluster serves the kind, in a version that the chart can determine
+  distrain.validate.kind.served   the cluster serves the kind, and the version to use is unambiguous
   distrain.validate.kind.roles    no values are set for a role that the kind lacks
 */}}
 
@@ -28,7 +28,7 @@ Rules on the job's kind and version.
 
 {{- /*
 distrain.validate.kind.served
-  If a CRD serves two versions, the operator runs the jobs of one only. A job of the other version would never start.
+  If a CRD serves two versions, the operator runs only the jobs of one. A job of the other version would never start.
 */}}
 {{- define "distrain.validate.kind.served" -}}
 {{- $kind := .Job.kind -}}
@@ -56,7 +56,7 @@ distrain.validate.kind.served
 {{- range $key, $value := index $.Values $role -}}
 {{- $set := and (ne $value nil) (not (and (kindIs "map" $value) (empty $value))) (not (and (kindIs "slice" $value) (empty $value))) -}}
 {{- if and $set (not (has $role $sections)) (not (hasPrefix "x-" $key)) -}}
-{{- /* Helm takes null for the keys of values.yaml alone. */ -}}
+{{- /* --set key=null removes a key only if values.yaml has the key. */ -}}
 {{- $isInFile := has $key (list "affinity" "cpu" "memory" "nodeSelector" "replicas" "tolerations" "workersTimeout") -}}
 {{- $mend := $isInFile | ternary (printf "--set %s.%s=null" $role $key) "remove it" -}}
 {{- printf "distrain: %s.%s: is set, but this job is a %s, which has no %s; %s\n" $role $key $kind (trimSuffix "s" $role) $mend -}}

@@ -8,7 +8,7 @@ Rules on mpirun and SSH.
 
 {{- /*
 distrain.validate.mpi.options
-  For a kind without MPI, the rule accepts the defaults of values.yaml.
+  For a kind without MPI, the rule accepts only the defaults of values.yaml.
 */}}
 {{- define "distrain.validate.mpi.options" -}}
 {{- if not .Job.usesMpi -}}
@@ -44,7 +44,8 @@ distrain.validate.mpi.options
 
 {{- /*
 distrain.validate.mpi.interfaces
-  If two values set the same interfaces, one would win silently. Open MPI refuses an include list with an exclude list.
+  If two values set the interfaces, one would silently override the other. Open MPI refuses to have both an include list
+  and an exclude list.
 */}}
 {{- define "distrain.validate.mpi.interfaces" -}}
 {{- $excluded := .Values.network.excludeInterfaces -}}

@@ -1,17 +1,17 @@
 {{- /*
 Rules on the network.
 
-  distrain.validate.network.policy   NetworkPolicies reach the pods
-  distrain.validate.network.family   the chart makes the Service that is to have two families
-  distrain.validate.network.subnets  MPI uses the networks, and no other value is ignored for them
+  distrain.validate.network.policy   NetworkPolicies apply to the pods, which are not on the node's network
+  distrain.validate.network.family   the chart creates the Service that network.ipFamilyPolicy is for
+  distrain.validate.network.subnets  the kind uses MPI, and network.subnets makes no other value ineffective
 */}}
 
 {{- /*
 distrain.validate.network.policy
-  Kubernetes does not say what a NetworkPolicy means for pods on the node's network. Network plugins ignore it there, and
-  see the traffic of these pods as the node's, so the other pods' policies would deny it.
+  Kubernetes does not define what a NetworkPolicy means for pods on the node's network. Network plugins ignore policies
+  for such pods and treat their traffic as the node's, so the policies of the other pods would deny it.
 
-  An explicit `enabled: false` turns off the policies of another values file.
+  `enabled: false` in a later values file turns off the policies of an earlier file.
 */}}
 {{- define "distrain.validate.network.policy" -}}
 {{- $policy := .Values.networkPolicy | default dict -}}
@@ -49,7 +49,7 @@ distrain.validate.network.policy
 
 {{- /*
 distrain.validate.network.subnets
-  The default of network.excludeInterfaces is in values.yaml, so it may stand beside network.subnets.
+  The default of network.excludeInterfaces comes from values.yaml, so the rule accepts it together with network.subnets.
 */}}
 {{- define "distrain.validate.network.subnets" -}}
 {{- $network := .Values.network -}}
