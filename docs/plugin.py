@@ -73,7 +73,7 @@ def _named(action: argparse.Action) -> str:
 
 
 def _escaped(words: str) -> str:
-    """Return the words of a table's cell, where a bar would end it."""
+    """Return the text of a table cell, with bars escaped, because a bar would end the cell."""
     return words.replace("|", "\\|").replace("%%", "%")
 
 
