@@ -35,7 +35,7 @@ class Module:
 
 
 class Modules:
-    """Modules by their dotted names. A module is parsed when it is needed, because parsing all of them takes seconds."""
+    """Modules by their dotted names. A module is parsed only when it is needed, because parsing takes time."""
 
     def __init__(self, folder: Path, paths: Iterable[Path]) -> None:
         names = {".".join(path.relative_to(folder).with_suffix("").parts): path for path in paths}

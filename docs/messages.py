@@ -29,7 +29,7 @@ messages combine parts that never occur together. [troubleshooting.md](troublesh
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """A part of distrain written in Python: its folder and package, the roots of its error classes, and who prints them.
+    """A part of distrain in Python: its folder and package, the roots of its error classes, and who prints the errors.
 
     `common` is the heading for all of its errors; if it is empty, each error class has its own heading. `lines` maps a
     heading to the names of functions that print lines.
