@@ -37,8 +37,8 @@ distrain.validate.command.starter
 {{- end -}}
 {{- end -}}
 {{- with $starter -}}
-{{- $more := $.Job.usesMpi | ternary ", whose place is mpi.flags" "" -}}
-{{- printf "distrain: command: %s starts ranks, but distrain starts every rank itself, with this command; leave out %s and its options%s, or start it from a script of yours if each rank is to have ranks of its own\n" . . $more -}}
+{{- $more := $.Job.usesMpi | ternary " (options of mpirun belong in mpi.flags)" "" -}}
+{{- printf "distrain: command: %s starts ranks, but distrain starts every rank itself, with this command; leave out %s and its options%s, or start it from your own script if each rank has to start more ranks\n" . . $more -}}
 {{- end -}}
 {{- end }}
 

@@ -22,7 +22,7 @@ Rules on the job's kind and version.
 {{- define "distrain.validate.kind.version" -}}
 {{- $versions := append .Job.known "auto" -}}
 {{- if not (has .Values.job.apiVersion $versions) -}}
-{{- printf "distrain: job.apiVersion: %s is no version of %s; --set job.apiVersion=%s\n" .Values.job.apiVersion .Job.kind (join " or " $versions) -}}
+{{- printf "distrain: job.apiVersion: %s is not a version of %s; --set job.apiVersion=%s\n" .Values.job.apiVersion .Job.kind (join " or " $versions) -}}
 {{- end -}}
 {{- end }}
 
@@ -64,6 +64,6 @@ distrain.validate.kind.served
 {{- end -}}
 {{- end -}}
 {{- if and (eq $kind "TFJob") (ne .Values.launcher.workersTimeout nil) -}}
-{{- printf "distrain: launcher.workersTimeout: %d is set, but the Chief of a TFJob waits for its workers as long as it takes; --set launcher.workersTimeout=null\n" (int64 .Values.launcher.workersTimeout) -}}
+{{- printf "distrain: launcher.workersTimeout: %d is set, but the Chief of a TFJob waits for its workers without a limit; --set launcher.workersTimeout=null\n" (int64 .Values.launcher.workersTimeout) -}}
 {{- end -}}
 {{- end }}

@@ -42,7 +42,7 @@ distrain.validate.network.policy
 {{- define "distrain.validate.network.family" -}}
 {{- with .Values.network.ipFamilyPolicy -}}
 {{- if not $.Job.isPlain -}}
-{{- printf "distrain: network.ipFamilyPolicy: %s is set, but the chart makes no Service for a %s, as its operator makes what it needs; remove it\n" . (printf "%s %s" $.Job.kind $.Job.version | trim) -}}
+{{- printf "distrain: network.ipFamilyPolicy: %s is set, but the operator of a %s, not the chart, creates its Services; remove it\n" . (printf "%s %s" $.Job.kind $.Job.version | trim) -}}
 {{- end -}}
 {{- end -}}
 {{- end }}
@@ -54,7 +54,7 @@ distrain.validate.network.subnets
 {{- define "distrain.validate.network.subnets" -}}
 {{- $network := .Values.network -}}
 {{- if and $network.subnets (not .Job.usesMpi) -}}
-{{- printf "distrain: network.subnets: is set, but a %s does not use MPI, which alone takes it; remove it, or name the interface in network.interface\n" .Job.kind -}}
+{{- printf "distrain: network.subnets: is set, but only MPI uses it, and a %s has no MPI; remove it, or name the interface in network.interface\n" .Job.kind -}}
 {{- end -}}
 {{- $excluded := $network.excludeInterfaces | default (list "lo") -}}
 {{- if and $network.subnets .Job.usesMpi (ne (toJson $excluded) (list "lo" | toJson)) -}}

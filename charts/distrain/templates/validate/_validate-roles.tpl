@@ -151,7 +151,7 @@ distrain.validate.roles.devices
 {{- printf "distrain: %s: %s%s sets it too; remove one of the two\n" $path $at $field -}}
 {{- end -}}
 {{- if and (eq $field "terminationGracePeriodSeconds") (not (has $section (list "" "workers"))) -}}
-{{- printf "distrain: %s: the pods of a job all have that of the ranks; use workers.podSpec.terminationGracePeriodSeconds\n" $path -}}
+{{- printf "distrain: %s: all pods of a job get the time that the ranks need; use workers.podSpec.terminationGracePeriodSeconds\n" $path -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
@@ -211,7 +211,7 @@ distrain.validate.roles.security
 {{- $security := . -}}
 {{- $path := printf "%s%s" $at $key -}}
 {{- if hasKey $security "runAsUser" -}}
-{{- printf "distrain: %s.runAsUser: all pods of a job have one user; use runAsUser at the top\n" $path -}}
+{{- printf "distrain: %s.runAsUser: all pods of a job have the same user; use the top-level runAsUser\n" $path -}}
 {{- end -}}
 {{- if and $security.fsGroup (eq $.Job.user "0") $.Job.usesSsh -}}
 {{- printf "distrain: %s.fsGroup: %d would let a group read root's SSH key, which ssh then refuses; use supplementalGroups, or another runAsUser\n" $path (int64 $security.fsGroup) -}}

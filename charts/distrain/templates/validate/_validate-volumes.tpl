@@ -21,22 +21,22 @@ distrain.validate.volumes.folders
 {{- $values := .Values -}}
 {{- if and (hasPrefix "/" $values.data.uri) (not $values.command) -}}
 {{- if not (include "distrain.validate.volumes.mountOf" (dict "root" . "role" "worker" "folder" $values.data.uri) | fromJson) -}}
-{{- printf "distrain: data.uri: %q lies on no volume; mount one there with volumes and volumeMounts, or use s3://bucket/prefix\n" $values.data.uri -}}
+{{- printf "distrain: data.uri: %q is not on a volume; mount one there with volumes and volumeMounts, or use s3://bucket/prefix\n" $values.data.uri -}}
 {{- end -}}
 {{- end -}}
 {{- $role := and (hasKey (.Job.facts.roles | default dict) "chief") (not $values.command) | ternary "chief" "worker" -}}
-{{- $place := eq $role "chief" | ternary "no volume of the Chief, which writes it," "no volume" -}}
-{{- $how := eq $role "chief" | ternary "volumes and volumeMounts at the top" "volumes and volumeMounts" -}}
+{{- $place := eq $role "chief" | ternary "a volume of the Chief, which writes it," "a volume" -}}
+{{- $how := eq $role "chief" | ternary "the top-level volumes and volumeMounts" "volumes and volumeMounts" -}}
 {{- range $path, $uri := dict "output.uri" $values.output.uri "checkpoint.uri" $values.checkpoint.uri -}}
 {{- if hasPrefix "/" $uri -}}
 {{- $folder := printf "%s/%s" $uri $.Job.names.run -}}
 {{- $found := include "distrain.validate.volumes.mountOf" (dict "root" $ "role" $role "folder" $folder) | fromJson -}}
 {{- if not $found -}}
-{{- printf "distrain: %s: %q lies on %s and would be lost; mount one there with %s, or use s3://bucket/prefix\n" $path $uri $place $how -}}
+{{- printf "distrain: %s: %q is not on %s and would be lost; mount one there with %s, or use s3://bucket/prefix\n" $path $uri $place $how -}}
 {{- else if $found.readOnly -}}
-{{- printf "distrain: %s: %q lies on volume %q, which is mounted read-only; mount a writable one there, or use s3://bucket/prefix\n" $path $uri $found.name -}}
+{{- printf "distrain: %s: %q is on volume %q, which is mounted read-only; mount a writable one there, or use s3://bucket/prefix\n" $path $uri $found.name -}}
 {{- else if and (has $found.type (list "emptyDir" "ephemeral")) (or (eq $path "checkpoint.uri") (not (get $.Job.roles $role).sidecars)) -}}
-{{- printf "distrain: %s: %q lies on volume %q, whose kind is %s: it is gone with its pod; use a persistentVolumeClaim, or s3://bucket/prefix\n" $path $uri $found.name $found.type -}}
+{{- printf "distrain: %s: %q is on volume %q, whose kind is %s: it is gone with its pod; use a persistentVolumeClaim, or s3://bucket/prefix\n" $path $uri $found.name $found.type -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}

@@ -62,7 +62,7 @@ distrain.validate.names
 {{- define "distrain.validate.names" -}}
 {{- $name := .Values.nameOverride | default (include "distrain.names.alias" .) -}}
 {{- if and (regexMatch "(^|-)plain$" $name) (not .Values.fullnameOverride) -}}
-{{- printf "distrain: nameOverride: names that end in %q may be those of another run, of job.kind Plain; set nameOverride to another name\n" $name -}}
+{{- printf "distrain: nameOverride: names that end in %q may be those of another run of job.kind Plain; set nameOverride to another name\n" $name -}}
 {{- end -}}
 {{- end }}
 
@@ -72,7 +72,7 @@ distrain.validate.enabled
 */}}
 {{- define "distrain.validate.enabled" -}}
 {{- if not .Values.enabled -}}
-{{- "distrain: enabled: is false, but Helm installs this chart nevertheless; give its dependency in the chart above `condition: distrain.enabled`, or set enabled to true\n" -}}
+{{- "distrain: enabled: is false, but Helm installs this chart nevertheless; add `condition: distrain.enabled` to its dependency in the umbrella chart, or set enabled to true\n" -}}
 {{- end -}}
 {{- end }}
 
@@ -83,7 +83,7 @@ distrain.validate.length
 {{- define "distrain.validate.length" -}}
 {{- $trainer := .Values.trainer -}}
 {{- if and $trainer.epochs (not .Values.data.uri) (not .Values.command) -}}
-{{- printf "distrain: trainer.epochs: %d epochs of random numbers, which have no end; set data.uri, or trainer.steps instead\n" (int64 $trainer.epochs) -}}
+{{- printf "distrain: trainer.epochs: %d epochs, but random data has no epochs; set data.uri, or trainer.steps instead\n" (int64 $trainer.epochs) -}}
 {{- end -}}
 {{- if and $trainer.steps $trainer.epochs -}}
 {{- printf "distrain: trainer.steps: %d steps and trainer.epochs: %d epochs are both set; drop one, with --set trainer.steps=null or --set trainer.epochs=null\n" (int64 $trainer.steps) (int64 $trainer.epochs) -}}
@@ -112,11 +112,11 @@ distrain.validate.s3
 */}}
 {{- define "distrain.validate.s3" -}}
 {{- if and .Values.s3.addressingStyle (not (include "distrain.env.s3" . | fromYamlArray)) -}}
-{{- printf "distrain: s3.addressingStyle: is %s, but no value names anything in S3; set s3.endpoint or s3.secretName if the program uses S3, or remove s3.addressingStyle\n" .Values.s3.addressingStyle -}}
+{{- printf "distrain: s3.addressingStyle: is %s, but no value refers to S3; set s3.endpoint or s3.secretName if the program uses S3, or remove s3.addressingStyle\n" .Values.s3.addressingStyle -}}
 {{- end -}}
 {{- $region := .Values.s3.region -}}
 {{- if and (ne $region "us-east-1") (not (include "distrain.env.s3" . | fromYamlArray)) -}}
-{{- printf "distrain: s3.region: is %s, but no value names anything in S3; set s3.endpoint or s3.secretName if the program uses S3, or remove s3.region\n" $region -}}
+{{- printf "distrain: s3.region: is %s, but no value refers to S3; set s3.endpoint or s3.secretName if the program uses S3, or remove s3.region\n" $region -}}
 {{- end -}}
 {{- end }}
 
