@@ -1,4 +1,4 @@
-"""Find the texts that a Python expression can evaluate to, without running it. An unknown part is `…`."""
+"""Find the texts that an expression of Python may have, without running it. A part that is not known is `…`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 UNKNOWN = "…"
 FUNCTION = re.compile(r"^\s*def (\w+)\(", re.MULTILINE)
-# A part of a text with more alternatives than this is treated as unknown.
+# With more alternatives, a part of a text is unknown.
 MOST = 20
 DEEPEST = 6
 # Functions that return the items of their first argument.
@@ -21,8 +21,8 @@ OF_ITEMS = ("fromkeys", "islice", "list", "sorted", "tuple")
 
 @dataclass
 class Module:
-    """A parsed module: its calls, each with the function that contains the call; its functions and methods by name;
-    its constants; and the origin of its imported names.
+    """A parsed module: its calls with the function that contains each, its functions and methods by name, its
+    constants, and where its imported names are from.
     """
 
     classes: list[ast.ClassDef] = field(default_factory=list)
@@ -30,12 +30,12 @@ class Module:
     functions: dict[str, list[ast.FunctionDef]] = field(default_factory=dict)
     constants: dict[str, ast.expr] = field(default_factory=dict)
     imports: dict[str, tuple[str, str]] = field(default_factory=dict)
-    # Cache: name of a function -> texts that it returns.
+    # Texts that were found before.
     returned: dict[str, list[str]] = field(default_factory=dict)
 
 
 class Modules:
-    """Modules by their dotted names. A module is parsed only when it is needed, because parsing takes time."""
+    """Modules by their dotted names. One is parsed when it is asked for, as parsing all takes seconds."""
 
     def __init__(self, folder: Path, paths: Iterable[Path]) -> None:
         names = {".".join(path.relative_to(folder).with_suffix("").parts): path for path in paths}
@@ -59,7 +59,7 @@ class Modules:
         return {name: self[name] for name, text in self._texts.items() if re.search(pattern, text)}
 
     def owner(self, function: str) -> str | None:
-        """Return the module that defines a function or method of this name, or None if there is not exactly one."""
+        """Return the only module that defines a function or method of this name, otherwise None."""
         owners = self._owners.get(function, set())
         return next(iter(owners)) if len(owners) == 1 else None
 
@@ -73,7 +73,7 @@ def _module(text: str) -> Module:
 
 
 def _note(node: ast.AST, function: ast.FunctionDef | None, found: Module) -> None:
-    """Record calls, functions and constants below a node, in one pass."""
+    """Note what is below a node, in one pass."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.FunctionDef):
             found.functions.setdefault(child.name, []).append(child)
@@ -96,7 +96,7 @@ def _assigned(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
         for target in node.targets:
             yield from _unpacked(target, node.value)
     elif isinstance(node, (ast.For, ast.comprehension)) and isinstance(node.target, ast.Name):
-        yield node.target.id, node.iter  # all_texts finds the items of the iterable.
+        yield node.target.id, node.iter  # Its items, as far as all_texts knows them.
     elif isinstance(node, (ast.AnnAssign, ast.NamedExpr)) and isinstance(node.target, ast.Name) and node.value:
         yield node.target.id, node.value
 
@@ -111,7 +111,7 @@ def _unpacked(target: ast.expr, value: ast.expr) -> Iterator[tuple[str, ast.expr
 
 @dataclass(frozen=True)
 class Scope:
-    """Where an expression is: in which module and, if any, in which function."""
+    """Where an expression stands: its module, and its function if it is in one."""
 
     modules: Modules
     module: str
@@ -123,13 +123,13 @@ class Scope:
 
 
 def texts(node: ast.expr, scope: Scope) -> list[str]:
-    """Return the different texts that the expression can evaluate to, or UNKNOWN if there are more than MOST."""
+    """Return the texts that the expression may have, at most MOST, each once."""
     found = list(dict.fromkeys(_texts(node, scope)))
     return found if 0 < len(found) <= MOST else [UNKNOWN]
 
 
 def all_texts(node: ast.expr, scope: Scope) -> list[str]:
-    """Return the texts that the expression can evaluate to; for a list or generator, the texts of its items."""
+    """Return the texts that the expression may have, or for a list or generator those of its items."""
     if isinstance(node, ast.Starred):
         return all_texts(node.value, scope)
     if isinstance(node, (ast.GeneratorExp, ast.ListComp)):
@@ -165,12 +165,12 @@ def _texts(node: ast.expr, scope: Scope) -> Iterable[str]:
 
 
 def _within_text(found: list[str]) -> list[str]:
-    """Return the texts of a part of a text. If all are single words, such as line and lines, treat it as unknown."""
+    """Return the texts of a part of a text. If they are single words, such as line and lines, the part is unknown."""
     return found if len(found) == 1 or any(" " in text.strip() for text in found) else [UNKNOWN]
 
 
 def _joined(parts: list[list[str]]) -> list[str]:
-    """Return all combinations of one text of each part. If there are too many, treat the parts that vary as unknown."""
+    """Return all ways to join one text of each part; with too many ways, a part that varies is unknown."""
     if prod(map(len, parts)) > MOST:
         parts = [part if len(part) == 1 else [UNKNOWN] for part in parts]
     return ["".join(each) for each in product(*parts)]
@@ -190,14 +190,14 @@ def _named(name: str, scope: Scope) -> Iterable[str]:
 
 
 def _returned(name: str, scope: Scope) -> Iterable[str]:
-    """Return the texts that a function of these modules can return or yield."""
+    """Return the texts that a function of these modules may return or yield."""
     module, original = _home(name, scope)
     functions = scope.modules[module].functions.get(original, []) if module else []
     if not functions or scope.depth > DEEPEST:
         return [UNKNOWN]
     known = scope.modules[str(module)].returned
     if original not in known:
-        known[original] = [UNKNOWN]  # Ends the recursion of a function that calls itself.
+        known[original] = [UNKNOWN]  # For a function that calls itself.
         known[original] = [
             text
             for function in functions
@@ -209,7 +209,7 @@ def _returned(name: str, scope: Scope) -> Iterable[str]:
 
 
 def _home(name: str, scope: Scope) -> tuple[str | None, str]:
-    """Return the module that defines a name, and the name there. Find a method if only one module defines its name."""
+    """Return the module that defines a name, and the name there. A method's name may be that of one module alone."""
     own = scope.modules[scope.module]
     if name in own.functions or name in own.constants:
         return scope.module, name

@@ -1,7 +1,7 @@
-"""Write docs/messages.md, the list of all messages with which commands and runs end, from the code: `make docs`.
+"""Write docs/messages.md, the list of the lines with which commands and runs end, from the code: `make docs`.
 
-In Python, a message is an argument of an error class; docs/message_texts.py finds its texts. In the chart, a message is
-a text of a template that starts with `distrain: `.
+A message of Python is an argument of an error class; docs/message_texts.py finds its texts. A message of the chart is a
+text of a template that begins with `distrain: `.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ messages combine parts that never occur together. [troubleshooting.md](troublesh
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """A part of distrain in Python: its folder and package, the roots of its error classes, and who prints the errors.
+    """A part of distrain in Python: where it is, the classes that its errors are made from, and who prints them.
 
-    `common` is the heading for all of its errors; if it is empty, each error class has its own heading. `lines` maps a
-    heading to the names of functions that print lines.
+    `common` is what all of its errors have in common; without it each class says that itself. `lines` are calls that
+    print lines, by what these have in common.
     """
 
     who: str
@@ -65,7 +65,7 @@ PARTS = (
         "Why a launcher, a worker or a hook gives up",
     ),
 )  # fmt: skip
-# Placeholders of printf in a template of the chart.
+# Placeholders of printf in a template.
 PRINTF = re.compile(r"%[a-z]")
 LITERAL = re.compile(r'"(distrain: (?:[^"\\]|\\.)*)"')
 COLUMNS = ("finding", "next step")
@@ -73,7 +73,7 @@ COLUMNS = ("finding", "next step")
 
 @dataclass(frozen=True)
 class Site:
-    """A call that creates an error or prints a line: the called function, the texts of its arguments, its location."""
+    """A call that makes an error or prints a line: its function, the texts of its arguments, and where it is."""
 
     called: str
     texts: tuple[str, ...]
@@ -81,7 +81,7 @@ class Site:
 
 
 def chart_messages() -> list[str]:
-    """Return the messages with which the chart refuses values."""
+    """Return the lines with which the chart refuses values."""
     texts = (path.read_text(encoding="utf-8") for path in sorted(TEMPLATES.rglob("*.tpl")))
     lines = (line for text in texts for line in LITERAL.findall(text))
     return sorted({_plain(line) for line in lines})
@@ -133,7 +133,7 @@ def sites_of(part: Part) -> list[Site]:
 
 
 def _called(function: ast.expr) -> str:
-    """Return the name of a called function, with the name of its object if there is one: `console.say`."""
+    """Return the name of a called function, with that of the object before it: `console.say`."""
     match function:
         case ast.Name(id=name):
             return name
@@ -143,12 +143,12 @@ def _called(function: ast.expr) -> str:
 
 
 def has_words(text: str) -> bool:
-    """Tell whether a text has at least two words, so that it is more than the placeholders of another message."""
+    """Return whether a text has words of its own beside those of other messages."""
     return len(re.findall(r"[A-Za-z]{2,}", text)) >= 2
 
 
 def groups() -> Iterator[tuple[str, str, list[str]]]:
-    """Yield who prints the messages, their heading, and the messages."""
+    """Yield who prints the messages, what they have in common, and the messages."""
     yield "The chart", "Values that do not go together, or that this cluster cannot run.", chart_messages()
     for part in PARTS:
         classes = error_classes(modules_of(part.folder, part.package), part.roots)
@@ -172,7 +172,7 @@ def document() -> str:
 
 
 def _cell(text: str) -> str:
-    """Return the two table cells of a message: what was found, and what to do."""
+    """Return the two cells of a message: what was found, and what to do."""
     finding, _, step = text.rpartition("; ")
     return f"{_code(finding or step)} | {_code(step) if finding else ''}"
 

@@ -17,7 +17,7 @@ from lab.written_part import with_part
 TARGET = Path(__file__).with_name("architecture.md")
 GOLDEN = REPOSITORY / "tests" / "chart" / "golden"
 BEGIN = "<!-- drawn by `make docs` -->\n"
-# Kind -> name of a golden file with its pods.
+# The golden file that shows the pods of each kind.
 FORMS = {
     "MPIJob": "mpijob-v2beta1",
     "Plain": "plain",
@@ -74,7 +74,7 @@ def _script(replica: dict[str, Any]) -> str:
 
 
 def document() -> str:
-    """Return the text of docs/architecture.md with the current picture."""
+    """Return the text of docs/architecture.md with the picture as it is to be."""
     return with_part(TARGET.read_text(encoding="utf-8"), BEGIN, picture())
 
 

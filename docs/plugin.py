@@ -73,7 +73,7 @@ def _named(action: argparse.Action) -> str:
 
 
 def _escaped(words: str) -> str:
-    """Return the text of a table cell, with bars escaped, because a bar would end the cell."""
+    """Return the words of a table's cell, where a bar would end it."""
     return words.replace("|", "\\|").replace("%%", "%")
 
 

@@ -1,7 +1,7 @@
-"""Draw random sentences from all texts of the repository, to count those that must be read twice: `make bench-prose`.
+"""Draw sentences from everything that a person reads, to see how many must be read twice: `make bench-prose`.
 
-The sentences come from Python comments and docstrings, messages, comments of the chart's templates and values, and the
-pages. About the same number is drawn from each kind. The same seed draws the same sentences.
+The sentences come from comments and docstrings of Python, messages, comments of the chart's templates and values, and
+the pages. Each kind gives the same number. The same seed draws the same sentences.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from typing import NamedTuple
 from docs.messages import REPOSITORY, groups
 
 SENTENCES = 200
-# Shorter sentences are usually names, not prose.
+# Shorter sentences are names rather than prose.
 FEWEST_WORDS = 5
 TEMPLATE_COMMENT = re.compile(r"\{\{-?\s*/\*(.*?)\*/\s*-?\}\}", re.DOTALL)
-# The name at the start of a template's comment.
+# The name that a template's comment begins with.
 DEFINED = re.compile(r"^\s*distrain\.[\w.]+\s*\n")
 YAML_COMMENT = re.compile(r"^(\s*)# ?(.*)$")
-# Comments that are directives for linters and editors.
+# What comments say to linters and editors.
 OF_TOOLS = re.compile(r"^(noqa|type:|fmt:|pragma|shellcheck|!|yamllint|yaml-language-server|made by )")
 END = re.compile(r"(?<=[.!?])\s+(?=[A-Z`\"'(\[])")
 
@@ -36,7 +36,7 @@ class Sentence(NamedTuple):
 
 
 def main() -> None:
-    """Print the sentences as a Markdown list with a checkbox and the origin of each sentence."""
+    """Print the sentences as a Markdown list with a box to tick each, and where each is from."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--sentences", type=int, default=SENTENCES)
@@ -55,7 +55,7 @@ def drawn(seed: int, count: int) -> list[Sentence]:
 
 
 def all_kinds() -> dict[str, list[Sentence]]:
-    """Return kind -> the different sentences of the repository."""
+    """Return the sentences of the repository by kind, each once."""
     code = [path for path in _tracked("*.py") if not path.startswith("tests/")]
     tests = [path for path in _tracked("*.py") if path.startswith("tests/")]
     kinds = {
@@ -71,14 +71,14 @@ def all_kinds() -> dict[str, list[Sentence]]:
 
 
 def sentences(place: str, text: str) -> Iterator[Sentence]:
-    """Divide a paragraph into sentences, and leave out sentences that are not prose."""
+    """Divide a paragraph into sentences, and leave out those that are no prose."""
     for each in END.split(" ".join(text.split())):
         if len(each.split()) >= FEWEST_WORDS and not OF_TOOLS.match(each):
             yield Sentence(place, each)
 
 
 def of_python_comments(path: str) -> Iterator[Sentence]:
-    """Yield the sentences of comments. Comments on consecutive lines are one paragraph."""
+    """Yield the sentences of comments. Comments on lines that follow each other are one paragraph."""
     block: list[str] = []
     last = (0, 0)
     for token in tokenize.generate_tokens(io.StringIO(_text(path)).readline):

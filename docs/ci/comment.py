@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Post the comment of plan_changes.py to the pull request, or update the comment of an earlier commit.
+"""Put the comment of plan_changes.py into the pull request, or change the one of an earlier commit.
 
     comment.py FILE
 
-On GitHub, a workflow has GITHUB_API_URL and GITHUB_REPOSITORY. Set PULL_REQUEST to the number, and GITHUB_TOKEN to a
-token that needs only the permission `pull-requests: write`. On GitLab, a merge request's job has CI_API_V4_URL,
-CI_PROJECT_ID and CI_MERGE_REQUEST_IID. Set COMMENT_TOKEN to a project access token with the role Reporter and the scope
-`api`. The script needs only Python 3.10.
+On GitHub a workflow sets GITHUB_API_URL and GITHUB_REPOSITORY. The job adds PULL_REQUEST, the number, and GITHUB_TOKEN,
+which needs the permission `pull-requests: write` alone. On GitLab a merge request's job sets CI_API_V4_URL,
+CI_PROJECT_ID and CI_MERGE_REQUEST_IID. COMMENT_TOKEN is a project's access token of the role Reporter and the scope
+`api`. Needs only Python 3.10.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-# The first line of every comment that plan_changes.py writes.
+# The first line of each comment of plan_changes.py.
 MARKER = "<!-- distrain-plan -->"
-# The author of comments that a workflow posts with its GITHUB_TOKEN.
+# The author of the comments that a workflow writes with its own token.
 GITHUB_AUTHOR = "github-actions[bot]"
 PAGE = 100
 SECONDS = 30
 
 
 class CommentError(Exception):
-    """The comment cannot be posted."""
+    """The comment cannot be written."""
 
 
 @dataclass(frozen=True)
 class Service:
-    """URLs to list and create comments and to update the comment with id {}; method of the update, login header."""
+    """Where comments are listed and created, where one is changed (with {}, its id) and how, and the login."""
 
     comments: str
     one_comment: str
@@ -43,7 +43,7 @@ class Service:
     user: str = ""
 
     def is_own(self, comment: dict[str, Any], user: Any) -> bool:
-        """Tell whether this script posted the comment. Others may also write the marker. A deleted account is null."""
+        """Tell whether a comment is one of ours: anyone may write the marker, too. A deleted account is null."""
         place, key = ("author", "id") if self.user else ("user", "login")
         author = (comment.get(place) or {}).get(key)
         return bool(author == user and str(comment.get("body", "")).startswith(MARKER))
@@ -74,7 +74,7 @@ def service() -> Service:
 
 
 def put(where: Service, body: str) -> str:
-    """Create the comment, or update the existing one. Return what was done."""
+    """Create the comment, or change the one that there is; return what was done."""
     user = _ask(where, "GET", where.user)["id"] if where.user else GITHUB_AUTHOR
     found = _own(where, user)
     if found is None:

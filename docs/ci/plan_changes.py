@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Write a comment for a pull request that shows what its commits do to the training runs.
+"""Write a comment for a pull request: what its commits do to the training runs.
 
-Each run is a values file, and the file's name without .yaml is the run's name. For each file that differs between two
-commits, `helm distrain upgrade --dry-run --from` plans the change, without a cluster. With --snapshot, a file of
-`helm distrain snapshot`, each run is also checked against that cluster state.
+A run is a values file, and the file's name without .yaml is the run's name. For each file that differs between two
+commits, `helm distrain upgrade --dry-run --from` plans the change. No cluster is asked. With --snapshot, a file of
+`helm distrain snapshot`, each run is also checked against that cluster.
 
-The comment is written to stdout. The exit code is 0, or 1 if a run would be refused or can never fit, or 2 for wrong
-arguments. In addition to the plugin, the script needs only Python 3.10 and git.
+The comment goes to stdout. The exit code is 0, or 1 if a run would be refused or can never fit, or 2 for wrong
+arguments. Needs only Python 3.10 and git, beside the plugin.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from pathlib import Path, PurePosixPath
 # comment.py finds the comment of an earlier commit by its first line.
 MARKER = "<!-- distrain-plan -->"
 TITLE = "## What this change does to the training runs"
-# In bytes. GitHub refuses comments of more than 65,536 characters, and Linux variables of more than 131,072 bytes.
+# In bytes. GitHub refuses a comment of more than 65,536 characters, and Linux a variable of more than 131,072 bytes.
 LONGEST = 60_000
 LONGEST_MESSAGE = 4_000
 IMPOSSIBLE = 11
@@ -59,9 +59,9 @@ class Section:
 class Tree:
     """The files of a commit, as git lists them."""
 
-    # File modes as git prints them. A submodule has another mode.
+    # Modes as git prints them. A submodule has another one.
     FILES, LINK = ("100644", "100755"), "120000"
-    # The number of symbolic links that Linux follows.
+    # As many as Linux follows.
     MOST_LINKS = 40
 
     def __init__(self, commit: str) -> None:
@@ -76,7 +76,7 @@ class Tree:
         return path in self._modes
 
     def target(self, path: str) -> str:
-        """Follow symbolic links, as Argo CD does. Return an empty text if they do not lead to a file of this commit."""
+        """Follow symbolic links, as Argo CD does. Return an empty text unless they end at a file of this commit."""
         for _ in range(self.MOST_LINKS):
             if self._modes.get(path) != self.LINK:
                 return path if self._modes.get(path) in self.FILES else ""
@@ -97,7 +97,7 @@ class UsageError(Exception):
 
 def main() -> int:
     options = _options()
-    # git allows file names that are not valid UTF-8.
+    # git allows file names that are no UTF-8.
     sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
     try:
         base = _git("merge-base", options.base, options.head).strip()
@@ -122,14 +122,14 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--snapshot", default="", metavar="FILE", help="check each run against this cluster, too")
     parser.add_argument("--distrain", default="helm distrain", metavar="COMMAND", help="the plugin's command")
     options = parser.parse_args()
-    # git prints paths without ./
+    # git names files without ./
     options.runs = [str(PurePosixPath(pattern)) for pattern in options.runs or ["runs/*.yaml"]]
     options.common = [str(PurePosixPath(file)) for file in options.common]
     return options
 
 
 def _changes(options: argparse.Namespace, base: str, before_tree: Tree, after_tree: Tree) -> list[Change]:
-    """Return the runs that change. If a common file changes, all runs change."""
+    """Return the runs that change. If a common file changes, all runs do."""
     words = iter(_git("diff", "--name-status", "-z", "--find-renames", base, options.head).split("\0"))
     changed, touched = [], set()
     for status in words:
@@ -144,7 +144,7 @@ def _changes(options: argparse.Namespace, base: str, before_tree: Tree, after_tr
     named = {change.after for change in changed}
 
     def is_touched(path: str) -> bool:
-        """Tell whether the file changes, or the file to which a symbolic link leads."""
+        """Tell whether the file, or the one that a link leads to, changes."""
         return not touched.isdisjoint({path, before_tree.target(path), after_tree.target(path)} - {""})
 
     has_common = any(map(is_touched, options.common))
@@ -154,7 +154,7 @@ def _changes(options: argparse.Namespace, base: str, before_tree: Tree, after_tr
 
 
 def _by_name(changed: Sequence[Change]) -> Iterator[Change]:
-    """Join the old and the new file of a run if git reports a removed and an added file, or renamed files."""
+    """Join the old and the new file of a run that git takes for a removed and an added file, or for renamed ones."""
     old = {_name(change.before): change.before for change in changed if change.before and not change.is_one_run}
     new = {_name(change.after): change.after for change in changed if change.after and not change.is_one_run}
     both = old.keys() & new.keys()
@@ -177,12 +177,12 @@ class Planner:
 
     def __init__(self, options: argparse.Namespace, before: Tree, after: Tree) -> None:
         self._options, self._before, self._after = options, before, after
-        # Path of a file for the plugin -> its path in git.
+        # The files that the plugin reads, and their names in git.
         self._shown: dict[str, str] = {}
         self._names = Counter(_name(path) for path in after if _is_run(path, options))
 
     def plan(self, change: Change) -> Iterator[Section]:
-        """Yield the sections of a change. A run with a new name has two, because Helm identifies a run by its name."""
+        """Yield the sections of a change: two for a run whose name changes, as Helm knows a run by its name."""
         before, after = change.before, change.after
         if before and not change.is_one_run:
             yield Section(_removed(before, after))
@@ -195,7 +195,7 @@ class Planner:
             yield self._new(after, f"the run starts once this is merged.{lost}")
 
     def _mistake(self, path: str) -> str:
-        """Return why the file cannot be a run, or an empty text. The plugin would read a name with a dash as a flag."""
+        """Return why the file can be no run, or an empty text. The plugin would take such a name for a flag."""
         if _name(path).startswith("-"):
             return "a run's name cannot begin with a dash; rename the file"
         if not self._after.target(path):
@@ -234,7 +234,7 @@ class Planner:
             return self._checked(after, text, new)
 
     def _checked(self, path: str, text: str, files: Sequence[str], *, is_bad: bool = False) -> Section:
-        """Add the verdict of a check against the snapshot, if a snapshot is given."""
+        """Add the verdict of a check against the snapshot, if there is one."""
         head, _, rest = text.rstrip("\n").partition("\n\n")
         parts = [head, "", f"- **File:** {code(path)}", rest]
         if self._options.snapshot and not is_bad:
@@ -248,11 +248,11 @@ class Planner:
         return Section("\n".join(parts), is_bad)
 
     def _files(self, folder: str, when: str, tree: Tree, path: str) -> list[str]:
-        """Write the common files and the run's own file, as they are in the commit. Return the paths of the copies."""
+        """Write the common files and the run's own file, as they are in the commit; return their paths."""
         there = [each for each in self._options.common if tree.target(each)]
         found = []
         for number, each in enumerate([*there, path]):
-            # The copy's name does not depend on the path, because the path may start with a dash or contain a comma.
+            # The name does not depend on the path, which may begin with a dash or have a comma.
             target = Path(folder, f"{when}-{number}.yaml")
             target.write_bytes(tree.read(each))
             found.append(str(target))
@@ -267,7 +267,7 @@ class Planner:
         )
 
     def _failed(self, path: str, done: subprocess.CompletedProcess[str]) -> Section:
-        """Return the section of a run that the plugin refuses. It contains the plugin's messages."""
+        """Return the section of a run that the plugin refuses, with the plugin's messages."""
         words = done.stderr.strip() or f"the plugin ended with {done.returncode} and no message"
         for file, name in self._shown.items():
             words = words.replace(file, name)
@@ -290,12 +290,12 @@ def _refused(path: str, words: str) -> Section:
 
 
 def _comment(sections: Sequence[Section]) -> str:
-    """Join the sections. Leave out sections that do not fit into a comment any more."""
+    """Join the sections; leave out those that do not fit into a comment any more."""
     found = f"{MARKER}\n{TITLE}"
     if not sections:
         return f"{found}\n\nIt changes no run."
     left = 0
-    # Refused runs come first, because they are the reason to read the comment.
+    # A refused run is the reason to read the comment.
     for section in sorted(sections, key=lambda section: not section.is_bad):
         longer = f"{found}\n\n{section.text}"
         if len(longer.encode(errors="replace")) > LONGEST:
@@ -306,7 +306,7 @@ def _comment(sections: Sequence[Section]) -> str:
 
 
 def code(words: str) -> str:
-    """Return a code span, in which no character of a user's text is Markdown syntax."""
+    """Return a code span, in which no character of a user's word has a meaning."""
     words = _one_line(words)
     fence = "`" * (_longest_ticks(words) + 1)
     padding = " " if words.startswith("`") or words.endswith("`") else ""
@@ -318,7 +318,7 @@ def _one_line(words: str) -> str:
 
 
 def _longest_ticks(words: str) -> int:
-    """Return the length of the longest sequence of backticks. A fence must be longer than every sequence inside it."""
+    """Return the length of the longest run of backticks: a fence must be longer than any inside it."""
     return max((len(run) for run in re.findall("`+", words)), default=0)
 
 
