@@ -24,7 +24,7 @@ GARBAGE = 50_000
 NO_FOLDER = "No usable temporary directory"
 # Shells call this command to complete a command line; see commands/completion.py.
 COMPLETE = "__complete"
-# The modules of commands whose names are words of Python.
+# The modules of commands whose names are Python keywords.
 MODULES = {"import": "import_"}
 
 

@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 TERMINATION_LOG = "/dev/termination-log"
 # The size of the parts in which `copy` copies a file.
 COPIED = 2**20
-# A longer line repeats a long text of the user.
+# A line is longer only if it repeats a long text of the user.
 LONGEST = 1000
-# The columns of a terminal that does not tell them.
+# The columns of a terminal of unknown width.
 USUAL_WIDTH = 80
-# Control characters of a name, say, would change the terminal. YAML allows only \t, \n, \r and \x85 of them, and the
-# plugin's JSON none, so manifests and answers for programs stay as they are.
+# Control characters, for example in a name, would change the terminal. YAML allows only \t, \n, \r and \x85, and the
+# plugin's JSON no control character, so manifests and answers for programs do not change.
 CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if chr(code) not in "\t\n\r\x85"}
 # Errors from `tell`; `finish` raises the first one.
 _lost: list[UnwrittenError] = []
@@ -79,7 +79,7 @@ def draw(lines: Sequence[str], style: str = "", *, clears: bool = False) -> None
 
 
 def width() -> int | None:
-    """Return the number of columns of the terminal that stdout is, None if it is no terminal.
+    """Return the terminal's number of columns, None if stdout is not a terminal.
 
     A terminal that does not know its size, as under `script`, has 0 columns: then it counts as 80 columns wide.
     """
@@ -169,9 +169,9 @@ def printable(line: str) -> str:
 
 
 def terminal_line(line: str) -> str:
-    """Return a line of a program's log as a terminal may get it: without colours, other control characters escaped.
+    """Return a log line that is safe for a terminal: without colours, and with other control characters escaped.
 
-    A line that overwrites itself, such as a progress bar, is shown as at its end.
+    A line that overwrites itself, such as a progress bar, is shown in its last state.
     """
     import re
 

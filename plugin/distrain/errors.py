@@ -11,7 +11,7 @@ TYPE_CHECKING = False  # for fast start, see cli.py
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# A file of another kind has a mistake in every line.
+# The most messages of one error. For example, a file of the wrong type may have a mistake in every line.
 MOST_MESSAGES = 10
 # YAML and JSON that are nested deeper are refused: Python's libraries read nested values recursively.
 DEEPEST = 100
@@ -85,7 +85,7 @@ class HelmError(DistrainError):
 
 
 class UnsettledError(DistrainError):
-    """Helm has installed the release, but it is not known to be recorded as deployed."""
+    """Helm has installed the release, but it is not known whether Helm has recorded it as deployed."""
 
     exit_code = 4
 

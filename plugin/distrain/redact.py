@@ -12,7 +12,7 @@ HIDDEN = "[hidden]"
 # A word that may be a URL. Parts of it are found without a regular expression, which would take hours for a word with
 # a million times "://".
 ADDRESS = re.compile(r"[^\s\"'`]+")
-# The only query of a URL that is shown: the API server's in its message on a webhook that does not answer.
+# The only query of a URL that is shown: the API server adds it to a webhook's URL in its message about a time-out.
 HARMLESS = re.compile(r"timeout=\d+m?s")
 # A credential in a header. It may be unknown here, because Helm gets its own credential from an exec plugin.
 CREDENTIAL = re.compile(r"\b(Bearer|Basic) [\w.~+/=-]{16,}")
@@ -22,13 +22,14 @@ PLACES = re.compile(
     r"((podSpec\.)?(sidecars|initContainers)(\[\d+\])?\.(env|envFrom|command|args)|env|envFrom)\b"
     r"|(command|trainer\.extraArgs)\b"
 )
-NAMES = re.compile(r"token(?!i[sz])|passw|secret|credential|key", re.IGNORECASE)  # A tokenizer is none.
+NAMES = re.compile(r"token(?!i[sz])|passw|secret|credential|key", re.IGNORECASE)  # A tokenizer is not a secret.
 # Paths that only name something: a Secret, a key of a Secret or ConfigMap, a label or a taint.
 REFERENCES = re.compile(
     r"(^|\.)(secretName|(image)?[pP]ullSecrets(\[\d+\])?(\.name)?|caBundle\.key|secret\.name|\w*[sS]ecret(Key)?Ref\.(name|key)"
     r"|topologyKey|(mis)?matchLabelKeys|(tolerations|matchExpressions)(\[\d+\])?\.key)(\[\d+\])?$"
 )
-# What may stand there: a name, or a short word that almost is one. A user may have put the secret itself there.
+# Values that may be shown there: a name, or a short word that is almost a name. A user may have put the secret itself
+# there.
 REFERENCE = re.compile(r"[a-z0-9]([-a-z0-9._/]*[a-z0-9])?|[\w.-]{1,15}")
 # A name that suggests a secret, and the rest of the line, in YAML, JSON or a flag.
 ENTRY = re.compile(rf"(?:{NAMES.pattern})[\w.\-]*[\"']?\s*[:=](.*)", re.IGNORECASE)
@@ -80,7 +81,7 @@ def is_secret(path: str) -> bool:
 
 
 def shown(path: str, value: Any) -> Any:
-    """Return a value without its secrets; of a block, return only the names."""
+    """Return a value without its secrets; for a mapping, return only the keys."""
     if isinstance(value, dict):
         return {key: shown(f"{path}.{key}" if path else key, each) for key, each in value.items()}
     if isinstance(value, list):
@@ -90,5 +91,5 @@ def shown(path: str, value: Any) -> Any:
 
 
 def _is_no_reference(path: str, value: Any) -> bool:
-    """Tell whether a path that only names something has a value that is no name."""
+    """Tell whether a path that only names something has a value that is not a name."""
     return bool(REFERENCES.search(path)) and not REFERENCE.fullmatch(str(value))

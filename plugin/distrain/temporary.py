@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 # Processes that may still wait for their input.
 processes: list[subprocess.Popen[bytes]] = []
 _folders: list[str] = []
-# For the path of each copy, what the user named.
+# The path of each copy -> the name that the user gave.
 _named: dict[str, str] = {}
 
 
@@ -24,7 +24,7 @@ def folder() -> Path:
 
 
 def copy(named: str, content: bytes) -> str:
-    """Write a file with this content, and return its path; `named` is what the user knows it by."""
+    """Write a file with this content, and return its path; `named` is the name that the user gave."""
     file = folder() / "values"
     file.write_bytes(content)
     _named[str(file)] = named

@@ -1,4 +1,4 @@
-"""Take the secrets out of what others read of a run: objects of the API, lines of logs, texts of a record."""
+"""Remove secrets from what other people read about a run: API objects, lines of logs, texts of a record."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from distrain.redact import ENTRY, HIDDEN, NAMES, redact, remember
 
-# These repeat the whole object, or say who has changed which field.
+# Fields that repeat the whole object, or say who has changed which field.
 LEFT_OUT = ("managedFields", "kubectl.kubernetes.io/last-applied-configuration")
 # Fields that hold a program's words.
 COMMANDS = ("command", "args")
@@ -64,7 +64,7 @@ def _without_pairs(found: str) -> str:
 
 
 def _variable(entry: Any) -> Any:
-    """Return a container's variable without its value; where it comes from another object, that is named."""
+    """Return a container's variable without its value; if the value comes from another object, name the object."""
     if not isinstance(entry, dict) or not entry.get("value"):
         return cleaned(entry)
     if NAMES.search(str(entry.get("name"))):

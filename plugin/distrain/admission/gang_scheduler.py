@@ -1,4 +1,4 @@
-"""Refuse pods that wait for a gang scheduler which the cluster does not have, and name what cannot be known."""
+"""Refuse pods that need a gang scheduler that the cluster lacks; name schedulers and queues that cannot be checked."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from distrain.workload.gang_schedulers import KUEUE, GangScheduler, is_in_gang, 
 from distrain.workload.manifest import Job
 from distrain.workload.wording import Wording
 
-# Whether the cluster has a gang scheduler, by the scheduler's API group. A group that was not read is not a key.
+# Whether the cluster has a gang scheduler, by the scheduler's API group. A group that was not read has no entry.
 Served = Mapping[str, bool]
 
 
@@ -29,7 +29,7 @@ def refusals(job: Job, served: Served, say: Wording) -> Iterator[Refusal]:
 
 
 def _place(scheduler: GangScheduler, say: Wording) -> tuple[str, str]:
-    """Return the path of the value that asks for the scheduler, and what else the user can do."""
+    """Return the path of the value that names the scheduler, and the alternative to installing the scheduler."""
     if say.job.from_chart and is_in_gang(say.job):
         return "gang.scheduler", "set gang.scheduler to none"
     role = next((role for role in say.job.roles if role.spec.scheduler_name == scheduler.scheduler), say.job.main)
@@ -37,7 +37,7 @@ def _place(scheduler: GangScheduler, say: Wording) -> tuple[str, str]:
 
 
 def not_judged(job: Job, served: Served) -> Iterator[str]:
-    """Name the schedulers of which nothing tells whether they run, and the queues."""
+    """Name the schedulers and the Kueue queues whose presence cannot be checked."""
     missing = {each.scheduler for choice in needed(job) for each in choice if served.get(each.group) is False}
     for choice in needed(job):
         if not any(each.group in served for each in choice):

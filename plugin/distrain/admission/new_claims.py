@@ -1,4 +1,4 @@
-"""Describe the persistent volume claims that are created for a job, which quotas and LimitRanges judge."""
+"""Describe the persistent volume claims that are created for a job, to check them against quotas and LimitRanges."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from distrain.workload.wording import Wording
 
 
 class NewClaims(Struct, frozen=True):
-    """Equal claims: those of a role's volume `name`, or the claim `name` of the manifest if there is no role.
+    """A number of equal claims: the claims for a role's volume `name`; without a role, the manifest's claim `name`.
 
     The storage class in `spec` is None if it is not known.
     """
@@ -28,7 +28,7 @@ class NewClaims(Struct, frozen=True):
 
 
 class ClaimChanges(Struct, frozen=True):
-    """The claims that are created for a job, and those that end with the release's own pods."""
+    """The claims that are created for a job, and the claims that are deleted with the release's own pods."""
 
     new: Sequence[NewClaims] = ()
     ending: Sequence[NewClaims] = ()

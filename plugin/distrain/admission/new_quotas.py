@@ -14,8 +14,8 @@ from distrain.kube.policy import QuotaStatus, ResourceQuota
 def with_usage(quota: ResourceQuota, replaced: ResourceQuota | None, pods: Sequence[kube.Pod] | None) -> ResourceQuota:
     """Return the quota with its usage by the pods of its namespace.
 
-    `replaced` is the cluster's quota of the same name. Its status tells the usage by objects other than pods, and by
-    pods if they were not read (None).
+    `replaced` is the cluster's quota of the same name. Its status gives the usage by objects other than pods. If `pods`
+    is None (not read), the status also gives the usage by pods.
     """
     former = (replaced and replaced.status.used) or {}
     used = {name: amount for name, amount in former.items() if pods is None or not is_of_pods(name)}
@@ -24,7 +24,10 @@ def with_usage(quota: ResourceQuota, replaced: ResourceQuota | None, pods: Seque
 
 
 def not_counted(quota: ResourceQuota, replaced: ResourceQuota | None, pods: Sequence[kube.Pod] | None) -> Iterator[str]:
-    """Yield the quota and those of its resources whose usage is not known; arguments are those of `with_usage`."""
+    """Yield a line that names the quota and its resources of unknown usage.
+
+    The arguments are the same as for `with_usage`.
+    """
     known = (replaced and replaced.status.used) or {}
     names = [name for name in quota.spec.hard or {} if name not in known and not (scopes_of(quota) and _is_count(name))]
     if rest := sorted(name for name in names if pods is None or not is_of_pods(name)):

@@ -11,7 +11,8 @@ from distrain.workload.counted_objects import CountedObject
 
 # Kinds of the core group that a quota counts under two names, such as secrets and count/secrets.
 PLAIN = ("configmaps", "replicationcontrollers", "secrets", "services")
-# Objects of a job that only its manifest creates, or an operator that says so in schemas/kinds.yaml.
+# Resources of quotas whose objects come only from a job's manifest, or from an operator as schemas/kinds.yaml lists
+# them.
 COMPLETE = frozenset(
     {
         *("configmaps", "secrets", "replicationcontrollers", "services.loadbalancers", "services.nodeports"),
@@ -24,7 +25,7 @@ SERVICES = frozenset({"services", "count/services"})
 
 
 def usage(each: CountedObject) -> Units:
-    """Return the usage by an object, in the resources of quotas."""
+    """Return an object's usage of each resource of quotas."""
     total = usage_of_kind(each.resource.api_version, each.resource.kind)
     if "services" in total:
         total |= {"services.nodeports": each.node_ports, "services.loadbalancers": int(each.is_balanced)}
@@ -32,7 +33,7 @@ def usage(each: CountedObject) -> Units:
 
 
 def usage_of_kind(api_version: str, kind: str) -> Units:
-    """Return the usage by one object of a kind, whatever its spec is."""
+    """Return the usage of each resource of quotas by one object of a kind, whatever its spec is."""
     group, name = api_version.rpartition("/")[0], plural(kind)
     if group:
         return {f"count/{name}.{group}": 1}

@@ -1,6 +1,6 @@
 """PodSecurity: find the pods that violate the Pod Security Standard of their namespace, which its labels set.
 
-The rules are those of k8s.io/pod-security-admission v0.36.2. An older API server has only the checks of its own
+The rules are copied from k8s.io/pod-security-admission v0.36.2. An older API server has only the checks of its own
 version. The API server's configuration can also exempt pods, or enforce a level without a label. No API shows this
 configuration, so this module ignores it.
 """
@@ -61,7 +61,7 @@ def refusals(job: Job, namespace: str, labels: Labels, say: Wording, server: int
 
 
 def not_judged(job: Job, labels: Labels, server: int | None) -> Iterator[str]:
-    """Name the API server's version if it is not known and decides whether pods of the job are refused."""
+    """Name the API server's version if the version is unknown and decides whether the job's pods are refused."""
     standard = enforced(labels)
     for role in job.roles if server is None else ():
         pod, newer = _pod(role), {check.since for check in CHECKS[standard.level] if check.since > OLDEST}

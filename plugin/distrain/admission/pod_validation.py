@@ -55,20 +55,20 @@ def _default_behind(words: str, role: PodRole, ranges: Sequence[LimitRange]) -> 
 
 
 def _of_template(role: PodRole) -> tuple[str, list[str]]:
-    """Return the kind of a Job or StatefulSet without pods, and what the API server says against its pod template."""
+    """Return the kind of a Job or StatefulSet without pods, and the API server's complaints about its pod template."""
     if role.owner is None or role.owner.kind in REPLICAS:
         return "", []
     return role.owner.kind, [f"spec.template.{words}" for words in of_spec(role.template)]
 
 
 def _of_number(role: PodRole) -> Iterator[str]:
-    # validation.refusals judges the number in a Job or StatefulSet.
+    # For a Job or StatefulSet, validation.refusals checks the number of pods.
     if role.replicas < 0 and role.owner and role.owner.kind in REPLICAS:
         yield f"the number of pods: Invalid value: {role.replicas}: {NOT_NEGATIVE}"
 
 
 def of_spec(spec: kube.PodSpec) -> Iterator[str]:
-    """Yield what the API server says against the resources of the pod and of its containers."""
+    """Yield the API server's complaints about the resources of the pod and of its containers."""
     for field, containers in (("initContainers", spec.init_containers), ("containers", spec.containers)):
         for index, container in enumerate(containers or ()):
             given = container.resources or kube.Resources()
@@ -82,7 +82,7 @@ def of_spec(spec: kube.PodSpec) -> Iterator[str]:
 
 
 def _of_pod(spec: kube.PodSpec, resources: kube.Resources) -> Iterator[str]:
-    """Yield what the API server says against resources of the pod that its containers exceed."""
+    """Yield the API server's complaints about pod-level resources that the containers exceed."""
     requests, limits = resources.requests or {}, resources.limits or {}
     yield from _exceeded("requests", requests, container_requests(spec))
     huge = {name: amount for name, amount in container_limits(spec).items() if is_huge_pages(name)}

@@ -34,14 +34,17 @@ def applied(job: Job, classes: Classes | None) -> Job:
 
 
 def refusals(job: Job, classes: Classes | None, say: Wording) -> Iterator[Refusal]:
-    """Yield what the API server refuses about the pods as the manifest has them; nothing if no class could be read."""
+    """Yield a refusal for each contradiction between a pod of the manifest and its PriorityClass.
+
+    Yield nothing if no class could be read.
+    """
     for role in job.roles if classes is not None else ():
         if role.replicas:
             yield from _of_role(role, classes, say)
 
 
 def refusals_of_classes(new: Sequence[PriorityClass], classes: Classes | None) -> Iterator[Refusal]:
-    """Yield a refusal for each class of the manifest that would be a second global default; `classes` are all."""
+    """Yield a refusal for each new class that would be a second global default; `classes` holds all classes."""
     defaults = sorted(name for name, found in (classes or {}).items() if found.global_default)
     for each in new:
         others = [name for name in defaults if name != each.metadata.name]
@@ -55,8 +58,9 @@ def refusals_of_classes(new: Sequence[PriorityClass], classes: Classes | None) -
 def refusals_of_changes(new: Sequence[PriorityClass], classes: Classes | None) -> Iterator[Refusal]:
     """Yield a refusal for each PriorityClass whose value or policy in the manifest differs from the cluster's.
 
-    `classes` are those of the cluster. A class that is a Helm hook may differ, as Helm deletes it and makes it anew.
-    The value 0 is not judged: the manifest may have no value, and an update without a value keeps the cluster's.
+    `classes` are the cluster's classes. A class that is a Helm hook may differ, because Helm deletes and recreates it.
+    The value 0 is not compared: it may mean that the manifest has no value, and an update without a value keeps the
+    cluster's value.
     """
     for each in new:
         name, before = each.metadata.name, (classes or {}).get(each.metadata.name)
@@ -72,7 +76,7 @@ def refusals_of_changes(new: Sequence[PriorityClass], classes: Classes | None) -
 
 def _changed(name: str, key: str, before: object, words: str) -> Refusal:
     reason = f'PriorityClass.scheduling.k8s.io "{name}" is invalid: {key}: {words}'
-    step = f"PriorityClass {name}: the cluster's has {key} {before}, which cannot change. Keep it, or use another name."
+    step = f"PriorityClass {name}: the cluster has {key} {before}, which cannot change. Keep it, or use another name."
     return Refusal(Verdict.IMPOSSIBLE, reason, step)
 
 
@@ -89,7 +93,8 @@ def _applied(spec: kube.TemplateSpec, classes: Classes | None) -> kube.TemplateS
 def _class_of(spec: kube.PodSpec, classes: Classes | None) -> PriorityClass | None:
     """Return the class of a pod, None if it is not known; a pod without a class gets the global default.
 
-    Without a global default, the pod has priority 0. Of several defaults, the lowest counts.
+    Without a global default, the pod has priority 0. If there are several global defaults, the one with the lowest
+    priority counts.
     """
     if spec.priority_class_name:
         return {**SYSTEM, **(classes or {})}.get(spec.priority_class_name)

@@ -1,4 +1,4 @@
-"""Define a refusal of a job's pods that has nothing to do with free capacity."""
+"""Define a refusal of a job's pods that does not depend on free capacity."""
 
 from __future__ import annotations
 

@@ -40,8 +40,8 @@ def refusals(
 ) -> Iterator[Refusal]:
     """Yield a refusal for each quota that the job exceeds.
 
-    `own` are the release's pods in this namespace. The job replaces them, so their usage and that of their claims
-    counts as free. All pods already have the defaults of their namespace and their PriorityClass.
+    `own` are the release's pods in this namespace. The job replaces them, so the quota that these pods and their claims
+    use counts as free. All pods already have the defaults of their namespace and their PriorityClass.
     """
     main = job.main if job.roles else say.job.main
     for quota in quotas:
@@ -157,7 +157,7 @@ def _total(quota: ResourceQuota, job: Job, roles: Sequence[PodRole]) -> Units:
 
 
 def usage_by(quota: ResourceQuota, pods: Sequence[kube.Pod]) -> Units:
-    """Return the quota's usage by existing pods; of a pod that has ended, only the object counts."""
+    """Return the quota's usage by existing pods. A pod that has ended counts only as an object (count/pods)."""
     total: Units = {}
     for pod in pods:
         if _matches(quota, pod.spec):
@@ -178,7 +178,7 @@ def _of_claims(quota: ResourceQuota, claims: Sequence[NewClaims]) -> Units:
 
 
 def _freed(quota: ResourceQuota, own: Sequence[kube.Pod]) -> Units:
-    """Return the quota's usage by the release's own pods, the resources that own them, and those of the operator."""
+    """Return the quota's usage by the release's own pods, by their owners, and by the operator's objects."""
     total = usage_by(quota, [pod for pod in own if not _has_ended(pod)])
     owners = {owner.uid: owner for pod in own for owner in pod.metadata.owner_references or ()}
     for owner in owners.values():
@@ -225,7 +225,10 @@ def _has_scope_of_pods(quota: ResourceQuota) -> bool:
 
 
 def _is_of_claims(name: str, *, has_classes: bool) -> bool:
-    """Tell whether only claims use this resource of a quota, and whether it is known which claims do."""
+    """Tell whether only claims use this resource of a quota.
+
+    Resources of a storage class count only if `has_classes`.
+    """
     return name in (PVCS, f"count/{PVCS}", "requests.storage") or (has_classes and OF_CLASS in name)
 
 
@@ -278,7 +281,7 @@ def _affinity_terms(spec: kube.PodSpec) -> Iterator[kube.PodTerm]:
 def _is_best_effort(spec: kube.PodSpec) -> bool:
     """Tell whether the pod has neither a request nor a limit of cpu or memory.
 
-    Resources of the pod itself replace those of its containers.
+    Pod-level resources replace the containers' resources.
     """
     every = [spec.resources] if spec.resources else [each.resources for each in _containers(spec) if each.resources]
     kinds = [amounts for each in every for amounts in (each.requests, each.limits) if amounts]

@@ -21,7 +21,7 @@ from distrain.verdict import Verdict
 from distrain.workload.manifest import Job, PodRole
 from distrain.workload.wording import Wording
 
-# The RuntimeClasses by name, None for a name that the cluster does not have. A name that was not read is not a key.
+# The RuntimeClasses by name, None for a name that the cluster does not have. A name that was not read has no entry.
 Classes = Mapping[str, RuntimeClass | None]
 
 WITHOUT_CLASS = "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"
@@ -40,7 +40,7 @@ def applied(job: Job, classes: Classes) -> Job:
 
 
 def refusals(job: Job, classes: Classes, say: Wording) -> Iterator[Refusal]:
-    """Yield what the API server refuses about the pods as the manifest has them."""
+    """Yield a refusal for each contradiction between a pod in the manifest and its RuntimeClass."""
     for role in job.roles:
         if role.replicas:
             yield from _of_role(role, classes, say)
@@ -88,7 +88,7 @@ def _of_role(role: PodRole, classes: Classes, say: Wording) -> Iterator[Refusal]
 
 
 def _contradictions(role: PodRole, found: RuntimeClass, say: Wording) -> Iterator[Refusal]:
-    """Yield a refusal for an overhead or a node label that is not that of the class."""
+    """Yield a refusal for an overhead or a node label that differs from the class's."""
     name, given = found.metadata.name, role.spec.overhead
     fixed = found.overhead.pod_fixed if found.overhead else None
     if given and all_thousandths(given) != all_thousandths(fixed):

@@ -1,1 +1,1 @@
-"""Print what the commands answer: verdicts and runs, in the form and into the file that --output names."""
+"""Print the answers of commands, which are verdicts and runs, in the format or to the file that --output names."""

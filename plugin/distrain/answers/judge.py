@@ -75,7 +75,7 @@ def _described(request: Request, manifest: str | None) -> Described:
 
 
 def _described_offline(request: Request) -> Described:
-    """Render the job for what the snapshot says is served, otherwise with the newest API version of its kind."""
+    """Render the job for the APIs in the snapshot; without one, with the newest API version of the job's kind."""
     # Imported for values only: a manifest's job needs no derived values.
     from distrain.derive.measured import measured
     from distrain.helm.record_size import with_record
@@ -103,7 +103,10 @@ def _described_offline(request: Request) -> Described:
 
 
 def _with_derived(values: Mapping[str, Any], text: str) -> dict[str, Any]:
-    """Return the merged values with what derive has added to workers: another run of Helm would take longer."""
+    """Return the merged values plus the keys that derive has added to `workers`.
+
+    Another run of Helm would take longer.
+    """
     from distrain.yaml import yaml_loader
 
     derived = (yaml_loader.load(text) or {}).get("workers") or {}
@@ -114,7 +117,7 @@ def _with_derived(values: Mapping[str, Any], text: str) -> dict[str, Any]:
 def _examined(
     request: Request, job: Job, gpu_resource: str | None, more: Sequence[kube.Node]
 ) -> tuple[PreparedJob, ClusterState]:
-    """Read the job's dependencies and the nodes from the cluster or the file; the release's pods count as free."""
+    """Read the job's dependencies and the nodes from the cluster or the file, as if the release's pods had ended."""
     options = request.options
     if not _is_offline(request):
         cluster = request.cluster

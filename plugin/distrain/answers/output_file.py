@@ -12,7 +12,7 @@ from distrain.errors import ValuesError, reason
 
 
 def refuse_existing(target: Path, *, force: bool) -> None:
-    """Raise ValuesError for a file that exists, unless --force is given, for a folder, and for a name of no file."""
+    """Raise ValuesError if the target is a folder, has an invalid name, or exists and --force is not given."""
     try:
         str(target).encode()
         is_folder, exists = target.is_dir(), target.exists()
@@ -47,7 +47,7 @@ def replacing(target: Path) -> Iterator[BinaryIO]:
 
 
 def _resolved(target: Path) -> Path:
-    """Return the path without links: a link stays, and the file to which it points is replaced."""
+    """Resolve symbolic links, so that the link stays and the file to which it points is replaced."""
     try:
         return target.resolve()
     except (OSError, RuntimeError) as error:  # The working folder is deleted, or a link points to itself.

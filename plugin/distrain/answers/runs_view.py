@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 
 FAILED = 4
 NOT_LOOKED_FOR = Found()
-# With --wait, a line that only tells another step comes at most so often: a log of a CI job keeps each line.
+# With --wait, seconds between two lines that report only a new step. The log of a CI job keeps each line.
 STEP_SECONDS = 60.0
 AGE = re.compile(r"\b\d+ (?:s|min|h|d)\b")
-# Colours of the phases, in ECMA-48's numbers: bold, and red, green, yellow or blue.
+# Colours of the phases as ECMA-48 codes: bold, with red, green, yellow or blue.
 STYLES = {"Failed": "1;31", "Succeeded": "1;32", "Running": "1;32", "Rescaling": "1;34", "Starting": "1;34"}
 OTHER_STYLE = "1;33"
 
 
 class Asked(NamedTuple):
-    """Which runs are shown, and how: the run `name`, or those of a namespace or of all.
+    """Which runs are shown, and how: the run `name`, or all runs of one namespace or of all namespaces.
 
     With `watches` each change is shown. With a `goal` the run is followed until it reaches the goal or fails, for at
     most `timeout` seconds. `record` is the record of the run `name`. `find_record` looks for it once the pods of the
@@ -51,12 +51,12 @@ class Asked(NamedTuple):
 
 
 def show(cluster: Cluster, asked: Asked) -> int:
-    """Show the runs, and return the exit code: that a run alone has failed, or that Ctrl-C has ended the watch."""
+    """Show the runs. The exit code tells that the run `name` has failed, or that Ctrl-C has ended the watch."""
     view = View(cluster, asked)
     try:
         return view.follow() if asked.watches or asked.goal else view.once()
     except KeyboardInterrupt:
-        # Nothing is ever changed, and Ctrl-C is the usual end of a watch.
+        # A watch changes nothing, and users end it with Ctrl-C.
         return StoppedError.exit_code
 
 
@@ -72,7 +72,7 @@ class View:
         self._selector = selector_of(asked.name, asked.selector)
         self._record, self._find_record = asked.record, asked.find_record
         self._absence, self._silence = Absence(cluster, asked.name or "", console.say), Silence(console.say)
-        # What was told last, and when.
+        # The facts and steps of the last printed answer, and its time.
         self._last: Any = None
         self._steps: list[int | None] = []
         self._told_at = -math.inf
@@ -87,7 +87,7 @@ class View:
         return _code(runs) if self._asked.name else 0
 
     def follow(self) -> int:
-        """Show each change; return when the goal is reached, or when a run that is alone has ended.
+        """Show each change; return when the run `name` has reached the goal or has ended.
 
         Raises LateError if the goal is not reached within --timeout.
         """
@@ -102,7 +102,10 @@ class View:
         raise LateError(self._too_late(runs))
 
     def _is_news(self, runs: list[Run]) -> bool:
-        """Tell whether something has changed since the last line. With --wait, steps alone are told once a minute."""
+        """Tell whether something has changed since the last line.
+
+        With --wait, a new step alone counts once a minute.
+        """
         gists, steps = [_gist(each) for each in runs], [each.figures.step for each in runs]
         now = time.monotonic()
         is_soon = bool(self._asked.goal) and now - self._told_at < STEP_SECONDS
@@ -128,7 +131,7 @@ class View:
         from distrain.status.sources import Unread, Watches
 
         name, was_there, deadline = self._asked.name, False, time.monotonic() + self._asked.timeout
-        # Nobody asks again for what the watches ask when they begin.
+        # The watches do not repeat their first requests, so these requests need all retries.
         self._cluster.hurry(deadline, asks_again=False)
         with closing(Watches(self._cluster, self._asked.namespace, self._selector)) as source:
             self._cluster.hurry(deadline)
@@ -141,7 +144,7 @@ class View:
                 was_there = True
 
     def _runs(self, seen: Sequence[Observed]) -> list[Run]:
-        """Return the status of each run; look for the record of the run `name` if no log tells its steps any more."""
+        """Return the status of each run; read the record of the run `name` if no pod's log shows its steps any more."""
         from distrain.status.absence import absence, missing_namespace
         from distrain.status.run import lacks_logs
 
@@ -159,7 +162,7 @@ class View:
         return runs
 
     def _refuse_another(self, record: Record, seen: Observed) -> None:
-        """Raise ValuesError if the record of --record is that of another run."""
+        """Raise ValuesError if --record names the record of another run."""
         from distrain.status.read import job_of
         from distrain.status.recorded import other_job
 
@@ -169,7 +172,7 @@ class View:
             raise ValuesError(f"--record: {words}; name the record of {self._asked.name}, or leave the flag out")
 
     def _any_record(self) -> Record | None:
-        """Return the record of the run `name`: the one that --record names, or that of its release."""
+        """Return the record of the run `name`: the record that --record names, otherwise the record of the release."""
         found = self._record if self._record.record or not self._find_record else self._find_record()
         return found.record
 
@@ -192,7 +195,7 @@ class View:
 
     @property
     def _is_screen(self) -> bool:
-        """Tell whether each look replaces the last one on a terminal."""
+        """Tell whether each new answer replaces the previous answer on a terminal."""
         return self._asked.watches and self._asked.form == "text" and console.width() is not None
 
     def _tell(self, runs: list[Run]) -> None:
@@ -210,7 +213,7 @@ class View:
             self._print(runs, clears=True)
 
     def _tell_unread(self, runs: list[Run]) -> None:
-        """Say once what may not be read: a line about a run has no room for it."""
+        """Say once which objects the user may not read, because a line about a run has no room for this."""
         new = [words for each in runs for words in each.unread if words not in self._unread]
         for words in dict.fromkeys(new):
             console.say(f"not read: {words}")
@@ -236,7 +239,10 @@ class View:
 
 
 def _gist(found: Run) -> Any:
-    """Return the facts of a run of which a change is worth another line. Steps and ages are not: they always change."""
+    """Return the facts of a run whose change is worth a new line.
+
+    Steps and ages are left out, because they always change.
+    """
     why = AGE.sub("", found.why)
     return found.name, str(found.phase), why, found.workers, found.figures.restarts
 

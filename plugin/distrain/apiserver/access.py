@@ -121,7 +121,8 @@ def _refuse_unusable(cluster: Cluster, user: User) -> None:
         words = "insecure-skip-tls-verify and certificate-authority contradict each other; leave one out"
         raise UnreachableError(f"KUBECONFIG: {words}")
     if cluster.tls_server_name and not urls.split(f"https://{cluster.tls_server_name}"):
-        raise UnreachableError("KUBECONFIG: tls-server-name is no host's name; write one of the server's certificate")
+        words = "tls-server-name is not a host name; write a name in the server's certificate"
+        raise UnreachableError(f"KUBECONFIG: {words}")
     if user.auth_provider and user.auth_provider.name != OIDC:
         words = f'auth-provider "{user.auth_provider.name}" is no longer part of Kubernetes; use an exec plugin'
         raise UnreachableError(f"KUBECONFIG: {words}")
@@ -200,7 +201,7 @@ def _load_certificate(user: User, tls: ssl.SSLContext) -> bool:
 
 
 def _own_files(user: User) -> tuple[str | None, str | None]:
-    """Return the paths of the client certificate and its key, where no data stands in their place."""
+    """Return the paths of the client certificate and its key; None for one that the kubeconfig holds as data."""
     certificate = None if user.client_certificate_data else user.client_certificate
     return certificate, None if user.client_key_data else user.client_key
 

@@ -1,4 +1,4 @@
-"""Define what a cluster serves, as Helm takes it."""
+"""Define the APIs that a cluster serves, in the form that Helm reads."""
 
 from __future__ import annotations
 

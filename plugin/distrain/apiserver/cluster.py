@@ -262,8 +262,8 @@ class Cluster:
     ) -> str:
         """Return the last lines of a container's log; with `timestamps`, each line begins with its time.
 
-        With `since`, return only the lines of the last seconds, which kubelet tells by its own clock. Raises NoLogError
-        if there is no such log.
+        With `since`, return only the lines of the last `since` seconds by kubelet's clock. Raises NoLogError if there
+        is no such log.
         """
         query = {"container": container, "tailLines": str(lines)}
         query |= {"timestamps": "true"} if timestamps else {}
@@ -341,7 +341,7 @@ class Cluster:
         return found
 
     def _understood(self, what: str, use: Callable[[T], U], found: T) -> U:
-        """Return the result of `use`; raise UnreachableError if a part, which is decoded late, is of another form."""
+        """Return the result of `use`; raise UnreachableError if a part that is decoded late has a wrong form."""
         try:
             return use(found)
         except (msgspec.DecodeError, QuantityError) as error:

@@ -27,7 +27,7 @@ REQUEST_SECONDS = 65
 PART = 2**16
 # Number of threads that send requests at the same time.
 CONNECTIONS = 4
-# Number of connections that are kept for the next request: those of watches and followed logs among them.
+# Number of connections that stay open for further requests, including the connections of watches and followed logs.
 KEPT = 24
 # Status codes if the server is overloaded or restarting, or if a load balancer finds no server.
 LATER = (429, 500, 502, 503, 504)
@@ -35,8 +35,8 @@ LATER = (429, 500, 502, 503, 504)
 RETRIES, FIRST_PAUSE, LONGEST_PAUSE = 7, 0.25, 16
 # No retry starts later than this many seconds after the first attempt.
 LONGEST = 40.0
-# The retries of a caller that asks again by itself, after pauses of 0 and 0.5 s; and the seconds that each of its
-# requests has at least, although its time is over.
+# For a caller that asks again by itself: the number of retries (after pauses of 0 and 0.5 s), and the seconds that each
+# request gets even after the caller's deadline.
 FEW_RETRIES, LEAST_SECONDS = 2, 2.0
 # Pauses of at least this many seconds are logged.
 WORTH_TELLING = 1.0
@@ -52,7 +52,10 @@ urllib3.disable_warnings(InsecureRequestWarning)
 
 
 class Answer(Struct, frozen=True):
-    """An HTTP response. If the question has `hear`, the body is valid until the connection's next such question."""
+    """An HTTP response.
+
+    If the request has `hear`, the body is valid until the connection's next request with `hear`.
+    """
 
     status: int
     body: memoryview
@@ -107,9 +110,9 @@ class Connection:
     ) -> Answer:
         """Send a request and return the response, whatever its status; raise UnreachableError if there is none.
 
-        Any request may be sent again, so a request that changes the cluster must be idempotent. It passes `method`; a
-        request with a body but without `method` is a review of the user. `hear` gets the beginning of a 200 response
-        while the rest is being received, and again after a retry.
+        Any request may be sent again, so a request that changes the cluster must be idempotent. Such a request passes
+        `method`. A request with a body but without `method` is a review of the user's rights. `hear` gets the beginning
+        of a 200 response while the rest is being received, and again after a retry.
         """
         question = Question(method or ("GET" if body is None else "POST"), path, body, accept, hear)
         attempts = _Attempts(min(retries, self._most_retries), end=min(monotonic() + LONGEST, self._until))
@@ -134,8 +137,8 @@ class Connection:
     def stream(self, path: str, seconds: float, accept: str = JSON) -> Stream:
         """Send a GET request whose response goes on for a long time; raise UnreachableError if none begins.
 
-        The server may be silent for `seconds`, and for the time that any request has. There is no retry: the caller
-        knows from where to go on.
+        The server may be silent for `seconds` plus the read timeout of other requests. There is no retry, because only
+        the caller knows where to continue.
         """
         question = Question("GET", path, None, accept)
         timeout = Timeout(connect=self._seconds["connect"], read=seconds + REQUEST_SECONDS)
@@ -174,7 +177,7 @@ class Connection:
         return response, answer
 
     def _left(self) -> Timeout:
-        """Return the timeouts of a request, which end with the caller's time."""
+        """Return the timeouts of a request; the request ends at the caller's deadline."""
         if self._until == math.inf:
             return Timeout(**self._seconds)
         left = max(self._until - monotonic(), LEAST_SECONDS)
@@ -247,7 +250,7 @@ class _Memory:
         self._all = memoryview(b"")
 
     def add(self, part: bytes, start: int) -> int:
-        """Write a part at a position, and return the position behind the part."""
+        """Write a part at a position, and return the position after the part."""
         end = start + len(part)
         if end > len(self._all):
             larger = memoryview(bytearray(2 * end))

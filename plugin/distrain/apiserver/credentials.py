@@ -170,7 +170,7 @@ def _is_interactive(plugin: Exec) -> bool:
     mode = plugin.interactive_mode or "IfAvailable"
     terminal = sys.stdin is not None and sys.stdin.isatty()
     if mode == "Always" and not terminal:
-        raise _failure(plugin, "needs a terminal to ask at (interactiveMode: Always), and standard input is none")
+        raise _failure(plugin, "needs a terminal (interactiveMode: Always), and standard input is not a terminal")
     if mode not in ("Never", "IfAvailable", "Always"):
         raise _failure(plugin, f'has interactiveMode "{mode}", which is none of Never, IfAvailable and Always')
     return terminal and mode != "Never"

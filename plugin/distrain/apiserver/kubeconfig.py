@@ -124,7 +124,7 @@ class Kubeconfig(Struct, frozen=True):
 def load(paths: str) -> Kubeconfig | None:
     """Read and merge the files of a list like KUBECONFIG; skip missing files, and return None if all are missing.
 
-    Raises UnreachableError for a file that is no kubeconfig.
+    Raises UnreachableError for a file that is not a kubeconfig.
     """
     files = [_read(path) for part in paths.split(os.pathsep) if os.path.isfile(path := Path(part).expanduser())]
     if not files:

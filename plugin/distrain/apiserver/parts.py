@@ -10,13 +10,13 @@ CUT = b" [distrain: the rest of this line is cut]"
 
 
 def lines(parts: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the whole lines of a response, without a last line that has no end."""
+    """Yield the complete lines of a response; drop a last line without a line break."""
     for block in blocks(parts, has_rest=False):
         yield from block
 
 
 def blocks(parts: Iterable[bytes], *, has_rest: bool) -> Iterator[list[bytes]]:
-    """Yield the lines that each part ends; with `has_rest`, also the last line if it has no line break."""
+    """Yield for each part the lines that it completes; with `has_rest`, also a last line without a line break."""
     unfinished = Unfinished()
     for part in parts:
         first, *more = part.split(b"\n")

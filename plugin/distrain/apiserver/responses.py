@@ -83,7 +83,7 @@ class WatchedMetadata(Kube):
 
 
 class Watched(Kube):
-    """What a watch reads of an object of any kind, or of the error that ends the watch."""
+    """The fields that a watch reads from an object of any kind, or from the error that ends the watch."""
 
     metadata: WatchedMetadata = field(default_factory=WatchedMetadata)
     code: int = 0
@@ -97,7 +97,10 @@ class WatchEvent(Struct):
 
 
 class Page(Struct, Generic[Item]):
-    """The items of a page. They are required: an answer without them is not from Kubernetes, and no empty list."""
+    """The items of a page.
+
+    They are required: an answer without items is not an empty list, but an answer of another server.
+    """
 
     items: list[Item] | None
 
@@ -116,8 +119,8 @@ def decoded(answer: Answer, decode: Callable[[memoryview], T], what: str, server
 
 
 def no_kubernetes(server: str, why: str) -> UnreachableError:
-    """Return the error for a server that answers as no API server does."""
-    return UnreachableError(f"{server} answers like no Kubernetes: {why}; {NEXT_STEP}")
+    """Return the error for a server whose answer does not come from a Kubernetes API server."""
+    return UnreachableError(f"{server} does not answer like Kubernetes: {why}; {NEXT_STEP}")
 
 
 def refusal(answer: Answer, what: str, server: str) -> DistrainError:
@@ -128,20 +131,20 @@ def refusal(answer: Answer, what: str, server: str) -> DistrainError:
         return UnreachableError(f"the cluster at {server} does not accept your credentials; {NEXT_STEP}")
     if status == 403:
         return ForbiddenError(f"{what} cannot be read: {words}; ask for a role that allows {_right(words)}")
-    # Of 400 to 499, a second try helps only against a timeout and too many requests.
+    # Among the status codes 400 to 499, a retry helps only after 408 (timeout) and 429 (too many requests).
     step = "try again" if status >= 500 or status in (408, 429) else NEXT_STEP
     return UnreachableError(f"{what} cannot be read: {server} answers {status}: {words}; {step}")
 
 
 def no_log(answer: Answer, what: str, server: str) -> DistrainError:
-    """Return the error for a log that cannot be read; with 400 the API server says that there is none."""
+    """Return the error for a log that cannot be read. Status 400 means that the log does not exist."""
     if answer.status == 400:
         return NoLogError(f"{what}: {_message(bytes(answer.body))}")
     return refusal(answer, what, server)
 
 
 def _right(words: str) -> str:
-    """Return the right that is missing, as the API server names it; without such words, those to get and to list."""
+    """Return the missing right as the API server names it. If its message names none, return `get` and `list`."""
     denied = DENIED.search(words)
     return f"`{denied[1]}` on {denied[2]}" if denied else "`get` and `list` on them"
 

@@ -52,7 +52,7 @@ class Target(Struct, frozen=True):
     context: str
     namespace: str
     overrides: Overrides = Overrides()
-    # The kubeconfig and the context, where the user gave them on the command line.
+    # The kubeconfig and the context that the user gave on the command line; empty if not given.
     given: tuple[str, str] = ("", "")
 
     @property
@@ -151,8 +151,8 @@ def _overrides() -> Overrides:
 def _refuse_impersonation(overrides: Overrides) -> None:
     """Raise ValuesError for impersonation in a pod, where Helm ignores the flag and would install as another user."""
     if overrides.user or overrides.groups:
-        words = "Helm heeds it only with a kubeconfig; unset it, or set KUBECONFIG"
-        raise ValuesError(f"HELM_KUBEASUSER: is set, and there is no kubeconfig beside the pod's account: {words}")
+        words = "Helm uses it only with a kubeconfig; unset it, or set KUBECONFIG"
+        raise ValuesError(f"HELM_KUBEASUSER: is set, but the pod has only its ServiceAccount, no kubeconfig: {words}")
 
 
 def _only_in_cluster(path: str) -> bool:

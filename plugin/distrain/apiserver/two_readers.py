@@ -83,7 +83,7 @@ def _received(pipe: Pipe) -> Any:
 
 
 def _work(parent: Pipe, pipe: Pipe, ask: Ask, next_token: NextToken, use: Callable[[Iterator[Answer]], object]) -> None:
-    """Run the child process. The parent ends it, also after Ctrl-C."""
+    """Run the child process. The parent ends this process, even after Ctrl-C."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent.close()
     try:

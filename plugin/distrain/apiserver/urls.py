@@ -14,7 +14,7 @@ def split(url: str) -> SplitResult | None:
         # Reading the port raises ValueError if it is not a number.
         _ = parts.port
         login, at, place = parts.netloc.rpartition("@")
-        # For a host that is not ASCII urllib3 needs a package of its own. An empty or long label raises UnicodeError.
+        # urllib3 needs another package for a host that is not ASCII. An empty or too long label raises UnicodeError.
         parts = parts._replace(netloc=login + at + place.encode("idna").decode())
         parse_url(without_login(parts).geturl())
     except ValueError:

@@ -46,7 +46,7 @@ class _Whole(PageHead):
 
 
 class Watch(Generic[Item]):
-    """The objects of a list, by uid. `changed` is set at each change, also by the first list or an error.
+    """The objects of a list, keyed by uid. `changed` is set at each change, also by the first list or an error.
 
     A thread reads until `close`.
     """
@@ -64,7 +64,7 @@ class Watch(Generic[Item]):
         threading.Thread(target=self._run, daemon=True).start()
 
     def items(self) -> list[Item]:
-        """Return the present objects. Before the first list, wait for it; raise its error if it failed."""
+        """Return the current objects. Wait for the first list; raise its error if it failed."""
         self._begun.wait()
         if isinstance(self._error, ForbiddenError):
             raise self._error
@@ -76,7 +76,7 @@ class Watch(Generic[Item]):
         return (0.0, None) if since is None else (time.monotonic() - since, self._error)
 
     def close(self) -> None:
-        """Ask the API server nothing more. A request that is under way is left to its end."""
+        """Send no more requests to the API server. A request in progress is not cancelled."""
         self._closed.set()
 
     def _run(self) -> None:

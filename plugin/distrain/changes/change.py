@@ -36,7 +36,7 @@ def current_release(request: Request, wanted: Wanted) -> Current:
 
 
 def all_values(request: Request, current: Current) -> Values:
-    """Return the release's values merged with the defaults of its chart; of a job of Argo CD, with those of --chart."""
+    """Return the release's values merged with its chart's defaults; for Argo CD's job, with the defaults of --chart."""
     if current.revision.number == 0:
         return request.helm.merged_values(source_of(request.source, current.revision.values))
     found: Values = request.helm.releases.all_values(request.options.name, request.cluster.target)
@@ -61,7 +61,7 @@ def _agreed(request: Request, current: Current, values: Source) -> tuple[Rendere
     to_do = in_git(request, current, found) if current.owner else None
     if to_do and not options.dry_run:
         raise to_do
-    # Argo CD makes no release, so no Secret counts against a quota.
+    # Argo CD creates no Helm release, so no release Secret counts against a quota.
     number = current.revision.number + 1 if current.revision.number else 0
     job = found.job.of_release(options.name, number, options.history_max)
     found, before = found._replace(job=job), _before(request, current)

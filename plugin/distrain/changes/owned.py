@@ -26,7 +26,7 @@ Wanted = Callable[[OwnedJob], Values]
 
 
 def source_of(chart: Source, values: Values) -> Source:
-    """Return the chart with these values alone."""
+    """Return the chart with only these values."""
     return chart.with_text(yaml_writer.dump(values))
 
 
@@ -53,7 +53,7 @@ def _new_refusal(request: Request, name: str, found: Owner) -> RefusedError:
 
 
 def with_values_files(request: Request, current: Current) -> Current:
-    """Return the release of a HelmRelease with all values as the user's.
+    """Return the release of a HelmRelease; all of its values count as the user's values.
 
     Flux merges the files in spec.chart.spec.valuesFiles into the chart's defaults, so Helm does not record them as the
     user's values.
@@ -80,7 +80,7 @@ def in_git(request: Request, current: Current, found: RenderedJob) -> RefusedErr
 def applied_from_git(request: Request, owned: OwnedJob, wanted: Wanted) -> Current:
     """Return the current state of a job without a Helm release, from the values that its Application holds.
 
-    Raise RefusedError if the values are in a file in git, which nobody can read here.
+    Raise RefusedError if the values are in a file in git, which the plugin cannot read.
     """
     name, cluster = request.options.name, request.cluster
     namespace = cluster.target.namespace
@@ -109,7 +109,7 @@ def _refusal(name: str, place: Place, wanted: Values, *, is_dry_run: bool) -> Re
 
 
 def _own_values(request: Request, place: Place) -> dict[str, Any]:
-    """Return the Application's values, with its parameters over them, as Argo CD passes them to Helm.
+    """Return the Application's values, overridden by its parameters, as Argo CD passes both to Helm.
 
     Raise ValuesError if the chart's schema refuses them.
     """

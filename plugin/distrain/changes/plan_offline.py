@@ -1,4 +1,4 @@
-"""Plan a change from two sets of values files, for `upgrade --dry-run --from`. No cluster is asked."""
+"""Plan a change from two sets of values files, without a cluster, for `upgrade --dry-run --from`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ REUSING = ("reuse_values", "reset_then_reuse_values")
 
 
 def plan_offline(request: Request) -> int:
-    """Print what an upgrade from the values of --from to the given ones does to a run; refuse what upgrade refuses."""
+    """Print how an upgrade from the values of --from to the given values changes a run; refuse what upgrade refuses."""
     options = request.options
     _refuse_contradictions(options)
     old, new = _before(request), _rendered(request, request.source)
@@ -40,7 +40,7 @@ def plan_offline(request: Request) -> int:
     )
     planned = plan(options.name, before, new)
     if planned.ends_pods:
-        # The steps are in the log of a cluster that nobody asks.
+        # The lost steps are known only from a pod's log in the cluster.
         planned = replace(planned, lost=Training(None, None))
     console.answer(told(request, planned, before, new))
     refuse_traps(planned, before)
@@ -51,11 +51,12 @@ def _refuse_contradictions(options: Any) -> None:
     if options.dry_run != "client":
         raise ValuesError("--from: asks no cluster and changes nothing; add --dry-run")
     if any(getattr(options, flag) for flag in REUSING):
-        raise ValuesError("--from: names the values before; leave out --reuse-values and --reset-then-reuse-values")
+        words = "leave out --reuse-values and --reset-then-reuse-values"
+        raise ValuesError(f"--from: names the values before the change; {words}")
     if not options.value_flags:
-        raise ValuesError("--from: names the values before; name those after with -f")
+        raise ValuesError("--from: names the values before the change; name the values after it with -f")
     if "-" in options.values_before and ("--values", "-") in options.value_flags:
-        raise ValuesError("--from: stdin is that of -f already; name a file for one of them")
+        raise ValuesError("--from: -f reads stdin already; name a file for one of them")
 
 
 def _before(request: Request) -> Next:

@@ -37,9 +37,9 @@ from distrain.workload.wording import Wording, asked, listed
 # Advice if nodes are large enough but refuse the pods: the scheduler's message, the value to change, the obstacle and
 # the next step.
 _SELECTOR = ("nodeSelector", "labels", "Correct nodeSelector or affinity.")
-_VOLUME = ("", "the volumes of its persistent volume claims", "Use claims whose volumes can be there, or add nodes.")
+_VOLUME = ("", "the volumes of its persistent volume claims", "Use claims with reachable volumes, or add nodes.")
 _SPACE = ("", "storage that its driver has left for new volumes", "Ask for smaller volumes, or another class.")
-_BETWEEN = ("affinity", "affinity between pods", "Correct affinity, or the labels of the pods that it is about.")
+_BETWEEN = ("affinity", "affinity between pods", "Correct affinity, or the labels of the pods that it selects.")
 KEPT_OFF = (
     (NO_MATCH, *_SELECTOR),
     (OTHER_NAME, "", "the name in spec.nodeName", "Leave it out, and let the scheduler choose."),
@@ -49,7 +49,7 @@ KEPT_OFF = (
     (NO_SPACE, *_SPACE),
     (OTHER_ZONE, *_VOLUME),
     (TOO_MANY_VOLUMES, "", "the number of volumes that they can attach", "Use fewer volumes per pod, or add nodes."),
-    (IN_USE, "", "a claim for one pod alone that another one uses", "Use a claim that more pods can share."),
+    (IN_USE, "", "a claim for a single pod, which another pod uses", "Use a claim that more pods can share."),
     (NO_DOMAIN, "", "the label of a topology spread constraint", "Label the nodes, or correct the constraint."),
     (NOT_NEAR, *_BETWEEN),
     (NOT_APART, *_BETWEEN),
@@ -81,7 +81,7 @@ def _depends(say: Wording, now: Judgement) -> str:
 
 
 def _undecided(say: Wording, now: Judgement) -> str:
-    """Say what was not searched to the end: orders of the pods, placements now, or placements on empty nodes."""
+    """Say which search was not finished: of the pods' orders, of placements now, or of placements on empty nodes."""
     head, size = say.size(say.job.main)
     if now.possible:
         words = f"{say.all_pods()} fit in one placement; undecided whether in every order: the search of the orders"
@@ -115,10 +115,10 @@ def _too_many(say: Wording, empty: ClusterState, emptied: Judgement) -> str:
     misfit = f"{say.main_pods()} {'does' if main.replicas == 1 else 'do'} not fit"
     if not say.job.others:
         words = f"{misfit} under its rules about other pods (affinity, topology spread), even on empty nodes"
-        return f"{say.place(main)}: {words}. Correct them, or start what they are about first."
+        return f"{say.place(main)}: {words}. Correct the rules, or first start the pods that they select."
     first = listed([say.place(role) for role in reversed(say.job.others)])
     them = "them" if len(say.job.others) > 1 else "it"
-    return f"{first}: beside {them} {misfit}, even on empty nodes. Lower what {first} or {say.place(main)} ask for."
+    return f"{first}: with {them}, {misfit}, even on empty nodes. Lower what {first} or {say.place(main)} ask for."
 
 
 def _more_than_nodes_hold(say: Wording, role: PodRole, pods: str, held: int) -> str:
@@ -182,7 +182,7 @@ def _kept_off(say: Wording, role: PodRole, large: Sequence[kube.Node], empty: Cl
 
 
 def _obstacle(node: kube.Node, role: PodRole, empty: ClusterState, shortage: Sequence[str]) -> str:
-    """Return the message of the first filter that refuses an empty node; taints count only if nothing else does."""
+    """Return the message of the first filter that refuses an empty node; taints only if no other filter refuses it."""
     found = empty.refusal(node, role)
     if found == UNTOLERATED:
         open_to_all = replace(node, spec=replace(node.spec, taints=[]))

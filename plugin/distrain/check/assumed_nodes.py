@@ -15,7 +15,7 @@ from distrain.kube.quantities import thousandths
 FLAG = "--assume-nodes"
 FORM = re.compile(r"(?P<count>\d{1,5})x(?:(?P<gpus>\d{1,4})|(?P<type>[A-Za-z][\w.-]*))(?::(?P<pairs>.+))?", re.ASCII)
 HUGE = "hugepages-"
-# The domain of Kubernetes' own labels; no device plugin offers resources of it.
+# The domain of labels that Kubernetes defines; no device plugin offers resources of this domain.
 OWN_DOMAIN = re.compile(r"(^|\.)(kubernetes|k8s)\.io$")
 AMOUNTS = ("cpu", "memory", "ephemeral-storage", "pods")
 # Default amounts, larger than any job needs, for resources that the description does not name.
@@ -57,7 +57,10 @@ def _node(name: str, labels: dict[str, str], allocatable: kube.Amounts) -> kube.
 
 
 def _is_device(key: str, value: str) -> bool:
-    """Tell whether a pair may be a resource of a device plugin. It stays a label, too: labels may be numbers."""
+    """Tell whether a pair may be a resource of a device plugin.
+
+    The pair is also used as a label: labels may be numbers.
+    """
     domain, slash, _ = key.partition("/")
     return bool(slash and value.isdecimal() and not OWN_DOMAIN.search(domain))
 

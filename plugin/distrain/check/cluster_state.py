@@ -26,7 +26,7 @@ OverPods = Callable[[Callable[[Iterable[CountedPod]], ClusterUsage]], ClusterUsa
 
 
 class ClusterState(Struct, frozen=True):
-    """The nodes, their usage by all pods, and by the pods that stay after every other pod has ended."""
+    """The nodes, their usage by all pods, and their usage by the pods that stay after all other pods have ended."""
 
     nodes: Sequence[kube.Node]
     taken: Usage
@@ -61,7 +61,7 @@ class ClusterState(Struct, frozen=True):
         return replace(self._roles[role.name], count=role.replicas, request={**role.request, **ports, **volumes})
 
     def contested_drivers(self) -> list[str]:
-        """Return the CSI drivers for which the order of the job's pods decides how many of them a node takes."""
+        """Return the CSI drivers by whose limits a node takes more or fewer pods, depending on the pods' order."""
         limits = self.constraints.attach_limits
         found = {
             driver
@@ -129,7 +129,7 @@ def _uses(role: PodRole, claim: ClaimName) -> bool:
 def take(
     nodes: Sequence[kube.Node], over_pods: OverPods, constraints: JobConstraints, release: str | None = None
 ) -> ClusterState:
-    """Sum up the usage of the nodes for a job with these constraints; the pods of `release` count as free."""
+    """Sum up the usage of the nodes for a job with these constraints, as if the pods of `release` had ended."""
     usage = over_pods(lambda pods: usage_of(nodes, pods, constraints, release))
     return ClusterState(nodes, usage.taken, usage.staying, constraints, usage.counts)
 

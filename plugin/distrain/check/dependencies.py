@@ -30,7 +30,7 @@ from distrain.workload.kinds import KUBEFLOW
 from distrain.workload.manifest import ROLE_LABEL, Job, PodRole, is_of_release
 from distrain.workload.policies import Policies
 
-# The role of the hook with which the chart runs the check in the cluster. The hook's pod ends before the job starts.
+# The role of the chart's hook that runs the check in the cluster. The hook's pod ends before the job starts.
 PREFLIGHT = "preflight"
 # The controller manager creates these in each namespace.
 GIVEN = frozenset({("ConfigMap", "kube-root-ca.crt"), ("ServiceAccount", "default")})
@@ -48,13 +48,13 @@ class Dependencies(Struct, frozen=True):
     A field is None if its kind was not read; `unseen` then names the kind. `missing` are Secrets, ConfigMaps and
     ServiceAccounts that the job's pods need and that do not exist. `unserved` are the job's kinds that the cluster does
     not serve. `has_namespace` tells whether the job's namespace exists, as far as known. `ending_namespaces` are being
-    deleted. `all_claims` are those of all namespaces. `own` are the pods of the same release, which end before the job
-    starts or belong to the job already. `pods` are all of the namespace, if they were read: the manifest has a quota
-    for it. `existing` are objects of the manifest that exist, and that quotas have counted already. `former_classes`
-    are the PriorityClasses before the manifest changes them. `runtime_classes` are those of the job's pods that were
-    read, by name, None for a name that the cluster does not have. The API server is Kubernetes 1.`server_minor`, if
-    that is known and matters. `gang_schedulers` tells by API group whether the cluster has the gang schedulers that the
-    job needs, as far as known. `kubectl_flags` reach the namespace.
+    deleted. `all_claims` are the claims of all namespaces. `own` are the pods of the same release, which end before the
+    job starts or belong to the job already. `pods` are all pods of the namespace; they are read only if the manifest
+    has a quota for it. `existing` are objects of the manifest that exist, and that quotas have counted already.
+    `former_classes` are the PriorityClasses before the manifest changes them. `runtime_classes` maps the name of each
+    RuntimeClass of the job's pods that was read to the class, or to None if the cluster lacks it. The API server is
+    Kubernetes 1.`server_minor`, if that is known and matters. `gang_schedulers` tells by API group whether the cluster
+    has the gang schedulers that the job needs, as far as known. With `kubectl_flags`, kubectl reaches the namespace.
     """
 
     namespaces: Mapping[str, Labels] | None = None
@@ -104,7 +104,7 @@ def namespace_of(job: Job, namespace: str) -> str:
 
 
 def own_pods(pods: Iterable[kube.Pod], namespace: str, release: str | None) -> list[kube.Pod]:
-    """Return the release's pods; a pod that is being deleted is none of them, since it still uses its node."""
+    """Return the release's pods. Leave out a pod that is being deleted, because it still uses its node."""
     found = (pod for pod in pods if release and pod.metadata.namespace == namespace)
     return [
         pod
@@ -138,7 +138,10 @@ def counts_pods(job: Job, namespaces: Mapping[str, Labels] | None, namespace: st
 
 
 def may_exist(job: Job, quotas: Sequence[ResourceQuota] | None, namespace: str) -> list[CountedObject]:
-    """Return the objects that quotas count and that may exist. Those of operators are judged by the release's pods."""
+    """Return the job's objects that quotas count and that may exist already.
+
+    The operator's objects are left out: they are counted with the release's pods.
+    """
     every = [*(quotas or ()), *job.policies.quotas_of(namespace)]
     return [each for each in job.objects if not each.is_of_operator and resource_quota.counts(every, each)]
 
@@ -181,7 +184,7 @@ def _with_labels(namespaces: Mapping[str, Labels] | None, policies: Policies) ->
 
 
 def _replaced(found: Sequence[Policy] | None, new: Sequence[Policy]) -> Sequence[Policy] | None:
-    """Return the objects with the new ones, which replace those of the same name."""
+    """Return the objects and the new objects. A new object replaces an object of the same name."""
     if not new:
         return found
     names = {each.metadata.name for each in new}
@@ -189,7 +192,7 @@ def _replaced(found: Sequence[Policy] | None, new: Sequence[Policy]) -> Sequence
 
 
 def with_storage(found: Dependencies, job: Job) -> Dependencies:
-    """Add the volumes and storage classes that the job's manifest creates; those of the cluster stay as they are."""
+    """Add the volumes and storage classes that the job's manifest creates; existing ones are not replaced."""
     volumes, classes = job.created.by_name(PersistentVolume), job.created.by_name(kube.StorageClass)
     return replace(
         found,
@@ -220,7 +223,7 @@ def _definition(api_version: str, kind: str) -> ObjectName:
 def references(job: Job) -> dict[ObjectName, list[PodRole]]:
     """Return the Secrets, ConfigMaps and ServiceAccounts that the job's manifest does not create, by name.
 
-    Each has the roles whose pods need it.
+    Map each object to the roles whose pods need it.
     """
     found: dict[ObjectName, list[PodRole]] = {}
     for role in (role for role in job.roles if role.replicas):

@@ -63,7 +63,7 @@ T = TypeVar("T")
 def check(
     cluster: Cluster, job: Job, namespace: str, gpu_resource: str | None = None, release: str | None = None
 ) -> Report:
-    """Read the cluster and judge the job; arguments and errors are those of `examined`."""
+    """Read the cluster and judge the job; see `examined` for the arguments and errors."""
     return report(*examined(cluster, job, namespace, gpu_resource, release))
 
 
@@ -77,8 +77,8 @@ def examined(
 ) -> tuple[PreparedJob, ClusterState]:
     """Read the job's dependencies and the state of the cluster.
 
-    Pods of `release` count as free, and the nodes in `more` as part of the cluster. Raises UnreachableError if nodes or
-    pods cannot be read.
+    The pods of `release` are ignored, and the nodes in `more` count as part of the cluster. Raises UnreachableError if
+    nodes or pods cannot be read.
     """
     own = namespace_of(job, namespace)
     prepared = prepare(
@@ -146,7 +146,10 @@ def _with_capacities(found: Dependencies, job: Job, reader: _Reader) -> Dependen
 
 
 def _with_attach_limits(found: Dependencies, job: Job, reader: _Reader) -> Dependencies:
-    """Read the nodes' limits of CSI volumes if the job uses such volumes, and what counts if a node has a limit."""
+    """Read the nodes' limits of CSI volumes if the job uses such volumes.
+
+    If there is a limit, read what counts towards it.
+    """
     needs, storage = volume_needs(job, found), "/apis/storage.k8s.io/v1"
     if not any(each.drivers for each in needs.values()):
         return found
@@ -175,7 +178,7 @@ class _Reader(Struct):
     def allowed(self, path: str, item: type[T], what: str) -> list[T] | None:
         """Return the objects of a list, None if the user may not read it or the cluster is too old to serve it.
 
-        The caller tells what is then not judged.
+        The caller then reports what is not judged.
         """
         try:
             return self.cluster.read_list(path, item, what)
@@ -206,7 +209,7 @@ class _Reader(Struct):
         return self._allowed(f"pods of namespace {self.namespace}", lambda: self.cluster.namespace_pods(self.namespace))
 
     def own(self, release: str | None) -> list[kube.Pod]:
-        """Return the release's pods on all nodes, also on those that take no pod of the job."""
+        """Return the release's pods on all nodes, even on nodes that take no pod of the job."""
         if release is None:
             return []
         return own_pods(self.cluster.release_pods(self.namespace, release), self.namespace, release)

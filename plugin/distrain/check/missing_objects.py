@@ -25,7 +25,7 @@ def missing(found: Dependencies, namespace: str, what: ObjectName, role: PodRole
 
 
 def _place(what: ObjectName, role: PodRole, say: Wording) -> str:
-    """Return the path of the value that names the object; the role if the pods are not of the chart."""
+    """Return the path of the value that names the object; the role if the chart did not render the pods."""
     kind, name = what
     if not say.job.from_chart:
         return say.place(role)

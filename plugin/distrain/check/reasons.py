@@ -17,7 +17,7 @@ from distrain.workload.manifest import Job
 
 
 class Reason(Struct, frozen=True):
-    """The reason why some nodes accept no further pod, and their number: 0 for a refusal before scheduling."""
+    """The reason why some nodes accept no further pod, and the number of nodes: 0 for a refusal before scheduling."""
 
     nodes: int
     reason: str
@@ -39,7 +39,7 @@ def reasons(job: Job, state: ClusterState) -> list[Reason]:
 
 
 def _blocked(job: Job, state: ClusterState) -> tuple[Role, Sequence[Node], bool]:
-    """Return the role with a pod that finds no node, its nodes, and whether the resources are enough for all pods."""
+    """Return the role with a pod that finds no node, the nodes' free capacity, and whether the resources suffice."""
     roles = {role.name: state.role(role) for role in job.roles}
     main = roles.pop(job.main.name)
     left, unplaced = capacity.beside(state.free(), list(roles.values()), main)
@@ -53,9 +53,9 @@ def _blocked(job: Job, state: ClusterState) -> tuple[Role, Sequence[Node], bool]
 
 
 def _by_rules(nodes: Sequence[Node], role: Role, *, has_resources: bool) -> dict[str, str]:
-    """Map the nodes that have resources for the role's next pod, but refuse it by a rule, to the rule's message."""
+    """Map each node that has resources for the role's next pod, but refuses it by a rule, to the rule's message."""
     found = refused_by_rules(nodes, role)
-    # Without a rule the nodes would take every pod, so a rule is the reason even if no single node tells which.
+    # Without rules the nodes would take every pod. So a rule is the reason, even if no single node shows which one.
     if rules := list(between_pods(role)) if has_resources and not found else []:
         return {node.name: rules[0] for node in nodes if capacity.copies(node, role)}
     return found

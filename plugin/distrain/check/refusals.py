@@ -79,7 +79,7 @@ class _Part(Struct, frozen=True):
         return (self.found.namespaces or self.job.policies.labels).get(self.namespace) or {}
 
     def refusals(self, say: Wording) -> Iterator[Refusal]:
-        """Yield the refusals by anything but the nodes and the pods on them."""
+        """Yield the refusals that are not caused by nodes or by pods on nodes."""
         job, found = self.job, self.found
         yield from _unserved(found, say)
         yield from gang_scheduler.refusals(job, found.gang_schedulers, say)
@@ -97,7 +97,7 @@ class _Part(Struct, frozen=True):
         yield from resource_quota.refusals(self.new, found.quotas or (), say, found.own, self.claims.changes)
 
     def _missing(self, say: Wording) -> Iterator[Refusal]:
-        """Yield a refusal for each object that the pods need, that does not exist, and that nothing may create."""
+        """Yield a refusal for each object that the pods need, if it does not exist and no controller may create it."""
         roles = references(self.job)
         for kind, name in sorted(self.found.missing):
             if not _maker(kind, say.job):
@@ -198,7 +198,7 @@ def _attach_limits(parts: Sequence[_Part]) -> AttachLimits:
 
 
 def _labels(parts: Sequence[_Part]) -> Mapping[str, Labels] | None:
-    """Return the labels of the namespaces that could be read, None unless those of all parts are among them."""
+    """Return the labels of the namespaces that could be read; None if the namespace of a part could not be read."""
     known = _united(part.found.namespaces or {} for part in parts)
     return known if all(part.namespace in known for part in parts) else None
 

@@ -99,11 +99,11 @@ def _open_question(prepared: PreparedJob, state: ClusterState, placed: Verdict) 
     usage = state.staying if placed == Verdict.IMPOSSIBLE else state.taken
     if between := usage.between:
         wait = "pod waits for its node and precedes" if between == 1 else "pods wait for their node and precede"
-        words = f"undecided what goes first: {between} {wait} some pods of the job alone"
+        words = f"undecided which pods go first: {between} {wait} only some pods of the job"
         return f"{words}. Check again once {'it runs' if between == 1 else 'they run'}."
     usage = state.staying if placed == Verdict.BUSY else usage
     if awaited := max((usage.of(role.name).awaited for role in prepared.job.roles), default=0):
-        words = f"undecided what the rules make of pods that wait for their node: {awaited}"
+        words = f"undecided whether the rules will count pods that wait for their node: {awaited}"
         return f"{words}. Check again once they run."
     return ""
 
@@ -127,7 +127,7 @@ def _beyond_check(spec: kube.TemplateSpec) -> Iterator[str]:
 
 
 def _with_refusals(placed: Verdict, refusals: Sequence[Refusal], *, is_open: bool) -> Verdict:
-    """Return the verdict by nodes and refusals; `is_open` tells that the nodes may never take the job."""
+    """Return the verdict by nodes and refusals; `is_open` is true if the nodes may never take the job."""
     found = {each.verdict for each in refusals}
     if Verdict.IMPOSSIBLE in found or placed == Verdict.IMPOSSIBLE:
         return Verdict.IMPOSSIBLE
@@ -147,7 +147,7 @@ def _other_pods(state: ClusterState) -> Iterator[str]:
 
 def _assumed(prepared: PreparedJob, state: ClusterState, verdict: Verdict) -> Iterator[str]:
     if names := prepared.job.generated:
-        yield f"names of objects that have only a generateName, {listed(names)}: the API server generates others"
+        yield f"names of objects that have only a generateName, {listed(names)}: the API server will choose others"
     if is_suspended(prepared.job):
         yield "the suspended job goes on"
     own, lower = prepared.own, state.counts.lower

@@ -21,7 +21,7 @@ def between_pods(role: Role) -> Iterator[str]:
 
 
 def refused_by_rules(nodes: Sequence[Node], role: Role) -> dict[str, str]:
-    """Map each node that has resources for more of the role's pods than a rule allows there to the rule's message."""
+    """Map each node to a rule's message if the node has resources for more of the role's pods than the rule allows."""
     found: dict[str, str] = {}
     # The scheduler's filters in reverse order: the message of the first filter stays.
     for anti_affinity in role.anti_affinity:
@@ -35,19 +35,19 @@ def refused_by_rules(nodes: Sequence[Node], role: Role) -> dict[str, str]:
 
 
 def _crowded(nodes: Sequence[Node], role: Role, rule: AntiAffinity) -> Iterator[str]:
-    """Yield the nodes of domains with room for several pods of a role that excludes its own pods."""
+    """Yield the nodes of domains with room for several pods of a role whose anti-affinity excludes its own pods."""
     if role.name in rule.roles and role.count > 1:
         room = _room(nodes, role, rule.key)
         yield from (node.name for node in nodes if rule.key in node.labels and room[node.labels[rule.key]] > 1)
 
 
 def _far(nodes: Sequence[Node], role: Role, rule: Affinity) -> Iterator[str]:
-    """Yield the nodes whose domain has no pod that the affinity counts, and gets none."""
+    """Yield the nodes in domains that have no pod that the affinity counts, and will get none."""
     if not rule.roles:
         present = {key: rule.present.get(key, frozenset()) for key in rule.keys}
         yield from (node.name for node in nodes if any(node.labels.get(key) not in present[key] for key in rule.keys))
     if rule.roles == {role.name} and len(rule.keys) == 1 and not any(rule.present.values()):
-        # The first pod chooses the domain of all. No domain has room for all pods, so take the largest.
+        # The first pod chooses the domain for all pods. No domain has room for all pods, so take the largest domain.
         room = _room(nodes, role, rule.keys[0])
         largest = max(room.values(), default=0)
         if largest < role.count:

@@ -1,6 +1,6 @@
-"""Write the commands that create a cluster on AKS, and those around a run.
+"""Write the commands that create a cluster on AKS, and the commands before and after a run.
 
-Flags are those of az's reference (https://learn.microsoft.com/cli/azure/aks), read 2026-11-28.
+The flags come from az's reference (https://learn.microsoft.com/cli/azure/aks), read 2026-11-28.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from distrain.cloud.groups import Group
 from distrain.cloud.plan import Plan
 from distrain.cloud.steps import Command, Shell, Step
 
-# The release that eksctl 0.215.0 installs, too. It tolerates the taint nvidia.com/gpu.
+# eksctl 0.215.0 installs the same release. Its pods tolerate the taint nvidia.com/gpu.
 DEVICE_PLUGIN = (
     "https://raw.githubusercontent.com/NVIDIA/k8s-device-plugin/v0.17.4/deployments/static/nvidia-device-plugin.yml"
 )

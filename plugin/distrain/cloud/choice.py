@@ -23,7 +23,7 @@ def selector_of(values: Mapping[str, Any]) -> dict[str, str]:
 
 
 def provider_of(provider: str | None, instance: str | None, selector: Mapping[str, str]) -> str:
-    """Return the provider of --provider, otherwise that of the instance type or label named, otherwise EKS."""
+    """Return the provider of --provider, otherwise the provider of the named instance type or label, otherwise EKS."""
     if provider:
         return provider
     if instance:
@@ -63,16 +63,16 @@ def for_total(gpus: int, selector: Mapping[str, str], where: Location, cost: Pri
 
 
 def preferred(needs: Needs, where: Location, cost: Prices | None, *, efa: bool) -> Instance:
-    """Return the type that holds the workers at the lowest price; without prices, with the fewest GPUs unused.
+    """Return the type that holds the workers at the lowest price; without prices, the type with the fewest unused GPUs.
 
-    Of equal types it is the one with the fewest nodes, then the first in the table.
+    Among equal types, the type with the fewest nodes comes first, then the order of the table decides.
     """
     held = holding(needs, where.provider, where.zone_label, efa=efa)
     return _best({each: -(-needs.workers // number) for each, number in held.items()}, cost)
 
 
 def _best(nodes: Mapping[Instance, int], cost: Prices | None) -> Instance:
-    """Return the best of the types, each with the number of its nodes."""
+    """Return the best type; `nodes` has the number of nodes of each type."""
     if cost is None:
         return min(nodes, key=lambda each: (nodes[each] * each.gpus, nodes[each]))
     priced = [each for each in nodes if each.type in cost]

@@ -1,6 +1,6 @@
-"""Write eksctl's ClusterConfig, and the commands around a run on EKS.
+"""Write eksctl's ClusterConfig, and the commands before and after a run on EKS.
 
-Fields and flags are those of eksctl 0.215.0 (pkg/apis/eksctl.io/v1alpha5, pkg/ctl), read 2026-11-28.
+Fields and flags come from eksctl 0.215.0 (pkg/apis/eksctl.io/v1alpha5, pkg/ctl), read 2026-11-28.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def configuration(plan: Plan) -> dict[str, Any]:
 
 
 def _gpu_group(plan: Plan) -> dict[str, Any]:
-    """Return the group of GPU nodes, of which there are none until the group is scaled up."""
+    """Return the group of GPU nodes. It has no nodes until it is scaled up."""
     group = plan.gpu
     found = {**_base(group), "minSize": 0, "maxSize": group.nodes, "desiredCapacity": 0}
     if group.taint:

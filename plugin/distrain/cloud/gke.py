@@ -1,6 +1,6 @@
-"""Write the commands that create a cluster on GKE, and those around a run.
+"""Write the commands that create a cluster on GKE, and the commands before and after a run.
 
-Flags are those of gcloud's reference (https://cloud.google.com/sdk/gcloud/reference/container), read 2026-11-28.
+The flags come from gcloud's reference (https://cloud.google.com/sdk/gcloud/reference/container), read 2026-11-28.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def commands(plan: Plan) -> list[Step]:
 def _cluster(plan: Plan, where: str) -> Command:
     system = plan.system
     sizes = [f"--machine-type={system.instance.type}", f"--num-nodes={system.nodes}"]
-    # A cluster gets these two at its creation, or never.
+    # These two features can be enabled only when the cluster is created.
     networks = ["--enable-dataplane-v2", "--enable-multi-networking"] if plan.needs.has_gke_networks else []
     return ["gcloud", "container", "clusters", "create", plan.name, where, *sizes, *_labels(system), *networks]
 

@@ -87,7 +87,7 @@ def sized(needs: Needs, group: Group, zone: str) -> Groups:
     found = judged(most)
     if not found.certain:
         raise ValuesError(_uncertain(needs, group, is_possible=found.possible))
-    # With more nodes the workers fit all the more, so the fewest nodes are found by halving.
+    # If the workers fit on some number of nodes, they fit on any larger number, so a binary search finds the smallest.
     number = bisect_left(range(most), True, lo=fewest, key=lambda each: judged(each).certain)
     return Groups(_numbered(group, number), system, -(-needs.workers // number))
 
@@ -102,7 +102,7 @@ def _uncertain(needs: Needs, group: Group, *, is_possible: bool) -> str:
 
 
 def _system_group(needs: Needs, gpu: Group, zone: str) -> Group:
-    """Return the group for the pods that do not run on the GPU nodes, which also has the operators' pods."""
+    """Return the group for the pods that do not run on the GPU nodes, which include the operators' pods."""
     given = {**labels.provided(gpu.instance, gpu.name, zone), **gpu.labels}
     roles = [role for role in needs.job.roles if role not in needs.gpu_roles and role.replicas]
     roles = [role for role in roles if not _runs_on(gpu, role, given)]
@@ -134,7 +134,7 @@ def _runs_on(gpu: Group, role: PodRole, given: Mapping[str, str]) -> bool:
 
 
 def _devices(needs: Needs, group: Group) -> Mapping[str, int]:
-    """Return the devices that the network operator offers, under the names by which the values ask for them."""
+    """Return the devices that the network operator offers, under the resource names that the values request."""
     return dict.fromkeys(needs.rdma, group.instance.infiniband) if group.instance.infiniband else {}
 
 

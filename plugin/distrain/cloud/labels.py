@@ -14,7 +14,7 @@ GROUP = {
     GKE: ("cloud.google.com/gke-nodepool",),
     AKS: ("agentpool", "kubernetes.azure.com/agentpool"),
 }
-# The label of spot nodes, and what makes a group of them.
+# The label of spot nodes, and the setting that creates a group of spot nodes.
 SPOT = {
     "eks.amazonaws.com/capacityType": "`spot: true`",
     "cloud.google.com/gke-spot": "--spot",
@@ -26,7 +26,7 @@ RESERVED = ("kubernetes.io", "k8s.io", "cloud.google.com", "gke.io", "amazonaws.
 
 
 def provided(instance: Instance, group: str, zone: str) -> dict[str, str]:
-    """Return the labels that the provider gives each node of the group; `zone` is empty if it chooses the zone."""
+    """Return the labels that the provider gives each node of the group; without `zone`, the provider chooses it."""
     names = dict.fromkeys(GROUP[instance.provider], group)
     return {**instance.labels, **names, **({ZONE: zone} if zone else {})}
 

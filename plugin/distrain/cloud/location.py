@@ -1,4 +1,4 @@
-"""Read where the cluster is to be: --region, --zone, and the zone that the workers' nodeSelector names."""
+"""Read the cluster's location: --region, --zone, and the zone that the workers' nodeSelector names."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from msgspec import Struct
 from distrain.errors import ValuesError
 from distrain.instances.table import AKS, EKS, GKE
 
-# For a command without --region and --zone. eksctl's own default, and those of the providers' first examples.
+# The region if neither --region nor --zone is given: eksctl's default, and the region in GKE's and AKS's first
+# examples.
 DEFAULTS = {EKS: "us-west-2", GKE: "us-central1", AKS: "eastus"}
 GKE_ZONE = "us-central1-a"
 ZONES = {EKS: r"[a-z]{2}(-[a-z]+)+-\d+[a-z]", GKE: r"[a-z]+-[a-z]+\d+-[a-z]", AKS: r"[1-3]"}
@@ -19,7 +20,7 @@ EXAMPLES = {EKS: "us-west-2a,us-west-2b", GKE: GKE_ZONE, AKS: "1"}
 
 
 class Location(Struct, frozen=True):
-    """A region, and zones of which the first is that of the GPU nodes; without zones, the provider chooses."""
+    """A region and its zones. The GPU nodes are in the first zone; without zones, the provider chooses."""
 
     provider: str
     region: str
@@ -34,7 +35,7 @@ class Location(Struct, frozen=True):
 
 
 def location(provider: str, region: str | None, zone: str | None) -> Location:
-    """Return where the cluster is to be; raise ValuesError if the two flags contradict each other or the provider."""
+    """Return the cluster's location; raise ValuesError if the two flags contradict each other or the provider."""
     if region and not re.fullmatch(REGIONS[provider], region):
         raise ValuesError(f"--region: {region} is no region of {provider}; write one as in {DEFAULTS[provider]}")
     if not zone:

@@ -16,7 +16,7 @@ from distrain.errors import ValuesError
 
 
 class Plan(Struct, frozen=True):
-    """A cluster called `name` for a run of these values `files`; `config` is the file with eksctl's ClusterConfig."""
+    """A cluster called `name` for a run with the values `files`; `config` is the file of eksctl's ClusterConfig."""
 
     name: str
     location: Location

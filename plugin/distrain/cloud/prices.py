@@ -38,7 +38,7 @@ def read(path: str) -> Prices:
 
 
 def shown(price: Decimal) -> str:
-    """Return a sum with two digits behind the point, or more if the price has more."""
+    """Return a sum with two digits after the decimal point, or more if the price has more."""
     exponent = price.as_tuple().exponent
     digits = max(2, -exponent) if isinstance(exponent, int) else 2
     return f"{price:.{digits}f}"

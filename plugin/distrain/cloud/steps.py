@@ -1,4 +1,4 @@
-"""Write the steps around a run as text: a comment on each, and commands to paste into a shell."""
+"""Write the steps before and after a run as text: a comment for each step, and commands to paste into a shell."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from distrain.workload.kinds import Install
 from distrain.workload.wording import counted
 
 WIDTH = 118
-# The releases that distrain's own tests run, and the folder in them that `kubectl apply -k` takes.
+# The operators' releases that distrain's own tests run, and each release's folder for `kubectl apply -k`.
 RELEASES = {"mpi-operator": "v0.8.0", "training-operator": "v1.8.1"}
 REPOSITORIES = {"mpi-operator": "kubeflow/mpi-operator", "training-operator": "kubeflow/trainer"}
 STANDALONE = "/manifests/overlays/standalone"
@@ -38,7 +38,7 @@ class Step(Struct, frozen=True):
 
 
 def text(steps: Sequence[Step], *, is_comment: bool = False) -> str:
-    """Return numbered steps; as a comment, each command stands on a line of its own behind `#   `."""
+    """Return numbered steps; as a comment, each command is on its own line after `#   `."""
     lines: list[str] = []
     for number, step in enumerate(steps, start=1):
         lines += [*comment(f"{number}. {step.words}")]
@@ -49,7 +49,7 @@ def text(steps: Sequence[Step], *, is_comment: bool = False) -> str:
 
 
 def script(plan: Plan, steps: Sequence[Step]) -> str:
-    """Return what is printed for a cloud whose clusters are made by commands alone."""
+    """Return the text for a cloud whose clusters are created only with commands."""
     return "\n".join([*head(plan), "# Paste one step at a time.", "", text(steps), ""])
 
 
@@ -58,7 +58,7 @@ def comment(words: str) -> list[str]:
 
 
 def head(plan: Plan) -> list[str]:
-    """Return the comment above everything: what the cluster is for, and what its nodes are."""
+    """Return the comment at the top of the text: the cluster's purpose and its nodes."""
     workers = f"{counted(plan.needs.workers, 'worker')} of {counted(plan.needs.gpus, 'GPU')}"
     files = f"of {', '.join(plan.files)}" if plan.files else "of the chart's own values"
     name = provider_name(plan.location.provider)

@@ -1,4 +1,4 @@
-"""Define what the flags do that argparse's own actions cannot do, most of them flags of Helm."""
+"""Define argparse actions for flags that argparse's built-in actions cannot handle; most are flags of Helm."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class ToHelm(argparse.Action):
 
 
 class Timeout(argparse.Action):
-    """Store the seconds, and give them to Helm, too, which limits each hook of the chart by them."""
+    """Store the seconds, and pass them to Helm, which limits each hook of the chart by them."""
 
     def __call__(self, _: argparse.ArgumentParser, options: argparse.Namespace, value: Any, __: Any = None) -> None:
         options.timeout = value
@@ -47,7 +47,7 @@ class Timeout(argparse.Action):
 
 
 class OneManifest(argparse.Action):
-    """Store the file; argparse would forget all files but the last, and the answer would not be about them."""
+    """Store the file; refuse a second file, because argparse would silently keep only the last one."""
 
     def __call__(self, _: argparse.ArgumentParser, options: argparse.Namespace, value: Any, flag: Any = None) -> None:
         if options.manifest is not None:
@@ -68,7 +68,7 @@ class HelmFlag(argparse.Action):
 
 
 class GenerateName(argparse.Action):
-    """Note that the release's name is generated, unless there is a template for it."""
+    """Record that the release's name is generated, unless a template for the name is given."""
 
     def __call__(self, _: argparse.ArgumentParser, options: argparse.Namespace, *__: Any) -> None:
         options.naming = options.naming or ("--generate-name", "")

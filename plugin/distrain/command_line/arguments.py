@@ -29,11 +29,11 @@ UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "\u00b5s": 1e
 DURATION = r"([0-9]+\.?[0-9]*|\.[0-9]+)(h|ms|m|s|us|\u00b5s|\u03bcs|ns)"
 # Go's longest duration is 292 years.
 LONGEST_SECONDS = 2.0**63 / 1e9
-# Python refuses to read a number of thousands of digits, and nothing here counts so far.
+# Python refuses to parse a number with thousands of digits, and no count here is that large.
 MOST_DIGITS = 18
-# The words that Go's parser takes for a switch, as in --wait=false.
+# The values that Go's parser accepts for a switch, as in --wait=false.
 TRUE, FALSE = ("1", "t", "T", "true", "TRUE", "True"), ("0", "f", "F", "false", "FALSE", "False")
-# Commands of Helm that users look for beside those of the same name in both programs.
+# Commands that only Helm has. Users may look for them here, because other commands have the same name in both programs.
 HELMS_OWN = ("get", "history", "lint", "list", "rollback", "test", "uninstall")
 # argparse's words for two arguments that exclude each other.
 EXCLUDED = "not allowed with argument "
@@ -45,8 +45,8 @@ class Parser(argparse.ArgumentParser):
     """A parser that raises ValuesError, suggests a similar word, and prints the text of its topic for --help.
 
     `arguments` lists all arguments, `groups` the arguments of each titled group, and `commands` the parsers of the
-    commands. `alone` has the value of each flag that may stand without its `=value`. `required` lists the groups of
-    which the user must give one argument. `settle` completes the options after parsing, and returns the words that
+    commands. `alone` has the default value of each flag that may be given without `=value`. `required` lists the groups
+    from which the user must give one argument. `settle` completes the options after parsing, and returns the words that
     belong to no argument.
     """
 
@@ -108,7 +108,7 @@ class Parser(argparse.ArgumentParser):
         """Return the options of a whole command line; raise ValuesError if the command line is wrong."""
         first = arguments[0] if arguments else ""
         if first.startswith("-") and first not in self.flags:
-            raise ValuesError(f"{first}: flags stand behind the command, as in `{self.prog} check {first} ...`")
+            raise ValuesError(f"{first}: flags come after the command, as in `{self.prog} check {first} ...`")
         if not first.startswith("-") and first not in self.commands:
             if first in HELMS_OWN:
                 raise ValuesError(f'COMMAND: there is no "{first}"; it is Helm\'s own: helm {first}')
@@ -124,7 +124,7 @@ class Parser(argparse.ArgumentParser):
         return options
 
     def spelled_out(self, words: Sequence[str]) -> Iterator[str]:
-        """Yield a command's words as argparse takes them: Helm also takes `--wait=true`, and `--dry-run` alone.
+        """Yield a command's words in argparse's form: Helm also accepts `--wait=true`, and `--dry-run` alone.
 
         Raise ValuesError for a flag of Helm that the command refuses.
         """
@@ -212,7 +212,7 @@ class Version(argparse.Action):
 def _checked(names: Sequence[str], settings: dict[str, Any]) -> dict[str, Any]:
     """Give an argument with choices a type whose error suggests what the user probably meant.
 
-    The argument's own type, if it has one, returns the choice that a word stands for.
+    The argument's own type, if it has one, converts a word to the choice that it means.
     """
     if not settings.get("choices"):
         return settings

@@ -1,4 +1,4 @@
-"""Define the arguments of `cluster`, but for those of the values."""
+"""Define the arguments of `cluster`, except the flags for values."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ CLOUDS = {"aws": "eks", "gcp": "gke", "google": "gke", "azure": "aks"}
 
 
 def add(parser: Parser) -> None:
-    words = "the cloud; if unset, that of --instance or of the workers' nodeSelector, otherwise eks"
+    words = "the cloud; if unset, the cloud of --instance or of the workers' nodeSelector, otherwise eks"
     parser.add_argument("--provider", type=_provider, choices=["eks", "gke", "aks"], help=words)
     words = "type of the GPU nodes, as in p5.48xlarge; if unset, one that holds the workers"
     parser.add_argument("--instance", type=named, metavar="TYPE", help=words)

@@ -1,7 +1,7 @@
 """Read --labels, the labels of a revision's Secret, and --selector, which selects objects by their labels.
 
-Helm and the API server would refuse wrong labels only when the old job of an upgrade has been ended, and a wrong
-selector for each kind of object.
+Helm and the API server would refuse wrong labels only after an upgrade has ended the old job. They would refuse a wrong
+selector once for each kind of object.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ HELMS_OWN = ("name", "owner", "status", "version", "createdAt", "modifiedAt")
 
 
 def labels(text: str) -> str:
-    """Return the labels as Helm takes them, KEY=VALUE,KEY=VALUE, if Helm and Kubernetes allow them."""
+    """Return the labels in Helm's form, KEY=VALUE,KEY=VALUE, if Helm and Kubernetes allow them."""
     for pair in text.split(","):
         if words := _mistake(pair):
             raise argparse.ArgumentTypeError(words)

@@ -80,7 +80,7 @@ def _add_derive(parser: Parser) -> None:
     )
     parser.add_argument("files", metavar="FILE", nargs="*", help="with --check: files to check, each by itself")
     nodes = _add_nodes(parser)
-    words = "nodes of this type of EKS, GKE or AKS, as many as it takes; no cluster"
+    words = "nodes of this type of EKS, GKE or AKS, as many as needed; no cluster"
     nodes.add_argument("--instance", type=named, metavar="TYPE", help=words)
     parser.add_argument("-o", "--output", choices=["yaml", "json"], default="yaml", help="form of the values")
     flags.add_common(parser)
@@ -104,7 +104,7 @@ def _add_check(parser: Parser) -> None:
         action=OneManifest,
         type=named,
         metavar="FILE",
-        help="check what any tool rendered, not values; - reads stdin",
+        help="check a manifest from any tool, not values; - reads stdin",
     )
     parser.add_argument("--release", metavar="NAME", type=release_name, help="the same as NAME, for --manifest")
     parser.add_argument(
@@ -115,9 +115,9 @@ def _add_check(parser: Parser) -> None:
         metavar="4x8",
         action="append",
         default=[],
-        help="nodes that are to come: count x GPUs, or count x type, as in 4xp5.48xlarge",
+        help="nodes that will be added: count x GPUs, or count x type, as in 4xp5.48xlarge",
     )
-    parser.add_argument("--offline", action="store_true", help="ask no cluster; only --assume-nodes are there")
+    parser.add_argument("--offline", action="store_true", help="ask no cluster; use only the nodes of --assume-nodes")
     parser.add_argument("--why", type=named, metavar="NODE", help="explain one node instead")
     flags.add_output(parser, "form of the answer; markdown is for a pull request", "markdown")
     flags.add_common(parser)
@@ -190,7 +190,7 @@ def _add_status(parser: Parser) -> None:
 def _add_logs(parser: Parser) -> None:
     parser.add_argument("name", metavar="NAME", type=release_name, help="the release's name")
     parser.add_argument("-f", "--follow", action="store_true", help="print new lines until the run has ended")
-    words = "every pod of the run, each line behind its role and number"
+    words = "every pod of the run; its role and number come before each line"
     parser.add_argument("--all", action="store_true", help=words)
     parser.add_argument("--since", type=seconds, metavar="TIME", help="only lines of the last 10m, say")
     parser.add_argument("--tail", type=lines, metavar="N", help="only the last N lines of each pod")
@@ -223,7 +223,7 @@ def _add_completion(parser: Parser) -> None:
 
 def _add_nodes(parser: Parser) -> Group:
     nodes = parser.add_exclusive()
-    nodes.add_argument("--node-gpus", type=count, metavar="N", help="nodes of N GPUs, as many as it takes; no cluster")
+    nodes.add_argument("--node-gpus", type=count, metavar="N", help="nodes of N GPUs, as many as needed; no cluster")
     nodes.add_argument(
         "--snapshot", type=named, metavar="FILE", help="a file that snapshot or kubectl wrote; no cluster"
     )
@@ -248,7 +248,7 @@ def _add_upgrade(parser: Parser) -> None:
     flags.add_common(parser)
     reuse = parser.add_exclusive()
     reuse.add_argument("--reset-values", action="store_true", help="take the chart's defaults and the values given")
-    reuse.add_argument("--reuse-values", action="store_true", help="put the values given over the release's")
+    reuse.add_argument("--reuse-values", action="store_true", help="merge the values given over the release's")
     reuse.add_argument(
         "--reset-then-reuse-values", action="store_true", help="the same, with the defaults of the new chart"
     )
@@ -258,7 +258,7 @@ def _add_rescale(parser: Parser) -> None:
     parser.add_argument("name", metavar="NAME", type=release_name, help="the release's name")
     size = parser.add_exclusive(required=True)
     size.add_argument("--gpus", type=count, metavar="N", help="GPUs in all; workers keep their size if it divides N")
-    size.add_argument("--workers", type=workers, metavar="N", help="workers, of the size that they have")
+    size.add_argument("--workers", type=workers, metavar="N", help="number of workers; their size stays the same")
     _add_change(parser)
     flags.add_revision(parser)
     flags.add_chart(parser)

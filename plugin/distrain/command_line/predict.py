@@ -1,4 +1,4 @@
-"""Define the arguments of `predict`, but for those of the values."""
+"""Define the arguments of `predict`, except the flags for values."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def add(parser: Parser) -> None:
     parser.add_argument("--test", type=named, metavar="FILE", help=words)
     words = "bandwidth that a run reaches between nodes, in Gbit/s"
     parser.add_argument("--between", type=_positive, metavar="GBIT", help=words)
-    words = "the same between the GPUs of a node; 80 if unset, or as much as between nodes if that is more"
+    words = "the same between the GPUs of a node; if unset 80, or the bandwidth between nodes if that is higher"
     parser.add_argument("--within", type=_positive, metavar="GBIT", help=words)
     parser.add_argument("--latency", type=_latency, metavar="TIME", help="of a hop between nodes, 14us if unset")
     words = "how the ranks exchange gradients; a tree if unset and no record tells"
@@ -45,7 +45,7 @@ def add(parser: Parser) -> None:
     parser.add_argument("-o", "--output", choices=["text", "json", "yaml"], default="text", help="form of the answer")
 
 
-# Smaller and larger numbers are mistakes: of a unit, say.
+# Smaller and larger numbers are mistakes, for example a wrong unit.
 SMALLEST, LARGEST = 1e-6, 1e9
 LARGEST_COUNT = 10**15
 # In seconds. A number without a unit is seconds, too.

@@ -1,4 +1,4 @@
-"""Run the command `cluster`: print what creates a cluster for a run. No cluster and no cloud is asked."""
+"""Run the command `cluster`: print how to create a cluster for a run, without asking a cloud."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def _plan(wanted: Wanted) -> Plan:
 
 
 def _needs(wanted: Wanted) -> tuple[Needs, Instance | None]:
-    """Return what the run needs, and the type over whose nodes a total of GPUs was spread, otherwise the named one."""
+    """Return the run's needs, and the type whose nodes a total of GPUs was spread over, otherwise the named type."""
     request, values, where, instance = wanted.request, wanted.values, wanted.where, wanted.named
     source = request.source
     if is_unspread(request.helm.given_values(source)):

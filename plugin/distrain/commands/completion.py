@@ -65,7 +65,7 @@ _distrain() {
     _files
   fi
 }
-# Loaded by name it is to answer at once; sourced it is to be remembered.
+# If zsh autoloads this file, answer at once; if it is sourced, register the function.
 if [ "$funcstack[1]" = _distrain ]; then _distrain "$@"; else compdef _distrain distrain; fi""",
     "fish": """\
 function __distrain_complete

@@ -40,7 +40,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _described(request: Request) -> Run | Unread:
-    """Return what the values describe, rendered for no cluster: this one may lack the operator."""
+    """Return the run that the values describe, rendered without the cluster, which may lack the operator."""
     values = request.helm.merged_values(request.source)
     namespace = namespace_alone(request.options.namespace)
     template = render.Template(NAMELESS, namespace, None, has_valid_values=True, has_test=False)
@@ -82,7 +82,7 @@ def _lines(diagnosis: Diagnosis) -> Iterator[str]:
         yield from ("", section)
         yield from (f"  {finding.state:<8} {_told(finding)}" for finding in findings)
     if diagnosis.grants:
-        yield from ("", "# An admin grants what you lack, if you are to have it, with `kubectl apply -f -` and this:")
+        yield from ("", "# An admin grants these rights, if you should have them, with `kubectl apply -f -` and this:")
         yield yaml_writer.dump(*diagnosis.grants, default_flow_style=None, width=120).rstrip()
 
 
@@ -97,7 +97,7 @@ def _verdict(diagnosis: Diagnosis) -> str:
         what = "the job of these values cannot run" if first.section == "values" else "no job can run"
         return f"not ready: {what} {where}: {_told(first)}"
     if not diagnosis.is_ready:
-        return f"not ready: no kind of job can run {where}; the reasons stand under jobs"
+        return f"not ready: no kind of job can run {where}; the reasons are under jobs"
     sure = [job.name for job in diagnosis.jobs if job.state == OK]
     perhaps = [job.name for job in diagnosis.jobs if job.state != OK]
     if not sure:

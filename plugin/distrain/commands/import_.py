@@ -34,7 +34,7 @@ from distrain.workload.kinds import KUBEFLOW, Kind
 from distrain.yaml import yaml_writer
 
 IN_CLUSTER = re.compile(r"([A-Za-z]+)(?:\.(?:trainer\.)?kubeflow\.org|\.jobset\.x-k8s\.io)?/([a-z0-9][a-z0-9.-]*)")
-# Kinds that the chart itself does not make.
+# Kinds that the chart does not create.
 OTHERS = {"trainjob": TRAINJOB, "jobset": JOBSET}
 # A cluster whose Kubernetes knows all fields of a pod that the chart writes.
 KUBERNETES = "v1.34.0"
@@ -118,7 +118,7 @@ def _absent(request: Request, kind: str, origin: str, resource: str) -> ValuesEr
 
 
 def _other_in_cluster(request: Request, api: tuple[str, str], name: str) -> Origin:
-    """Read a job of a kind that the chart does not make; with a TrainJob its runtime."""
+    """Read a job of a kind that the chart does not create; for a TrainJob, also read its runtime."""
     (version, kind), cluster = api, request.cluster
     namespace, origin = cluster.target.namespace, f"{kind}/{name}"
     job = cluster.read_optional(paths.of_kind(version, kind, namespace, name), dict, f"{kind} {name}")
@@ -151,7 +151,7 @@ def _refuse_release(job: dict[str, Any], origin: str, helm_flags: str) -> None:
 
 
 def _judge(helm: Helm, chart: Path, draft: Draft) -> Judge:
-    """Return a function that renders the job for the version of the source, and for a cluster of the newest."""
+    """Return a function that renders the job for the source's API version, and for a cluster of the newest version."""
 
     def judge(values: dict[str, Any]) -> Sequence[str]:
         source = Source(chart, ()).with_text(yaml_writer.dump(values))

@@ -43,15 +43,15 @@ FRAMEWORKS = ("tensorflow", "pytorch")
 FLAG = re.compile(r"--set (?:job\.)?(strategy|kind)=")
 SYNTHETIC = "synthetic"
 DATA = re.compile(f"/.|s3://[a-z0-9]|{SYNTHETIC}$")
-# Models whose users mean one data set. Random data in its place would look like a training that does not learn.
+# Models that are made for one data set. With random data, the training would seem not to learn.
 DATA_MODELS = ("mnist",)
 
 
 class Ground(Struct, frozen=True):
-    """The nodes for which the file is written: those of a cluster, or assumed ones.
+    """The nodes for which the file is written: a cluster's nodes, or assumed nodes.
 
-    If a cluster was read, `capabilities` are its own, `images` lists the images of each node, and `helm_flags` reach
-    it.
+    If a cluster was read, `capabilities` are the cluster's, `images` lists the images of each node, and with
+    `helm_flags` Helm reaches the cluster.
     """
 
     suggested: SuggestedNodes

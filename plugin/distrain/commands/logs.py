@@ -33,7 +33,7 @@ def run(options: argparse.Namespace) -> int:
     try:
         return Logs(options).run()
     except KeyboardInterrupt:
-        # Nothing is ever changed, and Ctrl-C is the usual end of --follow.
+        # The command changes nothing, and users end --follow with Ctrl-C.
         return StoppedError.exit_code
 
 
@@ -65,7 +65,7 @@ class Logs:
         return self._follow(found) if self._options.follow else self._once(found)
 
     def _tell_unread(self, source: Source, unread: Unread) -> None:
-        """Say which kinds of jobs may not be listed, as the run is of another one; raise the error about pods."""
+        """Say which kinds of jobs the user may not list: the run may be of such a kind. Raise the error about pods."""
         from distrain.status.sources import Unread
 
         source.pods(of_pods := Unread())
@@ -135,7 +135,7 @@ class Logs:
         return f"{words}; add --follow to wait for one"
 
     def _ended(self, errors: Sequence[UnreachableError], *, has_read: bool) -> int:
-        """Tell what could not be read; raise the error if nothing could be read."""
+        """Print what could not be read; raise the error if nothing could be read."""
         if not errors:
             return 0
         more = f" (and {len(errors) - 1:,} more)" if len(errors) > 1 else ""

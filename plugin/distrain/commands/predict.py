@@ -1,4 +1,4 @@
-"""Run the command `predict`: print what a run takes at other sizes. No cluster is asked."""
+"""Run the command `predict`: print the time and the cost of a run at other sizes, without asking a cluster."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
 NAMESPACE = "default"
 RECORD = "--record"
-# The most characters of a text of the record in a line.
+# The most characters of a record's text that a line shows.
 LONGEST = 40
-# A lower rate, in samples/sec, is damaged.
+# A lower rate, in samples/sec, is a damaged value.
 LOWEST = 1e-6
 
 
@@ -121,7 +121,7 @@ def _price(cost: prices.Prices | None, file: str, instance: Instance | None, wor
     if cost is None:
         return None
     if instance is None:
-        raise ValuesError(f"{prices.FLAG}: which of its types the nodes have is not known; add --instance TYPE")
+        raise ValuesError(f"{prices.FLAG}: the nodes' instance type is not known; add --instance TYPE")
     if instance.type not in cost:
         words = f"{file} has no price for {instance.type}; add a line `{instance.type}: PRICE`"
         raise ValuesError(f"{prices.FLAG}: {words}")
@@ -133,7 +133,7 @@ def _refuse_limits(limits: Limits, work: Work, price: Price | None) -> None:
         raise ValuesError("--max-cost: needs prices; add --prices FILE and --instance TYPE")
     if (limits.hours or limits.cost) and not work.samples:
         flag = "--max-hours" if limits.hours else "--max-cost"
-        raise ValuesError(f"{flag}: how long the run is is not known; add --samples N, the samples of all its epochs")
+        raise ValuesError(f"{flag}: the length of the run is not known; add --samples N, the samples of all its epochs")
 
 
 def _given(
@@ -167,7 +167,7 @@ def _is_served(recorded: Run | None) -> bool:
 
 
 def _unlike(recorded: Run, values: Mapping[str, Any]) -> tuple[str, ...]:
-    """Tell where the record is of another framework, precision or strategy than the values."""
+    """Report each difference in framework, precision or strategy between the record and the values."""
     from distrain.report import texts
 
     start = recorded.last_start
@@ -178,7 +178,7 @@ def _unlike(recorded: Run, values: Mapping[str, Any]) -> tuple[str, ...]:
     found = {name: texts.of_value(name, told[name], LONGEST) for name in unlike}
     words = "its rates are taken as they are"
     return tuple(
-        f"record: its {name} is {own} and that of the values {asked[name]}; {words}" for name, own in found.items()
+        f"record: its {name} is {own} and the values' is {asked[name]}; {words}" for name, own in found.items()
     )
 
 
@@ -207,7 +207,7 @@ def _recorded(options: argparse.Namespace) -> Run:
         words = f"{place} has {steps} {'line' if steps == 1 else 'lines'} of steps, too few for a rate"
         raise ValuesError(f"{RECORD}: {words}; let the run train on, or add --rate N")
     if not any(rate >= LOWEST for rate in run.rates().values()):
-        words = f"{place} tells no samples/sec of a number of ranks"
+        words = f"{place} has no samples/sec for any number of ranks"
         raise ValuesError(f"{RECORD}: {words}; name another record, or add --rate N")
     return run
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from distrain.report.figures import Run
 
 PAGE, PICTURE = "report.html", "report.png"
-# There are as many colours. More lines in a plot cannot be told apart.
+# The number of colours. More lines in a plot cannot be told apart.
 MOST_RUNS = 8
 
 
@@ -40,7 +40,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _refuse_existing(folder: Path, targets: Sequence[Path], *, is_forced: bool) -> None:
-    """Raise ValuesError for a file in place of the folder, and, unless --force is given, for an earlier report."""
+    """Raise ValuesError if the folder is a file, or if it has an earlier report and --force is not given."""
     try:
         is_file = folder.exists() and not folder.is_dir()
         has_report = any(target.exists() for target in targets)
@@ -88,7 +88,7 @@ def _record(request: Request, word: str, endpoint: str) -> tuple[Record, str]:
     if found is None:
         known = f"; for the folder of this name write ./{word}" if os.path.isdir(word) else ""
         namespace = request.cluster.target.namespace
-        words = f"there is no release of this name in namespace {namespace}; if it was removed, name the place"
+        words = f"there is no release of this name in namespace {namespace}; if it was removed, name the location"
         raise ValuesError(f"{word}: {words} of its record, as in s3://bucket/{namespace}/{word}{known}")
     return found
 

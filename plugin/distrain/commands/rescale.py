@@ -33,9 +33,9 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _size(options: argparse.Namespace, owned: OwnedJob) -> Values:
-    """Return the values to write for a job whose own are in git: workers of the present size, if that is known.
+    """Return the values to write for a job whose values are in git: workers of the current size, if that is known.
 
-    Raise ValuesError if the GPUs are no multiple of a worker's: nothing spreads a total that is in git.
+    Raise ValuesError if the GPUs are not a multiple of a worker's GPUs: no tool splits a total in git over workers.
     """
     if not options.gpus:
         return {"workers": {"replicas": options.workers}}

@@ -41,7 +41,7 @@ def _write_file(request: Request, target: Path) -> Written:
 
 
 def _print(request: Request) -> Written:
-    """Write the snapshot to a temporary file, then to stdout, which so gets nothing if the cluster cannot be read."""
+    """Write the snapshot to a temporary file, then to stdout: nothing is printed if the cluster cannot be read."""
     try:
         with tempfile.TemporaryFile() as file:
             written = write(request.cluster, file, request.cluster.target.namespace)

@@ -16,7 +16,7 @@ from distrain.helm.render import Helm, Template
 from distrain.request.request import NAMELESS, NO_NODES, Request
 from distrain.workload.manifest import Job
 
-# Helm's message about a file of --show-only of which the manifest has nothing.
+# Helm's message if no object of the manifest comes from a file of --show-only.
 NOTHING_OF = re.compile(r"could not find template (.+) in chart")
 # The line that Helm writes above each object: the chart's name, and the file in it.
 SOURCE = re.compile(r"^# Source: [^/]+/(.+)$", re.MULTILINE)
@@ -35,7 +35,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _manifest(helm: Helm, source: Source, template: Template, files: Sequence[str]) -> str:
-    """Return the manifest, of these files alone if there are any; raise ValuesError if one of them renders nothing."""
+    """Return the manifest, limited to `files` if there are any; raise ValuesError if a file renders no object."""
     show_only = [word for file in files for word in ("--show-only", file)]
     try:
         return helm.render(source, template._replace(only=[*template.only, *show_only])).manifest

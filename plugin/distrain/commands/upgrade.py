@@ -61,6 +61,6 @@ def _reusing(request: Request, current: Current) -> Source:
         return source
     old: Values = current.revision.values
     if options.reuse_values and chart_version(source) != current.revision.chart_version:
-        # In this case the defaults of the old chart count, too.
+        # In this case the defaults of the old chart apply, too.
         old = all_values(request, current)
     return source_of(source, reused(request.helm.given_values(source), old))

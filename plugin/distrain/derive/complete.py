@@ -63,7 +63,7 @@ class Derived(Struct):
 
 
 def derive(given: Given, *, ask: Measure | None) -> Derived:
-    """Complete the values and append the figures of the run. Arguments and errors are those of `complete`."""
+    """Complete the values and append the figures of the run. See `complete` for the arguments and errors."""
     derived = complete(given, ask=ask)
     if derived.text:
         told = _figures(given, derived.text)
@@ -174,7 +174,7 @@ def _lines(given: Given, work: Work, ask: Measure | None) -> Lines | None:
     if given.measure is None and needs_nodes(work):
         if not work.gpu_resource:
             raise ValuesError(
-                "workers.gpuResource: is empty, so that the nodes do not tell their GPUs; "
+                "workers.gpuResource: is empty, so the nodes' GPUs are not known; "
                 "set workers.replicas and workers.gpus, or say --node-gpus N, the GPUs of a node"
             )
         return lines_of(work, _room(given, work, ask)) if ask else None

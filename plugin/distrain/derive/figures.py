@@ -66,7 +66,7 @@ class Trainer(Struct, frozen=True):
 
 def size_of(job: Job, gpu_resource: str) -> Size:
     kind = job.resources[0].kind
-    # Without a resource the GPUs are those of resource claims, whose number the request lacks.
+    # Without a GPU resource, the GPUs come from resource claims, and the request does not contain their number.
     gpus = job.main.request.get(gpu_resource, 0) if gpu_resource else job.slots or 0
     servers = sum(role.replicas for role in job.others if role.name in ("server", "ps"))
     # An MXJob's worker is one process, but the trainer counts each of its GPUs as a rank.

@@ -65,7 +65,7 @@ class Work(Struct):
         return any(each.get(path[1]) is not None for key in ("requests", "limits") for each in self._amounts(key))
 
     def _amounts(self, key: str) -> Iterator[Mapping[str, Any]]:
-        """Yield the requests or limits of the workers, then those at the top."""
+        """Yield the workers' requests or limits, then the requests or limits at the top level."""
         for given in (self.full["workers"].get("resources"), self.full.get("resources")):
             yield (given or {}).get(key) or {}
 
@@ -195,7 +195,7 @@ def _no_split(total: int, limits: Limits, room: Room) -> str:
 
 
 def _without_own(total: int, limits: Limits) -> str:
-    """Return the advice to leave out what the user has set of the split, if the total can then be spread."""
+    """Return the advice to leave out the user's values of the split, if the total can be spread without them."""
     own = "workers.gpus" if limits.gpus else "workers.replicas" if limits.replicas else ""
     relaxed = Limits(limits.largest, limits.fewest, limits.most)
     return f", or leave {own} out" if own and any(splits(total, relaxed)) else ""

@@ -284,8 +284,9 @@ def _job(kind: Kind, versions: Sequence[str], survey: Survey, states: Mapping[tu
         if causes:
             return Finding("jobs", kind.name, state, served, f"see {listed(causes)} above", details=details)
     if len(versions) > 1 and kind.runs_one_version:
-        words = f"{served} under one CRD, of which the operator runs one"
-        return Finding("jobs", kind.name, UNKNOWN, words, "set job.apiVersion to that of its image", details=details)
+        words = f"{served} under one CRD, and the operator runs only one of them"
+        step = "set job.apiVersion to the version that the operator's image runs"
+        return Finding("jobs", kind.name, UNKNOWN, words, step, details=details)
     return Finding("jobs", kind.name, OK, served, details=details)
 
 

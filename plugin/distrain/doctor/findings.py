@@ -12,7 +12,7 @@ from distrain.workload.wording import listed
 OK, MISSING, UNKNOWN = "ok", "missing", "unknown"
 # A job or pod that runs on without a release.
 LEFT = "left"
-# A value of the run that the cluster accepts, and that is not good.
+# A value of the run that the cluster accepts, but that harms the run.
 WARNING = "warning"
 # The most names in one line.
 SHOWN = 5

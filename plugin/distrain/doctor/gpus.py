@@ -93,7 +93,7 @@ def _free(resource: str, nodes: Iterable[kube.Node], state: ClusterState) -> int
 def _without_plugin(nodes: Sequence[kube.Node], kubectl_flags: str) -> Finding:
     names = [node.metadata.name for node in nodes]
     models = some(sorted({_model(node) for node in nodes} - {""}))
-    found = f"{counted(len(nodes), 'node')} with labels of GPUs{f' ({models})' if models else ''} and none to offer"
+    found = f"{counted(len(nodes), 'node')} with labels of GPUs{f' ({models})' if models else ''} and no GPU to offer"
     look = f"`kubectl get pods{kubectl_flags} --all-namespaces --field-selector spec.nodeName={names[0]}`"
     install = f"install the GPU operator or the vendor's device plugin, or see why it does not run there: {look}"
     return Finding(SECTION, "device plugin", MISSING, f"{found}: {some(names)}", install, details={"nodes": names})

@@ -42,8 +42,8 @@ RESOURCES: Mapping[str, Sequence[tuple[str, str]]] = {
         (RBAC, "rolebindings"),
     ),
 }
-# The resources of a hook's Pod: for `helm test`, besides the test's own job, and for the hook that ends a job before an
-# upgrade replaces it.
+# The resources of a hook's Pod. `helm test` has such a Pod in addition to the test's job, and so has the hook that ends
+# a job before an upgrade replaces it.
 HOOK = (("", "pods"), ("", "configmaps"), ("", "serviceaccounts"), (RBAC, "roles"), (RBAC, "rolebindings"))
 # Kinds that use all-reduce; the chart has no test for other kinds.
 TESTED = kinds.running("allreduce")

@@ -29,7 +29,7 @@ def chart_folder(named: str) -> Path:
 
 
 def refuse_broken(chart: Path, named: str) -> None:
-    """Raise ValuesError with a line per file of the chart that cannot be read; `named` is what the user calls it."""
+    """Raise ValuesError with a line per unreadable file of the chart; `named` is the user's name for the chart."""
     if chart.resolve() != OWN.resolve() and (mistakes := [*_mistakes(chart)]):
         raise ValuesError(*(f"--chart: {named}: {mistake}" for mistake in mistakes))
 
@@ -44,7 +44,7 @@ def chart_schema(chart: Path) -> dict[str, Any]:
 
 
 def _mistakes(chart: Path) -> Iterator[str]:
-    """Yield a line per file of the chart that has not the right form."""
+    """Yield a line per file of the chart that has a wrong form."""
     # Imported here, because most charts are distrain's own.
     from distrain.yaml.yaml_loader import load
 
@@ -64,7 +64,7 @@ def _mistake(path: Path, parse: Callable[[str], Any]) -> str:
     if found is None and path.name == "values.yaml":
         return ""
     if not isinstance(found, dict):
-        return "needs a block of keys"
+        return "needs a mapping of keys"
     if path.name == "Chart.yaml" and not all(isinstance(found.get(key), str) for key in ("name", "version")):
         return "has no name or no version"
     return ""

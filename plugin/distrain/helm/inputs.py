@@ -17,13 +17,13 @@ from distrain.errors import HelmError, ValuesError, reason
 from distrain.helm.program import Source
 
 Fetch = Callable[[str], bytes]
-# The end of a part of --set-file; a backslash escapes the comma.
+# The comma that ends a part of --set-file; a backslash escapes a comma.
 COMMA = re.compile(r"(?<!\\),")
 ESCAPED = re.compile(r"\\(.)")
 
 
 def source(chart: Path, given: Sequence[tuple[str, str]], fetch: Fetch) -> Source:
-    """Return the chart with its flags for values, and stdin if a flag names it. `fetch` returns what a URL holds.
+    """Return the chart with its flags for values, and stdin if a flag names it. `fetch` returns the content of a URL.
 
     Raise ValuesError with a line per file that cannot be read.
     """
@@ -42,7 +42,7 @@ def source(chart: Path, given: Sequence[tuple[str, str]], fetch: Fetch) -> Sourc
 
 
 def repeatable(found: Source) -> list[tuple[str, str]]:
-    """Return a source's flags for further reads: as the source, with a copy of stdin, too."""
+    """Return a source's flags for repeated reads, with a copy of stdin."""
     stdin = temporary.copy("-", found.stdin) if found.stdin is not None else ""
     flags = zip(found.flags[::2], found.flags[1::2], strict=True)
     return [(flag, stdin if (flag, value) == ("--values", "-") else value) for flag, value in flags]
@@ -109,7 +109,7 @@ def _fetched(flag: str, url: str, fetch: Fetch) -> bytes:
 
 
 def _is_repeatable(file: str) -> bool:
-    """Tell whether Helm can read a file, and again."""
+    """Tell whether Helm can read a file several times."""
     if "," in file or '"' in file:
         # Helm would read the path as a list.
         return False

@@ -27,7 +27,7 @@ OLDEST = "3.17.0"
 MESSAGE = r"(?sm)^Error: (.*)"
 # The output of `fail` in a template. Helm adds the template's file and line, which a user of the chart does not need.
 TEMPLATE_REFUSAL = r"(?s)execution error at \([^)]*\): (.*)"
-# Messages about a template of the chart, which name places and types of Go.
+# Messages about a template of the chart. They contain positions in the template and types of Go.
 BROKEN_TEMPLATE = r"^(?:(?:YAML )?parse error (?:at|on) \(?|template: )?([\w.-]+/templates/[\w./-]+\w)(?::(\d+))?"
 # The first message means that the name existed before, the second that another process created it meanwhile.
 NAME_IN_USE = r"cannot re-?use a name that is still in use|release: already exists"

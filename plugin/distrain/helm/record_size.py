@@ -1,7 +1,7 @@
 """Estimate the bytes of Helm's record of a release: chart, values and manifest as JSON, compressed, in base64.
 
-On the lab the estimate, without SURE, was 1 to 2 % below the record that Helm 4 wrote. It must not be above: it refuses
-releases.
+In the lab, the estimate without SURE was 1 to 2 % smaller than the record that Helm 4 wrote. It must not be larger than
+the record, because releases are refused by it.
 """
 
 from __future__ import annotations
@@ -23,13 +23,14 @@ if TYPE_CHECKING:
 
     from distrain.workload.manifest import Job
 
-# Chart and values of any usual release leave so much room for a manifest that it need not be compressed to be judged.
+# A manifest of at most this size fits into the record with the chart and values of any usual release, so it need not be
+# compressed.
 SMALL = 2**18
 # Helm pkg/storage/driver/util.go: encodeRelease
 GZIP, BEST = 31, 9
-# Go compresses better than zlib: by 9.7 % for hexadecimal digits, 4.2 % for decimal ones. Without short matches
-# (Z_FILTERED) zlib is better there, and worse for prose. The smaller of both was at most 0.02 % above Go 1.26; of a
-# mixture it may be more.
+# Go compresses better than zlib: by 9.7 % for hexadecimal digits, by 4.2 % for decimal digits. Without short matches
+# (Z_FILTERED), zlib compresses digits better and prose worse. The smaller of the two results was at most 0.02 % larger
+# than the result of Go 1.26; for a mixture the difference may be larger.
 SURE = 0.98
 PARSED = ("Chart.yaml", "values.yaml")
 
@@ -45,7 +46,7 @@ def with_record(job: Job, chart: Path, values: Mapping[str, Any], manifest: str)
 
 
 def record_size(chart: Path, values: Mapping[str, Any], manifest: str) -> int:
-    """Return the estimate, 0 for a small manifest."""
+    """Return the estimated bytes of the record, 0 for a small manifest."""
     if len(manifest) < SMALL:
         return 0
     parts = [*_parts(chart, values, manifest)]
@@ -59,7 +60,10 @@ def _compressed(parts: Sequence[bytes], strategy: int) -> int:
 
 
 def _parts(chart: Path, values: Mapping[str, Any], manifest: str) -> Iterator[bytes]:
-    """Yield what Helm compresses, in its order. Helm writes files in base64, and leaves out the comments of PARSED."""
+    """Yield the parts that Helm compresses, in Helm's order.
+
+    Helm writes files in base64, and leaves out the comments of the files in PARSED.
+    """
     for path in _files(chart):
         yield base64.b64encode(path.read_bytes())
     yield json.dumps(values, default=str).encode()
@@ -67,7 +71,7 @@ def _parts(chart: Path, values: Mapping[str, Any], manifest: str) -> Iterator[by
 
 
 def _files(chart: Path) -> Iterator[Path]:
-    """Yield the chart's files that are in the record: none of its subcharts, and none that .helmignore names."""
+    """Yield the chart's files that are in the record, without subcharts and without files that .helmignore names."""
     patterns = _ignored(chart)
     for path in sorted(chart.rglob("*")):
         parts = path.relative_to(chart).parts
@@ -78,7 +82,7 @@ def _files(chart: Path) -> Iterator[Path]:
 
 
 def _ignored(chart: Path) -> list[str]:
-    """Return the patterns of .helmignore. One that begins with ! and takes a file in again is left out."""
+    """Return the patterns of .helmignore, without patterns that begin with ! and include a file again."""
     path = chart / ".helmignore"
     lines = path.read_text("utf-8", errors="replace").splitlines() if path.is_file() else []
     patterns = (line.strip().strip("/") for line in lines)

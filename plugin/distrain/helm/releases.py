@@ -18,7 +18,7 @@ from distrain.errors import HelmError
 from distrain.helm.processes import OWN_GROUP
 from distrain.helm.program import Source, failure, forbidden, words_of
 
-# A label that Helm stores with a revision; it tells which operation made the revision.
+# A label that Helm stores with a revision; its value identifies the operation that made the revision.
 OPERATION = "distrain-operation"
 # Flags for every status: Helm 3 lists some only on request, and Helm 4 has no --all.
 ANY_STATUS = ("--deployed", "--failed", "--pending", "--superseded", "--uninstalled", "--uninstalling")
@@ -56,7 +56,8 @@ class Operation(Struct, frozen=True):
     `name` marks the revision that this operation makes. Without `hooks`, the chart's own check does not run. `more` are
     Helm's flags on the revision, as the user gave them. `uninstalled` is the last revision of the release that was
     uninstalled with --keep-history and is installed again, 0 for no such release. `forces_conflicts` lets server-side
-    apply take over fields that someone else has changed, such as a number of workers, as Helm does without it.
+    apply take over fields that someone else has changed, such as a number of workers. Without server-side apply, Helm
+    always does so.
     """
 
     name: str
@@ -72,7 +73,7 @@ class Operation(Struct, frozen=True):
 
     @property
     def flags_of_change(self) -> list[str]:
-        """The flags of upgrades and rollbacks alone."""
+        """The flags that only upgrades and rollbacks have."""
         return ["--history-max", str(self.history_max), *(["--force-conflicts"] if self.forces_conflicts else [])]
 
 
@@ -83,7 +84,7 @@ class Releases:
         self._executable = executable
 
     def status(self, name: str, target: Target) -> Status | None:
-        """Return the status of a release, also of an uninstalled one with a history; None when the name is free."""
+        """Return the status of a release, even of an uninstalled release with a history; None if the name is free."""
         command = ["status", name, "--output", "json", "--namespace", target.namespace]
         with _unless_missing(f"helm status {name}"):
             found = json.loads(self._run(command, target))

@@ -102,7 +102,7 @@ class _ValuesRun:
     def values(self) -> Values:
         """Wait for the values; raise ValuesError if Helm cannot read them or the chart's schema refuses them.
 
-        Raise it, too, if a file has a key twice, of which Helm silently takes the last.
+        Also raise ValuesError if a file has a key twice, because Helm silently uses the last one.
         """
         # Imported while Helm runs in parallel.
         from distrain.helm.repetitions import repetitions
@@ -163,7 +163,7 @@ class _ValuesRun:
         return None
 
     def _printed(self, flags: Sequence[str], *names: str) -> str:
-        """Return what a chart with these files of the chart prints."""
+        """Return what Helm prints for these flags from a chart that has the named files of the user's chart."""
         with tempfile.TemporaryDirectory(prefix="distrain-") as folder:
             chart = _values_chart(Path(folder, "printed"), self._source.chart, *names)
             [output] = Runs(self._helm, [_printing(chart, flags)], self._source.stdin).outputs()
@@ -183,7 +183,7 @@ class Rendering:
         return output
 
     def job(self) -> Job:
-        """Wait for the manifest, and read the job from it; errors are also those of `from_manifest`."""
+        """Wait for the manifest, and read the job from it; also raise the errors of `from_manifest`."""
         # Imported while Helm runs in parallel; the import takes as long.
         from distrain.workload.manifest import from_manifest, prepare
 
@@ -235,7 +235,7 @@ class Helm:
         return Rendering(Runs(self._executable, [command], source.stdin))
 
     def fetched(self, url: str) -> bytes:
-        """Return what a URL holds, which Helm fetches with its own and its plugins' protocols."""
+        """Return the content of a URL. Helm fetches it with its own protocols or those of its plugins."""
         # With this flag Helm fetches the text as it is, not as values.
         text: str = self._printed(["values", "--set-file", f"text={_escaped(url)}"])["values"]["text"]
         return text.encode()
@@ -256,7 +256,7 @@ class Helm:
             raise
 
     def _printed(self, words: Sequence[str]) -> Any:
-        """Return what a chart without values prints with these arguments."""
+        """Return Helm's output for a chart without values and these arguments."""
         with tempfile.TemporaryDirectory(prefix="distrain-") as folder:
             bare = _values_chart(Path(folder, "bare"), Path(folder))
             [output] = Runs(self._executable, [["template", *words, str(bare)]], None).outputs()
@@ -264,7 +264,7 @@ class Helm:
 
     @cached_property
     def releases(self) -> Releases:
-        """Return the reader and changer of releases, with the same Helm."""
+        """Return the object that reads and changes releases with the same Helm."""
         # Imported here, because rendering does not need pyhelm3.
         from distrain.helm.releases import Releases
 
@@ -318,7 +318,7 @@ def _values_chart(folder: Path, chart: Path, *names: str) -> Path:
 
 
 def _escaped(text: str) -> str:
-    """Return a text as Helm's --set-file reads it."""
+    """Escape a text for Helm's --set-file."""
     return text.replace("\\", "\\\\").replace(",", "\\,")
 
 

@@ -38,7 +38,7 @@ OTHER = "cannot be read; write {form}"
 OTHER_IN_FILE = "is no YAML that Helm can read; write it as KEY: VALUE lines"
 CONVERSION = re.compile(r"interface \{\} is (.+), not (.+)$")
 GO_TYPES = {
-    "map[string]interface {}": "a block of keys",
+    "map[string]interface {}": "a mapping of keys",
     "[]interface {}": "a list",
     "string": "text",
     "bool": "true or false",
@@ -73,7 +73,7 @@ def _in_file(path: str, stdin: bytes | None) -> str | None:
         return f"{name} cannot be read: {reason(error)}; name another file"
     except yaml_loader.NotYamlError as error:
         return f"{name}: {error}"
-    return f"{name}: found {NOUNS[odd]}; it needs a block of keys, written as KEY: VALUE lines" if odd else None
+    return f"{name}: found {NOUNS[odd]}; it needs a mapping of keys, written as KEY: VALUE lines" if odd else None
 
 
 def _not_blocks(documents: Sequence[Any]) -> Iterator[type]:
@@ -81,12 +81,15 @@ def _not_blocks(documents: Sequence[Any]) -> Iterator[type]:
 
 
 def _named(flag: str, value: str, said: str) -> str:
-    """Return the file, or the key of a --set flag that Helm's message is about, without its value: it may be secret."""
+    """Return the file, or the key of a --set flag that Helm's message is about.
+
+    The value is left out: it may be secret.
+    """
     if flag == "--values":
         return temporary.with_names(value)
     if value.lstrip().startswith("{"):
         return "the object"
-    # What starts with a quote or a bracket is no key, but a value, as in --set-json without its KEY=.
+    # A text that starts with a quote or a bracket is not a key but a value, as in --set-json without its KEY=.
     keys = [key for part in value.split(",") if (key := part.partition("=")[0])[:1] not in ('"', "[")]
     quoted = QUOTED_KEY.search(said)
     return next((key for key in keys if quoted and key.endswith(quoted[1])), next(iter(keys), "")) or "its key"

@@ -1,1 +1,1 @@
-"""Turn what people already have, a job of an operator for example, into values of the chart."""
+"""Convert an existing job, for example a job of an operator, to values of the chart."""

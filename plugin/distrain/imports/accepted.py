@@ -1,4 +1,4 @@
-"""Have the chart judge the values of an import, and list those that it refuses as left out."""
+"""Render the chart with the values of an import, and list the values that the chart refuses as left out."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from distrain.imports.draft import Draft, Setting, Target
 
 # Returns the chart's messages about values; none if it renders them.
 Judge = Callable[[dict[str, Any]], Sequence[str]]
-# Without these there is no job.
+# Values without which there is no job.
 ESSENTIAL = {
     *(("image", "repository"), ("workers", "replicas"), ("command",), ("framework",), ("strategy",), ("job", "kind")),
     *(("job", "elastic"), ("image", "tag")),
 }
-# Each round removes one value at least, and a job has some hundred.
+# Each round removes at least one value, and a job has about a hundred values.
 ROUNDS = 200
 PATH = re.compile(r"(?:distrain: )?([A-Za-z][^\s:]*): (.*)", re.DOTALL)
 # Maps whose keys users and drivers choose, so that each may name a credential.
@@ -34,7 +34,7 @@ FREE = {
 
 
 def drop_refused(draft: Draft, judge: Judge, origin: str) -> None:
-    """Remove values until the chart takes the rest; raise ValuesError if there is no job without them."""
+    """Remove values until the chart accepts the rest; raise ValuesError if there is no job without them."""
     for _ in range(ROUNDS):
         messages = judge(draft.values())
         if not messages:
@@ -67,7 +67,7 @@ def _remove(draft: Draft, message: str, origin: str, seen: set[Target]) -> None:
 
 
 def _target(draft: Draft, path: str) -> Target | None:
-    """Return the target of the value that a message names, the most exact one."""
+    """Return the most specific target that contains the value that a message names."""
     for target in sorted(draft.settings, key=len, reverse=True):
         dotted = ".".join(target)
         if path == dotted or path.startswith((f"{dotted}.", f"{dotted}[")):
@@ -77,7 +77,7 @@ def _target(draft: Draft, path: str) -> Target | None:
 
 
 def _item(setting: Setting, rest: str, words: str) -> str | int | None:
-    """Return the key or index of the item that a message is about; None for all of the value."""
+    """Return the key or index of the item that a message is about; None for the whole value."""
     if isinstance(setting.value, list):
         index = re.match(r"\[(\d+)\]", rest)
         return int(index[1]) if index and int(index[1]) < len(setting.value) else None
@@ -103,7 +103,7 @@ def remove_item(draft: Draft, target: Target, key: str | int) -> str:
 
 
 def drop_doubled(draft: Draft) -> None:
-    """Remove variables whose name a later one of the same list has: Kubernetes and a shell take the last."""
+    """Remove a variable if a later one in the list has the same name: Kubernetes and shells use the last one."""
     for target, setting in [*draft.settings.items()]:
         names = [each.get("name") for each in setting.value] if target[-1] == "env" else []
         for index in reversed(range(len(names))):
@@ -137,6 +137,6 @@ def _holds(credentials: Credentials, found: Any, name: str, parent: str) -> bool
     if not isinstance(found, str):
         return False
     if name == "image":
-        # A login before the registry; of a name, a tag such as token:1 is none.
+        # An image's name contains a credential only as a login before the registry; a tag such as token:1 is harmless.
         return bool(re.search(r"@(?!\w+:[0-9a-f]{32})", found))
     return (parent in FREE and is_credential(name, found)) or credentials.holds(found)

@@ -116,7 +116,7 @@ def _size(draft: Draft, kind: str) -> None:
 
 
 def _amounts(draft: Draft, role: str, section: str) -> None:
-    """Carry over the CPUs, memory and GPUs of a role: --worker-cpu before --cpu, --worker-cpu-limit as the limit."""
+    """Carry over a role's CPUs, memory and GPUs. --worker-cpu overrides --cpu; --worker-cpu-limit is the limit."""
     keys = {NVIDIA: ["gpus" if role == "worker" else f"{role}-gpus"]}
     for name in ("cpu", "memory"):
         keys[name] = [f"{role}-{name}", *([name] if role == "worker" else [])]
@@ -148,7 +148,7 @@ def _ranks(draft: Draft, kind: str) -> None:
 
 
 def _mapped(draft: Draft, key: str, sign: str) -> dict[str, tuple[str, int]]:
-    """Return the values of a flag such as --env a=b by name, with the index of each; list those of another form."""
+    """Map the names in a flag such as --env a=b to values and indexes; list values of another form as left out."""
     found: dict[str, tuple[str, int]] = {}
     for index, each in enumerate(draft.ledger.get((key,), [])):
         name, has_sign, value = str(each).partition(sign)

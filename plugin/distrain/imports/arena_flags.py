@@ -23,7 +23,7 @@ KINDS = {
     "tf": "TFJob",
 }
 SHORT = {"e": "env", "d": "data", "a": "annotation", "l": "label", "p": "priority", "n": "namespace"}
-# Flags of `arena submit tfjob` alone: those that may be given several times, those without a value, the others.
+# Flags that only `arena submit tfjob` has: repeatable flags, flags without a value, and other flags.
 TFJOB_MANY = {"worker-selector", "ps-selector", "chief-selector", "evaluator-selector"}
 TFJOB_ALONE = {"chief", "evaluator"}
 TFJOB_ONE = {
@@ -41,7 +41,7 @@ MANY = {
     *("env", "data", "data-dir", "annotation", "label", "toleration", "selector", "config-file", "image-pull-secret"),
     *TFJOB_MANY,
 }
-# `--hostNetwork true` is how arena's own help writes a flag without a value.
+# Flags without a value. arena's own help writes such a flag as `--hostNetwork true`.
 ALONE = {
     *("rdma", "gang", "queue", "hostNetwork", "hostIPC", "hostPID", "gputopology", "mounts-on-launcher"),
     *("tensorboard", "pprof", "trace"),
@@ -61,17 +61,15 @@ def is_arena(text: str) -> bool:
 
 
 def flags_of(text: str, origin: str) -> tuple[dict[str, Any], list[tuple[str, str]]]:
-    """Return the flags of the one command line, and what else the text has; raise ValuesError if it is none."""
+    """Return the flags of the only `arena submit` line, and the other lines; raise ValuesError unless there is one."""
     commands = shell.commands(SUBMIT.sub("arena submit ", text))
     if commands is None:
-        raise ValuesError(
-            f"{origin}: has a quote that is not closed, or a loop; leave the line `arena submit ...` alone in it"
-        )
+        raise ValuesError(f"{origin}: has a quote that is not closed, or a loop; keep only the line `arena submit ...`")
     lines = [[word.text for word in command.words] for command in commands]
     found = [words for words in lines if words[:2] == ["arena", "submit"]]
     others = [(" ".join(words), "no value follows from it") for words in lines if words[:2] != ["arena", "submit"]]
     if len(found) != 1:
-        raise ValuesError(f"{origin}: has {len(found)} lines `arena submit`; a run is one: leave one in it")
+        raise ValuesError(f"{origin}: has {len(found)} lines `arena submit`; only one run is read: keep one line")
     kind = found[0][2] if len(found[0]) > 2 else ""
     if kind not in KINDS:
         raise ValuesError(f"{origin}: arena submit {kind}: the import reads {', '.join(KINDS)}")
@@ -89,7 +87,7 @@ def _flags(words: Sequence[str]) -> dict[str, Any]:
 
 
 def _pairs(words: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield the flags with their values, and the words of the program, which arena joins, as command."""
+    """Yield the flags with their values. The words of the program, which arena joins, are the flag `command`."""
     place, program = 0, list[str]()
     while place < len(words):
         word = words[place]
@@ -111,14 +109,17 @@ def _pairs(words: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 
 def _full_name(name: str) -> str:
-    """Return a flag's name of today, for its letter, or for its older name such as workingDir."""
+    """Return a flag's current name, given its short form or an older name such as workingDir."""
     if name in FLAGS:
         return name
     return SHORT.get(name) or re.sub(r"(?<!^)([A-Z])", r"-\1", name).lower()
 
 
 def _has_value(name: str, following: Sequence[str]) -> bool:
-    """Tell whether the next word is the flag's value. A word that begins with a dash is no value of an unknown flag."""
+    """Tell whether the next word is the flag's value.
+
+    A word that begins with a dash is not the value of an unknown flag.
+    """
     if not following:
         return False
     if name in ALONE:

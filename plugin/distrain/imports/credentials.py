@@ -1,7 +1,7 @@
-"""Take credentials out of a source, wherever they stand, and name the Secret that has to hold them instead.
+"""Remove credentials from a source, wherever they occur, and name the Secret that must hold them instead.
 
-A name says whether its value is a credential (`redact.NAMES` hides more: here, `--tokenizer bert` has to stay). So does
-the value itself: a login in a URL, the header of a key, or the form of a cloud's or hub's tokens.
+A value is a credential because of its name (`redact.NAMES` matches more names: here, `--tokenizer bert` has to stay) or
+because of its form: a login in a URL, the header of a key, or the form of a cloud's or hub's tokens.
 """
 
 from __future__ import annotations
@@ -20,15 +20,16 @@ CERTAIN = re.compile(
     r"token$|passw|^pass$|pwd?$|passphrase|^secrets?$|secret$|(secret|access|private)key|^credentials?$|creds$|apikey"
     r"|^auth$|authorization|^bearer$|cookies?$|^dsn$|^[ht]?otp$|^dockerconfigjson$|^webhook$"
 )
-# Words of a name whose value may also be the path of a file, as in --pat /run/pat, or a word: without digits it is one.
+# Words of a name whose value may also be harmless: a file's path, as in --pat /run/pat, or a word without digits.
 RANDOM = re.compile(r"(?!/|https?://)(?=\D*\d).{8,}", re.DOTALL)
 UNCERTAIN = {"pat", "sas", "tok", "netrc", "keytab", "api"}
-# Of a name that ends in one of these, only the others are looked at: SECRET_NAME is a name, and no secret.
+# A name that ends in one of these words describes an object: SECRET_NAME is the name of a secret, not a secret.
 OF_OBJECT = {"name", "file", "path", "dir", "ref", "namespace", "size", "len", "length", "type", "limit", "count"}
-# A key is a credential after these words; elsewhere, as in --label-key species, if it looks like none of a language.
+# `key` names a credential after one of these words. Elsewhere, as in --label-key species, the value decides: a value
+# that looks like a word is not a credential.
 OF_KEY = {"access", "api", "secret", "private", "auth", "account", "ssh", "encryption", "signing", "license", "storage"}
 LOGIN = {"user", "username", "login"}
-# Values that no name makes a credential.
+# Values that are never credentials, whatever their name is.
 HARMLESS = re.compile(r"(?i)(true|false|yes|no|on|off|none|null|auto|-?\d{1,6}(\.\d+)?|)")
 # A reference to a variable in place of a value, in the forms of the shell, Kubernetes and Windows.
 VARIABLE = re.compile(r"\$(\(\w+\)|\{\w+\}|\w+)|%\w+%")
@@ -41,8 +42,8 @@ FORMS = re.compile(
     r"|\beyJ[\w-]{10,}\.[\w-]{10,})[^\s\"'`;&|<>(){},\\]*",
     re.DOTALL,
 )
-# A URL in a text, and what of it says that nobody else may read it: a login, a token in place of a user name, a
-# signature, or the path of a webhook. A user without a password is usual in hdfs://, abfss:// and ssh:// alone.
+# A URL in a text, and the parts that make a URL secret: a login, a token in place of a user name, a signature, or the
+# path of a webhook. A user without a password is usual only in hdfs://, abfss:// and ssh://.
 URL = re.compile(r"\b[A-Za-z][\w+.-]*://[^\s\"'`<>|;]+")
 SECRET_URL = re.compile(
     r"://[^/\s]*:[^/\s]*@|https?://(?!git@)[^/\s@?#]+@|[?&](?:X-Amz-|[\w-]*(?:sig|token|key|secret|password)[\w-]*=)"
@@ -54,7 +55,7 @@ ENTRY = re.compile(
     r"""|(?:(?:Basic|Bearer)\s+)?(?:[^\s;&|,"'\\]|\\.)+)""",
     re.DOTALL,
 )
-# A value that a script takes if a variable is not set.
+# A value that a script uses if a variable is not set.
 DEFAULT = re.compile(r"\$\{(?P<name>\w+):?[-=](?P<value>[^}]*)\}")
 # A login that a program takes as one argument: curl -u NAME:PASSWORD, sshpass -p PASSWORD.
 LOGIN_FLAG = re.compile(r"""(?:^|\s)(?:-u|--user|--proxy-user)(?:\s+|=)["']?(?P<login>[^\s:"'$]+:[^\s"'$]+)""")
@@ -79,7 +80,7 @@ class Credentials(Struct):
         return [*self.found]
 
     def key(self, name: str, value: str) -> str:
-        """Note a credential, and return its key in the Secret, a name that a variable may have."""
+        """Record a credential, and return its key in the Secret. The key is also a valid name of a variable."""
         remember(value)
         plain = VARIABLE_NAME.sub("_", name.strip("-")).strip("_").upper() or "CREDENTIAL"
         plain = f"_{plain}" if plain[0].isdigit() else plain
@@ -121,7 +122,7 @@ class Credentials(Struct):
         return found, [*variables.values()]
 
     def holds(self, found: str) -> bool:
-        """Tell whether a text has a credential, of its own or one that another place names."""
+        """Tell whether a text has a credential: a text with a credential's form, or a credential found elsewhere."""
         return has_credential(found) or any(is_distinct(value) and value in found for value in self.found.values())
 
     def container(self, found: dict[str, Any]) -> dict[str, Any]:
@@ -137,12 +138,12 @@ class Credentials(Struct):
 
 
 def is_credential(name: str, value: str) -> bool:
-    """Tell whether a value with this name is one that nobody else may read."""
+    """Tell whether a value with this name is secret."""
     return bool(FORMS.search(value)) or any(_secret_urls(value)) or is_named(name, value)
 
 
 def is_named(name: str, value: str) -> bool:
-    """Tell whether the name of a value alone makes it a credential."""
+    """Tell whether a value is a credential because of its name, whatever the value's form is."""
     if HARMLESS.fullmatch(value.strip()) or REFERENCE.fullmatch(value.strip()):
         return False
     words = [word.lower() for word in WORDS.findall(name)]
@@ -157,12 +158,12 @@ def is_named(name: str, value: str) -> bool:
 
 
 def _is_plain(value: str) -> bool:
-    """Tell whether a value looks like a word of a language, which a key is not."""
+    """Tell whether a value looks like a word of a language, as no key does."""
     return bool(re.fullmatch(r"[a-z_.]{1,20}|[A-Za-z]{1,12}", value))
 
 
 def is_distinct(value: str) -> bool:
-    """Tell whether a credential is a text that stands nowhere by chance."""
+    """Tell whether a credential is a text that does not occur in other texts by chance."""
     return len(value) >= SHORTEST and not _is_plain(value)
 
 
@@ -221,7 +222,7 @@ def _parts(word: str, before: str) -> Iterator[tuple[int, int, str]]:
 def _value(word: str, entry: re.Match[str]) -> tuple[int, int]:
     """Return where the value of a NAME=VALUE begins and ends, without its quotes.
 
-    A comma ends it in a list such as user=a,password=b, and is a part of it in a word of its own.
+    In a list such as user=a,password=b a comma ends the value. In a word of its own, a comma is part of the value.
     """
     start, stop = entry.span("value")
     if entry["value"].startswith('\\"'):
@@ -236,7 +237,7 @@ def _value(word: str, entry: re.Match[str]) -> tuple[int, int]:
 
 
 def _name_of(word: str, start: int, before: str, default: str) -> str:
-    """Return the name of the option or variable whose value is here, or begins here with a quote."""
+    """Return the name of the option or variable whose value, or the quote before the value, starts here."""
     found = NAME_BEFORE.search(word[:start])
     if found:
         return found[1]

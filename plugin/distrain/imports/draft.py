@@ -15,7 +15,7 @@ Target = tuple[str, ...]
 
 
 class Setting(Struct):
-    """A value, and in words where it comes from: one place, or one for each item of a list or key of a map."""
+    """A value and its origins in words: one place, or one place for each item of a list or key of a map."""
 
     value: Any
     origins: tuple[str, ...]
@@ -27,7 +27,7 @@ class Setting(Struct):
 
 
 class Part(Struct):
-    """A value of the source, in the form that the chart takes, and the paths that it settles.
+    """A value of the source in the chart's form, and the source's paths that the value settles.
 
     For a list or a map, `paths` has the path of each item or key.
     """
@@ -39,9 +39,10 @@ class Part(Struct):
 class Draft(Struct):
     """What an import has found so far.
 
-    `name` is that of the release. `kind` and `version` are those of the job that the values have to render. `lost` has
-    the place and the reason of what is left out, `notes` what the user has to look at. `twins` are paths of pod
-    templates of which the second became the same pods as the first. `origin` is the source's name in messages.
+    `name` is the release's name. `kind` and `version` are the kind and version of the job that the values have to
+    render. `lost` has the place of each value that is left out, and the reason. `notes` are for the user to look at.
+    `twins` are pairs of paths of pod templates; the second template became the same pods as the first. `origin` is the
+    source's name in messages.
     """
 
     ledger: Ledger
@@ -79,7 +80,7 @@ class Draft(Struct):
         self.carry(target, part.value, *part.paths)
 
     def carry_shared(self, target: Target, parts: Sequence[Part]) -> None:
-        """Set a value that several parts have alike."""
+        """Set a value that is the same in several parts."""
         self.carry_part(target, parts[0])
         setting = self.settings[target]
         if setting.is_split:
@@ -92,13 +93,13 @@ class Draft(Struct):
             self.know(*part.paths)
 
     def also(self, target: Target, path: Path) -> None:
-        """Note that a value stands at another path of the source, too."""
+        """Record that the source has the value at another path, too."""
         setting = self.settings[target]
         setting.origins = (f"{setting.origins[0]}, {self.place(path)}",)
         self.know(path)
 
     def choose(self, target: Target, value: Any, why: str) -> None:
-        """Set a value that stands nowhere in the source but follows from it."""
+        """Set a value that is not in the source, but follows from the source."""
         self.settings[target] = Setting(value, (why,))
 
     def has(self, target: Target) -> bool:
@@ -114,13 +115,13 @@ class Draft(Struct):
         self.settings[target] = Setting([*before.value, *items], (*origins, *[origin] * len(items)))
 
     def know(self, *paths: Path) -> None:
-        """Settle paths whose values need nothing: defaults, state, and what distrain does by itself."""
+        """Settle paths that need no value of the chart: defaults, state, and what distrain does by itself."""
         self.ledger.settle(*paths)
 
     def lose(self, path: Path, why: str) -> None:
         """List a value of the source that is left out, if the source has it."""
         if self.ledger.get(path) is not None and not self.ledger.is_settled(path):
-            # Two parts of a job that was made from another form may have one place there.
+            # If the job was converted from another form, two of its parts may come from the same place of the source.
             if (self.place(path), why) not in self.lost:
                 self.lost.append((self.place(path), why))
             self.ledger.settle(path)
@@ -143,7 +144,7 @@ class Draft(Struct):
         return f" --namespace {self.namespace}" if self.namespace else ""
 
     def name_twins(self) -> None:
-        """Let `lost` name the second place too, where two pod templates became the same pods."""
+        """If two pod templates became the same pods, let `lost` also name the place in the second template."""
         for one, other in self.twins:
             both, alone = self._together((one, other)), self.place(one)
             self.lost = [
@@ -152,7 +153,7 @@ class Draft(Struct):
             ]
 
     def values(self) -> dict[str, Any]:
-        """Return the values as Helm takes them."""
+        """Return the values in the nested form of a values file."""
         found: dict[str, Any] = {}
         for target, setting in self.settings.items():
             place = found

@@ -1,4 +1,4 @@
-"""Say why a value is left out that no reader takes: the chart has a value for it elsewhere, or none."""
+"""Say why a value that no reader uses is left out: the chart has a value for it elsewhere, or none."""
 
 from __future__ import annotations
 
@@ -23,6 +23,6 @@ VALUES = {
 
 
 def why_left_out(path: Path) -> str:
-    """Return the value of the chart that a path's last known name is for, or that there is none."""
+    """Return words that name the chart's value for the last known name in the path, or say that there is none."""
     found = next((VALUES[part] for part in reversed(path) if isinstance(part, str) and part in VALUES), "")
     return f"the import does not read it there; set {found}" if found else NO_VALUE

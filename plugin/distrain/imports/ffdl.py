@@ -12,7 +12,7 @@ from distrain.imports.jobs.job_resource import release_name
 from distrain.imports.launch.carried import carry_line
 from distrain.imports.ledger import Ledger, Path
 
-# The images that FfDL runs for the names of frameworks, with framework.version as their tag; custom names the image.
+# The image that FfDL runs for each framework; framework.version is the tag. For `custom`, the manifest names the image.
 IMAGES = {
     "tensorflow": "tensorflow/tensorflow",
     "horovod": "uber/horovod",
@@ -27,7 +27,7 @@ IMAGE_PARTS: dict[Path, str] = {
     ("image_location", "access_token"): "name a Secret in image.pullSecrets",
     ("image_location", "email"): "name a Secret in image.pullSecrets",
 }
-# What FfDL gives to each learner if the manifest does not say: docs/user-guide.md, 2.4.
+# FfDL's defaults for each learner if the manifest sets no value: docs/user-guide.md, 2.4.
 CPUS, MEMORY = 8, "60G"
 MEMORY_TEXT = re.compile(r"([0-9.]+)\s*([KMGT]?)(i?)[bB]?")
 COS, MOUNT = "mount_cos", "mount_volume"
@@ -35,8 +35,8 @@ COS, MOUNT = "mount_cos", "mount_volume"
 VARIABLES = re.compile(r"\$\{?(DATA_DIR|RESULT_DIR|MODEL_DIR|LEARNER_ID|NUM_LEARNERS|JOB_STATE_DIR|LOG_DIR)\b")
 DATA_DIR, RESULT_DIR = "DATA_DIR", "RESULT_DIR"
 FOLDERS = (
-    "DATA_DIR, RESULT_DIR: FfDL mounted the buckets as folders; here both name the places of data.uri and output.uri, "
-    "and AWS_* has the login to S3. Without command, distrain's own trainer reads and writes these places"
+    "DATA_DIR, RESULT_DIR: FfDL mounted the buckets as folders; here they hold the URIs data.uri and output.uri, "
+    "and AWS_* has the login to S3. Without command, distrain's own trainer reads and writes these URIs"
 )
 
 
@@ -125,7 +125,7 @@ def _memory(amount: Any) -> Any:
 def _stores(draft: Draft, origin: str) -> None:
     stores = draft.ledger.get(("data_stores",), [])
     if not isinstance(stores, list) or not all(isinstance(each, dict) for each in stores):
-        raise ValuesError(f"{origin}: data_stores: is no list of blocks; correct it there")
+        raise ValuesError(f"{origin}: data_stores: must be a list of mappings; correct it there")
     for index, _ in enumerate(stores):
         path: Path = ("data_stores", index)
         if index:
@@ -168,7 +168,7 @@ def _mounted(draft: Draft, path: Path) -> str:
 
 
 def _connection(draft: Draft, path: Path) -> None:
-    """Carry over the server; user and password are left out, and the Secret that has to hold them is named."""
+    """Carry over the server. User and password are left out, and s3.secretName names the Secret that must hold them."""
     ledger = draft.ledger
     if url := ledger.get((*path, "auth_url")):
         draft.carry(("s3", "endpoint"), url, (*path, "auth_url"))

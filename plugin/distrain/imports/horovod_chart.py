@@ -14,7 +14,7 @@ from distrain.imports.ledger import Ledger, Path
 # The chart's defaults; the values of a release may leave them out.
 NUMBER = 3
 REPOSITORY, TAG = "horovod/horovod", "0.19.3-tf2.1.0-torch-mxnet1.6.0-py3.6-gpu"
-# Older releases of the chart had driver in the place of master.
+# Older releases of the chart had the key driver instead of master.
 MASTERS = ("master", "driver")
 SSH_WHY = "distrain makes the SSH key itself, or takes yours from the Secret in ssh.secretName"
 NAME = "horovod"

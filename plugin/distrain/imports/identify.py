@@ -16,20 +16,20 @@ from distrain.workload.kinds import KUBEFLOW, VERSIONS
 from distrain.yaml import yaml_loader
 
 TAKEN = "MPIJob, PyTorchJob, TFJob, MXJob or TrainJob"
-# Job resources that the chart itself does not make.
+# Job resources that the chart does not create.
 TRAINJOB, JOBSET, MPIJOB = (
     (VERSION, "TrainJob"),
     ("jobset.x-k8s.io/v1alpha2", "JobSet"),
     (f"{KUBEFLOW['MPIJob'].group}/v1alpha1", "MPIJob"),
 )
-# A larger object fits into no request to etcd, whose limit is 1.5 MiB by default.
+# A larger object cannot be stored: etcd accepts requests of at most 1.5 MiB by default.
 MOST = 3 * 2**19
 TYPES = (*VERSIONS, TRAINJOB, JOBSET, MPIJOB)
 JOB, FFDL, KSONNET = "job", "FfDL manifest", "ksonnet parameters of openmpi"
 HOROVOD, SLURM = "values of the chart stable/horovod", "batch script of Slurm"
 ARENA = "command line of arena"
 ALL = f"a job of the Kubeflow operators ({TAKEN}), a JobSet, an {FFDL}, {KSONNET}, {HOROVOD}, a {SLURM}, or a {ARENA}"
-# Kinds that people keep in the file of a job, and what becomes of them.
+# Kinds that people keep in the file of a job, and what happens to these objects.
 BESIDE = {
     "Secret": "it is not in the values; keep it in the cluster",
     "ConfigMap": "it is not in the values; keep it in the cluster if the job mounts it",
@@ -44,7 +44,7 @@ BESIDE = {
 
 
 class Found(Struct, frozen=True):
-    """What is to be imported: its data in a format, and what else the file has, each with what becomes of it."""
+    """What is to be imported: its format and data, and the file's other objects with what happens to each of them."""
 
     job: dict[str, Any]
     others: tuple[tuple[str, str], ...] = ()
@@ -52,7 +52,7 @@ class Found(Struct, frozen=True):
 
     @property
     def words(self) -> str:
-        """Return what it is, for people."""
+        """Return a description for people."""
         if self.format != JOB:
             return self.format
         return f"{_name(self.job)} ({self.job['apiVersion']})"
@@ -63,9 +63,7 @@ def text_of(content: bytes, origin: str) -> str:
     if b"\0" in content:
         raise ValuesError(f"{origin}: is no text (byte {content.index(0)} is 0); name the YAML file of a job")
     if len(content) > MOST:
-        raise ValuesError(
-            f"{origin}: has {len(content):,} bytes, and a job at most {MOST:,}; leave the job alone in it"
-        )
+        raise ValuesError(f"{origin}: has {len(content):,} bytes, and a job at most {MOST:,}; keep only the job in it")
     try:
         found = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -76,7 +74,7 @@ def text_of(content: bytes, origin: str) -> str:
 
 
 def find_job(text: str, origin: str) -> Found:
-    """Return what a file describes, told from its content; raise ValuesError if it is no run, or several."""
+    """Return what a file describes, told from its content; raise ValuesError if that is not a run, or several runs."""
     if slurm.is_batch_script(text):
         return Found(slurm.options_of(text, origin), (), SLURM)
     if arena_flags.is_arena(text):
@@ -92,7 +90,7 @@ def find_job(text: str, origin: str) -> Found:
     items = [item for document in documents for item in _unpacked(document)]
     wrong = [item for item in items if not isinstance(item, dict)]
     if wrong or not items:
-        raise ValuesError(f"{origin}: holds no block of keys; {_about_scripts(text)}")
+        raise ValuesError(f"{origin}: contains no mapping of keys; {_about_scripts(text)}")
     for known, is_known in ((FFDL, ffdl.is_manifest), (HOROVOD, horovod_chart.is_values)):
         if len(items) == 1 and is_known(items[0]):
             return Found(items[0], (), known)
@@ -125,7 +123,7 @@ def _about_tabs(text: str) -> str:
 
 
 def _about_scripts(text: str) -> str:
-    """Return the next step after a text that is no job: for a script, what lets `import` read it."""
+    """Return the next step for a text that is not a job; for a script, what `import` needs to read it."""
     if re.search(r"^#SBATCH\b", text, re.MULTILINE):
         return "its #SBATCH lines are read if its first line names a shell, such as #!/bin/bash: add that line"
     if re.match(r"#!|.*\b(sbatch|srun|qsub|bsub|mpirun|mpiexec|horovodrun|torchrun|bash)\b", text):

@@ -1,7 +1,7 @@
 """Read the parameters of ksonnet's openmpi package: a `ks generate openmpi` line, or the block in params.libsonnet.
 
 kubeflow/openmpi of kubeflow/kubeflow v0.1 to v0.3: prototypes/openmpi.jsonnet, workloads.libsonnet, README.md. Its
-Secret for the SSH keys has the keys id_rsa, id_rsa.pub and authorized_keys, as ssh.secretName wants.
+Secret for the SSH keys has the keys id_rsa, id_rsa.pub and authorized_keys, as ssh.secretName requires.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ LEFT_OUT = {
     "uploadDataFrom": COPIES,
     "uploadDataTo": COPIES,
 }
-# What distrain needs no value for.
+# Parameters for which distrain needs no value.
 KNOWN = ("name", "namespace")
 
 
@@ -50,7 +50,7 @@ def is_ksonnet(text: str) -> bool:
 
 
 def parameters(text: str, origin: str) -> tuple[dict[str, Any], list[tuple[str, str]]]:
-    """Return the parameters of the one openmpi component, and what else the text has; raise ValuesError if none."""
+    """Return the parameters of the only openmpi component, and the other parts; raise ValuesError if there is none."""
     return _of_lines(text, origin) if GENERATE.search(text) else _of_block(text, origin)
 
 
@@ -103,7 +103,7 @@ def _size(draft: Draft, origin: str) -> None:
 
 
 def _pairs(draft: Draft, key: str) -> dict[str, str]:
-    """Return "name=value,name=value" as a map; a text of another form is listed."""
+    """Return "name=value,name=value" as a map; a text of another form is listed as left out."""
     found = draft.ledger.get((key,))
     parts = [part.strip() for part in str("" if found in NOTHING else found).split(",") if part.strip()]
     if not all("=" in part for part in parts):
@@ -139,7 +139,7 @@ def _pods(draft: Draft) -> None:
 
 
 def _blocks(draft: Draft, key: str) -> list[dict[str, Any]]:
-    """Return a list of blocks, which a line `ks generate` has as JSON; one of another form is listed."""
+    """Return a list of mappings, which is JSON in a line `ks generate`; list a value of another form as left out."""
     found = draft.ledger.get((key,))
     if isinstance(found, str):
         try:
@@ -148,7 +148,7 @@ def _blocks(draft: Draft, key: str) -> list[dict[str, Any]]:
             found = None
     if isinstance(found, list) and all(isinstance(each, dict) for each in found):
         return found
-    draft.lose((key,), f"it is no list of blocks; set {key}")
+    draft.lose((key,), f"it is not a list of mappings; set {key}")
     return []
 
 
@@ -204,14 +204,14 @@ def _of_block(text: str, origin: str) -> tuple[dict[str, Any], list[tuple[str, s
     openmpi = {name: each for name, each in named.items() if {"image", "secret"} <= set(each)}
     if len(openmpi) != 1:
         finding = f"found {', '.join(openmpi)}" if openmpi else f"found {', '.join(named) or 'none'}"
-        raise ValuesError(f"{origin}: components: {finding}; leave the one of `ks generate openmpi` in it")
+        raise ValuesError(f"{origin}: components: {finding}; keep only the component of `ks generate openmpi`")
     [(name, block)] = openmpi.items()
     others = [(f"components.{each}", "it is no component of openmpi") for each in named if each != name]
     return {"name": name, **block}, others
 
 
 def _as_yaml(found: re.Match[str]) -> str:
-    """Return a comment as nothing, and a block of text as a text in quotes."""
+    """Remove a comment, and convert a text block to a quoted text."""
     word = found[0]
     if word.startswith(("//", "#", "/*")):
         return "\n" * word.count("\n")
@@ -227,7 +227,7 @@ def _of_lines(text: str, origin: str) -> tuple[dict[str, Any], list[tuple[str, s
     commands = shell.commands(text)
     if commands is None:
         raise ValuesError(
-            f"{origin}: has a quote that is not closed, or a loop; leave the line `ks generate openmpi ...` alone"
+            f"{origin}: has a quote that is not closed, or a loop; keep only the line `ks generate openmpi ...`"
         )
     variables: dict[str, str] = {}
     found: list[dict[str, Any]] = []
@@ -244,7 +244,8 @@ def _of_lines(text: str, origin: str) -> tuple[dict[str, Any], list[tuple[str, s
         else:
             others.append((" ".join(words[:3]), "no value follows from it"))
     if len(found) != 1:
-        raise ValuesError(f"{origin}: has {len(found)} lines `ks generate openmpi`; a run is one: leave one in it")
+        words = f"has {len(found)} lines `ks generate openmpi`"
+        raise ValuesError(f"{origin}: {words}; only one run is read: keep one line")
     return found[0], others
 
 

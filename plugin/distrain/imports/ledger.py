@@ -8,10 +8,10 @@ from typing import Any
 
 Path = tuple[str | int, ...]
 
-# A key that a reader takes for one word of a path.
+# A key that people read as one word of a path.
 PLAIN = re.compile(r"[\w-]+")
 
-# Stands in a path for several parts.
+# A part of a path that stands for several parts.
 MANY = "|"
 
 
@@ -27,7 +27,7 @@ def text(path: Path) -> str:
 
 
 def together(paths: Iterable[Path]) -> str:
-    """Return several paths in words; those that differ in one part become one: spec.{Launcher,Worker}.replicas."""
+    """Return several paths in words; paths that differ in one part are joined: spec.{Launcher,Worker}.replicas."""
     distinct = [*dict.fromkeys(paths)]
     places = {index for path in distinct for index in _differing(path, distinct[0])}
     if len(places) != 1 or len({len(path) for path in distinct}) != 1:
@@ -44,9 +44,10 @@ def _differing(path: Path, other: Path) -> Iterator[int]:
 
 
 class Ledger:
-    """A source as plain data, and the paths that are settled, together with all below them.
+    """A source as plain data, and the settled paths.
 
-    `origins` has the place of parts of the data that were made from another form of the source.
+    A settled path also settles all paths below it. If parts of the data were converted from another form of the source,
+    `origins` has their places in the source.
     """
 
     def __init__(self, data: Any, origins: Mapping[Path, Path] | None = None) -> None:
@@ -55,7 +56,7 @@ class Ledger:
         self._settled: set[Path] = set()
 
     def place(self, path: Path) -> Path:
-        """Return the path in the source of a value of the data."""
+        """Return the path in the source that belongs to a path of the data."""
         for length in range(len(path), 0, -1):
             if path[:length] in self._origins:
                 return (*self._origins[path[:length]], *path[length:])
@@ -78,7 +79,7 @@ class Ledger:
         return any(path[:length] in self._settled for length in range(len(path) + 1))
 
     def unsettled(self, below: Path = ()) -> Iterator[Path]:
-        """Yield the paths of the values that nothing has settled; null, {} and [] say nothing."""
+        """Yield the paths of the values that nothing has settled; null, {} and [] do not count as values."""
         for path in leaves(self.get(below), below):
             if not self.is_settled(path):
                 yield path

@@ -17,7 +17,7 @@ SPEC: Path = ("spec",)
 TEMPLATE: Path = ("spec", "template")
 LAUNCHER: Path = ("spec", "mpiReplicaSpecs", "Launcher")
 WORKER: Path = ("spec", "mpiReplicaSpecs", "Worker")
-# The total of processing units, and how many a node has: the older and the newer names.
+# The field for the total of processing units, and the field for the units of a node: older and newer names.
 UNITS = {"gpus": "gpusPerNode", "processingUnits": "processingUnitsPerNode"}
 KEPT = ("backoffLimit", "activeDeadlineSeconds", "cleanPodPolicy")
 GPU, CPU = "nvidia.com/gpu", "cpu"
@@ -48,7 +48,7 @@ def read_mpijob_v1alpha1(data: dict[str, Any], origin: str) -> Draft:
 
 
 def _program(translation: Translation) -> None:
-    """Leave the program to the launcher and the resources to the workers, as the operator does."""
+    """Keep the program only in the launcher and the resources only in the workers, as the operator does."""
     container = ("template", "spec", "containers", 0)
     translation.drop((*LAUNCHER, *container, "resources"))
     for key in ("command", "args", "workingDir"):
@@ -73,7 +73,7 @@ def _size(translation: Translation) -> int:
 
 
 def _resource(translation: Translation) -> str:
-    """Return the resource of a processing unit; the operator takes any unknown one for a GPU."""
+    """Return the resource of a processing unit; the operator treats an unknown resource as GPUs."""
     path = (*SPEC, "processingResourceType")
     named = translation.source.get(path, GPU)
     translation.know(path)
@@ -104,7 +104,7 @@ def _allocate(translation: Translation, path: Path, total: int, resource: str) -
 
 
 def _slots(translation: Translation, units: int) -> None:
-    """Name the ranks of a worker: slotsPerWorker, or else one for each of its units."""
+    """Set the number of ranks of a worker: slotsPerWorker, otherwise one for each of its units."""
     path = (*SPEC, "slotsPerWorker")
     if translation.source.get(path) is not None:
         translation.copy(path, path)

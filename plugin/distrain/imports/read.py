@@ -1,4 +1,4 @@
-"""Read a source, whatever its format, and finish its draft: no credential, nothing that the chart refuses, no gap."""
+"""Read a source in any format; finish its draft: drop credentials and refused values, and list unused values."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from distrain.imports.slurm import read_slurm
 
 NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 READERS = {FFDL: read_ffdl, HOROVOD: read_horovod_chart, KSONNET: read_ksonnet, SLURM: read_slurm, ARENA: read_arena}
-# Readers of job resources that the chart itself does not make.
+# Readers of job resources that the chart does not create.
 TRANSLATED = {TRAINJOB: read_trainjob, JOBSET: read_jobset, MPIJOB: read_mpijob_v1alpha1}
 
 

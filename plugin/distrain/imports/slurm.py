@@ -44,7 +44,7 @@ ALONE = {"exclusive", "requeue", "no-requeue", "hold", "H", "overcommit", "conti
 UNITS = {"": "Mi", "K": "Ki", "M": "Mi", "G": "Gi", "T": "Ti"}
 MEMORY = re.compile(r"(\d+)([KMGT]?)B?", re.IGNORECASE)
 TIME = re.compile(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?")
-# What PyTorch's programs name, and their rendezvous by variables.
+# Names that occur in scripts for PyTorch, and the variables of PyTorch's rendezvous.
 TORCH = re.compile(
     r"torch|lightning|accelerate|deepspeed|MASTER_ADDR|env://|dist[-_]url|dist[-_]backend", re.IGNORECASE
 )
@@ -72,7 +72,7 @@ def options_of(text: str, origin: str) -> dict[str, Any]:
 
 
 def _header(script: str) -> str:
-    """Return the comments before the first command: sbatch reads no options behind them."""
+    """Return the comments before the first command: sbatch reads no options after it."""
     lines = script.split("\n")
     is_comment = [not line.strip() or line.lstrip().startswith("#") for line in lines]
     return "\n".join(lines[: is_comment.index(False)] if False in is_comment else lines)
@@ -97,7 +97,7 @@ def _options(words: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 
 def read_slurm(data: dict[str, Any], origin: str) -> Draft:
-    """Return the draft of a batch script; raise ValuesError if an amount is none."""
+    """Return the draft of a batch script; raise ValuesError if an amount is invalid."""
     ledger = Ledger(data)
     draft = Draft(ledger, release_name(ledger.get(("job-name",), "run1")), origin=origin)
     draft.credentials.secret = f"{draft.name}-credentials"
@@ -107,7 +107,7 @@ def read_slurm(data: dict[str, Any], origin: str) -> Draft:
     _image(draft)
     carry_script(draft, str(data["script"]))
     for line in HEADER.findall(str(data["script"]).removeprefix(_header(str(data["script"])))):
-        draft.drop(f"#SBATCH {line}", "sbatch reads no options behind the first command")
+        draft.drop(f"#SBATCH {line}", "sbatch reads no options after the first command")
     if time := _seconds(str(ledger.get(("time",), ""))):
         draft.carry(("job", "activeDeadlineSeconds"), time, ("time",), why=str(ledger.get(("time",))))
     carry_exported(draft)
@@ -149,7 +149,7 @@ def _size(draft: Draft, origin: str) -> None:
 
 
 def _whole(draft: Draft, key: str, origin: str) -> int:
-    """Return the number of an option, the least of a range such as 2-4; 0 without the option."""
+    """Return the number of an option, or the lower end of a range such as 2-4; 0 without the option."""
     found = draft.ledger.get((key,))
     if found is None:
         return 0
@@ -160,7 +160,7 @@ def _whole(draft: Draft, key: str, origin: str) -> int:
 
 
 def _gpus(draft: Draft, nodes: int, tasks: float, origin: str) -> int:
-    """Carry over the GPUs of a node, whichever of Slurm's options asks for them."""
+    """Carry over the GPUs of a node from any of Slurm's options for GPUs."""
     for key, share in (("gpus-per-node", 1.0), ("gres", 1.0), ("gpus", 1 / nodes), ("gpus-per-task", tasks)):
         found = [*_gpu_counts(draft, key)]
         if not found:
@@ -179,7 +179,7 @@ def _gpus(draft: Draft, nodes: int, tasks: float, origin: str) -> int:
 
 
 def _gpu_counts(draft: Draft, key: str) -> Iterator[tuple[int, str]]:
-    """Yield number and type of the GPUs of a list such as gpu:a100:4,nvme:1; the rest of the list is listed."""
+    """Yield number and type of the GPUs in a list such as gpu:a100:4,nvme:1; list other entries as left out."""
     for each in filter(None, str(draft.ledger.get((key,), "")).split(",")):
         kind, *rest = re.sub(r"\(.*?\)", "", each).split(":")
         if key == "gres" and kind.removeprefix("gres/") != "gpu":
@@ -220,7 +220,7 @@ def _seconds(text: str) -> int:
 
 
 def _image(draft: Draft) -> None:
-    """Carry over the image that pyxis names, as registry#image:tag; without one a placeholder that check refuses."""
+    """Carry over the image that pyxis names as registry#image:tag; otherwise use a placeholder that check refuses."""
     name = str(draft.ledger.get(("container-image",), "")) or _of_srun(str(draft.ledger.get(("script",), "")))
     if name:
         set_image(draft, name.removeprefix("docker://").replace("#", "/"), ("container-image",))

@@ -1,4 +1,4 @@
-"""Say what takes the place of the options of sbatch that become no value, and carry over the variables of --export."""
+"""Name replacements for sbatch options that become no value, and carry over the variables of --export."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ INSTEAD = {
 
 
 def carry_exported(draft: Draft) -> None:
-    """Carry over the variables of --export; ALL and NONE are of the shell that ran sbatch, which no pod has."""
+    """Carry over the variables of --export, except ALL and NONE: no pod has the variables of sbatch's shell."""
     for word in filter(None, str(draft.ledger.get(("export",), "")).split(",")):
         name, sign, value = word.partition("=")
         if sign and "$" not in value:

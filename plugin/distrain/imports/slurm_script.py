@@ -1,4 +1,4 @@
-"""Find the program of the ranks in the lines of a batch script of Slurm, and what else of the script they need."""
+"""Find the program of the ranks in the lines of a Slurm batch script, and the other parts that the ranks need."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from distrain.imports.launch.shell import Command
 from distrain.imports.launch.starters import MENTION, started
 from distrain.values.placeholder import PROGRAM
 
-# What a Slurm site brings, and an image has to hold.
+# Commands that load software of a Slurm site. On Kubernetes, the image has to contain this software.
 SITE = {"module", "ml", "conda", "mamba", "source", ".", "spack", "eval"}
 # Variables with which ranks find each other.
 RENDEZVOUS = re.compile(r"^(MASTER_ADDR|MASTER_PORT|WORLD_SIZE|RANK|NODE_RANK|head_node\w*|nodes\w*)$", re.IGNORECASE)
@@ -69,7 +69,7 @@ def _several(draft: Draft, starts: Sequence[Command], script: str) -> None:
 
 
 def _of_variables(draft: Draft, main: Command, script: str) -> None:
-    """Leave the placeholder where variables hold what starts the ranks: distrain would start them twice."""
+    """Set the placeholder if variables hold a starter: with it, distrain would start the ranks twice."""
     why = "its variables hold the program and what starts its ranks; write the program as command"
     draft.choose(("command",), [PROGRAM], f"{_line(main, script)}: {why}")
     draft.drop(_place(main, script), why)
@@ -77,7 +77,7 @@ def _of_variables(draft: Draft, main: Command, script: str) -> None:
 
 
 def _needed(main: Command, commands: Sequence[Command], script: str) -> list[Command]:
-    """Return the commands before the program that its text needs: cd, and those that set its variables."""
+    """Return the commands before the program that its text needs: cd, and commands that set its variables."""
     names = set(REFERENCE.findall(_text(main, script)))
     found: list[Command] = []
     for command in reversed(commands[: commands.index(main)]):
@@ -91,7 +91,7 @@ def _needed(main: Command, commands: Sequence[Command], script: str) -> list[Com
 
 
 def _is_literal(command: Command, script: str) -> bool:
-    """Tell whether a command sets variables to values without others, which env can have."""
+    """Tell whether a command sets variables to values that contain no variables, so that env can hold them."""
     return bool(_assignments(command)) and not re.search(r"[$`]", _text(command, script))
 
 
@@ -120,7 +120,7 @@ def _is_setup(command: Command) -> bool:
 
 
 def _words(command: Command, script: str, setup: str) -> list[str]:
-    """Return the command's words; one that needs a shell stays a script, as `bash -c SCRIPT`."""
+    """Return the command's words; a command that needs a shell stays a script, as `bash -c SCRIPT`."""
     line = _text(command, script)
     if setup or shell.SPECIAL.search(line):
         return ["bash", "-c", setup + line]
@@ -152,7 +152,7 @@ def _variable(draft: Draft, word: str, place: str) -> None:
         entry = draft.credentials.env({"name": name, "value": value})
         names = [each.get("name") for each in draft.value(("env",), [])]
         if name in names:
-            # The last value is the one that the program found.
+            # If a variable is set twice, the program gets the last value.
             draft.value(("env",))[names.index(name)] = entry
         else:
             draft.append(("env",), [entry], place)

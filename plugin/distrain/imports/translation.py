@@ -1,4 +1,4 @@
-"""Build a job resource of the Kubeflow operators from another form of a job, and note where each part comes from."""
+"""Build a job resource of the Kubeflow operators from another form of a job, and record each part's origin."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ MERGED = {
     "imagePullSecrets": "name",
     "volumeMounts": "mountPath",
 }
-# Lists of which a patch changes the item's fields; an item of another list is replaced.
+# Lists in which a patch changes fields of an item. In other lists, a patch replaces the item.
 DEEP = {"containers", "initContainers"}
 
 
 class Translation:
-    """A job that is made from a source: `job`, and in `origins` the place in the source of each of its parts.
+    """A job that is built from a source: `origins` has, for each part of `job`, its place in the source.
 
-    `settings` has values that no field of the job says. `origin` is the source's name in messages.
+    `settings` has values that no field of the job can hold. `origin` is the source's name in messages.
     """
 
     def __init__(self, source: dict[str, Any], origin: str) -> None:
@@ -46,16 +46,16 @@ class Translation:
         return Ledger(self.job).get(path)
 
     def block(self, path: Path) -> dict[str, Any]:
-        """Return a block of keys of the source, empty if there is none; raise ValuesError for anything else."""
+        """Return a mapping of the source, empty if there is none; raise ValuesError for anything else."""
         found = self.source.get(path, {})
         if not isinstance(found, dict):
-            raise self.refuse(path, "is no block of keys; correct it there")
+            raise self.refuse(path, "must be a mapping of keys; correct it there")
         return found
 
     def blocks(self, path: Path) -> list[dict[str, Any]]:
         found = self.source.get(path, [])
         if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
-            raise self.refuse(path, "is no list of blocks; correct it there")
+            raise self.refuse(path, "must be a list of mappings; correct it there")
         return found
 
     def number(self, path: Path, default: int) -> int:
@@ -82,7 +82,7 @@ class Translation:
         self.source.settle(*sources)
 
     def append(self, target: Path, value: Any, *sources: Path) -> Path:
-        """Add an item to a list of the job, which is made if there is none; return the item's place."""
+        """Add an item to a list of the job, and create a missing list; return the item's path."""
         if self.get(target) is None:
             self.set(target, [])
         place = (*target, len(self.get(target)))
@@ -90,7 +90,7 @@ class Translation:
         return place
 
     def copy(self, target: Path, source: Path) -> None:
-        """Copy a value of the source, if it has it, to a place of the job."""
+        """Copy a value of the source, if the source has it, to a path of the job."""
         found = self.source.get(source)
         if found is not None:
             self.set(target, copy.deepcopy(found), source)
@@ -131,7 +131,7 @@ class Translation:
         self.source.settle(*paths)
 
     def lose(self, path: Path, why: str) -> None:
-        """List what of a value of the source has not been taken: the value, or the parts of it that are left."""
+        """List a value of the source as left out, or only the parts of the value that were not used."""
         if self.source.get(path) is None or self.source.is_settled(path):
             return
         left = [*self.source.unsettled(path)]

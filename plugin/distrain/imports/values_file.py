@@ -61,7 +61,7 @@ def _key(name: str) -> str:
 
 
 def _lines(name: str, setting: Setting) -> Iterator[str]:
-    """Yield the lines of a value, the first of each item or key with the place that it comes from."""
+    """Yield the lines of a value; the first line of each item or key has the place that it comes from."""
     value = setting.value
     if setting.is_split and isinstance(value, dict):
         yield _key(name)

@@ -33,12 +33,12 @@ def found_image(name: str, version: str, nodes: Sequence[Sequence[str]]) -> Foun
     if not counts:
         return None
     best = max(sorted(counts), key=lambda image: (image.endswith(f":{version}"), counts[image]))
-    # Without a tag, the image is that of the chart's version.
+    # Without a tag, the chart uses the image of its own version.
     shown = best.removeprefix(DEFAULT_REGISTRY).removesuffix(f":{version}")
     return FoundImage(shown, counts[best], len(nodes))
 
 
 def _is_of(name: str, image: str) -> bool:
     repository, _, tag = image.rpartition(":")
-    # A name by digest has @, and every image also has one by tag.
+    # A name with a digest contains @. Every image also has a name with a tag.
     return "@" not in image and bool(tag) and (repository == name or repository.endswith(f"/{name}"))

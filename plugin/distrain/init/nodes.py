@@ -22,12 +22,12 @@ from distrain.scheduler.taint_toleration import untolerated
 NVIDIA = "nvidia.com/gpu"
 # Two workers are enough to see that a run is distributed.
 NODES = 2
-# What the smallest usual GPU servers have for each GPU: 4 CPUs and 16 GiB, of which the system takes a part.
+# The smallest usual GPU servers have 4 CPUs and 16 GiB for each GPU; the system uses a part of this.
 GPU_CPUS, GPU_GIBIBYTES = 3, 12
 
 
 class SuggestedNodes(Struct, frozen=True):
-    """The GPUs per largest node, and how many nodes have that many.
+    """The number of GPUs of the largest nodes, and the number of these nodes.
 
     `left_out` are the taints of nodes that were not counted.
     """
@@ -40,12 +40,12 @@ class SuggestedNodes(Struct, frozen=True):
 
     @property
     def gpus(self) -> int:
-        """Return the number of GPUs for a first run: those of two whole nodes, or of one node if only one exists."""
+        """Return the number of GPUs for a first run: the GPUs of two whole nodes, or of one node if only one exists."""
         return self.node_gpus * min(NODES, self.nodes)
 
 
 class AssumedNodes(StatedNodes, frozen=True):
-    """Stated nodes whose CPU and memory are those of usual GPU servers, less what the system takes."""
+    """Stated nodes with the CPU and memory of usual GPU servers, minus the system's part."""
 
     def share(self, split: Split) -> dict[str, str]:
         return {"cpu": str(split.gpus * GPU_CPUS), "memory": text("memory", split.gpus * GPU_GIBIBYTES * GIBIBYTE)}
@@ -67,7 +67,8 @@ def of_nodes(nodes: Sequence[kube.Node]) -> SuggestedNodes:
         return SuggestedNodes(NVIDIA, 0, len(taking), ())
     resource = max(sorted(totals), key=lambda name: totals[name])
     with_gpus = [node for node in taking if resource in offered(node)]
-    # A taint that is not about GPUs reserves a node for other users. If every GPU node has such a taint, all are used.
+    # A taint that is not about GPUs reserves a node for other users. If every GPU node has such a taint, count them
+    # all.
     usable = [node for node in with_gpus if all(map(_is_about_gpus, _taints(node)))] or with_gpus
     taints = sorted({taint for node in usable for taint in _taints(node)})
     left_out = {taint for node in with_gpus for taint in _taints(node)} - set(taints)

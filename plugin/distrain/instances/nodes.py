@@ -1,4 +1,4 @@
-"""Make the nodes of an instance type as the API server would show them."""
+"""Create Node objects of an instance type, as the API server would return them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from distrain.kube.node import NodeSpec
 from distrain.kube.quantities import text
 
 HOSTNAME = "kubernetes.io/hostname"
-# The table has no disks: a node's disk is as large as its group asks.
+# The table has no disk sizes, because the node group sets the size of its nodes' disks.
 DISK: kube.Amounts = {"ephemeral-storage": 2**60}
 
 
@@ -30,7 +30,7 @@ def node(
     taints: Sequence[kube.Taint] = (),
     devices: Mapping[str, int] | None = None,
 ) -> kube.Node:
-    """Return a node with the provider's labels and resources, and with further ones."""
+    """Return a node with the provider's labels and resources, and with additional labels and resources."""
     metadata = kube.Metadata(name, labels={HOSTNAME: name, **instance.labels, **(labels or {})})
     status = kube.NodeStatus({**amounts(instance, efa=efa), **(devices or {})})
     return kube.Node(metadata, NodeSpec(taints=list(taints)), status)

@@ -5,8 +5,8 @@ Sources, read 2026-11-28:
 - memory that firmware and kernel keep, which `free` lacks and kubelet does not count: 7.5%, Karpenter's default of
   --vm-memory-overhead-percent (https://karpenter.sh/docs/reference/settings/);
 - EKS: 11 MiB for each pod and 255 MiB, and the CPU tiers below
-  (https://github.com/awslabs/amazon-eks-ami, nodeadm's kubelet defaults; the numbers of pods are the largest of such
-  types in https://karpenter.sh/docs/reference/instance-types/, with whose CPUs and memory the result agrees);
+  (https://github.com/awslabs/amazon-eks-ami, nodeadm's kubelet defaults; the numbers of pods are the largest for such
+  types in https://karpenter.sh/docs/reference/instance-types/, whose CPUs and memory agree with the result);
 - GKE: the same CPU tiers, and the memory tiers below
   (https://cloud.google.com/kubernetes-engine/docs/concepts/plan-node-sizes);
 - AKS 1.29 and later: 20 MB for each pod and 50 MB, no more than a quarter of the memory; a table of CPUs up to 64
@@ -32,11 +32,11 @@ EVICTION = 100 * MIB
 HUGE_PAGES_OF_EFA = 5128 * 2 * MIB
 # What the cluster's own DaemonSets ask of each node: network, proxy, storage, logs, metrics. CPUs are millicores.
 DAEMONS: Units = {"cpu": 500, "memory": GIB}
-# The largest number of pods of a type on EKS, up to this number of CPUs; and AKS's default with its overlay network.
+# The largest number of pods on EKS, for types of up to this number of CPUs; and AKS's default with its overlay network.
 EKS_PODS = ((8, 58), (30, 234), (None, 737))
 AKS_PODS = 250
 PODS = 110
-# Millicores reserved of each core up to this number of cores; for the rest, the last.
+# Millicores reserved for each core, up to this number of cores; the last entry is for all further cores.
 EKS_CPU = ((1, 60), (2, 10), (4, 5), (None, 2.5))
 AKS_CPU = ((1, 60), (2, 40), (4, 20), (None, 10))
 # The share reserved of the memory up to this many GiB.
@@ -46,7 +46,7 @@ GKE_MEMORY = ((4, 0.25), (8, 0.2), (16, 0.1), (128, 0.06), (None, 0.02))
 def offered(instance: Instance, *, efa: bool) -> Units:
     """Return the resources of a node for the job's pods: millicores, bytes, and devices.
 
-    With `efa` the nodes are made with EFA interfaces, and with the huge pages that its driver sets aside.
+    With `efa` the nodes have EFA interfaces, and the huge pages that EFA's driver reserves.
     """
     total = round(instance.memory * GIB * (1 - KERNEL_SHARE))
     devices: Units = {instance.gpu_resource: instance.gpus} if instance.gpus else {}

@@ -20,7 +20,7 @@ class Instance(Struct, frozen=True, rename="camel"):
     """An instance type: its GPUs with the memory of each in GB, CPUs, memory in GiB, and network in Gb/s.
 
     `efa` and `infiniband` count the interfaces of these networks. `accelerator` is GKE's name of the GPUs. A type
-    without GPUs is for the pods beside the workers.
+    without GPUs is for the run's other pods.
     """
 
     type: str
@@ -65,8 +65,8 @@ def provider_name(provider: str) -> str:
 def all_of(provider: str) -> tuple[Instance, ...]:
     """Return the types of a provider in the order of the table.
 
-    Types whose GPUs know bfloat16 come first, of each kind of GPU the smallest first; then older GPUs, then types
-    without GPUs.
+    Types whose GPUs support bfloat16 come first, then older GPUs, then types without GPUs. For each kind of GPU, the
+    smallest type comes first.
     """
     found = _table()[provider]
     facts = {"provider": provider, "gpu_resource": found.gpu_resource}

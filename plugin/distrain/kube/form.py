@@ -1,7 +1,7 @@
 """Decode objects, and list what is not of Kubernetes' form: one line per mistake, with the field's path.
 
-msgspec reports only an object's first mistake, in words of Python's types. So an object that it refuses is compared
-with its struct once more.
+msgspec reports only an object's first mistake, in words of Python's types. So an object that msgspec refuses is
+compared with its struct a second time.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ NOUNS: dict[type, str] = {
     float: "a number",
     str: "text",
     list: "a list",
-    dict: "a block of keys",
+    dict: "a mapping of keys",
     type(None): "null",
 }
 
@@ -62,7 +62,7 @@ def mistakes(found: Any, wanted: Any) -> list[str]:
 
 
 def refuse_odd_amounts(item: Any) -> None:
-    """Raise ValueError if an amount in a decoded object is no quantity. Decoding does not parse amounts."""
+    """Raise ValueError if an amount in a decoded object is not a quantity. Decoding does not parse amounts."""
     if isinstance(item, list):
         for each in item:
             refuse_odd_amounts(each)
@@ -93,11 +93,11 @@ def why(error: Exception) -> str:
     if missing := MISSING.search(str(error)):
         return f"{missing[1]} is missing"
     place = PLACE.search(str(error))
-    return f"{place[1]} is of another type" if place else "it is no block of keys"
+    return f"{place[1]} is of another type" if place else "it is not a mapping of keys"
 
 
 def json_mistake(content: bytes) -> str | None:
-    """Return where a text is no JSON, None if it is JSON."""
+    """Return where a text is not JSON, None if it is JSON."""
     try:
         json.loads(content)
     except json.JSONDecodeError as error:

@@ -78,7 +78,7 @@ class PodSpec(Kube):
 
 
 class Source(Kube):
-    """A volume source or another part of a pod of which only the type is read."""
+    """A volume source, or another part of a pod, that is read only for its type."""
 
 
 class Reference(Kube):
@@ -136,7 +136,7 @@ class Command(Kube):
 
 
 class Handler(Kube):
-    """A probe's way to try a container, or a handler of the container's lifecycle."""
+    """The test that a probe makes, or a handler of the container's lifecycle."""
 
     http_get: Target | None = None
     tcp_socket: Target | None = None

@@ -33,7 +33,7 @@ LARGEST = 2**63 - 1
 
 
 class QuantityError(ValueError):
-    """A text is no quantity of Kubernetes."""
+    """A text is not a quantity of Kubernetes."""
 
 
 def add(total: Units, more: Mapping[str, int], times: int = 1) -> None:

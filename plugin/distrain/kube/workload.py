@@ -37,7 +37,7 @@ class WorkloadSpec(Kube):
     slots_per_worker: int | None = None
     nproc_per_node: str | int | None = None
     run_policy: RunPolicy | None = None
-    # Of a Job; a Kubeflow job has the field in its run policy.
+    # Only a Job has this field in its spec; a Kubeflow job has it in its run policy.
     suspend: bool | None = None
     replicas: int | None = None
     parallelism: int | None = None

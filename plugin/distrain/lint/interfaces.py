@@ -1,7 +1,7 @@
 """Warn of variables that name a network interface which the workers do not have.
 
-A pod has lo and eth0, and those that its annotations for secondary networks add: Multus calls them net1, net2 and so
-on, and GKE takes the names in the annotation. On the node's own network no interface is known.
+A pod has lo, eth0, and the interfaces that its annotations for secondary networks add. Multus names these net1, net2
+and so on; GKE uses the names in the annotation. On the node's own network, the interfaces are unknown.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from distrain.lint.subject import Subject, ValueWarning, Variable
 
 MULTUS, GKE = "k8s.v1.cni.cncf.io/networks", "networking.gke.io/interfaces"
-# As NCCL reads it: a list of prefixes; = before it makes these names, and ^ excludes them.
+# NCCL reads a list of prefixes. With = before the list, these are full names; with ^, they are excluded.
 NAMES = re.compile(r"_IFNAME$")
 
 
@@ -61,7 +61,7 @@ def _of_gke(annotations: Mapping[str, str]) -> Iterator[str]:
 
 
 def _json(text: str) -> list[object]:
-    """Return a JSON list; for a text that is none, an empty list."""
+    """Return the JSON list in a text; an empty list if the text is not a JSON list."""
     try:
         found = json.loads(text)
     except ValueError:

@@ -18,7 +18,7 @@ LEAST_DOTS = 4
 
 
 def warnings(subject: Subject) -> Iterator[ValueWarning]:
-    """Yield one warning for each value, also if it concerns several roles."""
+    """Yield one warning for each value, even if it concerns several roles."""
     found = [each for role in (subject.workers, *subject.others) for each in _of_role(subject, role)]
     yield from dict.fromkeys(found)
 
@@ -38,7 +38,7 @@ def _of_role(subject: Subject, role: PodRole) -> Iterator[ValueWarning]:
 
 
 def _dots(spec: kube.TemplateSpec) -> int | None:
-    """Return the option ndots, None if it is not set or no number."""
+    """Return the option ndots, None if it is not set or not a number."""
     options = (spec.dns_config and spec.dns_config.options) or ()
     texts = [each.value or "" for each in options if each.name == "ndots"]
     return int(texts[-1]) if texts and texts[-1].isdecimal() else None

@@ -18,7 +18,7 @@ def warnings(subject: Subject) -> Iterator[ValueWarning]:
 
 
 def _share(node: Units, resource: str, subject: Subject) -> int:
-    """Return what a worker may ask for, so that equal workers can use a node's other GPUs.
+    """Return the most that a worker may request so that equal workers can use the node's other GPUs.
 
     A node with too few GPUs for a second worker has no limit: a worker that asks for too much does not fit at all.
     """
@@ -27,7 +27,7 @@ def _share(node: Units, resource: str, subject: Subject) -> int:
 
 
 def _warning(subject: Subject, resource: str, share: int) -> ValueWarning:
-    # Whole CPUs, as people write them.
+    # Round to whole CPUs, as people write CPUs.
     better = str(share // 1000) if resource == "cpu" and share >= 1000 else rounded_down(resource, share)
     asked = rounded_down(resource, subject.requests[resource])
     found = f"is {asked}, more than the share of {subject.gpus} GPUs of a node, {better}, so that GPUs stay idle"

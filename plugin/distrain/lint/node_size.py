@@ -1,4 +1,4 @@
-"""Warn of workers that ask for more than any node has. `check` says the same as a verdict."""
+"""Warn of workers that ask for more than any node has. `check` reports the same in its verdict."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Warn of workers whose sshd would wait on the port of the node's own."""
+"""Warn if the workers' sshd would use the same port as the node's own sshd."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ NODES_OWN = 22
 
 def warnings(subject: Subject) -> Iterator[ValueWarning]:
     if subject.on_host_network and subject.section("ssh").get("port") == NODES_OWN:
-        found = "is 22, on which the node's own sshd waits, as the workers use the node's network"
+        found = "is 22, on which the node's own sshd listens, and the workers use the node's network"
         yield ValueWarning("ssh.port", found, "set it to 2222")

@@ -1,4 +1,4 @@
-"""Give the rules what they need of the rendered workers, the merged values and the nodes, and define a warning."""
+"""Give the rules the data of the rendered workers, the merged values and the nodes, and define a warning."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ class Variable(Struct, frozen=True):
 class Subject(Struct, frozen=True, dict=True):
     """The workers of a run as they are rendered, its merged values, and the nodes of its cluster if they are known.
 
-    The rules judge the rendered workers, and a rule on all pods the `others` too. They look into the values only to
-    name the path of what they find.
+    The rules judge the rendered workers; rules about all pods also judge the `others`. They read the values only to
+    find the path for a warning.
     """
 
     values: Mapping[str, Any]
@@ -70,7 +70,7 @@ class Subject(Struct, frozen=True, dict=True):
 
     @cached_property
     def variables(self) -> dict[str, Variable]:
-        """Return the workers' variables that are values, by name. A later place takes the place of an earlier one."""
+        """Return the workers' variables with plain values, by name. A later value overrides an earlier one."""
         found = {name: Variable(f"mpi.env.{name}", str(value)) for name, value in self._mpi_env.items()}
         for path, holder in (("env", self.values), ("workers.env", self.worker_values)):
             named = [each for each in holder.get("env") or () if "value" in each]
@@ -100,14 +100,14 @@ class Subject(Struct, frozen=True, dict=True):
         return next(places, f"workers.resources.requests.{resource}")
 
     def places(self, resource: str, *kinds: str) -> Iterator[str]:
-        """Yield the places of a resource among its requests or limits, the place that counts first."""
+        """Yield the paths of a resource in requests or limits; the path that takes precedence comes first."""
         for kind in kinds:
             for path, holder in (("workers.resources", self.worker_values), ("resources", self.values)):
                 if resource in self.section(kind, self.section("resources", holder)):
                     yield f"{path}.{kind}.{resource}"
 
     def pod_spec_path(self, role: PodRole, key: str) -> str:
-        """Return the path of a field of a role's podSpec: its own, otherwise that at the top."""
+        """Return the path of a field of a role's podSpec, or of the podSpec at the top level if the role has none."""
         section = SECTIONS.get(role.name, "")
         if self.section("podSpec", self.section(section)).get(key) is not None:
             return f"{section}.podSpec.{key}"
@@ -123,7 +123,7 @@ class Subject(Struct, frozen=True, dict=True):
         return bool(self.workers.spec.host_network)
 
     def most(self, resource: str) -> int:
-        """Return the most that a single node has of a resource."""
+        """Return the largest amount of a resource on a single node."""
         return max((allocatable_of(node, resource) for node in self.nodes), default=0)
 
     @cached_property

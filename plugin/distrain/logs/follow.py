@@ -22,16 +22,16 @@ from distrain.status.absence import Absence
 from distrain.status.follow import Silence
 from distrain.status.sources import Unread, Watches, selector_of
 
-# The jobs and pods are looked at again after a change, but not sooner than after these seconds.
+# The least number of seconds between two reads of the jobs and pods. A change triggers a read.
 SOONEST = 1.0
-# The API server may be silent for so long, such as while its machine is replaced. Then following ends.
+# After so many seconds without an answer of the API server, following ends. Replacing a server takes a few minutes.
 MOST_SILENCE = 600.0
-# A worker that has spoken for the run and writes nothing for so long may no longer be rank 0.
+# If the worker with rank 0 writes nothing for so many seconds, rank 0 may have moved to another worker.
 SILENT = 10.0
 
 
 class Following:
-    """Follow the pods of a run: all of them, or the one that speaks for the run, and then the one that replaces it."""
+    """Follow all pods of a run, or only the pod that speaks for the run and then the pod that replaces it."""
 
     def __init__(
         self, cluster: Cluster, release: str, wanted: Wanted, *, is_all: bool, tell: Callable[[str], None]
@@ -40,12 +40,12 @@ class Following:
         self._is_all, self._tell = is_all, tell
         self._pool = Pool(tell)
         self._absence = Absence(cluster, release, tell)
-        # The pods that were seen, by uid; None for those that are not read.
+        # The pods that were seen, by uid; None for a pod that is not read.
         self._known: dict[str, Followed | None] = {}
-        # The time of the newest line, on the clock of its node, and when it came.
+        # The time of the newest line by its node's clock, and the time at which the line was received.
         self._newest: int | None = None
         self._heard = 0.0
-        # One error for each pod whose log the user may not read, and how many of them were told.
+        # One error for each pod whose log the user may not read, and the number of errors already printed.
         self._refused: list[UnreachableError] = []
         self._told = 0
 
@@ -70,7 +70,7 @@ class Following:
                     return
 
     def _looks(self, source: Watches) -> Iterator[Look]:
-        """Yield the run again and again, also while the API server is away for some minutes."""
+        """Yield the run again and again; go on if the API server does not answer for some minutes."""
         silence = Silence(self._tell)
         self._cluster.hurry()
         while True:
@@ -104,7 +104,7 @@ class Following:
         self._tell_refused()
 
     def _tell_refused(self) -> None:
-        """Tell which other pods' logs may not be read; raise the error if there is no pod left to follow."""
+        """Print which other pods' logs the user may not read; raise the error if there is no pod left to follow."""
         new = self._refused[self._told :]
         if not new:
             return
@@ -115,14 +115,14 @@ class Following:
         self._told = len(self._refused)
 
     def _update(self, found: Look) -> list[kube.Pod]:
-        """Tell the threads what has become of their pods; add the pods that are new, and return them."""
+        """Give the threads the current state of their pods; add new pods, and return them."""
         for uid, followed in self._known.items():
             if followed:
                 followed.pod = found.by_uid.get(uid)
         chosen = self._all(found) if self._is_all else self._speaker(found)
         wanted = [self._part(pod) for pod in chosen]
         if chosen and not self._known and not self._is_all:
-            # The other pods that are there, such as those of earlier tries, are not read.
+            # Other existing pods, such as pods of earlier attempts, are not read.
             self._known = {pod.metadata.uid: None for pod in started(found.pods)}
         for pod, part in zip(chosen, wanted, strict=True):
             self._known[pod.metadata.uid] = followed = self._followed(pod, part)
@@ -133,10 +133,10 @@ class Following:
         return [pod for pod in started(found.pods) if pod.metadata.uid not in self._known]
 
     def _speaker(self, found: Look) -> list[kube.Pod]:
-        """Return the pod that speaks from now on, if it is not the one that has spoken.
+        """Return the pod that speaks for the run from now on, if it is another pod than before.
 
-        Another pod begins when the last one has ended, or does not answer. Rank 0 may also move to another worker while
-        all workers run: then the worker that has spoken is silent.
+        Another pod takes over when the last one has ended or does not answer. Rank 0 may also move to another worker
+        while all workers run: then the log of the last pod is silent.
         """
         is_over = all(each.failures for each in self._pool.followed)
         has_new = any(pod.metadata.uid not in self._known for pod in speakers(found))
@@ -148,7 +148,7 @@ class Following:
         return [pod] if pod and not self._known.get(pod.metadata.uid) else []
 
     def _part(self, pod: kube.Pod) -> Wanted:
-        """Return the part of a pod's log that is wanted: of a new pod all, of another worker the rest."""
+        """Return the wanted part of a pod's log: the whole log of a new pod, only the rest for another worker."""
         if not self._known:
             return replace(self._wanted, born=born_again(pod))
         is_new = pod.metadata.uid not in self._known

@@ -12,16 +12,16 @@ from distrain.apiserver.connection import CONNECTIONS
 from distrain.errors import ForbiddenError, NoLogError, NotFoundError, UnreachableError
 from distrain.logs.reader import Reader
 
-# The blocks of one log, of at most 64 KiB each unless a line is longer, that wait until they are printed.
+# The most blocks of one log that wait to be printed. A block has at most 64 KiB, unless a line is longer.
 WAITING = 16
 # A block of lines, or the error that has ended the reading.
 Found: TypeAlias = "list[bytes] | UnreachableError"
-# A reading that breaks off is tried again so often, with this pause in seconds.
+# Number of attempts if reading breaks off, and the pause between them in seconds.
 TRIES, PAUSE = 5, 1.0
 
 
 def in_order(readers: Sequence[Reader]) -> Iterator[tuple[Reader, Found]]:
-    """Yield the blocks of each log, in the order of the readers; after a log that cannot be read its error."""
+    """Yield the blocks of each log, in the order of the readers; if a log cannot be read, its error."""
     return ((reader, found) for reader, results in readings(readers) for found in results)
 
 

@@ -22,7 +22,7 @@ from distrain.workload.suspension import is_suspended
 
 
 class Look(Struct, frozen=True):
-    """A run at one moment: the objects and pods of its present job, and all pods of the release by uid."""
+    """A run at one moment: the objects and pods of its current job, and all pods of the release by uid."""
 
     objects: Sequence[LiveObject]
     pods: Sequence[kube.Pod]
@@ -39,13 +39,13 @@ class Look(Struct, frozen=True):
 
 
 def look(source: Source, unread: Unread) -> Look:
-    """Return the run of this release, without objects if there is none; raise ForbiddenError if none may be read."""
+    """Return the run of this release, without objects if none exists; raise ForbiddenError if none may be read."""
     jobs = source.jobs(unread)
     if not jobs and unread:
         raise ForbiddenError(*unread)
     all_pods = source.pods(unread)
     by_uid = {pod.metadata.uid: pod for pod in all_pods}
-    # A Plain job that is gone may leave the Job that made its key.
+    # A deleted Plain job may leave behind the Job that created its SSH key.
     if all(map(is_keygen, jobs)):
         return Look((), (), by_uid)
     present, _ = of_present(jobs)
@@ -54,7 +54,7 @@ def look(source: Source, unread: Unread) -> Look:
 
 
 def speakers(found: Look) -> list[kube.Pod]:
-    """Return the pods that may speak for the run, those that run first: the launcher, or the first workers."""
+    """Return the pods that may speak for the run, running pods first: the launcher, or the first workers."""
     if not found.objects:
         return []
     running = logs.last_speakers(found.pods)
@@ -64,7 +64,7 @@ def speakers(found: Look) -> list[kube.Pod]:
 
 
 def missing(found: Look) -> str:
-    """Say which pod has to start before one speaks for the run, an empty text if one does."""
+    """Say which pod must start before a pod speaks for the run; return an empty text if a pod already speaks."""
     if not found.objects:
         return ""
     job, pods = live_job(found.objects), started(found.pods)

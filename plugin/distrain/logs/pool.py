@@ -1,6 +1,7 @@
 """Follow the logs of many pods with a bounded number of connections and a bounded memory.
 
-Up to MOST pods each have a connection, on which kubelet sends each line at once. Of more pods each is read in turn.
+Up to MOST pods each have a connection, on which kubelet sends each line at once. If there are more pods, they are read
+in turn.
 """
 
 from __future__ import annotations
@@ -18,14 +19,17 @@ from distrain.logs.reader import Reader
 MOST = 16
 # The pause between two readings of a pod, and after an error.
 PAUSE = 1.0
-# The blocks of lines that wait until they are printed.
+# The most blocks of lines that wait to be printed.
 WAITING = 64
-# A log that cannot be read so often in a row is told.
+# A log that cannot be read so many times in a row is reported.
 WORTH_TELLING = 5
 
 
 class Followed:
-    """A pod whose log is followed. The main thread sets `pod`, None for one that is gone; a thread reads."""
+    """A pod whose log is followed.
+
+    The main thread sets `pod`, or None if the pod is gone; another thread reads the log.
+    """
 
     def __init__(self, pod: kube.Pod, reader: Reader, title: str) -> None:
         self.pod: kube.Pod | None = pod
@@ -43,9 +47,10 @@ Found = tuple[Followed, "list[bytes] | UnreachableError"]
 
 
 class Pool:
-    """Threads that read the logs of all pods that were added. `found` gets their lines; errors go there, too.
+    """Threads that read the logs of all pods that were added.
 
-    After `close` they tell nothing more, and end with the requests that are under way.
+    `found` gets their lines and errors. After `close` they report nothing more, and end when their current requests
+    have ended.
     """
 
     def __init__(self, tell: Callable[[str], None]) -> None:
@@ -99,7 +104,7 @@ class Pool:
 
     def _turn(self, followed: Followed) -> None:
         """Read what is new; then, if there are few pods, stay until the container ends."""
-        # What the container writes before its end is there once its status says that it has ended.
+        # Once a container's status says that it has ended, the log has all of the container's lines.
         has_ended = followed.has_ended
         try:
             for block in followed.reader.read(has_rest=has_ended):

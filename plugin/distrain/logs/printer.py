@@ -9,7 +9,7 @@ from distrain.logs.stamps import without_stamp
 
 
 class Printer:
-    """Write blocks of lines, each line with its time if `timestamps`, and behind its pod's title if there is one."""
+    """Write blocks of lines, each line with its time if `timestamps`, and after its pod's title if there is one."""
 
     def __init__(self, *, timestamps: bool) -> None:
         self._timestamps = timestamps

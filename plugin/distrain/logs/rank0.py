@@ -16,7 +16,7 @@ from distrain.progress.start import Log
 def rank0(cluster: Cluster, found: Look) -> kube.Pod | None:
     """Return the pod that speaks for the run, None if no pod has started.
 
-    Under torchrun any worker may be rank 0: it is the one that has told the newest step.
+    Under torchrun any worker may be rank 0: the worker that has logged the newest step.
     """
     pods = speakers(found)
     if len(pods) < 2:

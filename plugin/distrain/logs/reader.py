@@ -1,8 +1,8 @@
 """Read the log of one container, in any number of requests and over its restarts.
 
-kubelet keeps the log of the running container and of the one before it. It reads each from a whole second on, and gives
-no sign that the container has restarted between two requests. A reading that repeats no line of the last reading shows
-that: the rest of the last container's log is then read as the previous one.
+kubelet keeps the logs of the running container and of the previous container. It returns a log from a whole second on,
+and does not tell whether the container has restarted between two requests. If a reading repeats no line of the last
+reading, the container has restarted: then the rest of its log is read as the previous container's log.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ class Place(Struct, frozen=True):
 
 
 class Wanted(Struct, frozen=True):
-    """The part of a log that is asked for: that of the present container, from its start if nothing else is said.
+    """The wanted part of a log: by default the current container's log from its start.
 
-    `born` is the second at which this container has started, if there was one before it. With `is_whole` the log of
-    that container is wanted, too, and with `previous` only that. Lines before
-    `from_second` are not wanted.
+    `born` is the second at which the current container started, if there was a previous container. With `is_whole` the
+    previous container's log is wanted, too; with `previous` only that log is wanted. Lines before `from_second` are not
+    wanted.
     """
 
     since_seconds: int | None = None
@@ -44,7 +44,7 @@ class Wanted(Struct, frozen=True):
     @property
     def query(self) -> dict[str, str]:
         since = {} if self.since_seconds is None else {"sinceSeconds": str(self.since_seconds)}
-        # Without a line, the first reading would not tell from where to read on.
+        # Without a line, the first reading would not show where the next reading has to start.
         tail = {} if self.tail is None else {"tailLines": str(max(1, self.tail))}
         begin = {} if self.from_second is None else {"sinceTime": written(self.from_second)}
         return {**since, **begin, **tail}
@@ -64,9 +64,9 @@ class Reader:
         self.place = place
         self._cluster, self._wanted, self._tell = cluster, wanted, tell
         self._seam = Seam()
-        # A log that is wanted whole begins with that of the container before this one, if there was one.
+        # A whole log begins with the previous container's log, if there was a previous container.
         self._has_begun = wanted.is_whole
-        # Whether the log may have earlier lines that are not wanted, so near that the next reading has them.
+        # Whether the next reading may contain earlier lines that are not wanted, because they have the same second.
         self._is_cut = wanted.is_part
 
     @property
@@ -74,7 +74,7 @@ class Reader:
         return self._wanted.previous
 
     def read(self, *, follows: bool = False, has_rest: bool = False) -> Iterator[list[bytes]]:
-        """Yield the new lines; with `has_rest` also a last line that has no end.
+        """Yield the new lines; with `has_rest` also a last line without a line break.
 
         With `follows`, wait for more until the container ends, or is silent for a while. Raises UnreachableError if the
         reading breaks off: the next reading goes on without loss.
@@ -97,8 +97,8 @@ class Reader:
     def _first_new(self, found: Iterator[list[bytes]], overlap: Overlap) -> list[bytes]:
         """Return the new lines of a reading's first block.
 
-        If the first reading has left out the earlier lines of the log, this one may repeat some: those before the first
-        line that is known.
+        If the first reading left out earlier lines of the log, this reading may contain some of them: the lines before
+        the first known line.
         """
         earlier: list[bytes] = []
         for block in found:
@@ -124,7 +124,7 @@ class Reader:
             self._tell(f"{self.place.pod}: lines may be missing here: kubelet has removed a part of the log")
 
     def _received(self, lines: list[bytes]) -> Iterator[list[bytes]]:
-        # With --tail 0 the last line only tells from where to read on.
+        # With --tail 0 the last line only shows where the next reading has to start.
         is_hidden = self._wanted.tail == 0 and not self._has_begun
         if lines:
             self._has_begun = True

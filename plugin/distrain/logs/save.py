@@ -31,7 +31,7 @@ Object = dict[str, Any]
 
 
 class Names(Kube):
-    """A list whose items are only named."""
+    """A list of which only the items' names are read."""
 
     items: list[kube.Named] | None = None
 
@@ -53,7 +53,7 @@ class Saving:
         self._saved = Saved()
 
     def save(self) -> Saved:
-        # The objects come first: they tell which values are secrets, which a log may repeat.
+        # The objects come first, because they show which values are secret; a log may repeat such values.
         for api_version, kind in dict.fromkeys((each.api_version, each.kind) for each, _ in self._look.objects):
             self._tolerate(partial(self._objects, api_version, kind))
         self._tolerate(partial(self._objects, "v1", "Pod"))
@@ -81,7 +81,7 @@ class Saving:
         self._saved.found.append(counted(number, kind))
 
     def _pod_group(self) -> None:
-        """Save the PodGroup that a gang scheduler has for the job; it has the job's name, and not its labels."""
+        """Save the PodGroup that a gang scheduler has for the job; it has the job's name, but not the job's labels."""
         name = self._look.objects[0][0].name.removesuffix("-launcher")
         for api_version in (VOLCANO, COSCHEDULING):
             path = paths.of_kind(api_version, "PodGroup", self._namespace, name)
@@ -107,7 +107,7 @@ class Saving:
         self._saved.found.append(counted(number, "event"))
 
     def _is_own(self, event: Object) -> bool:
-        """Tell whether an event is about the run's objects, or pods of its job that are gone."""
+        """Tell whether an event is about the run's objects, or about deleted pods of its job."""
         about = event.get("involvedObject") or {}
         names = [resource.name for resource, _ in self._look.objects]
         is_gone = any(str(about.get("name", "")).startswith(f"{name}-") for name in names)
@@ -127,7 +127,10 @@ class Saving:
             self._saved.unread.append(f"{unread[0].messages[0]}{more}")
 
     def _log(self, reader: Reader, blocks: Iterator[list[bytes] | UnreachableError]) -> int:
-        """Write a log, with the time of each line; raise the error of one that cannot be read. Return 1 for a file."""
+        """Write a log, with the time of each line; return 1, the number of files.
+
+        Raise an error of the first reading.
+        """
         first = next(blocks, None)
         if isinstance(first, UnreachableError):
             raise first

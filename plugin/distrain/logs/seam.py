@@ -25,13 +25,13 @@ class Seam:
 
     @property
     def since(self) -> int | None:
-        """The second from which to read on; None before the first line."""
+        """The second at which the next reading starts; None before the first line."""
         return None if self._newest is None else self._newest - MARGIN
 
     def add(self, lines: Iterable[bytes]) -> None:
         for line in lines:
             second = second_of(line)
-            # A line without a time counts as one of the newest second.
+            # A line without a time gets the newest second so far.
             found = self._newest or 0 if second is None else second
             if self._newest is None or found > self._newest:
                 self._move(found)
@@ -47,7 +47,7 @@ class Seam:
 
 
 class Overlap:
-    """The lines that a reading repeats. `is_met` tells that it has repeated one: so it reads on in the same log."""
+    """The lines that a reading repeats. If `is_met`, a line was repeated, so the reading continues the same log."""
 
     def __init__(self, lines: Counter[int]) -> None:
         self._left = lines
@@ -64,7 +64,7 @@ class Overlap:
         return before, after
 
     def new(self, lines: list[bytes]) -> list[bytes]:
-        """Return those of the lines that were not received before."""
+        """Return the lines that were not received before."""
         return [line for line in lines if not self._takes(line)] if self._left else lines
 
     def _takes(self, line: bytes) -> bool:

@@ -22,7 +22,7 @@ def without_stamp(line: bytes) -> bytes:
 
 
 def written(second: int) -> str:
-    """Return a second since 1970 as the API takes it; the API server would cut off a fraction."""
+    """Return a second since 1970 in the API's form; the API server would cut off a fraction."""
     return datetime.fromtimestamp(second, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 

@@ -44,7 +44,7 @@ class Kind(kube.Kube, eq=False):
 
 
 class CountedPod(Protocol):
-    """A pod of the cluster; missing fields are empty. It is valid only as long as its page of the list."""
+    """A pod of the cluster; missing fields are empty. It is valid only while its page of the list is valid."""
 
     @property
     def name(self) -> str: ...

@@ -1,7 +1,7 @@
 """Encode a CountedPod as a pod in JSON, with only the fields that are counted. `pods_json` decodes the same pod.
 
-The pod gets a name only if that is part of the names of its claims, and stands for a pod of the cluster only in what it
-uses. Environment variables, commands, images and annotations are no part of a CountedPod.
+The encoded pod has a name only if its claims' names contain it. It represents the cluster's pod only in the resources
+that it uses. A CountedPod has no environment variables, commands, images or annotations.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class _Metadata(kube.Kube):
 
 
 class _Spec(kube.Kube):
-    """The parts that pods of a kind share are encoded already."""
+    """A pod's spec; the parts that pods of a kind share are already encoded."""
 
     node_name: str = ""
     volumes: list[kube.Volume] | None = None
@@ -60,7 +60,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def encoded(pod: CountedPod | kube.Pod) -> bytes:
-    """Return the pod's JSON; of a whole pod, all that quotas count as well."""
+    """Return the pod's JSON; for a whole pod, also all fields that quotas count."""
     if isinstance(pod, kube.Pod):
         return _encode({"apiVersion": "v1", "kind": "Pod", **to_builtins(_judged(pod))})
     kind = pod.kind
@@ -110,12 +110,12 @@ def _amounts(status: kube.ContainerStatus) -> kube.ContainerStatus:
 
 
 def _counted(volume: kube.Volume) -> kube.Volume:
-    """Return the volume without its claim's template. A volume of any other source than a claim has only a name."""
+    """Return the volume without its claim's template. A volume whose source is not a claim has only a name."""
     return replace(volume, ephemeral=kube.Ephemeral() if volume.ephemeral else None)
 
 
 def _with_claim(volume: kube.Volume) -> kube.Volume:
-    """Return the volume with what quotas count of its claim, which ends with the pod."""
+    """Return the volume with the fields of its ephemeral claim that quotas count."""
     template = volume.ephemeral and volume.ephemeral.volume_claim_template
     if not template:
         return _counted(volume)
@@ -127,7 +127,7 @@ def _with_claim(volume: kube.Volume) -> kube.Volume:
 
 
 def _owners(kind: Kind) -> list[kube.OwnerKind] | None:
-    """Return the owner of a pod that stays; a static pod counts as a DaemonSet's."""
+    """Return the owner of a pod that stays; a static pod gets a DaemonSet as its owner."""
     return [kube.OwnerKind(DAEMON_SET)] if kind.stays else None
 
 
@@ -157,7 +157,7 @@ def _status(kind: Kind) -> Raw:
 
 
 def _with_host_ports(containers: Sequence[kube.Container] | None) -> list[kube.Container]:
-    """Return the containers without ports that are no port of the node."""
+    """Return the containers with only the ports that are also ports of the node."""
     ports = [[port for port in each.ports or () if port.host_port] for each in containers or ()]
     return [replace(each, ports=of or None) for each, of in zip(containers or (), ports, strict=True)]
 
@@ -165,7 +165,7 @@ def _with_host_ports(containers: Sequence[kube.Container] | None) -> list[kube.C
 def _resized(
     kind: Kind, statuses: Sequence[kube.ContainerStatus] | None, containers: Sequence[kube.Container] | None
 ) -> list[kube.ContainerStatus] | None:
-    """Return the statuses of containers that are being resized: their resources are not those of the spec."""
+    """Return the statuses of containers that are being resized, so that their resources differ from the spec."""
     asked = {each.name: each.resources or kube.Resources() for each in containers or ()}
     found = [each for each in statuses or () if each.resources is not None]
     return [each for each in found if kind.is_infeasible or _differs(each, asked.get(each.name))] or None

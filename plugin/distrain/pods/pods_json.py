@@ -1,4 +1,4 @@
-"""Decode pods in JSON. Parts that few jobs need stay encoded until they are used."""
+"""Decode pods in JSON. Parts that only a few jobs need stay encoded until they are used."""
 
 from __future__ import annotations
 

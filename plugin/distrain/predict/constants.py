@@ -1,4 +1,4 @@
-"""Find a run's constants in what the user has: rates measured at some sizes, a test of the network, stated numbers."""
+"""Find a run's constants from the user's data: rates measured at some sizes, a test of the network, stated numbers."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from distrain.predict.work import Work
 REACHED = 0.36
 BITS = 8
 NO_RATE = "add --rate N, the samples/sec of one GPU, or --record PLACE, the record of a run"
-# A measured size that the constants miss by more is told.
+# A measured size is reported if the prediction with the constants is off by more than this share.
 MOST_MISSED = 0.1
 
 
 class Given(Struct, frozen=True):
-    """What the user has. Rates are in samples/sec, bandwidths in bits/s, the latency in seconds.
+    """The user's data. Rates are in samples/sec, bandwidths in bits/s, the latency in seconds.
 
-    `rates` are those of a record, by the number of ranks, of batches of `batch` samples; `is_served` tells that its
-    ranks used parameter servers. `nominal` is the bandwidth of the nodes' type, and `instance` its name. `notes` tell
-    where the record differs from the values.
+    `rates` maps the number of ranks to a record's rate, with `batch` samples per rank and step. `is_served` tells that
+    the record's ranks used parameter servers. `nominal` is the bandwidth of the nodes' type, and `instance` the type's
+    name. `notes` describe how the record differs from the values.
     """
 
     rate: float | None = None
@@ -48,7 +48,7 @@ class Given(Struct, frozen=True):
 
 
 class Found(Struct, frozen=True):
-    """The constants, where the compute time and the network are from, and what was assumed."""
+    """The constants, the sources of the compute time and of the network, and notes on what was assumed."""
 
     constants: Constants
     compute: str
@@ -71,7 +71,7 @@ class _Links(Struct, frozen=True):
 
 
 def constants_of(work: Work, given: Given) -> Found:
-    """Return the constants of a run. Raises ValuesError if nothing tells how long a rank computes."""
+    """Return the constants of a run. Raises ValuesError if a rank's compute time cannot be found."""
     links = _links(work, given)
     if given.rates:
         return _of_record(work, given, links)
@@ -88,11 +88,11 @@ def constants_of(work: Work, given: Given) -> Found:
 
 
 def _of_record(work: Work, given: Given, links: _Links) -> Found:
-    """Fit the constants if the record has one worker and several; otherwise take its smallest size for the compute."""
+    """Fit the constants if the record has one worker and several; otherwise use only its smallest size."""
     batch = given.batch or work.batch
     measured, left = _measured(work, given, batch)
     if not measured:
-        raise ValuesError(f"--record: no size of it is of whole workers of {work.size.slots} ranks; {NO_RATE}")
+        raise ValuesError(f"--record: none of its sizes has whole workers of {work.size.slots} ranks; {NO_RATE}")
     buckets = late(work.buckets) if given.is_served else work.buckets
     has_both = measured[0].size.workers == 1 and measured[-1].size.workers > 1
     if has_both and not links.is_told:
@@ -115,17 +115,17 @@ def _of_record(work: Work, given: Given, links: _Links) -> Found:
 def _of_smallest(
     work: Work, given: Given, links: _Links, buckets: Sequence[Bucket], smallest: Measured
 ) -> tuple[Constants, tuple[str, ...]]:
-    """Take the compute time from one size, and the network as it is."""
+    """Find the compute time from one size, with the network that is known without the record."""
     network, notes = links.network, (*links.notes, *links.note_inside)
     if smallest.size.workers == 1 and smallest.size.slots == work.size.slots and links.inside is None:
-        # A whole worker counts as one that computes so long, with its own exchange.
+        # The compute time then includes the exchange within the worker.
         network, notes = replace(network, within=0.0), links.notes
     algorithm = SERVERS if given.is_served else given.algorithm or TREE
     return computing(buckets, smallest, Constants(0.0, network, algorithm, SPREAD)), notes
 
 
 def _culprit(given: Given, links: _Links, smallest: Measured) -> str:
-    """Return the flag that states the link of a size's exchange, and what that link is."""
+    """Return the flag that states the link of a size's exchange, and a description of the link."""
     if smallest.size.workers == 1 and not given.is_served:
         return "--within: over the link within a worker"
     return f"--between: over {links.origin}{'' if links.is_told else ', which is assumed,'}"
@@ -144,18 +144,18 @@ def _of_fit(found: Constants) -> tuple[str, ...]:
 
 
 def _unlike(work: Work, batch: int | None, left: Sequence[int]) -> Iterator[str]:
-    """Tell where the record's steps are not those of the values."""
+    """Describe how the record's steps differ from the values' steps."""
     for number in left:
         yield f"record: {number} ranks are no whole workers of {work.size.slots}; left out"
     if batch is None:
-        yield f"record: it does not tell its batch; that of the values is taken, {work.batch}"
+        yield f"record: its batch is not known; the values' batch is used, {work.batch}"
     elif batch != work.batch:
         words = "the compute time is taken in proportion"
-        yield f"record: its batch is {batch} and that of the values {work.batch}; {words}"
+        yield f"record: its batch is {batch} and the values' is {work.batch}; {words}"
 
 
 def _missed(found: Constants, buckets: Sequence[Bucket], measured: Sequence[Measured], batch: int) -> Iterator[str]:
-    """Tell the measured sizes that the constants do not explain."""
+    """Report the measured sizes that the constants do not explain."""
     for each in measured:
         seconds, ranks = step_seconds(found, buckets, each.size), each.size.ranks
         if abs(each.seconds / seconds - 1) > MOST_MISSED:
@@ -164,7 +164,7 @@ def _missed(found: Constants, buckets: Sequence[Bucket], measured: Sequence[Meas
 
 
 def _measured(work: Work, given: Given, batch: int) -> tuple[list[Measured], list[int]]:
-    """Return the sizes of a record, and the numbers of ranks that are no whole workers."""
+    """Return the sizes of a record, and the numbers of ranks that are not whole workers."""
     found, left = [], []
     for ranks, rate in sorted(given.rates.items()):
         slots = min(ranks, work.size.slots)
@@ -178,7 +178,7 @@ def _measured(work: Work, given: Given, batch: int) -> tuple[list[Measured], lis
 
 
 def _links(work: Work, given: Given) -> _Links:
-    """Return the network, where its numbers are from, and what was assumed. Stated numbers come first."""
+    """Return the network, the sources of its numbers, and what was assumed. Stated numbers take precedence."""
     tested, inside, notes = given.tested, BITS / given.within if given.within else None, tuple[str, ...]()
     if tested and tested.ranks <= work.size.slots:
         words = "it tells nothing of the network between workers; test with test.workers: 2"
@@ -194,7 +194,7 @@ def _links(work: Work, given: Given) -> _Links:
 
 
 def _between(given: Given, tested: Tested | None) -> tuple[float, str, tuple[str, ...]]:
-    """Return the link between workers, where it is from, and a note if it is assumed."""
+    """Return the link between workers, its source, and a note if it is assumed."""
     if given.between:
         return BITS / given.between, f"--between {told(given.between / 1e9)}", ()
     if tested:

@@ -12,14 +12,14 @@ from distrain.predict.gradients import Bucket
 from distrain.predict.network import HIERARCHICAL, LATENCY, RING, TREE, Network, Size
 from distrain.predict.step import Constants, step_seconds
 
-# Seconds per byte at 10 GB/s, as PCIe 3.0 with 16 lanes has it: taken where the link within a worker was not measured.
+# Seconds per byte at 10 GB/s, the speed of PCIe 3.0 with 16 lanes. Used if the link within a worker was not measured.
 WITHIN = 1 / 10e9
-# The spread of a worker's times where it cannot be found: see docs/prediction.md.
+# The spread of a worker's times if it cannot be found: see docs/prediction.md.
 SPREAD = 0.01
 MOST_SPREAD = 0.08
 # A network of 1 MB/s is slower than any that runs train on.
 SLOWEST = 1e-6
-# An algorithm that explains every size so well is not exchanged for another, as runs vary by as much.
+# If the default algorithm's error is at most this share at every size, no other is tried: runs vary by as much.
 CLOSE = 0.02
 STEPS_OF_SEARCH = 40
 GRID = 16
@@ -78,7 +78,7 @@ def _fitted(
     if algorithm not in (RING, TREE):
         return found
     network, is_told = found.network, within is not None or slots > 1 or len(measured) > len(several) + 1
-    # The slower link decides, so one that is faster cannot be seen.
+    # The slower link decides the time, so a faster link's speed cannot be found.
     if is_told:
         return replace(found, network=replace(network, between=max(network.between, network.within)))
     return replace(found, network=replace(network, within=min(WITHIN, network.between)))
@@ -92,7 +92,7 @@ def _alone(
     if within is not None:
         return computing(buckets, first, start)
     inside = [each for each in more if each.size.workers == 1]
-    # A worker of several ranks whose own exchange is not measured apart counts as one that computes so long.
+    # If the exchange within a worker was not measured separately, it counts as a part of the compute time.
     alone = replace(start, compute=first.seconds / first.batches)
     if inside:
         return _within(alone, buckets, inside[-1])
@@ -119,7 +119,7 @@ def _between(start: Constants, buckets: Sequence[Bucket], several: Sequence[Meas
 
 
 def _candidates(start: Constants, buckets: Sequence[Bucket], several: Sequence[Measured]) -> list[Constants]:
-    """Return constants with links from that which explains one size to that which explains another."""
+    """Return constants with links between the link that explains one size and the link that explains another."""
     links = sorted(_linked(start, buckets, each).network.between for each in several)
     low, high = links[0], links[-1]
     tries = [low + (high - low) * number / GRID for number in range(GRID + 1)]
@@ -138,7 +138,7 @@ def _seconds(constants: Constants, buckets: Sequence[Bucket], measured: Measured
 
 
 def _error(constants: Constants, buckets: Sequence[Bucket], measured: Sequence[Measured]) -> float:
-    """Return the sum of the squares of the relative errors; among equal ones the usual spread wins."""
+    """Return the sum of the squares of the relative errors; among equal errors, the usual spread wins."""
     errors = (math.log(_seconds(constants, buckets, each) / each.seconds) for each in measured)
     return sum(error * error for error in errors) + 0.01 * (constants.spread - SPREAD) ** 2
 

@@ -1,7 +1,7 @@
 """Put a model's gradients into the buckets in which the ranks exchange them.
 
 The backward pass makes the gradients of the last layer first. DDP and Horovod collect them in that order, and exchange
-a bucket as soon as all its gradients are there.
+a bucket as soon as all of its gradients are computed.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from msgspec.structs import replace
 # DDP's bucket_cap_mb is 25 MiB, Horovod's HOROVOD_FUSION_THRESHOLD 128 MiB since 0.21, 64 MiB before.
 DDP_BUCKET = 25 * 2**20
 HOROVOD_BUCKET = 128 * 2**20
-# A backward pass takes about twice as long as the forward pass: it computes two products for each of its one.
+# A backward pass takes about twice as long as the forward pass: it computes two products where that computes one.
 FORWARD_SHARE = 1 / 3
 # Layers into which a model of unknown layers is divided.
 EVEN_LAYERS = 16
@@ -28,7 +28,10 @@ class Layer(Struct, frozen=True):
 
 
 class Bucket(Struct, frozen=True):
-    """Gradients that are exchanged together. `ready` is the share of a rank's compute time at which all are there."""
+    """Gradients that are exchanged together.
+
+    `ready` is the share of a rank's compute time after which all of them are computed.
+    """
 
     size: float
     ready: float
@@ -42,7 +45,8 @@ def even(size: float, layers: int = EVEN_LAYERS) -> list[Layer]:
 def buckets(layers: Sequence[Layer], most: float, *, overlaps: bool = True) -> tuple[Bucket, ...]:
     """Return the buckets of at most `most` bytes; `layers` are in the order of the backward pass, the last one first.
 
-    A layer above `most` is a bucket of its own, as in DDP and Horovod. Without overlap they are ready at the end.
+    A layer above `most` is a bucket of its own, as in DDP and Horovod. Without overlap, all buckets are ready only at
+    the end.
     """
     found: list[Bucket] = []
     collected, done = 0.0, 0.0

@@ -12,16 +12,16 @@ from distrain.derive.formulas import all_reduce_bytes
 from distrain.errors import ValuesError
 
 FLAG = "--test"
-# `Ki` and `Mi` as distrain_trainer.allreduce prints them. Before a line may stand a time, a pod's name or a rank.
+# `Ki` and `Mi` as distrain_trainer.allreduce prints them. A time, a pod's name or a rank may precede a line.
 HEAD = re.compile(r"all-reduce of float32 over (\d{1,6}) ranks")
 LINE = re.compile(r"(\d+(?:\.\d+)?) (|Ki|Mi|Gi)B +(\d+(?:\.\d+)?) +\d+\.\d+ +\d+\.\d+ *$", re.MULTILINE)
 UNITS = {"": 1, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30}
-# An all-reduce that takes longer, in seconds, is a damaged line.
+# If an all-reduce takes more seconds than this, its line is damaged.
 LONGEST = 3600.0
 
 
 class Tested(Struct, frozen=True):
-    """A network as its all-reduce shows it: the seconds per byte of a link, and the latency of a hop."""
+    """A network measured by an all-reduce: the seconds per byte of a link, and the latency of a hop."""
 
     ranks: int
     link: float
@@ -29,8 +29,11 @@ class Tested(Struct, frozen=True):
 
 
 def read(text: str, place: str) -> Tested:
-    """Return what the table in a log tells. Raises ValuesError if it has no table of at least two ranks and sizes."""
-    # Of several tests the last one counts.
+    """Return the network that the table in a log shows.
+
+    Raises ValuesError if it has no table of at least two ranks and sizes.
+    """
+    # If the log has several tests, the last one counts.
     *_, head = [None, *HEAD.finditer(text)]
     table = text[head.end() :] if head else ""
     rows = [(float(size) * UNITS[unit], float(time) * 1e-6) for size, unit, time in LINE.findall(table)]
@@ -40,15 +43,15 @@ def read(text: str, place: str) -> Tested:
     ranks = int(head[1])
     if ranks < 2 or len({size for size, _ in rows}) < 2:
         found = f"{ranks} rank" if ranks < 2 else "one size"
-        raise ValuesError(f"{FLAG}: {place} has {found} alone, which tells no bandwidth; test with test.workers: 2")
+        raise ValuesError(f"{FLAG}: {place} has only {found}, which shows no bandwidth; test with test.workers: 2")
     if rows[-1][1] <= rows[0][1]:
-        words = "its largest tensor is not slower than its smallest, which tells no bandwidth; test again"
+        words = "its largest tensor is not slower than its smallest, which shows no bandwidth; test again"
         raise ValuesError(f"{FLAG}: {place}: {words}")
     return _tested(ranks, rows)
 
 
 def _tested(ranks: int, rows: Sequence[tuple[float, float]]) -> Tested:
-    """Take the latency from the smallest size, the link from the growth to the largest."""
+    """Find the latency from the smallest size, and the link from the growth of the time to the largest size."""
     (small, quick), (large, slow) = rows[0], rows[-1]
     link = (slow - quick) / (all_reduce_bytes(large, ranks) - all_reduce_bytes(small, ranks))
     return Tested(ranks, link, quick / (2 * math.log2(ranks)))

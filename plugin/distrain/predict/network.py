@@ -66,7 +66,7 @@ def _tree(size: float, ranks: Size, network: Network) -> float:
 
 
 def _slowest(ranks: Size, network: Network) -> float:
-    """Return the slowest link on a way over all ranks, which also runs within workers of several ranks."""
+    """Return the slowest link on a path over all ranks; within workers of several ranks, the path has links too."""
     return max(network.between, network.within) if ranks.slots > 1 else network.between
 
 
@@ -77,7 +77,7 @@ def _hierarchical(size: float, ranks: Size, network: Network) -> float:
 
 
 def _servers(size: float, ranks: Size, network: Network) -> float:
-    """Push to and pull from S servers: WK/S at each server, K at each worker; the busier link decides, twice.
+    """Push to and pull from S servers: WK/S at each server, K at each worker; the busier link decides both times.
 
     A worker sums its own ranks' gradients first.
     """

@@ -1,4 +1,4 @@
-"""Compute for each size what a run takes, and choose the cheapest and the fastest."""
+"""Compute the time and cost of a run for each size, and choose the cheapest and the fastest size."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Price(Struct, frozen=True):
 
 
 class Row(Struct, frozen=True):
-    """A size and what it gives; `hours` and `cost` of the whole run are None if unknown."""
+    """A size and its predicted figures; `hours` and `cost` of the whole run are None if unknown."""
 
     size: Size
     exchange: str
@@ -51,7 +51,7 @@ def _is_above(found: float | None, limit: float | None) -> bool:
 
 
 class Choice(Struct, frozen=True):
-    """The sizes within the limits that cost least and take least; None if no size is within them."""
+    """The cheapest and the fastest size within the limits; None if no size is within the limits."""
 
     cheapest: Row | None
     fastest: Row | None
@@ -64,7 +64,7 @@ def powers(most: int, own: int) -> list[int]:
 
 
 def rows(work: Work, constants: Constants, workers: Sequence[int], price: Price | None = None) -> list[Row]:
-    """Return the rows of all sizes, by all-reduce and by parameter servers; with one rank there is only one."""
+    """Return two rows for each size, by all-reduce and by parameter servers; only one row for a single rank."""
     return [row for number in workers for row in _rows(work, constants, number, price)]
 
 

@@ -2,7 +2,7 @@
 
 The buckets are exchanged one after another, each as soon as it is ready, while the backward pass computes the next
 gradients (Shi et al. 2018, "A DAG Model of Synchronous Stochastic Gradient Descent in Distributed Deep Learning",
-arXiv:1805.03812). What is left after the end of the backward pass makes the step longer.
+arXiv:1805.03812). The part of the exchange that is left after the backward pass makes the step longer.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from distrain.predict.network import Network, Size, exchange_seconds
 
 
 class Constants(Struct, frozen=True):
-    """What is measured of a run.
+    """The measured constants of a run.
 
     `compute`: seconds that a rank computes for one batch. `spread`: how much the time of a worker varies, as a share of
     its mean. `algorithm` names how the gradients are exchanged.

@@ -16,7 +16,7 @@ HEAD = ("workers", "ranks", "servers", "exchange", "step", "samples/s", "efficie
 
 
 def text(work: Work, found: Found, rows: Sequence[Row], choice: Choice, limits: Limits) -> str:
-    """Return the constants, a table of the sizes, and the two that are chosen."""
+    """Return the constants, a table of the sizes, and the two chosen sizes."""
     return "\n".join([*_constants(work, found), "", *_table(rows), "", *_chosen(choice, limits)])
 
 
@@ -41,7 +41,7 @@ def _network(found: Found, slots: int) -> str:
 
 
 def _inside(network: Network, slots: int) -> str:
-    """Return the link within a worker; nothing with one rank per worker, which has none."""
+    """Return the link within a worker; an empty text with one rank per worker."""
     if slots == 1:
         return ""
     return f", {_gbits(network.within)} within one" if network.within > 0 else ", that within one in the compute time"

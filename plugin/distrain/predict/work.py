@@ -17,9 +17,9 @@ from distrain.workload.manifest import Job
 
 
 class Work(Struct, frozen=True):
-    """A step of a run, and how long the run is: its `samples`, None if unknown; `steps` if it counts them instead.
+    """A step of a run, and the run's length in `samples`, None if unknown; `steps` if the values set steps.
 
-    `notes` tell what is assumed of its length.
+    `notes` describe what is assumed about the length.
     """
 
     model: str
@@ -37,9 +37,9 @@ class Work(Struct, frozen=True):
 
 
 class Stated(Struct, frozen=True):
-    """What the user states of a run: trainable parameters, batch, bucket in bytes and the samples of the whole run.
+    """The figures that the user states: trainable parameters, batch, bucket in bytes and the samples of the whole run.
 
-    `recorded` are the parameters that the record of a run tells, `epoch_samples` the samples of its epoch.
+    `recorded` are the trainable parameters in the record of a run, `epoch_samples` the samples of the record's epoch.
     """
 
     parameters: int | None = None
@@ -53,7 +53,7 @@ class Stated(Struct, frozen=True):
 def work_of(job: Job, values: Mapping[str, Any], gpu_resource: str, stated: Stated) -> Work:
     """Return the work of the trainer's job, or of a program of the user's own as far as it is stated."""
     found, trainer = size_of(job, gpu_resource), trainer_of(job)
-    # An MXJob's worker is a rank on each of its GPUs, a TFJob's a single one.
+    # An MXJob's worker has a rank on each of its GPUs, a TFJob's worker has a single rank.
     size = Size(found.workers, max(1, found.slots), found.servers)
     framework = str(values["framework"])
     bucket = stated.bucket or (DDP_BUCKET if found.kind == "PyTorchJob" else HOROVOD_BUCKET)
@@ -96,7 +96,7 @@ def _described(trainer: Trainer | None, stated: Stated) -> tuple[str, int, int]:
 
 
 def _samples(trainer: Trainer | None, described: models.Model, recorded: int | None, in_steps: int) -> int | None:
-    """Return the samples in the steps, or of all epochs: of the record's, otherwise of the model's usual data set."""
+    """Return the samples in all steps or epochs; an epoch is the record's, otherwise the model's usual data set."""
     if trainer is None or in_steps or not trainer.epochs:
         return in_steps or None
     each = recorded or (described.data_set.samples if described.data_set else None)
@@ -104,6 +104,4 @@ def _samples(trainer: Trainer | None, described: models.Model, recorded: int | N
 
 
 def _of_usual_data(data: models.DataSet) -> str:
-    return (
-        f"length: the data is taken for {data.name}, {data.samples:,} samples an epoch; give --samples if it is other"
-    )
+    return f"length: the data is assumed to be {data.name}, {data.samples:,} samples an epoch; give --samples if not"

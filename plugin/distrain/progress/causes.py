@@ -20,7 +20,7 @@ OF_OTHERS = re.compile(
     r"no sign of |the ranks have lost each other|the connection to another process broke|no step was made for"
     r"|signal \d+ killed it|.*; see its log, and its pod's events$"
 )
-# A part of the scripts' words if they know only the exit code of the program.
+# A part of the scripts' message if the scripts know only the exit code of the program.
 SEE_LOG = "; this pod's log says why"
 SEE_MEMORY = "; see workers.memory"
 
@@ -36,12 +36,12 @@ class Cause(Struct, frozen=True):
         return f"{self.why}; {self.next}"
 
 
-# What a message matches, why it came, and the next step; the two are filled in with the parts of the match.
+# A pattern of messages, the cause, and the next step. Parts of the match are filled into the cause and the next step.
 Rules = Iterable[tuple[str, str, str]]
 
 
 def by_rules(rules: Rules, message: str, **parts: str) -> Cause | None:
-    """Return the cause by the first rule that the message matches. `parts` are filled in, too."""
+    """Return the cause of the first rule that the message matches; `parts` are also filled in."""
     for pattern, why, then in rules:
         if found := re.search(pattern, message):
             known = {**parts, **found.groupdict()}

@@ -1,4 +1,4 @@
-"""Read how the containers of pods ended, and put their ends into words."""
+"""Read how the containers of pods terminated, and describe it in words."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ def speakers_first(pods: Iterable[kube.Pod]) -> list[kube.Pod]:
 
 
 def ends(pod: kube.Pod) -> Iterator[tuple[kube.ContainerStatus, kube.Terminated]]:
-    """Yield how the pod's containers ended: the present end, or the one before the last restart."""
+    """Yield how the pod's containers terminated: the current termination, and the one before the last restart."""
     for status in statuses(pod):
         for end in ends_of(status):
             yield status, end
 
 
 def ends_of(status: kube.ContainerStatus) -> Iterator[kube.Terminated]:
-    """Yield the present end of a container, and the one before its last restart."""
+    """Yield a container's current termination, and the termination before its last restart."""
     for state in (status.state, status.last_state):
         if state and state.terminated:
             yield state.terminated
@@ -66,7 +66,7 @@ def cannot_run(pod: kube.Pod, status: kube.ContainerStatus, message: str | None)
 
 
 def image_of(pod: kube.Pod, status: kube.ContainerStatus) -> str:
-    """Return the image in the pod's spec: the status has another name of it, or none."""
+    """Return the image in the pod's spec: the status has another name of this image, or none."""
     containers = [*(pod.spec.init_containers or ()), *(pod.spec.containers or ())]
     return next((c.image for c in containers if c.name == status.name and c.image), None) or status.image
 

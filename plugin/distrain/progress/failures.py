@@ -21,7 +21,8 @@ from distrain.progress.waiting import causes_of, end_of
 from distrain.workload.kinds import KINDS
 from distrain.workload.manifest import WORKER, Job
 
-# Exit codes from here on are those of a killed process. SIGTERM and lost nodes are no failures of the run itself.
+# Exit codes from here on mean that a signal killed the process. SIGTERM and lost nodes are not failures of the run
+# itself.
 SIGNALLED = 128
 # After an event with one of these reasons, mpi-operator or training-operator ignores the job.
 REJECTED = ("ValidationError", "FailedValidation")
@@ -40,8 +41,8 @@ class Failure(Struct, frozen=True):
 def failures(found: JobState, job: Job, s3_secret: str, earlier: AbstractSet[str] = frozenset()) -> Iterator[Failure]:
     """Yield each reason why the job does not start; `about` identifies a reason across calls.
 
-    `s3_secret` is the value s3.secretName. No other Secret of the pods has its own chart value. `earlier` are the ends
-    of containers that `ends_of` found before an upgrade.
+    `s3_secret` is the value s3.secretName. No other Secret of the pods has its own chart value. `earlier` are the
+    terminations of containers that `ends_of` found before an upgrade.
     """
     for state in found.states:
         if failed := condition(state, "Failed"):
@@ -71,7 +72,7 @@ def _key(pod: kube.Pod, status: kube.ContainerStatus, end: kube.Terminated) -> s
 
 
 def _own_failures(pod: kube.Pod, earlier: AbstractSet[str]) -> Iterator[Failure]:
-    """Yield each end of a container that the container itself explains, also if it is restarted afterwards."""
+    """Yield each termination that the container itself explains, even if the container is restarted afterwards."""
     for status, end in ends(pod):
         if end.exit_code == 0 or _key(pod, status, end) in earlier:
             continue
@@ -85,7 +86,10 @@ def _own_failures(pod: kube.Pod, earlier: AbstractSet[str]) -> Iterator[Failure]
 
 
 def _log_failures(log: Log) -> Iterator[Failure]:
-    """Yield why the program fails, although it goes on. If it has lost another pod, that pod knows the cause."""
+    """Yield why the program fails although it is tried again.
+
+    If it lost its connection to another pod, that pod's log has the cause.
+    """
     if (failed := retried(log)) and failed.is_own:
         yield Failure(f"{failed.pod}/start", failed.words, final=True)
     if words := silent_storage(log):

@@ -1,4 +1,4 @@
-"""Leave out the faults that a run has overcome: those before its last step are no cause of what is now."""
+"""Leave out the faults that a run has overcome: faults before its last step do not explain its current state."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from distrain.progress.steps import seconds_of
 
 
 def healed_ends(pods: Iterable[kube.Pod], step: float) -> frozenset[str]:
-    """Return the keys of the ends of containers that have run again since, if the run has made a step since.
+    """Return the keys of terminations after which the container ran again and the run made a step.
 
     `step` is the time of the run's last step, in seconds since 1970.
     """
@@ -26,7 +26,10 @@ def healed_ends(pods: Iterable[kube.Pod], step: float) -> frozenset[str]:
 
 
 def events_since(events: Sequence[kube.Event], step: float) -> list[kube.Event]:
-    """Leave out the events before the run's last step, which its node's clock tells: it may be ahead by a minute."""
+    """Leave out the events before the run's last step.
+
+    The step's time is from a node's clock, perhaps a minute ahead.
+    """
     return [each for each in events if (then := _time_of(each)) is None or then >= step - AHEAD_SECONDS]
 
 

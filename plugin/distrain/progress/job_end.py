@@ -28,7 +28,7 @@ def words_of(failed: kube.Condition, found: JobState) -> str:
 
 
 def _causes(found: JobState) -> Iterator[str]:
-    """Yield what is known of the end, the first cause first."""
+    """Yield the known causes of the failure, the most telling cause first."""
     pods = speakers_first(found.pods)
     said = [(pod, status, end) for pod in pods for status, end in _failed(pod)]
     own = [words for _, _, end in said for words in own_lines(end)]

@@ -35,7 +35,7 @@ def speakers(pods: Sequence[kube.Pod], phases: Sequence[str] = ("Running",)) -> 
 
 
 def last_speakers(pods: Sequence[kube.Pod]) -> list[kube.Pod]:
-    """Return those that run; if none does, those that have ended."""
+    """Return the running pods that may report steps; if none runs, the pods that have ended."""
     return speakers(pods) or speakers(pods, PHASES)
 
 

@@ -1,8 +1,8 @@
 """Find the newest step in the logs of several pods: after a restart another pod may report the steps.
 
-The times in a log are those of its node's clock, which may be minutes ahead or behind. So a log comes after another one
-whose checkpoint it has resumed, whatever the times say. A clock that dates a pod's start before its creation, for which
-the API server's clock counts, is behind.
+The times in a log are those of its node's clock, which may be minutes ahead or behind. So a log that has resumed
+another log's checkpoint is newer than that log, whatever the times say. If a pod's start by its node's clock is before
+its creation by the API server's clock, the node's clock is behind.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from distrain.progress.steps import Progress, last_line, seconds_of
 
 # A pod whose last line is so many seconds in the future has a node whose clock is ahead.
 AHEAD_SECONDS = 60
-# A node's clock that is behind by less than this is right: times in the status of a pod are whole seconds.
+# A node's clock that is behind by less than this counts as right: times in the status of a pod are whole seconds.
 BEHIND_SECONDS = 5
-# The trainer's lines about the checkpoint that it goes on from, and about those that it has saved.
+# The trainer's lines about the checkpoint that it resumes from, and about the checkpoints that it has saved.
 RESUMED = re.compile(r"^resumed from (\S+): step ", re.MULTILINE)
 SAVED = re.compile(r"^checkpoint: saved (\S+) at step ", re.MULTILINE)
 
 
 def newest_log(logs: Sequence[Log], now: float = math.inf) -> tuple[int, Progress] | None:
-    """Return the newest of the logs' last JSON lines, and the index of its log; `now` is in seconds since 1970."""
+    """Return the newest of the logs' last JSON lines, and the log's index; `now` is in seconds since 1970."""
     texts = [log.text or "" for log in logs]
     last = [
         line and later(line, seconds_behind(log.pod)) for line, log in zip(map(last_line, texts), logs, strict=True)
@@ -40,7 +40,7 @@ def newest_line(
 ) -> tuple[int, Progress] | None:
     """Return the newest of these lines, and its index. Each is the last JSON line of a log, whose text is in `texts`.
 
-    If only some clocks are ahead of `now`, the times say nothing, and the line with the largest step is the newest.
+    If only some clocks are ahead of `now`, the times are ignored, and the line with the largest step is the newest.
     """
     known = [(index, line) for index, line in enumerate(lines) if line]
     found = [one for one in known if not any(_follows(texts, other, one) for other in known)] or known
@@ -51,7 +51,7 @@ def newest_line(
 
 
 def later(line: Progress, seconds: float) -> Progress:
-    """Return the line as a clock writes it that is so many seconds ahead of the pod's."""
+    """Return the line with the time of a clock that is so many seconds ahead of the pod's clock."""
     return replace(line, unix_seconds=line.unix_seconds + seconds) if seconds and line.unix_seconds else line
 
 

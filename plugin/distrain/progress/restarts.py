@@ -1,4 +1,4 @@
-"""Find in a pod's log why its program does not come to a step, although the program or the pod tries again."""
+"""Find in a pod's log why its program does not reach a step, although the program or the pod tries again."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ RESTART = re.compile(
 EXCEPTION = re.compile(r"^(?:\[[^\]]*\](?:<std\w+>)?: ?)?([A-Za-z_][\w.]*(?:Error|Exception)(?:: .*)?)$", re.MULTILINE)
 # The trainer's line while the storage does not answer.
 RETRYING = re.compile(r"(?:\[[^\]]*\](?:<std\w+>)?: ?)?(.*); trying again for \d+ s$")
-# What ssh prints if a worker lets the launcher not in.
+# What ssh prints if a worker refuses the launcher.
 SSH = re.compile(
     r"^.*?(?P<words>Permission denied \([^)]*\)|Host key verification failed|Could not resolve hostname [^:\s]+"
     r"|Connection (?:refused|timed out|closed by [\d.]+ port \d+))\.?\r?$",
@@ -49,7 +49,7 @@ def retried(log: Log) -> FailedStart | None:
 
 
 def explained(logs: Sequence[Log], cause: str) -> str:
-    """Return the cause, or what the first log says of it if the cause refers to the log."""
+    """Return the cause, or the first log's words about it if the cause refers to the log."""
     log = next((each for each in logs if each.text), None)
     return _from_log(log, cause, log.text or "") if log and causes.only_code(cause) else cause
 

@@ -17,14 +17,15 @@ from distrain.workload.manifest import KEYGEN, ROLE_LABEL, Job, PodRole
 # Roles whose logs and termination messages tell most about a job.
 LAUNCHER = "launcher"
 SPEAKERS = (LAUNCHER, "chief", "master")
-# An event's message in the progress line: kubelet's about an image is a chain of errors.
+# The longest text of an event in the progress line: kubelet's message about an image is a chain of errors.
 LONGEST = 120
 
 
 class Log(Struct, frozen=True):
     """The last lines of a pod's log; `text` is None if the user may not read logs.
 
-    `kubectl_flags` reach the pod's namespace. The run has made its last step before the position `begin` of the text.
+    With `kubectl_flags`, kubectl reaches the pod's namespace. The run has made its last step before the position
+    `begin` of the text.
     """
 
     pod: kube.Pod
@@ -76,7 +77,7 @@ def lacks_pods(pods: Iterable[kube.Pod], job: Job) -> bool:
 
 
 def unreplaced(pods: Sequence[kube.Pod], job: Job) -> list[kube.Pod]:
-    """Leave out failed pods of each role of which as many pods run as the job asks for."""
+    """Leave out a role's failed pods if as many of the role's pods run as the job asks for."""
     complete = {role.component for role in lasting(job) if running(pods, role) >= role.replicas}
     return [pod for pod in pods if pod.status.phase != "Failed" or role_of(pod) not in complete]
 

@@ -17,12 +17,12 @@ STEP = re.compile(r"^(\d{1,15})\timages/sec: ", re.MULTILINE)
 SAVED = re.compile(r"^(?:checkpoint: saved \S+ at|resumed from \S+:) step (\d{1,15})(?!\d)", re.MULTILINE)
 # The JSON line that accompanies each step line; see docs/training.md.
 PROGRESS = re.compile(r"^distrain-progress: (\{.*\})\r?$", re.MULTILINE)
-# What Python's json module writes for a number that is not finite, for which JSON has no word; and a number that is too
-# large for a float, such as 5e400.
+# Words that Python's json module writes for numbers that are not finite, although JSON has no such words; and numbers
+# too large for a float, such as 5e400.
 NOT_FINITE = re.compile(
     r"(?<=[:\s])(?:NaN|-?Infinity|-?\d+(?:\.\d+)?[eE]\+?\d{3,}|-?\d{300,}(?:\.\d+)?(?:[eE]\+?\d+)?)(?=\s*[,}])"
 )
-# Larger numbers come from a program's mistake, and are unknown.
+# Larger numbers come from a program's mistake, and count as unknown.
 LARGEST = 10**15
 
 T = TypeVar("T", bound=Struct)
@@ -72,7 +72,7 @@ def last_steps(logs: Iterable[str]) -> tuple[int | None, int | None]:
 
 
 def saved_step(log: str, last: Progress | None = None) -> int | None:
-    """Return the step of the last checkpoint that a log tells of, None if it tells of none.
+    """Return the step of the last checkpoint that a log mentions, None if it mentions none.
 
     `last` is the log's last JSON line, if it was parsed already.
     """
@@ -133,7 +133,7 @@ def seconds_since(started_at: str | None, now: datetime) -> int | None:
 
 
 def seconds_of(time: str | None) -> float | None:
-    """Return the seconds since 1970 of an RFC 3339 timestamp, None without one that can be read."""
+    """Return the seconds since 1970 of an RFC 3339 timestamp, None for a missing or unreadable timestamp."""
     try:
         return datetime.fromisoformat((time or "").replace("Z", "+00:00")).timestamp()
     except (ValueError, OverflowError):

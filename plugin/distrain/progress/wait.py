@@ -48,7 +48,7 @@ class Followed(Struct, frozen=True):
 
 
 class Patience(Struct):
-    """Remember each failure as it was first seen, and when."""
+    """Remember each failure as it was first seen, and the time."""
 
     since: dict[str, tuple[float, Failure]] = field(default_factory=dict)
 
@@ -137,7 +137,7 @@ def _read(cluster: Cluster, followed: Followed) -> JobState:
 
 
 def _logs(cluster: Cluster, namespace: str, pods: list[kube.Pod]) -> list[Log]:
-    """Return the logs of the pods that report steps; of all running pods if one of these tells of a failure."""
+    """Return the logs of the pods that report steps; if one of these logs reports a failure, of all running pods."""
     told = [logs.read(cluster, namespace, pod) for pod in logs.speakers(pods)]
     if any(map(retried, told)):
         known = [log.pod.metadata.name for log in told]

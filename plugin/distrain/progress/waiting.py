@@ -1,4 +1,4 @@
-"""Explain why kubelet cannot start a container: its image, what its settings name, or an end soon after each start."""
+"""Explain why a container does not run: its image, objects that its settings name, or an exit soon after each start."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ UNREACHABLE = re.compile(
 )
 MISSING = re.compile(r"not found|manifest unknown|name unknown", re.IGNORECASE)
 NO_KEY = re.compile(r"^couldn't find key (?P<key>\S+) in (?P<kind>Secret|ConfigMap) [^/]+/(?P<name>\S+)$")
-# The next step of a container that ends soon after each start.
+# The next step for a container that ends soon after each start.
 SEE_LOG = "see its log"
 NEVER_PULLED = "ErrImageNeverPull"
 

@@ -1,4 +1,4 @@
-"""Tell whether the libraries of the report and of S3 are installed: an extra, four times as large as all others."""
+"""Tell whether the libraries for reports and S3 are installed: an extra, four times as large as all other libraries."""
 
 from __future__ import annotations
 

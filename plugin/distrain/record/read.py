@@ -19,7 +19,7 @@ from distrain.progress.steps import NOT_FINITE, is_odd, sane
 
 # The newest version of the format that this program reads.
 VERSION = 1
-# The trainer begins another file beside one that it cannot continue, and numbers it.
+# If the trainer cannot continue a record's file, it begins another file beside it, with a number in its name.
 NAME = re.compile(r"record(?:-([1-9]\d{0,8}))?\.jsonl")
 
 
@@ -39,7 +39,7 @@ class Line(Struct, frozen=True, kw_only=True):
     """An event of a run. A figure is None if it is unknown, or if `progress.steps.sane` drops it."""
 
     event: str
-    # Counts the lines of an event. It has gaps, as a record keeps only some of many lines.
+    # The line's number among the lines of its event. Numbers have gaps, because a long record keeps only some lines.
     number: int = 0
     unix_seconds: float | None = None
 
@@ -76,12 +76,12 @@ class Line(Struct, frozen=True, kw_only=True):
     exit_code: int | None = None
     accuracy: float | None = None
 
-    # Set when a step is read: the program told its loss, which is NaN or infinite. The trainer writes null for both.
+    # Set when a step is read: the program logged a loss that is NaN or infinite. The trainer writes null for both.
     has_odd_loss: bool = False
 
 
 class _Told(Struct, frozen=True):
-    """The loss as a line has it, to tell null from a loss that is left out."""
+    """The loss exactly as in a line, to distinguish null from a missing loss."""
 
     loss: Any = msgspec.UNSET
 
@@ -144,7 +144,7 @@ def parse(content: bytes, place: str) -> Record:
 def _require_known_version(texts: list[bytes], place: str) -> None:
     try:
         version = decoder(FirstLine).decode(texts[0]).version if texts else None
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):  # A line that was cut is no sign of a version.
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):  # A truncated line does not show a version.
         return
     if isinstance(version, str) and version.isdecimal() and int(version) <= VERSION:
         raise RecordError(
@@ -183,7 +183,7 @@ def _has_odd_loss(loss: float | None, text: bytes) -> bool:
 
 
 def _numbered(lines: Iterable[Line]) -> Iterator[Line]:
-    """Give each line a number that increases for its event, as a user's program may leave it out."""
+    """Number the lines of each event in increasing order, because a user's program may leave out the numbers."""
     newest: dict[str, int] = {}
     for line in lines:
         number = max(line.number, newest.get(line.event, 0) + 1)

@@ -33,7 +33,10 @@ CONNECT = "; name another server with --endpoint"
 
 
 class Bucket(NamedTuple):
-    """A place in S3. `value` names where it is from, for messages; `namespace` is that of the run, if known."""
+    """A location in S3.
+
+    `value` is the flag or value that names it, for messages; `namespace` is the run's, if known.
+    """
 
     uri: str
     endpoint: str = ""
@@ -53,12 +56,17 @@ class Bucket(NamedTuple):
 
 
 def names_credentials() -> bool:
-    """Tell whether the environment names AWS credentials. Otherwise boto3 asks the machine's cloud for some."""
+    """Tell whether the environment names AWS credentials.
+
+    Otherwise boto3 asks the metadata service of the machine's cloud.
+    """
     return any(map(os.environ.get, VARIABLES)) or any(os.path.exists(os.path.expanduser(name)) for name in FILES)
 
 
 def read(bucket: Bucket) -> tuple[bytes, str]:
-    """Return the content of the record at a place, and its URI. The place is the record, or the folder that holds it.
+    """Return the content of the record at a location, and its URI.
+
+    The location is the record, or the folder that holds it.
 
     Raises UnreachableError if S3 does not answer or refuses, RecordError if there is no record.
     """

@@ -1,4 +1,4 @@
-"""Find and read the record that an argument names: a folder, a file, a place in S3, or a release's name."""
+"""Find and read the record that an argument names: a folder, a file, an S3 URI, or a release's name."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ S3 = "s3://"
 
 
 class NoPlaceError(ValuesError):
-    """The values of a release name no place for a record."""
+    """The values of a release name no location for a record."""
 
 
 def is_place(word: str) -> bool:
@@ -26,7 +26,7 @@ def is_place(word: str) -> bool:
 
 
 def from_place(word: str, endpoint: str, argument: str = "RUN") -> tuple[Record, str]:
-    """Read the record at a place that an argument names; return it with the place's full name.
+    """Read the record at the location that an argument names; return the record and the location's full name.
 
     Raises RecordError, UnreachableError, and LibraryError if boto3 is not installed.
     """
@@ -57,9 +57,9 @@ def from_path(path: Path, argument: str) -> tuple[Record, str]:
 def from_release(
     name: str, namespace: str, values: Mapping[str, Any], endpoint: str, command: str
 ) -> tuple[Record, str]:
-    """Read the record of a release from where its values say; `command` reads a copy of the record in ./NAME.
+    """Read a release's record from the location in its values; `command` reads a copy of the record in ./NAME.
 
-    Raises NoPlaceError if the values name no place.
+    Raises NoPlaceError if the values name no location.
     """
     value, uri = _uri(name, values)
     place = f"{uri.rstrip('/')}/{namespace}/{name}"
@@ -78,7 +78,7 @@ def from_release(
 
 
 def _uri(name: str, values: Mapping[str, Any]) -> tuple[str, str]:
-    """Return the path of the value that names the place of a release's record, and the value."""
+    """Return the path of the value that names the location of a release's record, and the value."""
     sections = {path: values.get(path) for path in ("output", "checkpoint")}
     if not all(isinstance(section, Mapping) for section in sections.values()):
         raise ValuesError(f"{name}: is a release of another chart: its values have no output and no checkpoint")

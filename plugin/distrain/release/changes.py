@@ -41,8 +41,8 @@ VALUES = {"labels": "podLabels", "annotations": "podAnnotations"}
 # What serviceMesh sets. Earlier charts did not set the last two; an upgrade adds them for the pods made after it.
 MESH = re.compile(r"(sidecar\.istio\.io/inject|istio\.io/dataplane-mode|linkerd\.io/inject)$")
 NO_MESH = ("disabled", "none")
-# Values that may be long or contain secrets, beside those that redact.py knows: messages show their names, never their
-# content.
+# Values that may be long or contain secrets, in addition to the values that redact.py knows: messages show their names,
+# never their content.
 SECRETIVE = ("podSpec", *(f"{section}.podSpec" for section in sorted({*FACTS.roles.values()})))
 SHOWN = 60
 # Text that needs no quotes in YAML, if YAML does not read it as a boolean or null.

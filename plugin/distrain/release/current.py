@@ -111,7 +111,7 @@ def _owned(
     cluster: Cluster, name: str, namespace: str, jobs: Sequence[tuple[Resource, kube.Workload]]
 ) -> Iterator[OwnedJob]:
     for resource, job in jobs:
-        # Argo CD may mark its objects with the label alone that the chart sets, too.
+        # Argo CD may mark its objects only with a label that the chart sets, too.
         found = owner(ownership_of(job.metadata)) or values_in_git.application_named(cluster, name, namespace)
         if found:
             yield OwnedJob(resource, job, found)
@@ -137,11 +137,11 @@ def _without_release(cluster: Cluster, name: str, target: Target) -> OwnedJob:
     for found in _owned(cluster, name, namespace, jobs):
         return found
     for resource, _ in jobs:
-        words = f"it was not made by Helm: change {resource.kind} {resource.name} with what made it"
+        words = f"it was not made by Helm: change {resource.kind} {resource.name} with the tool that made it"
         raise RefusedError(f"{name}: is no Helm release in namespace {namespace}; {words}")
     raise RefusedError(
         f"{name}: there is no release of this name in namespace {namespace}; `helm list {target.helm_flags}` "
-        "names those that there are"
+        "lists the existing releases"
     )
 
 

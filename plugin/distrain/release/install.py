@@ -61,7 +61,7 @@ def install(
 def _require_deployed(tools: Tools, release: Release, operation: Operation) -> None:
     """Raise UnsettledError unless the release's status is "deployed".
 
-    Helm reports success even if it could not record the status in the end, because the API server was away.
+    Helm reports success even if it could not record the status at the end because the API server did not answer.
     """
     name, flags = release.name, release.target.helm_flags
     try:
@@ -94,7 +94,7 @@ def _take_back(
     try:
         told = _uninstall(tools.helm, release, operation, installed=installed)
     except DistrainError as error:
-        # The namespace is not empty, or nobody knows.
+        # The namespace is not empty, or it is not known whether it is empty.
         stays = f"{release.name}: could not be uninstalled again: {error}; {remains(release)}"
         return [stays, *([namespace.stays(made, release.target)] if made else [])]
     return [*told, *([namespace.remove(tools.cluster, made)] if made else [])]

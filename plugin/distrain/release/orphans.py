@@ -25,7 +25,7 @@ ENDS = {**{kind.ends.succeeded: "Succeeded" for kind in KINDS}, **{kind.ends.fai
 
 
 class Orphan(Struct, frozen=True):
-    """A running job or pod, and the release that created it. `kubectl_flags` reach the namespace."""
+    """A running job or pod, and the release that created it. With `kubectl_flags`, kubectl reaches the namespace."""
 
     release: str
     resource: Resource
@@ -34,7 +34,7 @@ class Orphan(Struct, frozen=True):
     @property
     def finding(self) -> str:
         kind, name = self.resource.kind, self.resource.name
-        return f"{kind} {name} runs, and Helm knows it no more: `helm uninstall` leaves it there"
+        return f"{kind} {name} runs, and Helm no longer knows it: `helm uninstall` leaves it there"
 
     @property
     def next(self) -> str:

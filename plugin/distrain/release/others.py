@@ -12,7 +12,7 @@ if TYPE_CHECKING:  # pyhelm3 is slow to import, see transaction.py
 
 
 def change_by_others(helm: Releases, release: Release, operation: Operation) -> str:
-    """Return what someone else has made of the release that this operation made, in words; "" if nothing.
+    """Return in words how someone else has changed the release since this operation; "" if nobody has.
 
     Returns "", too, if Helm cannot tell.
     """

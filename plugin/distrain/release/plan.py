@@ -1,4 +1,4 @@
-"""Plan an upgrade: show its effect on the running job, and refuse an upgrade that would not have its apparent effect.
+"""Plan an upgrade: show its effect on the running job, and refuse an upgrade without the effect that it seems to have.
 
 Pure functions over two revisions and the state of the job.
 """
@@ -37,7 +37,7 @@ class Before(Struct, frozen=True):
     """The installed release: the number, manifest, job and values of its last revision.
 
     `end` is the job's result, Succeeded or Failed, None if it has not finished. `is_there` tells whether the job's main
-    resource exists. `helm_flags` reach the release. `owner` names what manages it, if that is Argo CD or Flux.
+    resource exists. With `helm_flags`, Helm reaches the release. `owner` is set if Argo CD or Flux manages the release.
     Without a Helm release, `revision` is 0. `is_read` tells that the job was read from a cluster.
     """
 
@@ -55,12 +55,12 @@ class Before(Struct, frozen=True):
 class Plan(Struct, frozen=True):
     """The changes of an upgrade, and their costs.
 
-    `lost` is the progress of a running job that would lose some, otherwise None. `starts_over` is the reason why a new
+    `lost` is the progress of a running job that would lose steps, otherwise None. `starts_over` is the reason why a new
     job, or a suspended job that goes on, cannot resume from the checkpoints; it is empty if the job can resume, or if
     its pods stay.
-    `conflicts` are the changed values that make the new job refuse those checkpoints. `ends` are the resources to
-    delete before Helm creates resources of the same names. `queue` is the Kueue queue in which the new job waits.
-    `by_hand` names those of them that someone has to delete, because no hook of the chart does.
+    `conflicts` are the changed values with which the new job would refuse the old checkpoints. `ends` are the resources
+    to delete before Helm creates resources of the same names. `queue` is the Kueue queue in which the new job waits.
+    `by_hand` names the resources among `ends` that someone has to delete, because no hook of the chart does.
     `was_suspended` and `is_suspended` tell whether the job is suspended before and after the upgrade.
     """
 
@@ -91,7 +91,7 @@ class Plan(Struct, frozen=True):
 
     @property
     def suspends(self) -> bool:
-        """Tell whether the upgrade ends the pods of a job that runs, without a new job that trains."""
+        """Tell whether the upgrade ends the pods of a running job, and creates no job that trains."""
         return self.is_suspended and not self.was_suspended
 
     @property
@@ -111,7 +111,7 @@ class Plan(Struct, frozen=True):
 
     @property
     def keeps_pods(self) -> bool:
-        """Tell whether the running pods stay, perhaps with others beside them."""
+        """Tell whether the running pods stay, perhaps with additional pods."""
         return not (self.replaces or self.was_suspended or self.is_suspended)
 
     @property
@@ -265,12 +265,12 @@ def _refused_checkpoints(planned: Plan) -> Iterator[str]:
     for conflict in planned.conflicts:
         yield (
             f"{conflict}: {planned.release}'s checkpoints are of another training then, and the new job would refuse "
-            "them; leave it as it is, or set checkpoint.uri to another place, or checkpoint.resume to never"
+            "them; leave it as it is, or set checkpoint.uri to another URI, or checkpoint.resume to never"
         )
 
 
 def deletion(planned: Plan) -> Iterator[tuple[str, str]]:
-    """Yield a word, and what the user has to delete because no hook does."""
+    """Yield label and text of a plan's line about what the user has to delete because no hook does."""
     if planned.by_hand:
         yield (
             "by hand",
@@ -282,7 +282,7 @@ def deletion(planned: Plan) -> Iterator[tuple[str, str]]:
 
 
 def suspension(planned: Plan, *, has_trainer: bool) -> Iterator[tuple[str, str]]:
-    """Yield a word, and what happens to the pods, for a job that is suspended before or after the upgrade."""
+    """Yield label and text of a plan's line about the pods, if the job is suspended before or after the upgrade."""
     if planned.suspends:
         yield "suspended", "the job's pods end, and it waits until job.suspend is false"
     elif planned.is_suspended:

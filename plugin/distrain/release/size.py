@@ -40,7 +40,7 @@ def with_gpus(values: Values, full: Values, total: int) -> Values:
 
 
 def differing(values: Values, defaults: Values) -> Values:
-    """Return the values that are not those of the chart's defaults."""
+    """Return the values that differ from the chart's defaults."""
     found: Values = {}
     for key, value in values.items():
         default = defaults.get(key)

@@ -142,7 +142,7 @@ def all_or_nothing(
 
 
 def _add_note(error: Exception, note: str) -> None:
-    """Add the note with which the report of an error of our own ends, as `add_note` does from Python 3.11 on."""
+    """Add a note to the end of one of distrain's own errors, as `add_note` does from Python 3.11 on."""
     error.__notes__ = [*getattr(error, "__notes__", ()), note]
 
 

@@ -40,7 +40,7 @@ def upgrade(
             return others or f"{release.name}: stays upgraded{_next_step(release, planned, error)}"
         deleted = "its job is deleted; once its pods are gone,"
         state = deleted if isinstance(error, EndError) else "is left as it is;"
-        return f"{release.name}: {state} {_back(release, planned)} makes it again what revision {planned.revision} was"
+        return f"{release.name}: {state} {_back(release, planned)} restores revision {planned.revision}"
 
     def change() -> str:
         nonlocal upgraded
@@ -64,8 +64,8 @@ def _end(tools: Tools, release: Release, planned: Plan) -> None:
 def _go_back(tools: Tools, release: Release, operation: Operation, planned: Plan, *, ended: bool) -> list[str]:
     """Roll back to the previous revision if anything was changed, and return what was done.
 
-    `ended` tells whether the old job was already deleted. In that case nothing trains until the rollback, so an API
-    server that is away is waited for.
+    `ended` tells whether the old job was already deleted. In that case nothing trains until the rollback, so this
+    function waits for an API server that does not answer.
     """
     try:
         if ended:
@@ -84,7 +84,7 @@ def _go_back(tools: Tools, release: Release, operation: Operation, planned: Plan
 
 
 def _next_step(release: Release, planned: Plan, error: Exception) -> str:
-    """Return how to mend a release whose job does not start or how to watch one that is late, or how to go back."""
+    """Return how to mend a release whose job does not start, how to watch a late one, or how to go back."""
     mend = f"; mend it with `helm distrain upgrade {release.name} {release.target.helm_flags} -f ...`"
     step = f" and may still start; {watched(release)}" if isinstance(error, LateError) else mend
     return f"{step}, or go back to revision {planned.revision} with {_back(release, planned)}"

@@ -69,7 +69,10 @@ def steps(name: str, place: Place, changed: Mapping[str, str | None]) -> list[st
 
 
 def _steps(place: Place, changed: Mapping[str, str | None]) -> list[str]:
-    """Return what to change where. A parameter of an Application wins over its values, so it is changed itself."""
+    """Return what to change and where.
+
+    A parameter of an Application overrides its values, so the parameter is changed.
+    """
     names = {each.name for each in place.parameters}
     by_parameter = {path: line for path, line in changed.items() if path in names}
     others = {path: line for path, line in changed.items() if path not in names}
@@ -122,7 +125,7 @@ def _of_application(cluster: Cluster, found: Owner, namespace: str) -> Place:
 
 
 def _of_helm(application: gitops.Application, chart: ChartSource, place: Place) -> Place:
-    """Add to `place` where the values are that Argo CD passes to Helm."""
+    """Add to `place` the location of the values that Argo CD passes to Helm."""
     path, source = f"{chart.path}.helm", chart.source
     helm = source.helm or gitops.HelmSettings()
     place = replace(
@@ -165,7 +168,7 @@ def _application(cluster: Cluster, found: Owner, namespace: str) -> gitops.Appli
         except NotFoundError:
             raise error from None
     named = [each for each in every if each.metadata.name == found.name]
-    # Argo CD's own namespace is not known, so of several the one that deploys here counts.
+    # Argo CD's namespace is not known. If several Applications have this name, use the one that deploys here.
     named.sort(key=lambda each: each.spec.destination.namespace != namespace)
     if not named:
         raise NotFoundError(f"{found.words}: the cluster has no such Application")
@@ -227,7 +230,7 @@ def _repository(source: gitops.ApplicationSource) -> str:
 
 
 def _kept_by(application: gitops.Application, found: Owner) -> list[str]:
-    """Say who makes the Application itself, as it would undo a change there."""
+    """Name the owner that creates the Application: the owner would undo a change of the Application."""
     metadata = application.metadata
     makers = [f"{each.kind} {each.name}" for each in metadata.owner_references or ()]
     keeper = owner(

@@ -25,7 +25,7 @@ class Point(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """An event at a moment of the run, with what there is to say about it."""
+    """An event at a moment of the run, with a description."""
 
     event: str
     seconds: float | None
@@ -56,7 +56,7 @@ class Times(Struct, frozen=True):
 
     @property
     def stepping(self) -> float:
-        """Return the seconds to which rates refer: those without the checkpoints."""
+        """Return the seconds to which rates refer: the seconds without checkpoints."""
         return self.waiting_for_input + self.computing
 
     @property
@@ -68,10 +68,10 @@ def _sum(one: float | None, other: float | None) -> float | None:
     return None if one is None or other is None else one + other
 
 
-# A record with a larger batch is not of a trainer.
+# A larger batch in a record is a mistake.
 MOST_SAMPLES = 10**9
 NO_TIMES = Times(0, 0.0, 0.0, 0.0, communicating=0.0)
-# Stands for the start of steps before which the record has none.
+# Used for steps before which the record has no start.
 NO_START = Timed(Line(event=""), None)
 
 
@@ -107,7 +107,7 @@ class Run(NamedTuple):
 
     @property
     def ends_without_number(self) -> bool:
-        """Tell whether the last loss is NaN or infinite. Lines after it that tell no loss do not count."""
+        """Tell whether the last loss is NaN or infinite. Later lines without a loss do not count."""
         told = [point for point in self.points if point.loss is not None or point.has_odd_loss]
         return bool(told) and told[-1].has_odd_loss
 
@@ -121,13 +121,13 @@ class Run(NamedTuple):
 
     @property
     def end(self) -> Line | None:
-        """Return the line of the run's end, None if the last process has left none."""
+        """Return the line of the run's end, None if the last process has written none."""
         turns = [line for line in self.record.lines if line.event in ("start", "end")]
         return turns[-1] if turns and turns[-1].event == "end" else None
 
     @property
     def sizes(self) -> list[int]:
-        """Return the numbers of ranks in their order, without repetitions in a row."""
+        """Return the numbers of ranks in their order, without consecutive repetitions."""
         found: list[int] = []
         for start in self.starts:
             if start.ranks and found[-1:] != [start.ranks]:
@@ -154,7 +154,7 @@ class Run(NamedTuple):
 
     @property
     def batch(self) -> int | None:
-        """Return the samples of a rank's step, None if the record does not tell them."""
+        """Return the samples of a rank's step, None if the record does not contain them."""
         line = self.last_start
         found = (line.values or {}).get("batch_size") if line else None
         return found if type(found) is int and 0 < found <= MOST_SAMPLES else None
@@ -168,7 +168,7 @@ class Run(NamedTuple):
 
 
 class AllReduce(NamedTuple):
-    """What all-reduce sends with N ranks: bytes per step and rank, by the formula, and what bandwidth that takes."""
+    """The traffic of all-reduce with N ranks: bytes per step and rank, by the formula, and the bandwidth for that."""
 
     ranks: int
     size: int
@@ -188,7 +188,7 @@ def all_reduces(run: Run) -> list[AllReduce]:
 
 
 def ideal(rates: dict[int, float], ranks: int) -> float:
-    """Return the rate of so many ranks if the rate grew in proportion, from that of the smallest size."""
+    """Return the ideal rate of so many ranks: the rate of the smallest size, scaled in proportion to the ranks."""
     smallest = min(rates)
     return rates[smallest] * ranks / smallest
 
@@ -201,7 +201,7 @@ def run_of(record: Record, label: str, place: str) -> Run:
 
 
 def like_last(run: Run) -> Run:
-    """Return the run with the starts alone that computed as its last one does, so that their rates can be compared."""
+    """Return the run with only the starts that computed the same as its last start, so that rates can be compared."""
     work = _work(run.last_start)
     return run._replace(starts=tuple(start for start in run.starts if _work(start.line) == work))
 
@@ -212,7 +212,7 @@ def _work(start: Line | None) -> tuple[str, ...]:
 
 
 def subject_of(start: Line | None) -> tuple[str, ...]:
-    """Return what two starts must share, whatever their strategy, for their sizes to be compared."""
+    """Return the settings that two starts must share, besides their strategy, so that sizes can be compared."""
     values = (start.values if start else None) or {}
     found = (start.model, start.framework) if start else (None, None)
     return tuple(str(each) for each in (*found, values.get("batch_size"), values.get("precision")))
@@ -243,7 +243,7 @@ def _start(head: Timed, steps: Sequence[Timed]) -> Start:
 
 
 def _points(steps: Sequence[Timed]) -> Iterator[Point]:
-    """Return the points. A rate that the line does not have is computed from the samples since the line before."""
+    """Return the points. A missing rate is computed from the samples since the previous line."""
     before: Timed | None = None
     for each in steps:
         line, seconds = each
@@ -276,7 +276,7 @@ def _times(head: Line, steps: Sequence[Line]) -> Times:
 
 
 def _since(first: Line, last: Line, name: str) -> float | None:
-    """Return the growth of a sum between two lines, None if the last one does not have it. At a start it is 0."""
+    """Return the growth of a sum between two lines, None if the last line lacks the sum. At a start a sum is 0."""
     later = getattr(last, name)
     return None if later is None else later - (getattr(first, name) or 0.0)
 
@@ -284,7 +284,7 @@ def _since(first: Line, last: Line, name: str) -> float | None:
 def _communicating(head: Line, first: Line, last: Line, computing: float) -> float | None:
     """Return the seconds of the wait for the averages of the gradients, None if unknown.
 
-    On a GPU the wait for input may overlap it, so it is cut to the time that is left.
+    On a GPU, the wait for input may overlap this wait, so the result is limited to the remaining time.
     """
     if head.world_size == 1 and uses_all_reduce(head):
         return 0.0
@@ -293,7 +293,7 @@ def _communicating(head: Line, first: Line, last: Line, computing: float) -> flo
 
 
 def uses_all_reduce(start: Line) -> bool:
-    """Return whether a start is one of ranks that exchange gradients themselves, not through parameter servers."""
+    """Tell whether a start's ranks exchange gradients themselves, not through parameter servers."""
     return bool((start.values or {}).get("strategy", "allreduce") == "allreduce")
 
 
@@ -301,7 +301,7 @@ def _marks(lines: Sequence[Timed]) -> Iterator[Mark]:
     before: float | None = None
     for line, seconds in lines:
         if line.event == "kill":
-            # A kill was noticed at the next start. It happened after the line before.
+            # A kill is recorded at the next start. It happened after the previous line.
             yield Mark("kill", before, _join(_at(line), "no end was written"))
         elif line.event in WORDS:
             yield Mark(line.event, seconds, WORDS[line.event](line))

@@ -1,4 +1,4 @@
-"""Write numbers for people, choose units, and keep some of many things."""
+"""Write numbers for people, choose units, and thin out long lists."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def counted(number: int, name: str) -> str:
 
 
 def short(number: float) -> str:
-    """Return a number of at most 4 digits, whole numbers with all of theirs."""
+    """Return a number with at most 4 digits; whole numbers keep all of their digits."""
     if abs(number) >= 1000 and abs(number) < 1e15:
         return f"{number:,.0f}"
     return f"{number:.4g}"
@@ -77,10 +77,10 @@ def steps_to(last: int) -> list[float]:
 
 
 def thinned(places: Sequence[Place | None], most: int) -> list[Place | None]:
-    """Return at most so many places of a line with gaps.
+    """Return at most so many points of a line with gaps.
 
-    The first and the last place are kept, and of each piece between them the places with the smallest and with the
-    largest figure, so that peaks stay visible.
+    The first and the last point are kept. Of each piece between them, the points with the smallest and the largest
+    figure are kept, so that peaks stay visible.
     """
     known = [index for index, place in enumerate(places) if place is not None]
     if len(known) > most:
@@ -95,7 +95,7 @@ def _extremes(places: Sequence[Place | None], length: int) -> Iterator[Place | N
     gap = False
     for place in places:
         if place is None:
-            # A gap within a piece is drawn behind it: with many restarts most pieces have one.
+            # A gap within a piece is drawn after the piece: with many restarts, most pieces have a gap.
             gap = True
             continue
         piece.append(place)

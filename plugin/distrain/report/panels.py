@@ -11,9 +11,10 @@ from distrain.report.figures import Mark, Point, Run, Times, all_reduces, ideal,
 from distrain.report.numbers import Unit
 from distrain.report.predicted import ASSUMED, predicted
 
-# A line of a plot. None interrupts it.
+# A point of a line; None interrupts the line.
 Place = tuple[float, float] | None
-# The most points of a line, over all runs of a plot, and the most rows of a table, so that a page stays below 1 MB.
+# The most points of a plot, in the lines of all runs together, and the most rows of a table, so that a page stays below
+# 1 MB.
 MOST_POINTS = 1500
 MOST_ROWS = 60
 MOST_MARKS = 120
@@ -53,7 +54,7 @@ class Bar(NamedTuple):
 
 
 class Table(NamedTuple):
-    """Rows for readers who do not see the plot; `left_out` of all rows are not in it."""
+    """Rows for readers who do not see the plot; `left_out` is the number of rows that were left out."""
 
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
@@ -100,7 +101,7 @@ def _over_time(runs: Sequence[Run], figure: str, title: str, up: str) -> Panel:
 
 
 def _over_samples(runs: Sequence[Run], figure: str, title: str, up: str) -> Panel:
-    """Plot over samples; over steps if there is a run whose program tells its steps and no samples."""
+    """Plot over samples; over steps if a run's record has steps but no samples."""
     has_samples = not any(_has_steps_alone(run) for run in runs)
     across = "samples" if has_samples else "steps"
     if not has_samples:
@@ -155,10 +156,10 @@ def _line(run: Run, figure: str, across: Callable[[Point], float | None]) -> lis
 
 
 def _trend(name: str, places: Sequence[Place], *, is_lost: bool = False) -> str:
-    """Say how a line goes; `is_lost` tells that after its last number it is NaN or infinite."""
+    """Describe a line in words; `is_lost` tells that the figure is NaN or infinite after its last number."""
     figures = [y for _, y in filter(None, places)]
     last = numbers.short(figures[-1])
-    end = f"is {last} before it is no number any more" if is_lost else f"ends at {last}"
+    end = f"is {last} before it becomes NaN or infinite" if is_lost else f"ends at {last}"
     return (
         f"{name} begins at {numbers.short(figures[0])}, {end}, "
         f"and is between {numbers.short(min(figures))} and {numbers.short(max(figures))}."
@@ -213,7 +214,7 @@ def _event(mark: Mark) -> tuple[str, str, str]:
 
 
 def count_words(run: Run) -> str:
-    """Return how often each event happened. The record counts events that it does not keep, too."""
+    """Return how often each event happened, including events whose lines the record does not keep."""
     counted = [(run.record.count(event), event) for event in EVENTS[:-1]]
     return ", ".join(numbers.counted(number, event) for number, event in counted) + "."
 
@@ -300,7 +301,7 @@ def _step(runs: Sequence[Run]) -> Panel:
 
 
 def _parts(times: Times) -> dict[str, float | None]:
-    """Return the seconds of each of PARTS, None for those that are not known by themselves."""
+    """Return the seconds of each of PARTS, None for a part that is not known separately."""
     waited = times.communicating
     return {
         "input": times.waiting_for_input,
@@ -312,7 +313,7 @@ def _parts(times: Times) -> dict[str, float | None]:
 
 
 def _names_of_parts(found: Iterable[Times]) -> tuple[str, ...]:
-    """Return which of PARTS any of the times has."""
+    """Return the parts, of PARTS, that at least one of the times has."""
     known = {name for times in found for name, part in _parts(times).items() if part is not None}
     return tuple(name for name in PARTS if name in known)
 

@@ -19,19 +19,19 @@ from matplotlib.ticker import MaxNLocator
 
 from distrain.report.panels import EVENTS, PARTS, Panel, Series
 
-# matplotlib logs that it searches for fonts at the first use, and what it does not like in the user's matplotlibrc.
+# matplotlib logs its search for fonts at the first use, and problems in the user's matplotlibrc.
 logging.getLogger("matplotlib").setLevel(logging.ERROR)
 
 # Inches and points. A page shows a plot at about this size: 302 points are 403 pixels.
 SIZE, FONT = (4.2, 2.9), 10
 COLUMNS, PNG_PANEL, DPI = 3, (4.4, 3.3), 100
-# Which of a theme's colours of runs each part of a step has.
+# For each part of a step, the index of its colour among a theme's colours of runs.
 PART_COLOURS = (1, 3, 0, 7, 2)
 DASHES = ("-", "--", "-.", ":")
 MARKERS = {"start": ">", "checkpoint": "|", "rescale": "D", "kill": "x", "end": "s"}
 # Points get markers if a line has only so many.
 MOST_MARKED = 60
-# XML's declaration and matplotlib's description of the file, neither of which belongs into a page.
+# The XML declaration and matplotlib's description of the file. Neither belongs into a page.
 HEAD, METADATA = re.compile(r"^.*?(?=<svg)", re.DOTALL), re.compile(r" *<metadata>.*?</metadata>\n", re.DOTALL)
 # matplotlib names the same groups in each SVG. Only what a plot uses twice needs its name.
 NAMES = re.compile(r'(<(?:g|svg)\b[^>]*?) id="[^"]*"')
@@ -49,7 +49,7 @@ class Theme(NamedTuple):
     rescale: str
 
 
-# Each has a contrast of at least 4.5 to white.
+# Each colour has a contrast of at least 4.5 to white.
 LIGHT = Theme(
     "#1c2430",
     "#d9dee5",
@@ -124,7 +124,7 @@ def _described(text: str, panel: Panel) -> str:
 
 
 def png(panels: Sequence[Panel], facts: Sequence[str], heading: str) -> bytes:
-    """Return all plots as one PNG, with lines of facts in the first place."""
+    """Return all plots as one PNG, with lines of facts in the first cell."""
     with _style():
         rows = math.ceil((len(panels) + 1) / COLUMNS)
         figure = Figure(figsize=(COLUMNS * PNG_PANEL[0], rows * PNG_PANEL[1]), layout="constrained")
@@ -232,7 +232,10 @@ def _draw_events(axes: Any, panel: Panel, theme: Theme) -> None:
 
 
 def _draw_bars(axes: Any, panel: Panel, theme: Theme) -> None:
-    """Draw a bar for each number of ranks. Its parts are those of a step. A name has the same colour in each report."""
+    """Draw a bar for each number of ranks.
+
+    A bar has the parts of a step; each part has the same colour in every report.
+    """
     labels = [bar.label for bar in panel.bars]
     left = [0.0] * len(panel.bars)
     colours = dict(zip(PARTS, (theme.runs[number] for number in PART_COLOURS), strict=True))

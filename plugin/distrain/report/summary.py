@@ -19,7 +19,7 @@ LONGEST_LINE = 60
 
 
 class Row(NamedTuple):
-    """A fact of each run. `differs` tells that the runs do not agree."""
+    """A fact, with its value for each run. `differs` tells that the values differ."""
 
     name: str
     cells: tuple[str, ...]
@@ -38,7 +38,7 @@ def end_words(run: Run) -> str:
 
 
 def facts(runs: Sequence[Run]) -> list[Row]:
-    """Return what is known of each run, as the rows of a table."""
+    """Return the known facts of each run, as the rows of a table."""
     names = [*dict.fromkeys(name for run in runs for name, _ in _facts(run))]
     each = [dict(_facts(run)) for run in runs]
     return [Row(name, tuple(found.get(name, "") for found in each)) for name in names]
@@ -82,7 +82,7 @@ def _last_loss(run: Run) -> str:
 
 
 def _rates(rates: Mapping[int, float]) -> str:
-    """Return the mean rate, and of several sizes the one of each."""
+    """Return the mean rate; for several sizes, the mean rate of each size."""
     if len(rates) == 1:
         return "".join(f"{numbers.short(rate)} samples/s" for rate in rates.values())
     some = [f"{numbers.short(rate)} with {numbers.counted(ranks, 'rank')}" for ranks, rate in rates.items()]

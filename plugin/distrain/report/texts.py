@@ -18,7 +18,7 @@ SPACES = re.compile(r"(\s+)")
 
 
 def clean(line: Line) -> Line:
-    """Return a line whose texts are cut, and without secrets. The values of a start are left for `of_value`."""
+    """Return a line whose texts are cut, and without secrets. `of_value` handles the values of a start."""
     found = {name: getattr(line, name) for name in line.__struct_fields__}
     return structs.replace(line, **{name: text(each) for name, each in found.items() if isinstance(each, str)})
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from distrain.record.read import Line
 
-# The first events that a new process writes. From there on, times are those of its pod's clock.
+# The first events that a new process writes. From there on, times are by the clock of the process's pod.
 OF_A_NEW_PROCESS = ("kill", "rescale", "start")
 # A clock that goes back by less is corrected, and the page does not mention it.
 WORTH_A_NOTE = 5.0

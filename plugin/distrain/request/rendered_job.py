@@ -88,7 +88,7 @@ class RenderedJob(NamedTuple):
             raise ValuesError(f"--chart: it has no value {section}.{key}; is it distrain's chart?") from error
 
     def report(self, running: str | None = None) -> Report:
-        """Judge whether the job fits; the pods of the release named `running` count as free."""
+        """Judge whether the job fits, as if the pods of the release named `running` had ended."""
         from distrain.check.live_cluster import check
 
         return check(self.request.cluster, self.job, self.release.target.namespace, self.gpu_resource, running)

@@ -50,7 +50,7 @@ class Request:
     def name(self) -> str | None:
         """Return the release's name; generate one as Helm does if a flag says so.
 
-        Raise ValuesError if a generated name is no release's name.
+        Raise ValuesError if a generated name is not a valid release name.
         """
         options = self.options
         flag, template = getattr(options, "naming", None) or ("", "")
@@ -106,9 +106,9 @@ class Request:
         return read_file(path)
 
     def record(self, release: str, endpoint: str, command: str) -> tuple[Record, str] | None:
-        """Read the record of a release from where its values say, None if Helm knows no such release.
+        """Read a release's record from the location in its values; return None if Helm knows no such release.
 
-        `command` reads a copy of the record in a folder with the release's name.
+        `command` is the command that reads a copy of the record in a folder with the release's name.
         """
         from distrain.record import source
 
@@ -137,7 +137,7 @@ class Request:
         texts = tuple(text_of(path, source.stdin) for path in source.files)
         if template:
             return Given(self.helm, source, texts, self._stated_nodes(), lambda: helm.expect_text(chart, template()))
-        # A wrong file is refused, also if nothing depends on the nodes.
+        # A wrong file is refused even if nothing depends on the nodes.
         _ = self.snapshot
         return Given(self.helm, source, texts, self._stated_nodes())
 
@@ -169,7 +169,7 @@ class Request:
         return complete
 
     def cluster_nodes(self, *, running: str | None = None, hint: str = "") -> Measure:
-        """Return a function that reads the cluster's nodes; the pods of the release named `running` count as free.
+        """Return a function that reads the cluster's nodes, as if the pods of the release named `running` had ended.
 
         The function raises UnreachableError, with the hint at the end of the message, if the cluster cannot be read.
         """
@@ -216,7 +216,7 @@ class Request:
     def job(self, source: Source, *, is_final: bool = True, running: str | None = None) -> RenderedJob:
         """Derive the missing values, and render the job for the cluster.
 
-        The pods of the release named `running` count as free.
+        The nodes are judged as if the pods of the release named `running` had ended.
         """
         from distrain.helm.record_size import with_record
         from distrain.helm.render import Template

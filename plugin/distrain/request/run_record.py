@@ -1,4 +1,4 @@
-"""Read the record of a run for `status`: from the place that --record names, or from where the release's values say."""
+"""Read the record of a run for `status`, from the location in --record or in the release's values."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from distrain.record.read import Record
     from distrain.request.request import Request
 
-# For how long the record of a release is looked for.
+# Seconds to look for the record of a release.
 SECONDS = 4.0
 
 
@@ -22,7 +22,7 @@ class Found(NamedTuple):
 
 
 def named(place: str, endpoint: str) -> Found:
-    """Read the record at the place that --record names. Raises an error if there is none, or it cannot be read."""
+    """Read the record at the location that --record names. Raises an error if it does not exist or cannot be read."""
     from distrain.record import source
     from distrain.record.read import RecordError
 
@@ -33,15 +33,15 @@ def named(place: str, endpoint: str) -> Found:
 
 
 def of_release(request: Request, release: str, endpoint: str) -> Found:
-    """Read the record where the release's values say; give up after some seconds.
+    """Read the record from the location in the release's values; give up after some seconds.
 
-    A thread reads the record. It is left behind if Helm, or the server that the values name, does not answer.
+    A thread reads the record. The thread is abandoned if Helm, or the server that the values name, does not answer.
     """
     from distrain.apiserver.pages import Ahead
     from distrain.record.source import NoPlaceError
 
     by_hand = f"helm distrain status {release} --record ./{release}"
-    example = f"name its place, as in --record s3://bucket/{request.cluster.target.namespace}/{release}"
+    example = f"name its location, as in --record s3://bucket/{request.cluster.target.namespace}/{release}"
     reading = Ahead(request.record, release, endpoint, by_hand)
     reading.join(SECONDS)
     if reading.is_alive():
@@ -56,7 +56,7 @@ def of_release(request: Request, release: str, endpoint: str) -> Found:
 
 
 def _without_credentials() -> str:
-    """Say that the environment names no AWS credentials: boto3 then asks the machine's cloud for a while."""
+    """Say that the environment names no AWS credentials: boto3 then asks the cloud's metadata service for a while."""
     from distrain.record.s3 import CREDENTIALS, names_credentials
 
     return "" if names_credentials() else f" (your environment has no AWS credentials, which S3 needs: {CREDENTIALS})"
@@ -73,6 +73,6 @@ def _unread(words: str) -> Found:
 
 
 def _with_flag(message: str) -> str:
-    """Return the message; add the flag that names another place, unless the message names a flag already."""
+    """Return the message; add the flag that names another location, unless the message names a flag already."""
     has_flag = " --record" in message or " --endpoint" in message
-    return message if has_flag else f"{message}, or name its place with --record"
+    return message if has_flag else f"{message}, or name its location with --record"

@@ -55,10 +55,10 @@ class RoleConstraints(Struct, frozen=True):
 class JobConstraints(Struct, frozen=True):
     """The constraints of a job's roles, by the role's name, and the data to match them.
 
-    `namespace` is that of the release's own pods; each role has its own.
-    `exclusive_claims` are those with access mode ReadWriteOncePod, by namespace and name.
-    `priorities` are the lowest and the highest priority of the job's pods. The scheduler places a nominated pod before
-    the job's pods of the same or a lower priority.
+    `namespace` is the namespace of the release's own pods; each role has its own namespace. `exclusive_claims` are the
+    claims with access mode ReadWriteOncePod, by namespace and name. `priorities` are the lowest and the highest
+    priority of the job's pods. The scheduler places a nominated pod before the job's pods of the same or a lower
+    priority.
     """
 
     namespace: str

@@ -31,10 +31,10 @@ EVERYWHERE = ""
 class Usage(Struct):
     """Requests, host ports and volumes per node, exclusive claims in use, and `existing` pods per role.
 
-    `volumes` are those of running pods. `reserved` are those of nominated pods and of VolumeAttachments; the volumes of
-    the release's own pods, `freed`, do not count. The claim of a pod that has a node is in use EVERYWHERE. The claim of
-    a nominated pod is in use only on the nominated node. `between` counts nominated pods that are scheduled before some
-    of the job's pods and after others.
+    `volumes` are the volumes of running pods, `reserved` the volumes of nominated pods and VolumeAttachments. `freed`,
+    the volumes of the release's own pods, do not count. The claim of a pod that has a node is in use EVERYWHERE. The
+    claim of a nominated pod is in use only on the nominated node. `between` counts nominated pods that are scheduled
+    before some of the job's pods and after others.
     """
 
     requests: dict[str, Units] = field(default_factory=dict)
@@ -81,7 +81,7 @@ class ClusterUsage(Struct):
 def usage_of(
     nodes: Iterable[kube.Node], pods: Iterable[CountedPod], job: JobConstraints, release: str | None = None
 ) -> ClusterUsage:
-    """Sum up the usage by pods, for a job with these constraints; the pods of `release` count as free.
+    """Sum up the usage by pods, for a job with these constraints, as if the pods of `release` had ended.
 
     A pod that has ended uses nothing. A pending pod that is nominated for a node already uses that node, because the
     scheduler places it first, unless its priority is lower than the job's. Other pending pods are only counted: they

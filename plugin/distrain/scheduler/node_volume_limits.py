@@ -34,14 +34,14 @@ MIGRATED = {
     "kubernetes.io/gce-pd": "pd.csi.storage.gke.io",
 }
 
-# A CSI driver, and the name of the persistent volume. The scheduler takes the driver's name for the volume; it counts
-# differently only if several persistent volumes stand for one volume.
+# A CSI driver, and the name of the persistent volume. The scheduler uses the driver's name of the volume instead. The
+# counts differ only if several persistent volumes represent one volume.
 CsiVolume = tuple[str, str]
 Names = Mapping[str, set[CsiVolume]]
 
 
 class VolumeNeeds(Struct, frozen=True):
-    """The CSI volumes of one role's pods: those that the pods share, and the number of each pod's own by driver.
+    """The CSI volumes of one role's pods: the shared volumes, and each driver's number of volumes per single pod.
 
     `existing` are the drivers of own claims that exist already, so that a node may have attached their volumes.
     """
@@ -60,9 +60,9 @@ class VolumeNeeds(Struct, frozen=True):
 
 
 class Attached(Struct, frozen=True):
-    """The volumes on one node: `used` by running pods, and `reserved`, which pods of the job cannot share for certain.
+    """The volumes on one node: `used` by running pods, and `reserved` by nominated pods and VolumeAttachments.
 
-    `reserved` are the volumes of nominated pods, and of VolumeAttachments.
+    Pods of the job cannot rely on sharing a `reserved` volume.
     """
 
     used: Collection[CsiVolume] = ()
@@ -90,7 +90,7 @@ class AttachLimits(Struct, frozen=True):
         return {volume for volume in found if volume}
 
     def free(self, node: str, attached: Attached) -> Units:
-        """Return how many more volumes the node can attach, for each driver of which pods have volumes of their own."""
+        """Return how many more volumes the node can attach, for each driver with volumes that belong to single pods."""
         return {f"{PREFIX}{driver}": self._left(driver, node, attached) for driver in sorted(self._own_drivers())}
 
     def request(self, role: str) -> Units:
@@ -107,7 +107,7 @@ class AttachLimits(Struct, frozen=True):
         return False
 
     def contested(self, node: str, attached: Attached) -> Iterator[str]:
-        """Yield the drivers for which it depends on the order of the job's pods how many of them the node takes."""
+        """Yield the drivers by whose limits the number of the job's pods on the node depends on their order."""
         for driver, limits in self.limits.items():
             users = [needs for needs in self.needs.values() if driver in needs.drivers]
             shared = set().union(*(needs.shared_of(driver) for needs in users))
@@ -119,12 +119,12 @@ class AttachLimits(Struct, frozen=True):
     def _is_orderless(
         self, driver: str, users: Iterable[VolumeNeeds], shared: set[CsiVolume], attached: Attached
     ) -> bool:
-        """Tell whether every pod needs the same shared volumes, and whether the node has these for certain or not."""
+        """Tell whether every pod needs the same shared volumes, and the node surely has or surely lacks them."""
         is_certain = not (shared - {*attached.used}) & {*attached.reserved}
         return is_certain and all(needs.shared_of(driver) == shared and driver not in needs.existing for needs in users)
 
     def _left(self, driver: str, node: str, attached: Attached, *, is_shared: bool = True) -> int:
-        """Return the number of volumes that the node can still attach, beside the shared ones if all pods use them."""
+        """Return how many volumes the node can still attach, in addition to the shared ones if all pods use these."""
         limit = self.limits[driver].get(node)
         if limit is None:
             return UNLIMITED

@@ -14,7 +14,7 @@ from distrain.kube.storage import CSIStorageCapacity
 
 
 class StorageRoom(Struct, frozen=True):
-    """The free storage that a storage class's driver reports; `is_told` tells whether the driver reports any."""
+    """The free storage that a storage class's driver reports; `is_told` is true if the driver reports any."""
 
     capacities: tuple[CSIStorageCapacity, ...] = ()
     is_told: bool = False

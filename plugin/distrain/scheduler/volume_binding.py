@@ -85,7 +85,7 @@ class UnboundVolume(Struct, frozen=True):
 
 
 class AnyVolume(Struct, frozen=True):
-    """The different volumes of a role's pods, each of which has one of its own: a node must reach one of them."""
+    """The volumes of a role's pods, a different volume for each pod: a node must reach at least one of them."""
 
     volumes: tuple[BoundVolume | UnboundVolume, ...]
 

@@ -50,7 +50,7 @@ class TopologySpread(Struct, frozen=True):
     """A topology spread constraint with DoNotSchedule.
 
     Pods of `roles` on `eligible` nodes are counted, plus the `present` pods of each domain. A pod may go to a node if
-    count + own - smallest <= `max_skew`. `count` is that of the node's domain, and `own` is 1 if the pod's role is
+    count + own - smallest <= `max_skew`. `count` is the count of the node's domain, and `own` is 1 if the pod's role is
     counted. `smallest` is the smallest count over the domains of eligible nodes, or 0 with fewer than `min_domains`
     domains. A node without the key does not admit the role.
     """

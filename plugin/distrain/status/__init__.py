@@ -1,1 +1,1 @@
-"""Say how a run is doing: its phase, its figures, what it waits for, and what to do next."""
+"""Describe the state of a run: its phase, its figures, what it waits for, and what to do next."""

@@ -18,8 +18,8 @@ from distrain.status import recorded
 from distrain.status.sources import SILENCE_SECONDS, selector_of
 from distrain.workload.documents import HOOK
 
-# Seconds for which a run that is watched may have no job while no hook's pod runs. Helm creates the new job some
-# seconds after the old one is gone. The API server may be silent for as long meanwhile.
+# Seconds for which a watched run may have no job while no hook's pod runs. Helm creates the new job some seconds after
+# the old job is gone. The API server may be silent for the same time.
 SECONDS = SILENCE_SECONDS
 # Hooks that Helm runs while it replaces a job: their pods end by activeDeadlineSeconds.
 REPLACING = ("pre-upgrade", "pre-rollback")
@@ -32,7 +32,7 @@ class Found(Kube):
 
 
 class Absence:
-    """Decide from look to look whether a run without a job waits for a new one, or was removed.
+    """Decide at each look whether a run without a job waits for a new job, or was removed.
 
     `tell` receives a line when the job is gone.
     """
@@ -46,11 +46,11 @@ class Absence:
         return self._since is not None
 
     def end(self) -> None:
-        """Note that the run has a job."""
+        """Record that the run has a job."""
         self._since = None
 
     def go_on(self, pods: Iterable[kube.Pod]) -> None:
-        """Note that the run has no job; raise GoneError if none will replace the last one."""
+        """Record that the run has no job; raise GoneError if no job will replace the last one."""
         now, is_replaced = time.monotonic(), any(map(_replaces, pods))
         if not is_replaced and self._is_removed():
             raise GoneError(f"{self._release}: the run is gone: someone removed it")
@@ -81,7 +81,7 @@ def is_being_replaced(cluster: Cluster, release: str) -> bool:
 
 
 def missing_namespace(cluster: Cluster) -> str:
-    """Say that the namespace is not there; an empty text if it is, or if the user may not ask."""
+    """Say that the namespace does not exist; return an empty text if it exists, or if the user may not read it."""
     name = cluster.target.namespace
     try:
         is_there = cluster.has(paths.namespace(name), f"namespace {name}")
@@ -100,7 +100,7 @@ def absence(cluster: Cluster, release: str, find_record: Callable[[], Record | N
         if words := missing_namespace(cluster):
             return words
         words = f"{release}: there is no run of this name in namespace {namespace}"
-        return f"{words}; `helm distrain status {flags}` lists the runs that there are"
+        return f"{words}; `helm distrain status {flags}` lists the existing runs"
     if _list(cluster, paths.of_kind("v1", "ConfigMap", namespace), selector_of(release)):
         again = f"`helm distrain upgrade {release} --reuse-values {flags}` makes the job again"
         if (record := find_record()) and (ended := recorded.end_of(record, time.time())):
@@ -114,7 +114,7 @@ def absence(cluster: Cluster, release: str, find_record: Callable[[], Record | N
 
 
 def _replaces(pod: kube.Pod) -> bool:
-    """Tell whether the pod is that of a hook with which Helm replaces a job, and has not ended."""
+    """Tell whether the pod has not ended and belongs to a hook with which Helm replaces a job."""
     hooks = (pod.metadata.annotations or {}).get(HOOK, "")
     return pod.status.phase not in ENDED and any(each in hooks for each in REPLACING)
 

@@ -15,7 +15,7 @@ from distrain.status.causes.unscheduled import UNBOUND_CLAIM, Claim
 from distrain.status.holds import Tolerant
 from distrain.workload.live_job import LiveObject
 
-# The pods whose events are read: the first that wait. Events have no labels, so each pod's are a request of its own.
+# The pods whose events are read: the first that wait. Events have no labels, so each pod's events need a request.
 EXPLAINED = 3
 # mpi-operator runs the launcher as a Job with this suffix. Only the Job's events say why the launcher has no pod.
 MPI_JOB, LAUNCHER_SUFFIX = "MPIJob", "-launcher"
@@ -48,7 +48,7 @@ def _unbound(cluster: Cluster, namespace: str, names: Iterable[str]) -> Iterator
         path = paths.of_kind("v1", "PersistentVolumeClaim", namespace, name)
         claim = cluster.read_optional(path, PersistentVolumeClaim, f"PersistentVolumeClaim {name}")
         if claim and not claim.spec.volume_name:
-            # Some of these events are no warnings.
+            # Some of these events are not warnings.
             events = _events(cluster, namespace, f"involvedObject.uid={claim.metadata.uid}")
             yield Claim(name, quoted(events[-1].message) if events else "")
 

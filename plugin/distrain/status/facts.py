@@ -45,9 +45,9 @@ def facts_of(
     replaced: int | None = None,
     times: Sequence[TimedLog] = (),
 ) -> Facts:
-    """Return the facts of a run; `queue` and `replaced` are those of Facts, which other objects tell.
+    """Return the facts of a run; `queue` and `replaced` are fields of Facts that come from other objects.
 
-    `times` are the logs of `found` with the times of their lines; the first tells the newest step.
+    `times` are the logs of `found` with the times of their lines; the first log has the newest step.
     """
     pods = [pod for pod in found.pods if role_of(pod) in {role.component for role in lasting(job)}]
     last, wanted = (times[0].last if times else None), workers_wanted(job)
@@ -103,7 +103,10 @@ def _all_run(pods: Sequence[kube.Pod], job: Job) -> bool:
 
 
 def _end(found: JobState) -> str:
-    """Return Succeeded, Failed, or an empty text for a job that goes on. Its first object ends it well."""
+    """Return Succeeded, Failed, or an empty text for a job that goes on.
+
+    The job has succeeded once its first object has.
+    """
     if any(condition(found.states[0], kind.ends.succeeded) for kind in KINDS):
         return "Succeeded"
     failed = [each for state in found.states for kind in KINDS if (each := condition(state, kind.ends.failed))]
@@ -129,6 +132,6 @@ def _restarts(last: Progress, logs: Sequence[TimedLog]) -> bool:
 
 
 def _workers_at(last: Progress, job: Job, wanted: int) -> int:
-    """Return the number of workers at a step. A line without a number of ranks counts as one at the wanted size."""
+    """Return the number of workers at a step. A line without a number of ranks counts as a line at the wanted size."""
     workers, rest = divmod(last.world_size or 0, job.slots or 1)
     return workers if workers and not rest else wanted

@@ -23,16 +23,16 @@ from distrain.progress.steps import PROGRESS, SAVED, Progress, lines_of, saved_s
 
 # distrain-launch's line after a change of the number of workers.
 RESCALED = re.compile(r"^distrain-launch: \d+ -> \d+ workers after (?!a failure)", re.MULTILINE)
-# distrain-launch's line in the log of a launcher that follows another one.
+# distrain-launch's line in the log of a launcher that replaces an earlier launcher.
 EARLIER = re.compile(r"^distrain-launch: an earlier launcher of this run has counted (\d{1,9}) restarts$", re.MULTILINE)
-# The first line that tells of steps: one of this start, a resumed checkpoint, or another start.
+# The first line about steps: a step of this start, a resumed checkpoint, or another start.
 BEGINNING = re.compile(
     r"^(?:distrain-progress: |resumed from |distrain-(?:launch|run|torchrun): starting again )", re.MULTILINE
 )
 STAMP = re.compile(r"^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.\d+)?(Z|[+-]\d\d:\d\d) ?", re.MULTILINE)
-# An older step line is told with its age: the trainer writes such lines every few seconds to minutes.
+# An older step line is shown with its age: the trainer writes such lines every few seconds to minutes.
 LONG_AGO = 120
-# A rate is no longer the present one, and the rest of the time unknown, if so many step lines should have followed.
+# If so many further step lines should have come, a line's rate is no longer current, and the remaining time is unknown.
 INTERVALS = 3
 # The ranks of all workers fail within so many seconds if one fails.
 TOGETHER_SECONDS = 60
@@ -62,7 +62,7 @@ class Figures(Struct, frozen=True):
 class TimedLog(Struct, frozen=True):
     """A pod's log without its times. `times` has the seconds since 1970 of each line, None without a time.
 
-    `steps` are its JSON lines. They are parsed once, for all that asks for them.
+    `steps` are its JSON lines. They are parsed only once.
     """
 
     text: str = ""
@@ -94,7 +94,7 @@ def timed(text: str, behind: float = 0) -> TimedLog:
 
 
 def figures(logs: Sequence[TimedLog | None], pods: Sequence[kube.Pod], now: float) -> Figures:
-    """Return the figures of the logs, the first of which tells the newest step. `now` is in seconds since 1970."""
+    """Return the figures of the logs; the first log has the newest step. `now` is in seconds since 1970."""
     counted = _counted(logs, pods)
     log = next(iter(logs), None)
     if log is None or log.last is None:
@@ -103,13 +103,13 @@ def figures(logs: Sequence[TimedLog | None], pods: Sequence[kube.Pod], now: floa
 
 
 def clock(log: TimedLog, now: float) -> float:
-    """Return the present time: a node's clock that is ahead of this machine's tells a later one."""
+    """Return the current time; a later time than `now` if the node's clock is ahead of this machine's."""
     times = (log.last.unix_seconds if log.last else None, *log.times[-2:])
     return max([now, *(each for each in times if each is not None)])
 
 
 def freshness(log: TimedLog) -> float:
-    """Return up to how many seconds after the last step line its rate is the present one."""
+    """Return for how many seconds after the last step line its rate counts as the current rate."""
     return max(LONG_AGO, INTERVALS * _interval(log))
 
 
@@ -122,16 +122,17 @@ def last_time(log: TimedLog, pattern: re.Pattern[str] = PROGRESS) -> float | Non
 
 
 def last_step(logs: Sequence[TimedLog | None]) -> float | None:
-    """Return the time of the run's last step, which the first log tells."""
+    """Return the time of the run's last step, which is in the first log."""
     log = next(iter(logs), None)
     return last_time(log) if log else None
 
 
 def _counted(logs: Sequence[TimedLog | None], pods: Sequence[kube.Pod]) -> Figures:
-    """Count the restarts and rescales. They are unknown without pods, or if a log of a pod that has run is not whole.
+    """Count the restarts and rescales.
 
-    Only the end of a long log is read, so nobody knows how many of them are told before it. A log that begins with a
-    resumed checkpoint does not tell what an earlier pod has logged.
+    They are unknown without pods, or if the log of a pod that has run is incomplete. Only the end of a long log is
+    read, so earlier restarts and rescales in the log are not seen. A log that begins with a resumed checkpoint does not
+    contain the lines of an earlier pod.
     """
     may_have_logs = not pods or any(pod.status.phase in PHASES for pod in pods)
     told = [log for log in logs if log is not None and log.text.count("\n") < LINES]
@@ -139,7 +140,7 @@ def _counted(logs: Sequence[TimedLog | None], pods: Sequence[kube.Pod]) -> Figur
         return Figures()
     ended = sum(each.restart_count for pod in pods for each in statuses(pod))
     if earlier := max(map(_earlier, told), default=0):
-        # This launcher's own start is a restart, too. Only the log of the earlier one has told the rescales.
+        # This launcher's own start is a restart, too. Rescales are only in the earlier launcher's log.
         return Figures(restarts=earlier + max(1, ended) + _restarts(told))
     if not ended and _goes_on(told):
         return Figures()
@@ -152,7 +153,7 @@ def _earlier(log: TimedLog) -> int:
 
 
 def _goes_on(logs: Sequence[TimedLog]) -> bool:
-    """Tell whether only an earlier pod has told the first steps: a log begins with a resume, and none with a step."""
+    """Tell whether only an earlier pod has logged the first steps: a log begins with a resume, and none with a step."""
     first = [found.group() for log in logs if (found := BEGINNING.search(log.text))]
     return any(line.startswith("resumed") for line in first) and not any(
         line.startswith("distrain-p") for line in first

@@ -1,4 +1,4 @@
-"""Follow runs until a goal is reached, or for as long as the user looks on."""
+"""Follow runs until a goal is reached, or until the user stops watching."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from distrain.status.read import read_runs
 from distrain.status.run import Observed, Run
 from distrain.status.sources import SILENCE_SECONDS, Watches
 
-# Logs, events and queues are read again after each change of a job or pod, but not sooner than after the first of these
-# numbers of seconds, and without a change after the second.
+# Logs, events and queues are read again after a change of a job or pod, but not more often than every SOONEST seconds.
+# Without a change, they are read again after LATEST seconds.
 SOONEST, LATEST = 1.0, 3.0
-# A shorter silence of the API server is not told.
+# A shorter silence of the API server, in seconds, is not reported.
 WORTH_TELLING = 2.0
 
 
@@ -33,7 +33,7 @@ class Silence:
         return time.monotonic() - self._since if self.error else 0.0
 
     def begin(self, error: UnreachableError) -> None:
-        """Note that the API server does not answer, or still does not."""
+        """Record that the API server does not answer."""
         self._since = self._since if self.error else time.monotonic()
         self.error = error
         if self.seconds >= WORTH_TELLING and not self._is_told:
@@ -49,7 +49,7 @@ class Silence:
 def followed(
     cluster: Cluster, source: Watches, silence: Silence, deadline: float = math.inf
 ) -> Iterator[list[Observed]]:
-    """Yield the runs after each change, until the deadline; pass over a short silence of the API server.
+    """Yield the runs after each change, until the deadline; ignore a short silence of the API server.
 
     The deadline is a time of the monotonic clock.
     """

@@ -97,7 +97,7 @@ def _of_kueue(cluster: Cluster, namespace: str, uids: Sequence[str]) -> str:
 
 
 def _of_check(check: _Check) -> str:
-    """Return what an admission check says, which follows the reservation of the quota."""
+    """Return the message of an admission check. These checks come after the reservation of the quota."""
     words = one_line(check.message)
     return f"admission check {check.name} is {check.state or 'not begun'}{f': {words}' if words else ''}"
 
@@ -117,7 +117,7 @@ def _of_volcano(cluster: Cluster, namespace: str, name: str) -> Held:
     conditions = [each for each in group.status.conditions or () if each.type == "Unschedulable"]
     words = one_line(conditions[-1].message) if conditions else ""
     is_queued = group.status.phase in ("", "Pending")
-    with contextlib.suppress(ForbiddenError):  # Whoever may not read events has the condition's words.
+    with contextlib.suppress(ForbiddenError):  # A user who may not read events gets the condition's message.
         words = (_of_plugins(cluster, namespace, group) if is_queued else "") or words
     return Held((group.spec.queue or "default") if is_queued else "", f"Volcano: {words}" if words else "")
 

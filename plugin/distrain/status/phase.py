@@ -27,7 +27,7 @@ class Word(str, Enum):
 
 
 class Facts(Struct, frozen=True):
-    """What decides the phase. Workers include a PyTorchJob's Master.
+    """The facts that decide the phase. Workers include a PyTorchJob's Master.
 
     `end` is Succeeded, Failed, or empty. `queue` names the queue that holds the run back, or is empty. `wanted` is the
     number of workers in the job's spec, `made` the number of their pods. `trained` is the number of workers at the last
@@ -75,8 +75,8 @@ def decide(facts: Facts) -> Phase:
 
 
 def _other_size(facts: Facts) -> int | None:
-    """Return the number of workers before the rescale that is under way, None if none is."""
-    # Of a program without JSON lines only the surplus of pods shows a rescale, and only to a smaller size.
+    """Return the number of workers before the current rescale, None if there is no rescale."""
+    # For a program without JSON lines, only surplus pods show a rescale, and only one to a smaller size.
     surplus = facts.made if facts.made > facts.wanted else None
     sizes = (facts.replaced, facts.trained, surplus)
     return next((size for size in sizes if size is not None and size != facts.wanted), None)

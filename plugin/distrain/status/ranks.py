@@ -1,4 +1,4 @@
-"""Read more of a run that seems to make no steps: whether kubelet says so, too, and the last lines of other ranks."""
+"""Read more about a run that seems to make no steps: the time by kubelet's clock, and other ranks' last lines."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LINES = 20
 
 
 def time_of(cluster: Cluster, namespace: str, ranks: Ranks, now: float) -> float:
-    """Return the present time by the clock of the node that tells the steps; `now` is this machine's.
+    """Return the current time by the clock of the node whose log has the steps; `now` is by this machine's clock.
 
     Kubelet is asked for the steps of the last seconds, which it counts by its own clock.
     """
@@ -34,7 +34,10 @@ def time_of(cluster: Cluster, namespace: str, ranks: Ranks, now: float) -> float
 
 
 def tails_of(cluster: Cluster, namespace: str, ranks: Ranks, now: float) -> list[tuple[kube.Pod, TimedLog]]:
-    """Return the last lines of other ranks if the run is stalled. A launcher's log has those of all ranks."""
+    """Return the last lines of other ranks if the run is stalled.
+
+    A launcher's log already has the lines of all ranks.
+    """
     is_told = any(role_of(pod) in SPEAKERS for pod in ranks.speakers)
     if is_told or not all(map(runs, ranks.pods)) or silence_of(ranks, now) is None:
         return []
@@ -45,7 +48,7 @@ def tails_of(cluster: Cluster, namespace: str, ranks: Ranks, now: float) -> list
 
 
 def _text(cluster: Cluster, namespace: str, pod: kube.Pod, lines: int, since: int = 0) -> str:
-    """Return the end of a log, an empty text if it cannot be read: then other signs have to do."""
+    """Return the end of a log, an empty text if it cannot be read: then other evidence is used."""
     try:
         name, container = pod.metadata.name, main_container(pod)
         return cluster.log(namespace, name, container, lines, timestamps=True, since=since)

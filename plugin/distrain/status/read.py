@@ -1,6 +1,6 @@
 """Read what explains a run's phase: logs, events, and the queue or gang scheduler that holds it back.
 
-An ordinary user may read all of this in a namespace. What the user may not read is said in a line.
+An ordinary user may read all of this in a namespace. A line names each kind of object that the user may not read.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from distrain.workload.kinds import KINDS
 from distrain.workload.live_job import LiveObject, live_job
 from distrain.workload.manifest import INSTANCE_LABEL, KEYGEN
 
-# Of more runs at once only jobs and pods are read.
+# If there are more runs, only their jobs and pods are read.
 EXPLAINED_RUNS = 32
 AT_ONCE = 4
 ROLES = ("-launcher", "-worker", "-keygen")
@@ -41,7 +41,7 @@ U = TypeVar("U")
 
 
 def read_runs(cluster: Cluster, source: Source) -> list[Observed]:
-    """Return what can be read of each run, by namespace and name; raise ForbiddenError if no job may be read."""
+    """Return the readable data of each run, by namespace and name; raise ForbiddenError if no job may be read."""
     unread = Unread()
     jobs = source.jobs(unread)
     if not jobs and unread:
@@ -52,7 +52,7 @@ def read_runs(cluster: Cluster, source: Source) -> list[Observed]:
     by_run: dict[tuple[str, str], tuple[list[LiveObject], list[kube.Pod]]] = {}
     for job in jobs:
         by_run.setdefault(_run_of(job[1].metadata), ([], []))[0].append(job)
-    # A Plain job that is gone may leave the Job that made its key.
+    # A deleted Plain job may leave behind the Job that created its SSH key.
     by_run = {key: found for key, found in by_run.items() if not all(map(is_keygen, found[0]))}
     for pod in pods:
         if run := by_run.get(_run_of(pod.metadata)):
@@ -144,7 +144,7 @@ def has_ended_job(objects: Iterable[LiveObject]) -> bool:
 
 
 def of_present(objects: Sequence[LiveObject]) -> tuple[list[LiveObject], list[LiveObject]]:
-    """Return the objects of the run's present job, and those of a job that it replaces and that is being deleted."""
+    """Return the objects of the run's current job, and the objects of an old job that is being deleted."""
     alive = [each for each in objects if each[1].metadata.deletion_timestamp is None] or [*objects]
     newest = max(alive, key=lambda each: (each[1].metadata.creation_timestamp or "", each[0].name))
     present = [each for each in alive if _name_of(each) == _name_of(newest)]
@@ -158,7 +158,7 @@ def job_of(objects: Sequence[LiveObject]) -> str:
 
 
 def _name_of(found: LiveObject) -> tuple[str, str]:
-    """Return kind and name of the job that an object belongs to; the Jobs of kind Plain differ in their ends."""
+    """Return kind and name of the job that an object belongs to; the Jobs of a Plain job have different suffixes."""
     resource = found[0]
     suffix = next((role for role in ROLES if resource.kind == "Job" and resource.name.endswith(role)), "")
     return resource.kind, resource.name.removesuffix(suffix)

@@ -1,4 +1,4 @@
-"""Take a run's figures from its record, and how well the ranks are used compared with one rank alone."""
+"""Take a run's figures from its record, and compute its efficiency compared with a single rank."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from distrain.progress.steps import LARGEST, duration
 from distrain.record.read import Line, Record
 from distrain.status.figures import LONG_AGO, MOST_SECONDS, Figures
 
-# The end of the name of a job of kind Plain.
+# The suffix of the name of a job of kind Plain.
 PLAIN_SUFFIX = "-plain"
 # The causes of an end in a record, in words.
 FINISHED, FAILED = "finished", "failed"
@@ -51,7 +51,7 @@ def _last(record: Record, event: str) -> Line:
 
 
 def _last_step(record: Record) -> tuple[Line, Line]:
-    """Return the last step line, after its start. A later start from an earlier step has undone the step."""
+    """Return the start of the last step, and the step's line. A later start from an earlier step undoes the step."""
     start = made_by = Line(event="start")
     step = Line(event="step")
     for line in record.lines:
@@ -67,7 +67,7 @@ def _last_step(record: Record) -> tuple[Line, Line]:
 def other_job(record: Record, name: str) -> str:
     """Return the job that wrote the record, an empty text if that may be the job of this name.
 
-    A start names its job with the hash of the job's content behind it. The job of kind Plain has a suffix.
+    A start line has the job's name with the hash of the job's content at its end. The job of kind Plain has a suffix.
     """
     jobs = [line.job.rpartition("-")[0] for line in record.of("start") if line.job]
     is_own = any(job.removesuffix(PLAIN_SUFFIX) == name.removesuffix(PLAIN_SUFFIX) for job in jobs)
@@ -103,10 +103,10 @@ def _end(record: Record) -> Line | None:
 
 
 def efficiency(record: Record, rate: float | None = None, size: int | None = None) -> float | None:
-    """Return the rate of so many ranks as a share of that of as many single ranks.
+    """Return the rate of so many ranks as a share of the total rate of as many single ranks.
 
     Without a size, take rate and size from the record's last step. The answer is None if no single rank with the
-    record's present model and framework was ever measured.
+    record's current model and framework was ever measured.
     """
     start, step = _last_step(record)
     if size is None:
@@ -119,7 +119,7 @@ def efficiency(record: Record, rate: float | None = None, size: int | None = Non
 
 
 def _single_rates(record: Record, present: Line) -> Iterator[float]:
-    """Yield the rate, since its start, of each step of a single rank that has the present model and framework."""
+    """Yield the rate, since its start, of each step of a single rank that has the current model and framework."""
     start = Line(event="start")
     for line in record.lines:
         if line.event == "start":

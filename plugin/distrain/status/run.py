@@ -1,4 +1,4 @@
-"""Put together what is known of one run at one moment."""
+"""Combine the known facts about one run at one moment into its status."""
 
 from __future__ import annotations
 
@@ -44,13 +44,14 @@ class Held(Struct, frozen=True):
 
 
 class Observed(Struct, frozen=True):
-    """What was read of a run. `objects` are those of its present job, `replaced` those of one that is being deleted.
+    """What was read of a run.
 
-    `logs` are those of the `speakers`; the first tells the newest step, if any does. The clock of its node is `behind`
-    by so many seconds. `tails` are the last lines of other ranks, read if the run seems to be stalled.
+    `objects` belong to its current job, `replaced` to a job that is being deleted. `logs` are the logs of the
+    `speakers`; the first log has the newest step, if any log has one. The clock of that log's node is `behind` by so
+    many seconds. `tails` are the last lines of other ranks, read if the run seems to be stalled.
 
     `has_pods` is False if the user may not read pods, `has_logs` if no log was asked for. `leaving` are pods that
-    Kubernetes is deleting, `claims` those of a pod without a node that are not bound.
+    Kubernetes is deleting, `claims` the unbound claims of a pod without a node.
     """
 
     release: str
@@ -82,8 +83,8 @@ class Group(Struct, frozen=True):
 class Run(Struct, frozen=True):
     """The status of a run. `unread` has a line for each thing that the user may not read.
 
-    `efficiency` is the speed as a share of that of as many single ranks. `from_record` tells that the figures come from
-    the run's record, as the logs tell none.
+    `efficiency` is the speed as a share of the total speed of as many single ranks. `from_record` tells that the
+    figures come from the run's record, because the logs have none.
     """
 
     name: str
@@ -184,7 +185,7 @@ def run_of(seen: Observed, place: Place, now: float, record: Record | None = Non
 
 
 def _facts(seen: Observed, found: JobState, job: Job, logs: Sequence[TimedLog]) -> Facts:
-    """Return what the phase follows from, as far as pods and logs may be read."""
+    """Return the facts that decide the phase, as far as pods and logs may be read."""
     replaced = live_job(seen.replaced).main.replicas if seen.replaced else None
     facts = facts_of(found, job, seen.held.queue, replaced, logs)
     facts = facts if seen.has_pods else without_pods(facts, found)
@@ -200,14 +201,14 @@ def _by_logs(seen: Observed, facts: Facts, job: Job, now: float) -> Figures:
 
 
 def _unknown(seen: Observed, job: Job, step: float | None) -> str:
-    """Say that the trainer's steps are not known, an empty text if a log was read or the program tells none."""
+    """Say that the trainer's steps are not known; an empty text if a log was read or the program logs no steps."""
     if not tells_steps(job) or (seen.has_logs and None not in seen.logs) or step is not None:
         return ""
     return NO_LOG.format(was_not_read="cannot be read" if seen.has_logs else "is not read in a list of so many runs")
 
 
 def _state(seen: Observed, place: Place, step: float | None) -> JobState:
-    """Return what is known of the run: of the events and the other pods' lines, those since its last `step`."""
+    """Return the state of the run, with only the events and other pods' lines since its last `step`."""
     states = [workload for _, workload in in_order(seen.objects)]
     events = seen.events if step is None else events_since(seen.events, step)
     told = [
@@ -223,7 +224,7 @@ def ranks_of(seen: Observed, logs: Sequence[TimedLog], job: Job) -> Ranks:
 
 
 def _stall(seen: Observed, facts: Facts, logs: Sequence[TimedLog], job: Job, now: float, place: Place) -> Cause | None:
-    """Return why a run makes no steps, None if it makes some, or if its program tells none."""
+    """Return why a run makes no steps, None if it makes steps, or if its program logs none."""
     if (facts.trained is None and not facts.tells_steps) or any(pod.status.phase != RUNS for pod in seen.speakers):
         return None
     ranks = ranks_of(seen, logs, job)
@@ -231,7 +232,7 @@ def _stall(seen: Observed, facts: Facts, logs: Sequence[TimedLog], job: Job, now
 
 
 def _shown(told: Figures, phase: Phase) -> Figures:
-    """Return the figures without secrets. A run that does not train has no present rate and no end in sight."""
+    """Return the figures without secrets. A run that does not train has no current rate and no remaining time."""
     checkpoint = None if told.checkpoint is None else redact(told.checkpoint)
     if phase.word in (Word.RUNNING, Word.RESCALING, Word.SUCCEEDED, Word.FAILED):
         return replace(told, checkpoint=checkpoint)
@@ -239,7 +240,7 @@ def _shown(told: Figures, phase: Phase) -> Figures:
 
 
 def _with_counts(told: Figures, record: Record) -> Figures:
-    """Count the restarts and rescales by the record, which is whole, unless the logs already tell of more."""
+    """Take the restarts and rescales from the record, which is complete, unless the logs already have more."""
     counts = recorded.counts_of(record)
     known = {name: (number, getattr(told, name)) for name, number in counts.items()}
     most = {name: max((each for each in both if each is not None), default=None) for name, both in known.items()}

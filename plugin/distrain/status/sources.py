@@ -48,7 +48,7 @@ class Source(Protocol):
 
 
 def selector_of(release: str | None = None, more: str | None = None) -> str:
-    """Return the label selector of a release's objects, or of those of all releases, and with more labels."""
+    """Return the label selector for the objects of one release or of all releases, with `more` labels."""
     terms = [f"{NAME_LABEL}={CHART}", *([f"{INSTANCE_LABEL}={release}"] if release else []), *([more] if more else [])]
     return ",".join(terms)
 
@@ -132,7 +132,7 @@ def _jobs(found: Mapping[str, list[kube.Workload]], versions: Versions) -> list[
 
 
 def _is_run(metadata: kube.Metadata) -> bool:
-    """Tell whether the object is a job of a run: no hook's, and not made by an operator."""
+    """Tell whether the object is a run's job, not a hook's, and not created by an operator."""
     return HOOK not in (metadata.annotations or {}) and not metadata.owner_references
 
 

@@ -12,16 +12,16 @@ from distrain.status.figures import LONG_AGO
 from distrain.status.run import Run
 from distrain.workload.wording import counted
 
-# The lines of a screen, one of which the shell's prompt takes, and the least width that the text is made for.
+# The lines of a screen without the line of the shell's prompt, and the smallest width for which the text is made.
 LINES, NARROWEST = 23, 30
-# The width of the labels, and of them on a narrow terminal.
+# The width of the labels, their width on a narrow terminal, and the width below which a terminal is narrow.
 LABEL, SHORT_LABEL, NARROW = 12, 10, 60
 # On a terminal a text is cut after so many lines.
 MOST_LINES = 4
 BAR = 20
 
-# The least length of a name that is shortened, the length up to which other columns give way, and the least room for
-# the reason on the line of its run.
+# The shortest length to which a name is cut, the length up to which other columns are left out instead, and the least
+# room for the reason on its run's line.
 SHORTEST, WHOLE, LEAST_WHY = 6, 16, 20
 
 Row = tuple[str, str]
@@ -66,7 +66,7 @@ def table(runs: Sequence[Run], width: int | None = None, *, namespaces: bool) ->
 
 
 def _with_room(rows: list[Cells], width: int, names: int) -> list[Cells]:
-    """Leave out the kind and the age, and shorten the names, in the first columns, until the rest has room."""
+    """Until the other columns fit, leave out the kind and the age, and shorten the names, in the first columns."""
     for column in ("KIND", "AGE"):
         place = rows[0].index(column)
         if _size([(*(name[:WHOLE] for name in row[:names]), *row[names:]) for row in rows]) > width:
@@ -143,7 +143,7 @@ def _step(run: Run, width: int | None) -> str:
 
 
 def _speed(run: Run) -> str:
-    """Return the present rate and the mean; of a run that has ended, the mean alone."""
+    """Return the current rate and the mean; for a run that has ended, only the mean."""
     now, mean = run.figures.images_per_second, run.figures.images_per_second_mean
     words = [f"{now:.1f} images/sec now"] if now is not None and not run.has_ended else []
     words += [f"{mean:.1f} images/sec on the whole"] if mean is not None else []

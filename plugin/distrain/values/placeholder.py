@@ -9,9 +9,9 @@ from distrain.errors import ValuesError
 
 # No registry can have a name that ends in .invalid (RFC 2606).
 REGISTRY = "registry.invalid/"
-# The image of an imported source that names none.
+# The image for an imported source that names no image.
 IMAGE = f"{REGISTRY}image-to-fill-in"
-# The first word of a command whose program the imported source does not say.
+# The first word of a command if the imported source does not name the program.
 PROGRAM = "PROGRAM-TO-FILL-IN"
 
 

@@ -24,14 +24,14 @@ from distrain.errors import ValuesError
 
 Schema = Mapping[str, Any]
 
-# Further violations are not looked for: a file of another kind may have 100,000, and ten are printed.
+# The search stops at so many violations: a file of the wrong type may have 100,000, and only ten are printed.
 MOST_FAULTS = 1000
 TYPES = {
     "integer": "a whole number",
     "number": "a number",
     "string": "text",
     "boolean": "true or false",
-    "object": "a block of keys",
+    "object": "a mapping of keys",
     "array": "a list",
     "null": "null",
 }
@@ -81,7 +81,7 @@ def _fault(error: ValidationError, schema: Schema) -> Fault:
 
 
 def _without_counts(faults: list[Fault]) -> Iterator[Fault]:
-    """Yield the faults; leave out "too many keys" for a block with an unknown key, which is the same mistake."""
+    """Yield the faults; leave out "too many keys" for a mapping with an unknown key, which is the same mistake."""
     unknown = {fault.path for fault in faults if fault.rule == "additionalProperties"}
     return (fault for fault in faults if fault.rule != "maxProperties" or fault.path not in unknown)
 
@@ -107,9 +107,9 @@ def _messages(fault: Fault, schema: Schema) -> Iterator[str]:
         yield from (_unknown(_join(fault.path, key), key, fault.entry, schema) for key in _extra(fault))
     elif fault.rule == "required":
         missing = [_join(fault.path, key) for key in fault.limit if key not in fault.found]
-        yield from (f"{path}: is missing, or null took its default away; give it a value" for path in missing)
+        yield from (f"{path}: is missing, or null removed its default; give it a value" for path in missing)
     elif fault.in_name:
-        yield f"{fault.path}: {_found(fault)} is no name that may stand here; {_renamed(fault.entry)}"
+        yield f"{fault.path}: {_found(fault)} is not an allowed name here; {_renamed(fault.entry)}"
     else:
         yield f"{fault.path or 'values'}: {_finding(fault)}"
 
@@ -165,7 +165,7 @@ def _unknown(path: str, key: str, entry: Schema, schema: Schema) -> str:
     likely = [path.removesuffix(key) + close[0]] if close else _namesakes(key, schema)
     if likely:
         return f"{path}: there is no such value; did you mean {' or '.join(likely)}?"
-    return f"{path}: there is no such value; here stand {', '.join(siblings) or 'none'}"
+    return f"{path}: there is no such value; allowed here: {', '.join(siblings) or 'none'}"
 
 
 def _namesakes(key: str, schema: Schema) -> list[str]:
@@ -210,7 +210,7 @@ def _described(fault: Fault) -> str:
 
 
 def _all_forms(fault: Fault) -> str | None:
-    """Return all examples of a value of which a single word may stand in place of a number."""
+    """Return all examples of a value that is a number or one special word."""
     is_word = fault.rule == "pattern" and re.fullmatch(r"\^\w+\$", str(fault.limit))
     return " or ".join(map(_shown, fault.entry.get("examples") or [])) if is_word else None
 

@@ -1,4 +1,4 @@
-"""List the objects beside pods and their owners that a manifest creates: quotas count them."""
+"""List the objects, other than pods and their owners, that a manifest creates and quotas count."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from distrain.workload.documents import Item
 API_VERSIONS = {"Job": "batch/v1", "StatefulSet": "apps/v1"}
 # The kind in which Helm records a release, by HELM_DRIVER. Other drivers record it elsewhere than in the cluster.
 RECORDS = {"": "Secret", "secret": "Secret", "secrets": "Secret", "configmap": "ConfigMap", "configmaps": "ConfigMap"}
-# Quotas count the storage of a claim, too, and a quota counts itself. Neither is judged here. No quota counts the
-# cluster's objects.
+# Quotas count the storage of a claim, too, and a quota counts itself. Neither is judged here. No quota counts
+# cluster-scoped objects.
 NOT_COUNTED = {"PersistentVolumeClaim", "ResourceQuota", *OF_CLUSTER}
 
 
 class CountedObject(Struct, frozen=True):
     """An object, the number of its node ports, and whether it needs a load balancer.
 
-    `namespace` may be empty. `is_of_operator` tells that an operator creates it, and it ends with its job.
+    `namespace` may be empty. `is_of_operator` tells that an operator creates the object, which is deleted with its job.
     """
 
     resource: Resource
@@ -56,7 +56,7 @@ class _Service(Kube):
 
 
 def of_manifest(items: Iterable[Item], origin: str, holds_pods: Callable[[Item], bool]) -> list[CountedObject]:
-    """Return the manifest's objects that are there when the pods are created, without those that hold pods."""
+    """Return the manifest's objects that exist when the pods are created, except objects that create pods."""
     others = [item for item in items if documents.is_made_before(item) and not holds_pods(item)]
     counted = [item for item in others if item.get("kind") not in NOT_COUNTED]
     return documents.each_of([(documents.name_of(item), item) for item in counted], origin, _counted)

@@ -13,7 +13,7 @@ from distrain.kube.storage import PersistentVolume, PersistentVolumeClaim
 from distrain.workload import documents
 from distrain.workload.controllers import ObjectName
 
-# Kinds of the cluster that manifests may hold, which have no namespace.
+# Cluster-scoped kinds that manifests may contain.
 OF_CLUSTER = frozenset(
     (
         *("APIService", "CSIDriver", "ClusterRole", "ClusterRoleBinding", "CustomResourceDefinition", "DeviceClass"),
@@ -23,7 +23,7 @@ OF_CLUSTER = frozenset(
         *("ValidatingAdmissionPolicyBinding", "ValidatingWebhookConfiguration", "VolumeAttributesClass"),
     )
 )
-# Kinds whose objects are judged like those of the cluster.
+# Kinds whose objects are judged like existing objects of the cluster.
 STORAGE: Mapping[str, type[Any]] = {
     "PersistentVolume": PersistentVolume,
     "PersistentVolumeClaim": PersistentVolumeClaim,
@@ -36,9 +36,8 @@ Named = TypeVar("Named", PersistentVolume, PersistentVolumeClaim, kube.StorageCl
 class CreatedObjects(Struct, frozen=True):
     """The objects that a manifest or an operator creates.
 
-    `names` are namespace, kind and name. The namespace is empty for an object of the cluster, and before
-    `in_namespaces` for an object whose manifest names no namespace. `storage` are the claims, volumes and storage
-    classes.
+    `names` are namespace, kind and name. The namespace is empty for a cluster-scoped object, and before `in_namespaces`
+    for an object whose manifest names no namespace. `storage` are the claims, volumes and storage classes.
     """
 
     names: frozenset[tuple[str, ObjectName]] = frozenset()
@@ -51,7 +50,7 @@ class CreatedObjects(Struct, frozen=True):
         return CreatedObjects(frozenset(names), storage)
 
     def of(self, namespace: str) -> CreatedObjects:
-        """Return the objects of the cluster and of this namespace."""
+        """Return the cluster-scoped objects and the objects of this namespace."""
         names = {each for each in self.names if each[0] in ("", namespace)}
         storage = tuple(item for item in self.storage if item.metadata.namespace in ("", namespace))
         return CreatedObjects(frozenset(names), storage)

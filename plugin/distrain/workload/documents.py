@@ -33,7 +33,7 @@ class _Object(Kube):
 
 
 class _Data(Kube):
-    """The fields of a ConfigMap or Secret beside `data`."""
+    """The fields of a ConfigMap or Secret other than `data`."""
 
     binary_data: dict[str, str | None] | None = None
     string_data: dict[str, str | None] | None = None
@@ -46,7 +46,7 @@ class _List(Kube):
 def objects(manifest: str, origin: str) -> list[Item]:
     """Return the objects of a manifest and of its Lists.
 
-    Raises ValuesError, which names the flag `origin`, if the manifest is no YAML or an object has no object's form.
+    Raises ValuesError, which names the flag `origin`, if the manifest is not YAML or an object has a wrong form.
     """
     try:
         documents = yaml_loader.load_all(manifest)
@@ -117,7 +117,7 @@ def each_of(named: Iterable[tuple[str, Any]], origin: str, read: Callable[[Any],
 
 
 def with_amounts(item: Mapping[str, Any], kind: type[T], example: str) -> T:
-    """Convert an object; raise FormError if it is of another form, or if one of its amounts is no quantity."""
+    """Convert an object; raise FormError if it is of another form, or if one of its amounts is not a quantity."""
     found = form.converted(item, kind)
     try:
         form.refuse_odd_amounts(found)
@@ -139,7 +139,7 @@ def hook_of(item: Item) -> str | None:
 
 
 def is_made_before(item: Item) -> bool:
-    """Tell whether an object is there when the job's pods are created, as Helm deletes some hooks before that."""
+    """Tell whether an object exists when the job's pods are created: Helm deletes some hooks before that."""
     hook = hook_of(item)
     return hook is None or ("pre-install" in hook and "hook-succeeded" not in _annotations(item).get(HOOK_DELETION, ""))
 
@@ -148,7 +148,7 @@ def missing(path: str, found: object, step: str) -> FormError:
     """Return the error for a missing field; `found` is the object that lacks it, which may have a similar field."""
     names = list(found) if isinstance(found, dict) else []
     close = get_close_matches(path.rpartition(".")[2], names, n=1)
-    return FormError(f"{path} is missing; " + (f"did you mean it by {close[0]}?" if close else step))
+    return FormError(f"{path} is missing; " + (f"did you write {close[0]} instead?" if close else step))
 
 
 def _annotations(item: Item) -> dict[str, str]:
@@ -168,7 +168,7 @@ def _unpacked(document: Any) -> list[Item]:
     if isinstance(document, dict) and _is_list(document):
         return [{**_item_type(document), **item} for item in form.converted(document, _List).items or []]
     if not isinstance(document, dict):
-        raise FormError(f"found {form.NOUNS.get(type(document), 'something else')}; it needs a block of keys")
+        raise FormError(f"found {form.NOUNS.get(type(document), 'something else')}; it needs a mapping of keys")
     return [document]
 
 
@@ -178,6 +178,9 @@ def _is_list(document: Item) -> bool:
 
 
 def _item_type(document: Item) -> Item:
-    """Return apiVersion and kind for the items without them: a JobList has items of kind Job. A List gives none."""
+    """Return apiVersion and kind for the items without them: a JobList has items of kind Job.
+
+    A kind List has no item type.
+    """
     kind = document["kind"].removesuffix("List")
     return {"apiVersion": document.get("apiVersion"), "kind": kind} if kind else {}

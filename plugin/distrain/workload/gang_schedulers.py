@@ -1,6 +1,6 @@
 """Tell which gang schedulers a job needs, and which API shows that a cluster has them.
 
-Only the APIs tell it: every user may discover them, and what runs as a scheduler has no object of a known name. The
+Only the APIs show it: every user may discover APIs, and a running scheduler has no object with a known name. The
 PodGroups of Volcano and scheduler-plugins are CustomResourceDefinitions that are installed with the scheduler.
 """
 
@@ -37,15 +37,15 @@ class GangScheduler(Struct, frozen=True):
 VOLCANO = GangScheduler("Volcano", "scheduling.volcano.sh", "PodGroup", "volcano")
 SCHEDULER_PLUGINS = GangScheduler("scheduler-plugins", "scheduling.x-k8s.io", "PodGroup", "scheduler-plugins-scheduler")
 KUEUE = GangScheduler("Kueue", "kueue.x-k8s.io", "LocalQueue")
-# By the value of gang.scheduler.
+# The gang schedulers, keyed by the value gang.scheduler.
 BY_VALUE = {"volcano": VOLCANO, "scheduler-plugins": SCHEDULER_PLUGINS, "kueue": KUEUE}
 PLACING = (VOLCANO, SCHEDULER_PLUGINS)
 
 
 def needed(job: Job) -> list[tuple[GangScheduler, ...]]:
-    """Return what places the job's pods: of each tuple the cluster must have one scheduler.
+    """Return the gang schedulers for the job's pods; the cluster must have one scheduler of each tuple.
 
-    A Kubeflow resource only asks for a gang; flags of its operator say which scheduler makes it.
+    A Kubeflow resource only asks for a gang; flags of its operator choose the scheduler.
     """
     names, groups = scheduler_names(job), {each.resource.api_version.partition("/")[0] for each in job.objects}
     found = [each for each in PLACING if each.scheduler in names or each.group in groups]

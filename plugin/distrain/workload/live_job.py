@@ -63,7 +63,7 @@ def _roles(resource: Resource, workload: kube.Workload) -> Iterator[PodRole]:
 def gpus_of(role: PodRole) -> int:
     """Return the number of GPUs that a pod of this role asks for.
 
-    Without a GPU of a known vendor it is that of its other devices, such as habana.ai/gaudi: their names have a slash.
+    Without a GPU of a known vendor, other devices such as habana.ai/gaudi are counted: their names have a slash.
     """
     limits = [(each.resources and each.resources.limits) or {} for each in role.spec.containers or ()]
     asked = [(name, int(amount)) for each in limits for name, amount in each.items() if _is_device(name, amount)]

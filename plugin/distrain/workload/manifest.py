@@ -59,8 +59,8 @@ class PodRole(Struct, frozen=True):
     `component` is their label app.kubernetes.io/component. `varying` are keys of labels whose values differ between
     pods or are unknown before the pods exist; `labels` contains no varying label. `namespace` is empty if the manifest
     does not set it. `owner` is the resource whose controller creates the pods. `claim_templates` are the specs of the
-    claim templates of the StatefulSet `stateful_set`, by name. `first_ordinal` is the number of its first pod. As the
-    manifest has them, `workload` is the object with the pod template, and `template` is the template's spec.
+    claim templates of the StatefulSet `stateful_set`, by name. `first_ordinal` is the number of its first pod.
+    `workload` is the object with the pod template, and `template` the template's spec, both as in the manifest.
     """
 
     name: str
@@ -99,10 +99,10 @@ class Job(Struct, frozen=True):
 
     The job ends when the first resource ends. If `from_chart` is true, distrain's chart made the pods, so messages can
     name the chart's values. `created` are the objects that the manifest or the operators create. `slots` is the number
-    of ranks per worker, None if the program decides it. `left_out` names the manifest's objects that are not judged and
-    that may make pods. `policies` are those of the manifest, and `objects` what it and the operators create beside the
-    pods and `resources`, as quotas count it. `generated` names the objects whose name the API server generates.
-    `too_large` are the objects that cannot be stored.
+    of ranks per worker, None if the program decides it. `left_out` names unjudged objects that may make pods.
+    `policies` are the manifest's. `objects` are objects, other than pods and `resources`, that the manifest or an
+    operator creates and quotas count. `generated` names the objects whose name the API server generates. `too_large`
+    are the objects that cannot be stored.
     """
 
     resources: tuple[Resource, ...]
@@ -186,7 +186,7 @@ def from_manifest(manifest: str, origin: str, *, judges_all: bool = False) -> Jo
     named = [(documents.name_of(item), item) for item in items if _holds_pods(item)]
     found = documents.each_of(named, origin, _parsed)
     if not found:
-        raise ValuesError(f"{origin}: there is no job, that is no {KINDS}; so there is nothing to check")
+        raise ValuesError(f"{origin}: there is no job, which is an {KINDS}; so there is nothing to check")
     roles = [(resource, role) for resource, workload in found for role in _roles(resource, workload)]
     resources = sorted((resource for resource, _ in found), key=follows_main)
     made = [item for item in items if documents.is_made_before(item)]
@@ -206,7 +206,7 @@ def from_manifest(manifest: str, origin: str, *, judges_all: bool = False) -> Jo
 
 
 def prepare() -> None:
-    """Let msgspec build what converts jobs, which takes 3 ms at the first use, while Helm renders a manifest."""
+    """Let msgspec build its converters for jobs, which takes 3 ms at the first use, while Helm renders a manifest."""
     form.converted({}, kube.Workload)
 
 
@@ -345,7 +345,7 @@ def _with_claim_templates(role: PodRole, resource: Resource, spec: kube.Workload
 
 
 def _refuse_odd_quantities(spec: kube.PodSpec) -> None:
-    """Raise ValueError for an amount that is no quantity, also where the pod's request does not depend on it."""
+    """Raise ValueError for an amount that is not a quantity, even if the pod's request does not depend on it."""
     all_thousandths(spec.overhead)
     containers = (*(spec.containers or ()), *(spec.init_containers or ()))
     for resources in (spec.resources, *(container.resources for container in containers)):
@@ -368,7 +368,7 @@ def number_of_pods(kind: str, spec: kube.WorkloadSpec) -> int:
 
 
 def _distinct(roles: Sequence[tuple[Resource, PodRole]]) -> Iterator[PodRole]:
-    """Add the resource's name to roles whose names are not unique; its kind and namespace where that is not enough."""
+    """Add the resource's name to roles whose names are not unique; if needed, also its kind and namespace."""
     names = [role.name for _, role in roles]
     for prefix in (
         lambda resource, _: resource.name,

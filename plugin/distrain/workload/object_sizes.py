@@ -21,12 +21,15 @@ MOST_STORED = 3 * 2**19
 MOST_SENT = 3 * 2**20
 # A message names the smallest field that has at least this share of the object.
 SHARE = 0.25
-# The fields of plain text and of base64, by the kinds that have no others.
+# For kinds whose only data is in two fields: the field with plain text, and the field with base64.
 DATA = {"Secret": ("stringData", "data"), "ConfigMap": ("data", "binaryData")}
 
 
 class TooLarge(Struct, frozen=True):
-    """An object over a limit. `reason` quotes who refuses it; `field` is its largest part, with `of_field` bytes."""
+    """An object over a limit.
+
+    `reason` quotes the refusal; `field` is the object's largest part, with `of_field` bytes.
+    """
 
     name: str
     size: int
@@ -65,7 +68,7 @@ def annotations_size(annotations: Mapping[str, str]) -> int:
 
 
 def too_long_data(kind: str) -> str:
-    """Return the API server's words for too much data: it names the field of a Secret, and none of a ConfigMap."""
+    """Return the API server's words for too much data. They name the field of a Secret, but not of a ConfigMap."""
     return too_long(kind, {"ConfigMap": "[]"}.get(kind, "data"), MOST_DATA)
 
 
@@ -85,12 +88,12 @@ def data_size(item: Item) -> int:
 
 
 def _decoded_size(text: str) -> int:
-    """Return the bytes that base64 text holds: 3 for 4 letters. Go skips line breaks, and = only fills up the end."""
+    """Return the number of bytes in base64 text: 3 for 4 letters. Go skips line breaks, and = only pads the end."""
     return (len(text) - sum(text.count(each) for each in "\r\n=")) * 3 // 4
 
 
 def stored_size(item: Item) -> int:
-    """Return the fewest bytes in which etcd holds the object, without the fields that the API server adds.
+    """Return a lower bound for the object's bytes in etcd, without the fields that the API server adds.
 
     Kubernetes stores its own kinds in protobuf, which has no names of fields, and all others as JSON.
     """

@@ -60,7 +60,7 @@ def policies_of(items: Iterable[Item], origin: str) -> Policies:
 
 
 def is_policy(item: Item) -> bool:
-    """Tell whether an object is a policy that is there when the job's pods are created."""
+    """Tell whether an object is a policy that exists when the job's pods are created."""
     return (item.get("apiVersion"), item.get("kind")) in FORMS and documents.is_made_before(item)
 
 

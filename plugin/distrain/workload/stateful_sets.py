@@ -24,7 +24,7 @@ class NumberedNames(Struct, frozen=True):
 
 
 def claim_templates(name: str, spec: kube.WorkloadSpec) -> dict[str, kube.ClaimSpec]:
-    """Return a StatefulSet's claim templates by name; raise ValuesError for an amount that is no quantity."""
+    """Return a StatefulSet's claim templates by name; raise ValuesError for an amount that is not a quantity."""
     found = {each.metadata.name: each.spec for each in spec.volume_claim_templates or ()}
     for template, claim in found.items():
         try:

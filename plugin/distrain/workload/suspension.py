@@ -7,7 +7,10 @@ from distrain.workload.manifest import Job
 
 
 def is_suspended(job: Job) -> bool:
-    """Tell whether a resource of the job is suspended. A Plain job's key is made even while its other Jobs wait."""
+    """Tell whether a resource of the job is suspended.
+
+    The Job that creates a Plain job's SSH key runs even while the other Jobs are suspended.
+    """
     return any(_is_suspended(role.workload.spec) for role in job.roles)
 
 

@@ -1,4 +1,4 @@
-"""Find keys that a block of YAML has twice: Helm takes the last one, and says nothing about the others."""
+"""Find keys that a YAML mapping has twice: Helm silently uses the last one."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import yaml
 
 # libyaml's parser is ten times as fast as PyYAML's own.
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-# A block may merge several others, with this key for each.
+# A mapping may merge several other mappings, each with this key.
 MERGE = "<<"
 
 
 class _Open:
-    """A block or list that has not ended yet."""
+    """A mapping or list that has not ended yet."""
 
     def __init__(self, path: str, *, is_block: bool) -> None:
         self.path, self.is_block = path, is_block
@@ -30,15 +30,15 @@ class _Open:
         return f"{self.path}.{self.key}" if self.path else str(self.key)
 
     def pass_over(self) -> None:
-        """Note that a value has ended, or a key that is a list or a block."""
+        """Record that a value has ended, or a key that is a list or a mapping."""
         self.entries += 1
         self.key = "" if self.is_block and self.key is None else None
 
 
 def repeated_keys(text: str) -> Iterator[tuple[str, int, int]]:
-    """Yield path, first and second line of each key that a block has twice; Helm merges several documents.
+    """Yield path, first and second line of each key that a mapping has twice. The same key in two documents is allowed.
 
-    Raises YAMLError where the text is no YAML.
+    Raises YAMLError if the text is not YAML.
     """
     opened: list[_Open] = []
     for event in yaml.parse(text, Loader=_Loader):

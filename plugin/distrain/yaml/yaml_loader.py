@@ -19,7 +19,7 @@ from distrain.errors import DEEPEST
 # libyaml's parser is ten times as fast as PyYAML's own.
 _Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 BRACKETS = re.compile(r"[\[\]{}]")
-# What may be an anchor; in shell scripts, & mostly stands behind > or another &.
+# A possible anchor. In shell scripts, & mostly follows > or another &.
 ANCHOR = re.compile(r"(?<![\w&>])&[\w-]")
 # A line whose indentation or dashes could nest deeper than DEEPEST.
 DEEP_LINE = re.compile(rf"(?:[ \t?-]|[\w\"'.]+:[ ]){{{DEEPEST},}}")
@@ -34,7 +34,7 @@ NOT_FINITE = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
 
 
 class NotYamlError(ValueError):
-    """A text that is no YAML. The message names the line and repeats no text, which may contain a secret."""
+    """A text that is not YAML. The message names the line and repeats no text, which may contain a secret."""
 
 
 class _AliasError(yaml.YAMLError):
@@ -69,7 +69,7 @@ class _Loader(_Base):  # type: ignore[misc]
         if isinstance(found, bool):
             return "true" if found else "false"
         if not isinstance(found, str | int | float):
-            raise _Refused(node, "has a key that is null, a list or a block; write the key as text")
+            raise _Refused(node, "has a key that is null, a list or a mapping; write the key as text")
         return f"{found:g}" if isinstance(found, float) else str(found)
 
     def _merged(self, value: yaml.Node) -> list[yaml.Node]:
@@ -77,7 +77,7 @@ class _Loader(_Base):  # type: ignore[misc]
         nodes = value.value[::-1] if isinstance(value, yaml.SequenceNode) else [value]
         for node in nodes:
             if not isinstance(node, yaml.MappingNode):
-                raise _Refused(node, "merges what is no block of keys; write <<: *ANCHOR, with the anchor of a block")
+                raise _Refused(node, "merges what is not a mapping of keys; write <<: *ANCHOR with a mapping's anchor")
         return list(nodes)
 
     def construct_any(self, node: yaml.Node) -> Any:
@@ -116,7 +116,7 @@ class _Loader(_Base):  # type: ignore[misc]
     def _checked(self, node: yaml.Node, value: Any) -> Any:
         """Refuse infinity and NaN, which JSON lacks."""
         if isinstance(value, float) and not math.isfinite(value):
-            raise _Refused(node, "has no number where it needs one, or one without end; write it in digits")
+            raise _Refused(node, "needs a finite number; write it in digits")
         return value
 
 
@@ -142,12 +142,12 @@ for _name, _construct in _CONSTRUCTORS:
 
 
 def load(text: str) -> Any:
-    """Load the first document of a text; raise NotYamlError if the text is no YAML."""
+    """Load the first document of a text; raise NotYamlError if the text is not YAML."""
     return next(iter(load_all(text)), None)
 
 
 def load_all(text: str) -> list[Any]:
-    """Load all documents of a text; raise NotYamlError if the text is no YAML."""
+    """Load all documents of a text; raise NotYamlError if the text is not YAML."""
     try:
         _refuse_depth(text)
         _refuse_aliases(text)
@@ -157,7 +157,7 @@ def load_all(text: str) -> list[Any]:
 
 
 def mistake(error: Exception) -> str:
-    """Return where a text is no YAML, and what to do."""
+    """Return where a text is not YAML, and what to do."""
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
     if isinstance(error, yaml.reader.ReaderError):
         return "it is no YAML: it has a control character or is no UTF-8; save it as plain text"

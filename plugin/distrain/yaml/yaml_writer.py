@@ -12,7 +12,7 @@ import yaml
 
 from distrain.yaml.yaml_loader import FALSE, TRUE, number
 
-# Line breaks of YAML 1.1 that no editor shows as such. As an escape, the rest of the text stays on its line.
+# Line breaks of YAML 1.1 that no editor shows as line breaks. They are escaped, so that the text stays on one line.
 BREAKS = re.compile("[\x85\u2028\u2029]")
 
 
@@ -42,7 +42,7 @@ _BlockDumper.add_representer(str, _BlockDumper.represent_block)
 def dump(*documents: Any, blocks: bool = False, **options: Any) -> str:
     """Return the documents as YAML, with PyYAML's options for their form; keys keep their order.
 
-    With `blocks`, the first line of a text of several lines has no part of the text.
+    With `blocks`, a text of several lines begins on a line of its own, below its key.
     """
     dumper = _BlockDumper if blocks else _Dumper
     return str(yaml.dump_all(documents, Dumper=dumper, sort_keys=False, **options))

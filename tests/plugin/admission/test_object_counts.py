@@ -103,7 +103,7 @@ def test_objects_with_generated_names_count_each() -> None:
     assert "requested: secrets=2" in answer.reasons[0].reason
     assert answer.assumed == [
         "names of objects that have only a generateName, Secret key-x0001 and Secret key-x0002: "
-        "the API server generates others"
+        "the API server will choose others"
     ]
 
 

@@ -255,7 +255,7 @@ def test_pods_renewed_token_is_used(
         pytest.param({"proxy-url": "http://a b"}, {}, "proxy-url: is no URL of a proxy", id="proxy-with-a-space"),
         pytest.param({"proxy-url": "http://a..b"}, {}, "proxy-url: is no URL of a proxy", id="proxy-with-empty-label"),
         pytest.param({"server": "https://a..b"}, {}, 'server "https://a..b" is no URL', id="empty-label"),
-        pytest.param({"tls-server-name": "a..b"}, {}, "tls-server-name is no host's name", id="server-name"),
+        pytest.param({"tls-server-name": "a..b"}, {}, "tls-server-name is not a host name", id="server-name"),
     ],
 )
 def test_what_cannot_be_used_is_one_line(

@@ -90,7 +90,7 @@ def test_missing_right_is_the_one_that_the_api_server_names() -> None:
         (500, r"nodes cannot be read: http.* answers 500: .*refused with 500; try again"),
         (429, r"nodes cannot be read: http.* answers 429: .*refused with 429; try again"),
         (400, r"nodes cannot be read: http.* answers 400: .*refused with 400; check KUBECONFIG and --kube-context"),
-        (404, r"http.* answers like no Kubernetes: nodes: .*refused with 404; check KUBECONFIG and --kube-context"),
+        (404, r"http.* does not answer like Kubernetes: nodes: .*refused with 404; check KUBECONFIG and --kube-con"),
     ],
 )
 def test_failing_server_is_quoted_with_the_next_step(api: FakeApi, tmp_path: Path, status: int, words: str) -> None:
@@ -135,14 +135,14 @@ def test_of_an_object_only_its_metadata_may_be_asked_for(api: FakeApi, tmp_path:
 def test_something_else_than_kubernetes_is_one_line(api: FakeApi, tmp_path: Path) -> None:
     api.answers["/version"] = {"gitVersion": 7}
 
-    with pytest.raises(UnreachableError, match=r"answers like no Kubernetes: [^\n]*; check KUBECONFIG"):
+    with pytest.raises(UnreachableError, match=r"does not answer like Kubernetes: [^\n]*; check KUBECONFIG"):
         _cluster(api, tmp_path).capabilities(RENDERED_GROUPS)
 
 
 def test_server_without_a_version_is_no_kubernetes(api: FakeApi, tmp_path: Path) -> None:
     api.answers["/version"] = 404
 
-    with pytest.raises(UnreachableError, match=f"^{api.url} answers like no Kubernetes: its version: .*; check KUBE"):
+    with pytest.raises(UnreachableError, match=f"^{api.url} does not answer like Kubernetes: its version: .*; check"):
         _cluster(api, tmp_path).version()
 
 

@@ -288,7 +288,7 @@ def test_page_that_is_no_list_of_pods_is_reported(three_pages: FakeApi, tmp_path
     for broken in (b"\x0a\x05", b"\x12\x09\x05"):
         three_pages.in_protobuf[PODS] = [broken] * len(NAMES)
 
-        with pytest.raises(UnreachableError, match=r"answers like no Kubernetes: .*; check KUBECONFIG"):
+        with pytest.raises(UnreachableError, match=r"does not answer like Kubernetes: .*; check KUBECONFIG"):
             _cluster(three_pages, tmp_path).over_pods(_names)
 
 

@@ -211,7 +211,7 @@ def test_impersonation_that_helm_passes_over_in_a_pod_is_refused(in_pod: Path, m
             "users[0].user.token: found a whole number; it needs text",
             id="number-as-token",
         ),
-        pytest.param("[]", "the object: found a list; it needs a block of keys", id="no-object"),
+        pytest.param("[]", "the object: found a list; it needs a mapping of keys", id="no-object"),
     ],
 )
 def test_file_that_is_no_kubeconfig_is_reported_with_the_place(tmp_path: Path, content: str, words: str) -> None:

@@ -231,8 +231,8 @@ def test_values_that_give_no_job_are_refused(plan_of: PlanOf, before: Object, af
     [
         (["-f", "a.yaml"], "asks no cluster and changes nothing; add --dry-run"),
         (["-f", "a.yaml", "--dry-run=server"], "asks no cluster and changes nothing; add --dry-run"),
-        (["--dry-run", "-f", "a.yaml", "--reuse-values"], "names the values before; leave out --reuse-values and"),
-        (["--dry-run"], "names the values before; name those after with -f"),
+        (["--dry-run", "-f", "a.yaml", "--reuse-values"], "names the values before the change; leave out --reuse-"),
+        (["--dry-run"], "names the values before the change; name the values after it with -f"),
     ],
 )
 def test_from_is_refused_with_what_contradicts_it(run: Run, arguments: list[str], words: str) -> None:

@@ -209,5 +209,5 @@ def test_rules_in_the_way_of_all_pods_are_not_said_to_be_in_the_way_of_each() ->
 
     assert next_step(Verdict.IMPOSSIBLE, prepared.job, state, found, found, GPU) == (
         "j: 4 pods of j do not fit under its rules about other pods (affinity, topology spread), even on empty nodes. "
-        "Correct them, or start what they are about first."
+        "Correct the rules, or first start the pods that they select."
     )

@@ -249,7 +249,7 @@ def test_status_in_the_manifest_is_ignored() -> None:
     ("policy", "words"),
     [
         (_quota({"pods": "few"}), "--manifest: ResourceQuota few: "),
-        ({**_quota({}), "spec": []}, "--manifest: ResourceQuota few: spec: found a list; it needs a block of keys"),
+        ({**_quota({}), "spec": []}, "--manifest: ResourceQuota few: spec: found a list; it needs a mapping of keys"),
     ],
 )
 def test_policy_of_another_form_is_refused_by_name(policy: Object, words: str) -> None:

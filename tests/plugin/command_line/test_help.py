@@ -159,7 +159,7 @@ def test_markdown_becomes_plain_text(markdown: str, shown: str) -> None:
         ),
         pytest.param(
             ["--namespace", "team", "check"],
-            "--namespace: flags stand behind the command, as in `distrain check --namespace ...`",
+            "--namespace: flags come after the command, as in `distrain check --namespace ...`",
             id="flag-before-command",
         ),
         pytest.param(

@@ -126,7 +126,7 @@ def test_mistake_is_one_line(
         pytest.param('{"items": []}', " holds no node; it takes the output of", id="no-node"),
         pytest.param(
             '{"items": [{"kind": "Node", "spec": 3}]}',
-            ": Node items[0]: spec: found a whole number; it needs a block of keys; ",
+            ": Node items[0]: spec: found a whole number; it needs a mapping of keys; ",
             id="no-node-form",
         ),
     ],

@@ -43,8 +43,8 @@ def test_of_several_versions_under_one_crd_none_is_guessed(cluster: FakeApi, exa
     found = examine()["MPIJob"]
 
     assert (found["state"], found["details"]) == ("unknown", {"versions": ["v2beta1", "v1", "v1alpha2"]})
-    assert found["found"] == "v2beta1, v1, v1alpha2 under one CRD, of which the operator runs one"
-    assert found["next"] == "set job.apiVersion to that of its image"
+    assert found["found"] == "v2beta1, v1, v1alpha2 under one CRD, and the operator runs only one of them"
+    assert found["next"] == "set job.apiVersion to the version that the operator's image runs"
 
 
 @pytest.mark.parametrize(

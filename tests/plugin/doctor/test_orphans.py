@@ -31,14 +31,14 @@ def test_job_that_no_release_names_is_left(cluster: FakeApi, examine: Doctor) ->
     found = examine()["run1"]
 
     assert (found["section"], found["state"]) == ("releases", "left")
-    assert found["found"] == "MPIJob run1-old runs, and Helm knows it no more: `helm uninstall` leaves it there"
+    assert found["found"] == "MPIJob run1-old runs, and Helm no longer knows it: `helm uninstall` leaves it there"
     assert found["next"] == "`kubectl --namespace team delete mpijobs.kubeflow.org run1-old` ends it"
 
 
 def test_job_of_a_release_that_is_gone_is_left(cluster: FakeApi, examine: Doctor) -> None:
     cluster.answers |= {JOBS: [_made("run1")], SECRETS: releases()}
 
-    assert examine()["run1"]["found"].startswith("MPIJob run1 runs, and Helm knows it no more")
+    assert examine()["run1"]["found"].startswith("MPIJob run1 runs, and Helm no longer knows it")
 
 
 def test_releases_that_may_not_be_read_are_unknown(cluster: FakeApi, examine: Doctor) -> None:

@@ -17,16 +17,14 @@ TYPE = "apiVersion: kubeflow.org/v1\nkind: MPIJob\n"
     [
         pytest.param(b"", "is empty; name the YAML file of a job", id="empty"),
         pytest.param(b" \n\n", "is empty", id="blank"),
-        pytest.param(
-            b"x" * 1572865, "has 1,572,865 bytes, and a job at most 1,572,864; leave the job alone", id="long"
-        ),
+        pytest.param(b"x" * 1572865, "has 1,572,865 bytes, and a job at most 1,572,864; keep only the job", id="long"),
         pytest.param(b"\x7fELF\0\0", "is no text (byte 4 is 0)", id="binary"),
         pytest.param(b"a: \xff", "byte 3 is no UTF-8", id="latin"),
         pytest.param(b"a:\n\tb: 1", "line 2 is no YAML", id="tab"),
         pytest.param(b"a:\n\tb: 1", "(line 2 is indented with a tab; YAML takes spaces)", id="tab-is-named"),
         pytest.param(b"a: [1, 2", "no YAML; check indentation, brackets and quotes", id="cut"),
         pytest.param(b"{{- if .x }}\na: 1", "(it is a template; render it first, as with helm template", id="template"),
-        pytest.param(b"- a", "holds no block of keys; name a job of the Kubeflow operators", id="list"),
+        pytest.param(b"- a", "contains no mapping of keys; name a job of the Kubeflow operators", id="list"),
         pytest.param(
             b"#SBATCH -N 2\nsrun a",
             "its #SBATCH lines are read if its first line names a shell",
@@ -35,7 +33,7 @@ TYPE = "apiVersion: kubeflow.org/v1\nkind: MPIJob\n"
         pytest.param(b"#!/bin/bash\n#PBS -l x\nmpirun a", "a script is read if it has #! in its first line", id="pbs"),
         pytest.param(b"horovodrun -np 2 a", "a script is read if it has #!", id="horovodrun"),
         pytest.param(b"kind: MPIJob", "apiVersion: is missing, and the import reads MPIJob", id="no-version"),
-        pytest.param(b"---\n---\n", "holds no block of keys", id="no-document"),
+        pytest.param(b"---\n---\n", "contains no mapping of keys", id="no-document"),
         pytest.param(
             b"kind: Deployment",
             "kind: found Deployment; the import reads a job of the Kubeflow operators",
@@ -110,7 +108,7 @@ def _replicas(job: Job, role: str, number: object) -> Job:
         ),
         (
             _changed(mpi_job(), "Worker", volumes={"a": 1}),
-            "spec.volumes: is a block of keys; it needs a list of blocks",
+            "spec.volumes: is a mapping of keys; it needs a list of mappings",
         ),
         ({**mpi_job(), "spec": None}, "spec.mpiReplicaSpecs is missing, so the MPIJob has no pods; add it there"),
     ],

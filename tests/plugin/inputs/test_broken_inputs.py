@@ -42,7 +42,7 @@ def _beside(item: Any) -> bytes:
     [
         pytest.param(
             _job(spec={"mpiReplicaSpec": {}}),
-            f"MPIJob {JOB}: spec.mpiReplicaSpecs is missing; did you mean it by mpiReplicaSpec?",
+            f"MPIJob {JOB}: spec.mpiReplicaSpecs is missing; did you write mpiReplicaSpec instead?",
             id="misspelt-roles",
         ),
         pytest.param(
@@ -52,7 +52,7 @@ def _beside(item: Any) -> bytes:
         ),
         pytest.param(
             _beside({"apiVersion": "v1", "kinds": "ConfigMap", "metadata": {"name": "a"}}),
-            "an object without a kind a: kind is missing; did you mean it by kinds?",
+            "an object without a kind a: kind is missing; did you write kinds instead?",
             id="misspelt-kind",
         ),
         pytest.param(
@@ -62,7 +62,7 @@ def _beside(item: Any) -> bytes:
         ),
         pytest.param(
             _beside({"apiVersion": "v1", "kind": {"a": None}, "metadata": {"name": "a"}}),
-            "an object without a kind a: kind: found a block of keys; it needs text",
+            "an object without a kind a: kind: found a mapping of keys; it needs text",
             id="kind-is-a-block",
         ),
         pytest.param(
@@ -72,17 +72,17 @@ def _beside(item: Any) -> bytes:
         ),
         pytest.param(
             as_yaml({"apiVersion": "v1", "kind": "List", "items": [1]}),
-            "document 1: items[0]: found a whole number; it needs a block of keys",
+            "document 1: items[0]: found a whole number; it needs a mapping of keys",
             id="number-as-item",
         ),
         pytest.param(
             _job(metadata="foo"),
-            "MPIJob without a name: metadata: found text; it needs a block of keys",
+            "MPIJob without a name: metadata: found text; it needs a mapping of keys",
             id="metadata",
         ),
         pytest.param(
             _job(metadata={"name": JOB, "annotations": ["a"]}),
-            f"MPIJob {JOB}: metadata.annotations: found a list; it needs a block of keys",
+            f"MPIJob {JOB}: metadata.annotations: found a list; it needs a mapping of keys",
             id="annotations",
         ),
         pytest.param(
@@ -92,7 +92,7 @@ def _beside(item: Any) -> bytes:
         ),
         pytest.param(
             _beside({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": "foo"}),
-            "ConfigMap a: data: found text; it needs a block of keys",
+            "ConfigMap a: data: found text; it needs a mapping of keys",
             id="data",
         ),
     ],
@@ -174,14 +174,14 @@ def test_each_values_file_and_flag_that_helm_cannot_read_is_one_line(place: Benc
 
     assert answer.code == 2
     assert answer.err.splitlines() == [
-        "distrain: --values: list.yaml: found a list; it needs a block of keys, written as KEY: VALUE lines",
+        "distrain: --values: list.yaml: found a list; it needs a mapping of keys, written as KEY: VALUE lines",
         "distrain: --values: latin.yaml cannot be read: it is no UTF-8 text; name another file",
         "distrain: --values: cut.yaml: line 3 is no YAML; check indentation, brackets and quotes there",
-        "distrain: --values: null.yaml: line 2 has a key that is null, a list or a block; write the key as text",
+        "distrain: --values: null.yaml: line 2 has a key that is null, a list or a mapping; write the key as text",
         "distrain: --values: aliases.yaml: it has aliases that repeat too much; write the values out",
         "distrain: --set-json: env: cannot be read; write KEY=JSON, such as workers.gpus=8",
         "distrain: --set: workers: has no value; write KEY=VALUE",
-        "distrain: --set: workers[0]: is a block of keys in the values before it, not a list; write it in one of the "
+        "distrain: --set: workers[0]: is a mapping of keys in the values before it, not a list; write it in one of the "
         "two forms",
         "distrain: --set-string: s3.secretName: has no value; write KEY=VALUE, and \\, for a comma inside a value",
         "distrain: --set-literal: env[a]: has an index that is no whole number; write KEY=VALUE, with KEY[0] for the "

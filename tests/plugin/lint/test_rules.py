@@ -215,7 +215,7 @@ def test_names_that_are_found_are_no_warning(values: str) -> None:
 def test_sshd_on_the_nodes_port_is_a_warning() -> None:
     (warning,) = warned(f"{{{ROOT}, podSpec: {{hostNetwork: true}}, ssh: {{port: 22}}}}")
 
-    assert warning.startswith("ssh.port: is 22, on which the node's own sshd waits")
+    assert warning.startswith("ssh.port: is 22, on which the node's own sshd listens")
     assert warning.endswith("; set it to 2222")
 
 

@@ -148,14 +148,14 @@ def test_program_of_ones_own_is_predicted_from_stated_numbers(predict: Predict) 
         pytest.param(["--instance", "p9.huge"], "--instance: the table has no p9.huge with GPUs", id="no-type"),
         pytest.param(["--instance", "p3.2xlarge", "--prices", "one"],
                      "--prices: one has no price for p3.2xlarge; add a line `p3.2xlarge: PRICE`", id="no-price"),
-        pytest.param(["--prices", "prices"], "--prices: which of its types the nodes have is not known; add --instance",
+        pytest.param(["--prices", "prices"], "--prices: the nodes' instance type is not known; add --instance",
                      id="no-instance"),
         pytest.param(["--prices", "one", "--instance", "g4dn.xlarge"],
                      "--instance: g4dn.xlarge has 1 GPU, and a worker 4; name a larger type", id="small-type"),
         pytest.param(["--max-cost", "5"], "--max-cost: needs prices; add --prices FILE and --instance TYPE", id="cost"),
         pytest.param(["--test", "prices"], "--test: prices has no table of the all-reduce; give the", id="no-table"),
         pytest.param(["--test", "none.log"], "--test: none.log cannot be read: No such file", id="no-file"),
-        pytest.param(["--test", "single.log"], "--test: single.log has 1 rank alone, which tells no bandwidth",
+        pytest.param(["--test", "single.log"], "--test: single.log has only 1 rank, which shows no bandwidth",
                      id="test-of-one-rank"),
         pytest.param(["--record", "./none"], "--record: none cannot be read: No such file", id="no-record"),
     ],
@@ -177,7 +177,7 @@ def test_length_that_is_unknown_has_no_limit(predict: Predict) -> None:
     outcome = predict(*given, "--max-hours", "5", values="own.yaml")
 
     assert outcome.code == 2
-    assert "--max-hours: how long the run is is not known; add --samples N" in outcome.err
+    assert "--max-hours: the length of the run is not known; add --samples N" in outcome.err
 
 
 @pytest.mark.parametrize(
@@ -235,7 +235,7 @@ def test_record_without_rates_is_refused(predict: Predict) -> None:
     outcome = predict("--record", "./run1")
 
     assert outcome.code == 2
-    words = "--record: run1 tells no samples/sec of a number of ranks; name another record, or add --rate N"
+    words = "--record: run1 has no samples/sec for any number of ranks; name another record, or add --rate N"
     assert outcome.err == f"distrain: {words}\n"
 
 

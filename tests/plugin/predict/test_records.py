@@ -59,7 +59,7 @@ def test_test_whose_times_do_not_grow_is_refused(predict: Predict) -> None:
     outcome = predict("--rate", "128", "--test", "flat.log")
 
     assert outcome.code == 2
-    assert "its largest tensor is not slower than its smallest, which tells no bandwidth" in outcome.err
+    assert "its largest tensor is not slower than its smallest, which shows no bandwidth" in outcome.err
 
 
 @pytest.mark.parametrize("change", [{"batch_size": 32}, {"precision": "bf16"}, {"strategy": "parameter-server"}])
@@ -79,8 +79,8 @@ def test_what_a_record_has_otherwise_than_the_values_is_told(predict: Predict) -
     outcome = predict("--record", f"./{folder.name}", "--between", "100", "--within", "80")
 
     assert outcome.err.splitlines() == [
-        "distrain: record: its batch is 32 and that of the values 64; the compute time is taken in proportion",
-        "distrain: record: its precision is bf16 and that of the values fp32; its rates are taken as they are",
+        "distrain: record: its batch is 32 and the values' is 64; the compute time is taken in proportion",
+        "distrain: record: its precision is bf16 and the values' is fp32; its rates are taken as they are",
     ]
 
 
@@ -121,7 +121,7 @@ def test_batch_of_a_damaged_record_is_unknown(predict: Predict) -> None:
     answer = answer_of(predict("--record", f"./{folder.name}", "-o", "json"))
 
     assert answer["computeSeconds"] == pytest.approx(4 * 64 / 500, rel=0.1)
-    assert answer["assumed"][0] == "record: it does not tell its batch; that of the values is taken, 64"
+    assert answer["assumed"][0] == "record: its batch is not known; the values' batch is used, 64"
 
 
 def test_servers_of_one_worker_are_reached_between_workers(predict: Predict) -> None:

@@ -207,7 +207,7 @@ def test_job_that_does_not_end_is_reported_as_deleted(monkeypatch: pytest.Monkey
 
     assert fakes.changes == ["delete run1"]
     assert failed.value.messages[0].startswith("run1: MPIJob run1 has not ended in -1 s: a pod does not end, perhaps")
-    back = "`helm rollback run1 3 --namespace team` makes it again what revision 3 was"
+    back = "`helm rollback run1 3 --namespace team` restores revision 3"
     assert failed.value.messages[1:] == (f"run1: its job is deleted; once its pods are gone, {back}",)
 
 

@@ -156,7 +156,7 @@ def test_job_that_cannot_be_followed_stays_at_its_new_revision() -> None:
     with pytest.raises(UnreachableError) as unknown:
         _upgrade(helm, start)
 
-    stays = "run1: is left as it is; `helm rollback run1 3 --namespace team` makes it again what revision 3 was"
+    stays = "run1: is left as it is; `helm rollback run1 3 --namespace team` restores revision 3"
     assert unknown.value.messages == ("silent", stays)
     assert helm.rollbacks == []
 

@@ -188,7 +188,7 @@ def test_job_that_an_earlier_release_left_is_warned_of(run: Run, cluster: FakeAp
 
     assert (outcome.code, len(installed)) == (0, 1)
     assert outcome.err.startswith(
-        "distrain: warning: run1: MPIJob run1-old runs, and Helm knows it no more: `helm uninstall` leaves it there; "
+        "distrain: warning: run1: MPIJob run1-old runs, and Helm no longer knows it: `helm uninstall` leaves it there; "
         "`kubectl --namespace team delete mpijobs.kubeflow.org run1-old` ends it\n"
     )
 

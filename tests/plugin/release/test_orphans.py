@@ -53,7 +53,7 @@ def _found(jobs: list[kube.Workload], pods: list[kube.Pod]) -> list[str]:
 
 
 def test_job_and_pod_that_nobody_ends_are_reported_once_with_what_ends_them() -> None:
-    known = "runs, and Helm knows it no more: `helm uninstall` leaves it there"
+    known = "runs, and Helm no longer knows it: `helm uninstall` leaves it there"
     told = f"{known}; `kubectl --namespace team --context lab delete"
 
     assert _found([_job()], [_pod()]) == [

@@ -208,7 +208,8 @@ def test_job_that_helm_and_argo_cd_did_not_make_is_changed_with_what_made_it(run
 
     outcome = run(*RESCALE, "--yes")
 
-    words = "run1: is no Helm release in namespace team; it was not made by Helm: change MPIJob run1 with what made it"
+    change = "change MPIJob run1 with the tool that made it"
+    words = f"run1: is no Helm release in namespace team; it was not made by Helm: {change}"
     assert (outcome.code, outcome.err) == (2, f"distrain: {words}\n")
 
 

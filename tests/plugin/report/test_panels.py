@@ -103,7 +103,7 @@ def test_plot_does_not_end_at_the_number_before_nan() -> None:
     lost = records.run([start(0, 1), *(step(n, n, 64 * n, loss=1.0 if n < 3 else None) for n in (1, 2, 3))])
     never = records.run([start(0, 1), *(step(n, n, 64 * n, loss=math.nan) for n in (1, 2))])
 
-    assert "is 1 before it is no number any more" in _panel("loss-time", lost).words
+    assert "is 1 before it becomes NaN or infinite" in _panel("loss-time", lost).words
     assert _panel("loss-time", never).words.startswith("The record has no loss that is a number")
 
 

@@ -276,7 +276,7 @@ def test_release_that_is_not_there_is_told(report: Report) -> None:
     done = report("run1", "-n", "team")
 
     assert (done.code, done.err.count("\n")) == (2, 1)
-    assert "run1: there is no release of this name in namespace team; if it was removed, name the place" in done.err
+    assert "run1: there is no release of this name in namespace team; if it was removed, name the location" in done.err
     assert "for the folder of this name write ./run1" in done.err
 
 

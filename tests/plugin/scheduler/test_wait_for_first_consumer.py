@@ -89,7 +89,7 @@ def test_nominated_pod_that_spread_counts_leaves_it_open() -> None:
     assert judged(job, NODES).verdict == "fits"
     answer = judged(job, NODES, [_waiting(0)])
     assert (answer.verdict, answer.undecided) == ("depends", True)
-    assert answer.next.startswith("undecided what the rules make of pods that wait for their node: 1.")
+    assert answer.next.startswith("undecided whether the rules will count pods that wait for their node: 1.")
 
 
 @pytest.mark.parametrize(("priority", "verdict"), [(0, "fits"), (50, "depends"), (100, "fits")])

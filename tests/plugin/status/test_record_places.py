@@ -299,7 +299,7 @@ def test_run_without_a_release_is_told_which_flag_names_the_place(api: FakeApi, 
 
     answer = json.loads(status("run1", "-o", "json").out)
 
-    words = "Helm has no release run1; name its place, as in --record s3://bucket/team/run1"
+    words = "Helm has no release run1; name its location, as in --record s3://bucket/team/run1"
     assert answer["unread"] == [f"the run's record: {words}"]
 
 
@@ -329,5 +329,5 @@ def test_helm_that_does_not_answer_is_not_waited_for(
     shown = status("run1")
 
     assert time.monotonic() - begin < ASLEEP
-    words = f"not read within 0.1 s{credentials}; name its place, as in --record s3://bucket/team/run1"
+    words = f"not read within 0.1 s{credentials}; name its location, as in --record s3://bucket/team/run1"
     assert (shown.code, _not_read(shown.out)) == (0, [f"the run's record: {words}"])

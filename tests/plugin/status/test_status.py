@@ -276,7 +276,7 @@ def test_run_that_is_not_there_is_named_with_the_way_to_find_others(status: Run)
     assert shown.code == 2
     assert shown.err == (
         "distrain: run1: there is no run of this name in namespace team; "
-        "`helm distrain status --namespace team` lists the runs that there are\n"
+        "`helm distrain status --namespace team` lists the existing runs\n"
     )
 
 

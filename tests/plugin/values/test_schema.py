@@ -111,12 +111,12 @@ def test_right_values_are_accepted(chart: Path, values: dict[str, Any]) -> None:
         ),
         pytest.param(
             _values(trainer={"zzz": 1}),
-            "trainer.zzz: there is no such value; here stand rate, shuffle",
+            "trainer.zzz: there is no such value; allowed here: rate, shuffle",
             id="key-like-no-other",
         ),
         pytest.param(
             {"workers": {}},
-            "workers.replicas: is missing, or null took its default away; give it a value",
+            "workers.replicas: is missing, or null removed its default; give it a value",
             id="missing",
         ),
         pytest.param(
@@ -160,11 +160,11 @@ def test_right_values_are_accepted(chart: Path, values: dict[str, Any]) -> None:
             'trainer.shuffle: found the text "maybe"; it needs true or false',
             id="text-for-a-switch",
         ),
-        pytest.param({"workers": 3}, "workers: found 3; it needs a block of keys", id="number-for-a-section"),
+        pytest.param({"workers": 3}, "workers: found 3; it needs a mapping of keys", id="number-for-a-section"),
         pytest.param(_workers(gpus=True), "workers.gpus: found true; it needs a whole number or null", id="switch"),
         pytest.param(
             _workers(tolerations=["x"]),
-            'workers.tolerations[0]: found the text "x"; it needs a block of keys',
+            'workers.tolerations[0]: found the text "x"; it needs a mapping of keys',
             id="list-entry",
         ),
         pytest.param({"workers": {"replicas": 0}}, "workers.replicas: 0 is too small; use 1 or more", id="too-small"),
@@ -192,7 +192,7 @@ def test_right_values_are_accepted(chart: Path, values: dict[str, Any]) -> None:
             id="form",
         ),
         pytest.param(
-            _values(podLabels={"a b": "c"}), 'podLabels: "a b" is no name that may stand here; correct it', id="name"
+            _values(podLabels={"a b": "c"}), 'podLabels: "a b" is not an allowed name here; correct it', id="name"
         ),
     ],
 )
@@ -258,7 +258,7 @@ def test_refusal_of_a_form_says_how_to_write_it(path: str, entry: dict[str, Any]
         ("data.uri", "data/digits", 'Write it as "/data/digits", or leave it empty.'),
         ("data.uri", "synthetic", 'empty is synthetic data (random numbers). '
          'Write it as "/data/digits", or leave it empty.'),
-        ("workers.nodeSelector", {"a b": "c"}, 'is no name that may stand here; use one such as "team"'),
+        ("workers.nodeSelector", {"a b": "c"}, 'is not an allowed name here; use one such as "team"'),
         ("workers.nodeSelector", {"a": "b c"}, 'workers.nodeSelector.a: "b c" does not have the right form. '
          'Write it as "vision".'),
         ("image.repository", "Team/App", 'Write it as "registry.example.com:5000/team/tensorflow", or leave it empty.'),
@@ -318,4 +318,4 @@ def test_unknown_key_is_one_mistake_also_where_it_is_one_key_too_many() -> None:
     with pytest.raises(ValuesError) as refused:
         check({**defaults, "env": [{"name": "HF_TOKEN", "value": "x", "foo": 1}]}, CHART)
 
-    assert refused.value.messages == ("env[0].foo: there is no such value; here stand name, value, valueFrom",)
+    assert refused.value.messages == ("env[0].foo: there is no such value; allowed here: name, value, valueFrom",)

@@ -284,7 +284,7 @@ def test_mpijob_that_leaves_its_workers_out_is_refused() -> None:
     ("old", "new", "words"),
     [
         ("Launcher", None, "Launcher is missing; write the pod that starts mpirun there"),
-        ("Launcher", "launcher", r"Launcher is missing; did you mean it by launcher\?"),
+        ("Launcher", "launcher", r"Launcher is missing; did you write launcher instead\?"),
         ("Worker", "worker", "worker: no operator creates pods for it; write its pods as Launcher or Worker"),
         ("Worker", "Foo", "Foo: no operator creates pods for it; write its pods as Launcher or Worker"),
     ],
@@ -313,7 +313,7 @@ def test_pytorchjob_may_write_its_roles_in_any_case() -> None:
     [pytest.param([], id="nothing"), pytest.param([{"apiVersion": "v1", "kind": "ConfigMap"}], id="no-job")],
 )
 def test_manifest_without_a_job_is_refused(documents: list[Object]) -> None:
-    with pytest.raises(ValuesError, match=r"^--manifest: there is no job, that is no MPIJob, .* or Pod; so there is"):
+    with pytest.raises(ValuesError, match=r"^--manifest: there is no job, which is an MPIJob, .* or Pod; so there is"):
         _job(*documents)
 
 

@@ -41,7 +41,7 @@ def _of_init_containers(path: str, spec: kube.TemplateSpec, names: set[str], vol
 def _of_container(
     path: str, container: kube.TemplateContainer, names: set[str], volumes: Collection[str]
 ) -> Iterator[str]:
-    """Validate a container, and add its name to `names`, the names before it."""
+    """Validate a container, and add its name to `names`, the names of the containers before it."""
     if not container.name:
         yield required(f"{path}.name")
     elif container.name in names:

@@ -22,7 +22,7 @@ IPV4 = re.compile(r"([0-9]+)\.([0-9]+)\.([0-9]+)\.([0-9]+)")
 
 
 def of_dns(path: str, spec: kube.TemplateSpec) -> Iterator[str]:
-    """Validate all fields of a pod about names."""
+    """Validate the DNS fields of a pod."""
     if spec.dns_policy and spec.dns_policy not in POLICIES:
         yield not_supported(f"{path}.dnsPolicy", spec.dns_policy, POLICIES)
     yield from _of_config(f"{path}.dnsConfig", spec.dns_config, needs_server=spec.dns_policy == NONE)

@@ -1,4 +1,4 @@
-"""Word the mistakes of fields (apimachinery pkg/util/validation/field/errors.go)."""
+"""Write messages about wrong fields (apimachinery pkg/util/validation/field/errors.go)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def invalid(path: str, value: object, detail: str) -> str:
 
 
 def too_long(path: str, size: int, most: int) -> str:
-    """Return the API server's words, and the size, which it does not say."""
+    """Return the API server's message, and the size, which is not in that message."""
     return _message(path, "Too long", f"may not be more than {most} bytes, and has {size}")
 
 

@@ -37,7 +37,7 @@ def of_job(job: kube.Workload) -> Iterator[str]:
 
 
 def of_selected(selector: kube.LabelSelector | None, labels: dict[str, str] | None) -> Iterator[str]:
-    """Find a template whose labels the selector of its Job or StatefulSet does not match."""
+    """Yield a message if the selector of a Job or StatefulSet does not match the labels of its pod template."""
     if not selects(selector, labels or {}):
         yield invalid(f"{TEMPLATE}.metadata.labels", labels, MISMATCH)
 
@@ -119,7 +119,7 @@ def _of_selector(job: kube.Workload, labels: dict[str, str] | None) -> Iterator[
 
 
 def _of_generated(job: kube.Workload, labels: dict[str, str]) -> Iterator[str]:
-    """Validate the user's selector and labels beside those that the API server generates."""
+    """Validate the user's selector and labels against the labels that the API server generates."""
     for key in (*OF_UID, *OF_NAME):
         if key in labels and (key in OF_UID or labels[key] != job.metadata.name):
             yield invalid(f"{TEMPLATE}.metadata.labels[{key}]", labels, f"must be '{_expected(job, key)}'")

@@ -39,7 +39,7 @@ _OF_VALUE = f"a valid label must be an empty string or consist of alphanumeric c
 
 
 def dns_label(name: str) -> list[str]:
-    """Return what is wrong with a name that must be a DNS label, such as that of a container."""
+    """Return what is wrong with a name that must be a DNS label, such as a container's name."""
     found = _too_long(name, MOST_OF_LABEL)
     if not re.fullmatch(LABEL, name):
         has_dots = re.fullmatch(SUBDOMAIN, name)
@@ -48,14 +48,14 @@ def dns_label(name: str) -> list[str]:
 
 
 def dns_1035_label(name: str) -> list[str]:
-    """Return what is wrong with a name that must be a DNS label and begin with a letter, such as that of a Service."""
+    """Return what is wrong with a name that must be a DNS label and begin with a letter, such as a Service's name."""
     is_right = re.fullmatch(LABEL_1035, name)
     wrong = [] if is_right else [_unlike(_OF_LABEL_1035, LABEL_1035, "my-name", "abc-123")]
     return _too_long(name, MOST_OF_LABEL) + wrong
 
 
 def dns_subdomain(name: str) -> list[str]:
-    """Return what is wrong with a name that must be a DNS subdomain, such as that of a Pod or Job."""
+    """Return what is wrong with a name that must be a DNS subdomain, such as the name of a Pod or Job."""
     return _subdomain(name, SUBDOMAIN, _OF_SUBDOMAIN)
 
 
@@ -65,7 +65,7 @@ def relaxed_subdomain(name: str) -> list[str]:
 
 
 def qualified_name(key: str) -> list[str]:
-    """Return what is wrong with the key of a label: a name, and before a slash the DNS subdomain of its owner."""
+    """Return what is wrong with the key of a label: a name, optionally after its owner's DNS subdomain and a slash."""
     *prefixes, name = key.split("/")
     rule = _unlike(_OF_QUALIFIED, QUALIFIED, "MyName", "my.name", "123-abc")
     if len(prefixes) > 1:

@@ -21,7 +21,7 @@ def of_job(role: PodRole) -> Iterator[str]:
     """Validate the job that a role belongs to."""
     owner, job = role.owner, role.workload
     version = VERSIONS.get((owner.api_version, owner.kind)) if owner else None
-    # An operator that makes a StatefulSet of the workers validates nothing.
+    # An operator that creates a StatefulSet for the workers validates nothing.
     if version is None or not version.operators or "worker" in version.makes:
         return
     if version.container:

@@ -17,7 +17,10 @@ READINESS = "readinessProbe"
 
 
 def of_probes(path: str, container: kube.TemplateContainer, *, is_allowed: bool) -> Iterator[str]:
-    """Validate the probes of a container; containers that end before the pod's others start may have none."""
+    """Validate the probes of a container.
+
+    An init container that ends before the next container starts may have no probes.
+    """
     for key, probe in (
         ("livenessProbe", container.liveness_probe),
         (READINESS, container.readiness_probe),
@@ -31,7 +34,7 @@ def of_probes(path: str, container: kube.TemplateContainer, *, is_allowed: bool)
 
 
 def _of_handlers(path: str, probe: Probe) -> Iterator[str]:
-    """Find a probe with several ways to try the container, of which the first counts, or with a wrong one."""
+    """Yield a message for a probe without a handler, with several handlers, or with an invalid first handler."""
     handlers = {"exec": probe.exec, "httpGet": probe.http_get, "tcpSocket": probe.tcp_socket, "grpc": probe.grpc}
     first, *others = [key for key, handler in handlers.items() if handler is not None] or [""]
     if not first:
@@ -64,7 +67,7 @@ def _of_numbers(path: str, probe: Probe, *, is_readiness: bool) -> Iterator[str]
     ):
         if number is not None and number < 0:
             yield invalid(f"{path}.{key}", number, NOT_NEGATIVE)
-    # The API server sets 1 in the place of 0.
+    # The API server replaces 0 by 1.
     if not is_readiness and probe.success_threshold not in (None, 0, 1):
         yield invalid(f"{path}.successThreshold", probe.success_threshold, "must be 1")
     seconds = probe.termination_grace_period_seconds

@@ -51,13 +51,16 @@ def refusals_of_sizes(job: Job) -> Iterator[Refusal]:
 
 
 def _of_name(name: str) -> list[str]:
-    """Validate the name of an object; an object with generateName has none, or the name None as a CountedObject."""
+    """Validate the name of an object.
+
+    An object with generateName has no name; a CountedObject then has the name None.
+    """
     has_name = name not in ("", "None")
     return list(names.of_each("metadata.name", name, names.dns_subdomain)) if has_name else []
 
 
 def mistakes(role: PodRole) -> list[str]:
-    """Return what the API server says against the object that holds the role's pods, or against an operator's pods."""
+    """Return the API server's complaints about the object that creates the role's pods, or about an operator's pods."""
     return list(dict.fromkeys(_of_pods(role)))
 
 
@@ -76,7 +79,7 @@ def _refusal(kind: str, found: list[str], place: str, judge: str = "API server")
 
 
 def _of_pods(role: PodRole) -> Iterator[str]:
-    """Validate the object that holds the role's pods; for a role of an operator's kind, one of the pods."""
+    """Validate the object that creates the role's pods; if an operator creates the pods, validate one pod."""
     match role.owner and role.owner.kind:
         case "Job":
             return of_job(role.workload)

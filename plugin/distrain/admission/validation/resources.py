@@ -11,7 +11,7 @@ from distrain.kube.quantities import Quantity, QuantityError, thousandths
 HUGE_PAGES, OF_QUOTA, HUGE_PAGES_OF_QUOTA = "hugepages-", "requests.", "requests.hugepages-"
 OF_CONTAINERS = ("cpu", "memory", "ephemeral-storage")
 OF_PODS = ("cpu", "hugepages-", "memory")
-# Resources without a prefix of their owner: those of pods, of quotas and of claims.
+# Names of resources without a prefix: the resources of pods, quotas and claims.
 STANDARD = frozenset(
     (
         *OF_CONTAINERS,
@@ -32,7 +32,7 @@ def is_native(name: str) -> bool:
 
 
 def is_extended(name: str) -> bool:
-    """Tell whether the resource is one of a device plugin or of the user, such as nvidia.com/gpu."""
+    """Tell whether a device plugin or the user defines the resource, such as nvidia.com/gpu."""
     return not is_native(name) and not name.startswith(OF_QUOTA) and not qualified_name(f"{OF_QUOTA}{name}")
 
 
@@ -55,7 +55,7 @@ def of_pod_resource(path: str, name: str) -> Iterator[str]:
 
 
 def of_huge_pages(path: str, name: str, quantity: Quantity) -> Iterator[str]:
-    """Find an amount of huge pages that is no whole number of pages."""
+    """Yield a message if an amount of huge pages is not a whole number of pages."""
     try:
         size = thousandths(name.removeprefix(HUGE_PAGES))
     except QuantityError:

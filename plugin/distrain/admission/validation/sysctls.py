@@ -36,6 +36,9 @@ def of_sysctls(path: str, spec: kube.TemplateSpec) -> Iterator[str]:
 
 
 def _dotted(name: str) -> str:
-    """Return a name whose parts are separated by dots; with a slash first, dots and slashes have changed places."""
+    """Return the name with dots as separators.
+
+    In a name whose first separator is a slash, dots and slashes are swapped.
+    """
     first = re.search(r"[./]", name)
     return name.translate(SWAPPED) if first and first[0] == "/" else name

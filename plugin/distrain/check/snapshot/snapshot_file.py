@@ -1,6 +1,6 @@
 """Read the data for a check from a file: the output of `helm distrain snapshot`, or of `kubectl get` of some kinds.
 
-A file of kubectl does not tell whether the cluster has no object of a kind, or whether the kind was not asked for. So a
+If a file of kubectl has no object of a kind, either the cluster has none or the user did not request the kind. So a
 kind without objects counts as not read. A file of `helm distrain snapshot` says what was read.
 """
 
@@ -94,7 +94,7 @@ class Contents(Struct, frozen=True):
 
     @property
     def snapshot(self) -> Snapshot | None:
-        """Return what `helm distrain snapshot` says about the file, None for a file of kubectl."""
+        """Return the file's Snapshot object, which `helm distrain snapshot` writes; None for a file of kubectl."""
         return next(iter(self.by_kind.get("Snapshot", ())), None)
 
     @property
@@ -124,7 +124,7 @@ class Contents(Struct, frozen=True):
         return {each.metadata.name for each in items if each.metadata.namespace == namespace}
 
     def has(self, kind: str, namespace: str) -> bool:
-        """Tell whether the file has all objects of the kind: in the namespace, or in all if it is empty."""
+        """Tell whether the file has all objects of the kind, in the namespace or, if it is empty, in all namespaces."""
         return self.snapshot.has(kind, namespace) if self.snapshot else kind in self.by_kind
 
 
@@ -201,7 +201,7 @@ def _unpacked(content: bytes) -> bytes:
 
 
 def _refuse_other_snapshots(found: Contents, flag: str) -> None:
-    """Raise ValuesError for two snapshots in one file, which hold the same pods twice, or for one of another form."""
+    """Raise ValuesError if the file has two snapshots, which repeat the same pods, or a snapshot of another form."""
     taken = found.by_kind.get("Snapshot", ())
     if len(taken) > 1:
         raise ValuesError(f"{flag} holds {len(taken)} snapshots; name the file of one `helm distrain snapshot`")
@@ -226,7 +226,7 @@ def _refuse_odd_objects(found: Contents, flag: str) -> None:
 
 
 def _each_once(found: Contents, flag: str) -> Contents:
-    """Return the contents with each object once, as users join the output of several `kubectl get`.
+    """Return the contents with each object once: users join the outputs of several `kubectl get`, which may overlap.
 
     Raises ValuesError if two objects with the same name differ.
     """
@@ -257,7 +257,7 @@ def _look(pod: JsonPod) -> None:
     held(kind), host_ports(kind), pod.labels, pod.volumes
 
 
-# How to look at the many objects of a snapshot faster than at every field.
+# Functions that check the most frequent kinds of a snapshot without decoding every field.
 LOOKS: Mapping[str, Callable[[Any], object]] = {"Node": allocatable, "Pod": _look}
 
 
@@ -337,7 +337,7 @@ def _missing(found: Contents, job: Job, namespace: str) -> Iterator[ObjectName]:
 def _existing(
     found: Contents, objects: Sequence[CountedObject], namespace: str, *, has_pods: bool
 ) -> Iterator[CountedObject]:
-    """Yield the objects that exist; of kinds that the file lacks, those of a release exist if its pods do."""
+    """Yield the objects that exist. If the file lacks a kind, a release's objects of this kind exist if its pods do."""
     for each in objects:
         kind, name = each.resource.kind, each.resource.name
         if name in found.names(kind, namespace) if found.has(kind, namespace) else has_pods:

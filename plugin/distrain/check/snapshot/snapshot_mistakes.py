@@ -24,7 +24,7 @@ def of_list(content: bytes, forms: Mapping[str, type[Any]]) -> list[str]:
 
 
 def error_of(look: Callable[[Any], object], item: Any) -> Exception | None:
-    """Return the error of looking at an object, None if there is none."""
+    """Return the error that `look` raises for an object, None if it raises none."""
     try:
         look(item)
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
@@ -33,8 +33,8 @@ def error_of(look: Callable[[Any], object], item: Any) -> Exception | None:
 
 
 def again(items: Sequence[Any]) -> dict[int, int]:
-    """Map the place of each object of a kind that repeats an earlier object's name to the place of the earlier one."""
-    # Only the names at first, because a file may have 150,000 pods.
+    """Map the index of each object that repeats the name of an earlier object to the earlier object's index."""
+    # Compare only the names first, because a file may have 150,000 pods.
     if len({item.metadata.name for item in items}) == len(items):
         return {}
     times = Counter([item.metadata.name for item in items])
@@ -45,7 +45,7 @@ def again(items: Sequence[Any]) -> dict[int, int]:
 
 
 def unlike(kind: str, items: Sequence[Any], places: Mapping[int, int]) -> Iterator[str]:
-    """Name each object that differs from the earlier object of its name; `places` are those of `again`."""
+    """Name each object that differs from the earlier object of its name; `places` is the result of `again`."""
     for place, first in places.items():
         metadata = items[place].metadata
         if _tree(items[place]) != _tree(items[first]):
@@ -53,7 +53,7 @@ def unlike(kind: str, items: Sequence[Any], places: Mapping[int, int]) -> Iterat
 
 
 def _tree(item: Any) -> Any:
-    """Return all that is read of an object, without differences of spaces in parts that are still encoded."""
+    """Return an object's fields in decoded form, so that spaces in its encoded parts make no difference."""
     return msgspec.json.decode(msgspec.json.encode(item))
 
 

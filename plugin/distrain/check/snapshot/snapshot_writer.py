@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from distrain.pods.counted_pod import CountedPod
 
 HEAD, SEPARATOR, TAIL = b'{"apiVersion":"v1","kind":"List","metadata":{},"items":[\n', b",\n", b"\n]}\n"
-# The API groups that are read: those that the chart renders, and those that tell which gang schedulers there are.
+# The API groups that are read: the groups that the chart renders, and the groups of the gang schedulers.
 GROUPS = (*RENDERED_GROUPS, *(each.group for each in BY_VALUE.values()))
 # Without these kinds nothing can be judged.
 NEEDED = (NODES, PODS)
@@ -46,7 +46,7 @@ class Written(Struct):
 
 
 def write(cluster: Cluster, file: IO[bytes], namespace: str) -> Written:
-    """Write the cluster's objects; of a kind that the user may list only in `namespace`, write those.
+    """Write the cluster's objects. If the user may list a kind only in `namespace`, write that namespace's objects.
 
     Raises ForbiddenError if the user may not list nodes or pods, ExpiredError if a list expires before its end.
     """
@@ -97,7 +97,7 @@ def _of(cluster: Cluster, kind: JudgedKind, namespace: str = "") -> Iterator[Any
 
 
 def _pods(cluster: Cluster) -> Iterator[CountedPod | kube.Pod]:
-    """Yield the pods; those of the chart whole: a check may credit them to the quotas that count them."""
+    """Yield the pods. The chart's pods keep all fields, because a check may subtract their usage from quotas."""
     yield from (pod for pod in cluster.pods() if not is_of_chart(pod.labels))
     selector = f"{NAME_LABEL}={CHART}"
     found = cluster.each(PODS.path(), kube.Pod, "pods of the chart", labelSelector=selector, fieldSelector=NOT_ENDED)

@@ -1,4 +1,4 @@
-"""Complete the pods of a file that was written by hand, with the defaults of the API server that a check reads."""
+"""Complete the pods of a hand-written file with the API server's defaults that a check needs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def stored(text: msgspec.Raw, classes: Sequence[PriorityClass]) -> JsonPod:
 
 
 def _priority(name: object, classes: Sequence[PriorityClass]) -> int:
-    """Return the priority of the class with this name; without a name, that of the lowest global default."""
+    """Return the priority of the class with this name; without a name, the lowest priority of a global default."""
     if isinstance(name, str) and name in SYSTEM_PRIORITIES:
         return SYSTEM_PRIORITIES[name]
     found = (each.value for each in classes if (each.metadata.name == name if name else each.global_default))
@@ -37,7 +37,7 @@ def _priority(name: object, classes: Sequence[PriorityClass]) -> int:
 
 
 def _set_host_ports(containers: Sequence[Any]) -> None:
-    """Set the host ports of containers in the node's network: they are the containers' ports."""
+    """Set the host ports of containers in the host network to the containers' ports."""
     for container in containers:
         for port in _list(container.get("ports")):
             if isinstance(port, dict) and not port.get("hostPort"):

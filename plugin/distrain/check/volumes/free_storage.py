@@ -16,7 +16,7 @@ DELAYED = "WaitForFirstConsumer"
 
 
 def room_of(storage_class: kube.StorageClass, objects: Dependencies) -> StorageRoom:
-    """Return what the class's driver reports; nothing if it reports nothing, or if that could not be read."""
+    """Return the free storage that the class's driver reports; nothing if no report exists or could be read."""
     if not _reports(storage_class, objects) or objects.capacities is None:
         return StorageRoom()
     name = storage_class.metadata.name
@@ -41,7 +41,7 @@ def not_judged(job: Job, objects: Dependencies) -> Iterator[str]:
         if objects.capacities is None:
             yield f"the storage that CSI driver {driver} has left (CSIStorageCapacities)"
         else:
-            yield f"how many volumes together CSI driver {driver} has storage for, as Kubernetes looks at one at a time"
+            yield f"whether CSI driver {driver} has storage for all volumes together: Kubernetes checks them one by one"
 
 
 def _reports(storage_class: kube.StorageClass, objects: Dependencies) -> bool:

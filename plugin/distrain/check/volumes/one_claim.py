@@ -33,7 +33,7 @@ class Elsewhere(Struct, frozen=True):
     claim: str
 
 
-# The possible places of a volume, a refusal of all pods, or words about what is not judged.
+# The possible locations of a volume, a refusal of all pods, or words about what is not judged.
 Judged = VolumeRule | Elsewhere | Refusal | str
 
 
@@ -53,7 +53,7 @@ def of_manifest(claim: PersistentVolumeClaim, place: str, objects: Dependencies)
 
 
 def of_each_pod(claim: OwnClaim, place: str, objects: Dependencies, namespace: str) -> Judged:
-    """Judge the claims that are created for the pods; if there is only one pod, with the volume reserved for it."""
+    """Judge the claims that are created for the pods; a single pod's claim may have a reserved volume."""
     name = f"{claim.names.prefix}{claim.names.first}" if claim.pods == 1 and claim.names.prefix else ""
     metadata = kube.Metadata(name=claim.name, namespace=namespace)
     return _new(
@@ -62,7 +62,7 @@ def of_each_pod(claim: OwnClaim, place: str, objects: Dependencies, namespace: s
 
 
 def reserved(claim: OwnClaim, namespace: str, objects: Dependencies) -> Iterable[BoundVolume]:
-    """Yield the volumes that are reserved for claims of the pods that do not exist yet."""
+    """Yield the volumes that are reserved for those claims of the pods that do not exist yet."""
     for volume in (objects.volumes or {}).values():
         wanted = volume.spec.claim_ref
         if wanted is None or wanted.namespace != namespace or wanted.uid or wanted.name in claim.existing:
@@ -104,7 +104,7 @@ def _unbound(claim: PersistentVolumeClaim, place: str, objects: Dependencies) ->
 def _new(
     claim: PersistentVolumeClaim, place: str, objects: Dependencies, reference: str = "", *, is_per_pod: bool = False
 ) -> Judged:
-    """Judge a claim that does not exist yet; `place` names it, and the value that says so."""
+    """Judge a claim that does not exist yet; `place` names the claim and the value that asks for it."""
     name, storage_class = claim.metadata.name, class_of(claim)
     where = f"where the volume of persistent volume claim {name}, yet to be created, can be"
     if objects.storage_classes is None:
@@ -121,7 +121,7 @@ def _new(
         return BoundVolume(name, found[0])
     if is_made(known) or found:
         return where
-    step = f"{place} asks for no storage class that makes volumes, and there is none to bind."
+    step = f"{place} asks for no storage class that makes volumes, and there is no volume to bind."
     return refused(NOT_BOUND, f"{step} Name a storage class that makes volumes.")
 
 
@@ -143,7 +143,7 @@ def _delayed(
 ) -> UnboundVolume:
     spec = replace(claim.spec, storage_class_name=storage_class.metadata.name)
     node = (claim.metadata.annotations or {}).get(SELECTED_NODE, "")
-    # The scheduler has chosen the node for a new volume, so it looks for none that exists.
+    # The scheduler has chosen the node for a new volume, so it does not look for an existing volume.
     volumes: Iterable[PersistentVolume] = () if node else (objects.volumes or {}).values()
     found = candidates(volumes, spec, _reference(claim, reference))
     return UnboundVolume(

@@ -1,4 +1,4 @@
-"""Find the claims that each pod has for itself: those of ephemeral volumes and of a StatefulSet's templates."""
+"""Find the claims that belong to single pods: claims of ephemeral volumes and of a StatefulSet's templates."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def manifest_claims(job: Job, objects: Dependencies) -> dict[str, PersistentVolu
 
 
 def changes(job: Job, objects: Dependencies) -> ClaimChanges:
-    """Return the claims that are created for the job, and those that end with the release's own pods."""
+    """Return the claims that are created for the job, and the claims that are deleted with the release's own pods."""
     new = [NewClaims(name, claim.spec) for name, claim in sorted(manifest_claims(job, objects).items())]
     for role in job.roles:
         own = own_claims(role, objects) if role.replicas else ()

@@ -38,7 +38,7 @@ class Claims(Struct):
     changes: ClaimChanges = ClaimChanges()
 
     def add(self, judged: Judged, rules: list[VolumeRule]) -> None:
-        """Add the rule to `rules`, or the refusal or the words about what is not judged to this object."""
+        """Add a rule to `rules`; add a refusal, or words about what is not judged, to this object."""
         match judged:
             case Refusal():
                 self.refusals.append(judged)
@@ -108,14 +108,14 @@ def _of_own(claim: OwnClaim, place: str, role: PodRole, objects: Dependencies) -
 
 
 def _of_one_pod(rule: BoundVolume | UnboundVolume, claim: OwnClaim, role: PodRole) -> BoundVolume | UnboundVolume:
-    """Return the rule with a name that is the same for all pods, unless a volume is for this pod alone."""
+    """Return the rule with a name that is the same for all pods, unless a volume is reserved for this pod."""
     if isinstance(rule, BoundVolume) or (rule.is_reserved and role.replicas > 1):
         return rule
     return replace(rule, claim=claim.name, is_per_pod=True)
 
 
 def _together(claim: OwnClaim, rules: Sequence[BoundVolume | UnboundVolume], pods: int) -> Iterator[Judged]:
-    """Yield the rule of all pods. If their volumes differ, some pods may need other nodes than others."""
+    """Yield the rule of all pods. If their volumes differ, the pods may need different nodes."""
     different = [rule for number, rule in enumerate(rules) if rule not in rules[:number]]
     if pods == 1 or (len(different) == 1 and isinstance(different[0], UnboundVolume)):
         yield from different
@@ -127,7 +127,10 @@ def _together(claim: OwnClaim, rules: Sequence[BoundVolume | UnboundVolume], pod
 
 
 def _for_all(rule: VolumeRule, users: Counter[str], undecided: list[str]) -> VolumeRule:
-    """Return the rule for all pods that share the claim. Some rules are only for the first pod: its node is open."""
+    """Return the rule for all pods that share the claim.
+
+    Some rules bind only the first pod, whose node is not known yet.
+    """
     if not isinstance(rule, UnboundVolume) or rule.is_per_pod or users[rule.claim] < 2:
         return rule
     if rule.node or rule.room.is_told:

@@ -19,9 +19,9 @@ from distrain.imports.launch.starters import Option
 from distrain.imports.ledger import Path, leaves
 from distrain.values.placeholder import PROGRAM
 
-# What keeps an MPIJob's workers alive until mpirun comes.
+# Programs that keep an MPIJob's workers running until mpirun connects.
 IDLE = {"sshd", "sleep", "tail"}
-# What prepares sshd in a worker's script, and distrain-worker does not need.
+# Commands that prepare sshd in a worker's script. distrain-worker does not need them.
 SSHD_SETUP = {"mkdir", "ssh-keygen", "service", "chmod", "exec", "chown", "cp"}
 COMMAND = ("command",)
 LIMITS = ("workers", "resources", "limits")
@@ -29,7 +29,8 @@ LIMITS = ("workers", "resources", "limits")
 RDMA = re.compile(r"rdma|efa$|hca|infiniband|/ib", re.IGNORECASE)
 
 
-# What depends on where, or how often, a shell does it: a substitution, the host's name, the output to a file.
+# Parts of a script whose effect depends on where or how often a shell runs them: a substitution, the host's name,
+# output to a file.
 ONCE = re.compile(r"\$\([^)]*[^)\w][^)]*\)|`[^`]*`|\$\{?HOSTNAME\}?|(?<![0-9<&])>{1,2}\s*[^\s&;|>]+")
 
 
@@ -44,7 +45,7 @@ class Commands:
         self._moved: list[tuple[dict[str, object], Path]] = []
 
     def move_exported(self) -> None:
-        """Take the launcher's variables that mpirun gives to the ranks, or its command reads, out of its part."""
+        """Remove from the launcher's part the variables that mpirun passes to the ranks or that the command reads."""
         part = self._parts[self._first.section].get("env")
         if not (self._first.runs_mpi and part):
             return
@@ -57,7 +58,7 @@ class Commands:
             del self._parts[self._first.section]["env"]
 
     def _read(self, entries: Sequence[dict[str, Any]]) -> set[str]:
-        """Return the names of the launcher's variables that its command reads, and that now the ranks read."""
+        """Return the names of the launcher's variables that the command reads; in the chart, the ranks read them."""
         workers = self._parts["workers"].get("env")
         theirs = {each.get("name"): each for each in (workers.value if workers else ())}
         found, more = set[str](), " ".join(self._program.words)
@@ -134,11 +135,11 @@ class Commands:
         if role.runs_mpi and not program.starter and not program.is_open and self._words:
             draft.note(
                 f"{draft.place(role.place)}: the launcher ran its command once; here each rank runs it. If it starts "
-                "mpirun itself, write the program behind mpirun as command"
+                "mpirun itself, write the program after mpirun as command"
             )
 
     def _once(self, place: str, program: Program) -> None:
-        """Note what the launcher's shell did once, and now the shell of each rank does."""
+        """Note the commands that the launcher's shell ran once and that the shell of each rank now runs."""
         script = shell.script_of(program.words)
         found = ONCE.findall(program.words[script]) if script is not None else []
         if found:
@@ -174,7 +175,7 @@ class Commands:
             )
 
     def _rdma(self) -> None:
-        """Leave the transport to Open MPI, as the source does, where the chart's default would not use the devices."""
+        """Let Open MPI choose the transport, as in the source, if the chart's default would not use the devices."""
         draft = self._draft
         devices = [target[-1] for target in draft.settings if target[:3] == LIMITS and RDMA.search(target[-1])]
         given = {target[2] for target in draft.settings if target[:2] == ("mpi", "mca")}
@@ -184,7 +185,7 @@ class Commands:
                 draft.choose(("mpi", "mca", key), None, why)
 
     def _other(self, role: Role) -> None:
-        """Settle the command of another role, which has the program of the ranks, or waits for them."""
+        """Settle the command of another role: the ranks' program, or a command that waits for the ranks."""
         draft = self._draft
         words = words_of(draft, role.place)
         paths = [(*role.place, key) for key in ("command", "args", "workingDir")]
@@ -204,7 +205,7 @@ class Commands:
 
 
 def _working_dir(draft: Draft, role: Role, folder: str, options: Sequence[Option]) -> tuple[Option, ...]:
-    """Return mpirun's option for a folder, unless it has one already, which counts."""
+    """Return mpirun's option for a folder; an option that mpirun already has takes precedence."""
     given = [option.value for option in options if option.name in ("wd", "wdir")]
     if not given or given[0] == folder:
         draft.know((*role.place, "workingDir"))
@@ -216,7 +217,7 @@ def words_of(draft: Draft, place: Path) -> list[str]:
     """Return the words of a container's command and args."""
     found = [draft.ledger.get((*place, key), []) for key in ("command", "args")]
     words = [str(word) for words in found for word in (words if isinstance(words, list) else [words])]
-    # One word with spaces is no program that could be found; what is meant is a line.
+    # One word with spaces cannot be a program's name; it is meant as a line of a shell.
     return shell.words_of(words[0]) if len(words) == 1 and " " in words[0].strip() else words
 
 
@@ -228,7 +229,7 @@ def _is_idle(words: list[str]) -> bool:
         return False
     names = [each.words[0].text for each in commands] if commands else words[:1]
     programs = [PurePosixPath(name).name for name in names]
-    # exec sshd, and sshd among what prepares it.
+    # `exec sshd`, and sshd among the commands that prepare it.
     lines = [word.text for each in commands or () for word in each.words]
     waits = bool(IDLE & {PurePosixPath(word).name for word in (lines or words[:1])})
     return waits and set(programs) <= IDLE | SSHD_SETUP | SILENT

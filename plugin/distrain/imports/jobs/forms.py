@@ -1,4 +1,4 @@
-"""Refuse a job resource whose fields have another form than Kubernetes takes, such as a list for a block of keys."""
+"""Refuse a job resource whose fields have another form than in Kubernetes, such as a list instead of a mapping."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ BLOCKS = {
     *("capabilities", "seccompProfile", "resourcesPerNode", "trainingRuntimeSpec", "mlPolicy", "runtimeRef"),
     *("podGroupPolicy", "failurePolicy"),
 }
-# Blocks whose keys users choose, and whose values are single.
+# Mappings whose keys users choose, and whose values are scalars.
 MAPS = {"labels", "annotations", "nodeSelector", "limits", "requests", "matchLabels"}
 LISTS_OF_BLOCKS = {
     *("containers", "initContainers", "env", "envFrom", "volumes", "volumeMounts", "tolerations", "ports"),
@@ -40,19 +40,19 @@ SINGLE = {
 }
 LISTS = {"command", "args", "add", "drop"}
 NOUNS = {
-    dict: "a block of keys",
+    dict: "a mapping of keys",
     list: "a list",
     str: "text",
     bool: "true or false",
     int: "a number",
     float: "a number",
 }
-# What users or other programs choose the form of.
+# Fields whose form users or other programs choose.
 FREE = {"status", "managedFields"}
 
 
 def mistakes(found: Any, path: Path = ()) -> Iterator[str]:
-    """Yield path, finding and next step of each field of a wrong form."""
+    """Yield path, finding and next step for each field that has a wrong form."""
     if isinstance(found, list):
         for index, each in enumerate(found):
             yield from mistakes(each, (*path, index))
@@ -73,12 +73,12 @@ def _wanted(key: str, value: Any) -> str:
     if value is None:
         return ""
     if key in BLOCKS:
-        return "" if isinstance(value, dict) else "a block of keys"
+        return "" if isinstance(value, dict) else "a mapping of keys"
     if key in MAPS:
         is_map = isinstance(value, dict) and not any(isinstance(each, dict | list) for each in value.values())
-        return "" if is_map else "a block of keys with single values"
+        return "" if is_map else "a mapping of keys with single values"
     if key in LISTS_OF_BLOCKS:
-        return "" if isinstance(value, list) and all(isinstance(each, dict) for each in value) else "a list of blocks"
+        return "" if isinstance(value, list) and all(isinstance(each, dict) for each in value) else "a list of mappings"
     if key in SINGLE:
         return "a single value" if isinstance(value, dict | list) else ""
     if key in LISTS:

@@ -1,4 +1,4 @@
-"""Compare the groups of pods that train, such as Master and Workers: here all of them are alike."""
+"""Compare the groups of pods that train, such as Master and Workers. In the chart, all of these pods are alike."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Group(Struct, frozen=True):
 
 
 def main_container(draft: Draft, containers: list[dict[str, Any]]) -> int:
-    """Return the index of the container that the operator takes for the program's."""
+    """Return the index of the container that, for the operator, runs the program."""
     wanted = {"PyTorchJob": "pytorch", "TFJob": "tensorflow", "MXJob": "mxnet"}.get(draft.kind)
     wanted = wanted or draft.ledger.get(("spec", "mainContainer"))
     names = [each.get("name") for each in containers]

@@ -12,9 +12,9 @@ from distrain.imports.ledger import Path
 from distrain.values.placeholder import IMAGE
 
 LATEST = "latest"
-# The digest behind an image's name, whichever its algorithm is.
+# The digest after an image's name, with any algorithm.
 DIGEST = re.compile(r"[a-z0-9+._-]+:[0-9a-fA-F]{32,}")
-NO_IMAGE = "is no image's name: behind @ stands no digest; a registry's login belongs into a Secret, image.pullSecrets"
+NO_IMAGE = "is not an image's name: no digest follows @; put a registry's login into a Secret of image.pullSecrets"
 # Words of an image's name or a command that say which framework trains; the first that is found counts.
 FRAMEWORKS = (
     ("mxnet", "mxnet"),
@@ -66,7 +66,7 @@ def set_image(draft: Draft, name: str, path: Path) -> None:
 
 
 def framework_of(draft: Draft, roles: Sequence[Role]) -> tuple[str, str]:
-    """Return the framework of an MPIJob, and why. With a command of the user's own it changes little."""
+    """Return the framework of an MPIJob, and the reason. If the user has a command, the framework changes little."""
     for role in roles:
         words = [draft.ledger.get((*role.place, "image"), ""), *_words(draft, role)]
         for word, framework in FRAMEWORKS:
@@ -115,7 +115,7 @@ def _account(draft: Draft, roles: Sequence[Role]) -> None:
     """Carry over the ServiceAccount; all pods have one."""
     target = ("serviceAccountName",)
     for role in roles:
-        # serviceAccount is the older name of serviceAccountName, which counts.
+        # serviceAccount is the older name of serviceAccountName, which takes precedence.
         for key in ("serviceAccountName", "serviceAccount"):
             path = (*role.template, "spec", key)
             name = draft.ledger.get(path)

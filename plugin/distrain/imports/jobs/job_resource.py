@@ -20,7 +20,8 @@ from distrain.imports.jobs.spread import Role, merge_twin, spread
 from distrain.imports.ledger import Ledger, Path
 from distrain.workload.kinds import KUBEFLOW, QUEUE_LABEL, VERSIONS
 
-# The sections of the values for the roles of each kind. The first role of a section that a job has is taken for it.
+# The section of the values for each role of each kind. If several roles have the same section, the first role that the
+# job has is used.
 SECTIONS = {
     "MPIJob": {"Launcher": "launcher", "Worker": "workers"},
     "PyTorchJob": {"Worker": "workers", "Master": "workers"},
@@ -45,9 +46,9 @@ MOST = 53
 
 
 def read_job(item: dict[str, Any], origin: str, origins: Mapping[Path, Path] | None = None) -> Draft:
-    """Return the draft of a job resource; raise ValuesError, which names the origin, if it is no job to run.
+    """Return the draft of a job resource; raise ValuesError, which names the origin, if it is not a job to run.
 
-    `origins` has the places of a job's parts in the source, if the job was made from another form of it.
+    If the job was converted from another form, `origins` has the places of its parts in the source.
     """
     version = VERSIONS.get((str(item.get("apiVersion")), str(item.get("kind"))))
     assert version
@@ -57,7 +58,7 @@ def read_job(item: dict[str, Any], origin: str, origins: Mapping[Path, Path] | N
     draft.credentials.secret = f"{draft.name}-credentials"
     draft.know(("apiVersion",), ("kind",), ("status",))
     if origins is not None:
-        # The controllers of the other forms leave no pods that hold GPUs, so there is no policy to note the lack of.
+        # The controllers of the other forms leave no pods that hold GPUs, so a missing cleanPodPolicy needs no note.
         draft.know(("spec", "runPolicy", "cleanPodPolicy"))
     roles = [*_roles(draft, origin)]
     _metadata(draft)
@@ -76,7 +77,7 @@ def read_job(item: dict[str, Any], origin: str, origins: Mapping[Path, Path] | N
 
 
 def release_name(name: Any) -> str:
-    """Return a name that a release may have, from that of the source."""
+    """Return a valid name of a release, made from the source's name."""
     plain = re.sub(r"[^a-z0-9-]+", "-", str(name or "").lower()).strip("-")[:MOST].strip("-")
     return plain if re.match(r"[a-z]", plain) else f"run-{plain}".strip("-") if plain else "run1"
 
@@ -107,7 +108,7 @@ def _roles(draft: Draft, origin: str) -> Iterator[Role]:
 
 
 def _role_name(kind: str, name: str) -> str:
-    """Return the role's name as the operators write it; they take it in any case."""
+    """Return the role's name as the operators write it; they accept it in upper and lower case."""
     return next((role for role in (*SECTIONS[kind], "Evaluator") if role.lower() == str(name).lower()), str(name))
 
 
@@ -131,7 +132,7 @@ def _refuse_other_form(draft: Draft, specs: dict[str, Any], origin: str) -> None
         )
     for name in specs:
         if not isinstance(specs[name], dict):
-            raise ValuesError(f"{origin}: {path}.{name}: is no block of keys; correct it there")
+            raise ValuesError(f"{origin}: {path}.{name}: must be a mapping of keys; correct it there")
 
 
 def _metadata(draft: Draft) -> None:
@@ -176,7 +177,7 @@ def _kind(draft: Draft, roles: list[Role]) -> None:
 
 
 def _size(draft: Draft, roles: list[Role], origin: str) -> None:
-    """Carry over the number of workers, servers and ranks, and of the other pods, if they are more than one."""
+    """Carry over the number of workers, servers and ranks, and the number of other pods if it is more than one."""
     base = ("spec", KUBEFLOW[draft.kind].replicas)
     counts: dict[str, tuple[int, Path]] = {}
     for name in draft.ledger.get(base):
@@ -201,7 +202,7 @@ def _size(draft: Draft, roles: list[Role], origin: str) -> None:
 
 
 def _restart_policies(draft: Draft, base: Path) -> None:
-    """Carry over Never of the workers, with which the first failure ends the job; list other policies."""
+    """Carry over the workers' policy Never, with which the first failure ends the job; list other policies."""
     paths = {_role_name(draft.kind, name): (*base, name, "restartPolicy") for name in draft.ledger.get(base)}
     is_final = draft.kind != "MPIJob" and draft.ledger.get(paths.get("Worker", ()), "") == "Never"
     if is_final and not draft.has(("job", "maxRestarts")):
@@ -247,7 +248,7 @@ def _elastic(draft: Draft, number: int, path: Path) -> None:
 
 
 def _bound(draft: Draft, key: str, value: Any, number: int, path: Path) -> None:
-    """Carry over a limit of an elastic job, widened if the job itself is beyond it."""
+    """Carry over a limit of an elastic job; widen the limit if the job's own size is outside it."""
     is_number = isinstance(value, int) and not isinstance(value, bool)
     if is_number and (value > number if key == "minReplicas" else value < number):
         draft.note(f"{draft.place(path)} is {value}, and the job has {number} workers; here workers.{key} is {number}")
@@ -268,7 +269,7 @@ def _missing_roles(draft: Draft, roles: list[Role]) -> None:
 
 
 def _twins(draft: Draft, roles: list[Role]) -> None:
-    """Compare the pod templates of a section's other roles, such as the Master, with the one that was taken."""
+    """Compare the pod templates of a section's other roles, such as the Master, with the template that was used."""
     base = ("spec", KUBEFLOW[draft.kind].replicas)
     for name in draft.ledger.get(base):
         role = _role_name(draft.kind, name)

@@ -15,9 +15,9 @@ POD_SPEC = (
     *("preemptionPolicy", "resourceClaims", "shareProcessNamespace", "terminationGracePeriodSeconds"),
     "topologySpreadConstraints",
 )
-# Fields that keep their name, and are one value.
+# Fields that keep their name and become a single value.
 SAME = ("affinity", "priorityClassName", "runtimeClassName", "schedulerName")
-# Kubernetes' own defaults, which dumps of running jobs have.
+# Kubernetes' own defaults, which appear in dumps of running jobs.
 DEFAULTS: dict[str, Any] = {
     "restartPolicy": "Never",
     "enableServiceLinks": False,
@@ -31,7 +31,7 @@ DEFAULTS: dict[str, Any] = {
     "shareProcessNamespace": False,
 }
 RESTARTS = "distrain restarts the ranks of a failed run, job.maxRestarts times"
-# What the chart sets in each pod, and why another value is left out.
+# Fields that the chart sets in each pod, and the reason why the source's value is left out.
 LEFT_OUT = {
     "restartPolicy": RESTARTS,
     "enableServiceLinks": "distrain sets it to false",
@@ -73,10 +73,10 @@ Parts = dict[str, Part]
 
 
 def read_pod(draft: Draft, section: str, template: Path, main: int) -> Parts:
-    """Return the parts of a pod template that a role's section or the top of the values may take.
+    """Return the parts of a pod template that may go into a role's section or to the top of the values.
 
-    What only a section has, such as cpu and memory, is carried over at once. `main` is the index of the container that
-    trains.
+    Parts that only a section has, such as cpu and memory, are carried over at once. `main` is the index of the
+    container that trains.
     """
     pod = (*template, "spec")
     container = (*pod, "containers", main)
@@ -102,7 +102,7 @@ def _metadata(draft: Draft, template: Path) -> Parts:
 
 
 def kept_metadata(draft: Draft, path: Path) -> Part:
-    """Return labels or annotations without those of operators, of earlier owners, and of the service mesh."""
+    """Return labels or annotations, except the ones of operators, of earlier owners, and of the service mesh."""
     kept: dict[str, Any] = {}
     for key, value in draft.ledger.get(path, {}).items():
         place = (*path, key)
@@ -160,7 +160,7 @@ def _pod_spec(draft: Draft, section: str, pod: Path) -> Part:
         if key in DEFAULTS and value == DEFAULTS[key]:
             draft.know((*pod, key))
         elif key == "terminationGracePeriodSeconds" and section != "workers":
-            draft.lose((*pod, key), "the pods of a job all have that of the workers")
+            draft.lose((*pod, key), "all pods of a job have the workers' value")
         elif value is not None:
             found[key] = value
     return Part(found, tuple((*pod, key) for key in found))
@@ -178,7 +178,7 @@ def _environment(draft: Draft, container: Path) -> Parts:
 
 
 def _as_text(entry: dict[str, Any]) -> dict[str, Any]:
-    """Return a variable whose value is text, as Kubernetes wants it, also where the source has a number."""
+    """Return a variable with its value as text, as Kubernetes requires, even if the source has a number."""
     value = entry.get("value")
     if isinstance(value, bool):
         return {**entry, "value": str(value).lower()}

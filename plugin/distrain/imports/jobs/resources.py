@@ -10,7 +10,7 @@ from distrain.imports.draft import Draft
 from distrain.imports.ledger import Path
 from distrain.kube import quantities
 
-# What the schema takes: workers.cpu, workers.memory, and the amounts of resources.requests and limits.
+# Forms that the schema accepts: workers.cpu, workers.memory, and the amounts of resources.requests and limits.
 CPU = re.compile(r"[0-9]+([.][0-9]+)?m?")
 MEMORY = re.compile(r"[1-9][0-9]*([.][0-9]+)?([kMGT]|[KMGT]i)?")
 AMOUNT = re.compile(r"[0-9]+([.][0-9]+)?(m|[kMGTPE]|[KMGTPE]i)?")
@@ -24,7 +24,7 @@ NVIDIA = "nvidia.com/gpu"
 def carry_resources(draft: Draft, section: str, path: Path) -> None:
     """Carry the resources of a container at this path over to the values of a section.
 
-    Raises ValuesError if the number of GPUs is no whole number.
+    Raises ValuesError if the number of GPUs is not a whole number.
     """
     found = {kind: draft.ledger.get((*path, kind), {}) for kind in ("limits", "requests")}
     if not all(isinstance(amounts, dict) for amounts in found.values()):
@@ -70,7 +70,7 @@ def _carry_gpus(draft: Draft, path: Path, found: dict[str, dict[str, Any]]) -> s
 
 
 def _whole(draft: Draft, path: Path) -> int:
-    """Return a number of GPUs; raise ValuesError if it is no whole number."""
+    """Return a number of GPUs; raise ValuesError if it is not a whole number."""
     amount = draft.ledger.get(path)
     try:
         number, rest = divmod(quantities.thousandths(amount), 1000)
@@ -82,7 +82,7 @@ def _whole(draft: Draft, path: Path) -> int:
 
 
 def _carry_usual(draft: Draft, section: str, path: Path, found: dict[str, dict[str, Any]], name: str) -> None:
-    """Carry cpu or memory: what is requested, and the limit where the short key does not set it."""
+    """Carry over cpu or memory: the request, and the limit if the short key does not set it."""
     request, limit = found["requests"].get(name), found["limits"].get(name)
     paths = {kind: (*path, kind, name) for kind in found if name in found[kind]}
     pattern = CPU if name == "cpu" else MEMORY
@@ -122,12 +122,12 @@ def _equal(one: Any, other: Any) -> bool:
 
 
 def _number(amount: Any) -> Any:
-    """Return CPUs as a number where the text is one, as people write them."""
+    """Return CPUs as a number if the text is a number, because people write CPUs so."""
     return int(amount) if isinstance(amount, str) and amount.isdecimal() else amount
 
 
 def _amount(amount: Any) -> Any:
-    """Return an amount in a form that the schema takes; Kubernetes also takes 1e9 and 100n."""
+    """Return an amount in a form that the schema accepts; Kubernetes also accepts 1e9 and 100n."""
     if not isinstance(amount, str) or AMOUNT.fullmatch(amount):
         return _number(amount)
     try:

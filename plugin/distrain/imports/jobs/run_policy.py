@@ -125,7 +125,7 @@ def _gang(draft: Draft, gang: str, path: Path) -> None:
 
 
 def _ranks(draft: Draft) -> None:
-    """Compare the ranks per worker of the source with those that distrain starts: one for each GPU, or one on CPUs."""
+    """Compare the source's ranks per worker with distrain's: one rank for each GPU, or one rank on CPUs."""
     here = max(1, draft.value(("workers", "gpus"), 0))
     workers = draft.value(("workers", "replicas"), 1)
     for path in (("spec", "slotsPerWorker"), ("spec", "nprocPerNode"), ("spec", "elasticPolicy", "nProcPerNode")):

@@ -1,4 +1,4 @@
-"""Choose podSecurity and runAsUser, so that the pods may do what those of the source may."""
+"""Choose podSecurity and runAsUser, so that the pods have the rights of the source's pods."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def _meets_restricted(parts: Parts) -> bool:
 
 
 def _write_to_image(roles: Sequence[Role], parts: Mapping[str, Parts]) -> None:
-    """Keep the root file system writable, which is no matter of the standard, but of the chart's restricted."""
+    """Keep the root file system writable. Only the chart's restricted makes it read-only, not the standard."""
     for role in roles:
         part = parts[role.section]["containerSecurityContext"]
         if "readOnlyRootFilesystem" not in part.value:

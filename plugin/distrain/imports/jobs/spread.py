@@ -1,4 +1,4 @@
-"""Put the parts of all roles' pods into the values: at the top what all roles share, else into each role's section."""
+"""Put the parts of all roles' pods into the values: shared parts at the top, other parts in each role's section."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from distrain.imports.draft import Draft, Part
 from distrain.imports.jobs.pod import Parts
 from distrain.imports.ledger import Path, leaves
 
-# Keys at the top of the values that reach every pod, and their names there.
+# Parts of pods that are also keys at the top of the values, where they apply to every pod, and the keys' names.
 TOP = {
     **{key: key for key in ("nodeSelector", "tolerations", "affinity", "env", "envFrom", "initContainers", "podSpec")},
     **{key: key for key in ("securityContext", "containerSecurityContext", "priorityClassName", "runtimeClassName")},
@@ -20,7 +20,7 @@ TOP = {
 }
 # Keys at the top that reach all pods but the launcher of MPI.
 TOP_OF_PROGRAMS = ("volumes", "volumeMounts")
-# Where people look for them in a job with one section.
+# Keys that people look for at the top if the job has only one section.
 ALONE_AT_TOP = ("env", "volumes", "volumeMounts")
 
 
@@ -47,7 +47,7 @@ def spread(draft: Draft, roles: Sequence[Role], parts: Mapping[str, Parts]) -> N
     """Carry over the parts of each role, by the section's name."""
     sections = [role.section for role in roles]
     programs = [role.section for role in roles if not role.runs_mpi]
-    # A mount at the top finds only a volume at the top.
+    # A mount at the top can use only a volume at the top.
     are_volumes_shared = all(_is_shared_or_absent(parts, key, programs) for key in TOP_OF_PROGRAMS)
     for key in dict.fromkeys(key for section in sections for key in parts[section]):
         over = programs if key in TOP_OF_PROGRAMS else sections
@@ -73,7 +73,7 @@ def _is_shared(found: Mapping[str, Part], over: Sequence[str]) -> bool:
 
 
 def merge_twin(draft: Draft, one: Path, other: Path) -> None:
-    """Settle the values of a second pod template that the first has, too; list those that differ."""
+    """Settle the values of a second pod template that equal the first template's; list values that differ."""
     draft.twins.append((one, other))
     why = f"the pods here are those of {draft.place((*one, 'spec', 'containers', 0))}"
     for path in [*leaves(draft.ledger.get(other), other)]:

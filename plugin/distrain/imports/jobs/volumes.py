@@ -36,7 +36,7 @@ SSH = ("/root/.ssh", "/home/distrain/.ssh")
 
 
 def parts_of(draft: Draft, section: str, pod: Path, container: Path) -> dict[str, Part]:
-    """Return the volumes and mounts that stay what they are; that of /dev/shm, for example, becomes workers.shm."""
+    """Return the volumes and mounts that stay volumes and mounts; a volume for /dev/shm becomes workers.shm instead."""
     volumes = draft.ledger.get((*pod, "volumes"), [])
     mounts = draft.ledger.get((*container, "volumeMounts"), [])
     if not all(map(_may_be_named, (*volumes, *mounts))):
@@ -55,7 +55,7 @@ def parts_of(draft: Draft, section: str, pod: Path, container: Path) -> dict[str
 
 
 def _may_be_named(each: Any) -> bool:
-    """Return whether a volume or a mount is a map, and its name one value: a map or list cannot be looked up."""
+    """Tell whether a volume or a mount is a map with a scalar name: a map or list cannot be looked up."""
     return isinstance(each, dict) and not isinstance(each.get("name"), (dict, list))
 
 
@@ -66,7 +66,7 @@ def _taken(folder: str) -> str:
 
 
 def _volumes(draft: Draft, pod: Path, volumes: list[Any], mounts: list[Any], kept: list[Any]) -> Part:
-    """Return the volumes; one whose mounts are all left out is left out with them."""
+    """Return the volumes, without volumes whose mounts are all left out."""
     names = {mount["name"] for mount in kept if "name" in mount}
     mounted = {mount.get("name") for mount in mounts}
     found = Part([], ())
@@ -87,7 +87,7 @@ def _renamed(named: dict[str, Any]) -> dict[str, Any]:
 
 
 def _note_small(draft: Draft, size: Any) -> None:
-    """Note a /dev/shm of less than 1Gi for each rank, as `helm distrain check` warns of it."""
+    """Note a /dev/shm of less than 1Gi for each rank, because `helm distrain check` warns of it."""
     ranks = max(1, draft.value(("workers", "gpus"), 1))
     try:
         is_small = units("memory", size) < ranks * GIBIBYTE

@@ -1,4 +1,4 @@
-"""Make the Jobs that prepare data or a model before the training initContainers of the workers, where that works."""
+"""Turn the Jobs that prepare data or a model before the training into initContainers of the workers, if possible."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ STORAGE_URI = "STORAGE_URI"
 def carry_initializers(
     translation: Translation, pod: Path, jobs: Sequence[ReplicatedJob], training: Sequence[ReplicatedJob]
 ) -> None:
-    """Carry over the jobs beside those that train; `pod` is the path of the workers' pod in the new job."""
+    """Carry over the jobs that do not train; `pod` is the path of the workers' pod in the new job."""
     first = {
         each.get("name")
         for job in jobs

@@ -55,7 +55,7 @@ def read_jobset(data: dict[str, Any], origin: str) -> Draft:
 def choose_roles(
     translation: Translation, jobs: Sequence[ReplicatedJob]
 ) -> tuple[list[ReplicatedJob], list[ReplicatedJob]]:
-    """Return the job that runs mpirun, if any, and the one that trains: two for a leader and its workers."""
+    """Return the job that runs mpirun, if any, and the job that trains, or two of them: a leader and its workers."""
     words = {job.name: words_of(translation, job) for job in jobs}
     before = {name for job in jobs for name in _completed(translation, job)}
     training = [job for job in jobs if job.name not in before]
@@ -69,7 +69,7 @@ def choose_roles(
     is_told = len(training) == 1 or all(runs(words[job.name], TORCH) for job in training)
     if len(launchers) > 1 or not is_told or not 0 < len(training) <= most:
         names = ", ".join(job.name for job in jobs)
-        finding = "and no torchrun, mpirun or sshd in a command says which of them trains; leave the ones that do"
+        finding = "and no torchrun, mpirun or sshd in a command says which of them trains; keep only those that train"
         raise translation.refuse(jobs[0].path[:-1], f"has {names}, {finding}")
     return launchers, training
 
@@ -88,7 +88,7 @@ def begin(translation: Translation, kind: str) -> None:
 def put_roles(
     translation: Translation, launchers: Sequence[ReplicatedJob], workers: Sequence[ReplicatedJob]
 ) -> dict[str, Path]:
-    """Make the roles' pods those of the new job; return the path of each job's role there."""
+    """Copy the roles' pods into the new job; return the path of each job's role in the new job."""
     kind = translation.job["kind"]
     base = (*SPEC, KUBEFLOW[kind].replicas)
     names = ("Worker",) if kind == "MPIJob" or len(workers) == 1 else ("Master", "Worker")

@@ -15,11 +15,11 @@ from distrain.imports.translation import Translation
 from distrain.kube import quantities
 
 TRAINER: Path = ("spec", "trainer")
-# The step of the job that the Trainer gives the program to.
+# The step of the runtime's job to which the Trainer gives the program.
 STEP = "trainer"
 IMAGE_WHY = "all pods have the image of spec.trainer"
 KUEUE = "kueue.x-k8s.io/"
-# Lists of the versions of the API whose items name the jobs that they patch in targetJobs.
+# Lists of patches in the versions of the API. An item's targetJobs names the jobs that it patches.
 TARGETED = ("podTemplateOverrides", "podSpecOverrides")
 
 
@@ -38,7 +38,7 @@ class Role(Struct, frozen=True):
         return (*self.template, "spec", "containers", 0)
 
     def words(self, translation: Translation) -> list[str]:
-        """Return the words of the command that the pods run, of a script too."""
+        """Return the words of the command that the pods run, including the words of a script."""
         found = [translation.get((*self.container, key)) for key in ("command", "args")]
         words = [str(word) for part in found if isinstance(part, list) for word in part]
         script = shell.script_of(words)
@@ -65,7 +65,7 @@ class Patch(Struct, frozen=True):
 
 
 def carry_patches(translation: Translation, roles: Sequence[Role]) -> None:
-    """Apply the patches of the pods, whichever version of the API they are of."""
+    """Apply the patches of the pods, in any version of the API."""
     for patch in [*_runtime_patches(translation), *_targeted(translation)]:
         for role in roles:
             if role.job.name in patch.jobs:
@@ -124,7 +124,7 @@ def carry_trainer(translation: Translation, roles: Sequence[Role], *, is_launche
 
 
 def _beside_launcher(translation: Translation, worker: Role, launcher: Role, *, is_launcher_node: bool) -> None:
-    """Leave the program to the launcher, and what a node has to the workers."""
+    """Keep the program only in the launcher, and the resources of a node only in the workers."""
     _one_image(translation, worker)
     if is_launcher_node:
         translation.drop((*launcher.container, "resources"))

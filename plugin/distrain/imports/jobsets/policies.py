@@ -1,4 +1,4 @@
-"""Carry over what a JobSet's spec says beside its pods: restarts, deadline, success, claims."""
+"""Carry over a JobSet's spec except its pods: restarts, deadline, success, claims."""
 
 from __future__ import annotations
 
@@ -87,14 +87,14 @@ def note_labels(translation: Translation, pods: Iterable[Path]) -> None:
             for container in translation.get((*pod, key)) or []:
                 for entry in container.get("env") or []:
                     field = str(Ledger(entry).get(("valueFrom", "fieldRef", "fieldPath"), ""))
-                    # The chart refuses a variable that the operator sets, and the list then says so.
+                    # The chart refuses a variable that the operator sets, and the list of left-out values then says so.
                     if any(owner in field for owner in OWNERS) and entry.get("name") not in own:
                         name = f"{container.get('name')}: variable {entry.get('name')}"
                         translation.notes.append(f"{name} reads {field}, which no pod has here; write its value in env")
 
 
 def lose_owned(translation: Translation, path: Path) -> None:
-    """List the labels and annotations at this path that JobSet alone reads."""
+    """List as left out the labels and annotations at this path that only JobSet reads."""
     translation.lose((*path, "annotations", TOPOLOGY), TOPOLOGY_WHY)
     for key in ("labels", "annotations"):
         for name in translation.block((*path, key)):
@@ -103,7 +103,7 @@ def lose_owned(translation: Translation, path: Path) -> None:
 
 
 def carry_metadata(translation: Translation, *paths: Path) -> None:
-    """Merge labels and annotations of these paths into those of the new job; a later path counts."""
+    """Merge labels and annotations of these paths into the new job's; a later path overrides an earlier one."""
     for path in paths:
         lose_owned(translation, path)
         for key in ("labels", "annotations"):

@@ -17,7 +17,7 @@ from distrain.imports.ledger import Path
 from distrain.imports.translation import Translation
 
 STEP_LABEL = "trainer.kubeflow.org/trainjob-ancestor-step"
-# The container that the Trainer takes for the program's: pkg/constants/constants.go of kubeflow/trainer v2.3.0.
+# The container in which the Trainer runs the program: pkg/constants/constants.go of kubeflow/trainer v2.3.0.
 NODE = "node"
 MPI_PROGRAMS = {name for name, starter in PROGRAMS.items() if starter == MPI}
 JOB_WHY = "the chart makes no Job of its own for these pods"
@@ -76,7 +76,7 @@ def _read(translation: Translation, path: Path) -> ReplicatedJob:
 
 
 def count_pods(translation: Translation, job: ReplicatedJob) -> tuple[int, tuple[Path, ...]]:
-    """Return the number of a job's pods, and the paths that say it."""
+    """Return the number of a job's pods, and the source's paths of this number."""
     replicas, parallelism = (*job.path, "replicas"), (*job.spec, "parallelism")
     number = translation.number(replicas, 1) * translation.number(parallelism, 1)
     given = [path for path in (parallelism, replicas) if translation.source.get(path) is not None]
@@ -84,7 +84,7 @@ def count_pods(translation: Translation, job: ReplicatedJob) -> tuple[int, tuple
 
 
 def words_of(translation: Translation, job: ReplicatedJob) -> list[str]:
-    """Return the words of the main container's command, of its first lines too if it is a script."""
+    """Return the words of the main container's command; for a script, also the words of its first lines."""
     found = [translation.source.get((*job.container, key)) for key in ("command", "args")]
     words = [str(word) for part in found if isinstance(part, list) for word in part]
     script = shell.script_of(words)
@@ -96,7 +96,7 @@ def runs(words: Sequence[str], programs: set[str]) -> bool:
 
 
 def put_pods(translation: Translation, target: Path, job: ReplicatedJob) -> None:
-    """Make a job's pod template that of a role at this path of the new job; the main container becomes the first."""
+    """Copy a job's pod template to a role at this path of the new job; the main container becomes the first."""
     template = (*target, "template")
     translation.copy((*template, "metadata"), (*job.pod, "metadata"))
     for key in translation.block((*job.pod, "spec")):
@@ -109,7 +109,7 @@ def put_pods(translation: Translation, target: Path, job: ReplicatedJob) -> None
 
 
 def settle_job(translation: Translation, job: ReplicatedJob, others: Sequence[str] = ()) -> None:
-    """Settle what a replicated job and its Job say beside the pods; `others` are the jobs that it waits for."""
+    """Settle the fields of a replicated job and its Job except the pods; `others` are the jobs that it waits for."""
     source, spec = translation.source, job.spec
     translation.know(*((*job.path, key) for key in ("name", "replicas")), (*spec, "parallelism"))
     translation.know((*job.path, "template", "metadata", "labels", STEP_LABEL))
@@ -129,7 +129,7 @@ def settle_job(translation: Translation, job: ReplicatedJob, others: Sequence[st
         translation.know((*spec, "completions"))
     translation.lose((*spec, "completions"), "as many pods run as spec.parallelism says, and each is a worker")
     if source.get((*spec, "backoffLimit")) == 0:
-        # A Job without retries leaves them to the JobSet.
+        # A Job without retries leaves restarts to the JobSet.
         translation.know((*spec, "backoffLimit"))
     annotations = (*job.path, "template", "metadata", "annotations", TOPOLOGY)
     translation.lose(annotations, TOPOLOGY_WHY)

@@ -1,4 +1,4 @@
-"""Tell which runtime a TrainJob names, and what stands in for one that is not known."""
+"""Find the runtime that a TrainJob names, and build a stand-in for an unknown runtime."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def runtime_of(job: dict[str, Any], items: Sequence[dict[str, Any]], origin: str
         and str(each.get("apiVersion")).startswith(f"{GROUP}/")
     ]
     if len(found) > 1:
-        raise ValuesError(f"{origin}: has {len(found)} {kind}s of the name {name}; leave the one that is meant")
+        raise ValuesError(f"{origin}: has {len(found)} {kind}s of the name {name}; keep only the one that is meant")
     return found[0] if found else None
 
 
@@ -61,7 +61,7 @@ def missing_words(job: dict[str, Any], policy: dict[str, Any]) -> str:
     flags = f" --namespace {namespace}" if namespace and kind == NAMESPACED_RUNTIME else ""
     return (
         f"spec.runtimeRef: the {kind} {name} is not in the source, so its pods are not carried over, and {starter} is "
-        f"assumed: append the output of `kubectl get{flags} {resource} {name} -o yaml` to the file behind ---, "
+        f"assumed: append the output of `kubectl get{flags} {resource} {name} -o yaml` to the file after a line ---, "
         "or import trainjob/NAME from the cluster"
     )
 

@@ -1,8 +1,8 @@
 """Read a TrainJob of Kubeflow Trainer (trainer.kubeflow.org/v1alpha1) with the runtime that it names.
 
 The fields are those of kubeflow/trainer v2.3.0 (pkg/apis/trainer/v1alpha1), podTemplateOverrides of v2.1 and
-podSpecOverrides, labels and annotations of v2.0. What overrides what is as in pkg/runtime of v2.3.0: the runtime's
-template, then the patches, then spec.trainer.
+podSpecOverrides, labels and annotations of v2.0. The precedence is that of pkg/runtime of v2.3.0: patches override the
+runtime's template, and spec.trainer overrides both.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ QUEUE_ANNOTATION = "scheduling.volcano.sh/queue-name"
 
 
 def read_trainjob(data: dict[str, Any], origin: str) -> Draft:
-    """Return the draft of a TrainJob; its runtime is in the data, under the key of that name, if it is known."""
+    """Return the draft of a TrainJob; if its runtime is known, the data has it under the key RUNTIME."""
     refuse_reference(data, origin)
     translation = _translation(data, origin)
     policy = _policy(translation)
@@ -65,7 +65,7 @@ def read_trainjob(data: dict[str, Any], origin: str) -> Draft:
 
 
 def _translation(data: dict[str, Any], origin: str) -> Translation:
-    """Begin the translation of a TrainJob; a stand-in takes the place of a runtime that is not known."""
+    """Begin the translation of a TrainJob; use a stand-in for an unknown runtime."""
     translation = Translation(data if RUNTIME in data else {**data, RUNTIME: stand_in(data)}, origin)
     if RUNTIME not in data:
         translation.notes.append(missing_words(data, translation.block(POLICY)))
@@ -76,7 +76,7 @@ def _translation(data: dict[str, Any], origin: str) -> Translation:
 
 
 def _template(translation: Translation, jobs: list[ReplicatedJob], roles: list[Role]) -> None:
-    """Carry over what the runtime's JobSet has beside the pods that train."""
+    """Carry over the runtime's JobSet except the pods that train."""
     spec, main = (*TEMPLATE, "spec"), roles[-1].job
     taken = [role.job for role in roles]
     others = [job for job in jobs if job not in taken]
@@ -91,7 +91,7 @@ def _template(translation: Translation, jobs: list[ReplicatedJob], roles: list[R
 
 
 def _policy(translation: Translation) -> str:
-    """Return the key of the runtime's mlPolicy that says how its ranks start; raise ValuesError for another one."""
+    """Return the key of the runtime's mlPolicy that says how the ranks start; raise ValuesError for another key."""
     found = translation.block(POLICY)
     known = [key for key in KINDS if key in found]
     others = [key for key in found if key not in (*KINDS, "numNodes")]
@@ -102,7 +102,7 @@ def _policy(translation: Translation) -> str:
 
 
 def _framework(translation: Translation, policy: str) -> None:
-    """Take the framework from the runtime's label, where only the image or the command could name it."""
+    """Take the framework from the runtime's label, if otherwise only the image or the command could name it."""
     path = (RUNTIME, "metadata", "labels", FRAMEWORK_LABEL)
     if policy == "mpi" and translation.source.get(path) in TORCH_FRAMEWORKS:
         translation.choose(("framework",), "pytorch", path)
@@ -112,7 +112,7 @@ def _framework(translation: Translation, policy: str) -> None:
 def _jobs_of(
     translation: Translation, jobs: list[ReplicatedJob], policy: str
 ) -> tuple[ReplicatedJob, ReplicatedJob | None]:
-    """Return the job whose pods train, and the one that runs mpirun."""
+    """Return the job whose pods train, and the job that runs mpirun, if any."""
     steps = [job for job in jobs if job.step == STEP]
     named = {job.name: job for job in jobs}
     if policy == "torch":

@@ -1,1 +1,1 @@
-"""Take a command apart: what starts the ranks, its options, and the program."""
+"""Split a command into the program that starts the ranks, its options, and the program that trains."""

@@ -1,6 +1,6 @@
 """List the options of the programs that start ranks: which of them take a value.
 
-Each list is that of the program's own source or help, which stands beside it. What none of them has is marked so.
+Each list comes from the program's own source or help, which a comment names. A comment marks lists without a source.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ ONE = {
         """
     ),
     # srun(1) of Slurm 22.05; the options of containers are those of pyxis, and not compared with a source. An option
-    # with an optional value, such as --kill-on-bad-exit[=0|1], takes it behind an equals sign alone.
+    # with an optional value, such as --kill-on-bad-exit[=0|1], takes it only after an equals sign.
     SRUN: names(
         """
         A b B C c D d e F G i J L M m N n o p q r S T t W w x accel-bind account acctg-freq bb bbf bcast-exclude begin
@@ -109,8 +109,8 @@ ONE = {
 GLUED = {SRUN}
 
 
-# Options of Open MPI and Hydra without a value, from the same sources; an unknown one is judged by the word behind it.
-# --display-topo takes a value in Open MPI 5 alone.
+# Options of Open MPI and Hydra without a value, from the same sources; an unknown option is judged by the word after
+# it. --display-topo takes a value in Open MPI 5 alone.
 ALONE = names(
     """
     allow-run-as-root bind-to-core bind-to-none bind-to-socket bycore bynode byslot bysocket continuous d debug

@@ -22,7 +22,7 @@ ELASTIC_WORDS = (
 MCA_OF_LAUNCHER = {
     f"{part}_{name}" for part in ("plm_rsh", "plm_ssh") for name in ("agent", "args", "no_tree_spawn")
 } | {"orte_default_hostfile", "prte_default_hostfile", "orte_keep_fqdn_hostnames"}
-# Variables that Horovod reads, and what horovodrun multiplies its option by.
+# For each option of horovodrun, the variable that Horovod reads, and the factor from option to variable.
 # horovod/runner/common/util/config_parser.py
 HOROVOD_VARIABLES: dict[str, tuple[str, int]] = {
     "fusion-threshold-mb": ("HOROVOD_FUSION_THRESHOLD", 2**20),
@@ -72,7 +72,7 @@ def carry_options(draft: Draft, launch: Launch, options: Sequence[Option]) -> No
 
 
 def _note_ranks(draft: Draft, launch: Launch, starters: set[str]) -> None:
-    """Note that mpirun does not set what torchrun and the like do, if it takes their place."""
+    """If mpirun replaces torchrun and the like, note the variables that mpirun does not set."""
     is_torch = draft.value(("framework",)) == "pytorch" and not draft.has(("job", "kind"))
     if (found := sorted(starters & {TORCH, ACCELERATE, DEEPSPEED})) and not is_torch:
         draft.note(

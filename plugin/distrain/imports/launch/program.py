@@ -1,4 +1,4 @@
-"""Find the program of the ranks in a container's command: without what starts the ranks, which the chart does."""
+"""Find the program of the ranks in a container's command, without the starter: the chart starts the ranks itself."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ SILENT = {"echo", "date", "hostname", "pwd", "ls", "nvidia-smi", "env", "printen
 
 
 class Program(Struct, frozen=True):
-    """The words of the program, the starter that stood before it, and its options.
+    """The words of the program, the starter that was before the program, and the starter's options.
 
-    `left` has what of the command is left out, and why. If the program cannot be told from the rest, the first word is
-    the placeholder that `check` refuses.
+    `left` has the parts of the command that are left out, and the reasons. If the program cannot be found in the
+    command, the first word is the placeholder that `check` refuses.
     """
 
     words: tuple[str, ...]
@@ -38,7 +38,7 @@ class Program(Struct, frozen=True):
 
 
 def program_of(words: Sequence[str]) -> Program:
-    """Take the command of a container apart; it may be a shell with a script."""
+    """Split the command of a container, which may be a shell with a script."""
     script = shell.script_of(words)
     if script is not None:
         return _of_script(words, script)
@@ -72,7 +72,7 @@ def _no_program(found: Started) -> tuple[str, str]:
 
 
 def _plain(program: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the words without exec and the like, and without python3 before a program that is none of Python."""
+    """Return the words without exec and the like, and without python3 before a program that is not a Python program."""
     while len(program) > 1 and program[0] in ("exec", "time", "nohup"):
         program = program[1:]
     if program[:1] == ("python3",) and len(program) > 1 and PurePosixPath(program[1]).suffix in (".sh", ".bin"):
@@ -111,13 +111,13 @@ def _of_script(words: Sequence[str], index: int) -> Program:
 
 
 def _is_mentioned_elsewhere(script: str, taken: Sequence[Started | None]) -> bool:
-    """Tell whether a starter is named in another place than where a command begins."""
+    """Tell whether a starter is named anywhere but at the beginning of a command."""
     begun = sum(found.starter.count(" and ") + 1 for found in taken if found)
     return len(MENTION.findall(script)) > begun
 
 
 def _is_plain(commands: Sequence[Command], place: int) -> bool:
-    """Tell whether the commands before the starter simply come before it."""
+    """Tell whether the commands before the starter simply run one after another (`&&`, `;` or a new line)."""
     before = all(command.operator in ("&&", ";", "\n") for command in commands[:place])
     return before and commands[place].operator in ("&&", ";", "\n", "|", "")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from distrain.imports.launch.known_options import ACCELERATE, DEEPSPEED, HOROVOD, MPI, SRUN, TORCH, names
 
-# The number of ranks, of ranks per worker, and of workers.
+# Options for the number of ranks, of ranks per worker, and of workers.
 SIZE = {
     MPI: names("np n c"),
     HOROVOD: names("np num-proc"),
@@ -28,7 +28,7 @@ WORKERS = {
 ELASTIC = {"min-np", "min-num-proc", "max-np", "max-num-proc", "host-discovery-script"}
 # The files that mpi-operator, ksonnet's openmpi and stable/horovod write.
 HOSTFILES = ("/etc/mpi/hostfile", "/kubeflow/openmpi/assets/hostfile", "/horovod/generated/hostfile")
-# Options with the value that distrain gives them, too.
+# Options with a value that distrain also uses.
 SAME = {
     MPI: {("allow-run-as-root", ""), ("launcher", "ssh"), ("bootstrap", "ssh")}
     | {(name, file) for name in names("hostfile machinefile default-hostfile") for file in HOSTFILES},
@@ -48,7 +48,7 @@ ELASTIC_WHY = "there is no elastic mode; `helm distrain rescale` changes the siz
 
 
 def _why(**reasons: str) -> dict[str, str]:
-    """Return the reason of each option, from texts of options by the name of their reason."""
+    """Map each option to its reason; each argument is the name of a reason, with the options as one text."""
     return {name: globals()[reason] for reason, options in reasons.items() for name in names(options)}
 
 

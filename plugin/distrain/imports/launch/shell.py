@@ -1,4 +1,4 @@
-"""Take a script of a shell apart that does little more than to start one program.
+"""Split a shell script that does little more than start one program into its commands.
 
 A command such as `bash -c "cd /work && mpirun -np 4 python train.py | tee log"` becomes simple commands, with the place
 of each word, so that the text of the program stays as the user wrote it, quotes and variables included.
@@ -13,9 +13,9 @@ from pathlib import PurePosixPath
 from msgspec import Struct
 
 SHELLS = ("sh", "bash", "dash", "ash", "zsh")
-# What a shell reads in a word beside quotes.
+# Characters other than quotes that have a meaning for a shell inside a word.
 SPECIAL = re.compile(r"[$`*?~<>(){}\[\]\\!#]")
-# What is more than simple commands: loops, here-documents, substituted processes <(...), arrays NAME=(...), functions.
+# Syntax beyond simple commands: loops, here-documents, substituted processes <(...), arrays NAME=(...), functions.
 KEYWORDS = re.compile(
     r"(?:^|[\s;&|])(?:if|for|while|until|case|function|select)\s|<<|[<>]\(|\w\+?=\(|\(\s*\)|^\s*[({]", re.MULTILINE
 )
@@ -23,7 +23,7 @@ OPERATOR = re.compile(r"&&|\|\||\|&?|;|\n|(?<![<>])&(?!>)")
 
 
 class Word(Struct, frozen=True):
-    """A word without its quotes, and where it stands in the script."""
+    """A word without its quotes, and its position in the script."""
 
     text: str
     start: int
@@ -31,7 +31,7 @@ class Word(Struct, frozen=True):
 
 
 class Command(Struct, frozen=True):
-    """A simple command: its words, where it stands, and the operator behind it."""
+    """A simple command: its words, its position, and the operator after it."""
 
     words: tuple[Word, ...]
     start: int

@@ -1,7 +1,7 @@
 """Take the programs that start ranks off a command: mpirun, horovodrun, torchrun, srun and the like.
 
-The chart starts the ranks itself, so the rest of the command is the program. The options are given back;
-`launch_options` says what each means in values.
+The chart starts the ranks itself, so the rest of the command is the program. The options are returned; options.py
+converts them to values.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ MODULES = {
     "accelerate.commands.launch": ACCELERATE,
     "deepspeed.launcher.runner": DEEPSPEED,
 }
-# Any of them in a text, such as a script that is too long to be taken apart.
+# Any of the starters in a text, such as a script that is too complex to be split.
 MENTION = re.compile(
     r"(?<![\w./-])(?:\S*/)?(mpirun|mpiexec(?:\.hydra)?|orterun|prterun|horovodrun|torchrun|deepspeed|srun)(?=\s|$)"
     r"|accelerate\s+launch\b|-m\s+torch\.distributed\.(?:run|launch)\b"
@@ -50,7 +50,7 @@ USUAL_FOLDERS = {PurePosixPath(folder) for folder in (".", "/bin", "/usr/bin", "
 class Option(Struct, frozen=True):
     """An option without its dashes, its values, the index of its word in the command, and its number of words.
 
-    One without a name has the path of the starter as its value. `written` is the name in the source where it has
+    An option without a name has the starter's path as its value. `written` is the name in the source if that has
     underscores.
     """
 
@@ -87,7 +87,7 @@ class Started(Struct, frozen=True):
 def started(words: Sequence[str]) -> Started | None:
     """Return a command that begins with a starter, taken apart; None for any other command.
 
-    Of several starters, as in `srun torchrun ...`, all options are given back.
+    If there are several starters, as in `srun torchrun ...`, the options of all of them are returned.
     """
     found = _started_by_one(words)
     inner = started(words[found.program :]) if found else None
@@ -114,7 +114,7 @@ def _started_by_one(words: Sequence[str]) -> Started | None:
         option = _option(starter, words, place)
         place += option.width
         if is_python and option.name in ("m", "module", "no-python"):
-            # These are flags, and other options may follow them.
+            # These options are flags without a value, and other options may follow them.
             interpreter = () if option.name == "no-python" else (python, "-m")
         else:
             options.append(option)
@@ -128,7 +128,7 @@ def _path(starter: str, word: str, place: int) -> Iterator[Option]:
 
 
 def _behind_env(words: Sequence[str]) -> int:
-    """Return the index behind a leading env, time or exec, and behind variables that are set for the program."""
+    """Return the index after a leading env, time or exec, and after variables that are set for the program."""
     place = 0
     while place < len(words):
         word = words[place]

@@ -1,4 +1,4 @@
-"""Find the variables that a command reads and nothing sets: in a shell they are empty, and the program goes on."""
+"""Find the variables that a command reads and nothing sets: a shell reads them as empty, without an error."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from distrain.imports.draft import Draft
 from distrain.imports.launch.shell import SHELLS
 from distrain.imports.launch.starters import MENTION
 
-# What a shell or the kubelet sets, and lists of folders that scripts extend and that may be empty.
+# Variables that a shell or kubelet sets, and lists of folders that scripts extend and that may be empty.
 ALWAYS = {
     *(
         "HOME",
@@ -31,11 +31,11 @@ ALWAYS = {
     *("LD_LIBRARY_PATH", "LIBRARY_PATH", "PYTHONPATH", "CPATH", "PKG_CONFIG_PATH", "MANPATH"),
     *("DISTRAIN_GPUS", "DISTRAIN_JOB", "DISTRAIN_POD_UID"),
 }
-# What starts the ranks gives them these.
+# Variables that the starter sets in each rank.
 OF_TORCHRUN = re.compile(r"(LOCAL_|GROUP_|ROLE_)?(RANK|WORLD_SIZE)|MASTER_(ADDR|PORT)|TORCHELASTIC_\w+|PET_\w+")
 OF_MPI = re.compile(r"(OMPI|PMIX|PRTE|PMI)_\w+")
 OF_SERVERS = {"tensorflow": re.compile(r"TF_CONFIG"), "mxnet": re.compile(r"DMLC_\w+")}
-# $NAME and ${NAME...}, but not ${NAME:-a value}, which has its own.
+# $NAME and ${NAME...}, but not ${NAME:-a value}, which has a default.
 USED = re.compile(r"(?<!\\)\$(?:(?P<plain>[A-Za-z_]\w*)|\{[#!]?(?P<braced>[A-Za-z_]\w*)(?!\w|:?[-+=?]))")
 OF_KUBERNETES = re.compile(r"\$\((?P<plain>[A-Za-z_]\w*)\)")
 # NAME=VALUE with the end of the value, and other commands that set a variable.
@@ -55,7 +55,7 @@ def note_unset(draft: Draft) -> None:
 
 
 def note_starters(draft: Draft) -> None:
-    """Note the variables of the command that hold what starts the ranks: distrain would start them twice."""
+    """Note the command's variables that hold a starter: with it, distrain would start the ranks twice."""
     command = [str(word) for word in draft.value(("command",), [])]
     used = {name for index, word in enumerate(command) if is_script(command, index) for name in used_in(word)}
     for section in ((), ("workers",)):

@@ -16,7 +16,7 @@ from distrain.progress.start import events_of, shortened
 MOUNT = ("FailedMount", "FailedAttachVolume", "FailedMapVolume")
 SANDBOX = ("FailedCreatePodSandBox", "NetworkNotReady")
 VOLUME = re.compile(r'^(?:MountVolume\.\w+|AttachVolume\.\w+|Multi-Attach error)[^"]* for volume "(?P<volume>[^"]+)"')
-# Messages that name no cause: kubelet's summary after two minutes, and a delay of its own.
+# Messages that name no cause: kubelet's summary after two minutes, and a delay of kubelet's caches.
 SUMMARY = re.compile(r"^Unable to (?:attach or )?mount volumes: |failed to sync \w+ cache: timed out")
 # For messages about a volume.
 RULES = (
@@ -66,7 +66,7 @@ def _of_pod(pod: kube.Pod, events: Sequence[kube.Event]) -> Cause | None:
         if event.reason in SANDBOX:
             return Cause(
                 f"{name}: the node cannot make the pod's network or sandbox: {shortened(message)}",
-                "wait; if this lasts, see to the node: its network plugin or container runtime",
+                "wait; if this lasts, check the node's network plugin or container runtime",
             )
     return None
 
@@ -75,5 +75,5 @@ def _of_volume(pod: kube.Pod, message: str) -> Cause:
     found = VOLUME.match(message)
     volume = found["volume"] if found else ""
     known = by_rules(RULES, message, volume=volume, namespace=pod.metadata.namespace)
-    cause = known or Cause(message, "correct the volume in volumes, or see to its server")
+    cause = known or Cause(message, "correct the volume in volumes, or check its server")
     return Cause(f"{pod.metadata.name}: {cause.why}", cause.next)

@@ -1,7 +1,8 @@
-"""Say the next step of a run that a queue holds back, from the queue's own words.
+"""Choose the next step of a run that a queue holds back, by the queue's message.
 
-Kueue's words are those of the condition QuotaReserved (pkg/controller/core/workload_controller.go and
-pkg/scheduler/flavorassigner in its sources) and of admission checks. Volcano's are those of its plugins' events.
+Kueue's messages come from the condition QuotaReserved (pkg/controller/core/workload_controller.go and
+pkg/scheduler/flavorassigner in its sources) and from admission checks. Volcano's messages come from the events of its
+plugins.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import re
 # Fragments of messages, each with the next step.
 ADVICE = (
     (r"LocalQueue \S+ doesn't exist", "create the LocalQueue in this namespace, or correct gang.queue"),
-    (r"ClusterQueue \S+ doesn't exist", "the queue belongs to none: ask those who run Kueue"),
+    (r"ClusterQueue \S+ doesn't exist", "the queue names a ClusterQueue that does not exist: ask those who run Kueue"),
     (r"Queue \S+ is (?:inactive|stopped)", "wait, or ask those who run the queue: it admits nothing now"),
     (r"> maximum capacity", "the queue never has so much: {smaller}, or choose another queue"),
     (r"^admission check \S+ is Rejected", "ask those who run the queue why its check refuses the run"),

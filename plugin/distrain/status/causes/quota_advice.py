@@ -17,9 +17,9 @@ PODS = ("pods", "count/pods")
 
 
 def next_step(told: Mapping[str, str], smaller: str, pods: Sequence[kube.Pod], job: Job) -> str:
-    """Return the next step; `told` are the lists of the API server's answer, `pods` those of the run.
+    """Return the next step; `told` are the lists in the API server's answer, `pods` are the run's pods.
 
-    Raises QuantityError if an amount of the answer is no quantity.
+    Raises QuantityError if an amount of the answer is not a quantity.
     """
     requested, used, limited = (_amounts(told[key]) for key in ("requested", "used", "limited"))
     exceeded = [name for name in requested if used.get(name, 0) + requested[name] > limited.get(name, 0)]
@@ -41,13 +41,13 @@ def _amounts(text: str) -> Units:
 
 
 def _least(job: Job) -> list[tuple[PodRole, int]]:
-    """Return the roles of the smallest run, and the number of their pods: one worker, or none beside a Master."""
+    """Return the roles of the smallest run, and their numbers of pods: one worker, or only the Master."""
     roles = lasting(job)
     return [(role, (0 if job.ranks_beside else 1) if role is job.main else role.replicas) for role in roles]
 
 
 def _of_pods(roles: Sequence[tuple[PodRole, int]], name: str) -> int:
-    """Return what the pods need of a quota's resource; limits count as nothing, as they are not computed here."""
+    """Return what the pods need of a quota's resource; limits count as 0, because they are not computed here."""
     if name in PODS:
         return sum(number for _, number in roles)
     return sum(number * role.request.get(_resource(name), 0) for role, number in roles if "limits." not in name)

@@ -45,7 +45,7 @@ class Reason(Struct, frozen=True):
 
 
 class Place(Struct, frozen=True):
-    """What the commands of a next step name."""
+    """The names and flags that the commands of a next step contain."""
 
     release: str
     helm_flags: str
@@ -70,11 +70,11 @@ class Place(Struct, frozen=True):
 
 
 class Evidence(Struct, frozen=True):
-    """What tells the reason of a phase.
+    """The evidence for the reason of a phase.
 
     `held` is why a queue or a gang scheduler holds the run back, if known. `claims` are not bound to a volume. `stall`
-    is why no step is made for long. `healed` are the ends of containers before the last step, see `failures.ends_of`.
-    `now` is in seconds since 1970.
+    is why the run has made no step for a long time. `healed` are the terminations of containers before the last step,
+    see `failures.ends_of`. `now` is in seconds since 1970.
     """
 
     found: JobState
@@ -113,7 +113,7 @@ def reason_of(phase: Phase, evidence: Evidence, place: Place) -> Reason:
 
 
 def _still_run(found: JobState) -> str:
-    """Say how many pods of a suspended job still run, an empty text if none does: the operator ends them one by one."""
+    """Say how many pods of a suspended job still run, because the operator ends them one by one; empty if none runs."""
     running = sum(pod.status.phase == "Running" for pod in (*found.pods, *found.leaving))
     return f"{running} of its pods still {'run' if running > 1 else 'runs'}" if running else ""
 
@@ -127,7 +127,7 @@ def _of_live(phase: Phase, evidence: Evidence, place: Place) -> Reason:
         return Reason(leaves.why, leaves.next)
     trains, lacks = phase.word in (Word.RUNNING, Word.RESCALING), lacks_pods(found.pods, job)
     if trains and not lacks and all(map(runs, unreplaced(found.pods, job))):
-        # The ends of earlier containers explain nothing here: the run has made steps since.
+        # Earlier terminations of containers explain nothing here: the run has made steps since.
         silent = [each for each in _all(evidence) if each.about.endswith(STORAGE)]
         if silent:
             return _split(silent[0], place)
@@ -226,7 +226,7 @@ def _split(failure: Failure, place: Place) -> Reason:
 
 
 def split(words: str) -> Reason:
-    """Split a message into finding and next step, which stand in this order with "; " between them."""
+    """Split a message of the form "finding; next step"."""
     why, _, step = words.partition("; ")
     return Reason(why, step)
 

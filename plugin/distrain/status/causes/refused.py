@@ -59,12 +59,12 @@ RULES = (
     (
         r"^no PriorityClass with name (?P<name>\S+) was found$",
         "priorityClassName: the cluster has no PriorityClass {name}",
-        "correct it: `kubectl get priorityclasses` lists those that there are",
+        "correct it: `kubectl get priorityclasses` lists the existing ones",
     ),
     (
         r'RuntimeClass "(?P<name>[^"]+)" not found$',
         "{role}.podSpec.runtimeClassName: the cluster has no RuntimeClass {name}",
-        "correct it: `kubectl get runtimeclasses` lists those that there are",
+        "correct it: `kubectl get runtimeclasses` lists the existing ones",
     ),
     (
         r'admission webhook "(?P<name>[^"]+)" denied the request: (?P<rule>.*)$',
@@ -102,7 +102,7 @@ RULES = (
 def cause_of(events: Iterable[kube.Event], smaller: str, pods: Sequence[kube.Pod], job: Job) -> Cause | None:
     """Return why the API server refuses pods, by the newest event that says so; None if no event does.
 
-    `smaller` is the command that makes the run smaller, and `pods` are those of the run.
+    `smaller` is the command that makes the run smaller, and `pods` are the run's pods.
     """
     for event in reversed(list(events)):
         message = quoted(event.message)
@@ -122,7 +122,7 @@ def _explained(message: str, smaller: str) -> Cause | None:
 
 
 def _of_quota(told: re.Match[str], then: str, smaller: str, pods: Sequence[kube.Pod], job: Job) -> str:
-    """Return the next step for an exceeded quota, `then` if the answer has an amount that is no quantity."""
+    """Return the next step for an exceeded quota, `then` if the answer has an amount that is not a quantity."""
     with contextlib.suppress(QuantityError):
         return quota_advice.next_step(told.groupdict(), smaller, pods, job)
     return then

@@ -1,4 +1,4 @@
-"""Tell that a run makes no steps although all its pods run, and what holds its ranks up or keeps them from starting.
+"""Detect that a run makes no steps although all its pods run, and find what holds its ranks up.
 
 How long a step may take depends on the run: see `limit_of`, and docs/plugin.md for users.
 """
@@ -20,19 +20,19 @@ from distrain.status.facts import is_ready
 from distrain.status.figures import TimedLog, freshness, last_time
 from distrain.workload.manifest import WORKER
 
-# Seconds without a step line that no run counts as a stall, unless a rank says that it waits for the others.
+# A shorter time without a step line, in seconds, is never a stall, unless a rank logs that it waits for the others.
 LEAST = 300
-# A stall is longer than so many of the usual pauses between step lines, and than the longest one so often.
+# A stall is longer than INTERVALS usual pauses between step lines, and longer than PAUSES times the longest pause.
 INTERVALS, PAUSES = 5, 2
 # The limit in seconds for the first steps, which compile, and for an evaluation, a checkpoint or the end.
 LONGEST = 1800
 # The limit before the first step if a rank waits for the others: the ranks do not compile equally fast.
 LATE_START = 600
-# So many step lines of a start may come late: their steps compile, and they do not tell the usual pause.
+# The first step lines of a start, so many, may come late because their steps compile. They do not show the usual pause.
 LINES_THAT_COMPILE = 3
-# The first line of a start: the trainer's, and those of the chart's scripts.
+# The first line of a start, written by the trainer or by one of the chart's scripts.
 START = re.compile(r"^(?:resumed from |Step\tImg/sec|distrain-(?:launch|torchrun|run): )", re.MULTILINE)
-# What programs say before they do something else than steps.
+# What programs log before they do something other than steps.
 BUSY = re.compile(
     r"\b(?:sav|writ|checkpoint|evaluat|validat|test|upload|compil|autotun)ing\b|\b(?:evaluation|validation|compilation)\b",
     re.IGNORECASE,
@@ -57,8 +57,8 @@ HELD = (
 )  # fmt: skip
 # What the launcher's check of a worker (charts/distrain/files/distrain_workers.py) finds, and the next step.
 UNANSWERED = (
-    (r"\(no address yet\)", "wait: a pod's name gets its address when the pod is ready; if it lasts, see to the DNS"),
-    (r"\(the name server does not answer\)", "see to the cluster's DNS: kubectl get pods -A -l k8s-app=kube-dns"),
+    (r"\(no address yet\)", "wait: a pod's name gets its address when the pod is ready; if this lasts, check the DNS"),
+    (r"\(the name server does not answer\)", "check the cluster's DNS: kubectl get pods -A -l k8s-app=kube-dns"),
     (r"\(connection refused\)", "wait until sshd runs there; if this lasts, read the log of the worker"),
     (r"\(no answer\)", "a NetworkPolicy or a service mesh may drop the packets: allow ssh.port between the run's pods"),
     (r"\(what answers is not sshd\)", "something else has this port in the worker: choose another ssh.port"),
@@ -67,7 +67,7 @@ UNANSWERED = (
 
 
 class Ranks(Struct, frozen=True):
-    """The pods of a run and their logs; the first log tells the newest step, if any does.
+    """The pods of a run and their logs; the first log has the newest step, if any log has one.
 
     `tails` are the last lines of pods that are not among the `speakers`. `slots` is the number of ranks of each worker
     if the ranks are counted from worker to worker, as mpirun does.
@@ -101,7 +101,10 @@ def silence_of(ranks: Ranks, now: float) -> float | None:
 
 
 def cause_of(ranks: Ranks, now: float, logs: str) -> Cause | None:
-    """Return why no step is made, None if that is no stall. `logs` is the command that prints the ranks' last lines."""
+    """Return why no step is made, None if the run is not stalled.
+
+    `logs` is the command that prints the ranks' last lines.
+    """
     seconds = silence_of(ranks, now)
     if seconds is None:
         return None
@@ -121,14 +124,14 @@ def limit_of(log: TimedLog, since: float, now: float) -> float:
 
 
 def _limit_of_held(log: TimedLog) -> float | None:
-    """Return the limit if a rank waits for the others, None if it may: one rank compiles, saves or evaluates longer."""
+    """Return the limit if a rank waits for the others; None if it may wait: one rank compiles, saves or evaluates."""
     if log.last is None:
         return LATE_START
     return None if _is_busy(log, log.last) else freshness(log)
 
 
 def _is_busy(log: TimedLog, last: Progress) -> bool:
-    """Tell whether the ranks may do something else than steps, or make a step that compiles."""
+    """Tell whether the ranks may do something other than steps, or make a step that compiles."""
     start = max((each.start() for each in START.finditer(log.text)), default=0)
     is_new = len(PROGRESS.findall(log.text, start)) < LINES_THAT_COMPILE
     is_last = last.steps is not None and last.step >= last.steps
@@ -138,7 +141,7 @@ def _is_busy(log: TimedLog, last: Progress) -> bool:
 def _evaluates(steps: Sequence[Progress]) -> bool:
     """Tell whether the next step line would be the first one after the end of an epoch.
 
-    If the log shows an earlier end of an epoch, its pause is among the others.
+    If the log shows an earlier end of an epoch, the pauses in the log already include that pause.
     """
     epochs = [each.epoch for each in steps if each.epoch is not None]
     if len(epochs) < 2:
@@ -149,7 +152,7 @@ def _evaluates(steps: Sequence[Progress]) -> bool:
 
 
 def _seconds(one: Progress, other: Progress) -> float | None:
-    """Return the seconds from one step line to the next one, None if they are not known or of different starts."""
+    """Return the seconds between two step lines, None if unknown or if the lines belong to different starts."""
     if one.unix_seconds is None or other.unix_seconds is None or other.step <= one.step:
         return None
     return max(0.0, other.unix_seconds - one.unix_seconds)
@@ -166,7 +169,7 @@ def _usual(log: TimedLog) -> str:
 
 
 def _median(numbers: Sequence[float]) -> float:
-    """Return the median, of an even number the larger one in the middle. The import of `statistics` takes long."""
+    """Return the median; of an even number of values, the larger middle one. Importing `statistics` takes long."""
     return sorted(numbers)[len(numbers) // 2]
 
 
@@ -199,7 +202,7 @@ def _who(ranks: Ranks, since: float, now: float) -> str:
 
 
 def _held(ranks: Ranks, pod: kube.Pod, log: TimedLog, since: float) -> str:
-    """Return what the pod's log says since the last step of ranks that wait for others, an empty text without that."""
+    """Return what the pod's log says, since the last step, about ranks that wait for others; empty if nothing."""
     text = after_last_step(log.text)
     for pattern, words in HELD:
         for found in reversed(list(re.finditer(pattern, text))):

@@ -1,7 +1,7 @@
 """Explain the scheduler's message about a pod without a node, and say the next step.
 
-The messages are those of kube-scheduler's plugins (pkg/scheduler/framework/plugins in Kubernetes' sources), of its
-preemption (pkg/scheduler/framework/preemption), and of coscheduling in scheduler-plugins.
+The messages come from kube-scheduler's plugins (pkg/scheduler/framework/plugins in Kubernetes' sources), from its
+preemption (pkg/scheduler/framework/preemption), and from coscheduling in scheduler-plugins.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ ADVICE = (
 
 
 class Place(Struct, frozen=True):
-    """What a next step names: kubectl's flags for the namespace, and the command that makes the run smaller."""
+    """The parts of a next step: kubectl's flags for the namespace, and the command that makes the run smaller."""
 
     kubectl_flags: str
     smaller: str
@@ -96,7 +96,7 @@ def cause_of(pods: Sequence[kube.Pod], claims: Sequence[Claim], place: Place) ->
     told = [(pod, each) for pod in pods for each in not_scheduled(pod)]
     if not told:
         return _unseen(pods, place)
-    # In a gang that does not fit most pods only say that another pod of it was not placed.
+    # In a gang that does not fit, most pods' messages only say that another pod of the gang was not placed.
     pod, condition = next((each for each in told if not _is_of_gang(each[1])), told[0])
     if lacks := _lacks(condition.message or ""):
         return Cause(f"its pods start together or not at all, and lack {lacks}", _all_pods(place))

@@ -114,7 +114,7 @@ CASES = (
         Said(
             "Pending",
             "priorityClassName: the cluster has no PriorityClass urgent",
-            "correct it: `kubectl get priorityclasses` lists those that there are",
+            "correct it: `kubectl get priorityclasses` lists the existing ones",
         ),
         {"priorityClassName": "urgent"},
     ),
@@ -123,7 +123,7 @@ CASES = (
         Said(
             "Pending",
             "workers.podSpec.runtimeClassName: the cluster has no RuntimeClass nvidia",
-            "correct it: `kubectl get runtimeclasses` lists those that there are",
+            "correct it: `kubectl get runtimeclasses` lists the existing ones",
         ),
         {"workers.podSpec.runtimeClassName": "nvidia"},
     ),

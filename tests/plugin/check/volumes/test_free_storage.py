@@ -13,7 +13,7 @@ from tests.plugin.objects import Object
 
 FIVE = {"storageClassName": "late", "resources": {"requests": {"storage": "5Gi"}}}
 DRIVER = {"kind": "CSIDriver", "metadata": {"name": "disk"}, "spec": {"storageCapacity": True}}
-SUM = "how many volumes together CSI driver disk has storage for, as Kubernetes looks at one at a time"
+SUM = "whether CSI driver disk has storage for all volumes together: Kubernetes checks them one by one"
 
 
 def _room(zone: str, **amounts: Any) -> Object:

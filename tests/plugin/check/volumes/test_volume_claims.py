@@ -77,7 +77,7 @@ def test_volume_elsewhere_is_named_as_the_cause() -> None:
     assert [(each.nodes, each.reason) for each in answer.reasons] == [(2, NODE_CONFLICT)]
     assert answer.next == (
         "workers: 2 nodes would do, but for the volumes of its persistent volume claims. "
-        "Use claims whose volumes can be there, or add nodes."
+        "Use claims with reachable volumes, or add nodes."
     )
 
 

@@ -255,7 +255,7 @@ def test_volumes_of_a_ksonnet_line_are_json() -> None:
         ("worker: {number: 3}", "master.args: is missing, so the master runs nothing"),
         ("worker: {number: x}\nmaster: {args: [a]}", "worker.number: is 'x'; write a whole number there"),
         ("ks generate openmpi a --secret b", "image: is missing; name the image there"),
-        ("ks generate openmpi a\nks generate openmpi b", "has 2 lines `ks generate openmpi`; a run is one"),
+        ("ks generate openmpi a\nks generate openmpi b", "has 2 lines `ks generate openmpi`; only one"),
         ("ks generate openmpi 'a", "has a quote that is not closed"),
         ("#!/bin/sh\n#SBATCH --array=0-9\n#SBATCH -N 1\na", "#SBATCH --array: makes many jobs of one script"),
         ("#!/bin/sh\n#SBATCH -a 1-3\na", "#SBATCH --array: makes many jobs of one script; import a script of one job"),
@@ -272,7 +272,7 @@ def test_volumes_of_a_ksonnet_line_are_json() -> None:
         ("arena submit mpijob --image=a", "arena submit: the program, in quotes at the end, is missing; add it"),
         ("arena submit sparkjob --image=a b", "arena submit sparkjob: the import reads mpijob, mpi, pytorchjob"),
         ("arena submit tf --image=a --workers=x b", "--workers: is x; write a whole number there"),
-        ("{components: {a: {b: 1}}}", "components: found a; leave the one of `ks generate openmpi` in it"),
+        ("{components: {a: {b: 1}}}", "components: found a; keep only the component of `ks generate openmpi`"),
         (
             "{components: {a: {image: 'b' + c, secret: 'd'}}}",
             "only the values of params.libsonnet can be read, no Jsonnet code",

@@ -87,7 +87,7 @@ def test_options_behind_the_first_command_of_a_batch_script_are_listed_as_sbatch
 
     assert draft.value(("workers", "replicas")) == 2
     assert draft.value(("job", "activeDeadlineSeconds")) == 600
-    assert ("#SBATCH --nodes=16", "sbatch reads no options behind the first command") in draft.lost
+    assert ("#SBATCH --nodes=16", "sbatch reads no options after the first command") in draft.lost
 
 
 def test_variable_that_is_made_of_others_stays_in_the_command() -> None:

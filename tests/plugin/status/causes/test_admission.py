@@ -71,13 +71,13 @@ FORBIDDEN = 'Error creating: pods "run1-worker-1" is forbidden: '
         pytest.param(
             f"{FORBIDDEN}no PriorityClass with name high was found",
             "priorityClassName: the cluster has no PriorityClass high",
-            "correct it: `kubectl get priorityclasses` lists those that there are",
+            "correct it: `kubectl get priorityclasses` lists the existing ones",
             id="priority-class",
         ),
         pytest.param(
             f'{FORBIDDEN}pod rejected: RuntimeClass "nvidia" not found',
             "workers.podSpec.runtimeClassName: the cluster has no RuntimeClass nvidia",
-            "correct it: `kubectl get runtimeclasses` lists those that there are",
+            "correct it: `kubectl get runtimeclasses` lists the existing ones",
             id="runtime-class",
         ),
         pytest.param(

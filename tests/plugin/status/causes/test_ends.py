@@ -364,7 +364,7 @@ def test_lack_of_memory_that_the_launcher_supposes_has_a_next_step(api: FakeApi,
     ("why", "then"),
     [
         pytest.param("no address yet", "wait: a pod's name gets its address", id="no-address"),
-        pytest.param("the name server does not answer", "see to the cluster's DNS: kubectl", id="no-dns"),
+        pytest.param("the name server does not answer", "check the cluster's DNS: kubectl", id="no-dns"),
         pytest.param("connection refused", "wait until sshd runs there", id="refused"),
         pytest.param("no answer", "a NetworkPolicy or a service mesh may drop the packets", id="no-answer"),
         pytest.param("what answers is not sshd", "something else has this port in the worker", id="not-sshd"),

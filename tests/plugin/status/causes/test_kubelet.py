@@ -47,7 +47,7 @@ from tests.plugin.status.runs import PYTORCH, pod, serve, stuck
             "Output: mount.nfs: Connection timed out",
             'run1-worker-1: MountVolume.SetUp failed for volume "data" : mount failed: exit status 32 Mounting '
             "command: mount Output: mount.nfs: Connection timed out",
-            "correct the volume in volumes, or see to its server",
+            "correct the volume in volumes, or check its server",
             id="nfs",
         ),
         pytest.param(
@@ -70,7 +70,7 @@ from tests.plugin.status.runs import PYTORCH, pod, serve, stuck
             'Failed to create pod sandbox: rpc error: code = Unknown desc = plugin type="bridge" failed: no IPs left',
             'run1-worker-1: the node cannot make the pod\'s network or sandbox: Failed to create pod sandbox: rpc '
             'error: code = Unknown desc = plugin type="bridge" failed: no IPs left',
-            "wait; if this lasts, see to the node: its network plugin or container runtime",
+            "wait; if this lasts, check the node's network plugin or container runtime",
             id="sandbox",
         ),
     ],

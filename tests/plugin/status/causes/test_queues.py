@@ -27,7 +27,7 @@ FLAVORS = "couldn't assign flavors to pod set worker: "
         ),
         pytest.param(
             "ClusterQueue team doesn't exist",
-            "the queue belongs to none: ask those who run Kueue",
+            "the queue names a ClusterQueue that does not exist: ask those who run Kueue",
             id="no-cluster-queue",
         ),
         pytest.param(

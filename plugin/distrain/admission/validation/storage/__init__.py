@@ -1,1 +1,1 @@
-"""Validate what a pod stores and mounts: volumes, claims, and what volumes take from other objects."""
+"""Validate a pod's storage: volumes, mounts, claims, and the Secrets, ConfigMaps and tokens that volumes project."""

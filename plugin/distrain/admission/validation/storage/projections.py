@@ -1,4 +1,4 @@
-"""Validate what a volume takes from Secrets, ConfigMaps and tokens: which keys, and the files that they become.
+"""Validate how a volume projects Secrets, ConfigMaps and tokens: the keys, and the files that they become.
 
 Kubernetes pkg/apis/core/validation/validation.go: validateKeyToPath, validateProjectionSources,
 ValidateLocalNonReservedPath

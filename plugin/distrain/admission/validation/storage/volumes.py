@@ -83,7 +83,7 @@ def _of_sources(path: str, volume: kube.TemplateVolume) -> Iterator[str]:
 
 
 def _of_types(path: str, volume: kube.Volume) -> Iterator[str]:
-    """Find a volume of several types. The API server accepts the first one in its own order."""
+    """Yield a message for a volume of several types. The API server accepts the first one in its own order."""
     types = volume.sources if isinstance(volume, kube.TemplateVolume) else []
     first = next((each for each in FIRST_TYPES if each in types), types[0] if types else "")
     yield from (forbidden(f"{path}.{each}", ONE_TYPE) for each in types if each != first)
