@@ -20,10 +20,10 @@ TARGET = Path(__file__).with_suffix(".md")
 TEMPLATES = REPOSITORY / "charts" / "distrain" / "templates"
 HEAD = """# Messages
 
-The lines with which a command, an installation or a run of distrain ends. Search this page for words of the line that
-you see: `…` stands for names and numbers of yours. What is wrong comes first, then what to do. Some lines are listed
-with parts that never come together. [troubleshooting.md](troubleshooting.md) begins with what you observe, and
-[causes.md](causes.md) has the words of `helm distrain status`. `make docs` writes this page from the code.
+This page lists the messages with which a command, an installation or a run of distrain ends. Search the page for words
+of your message; `…` stands for names and numbers. The first column says what is wrong, the second what to do. Some
+messages combine parts that never occur together. [troubleshooting.md](troubleshooting.md) starts from symptoms, and
+[causes.md](causes.md) lists the causes that `helm distrain status` names. `make docs` writes this page from the code.
 """
 
 

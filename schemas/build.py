@@ -21,10 +21,10 @@ TARGET = SOURCE.parent.parent / "charts" / "distrain" / "values.schema.json"
 Schema = dict[str, Any]
 # Keywords that refuse no value. Draft 6 ignores every other keyword beside a $ref.
 NOTES = {"$ref", "description", "default", "examples"}
-# Maps below keys that values.yaml leaves out.
+# Maps inside keys that values.yaml leaves out.
 OPTIONAL_MAPS = ("resources", "topology", "podSpec", "serviceAccount", "caBundle", "networkPolicy")
 QUANTITY = "#/definitions/quantity"
-# The end of the names of definitions that also take null.
+# Suffix of the names of definitions that also allow null.
 OR_NULL = "OrNull"
 REFERENCE = re.compile(r'"#/definitions/(\w+)"')
 
@@ -38,7 +38,7 @@ def read() -> Schema:
 
 
 def with_own_keys(entry: Any) -> Any:
-    """Let every map of distrain's own take keys that begin with x-, as the top does. Kubernetes' maps take none."""
+    """Allow keys that start with x- in every map of distrain's own values, but not in Kubernetes' maps."""
     if isinstance(entry, list):
         return [with_own_keys(each) for each in entry]
     if not isinstance(entry, dict):
@@ -57,7 +57,7 @@ def build() -> str:
 
 
 def direct(schema: Schema) -> Schema:
-    """Return the schema with references to the definition itself, not to one that only refers to another."""
+    """Skip intermediate definitions: let each reference name the definition that has the rules."""
     aliases = {name: entry["$ref"] for name, entry in schema["definitions"].items() if entry.keys() == {"$ref"}}
     text = REFERENCE.sub(lambda name: json.dumps(aliases.get(name[1], name[0].strip('"'))), json.dumps(schema))
     found: Schema = json.loads(text)
@@ -65,7 +65,7 @@ def direct(schema: Schema) -> Schema:
 
 
 def with_null(schema: Schema) -> Schema:
-    """Let the keys that values.yaml leaves out be null, which means the same as no key.
+    """Allow null for the keys that values.yaml leaves out. null means the same as no key.
 
     Helm removes a key that is null only if values.yaml has the key. The YAML and docs/values.md do not repeat this.
     """
@@ -79,7 +79,7 @@ def with_null(schema: Schema) -> Schema:
         base = name.removesuffix(OR_NULL)
         definitions[name] = _or_null(resolved(definitions[base], definitions))
         if definitions[name]["type"][0] in ("array", "object"):
-            # A second list or map would take Helm more time than a definition for both.
+            # A second copy of a list or map would cost Helm more time than one definition for both.
             definitions[base] = {"$ref": f"#/definitions/{name}"}
     return nullable
 
@@ -119,9 +119,9 @@ def _dumped(entry: Any) -> str:
 
 
 def merged(entry: Any, definitions: Schema, always: frozenset[str] = frozenset()) -> Any:
-    """Return the schema without rules beside a $ref: such an entry is merged with its definition.
+    """Merge each entry that has rules beside its $ref with the definition that it refers to.
 
-    So is each reference to the definitions named in `always`.
+    Also merge every reference to the definitions named in `always`.
     """
     if isinstance(entry, list):
         return [merged(each, definitions, always) for each in entry]
@@ -133,7 +133,7 @@ def merged(entry: Any, definitions: Schema, always: frozenset[str] = frozenset()
 
 
 def without_copies(schema: Schema) -> Schema:
-    """Let equal lists and maps in the definitions share a definition. Helm takes time for every entry of a schema."""
+    """Replace equal lists and maps in the definitions by one definition. Each entry of a schema costs Helm time."""
     places: dict[str, list[str]] = {}
     for name, entry in schema["definitions"].items():
         for place, rules in collections(entry, name):
@@ -148,7 +148,7 @@ def without_copies(schema: Schema) -> Schema:
 
 
 def collections(entry: Any, place: str) -> Iterator[tuple[str, Schema]]:
-    """Yield the lists and maps in an entry without their notes, each with a name for it: the keys that lead to it."""
+    """Yield the lists and maps in an entry without their notes. Each has a name, made of the keys of its path."""
     if not isinstance(entry, dict):
         return
     if entry.get("type") in ("array", "object"):
@@ -159,7 +159,7 @@ def collections(entry: Any, place: str) -> Iterator[tuple[str, Schema]]:
 
 
 def _with_names(entry: Any, names: dict[str, str], own: str = "") -> Any:
-    """Return the entry with references in place of what has a name, except for its `own`."""
+    """Replace the named lists and maps in the entry by references, except the one named `own`."""
     if not isinstance(entry, dict):
         return entry
     name = names.get(_dumped(_rules(entry)))
@@ -174,19 +174,19 @@ def _rules(entry: Schema) -> Schema:
 
 
 def inlined(schema: Schema) -> Schema:
-    """Put each definition with a single reference in the place of that reference. Helm compiles references too."""
+    """Replace each reference that is the only one to its definition by the definition. Helm compiles references too."""
     return without_unused(merged(schema, schema["definitions"], used_once(schema)))
 
 
 def used_once(schema: Schema) -> frozenset[str]:
-    """Return the definitions with a single reference, from another definition."""
+    """Return the definitions that have a single reference, which is in another definition."""
     uses = Counter(REFERENCE.findall(json.dumps(schema)))
     by_values = REFERENCE.findall(json.dumps(schema["properties"]))
     return frozenset(name for name, number in uses.items() if number == 1 and name not in by_values)
 
 
 def without_unused(schema: Schema) -> Schema:
-    """Remove the definitions that nothing refers to any more. Helm would check them at every run."""
+    """Remove the definitions without references. Helm would check them at every run."""
     used = set(REFERENCE.findall(json.dumps(schema)))
     kept = {name: entry for name, entry in schema["definitions"].items() if name in used}
     return schema if len(kept) == len(schema["definitions"]) else without_unused({**schema, "definitions": kept})
@@ -214,7 +214,7 @@ def _definition(entry: Schema) -> str:
 def with_required(schema: Schema, definitions: Schema) -> Schema:
     """Require the keys that the templates need.
 
-    Helm removes a key that a user sets to null, and the templates would find nothing instead of, for example, a number.
+    Helm removes a key that a user sets to null. The templates would then miss, for example, a number.
     """
     if "properties" not in schema or "default" in schema:
         return schema
@@ -224,13 +224,13 @@ def with_required(schema: Schema, definitions: Schema) -> Schema:
 
 
 def _may_be_missing(entry: Schema, definitions: Schema) -> bool:
-    """Return whether the key may be missing, or null as a value, or as an empty list or free map."""
+    """Tell whether the key may be missing: it allows null, values.yaml lacks it, or its default is a list or map."""
     may_be_null = "null" in resolved(entry, definitions)["type"]
     return may_be_null or is_optional(entry) or isinstance(entry.get("default"), (list, dict))
 
 
 def is_optional(entry: Schema) -> bool:
-    """Return whether an entry is a value that values.yaml leaves out, because few need it."""
+    """Tell whether values.yaml leaves the value out because few users need it."""
     return "default" not in entry and "properties" not in entry
 
 

@@ -13,13 +13,13 @@ from schemas.pattern_words import words_of
 TARGET = Path(__file__).resolve().parent.parent / "docs" / "values.md"
 HEAD = """# Values
 
-Every value of the chart, its type and limits, its default, and what it does. `make schema` writes this page from
-schemas/values.schema.yaml. A key that is not listed here is refused, but for keys that start with `x-`, which are
-yours. charts/distrain/values.yaml says more about the effects; a value without a default is not in that file, and
-[platforms.md](platforms.md) explains it. An editor that knows YAML schemas
-shows all this while you type, in a file that begins as those in values/ do.
+This page lists every value of the chart with its type and limits, its default, and what it does. `make schema` writes
+the page from schemas/values.schema.yaml. The chart refuses keys that are not listed here, except keys that start with
+`x-`, which it ignores. charts/distrain/values.yaml says more about the effects. Values without a default are not in
+that file; [platforms.md](platforms.md) explains them. An editor that knows YAML schemas shows these descriptions while
+you type, if the first line of your file names the schema as in the files of values/.
 """
-# Definitions of maps that several values are.
+# Definitions of maps that several roles have.
 SHARED = ("resources", "topology", "podSpec")
 COLUMNS = ("value", "type and limits", "default", "what it does", "examples")
 

@@ -34,9 +34,9 @@ SPECIAL: dict[str, dict[str, Any]] = {
     },
 }
 
-# Kubernetes has removed these fields, or replaced them by others or by CSI drivers, or they are for Windows, or only
-# clusters with a feature gate know them and others drop them. Helm reads the schema at every run, so unused definitions
-# would cost every user time.
+# Fields that Kubernetes has removed, or replaced by other fields or CSI drivers; fields for Windows; and fields behind
+# a feature gate, which most clusters drop. Helm reads the schema at every run, so definitions that nobody uses would
+# cost every user time.
 OMITTED = {
     "Container": {"restartPolicyRules"},
     "EnvVarSource": {"fileKeyRef"},
@@ -53,7 +53,7 @@ OMITTED = {
     "SecurityContext": {"windowsOptions"},
 }  # fmt: skip
 
-# The OpenAPI description does not list the choices. They are from Kubernetes' reference.
+# Allowed values, from Kubernetes' reference. The OpenAPI description does not list them.
 CHOICES = {
     "AppArmorProfile.type": ("Localhost", "RuntimeDefault", "Unconfined"),
     "Container.imagePullPolicy": ("Always", "IfNotPresent", "Never"),
@@ -110,7 +110,7 @@ def _short(full: str) -> str:
 
 
 def _closed(name: str, described: dict[str, Any]) -> dict[str, Any]:
-    """Return a definition without descriptions, which refuses unknown fields."""
+    """Return the definition without descriptions, and let it refuse unknown fields."""
     kept = {key: value for key, value in described.items() if key in ("type", "required")}
     if "properties" not in described:
         return kept

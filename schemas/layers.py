@@ -1,6 +1,6 @@
 """Count the parameters and the work of a model's layers, in the order of the forward pass.
 
-The plugin predicts from them when the backward pass has made which gradients.
+From these counts the plugin predicts when each gradient is ready in the backward pass.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from collections.abc import Iterator
 
 from distrain_trainer.models.description import Bottlenecks, Convolution, Dense, Model, Shape
 
-# A layer's trainable parameters, and its multiplications per image.
+# (trainable parameters of a layer, its multiplications per image)
 Counted = tuple[int, int]
 
 
 def counted(model: Model) -> list[Counted]:
-    """Return the layers that have parameters, those of each residual block together; the last is the classifier."""
+    """Return the layers with parameters. A residual block counts as one layer. The last layer is the classifier."""
     return list(_layers(model))
 
 

@@ -47,7 +47,7 @@ MODEL = re.compile(r"\^\((?P<names>\w+(?:\|\w+)*)\|\[A-Za-z_\]")
 
 
 def words_of(pattern: str) -> str:
-    """Return what a pattern allows. Raise ValueError for one that has no words yet."""
+    """Return what a pattern allows. Raise ValueError for a pattern without words."""
     if model := MODEL.match(pattern):
         return f"{model['names'].replace('|', ', ')} or module:function"
     if pattern not in WORDS:

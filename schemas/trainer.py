@@ -16,13 +16,13 @@ from pathlib import Path
 REPOSITORY = Path(__file__).resolve().parent.parent
 TRAINER = REPOSITORY / "trainer"
 TARGET = REPOSITORY / "charts" / "distrain" / "files" / "trainer.tar.bz2"
-# The versions of the packages that trainer.install names without one, as pip's constraints. They have no hashes: pip
-# would then demand hashes of everything that a package needs, on the command line.
+# pip constraints: the version of each package that trainer.install names without a version. They have no hashes,
+# because pip would then demand hashes for all dependencies on the command line, too.
 PINS = "constraints.txt"
 
 
 def build() -> bytes:
-    """Return the archive: the package distrain_trainer, and the pins of its requirements."""
+    """Return the archive: the package distrain_trainer, and the pinned versions of its requirements."""
     paths = sorted((TRAINER / "distrain_trainer").rglob("*.py"))
     files = {path.relative_to(TRAINER).as_posix(): path.read_bytes() for path in paths}
     requirements = (TRAINER / "requirements" / "trainer.txt").read_text(encoding="utf-8")
@@ -30,7 +30,7 @@ def build() -> bytes:
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w", format=tarfile.USTAR_FORMAT) as archive:
         for name, content in files.items():
-            # Without the times, owners and modes of this machine.
+            # TarInfo's defaults, without the times, owners and modes of this machine.
             entry = tarfile.TarInfo(name)
             entry.size = len(content)
             archive.addfile(entry, io.BytesIO(content))

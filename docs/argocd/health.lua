@@ -1,7 +1,7 @@
--- Argo CD's view of an MPIJob, PyTorchJob, MXJob or TFJob. docs/gitops.md says where it goes.
+-- Health check of Argo CD for an MPIJob, PyTorchJob, MXJob or TFJob. docs/gitops.md says how to install it.
 
--- The first of these conditions that is true decides. Failed comes first: an operator leaves Succeeded and Running
--- beside it.
+-- The first of these conditions that is true decides. Failed comes first, because an operator does not reset Succeeded
+-- and Running.
 local health = {
   { "Failed", "Degraded" },
   { "Succeeded", "Healthy" },

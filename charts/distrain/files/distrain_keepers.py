@@ -1,7 +1,7 @@
 """Store the run's outcome and its number of failures on a few workers, for the launcher's next pod.
 
-distrain-launch runs in any image: hence Python 3.6 and only the standard library. A launcher of the chart's next or
-previous version may read the files, so their names and formats must not change.
+distrain-launch runs in any image, so this module uses only Python 3.6 and its standard library. A launcher of the
+chart's next or previous version may read the files, so their names and formats must not change.
 """
 
 import json
@@ -17,7 +17,7 @@ KEEPERS = 8
 
 
 def keep_outcome(way: Any, hostfile: str, ended: Ended) -> None:
-    """Store how the run has ended. The operator starts another launcher, as it would for a lost one."""
+    """Store how the run has ended, because the operator starts another launcher, as after the loss of a launcher."""
     keep(way, hostfile, OUTCOME, f"{ended.code} {ended.cause[:2000]}")
 
 
@@ -25,7 +25,7 @@ def earlier_end(way: Any, hostfile: str) -> Any:
     """Return how an earlier launcher has ended this run, or None."""
     for text in read_kept(way, hostfile, OUTCOME):
         code, _, cause = text.partition(" ")
-        # Ignore a file that is cut, or that another program wrote.
+        # Ignore a file that is incomplete, or that another program wrote.
         if code.isdecimal():
             return Ended(int(code), cause, True)
     return None
@@ -37,12 +37,12 @@ def keep_restarts(way: Any, hostfile: str, restarts: Restarts) -> None:
 
 def earlier_restarts(way: Any, hostfile: str) -> str:
     """Return the failures that an earlier launcher of this run has stored, or an empty text."""
-    # Take the longest list: a keeper may have missed the last failure, or have stored only a part.
+    # Use the longest list: a worker may have missed the last failure, or have stored only a part of the list.
     return max(read_kept(way, hostfile, RESTARTS), key=count_in, default="")
 
 
 def count_in(text: str) -> int:
-    """Count the failures in a stored text. Return 0 if it is cut, or if another program wrote it."""
+    """Count the failures in a stored text. Return 0 if the text is incomplete, or if another program wrote it."""
     try:
         times, first, last = json.loads(text)
         return len([float(when) for when in times]) if isinstance(first, str) and isinstance(last, str) else 0

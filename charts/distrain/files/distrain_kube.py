@@ -1,6 +1,6 @@
 """Call the Kubernetes API with the pod's ServiceAccount.
 
-The importing scripts run in any image: hence Python 3.6 and only the standard library.
+The importing scripts run in any image, so this module uses only Python 3.6 and its standard library.
 """
 
 import http.client
@@ -19,7 +19,7 @@ PAUSES = (1, 2, 4, 8)
 
 
 class ApiError(Exception):
-    """The API refuses a request, or cannot be reached (status 0). may_pass: another try may succeed."""
+    """The API server refuses a request, or cannot be reached (status 0). may_pass: another try may succeed."""
 
     def __init__(self, status: int, message: str, may_pass: bool = False) -> None:
         super().__init__(message)
@@ -55,7 +55,7 @@ class Api:
         return self.request("GET", path).decode(errors="replace")
 
     def merge(self, path: str, changes: dict) -> dict:
-        """Patch an object. Raise ApiError with status 409 if its resourceVersion is no longer that in `changes`."""
+        """Patch an object. Raise ApiError with status 409 if its resourceVersion differs from the one in `changes`."""
         return self.object_of(self.request("PATCH", path, json.dumps(changes).encode()))
 
     def object_of(self, answer: bytes) -> dict:
@@ -70,7 +70,7 @@ class Api:
         return item
 
     def request(self, method: str, path: str, body: bytes = b"") -> bytes:
-        """Return the answer. Try again while the server is busy or restarts."""
+        """Send a request and return the answer. Try again while the API server is busy or restarts."""
         for pause in (*PAUSES, None):
             try:
                 return self.try_once(method, path, body)

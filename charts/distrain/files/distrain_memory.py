@@ -1,13 +1,13 @@
-"""Count the processes of this pod that the kernel has killed for their memory.
+"""Count the processes of this pod that the kernel has killed for lack of memory (OOM kills).
 
-The importing scripts run in any image: hence Python 3.6 and only the standard library.
+The importing scripts run in any image, so this module uses only Python 3.6 and its standard library.
 """
 
 import os
 from typing import Optional
 
 CGROUP = "/sys/fs/cgroup"
-# The container's own cgroup, in version 2 and in version 1. Both files have a line such as `oom_kill 3`.
+# Files of the container's cgroup, in cgroup version 2 and 1. Both have a line such as `oom_kill 3`.
 FILES = ("memory.events", "memory/memory.oom_control")
 
 

@@ -1,6 +1,6 @@
 """Print lines, and write a container's termination message.
 
-The importing scripts run in any image: hence Python 3.6 and only the standard library.
+The importing scripts run in any image, so this module uses only Python 3.6 and its standard library.
 """
 
 import contextlib
@@ -11,7 +11,7 @@ TERMINATION_LOG = "/dev/termination-log"
 
 def leave_message(line: str, path: str = TERMINATION_LOG) -> None:
     try:
-        # Do not create the file: it is missing outside Kubernetes, where nobody reads it.
+        # Do not create the file: outside Kubernetes it does not exist, and nobody would read it.
         # Text that is invalid in the locale's encoding contains surrogates, which UTF-8 cannot encode.
         with open(path, "r+", encoding="utf-8", errors="backslashreplace") as log:
             log.write(line)
@@ -29,9 +29,9 @@ def fail(cause: str, code: int, path: str = TERMINATION_LOG) -> int:
 
 
 def print_line(line: str) -> None:
-    """Print a line on stderr. A signal handler may call this: print() is an error if the signal came during a print().
+    """Print a line on stderr. Safe in a signal handler, where print() fails if the signal interrupted another print().
 
-    Nobody may read stderr any more. The script goes on all the same.
+    Ignore the error if nobody reads stderr any more.
     """
     with contextlib.suppress(OSError):
         os.write(2, line.encode("utf-8", "backslashreplace") + b"\n")

@@ -1,6 +1,6 @@
 """Find in a program's output why it failed, at which step it stopped, and which program could not be started.
 
-The importing scripts run in any image: hence Python 3.6 and only the standard library.
+The importing scripts run in any image, so this module uses only Python 3.6 and its standard library.
 """
 
 import errno
@@ -12,9 +12,9 @@ from typing import Any
 # A shell's exit codes if it may not run a program, or does not find it.
 NOT_RUN, NOT_FOUND = 126, 127
 
-# Longer lines, in bytes, are searched for a cause only: the other patterns need seconds for a line of a megabyte.
+# In bytes. Longer lines are searched only for a cause: the other patterns need seconds for a line of a megabyte.
 LONGEST = 2000
-# A program that ends later than so many seconds after its start had started successfully.
+# If a program runs longer than this many seconds, its start was successful.
 SOON = 30
 
 # `mpirun --tag-output` and `--timestamp-output` add a prefix to each line, which ends with "<stderr>:".
@@ -22,13 +22,13 @@ TAG = rb"^(?:.*?<std(?:out|err|diag)>: ?)?"
 CAUSE = re.compile(TAG + rb"distrain: (.*)$")
 # The trainer's last line when it stops at a step boundary.
 STEP = re.compile(TAG + rb"stopped at step (\d+)\b")
-# Open MPI 4 and 5: mpirun does not find a program, or may not run it; the kernel refuses a program, and the reason.
+# Messages of Open MPI 4 and 5: mpirun does not find a program, or may not run it; the kernel refuses it, and why.
 MISSED = re.compile(rb"\S+ was unable to find the specified executable file")
 REFUSED = re.compile(rb"\S+ was unable to launch the specified application as it could not access")
 FORKED = re.compile(rb'.* tried to fork a new process via the "execve" system call but')
 FORK_ERROR = re.compile(rb"  Error: +(Exec format error|.* has a bad interpreter on the first line)")
 SIGNAL = re.compile(rb".* (rank \d+) (?:.*on node (\S+) )?.*exited on signal (\d+)")
-# The last line of a shell, of env, or of the dynamic loader.
+# The last line that a shell, env or the dynamic loader prints.
 SHELL = re.compile(
     TAG + rb"(.*: (?:(?:command )?not found|No such file or directory|Permission denied|.*Exec format error)"
     rb"|.*: error while loading shared libraries: .*)$"
@@ -36,8 +36,8 @@ SHELL = re.compile(
 # Python's message about a missing script or module, and the last line of a traceback.
 PYTHON = re.compile(TAG + rb"(\S*python\S*: (?:can't open file .*|No module named \S+))$")
 ERRNO = re.compile(TAG + rb"\w+Error: \[Errno (2|8|13)\] .*: '(.*)'$")
-# The line around each note of mpirun, and how its notes on ranks begin that ended with an exit code (Open MPI 4,
-# help-errmgr-base.txt and help-orterun.txt).
+# The line above and below each note of mpirun, and the start of its notes on ranks that ended with an exit code (Open
+# MPI 4, help-errmgr-base.txt and help-orterun.txt).
 BORDER = b"-" * 74
 OF_EXIT_CODES = (b"Primary job ", b"mpirun detected that one or more processes exited with non-zero status")
 # Lines that mpirun and torchrun print around such messages: log lines, torchrun's traceback, its report of the ranks.
@@ -49,16 +49,16 @@ AROUND = re.compile(
 
 
 class HeldBack:
-    """mpirun's notes on ranks that ended with an exit code, held back until that code is known.
+    """Hold back mpirun's notes on ranks that ended with an exit code, until mpirun's exit code is known.
 
-    After a stop at a step boundary, mpirun reports the ranks' exit code as a failure, which it is none.
+    After a stop at a step boundary, mpirun reports the ranks' exit code as a failure, although it is not one.
     """
 
     def __init__(self) -> None:
         self.notes, self.note, self.rest, self.is_within_line = b"", [], b"", False
 
     def pass_on(self, chunk: bytes) -> bytes:
-        """Return the part of the output that is not held back. An unfinished line is passed on, too."""
+        """Return the part of the output that is not held back. An unfinished line is also passed on."""
         lines, self.rest = (self.rest + chunk).splitlines(keepends=True), b""
         return b"".join(map(self.pass_on_line, lines))
 
@@ -81,7 +81,7 @@ class HeldBack:
         return b""
 
     def left(self, are_stopped: bool) -> bytes:
-        """Return what is held back when the output has ended; without the notes if the ranks stopped as they should."""
+        """Return the rest after the end of the output: without the notes if the ranks stopped at a step boundary."""
         return (b"" if are_stopped else self.notes) + b"".join(self.note) + self.rest
 
 
@@ -90,9 +90,9 @@ class Found:
 
     def __init__(self) -> None:
         self.started = time.monotonic()
-        # Whether the program itself has printed, and so has started. Whether mpirun is printing an explanation.
+        # Whether the program itself has printed a line, so it has started; whether mpirun is printing an explanation.
         self.has_printed, self.is_in_box = False, False
-        # The cause that the first failed rank names, the step at which the ranks stopped, the rank that a signal ended.
+        # The cause that the first failed rank named, the step at which the ranks stopped, the rank that a signal ended.
         self.cause, self.step, self.killed = "", "", ""
         # The rank that SIGKILL ended, and its worker if mpirun names it.
         self.killed_hard = ""
@@ -124,7 +124,7 @@ class Found:
         self.read_last_words(line)
 
     def read_last_words(self, line: bytes) -> None:
-        """Look for a message that a program could not be started. Otherwise note that the program has printed."""
+        """Look for a message that a program could not start. For any other line, note that the program has printed."""
         shell, python, error = first_match(SHELL, line), first_match(PYTHON, line), ERRNO.match(line)
         self.shell, self.python = shell or self.shell, python or self.python
         if error:
@@ -139,7 +139,7 @@ class Found:
         """Return why another start would fail too, or an empty text if another start may succeed."""
         if code and self.mpirun:
             return not_started(program, self.mpirun)
-        # The program has run and chosen its exit code. The messages may be about a helper program that is optional.
+        # The program ran and chose its exit code. The messages may be about an optional helper program.
         if self.has_printed or time.monotonic() - self.started > SOON:
             return ""
         if code and program[0] in self.errors:
@@ -187,7 +187,7 @@ def not_started(program: list, why: str) -> str:
 
 
 def value_of(program: list) -> str:
-    """Return the path of the value that chose the program: for the trainer, that of the image."""
+    """Return the path of the value to correct: command, or for the trainer the image."""
     is_trainer = program[1:3] == ["-m", "distrain_trainer"] or program[1:2] == ["/opt/distrain/bin/distrain-trainer"]
     return "image.repository" if is_trainer else "command"
 

@@ -1,6 +1,6 @@
 """Run a program, pass on its output, find the cause of a failure, and count the failures.
 
-The importing scripts run in any image: hence Python 3.6 and only the standard library.
+The importing scripts run in any image, so this module uses only Python 3.6 and its standard library.
 """
 
 import argparse
@@ -24,29 +24,29 @@ from distrain_output import Found, HeldBack, no_torchrun, not_started, with_hint
 from distrain_sigterm import take_sigterm
 
 # Exit codes of a program. FINISHED: the training is complete. MISTAKE: a mistake of the user, which the program names.
-# FENCED: a newer run has replaced this one. UNFIT: only one worker cannot reach the storage; its pod's name begins the
-# cause. STOPPED: it stopped at a step boundary, and can resume.
+# FENCED: a newer run has replaced this one. UNFIT: a single worker cannot reach the storage; the cause starts with the
+# name of its pod. STOPPED: the program stopped at a step boundary, and can resume.
 FINISHED, MISTAKE, FENCED, UNFIT, STOPPED = 0, 2, 4, 5, 128 + signal.SIGTERM
 KILLED = 128 + signal.SIGKILL
 LONGEST_PAUSE = 10
-# After two failures within so many seconds, wait before the next start.
+# After two failures within this many seconds, wait before the next start.
 SOON = 60
-# The shortest wait before a restart. A program that starts before those of the other pods have ended waits in vain.
+# The shortest wait before a restart: a program must not start before the programs of the other pods have ended.
 SECONDS_TO_END_TOGETHER = 2
 SECONDS_TO_END = 10
-# A halted program is killed after this time. The other pods' programs wait at least as long for a step.
+# A halted program (SIGSTOP) is killed after this time. The other pods' programs wait at least this long for a step.
 SECONDS_HALTED = 30
-# At most so many failures are stored for the next launcher.
+# The most failures that are stored for the next launcher.
 MOST_KEPT = 5000
-# Operators and Kubernetes treat a higher exit code as that of a killed process.
+# Operators and Kubernetes treat higher exit codes as those of killed processes.
 HIGHEST_FAILURE = 127
 
-# How a program ended: exit code, cause of a failure, and whether the program itself named the cause.
+# How a program ended: its exit code, the cause of a failure, and whether the program itself named the cause.
 Ended = collections.namedtuple("Ended", "code cause is_named")
 
 
 def is_final(ended: Ended) -> bool:
-    """Tell whether another start is useless."""
+    """Tell whether another start would be useless."""
     return ended.code in (FINISHED, FENCED) or (ended.code == MISTAKE and ended.is_named)
 
 
@@ -56,7 +56,7 @@ def failure_code(code: int) -> int:
 
 
 def unnamed_user(environment: dict) -> dict:
-    """Return variables for a user whom /etc/passwd does not have: a name, for Python's getpass, and a home."""
+    """Return variables for a user who is not in /etc/passwd: a user name, for Python's getpass, and a home folder."""
     try:
         pwd.getpwuid(os.getuid())
     except KeyError:
@@ -73,7 +73,7 @@ def write(output: bytes) -> None:
 
 
 class Program:
-    """A running command, in its own session. `program` is what the command runs, such as the program of mpirun.
+    """A running command, in its own session. `program` is the program that the command runs, such as that of mpirun.
 
     With `are_ranks_elsewhere`, other pods run the program.
     """
@@ -81,7 +81,8 @@ class Program:
     def __init__(self, command: list, environment: dict, program: list, are_ranks_elsewhere: bool = False) -> None:
         self.program, self.found, self.are_ranks_elsewhere = program, Found(), are_ranks_elsewhere
         self.held_back = HeldBack()
-        # Whether this script has sent SIGKILL, and how many processes of this pod the kernel had killed.
+        # Whether this script has sent SIGKILL; number of this pod's processes that the kernel had killed before the
+        # start.
         self.is_killed_here, self.oom_kills = False, oom_kills()
         self.name = os.path.basename(command[0])
         self.process = subprocess.Popen(
@@ -100,7 +101,8 @@ class Program:
             return self.process.poll() is None
         readable, _, _ = select.select([self.process.stdout], [], [], seconds)
         if self.was_told:
-            # A line that was read before SIGTERM may have been searched after it. From here on all output is newer.
+            # A line that was read before SIGTERM may be searched after SIGTERM. From here on, all output is from after
+            # SIGTERM.
             self.found.step, self.was_told = "", False
         if not readable:
             # A child process of an ended program may keep the pipe open forever.
@@ -112,7 +114,7 @@ class Program:
         return True
 
     def follow(self, is_pod: bool) -> None:
-        """Copy the output until the program ends. In a pod, kill what is left: torchrun's ranks have own sessions."""
+        """Copy the output until the program ends. In a pod, kill what remains: torchrun's ranks have own sessions."""
         while self.process.poll() is None:
             self.kill_when_halted()
             self.pass_on_output(1)
@@ -124,7 +126,7 @@ class Program:
             pass
 
     def kill_when_halted(self) -> None:
-        """Kill the program if SIGSTOP has halted it for too long. A halted program cannot notice that itself."""
+        """Kill the program if it was halted by SIGSTOP for too long. A halted program cannot notice this itself."""
         if not self.is_halted():
             self.halted_since = None
             return
@@ -193,7 +195,7 @@ class Program:
         return self.ended_with(code, self.name)
 
     def ended_with(self, code: int, who: str) -> Ended:
-        """Return how the program, or one of its ranks, ended with this exit code."""
+        """Describe how the program, or one of its ranks, ended with this exit code."""
         if not self.cause:
             why = self.found.why_not_started(code, self.program)
             if why:
@@ -202,7 +204,7 @@ class Program:
         return Ended(code, cause or f"{who} ended with exit code {code}; this pod's log says why", bool(self.cause))
 
     def why_killed(self, code: int, who: str) -> str:
-        """Return the likely cause of a SIGKILL that this script has not sent, or an empty text."""
+        """Return the likely cause of a SIGKILL, or an empty text if this script sent the SIGKILL."""
         if self.is_killed_here or not (code == KILLED or self.found.killed_hard):
             return ""
         before, self.oom_kills = self.oom_kills, oom_kills()
@@ -212,14 +214,15 @@ class Program:
                 "such as workers.memory"
             )
         is_unknown = self.are_ranks_elsewhere or before is None or self.oom_kills is None
-        # mpirun passes on a rank's exit code. A shell that starts the program hides from mpirun that it was killed.
+        # mpirun exits with a rank's exit code. If a shell starts the program, mpirun cannot see that the program was
+        # killed.
         rank = "a rank" if self.are_ranks_elsewhere and self.process.returncode == KILLED else who
         who = self.found.killed_hard or rank
         return f"{who} was killed by signal 9, as when memory runs out; see workers.memory" if is_unknown else ""
 
 
 def how_stopped(program: Program, code: int) -> str:
-    """Say how a program stopped that received the SIGTERM of its pod."""
+    """Say how the program stopped after its pod received SIGTERM."""
     if program.found.step:
         return f"stopped by SIGTERM at step {program.found.step}"
     return "stopped by SIGTERM" + ("" if code == STOPPED else f"; {program.name} ended with exit code {code}")
@@ -233,9 +236,9 @@ def mistake(error: OSError, program: list, image: str = "", is_elastic: bool = F
 
 
 class Restarts:
-    """The failures of a program. Up to `most` failures within `window` seconds lead to a restart.
+    """The failures of a program. The program restarts after up to `most` failures within `window` seconds.
 
-    The failures are in an unnamed file that forked processes share, so that the count survives a killed child process.
+    The failures are in an unnamed file that forked processes share, so the count survives a killed child process.
     """
 
     def __init__(self, most: int, window: float) -> None:
@@ -245,7 +248,7 @@ class Restarts:
 
     @property
     def failures(self) -> list:
-        """The failures within the window, as (time, cause)."""
+        """Return the failures within the window, as (time, cause)."""
         now = time.monotonic()
         return [(when, cause) for when, cause in self.read() if now - when < self.window]
 
@@ -282,7 +285,7 @@ class Restarts:
         return f"{first} (the first of {len(failures)} failures within {self.window:g} s{more})"
 
     def as_text(self) -> str:
-        """Return the failures in one line, for another machine to go on counting."""
+        """Return the failures in one line, so that another machine can continue counting."""
         failures, ago = self.failures[-MOST_KEPT:], time.time() - time.monotonic()
         times = [round(when + ago) for when, _ in failures]
         return json.dumps([times, failures[0][1][:200], failures[-1][1][:200]]) if failures else ""
@@ -313,8 +316,8 @@ def parse(name: str, argv: list) -> tuple:
 def run_as_child(work: Any, restarts: Restarts, say: Any) -> int:
     """Call `work` in a child process, and again if a signal kills the child. Return the child's exit code.
 
-    `work` takes whether it is called again. Process 1 only watches and reaps, so that the container survives if the
-    child is killed.
+    The argument of `work` says whether this is a repeated call. Process 1 only watches the child and reaps processes,
+    so that the container survives if the child is killed.
     """
     asked, is_again = [], False
     while True:
@@ -338,7 +341,7 @@ def run_as_child(work: Any, restarts: Restarts, say: Any) -> int:
 
 
 def work_and_exit(work: Any, is_again: bool) -> None:
-    """Call `work` in the child process, which must never return to its parent's code."""
+    """Call `work` in the child process and exit. The child must never return to its parent's code."""
     code = 1
     try:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -359,7 +362,7 @@ def wait_for(pid: int) -> int:
 
 
 def end_the_others() -> None:
-    """Kill the processes that the killed child has left. In a pod, these are all processes but process 1."""
+    """Kill the processes that a killed child has left. In a pod, these are all processes except process 1."""
     if os.getpid() != 1:
         return
     try:

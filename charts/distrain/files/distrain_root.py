@@ -1,6 +1,6 @@
 """Make mpirun and ssh work in pods that run as root.
 
-distrain-launch and distrain-worker run in any image: hence Python 3.6 and only the standard library.
+distrain-launch and distrain-worker run in any image, so this module uses only Python 3.6 and its standard library.
 """
 
 import os
@@ -16,14 +16,15 @@ ALLOW_MPIRUN = {
 
 
 def allow_mpirun() -> dict:
-    """Return the variables with which mpirun accepts this user. mpirun refuses root unless two variables allow it."""
+    """Return the variables that let this user run mpirun. mpirun refuses root unless two variables allow root."""
     return ALLOW_MPIRUN if os.getuid() == 0 else {}
 
 
 def readable_by_user_alone(key: str, folder: str) -> str:
-    """Return the path of the key, or of a copy: ssh and sshd refuse a user's own key if others can read it.
+    """Return the path of the key, or of a copy that only the user can read.
 
-    A mounted key belongs to root, so only root needs the copy: fsGroup lets a group read every mounted Secret.
+    ssh and sshd refuse a user's own key if others can read it. A mounted key belongs to root, and fsGroup lets a group
+    read every mounted Secret. So only root needs the copy.
     """
     status = os.stat(key)
     if status.st_uid != os.getuid() or not status.st_mode & 0o077:

@@ -1,6 +1,6 @@
 """Watch the workers while mpirun runs: workers that join, leave, or no longer answer.
 
-distrain-launch runs in any image: hence Python 3.6 and only the standard library.
+distrain-launch runs in any image, so this module uses only Python 3.6 and its standard library.
 """
 
 import threading
@@ -19,8 +19,9 @@ SECONDS_BETWEEN_REQUESTS = 10
 class Watch(threading.Thread):
     """A thread that asks the ranks to stop when the set of workers has to change. distrain-launch does the rest.
 
-    Arguments: the way to the workers, the hostfile's path, host -> slots of the workers in use, the hosts that did not
-    return, the event that is set by SIGTERM, and whether the run may change its size. If not, the hostfile is ignored.
+    Arguments: the Way to the workers, the hostfile's path, host -> slots of the workers in use, the hosts that did not
+    return, the event that SIGTERM sets, and whether the run may change its size. If it may not, the hostfile is
+    ignored.
     """
 
     def __init__(self, way: Any, hostfile: str, slots: dict, given_up: set, stopping: Any, is_live: bool) -> None:
@@ -74,9 +75,9 @@ class Watch(threading.Thread):
         return self.who_came([host for host in listed if host not in self.slots])
 
     def who_came(self, hosts: list) -> str:
-        """Return the reason to stop if new workers can join, else an empty text.
+        """Return the reason to stop if new workers can join, otherwise an empty text.
 
-        All new workers have to answer, except those that were given up, and the same ones twice in a row.
+        All new workers except the given-up ones have to answer, and the same workers have to answer twice in a row.
         """
         absent = who_fails(hosts, self.way.why_absent, self.way.tries_at_once)
         answering = set(hosts) - {host for host, _ in absent}
@@ -94,7 +95,7 @@ class Watch(threading.Thread):
             say(f"waiting for {len(awaited)} of {count} more workers, {goes_on}: {names(awaited)}")
 
     def ask(self) -> None:
-        """Make process 1 of every worker ask its ranks to stop. Repeat the request, as more ranks may still start."""
+        """Make process 1 of every worker ask its ranks to stop. Repeat the request, because ranks may still start."""
         now = time.monotonic()
         if self.asked and now - self.last_request < SECONDS_BETWEEN_REQUESTS:
             return
@@ -110,9 +111,9 @@ class Watch(threading.Thread):
     def check(self) -> None:
         """Find a worker that has not answered for 30 s. mpirun itself would wait for 15 minutes.
 
-        A worker that refuses connections does not count. Either its pod is ending and its ranks finish their step, or
-        mpirun has noticed the end of its daemon. An outage of the cluster's DNS does not count either: the ranks know
-        each other's addresses.
+        A worker that refuses connections does not count as lost: either its pod is ending and its ranks finish their
+        step, or mpirun has already noticed the end of the worker's daemon. An outage of the cluster's DNS does not
+        count either: the ranks know each other's addresses.
         """
         now = time.monotonic()
         if now - self.last_check < SECONDS_BETWEEN_CHECKS:

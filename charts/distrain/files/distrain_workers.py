@@ -1,6 +1,6 @@
 """Reach the workers of a job with ssh or `kubectl exec`, many at once.
 
-distrain-launch runs in any image: hence Python 3.6 and only the standard library.
+distrain-launch runs in any image, so this module uses only Python 3.6 and its standard library.
 """
 
 import argparse
@@ -18,11 +18,12 @@ from distrain_root import readable_by_user_alone
 SECONDS_TO_ANSWER = 3
 SECONDS_FOR_KUBECTL = 15
 SECONDS_FOR_SSH = 10
-# The worker accepts a connection, but sends no greeting: its machine is overloaded.
+# The worker accepts a connection, but sshd sends no greeting: the machine is overloaded.
 IS_SLOW = "sshd says nothing"
 # The machine answers, but sshd has ended. In a pod that ends, sshd ends first.
 REFUSES = "connection refused"
-# Nobody knows whether the worker is there. A pod that is gone has no address, which the name server does answer.
+# The name server does not answer, so the worker's state is unknown. For a deleted pod it answers that there is no
+# address.
 NO_NAMES = "the name server does not answer"
 
 
@@ -52,10 +53,10 @@ def read_hostfile(path: str) -> dict:
 
 
 class Way:
-    """A way to reach the workers: their pods, and the workers that are left out although they answer."""
+    """A way to reach the workers. Keeps their pods' identities and the workers to leave out although they answer."""
 
     def __init__(self) -> None:
-        # Host -> identity of its pod at the last answer. A later pod of the same name has another one.
+        # Host -> identity of its pod at the last answer. A later pod of the same name has another identity.
         self.pods = {}
         # Host -> identity of the pod that is left out, and the reason.
         self.unfit = {}
@@ -81,7 +82,7 @@ class Ssh(Way):
     """Reach the workers through their sshd, with the key that all pods of the job have."""
 
     tries_at_once = 32
-    # A check of every worker costs almost nothing.
+    # Checking every worker costs almost nothing.
     is_cheap = True
 
     def __init__(self, options: argparse.Namespace) -> None:
@@ -94,7 +95,7 @@ class Ssh(Way):
         """Connect to sshd. Return why the worker does not answer, or an empty text if it does."""
         try:
             with socket.create_connection((host, self.port), timeout=SECONDS_TO_ANSWER) as connection:
-                # Without a greeting, sshd would log an error.
+                # Send a greeting, because sshd would otherwise log an error.
                 connection.sendall(b"SSH-2.0-distrain\r\n")
                 try:
                     if not connection.recv(256).startswith(b"SSH-"):
@@ -142,7 +143,7 @@ class Ssh(Way):
 class Kubexec(Way):
     """Reach the workers with `kubectl exec`. The operator of an MPIJob v1 provides the script and the rights."""
 
-    # Each try runs a kubectl, which takes about 40 MB.
+    # Each try runs a kubectl process, which uses about 40 MB of memory.
     tries_at_once = 8
     is_cheap = False
     place = ""
@@ -152,7 +153,7 @@ class Kubexec(Way):
         self.agent = kubexec_agent(options.kubexec)
 
     def why_no_answer(self, host: str) -> str:
-        # A worker that received SIGTERM writes this file. kubectl can still reach its pod for a while.
+        # A worker that received SIGTERM writes this file: kubectl can still reach its pod for a while.
         leaving = 'test ! -e "${TMPDIR:-/tmp}/distrain-leaving" || { echo "is leaving" >&2; exit 1; }'
         reason, stat = run([self.agent, host, f"{leaving}; cat /proc/1/stat"], SECONDS_FOR_KUBECTL)
         if not reason:
@@ -217,7 +218,7 @@ def kubexec_agent(path: str) -> str:
 
 
 def who_fails(hosts: list, why: Any, at_once: int) -> list:
-    """Call `why` for all hosts, `at_once` in parallel. Return (host, reason) for each host with a reason."""
+    """Call `why` for all hosts, `at_once` in parallel. Return (host, reason) for each host that has a reason."""
     if not hosts:
         return []
     with ThreadPoolExecutor(max_workers=at_once) as pool:

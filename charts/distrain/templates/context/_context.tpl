@@ -11,34 +11,34 @@ Facts derived from the values, computed once. Every template that renders a reso
   .Job.fits             kinds that run the framework with the strategy
   .Job.known            versions of the kind that the chart can write, the newest first
   .Job.served           the known versions that the cluster serves, the newest first
-  .Job.isReal           a real cluster answers; false for `helm template` offline
+  .Job.isReal           Helm talks to a real cluster; false for `helm template` without one
   .Job.slots            ranks per worker
   .Job.usesMpi          mpirun starts the ranks
   .Job.usesKubexec      mpirun reaches the workers with kubectl exec
   .Job.usesSsh          mpirun reaches the workers with SSH
   .Job.user             user id of the pods, as text; empty if the cluster chooses it
-  .Job.namesUser        the cluster chooses the user, whom ssh and sshd then have to find in /etc/passwd
+  .Job.namesUser        the cluster chooses the user, so the pods need an /etc/passwd with that user for ssh and sshd
   .Job.isPlain          no operator: the chart writes the Jobs and the Service itself
   .Job.isElastic        torchrun lets workers join and leave
   .Job.isFixed          the number of workers is fixed, because the pods' environment contains it
   .Job.isQueued         Kueue admits the job; if its number of pods changes, Kueue ends it and queues it again
   .Job.isReplaced       a new size replaces the job: isFixed, isQueued, or the user's choice
-  .Job.sections         section of the values, such as workers -> its values over the defaults at the top
-  .Job.paths            start of a path in the values -> section; "" for the top; sections of the kind's roles only
-  .Job.given            the same paths -> the user's values there
+  .Job.sections         section of the values, such as workers -> its values merged over the top-level defaults
+  .Job.paths            prefix of a path in the values -> section, for the kind's roles; "" for the top level
+  .Job.given            the same prefixes -> the values of values.yaml and the user, not merged with the top level
   .Job.roles            role -> the values that describe its pods, from .Job.sections
   .Job.rankRoles        roles whose pods hold ranks
   .Job.volumeRoles      roles whose pods mount the user's volumes
   .Job.checkpointRoles  roles whose pods get an emptyDir for checkpoints
   .Job.servesMetrics    the trainer serves metrics
-  .Job.metricsRoles     roles whose pods have the port of the metrics, if the values ask for it
-  .Job.archive          short hash of the trainer that the chart delivers; empty if the image has it
+  .Job.metricsRoles     roles whose pods declare the metrics port, if the values ask for metrics
+  .Job.archive          short hash of the trainer's archive if the chart delivers the trainer, else empty
   .Job.makesPodGroup    the chart makes the PodGroup, because no operator does
   .Job.makesKey         the release has a Job that makes the SSH key; `helm test` uses the release's key
-  .Job.hasReplaceHook   the values ask for the hook that ends the running job before its content changes
+  .Job.hasReplaceHook   the release has the hook that ends the running job before its content changes
   .Job.names            names of the release's objects: short, full, instance, job and run; see _names.tpl
   .Job.hash             content hash of the job, once distrain.hash.content has computed it
-  .Job.parts            parts of the pods that are rendered already, once distrain.pod.once has kept them
+  .Job.parts            cache of distrain.pod.once: parts of the pods that are already rendered
 */}}
 
 {{- /*
@@ -47,10 +47,10 @@ distrain.context
 
   - isReal: every real cluster serves apiregistration.k8s.io, and Helm's built-in list lacks it.
   - slots: one rank per GPU; a worker without GPUs has one rank.
-  - volumeRoles: a user's command may lie on a volume. The MPI launcher mounts none: a disk that only one node can
-    attach would keep the launcher from starting on another node.
+  - volumeRoles: a user's command may be on a volume, so all roles but the MPI launcher mount the volumes. The launcher
+    mounts none: if only one node can attach a disk, the launcher could not start on another node.
   - metricsRoles: the chief of a TFJob has no rank, but the trainer serves the run's step and loss there.
-  - checkpointRoles: only the trainer writes to this folder, and only without checkpoint.uri.
+  - checkpointRoles: only the trainer uses this emptyDir, and only if checkpoint.uri is empty.
   - hasReplaceHook: without rbac.create the chart makes no Role, so the user has to name a ServiceAccount.
 */}}
 {{- define "distrain.context" -}}
@@ -84,9 +84,9 @@ distrain.context
 {{- $rankRoles = append $rankRoles $role -}}
 {{- end -}}
 {{- end -}}
-{{- /* A null in mpi.mca or mpi.env has a meaning of its own, and global belongs to the chart above. */ -}}
+{{- /* Keep null in mpi.mca and mpi.env, where it removes a key, and in global, which is the umbrella chart's. */ -}}
 {{- $pruned := omit .Values "global" "mpi" -}}
-{{- /* To look at each map takes time, and few people write null. */ -}}
+{{- /* Walking through all maps takes time, so do it only if there is a null. */ -}}
 {{- if toJson $pruned | contains ":null" -}}
 {{- range list $sections $pruned -}}
 {{- include "distrain.context.prune" . -}}
@@ -164,8 +164,8 @@ distrain.context
 
 {{- /*
 distrain.context.prune
-  Takes a map, and changes it and the maps in it. Helm removes a key that a user sets to null only if values.yaml has the
-  key. A null in a role's map takes away a key at the top, so the maps of the roles are merged first.
+  Takes a map, and changes it and the maps in it. Helm removes a key that a user sets to null only if values.yaml has
+  the key. A null in a role's map removes the key inherited from the top level, so the roles' maps are merged first.
 */}}
 {{- define "distrain.context.prune" -}}
 {{- $map := . -}}

@@ -3,7 +3,7 @@ Facts about the kinds of job, from files/kinds.json. schemas/kinds.yaml explains
 
   distrain.kinds.read    sets .Kinds to the content of the file
   distrain.kinds.facts   facts of a kind in one of its versions
-  distrain.kinds.having  the kinds and versions that have a fact, in words
+  distrain.kinds.having  names of the kinds and versions that have a fact, joined by "or"
 */}}
 
 {{- /*

@@ -1,20 +1,21 @@
 {{- /*
-The values of each role's pods: its section of the values, over the defaults at the top of the values.
+The values of each role's pods: the role's section of the values, merged over the top-level defaults.
 
   distrain.roles.section  all values of a section, with the defaults
-  distrain.roles.keygen   those of the launcher that the Job which makes the SSH key has too
+  distrain.roles.keygen   values of the Job that makes the SSH key, copied from the launcher
   distrain.roles.map      maps, merged by key
   distrain.roles.named    lists, merged by name
-  distrain.roles.path     where a value of a section is written
+  distrain.roles.path     path at which the user has set a value of a section
 */}}
 
 {{- /*
 distrain.roles.section
   Takes (dict "values" <all values> "section" <name> "into" <a map>). Adds the values to the map.
 
-  - A map is merged by key, and a list by the names of its items: the role's come over those at the top. Tolerations and
-    envFrom have no names, so the role's come after those at the top. Text at the top counts where the role has none.
-  - _env.tpl and _volumes.tpl merge env, volumes and volumeMounts, because the ones at the top do not reach every role.
+  - Maps are merged by key and lists by the names of their items; the role's entry replaces the top-level one. The items
+    of tolerations and envFrom have no names, so the role's items follow the top-level ones. A string at the top level
+    applies if the role has none.
+  - _env.tpl and _volumes.tpl merge env, volumes and volumeMounts, because the top-level ones do not reach every role.
 */}}
 {{- define "distrain.roles.section" -}}
 {{- $into := .into -}}
@@ -43,7 +44,7 @@ distrain.roles.section
 {{- if and $default (eq (index $own $key) nil) (not $isInPodSpec) -}}
 {{- $_ := set $into $key $default -}}
 {{- end -}}
-{{- /* Empty text takes away the field of the podSpec at the top, too. */ -}}
+{{- /* An empty string of the role also removes the field that the top-level podSpec sets. */ -}}
 {{- if and (ne (index $own $key) nil) (hasKey ($top.podSpec | default dict) $key) (not $isInPodSpec) -}}
 {{- $_ := omit $into.podSpec $key | set $into "podSpec" -}}
 {{- end -}}
@@ -52,7 +53,7 @@ distrain.roles.section
 {{- $resources := dict -}}
 {{- range $key := list "requests" "limits" -}}
 {{- $default := index $top.resources $key | default dict -}}
-{{- /* A role's own cpu and memory count before the requests and limits at the top. */ -}}
+{{- /* A role's own cpu and memory override the top-level requests and limits. */ -}}
 {{- if and (ne $own.cpu nil) (eq $key "requests") -}}
 {{- $default = omit $default "cpu" -}}
 {{- end -}}
@@ -89,7 +90,7 @@ distrain.roles.keygen
 
 {{- /*
 distrain.roles.map
-  Takes (dict "parts" <maps or null> "key" <key> "into" <a map>). Sets the key to the parts merged; null drops a key.
+  Takes (dict "parts" <maps or null> "key" <key> "into" <a map>). Sets the key to the merged parts; null removes a key.
 */}}
 {{- define "distrain.roles.map" -}}
 {{- $merged := dict -}}
@@ -107,8 +108,8 @@ distrain.roles.map
 
 {{- /*
 distrain.roles.named
-  Takes (dict "parts" <lists or null> "by" <the key with an item's name> "key" <key> "into" <a map>). Sets the key to the
-  items of all parts; an item takes the place of an earlier one with its name.
+  Takes (dict "parts" <lists or null> "by" <the key with an item's name> "key" <key> "into" <a map>). Sets the key to
+  the items of all parts. An item replaces an earlier item with the same name.
 */}}
 {{- define "distrain.roles.named" -}}
 {{- $by := .by -}}
@@ -132,7 +133,7 @@ distrain.roles.named
 {{- /*
 distrain.roles.path
   Takes (dict "root" <root context> "section" <name> "keys" <path in the section>). Renders the path in the section if
-  the section has the last key itself, otherwise the path at the top.
+  the section itself has the last key, otherwise the path at the top level.
 */}}
 {{- define "distrain.roles.path" -}}
 {{- $values := index .root.Values .section -}}

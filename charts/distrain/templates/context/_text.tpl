@@ -5,7 +5,7 @@ Values as text.
   distrain.text.number    a number, or the text of a number
   distrain.text.quantity  a quantity, such as 500m or 1.5
   distrain.text.list      a YAML list of strings
-  distrain.text.bytes     a quantity such as 16Gi, in bytes
+  distrain.text.bytes     number of bytes in a quantity such as 16Gi
 */}}
 
 {{- /*
@@ -47,7 +47,7 @@ distrain.text.quantity
 
 {{- /*
 distrain.text.list
-  Takes a list of scalars. Kubernetes accepts only strings as arguments, and people write numbers.
+  Takes a list of scalars. Kubernetes accepts only strings as arguments, but people also write numbers.
 */}}
 {{- define "distrain.text.list" -}}
 {{- range $index, $value := . -}}
@@ -58,7 +58,7 @@ distrain.text.list
 
 {{- /*
 distrain.text.bytes
-  Takes the quantity. Renders text that `float64` reads.
+  Takes the quantity. Renders a number that the template function float64 can read.
 */}}
 {{- define "distrain.text.bytes" -}}
 {{- $size := include "distrain.text.quantity" . -}}

@@ -1,18 +1,18 @@
 {{- /*
-Objects that Helm creates as hooks: of preflight, of the replace hook and of `helm test`.
+Objects that Helm creates as hooks: for preflight, for the replace hook and for `helm test`.
 
   distrain.hooks.annotations  annotations of a hook
   distrain.hooks.metadata     metadata of an object that a hook's pod needs
   distrain.hooks.podMetadata  labels and annotations of a hook's pod
-  distrain.hooks.pod          a hook's pod without ServiceAccount, containers, volumes and affinity
-  distrain.hooks.container    a hook's container without image, command and mounts
+  distrain.hooks.pod          spec of a hook's pod, except ServiceAccount, containers, volumes and affinity
+  distrain.hooks.container    fields of a hook's container, except image, command and mounts
 */}}
 
 {{- /*
 distrain.hooks.annotations
   Takes (dict "hook" <Helm's events> "weight" <int> "delete" <Helm's delete policies>).
 
-  Renders only Helm's annotations, because Argo CD and Flux read them too.
+  Renders only Helm's hook annotations, because Argo CD and Flux also understand them.
 */}}
 {{- define "distrain.hooks.annotations" -}}
 helm.sh/hook: {{ .hook }}
@@ -25,7 +25,8 @@ distrain.hooks.metadata
   Takes (dict "root" <root context> "name" <name> "hook" <Helm's events> "weight" <int> "isClusterWide" <whether the
   object is in no namespace>).
 
-  After a refusal Helm applies hook-succeeded to these objects, because they succeeded; Argo CD applies hook-failed.
+  The delete policy has hook-succeeded and hook-failed: after a failed check Helm deletes these objects by
+  hook-succeeded, because they themselves succeeded, and Argo CD deletes them by hook-failed.
 */}}
 {{- define "distrain.hooks.metadata" -}}
 {{- $delete := eq .hook "test" | ternary "before-hook-creation,hook-succeeded" "before-hook-creation,hook-succeeded,hook-failed" -}}
@@ -49,7 +50,7 @@ distrain.hooks.podMetadata
   A pod that failed stays until the next one is created, so that its log can be read. The pod of a successful `helm
   test` stays too, unless Helm prints its log. Helm prints logs only if a value asks for it, because Flux's
   helm-controller crashes on that annotation (https://github.com/fluxcd/helm-controller/issues/1562). A hook's pod gets
-  no labels or annotations of a gang.
+  no labels or annotations for a gang scheduler.
 */}}
 {{- define "distrain.hooks.podMetadata" -}}
 labels:
@@ -70,13 +71,14 @@ annotations:
 
 {{- /*
 distrain.hooks.pod
-  Takes the root context. The replace hook's pod has an affinity of its own.
+  Takes the root context. The caller adds the affinity.
 
-  These pods keep to the standard `restricted` whatever podSecurity says, because they need no more rights. They run on
-  nodes where the launcher may run, with its priority. Its affinity to other pods is left out: hooks also run while the
-  job has no pods. They also tolerate the taints that the workers tolerate, because the cluster may have no other nodes.
-  They call the API server, so their token is mounted. They save nothing when they are ended, and Helm 4 creates the next
-  pod before the last one is gone: hence no grace period.
+  A hook's pod always meets the standard `restricted`, whatever podSecurity says, because it needs no more rights. It
+  runs on nodes where the launcher may run, with the launcher's priority. The launcher's affinity to other pods is left
+  out, because hooks also run while the job has no pods. A hook's pod also tolerates the taints that the workers
+  tolerate, because the cluster may have no other nodes. It calls the API server, so its token is mounted. Its grace
+  period is 0: it saves nothing when it is ended, and Helm 4 creates the next hook's pod before the previous one is
+  gone.
 */}}
 {{- define "distrain.hooks.pod" -}}
 restartPolicy: Never

@@ -1,8 +1,8 @@
 {{- /*
 The replace hook ends the running job before an upgrade or a rollback that changes the job's content.
 
-A running job cannot take over another image or command, and its name stays the same. So the old job has to be gone
-before Helm creates the new one.
+The image and the command of a running job cannot change, and the new job has the same name. So the old job has to be
+gone before Helm creates the new one.
 
   distrain.replace.objects  objects that the release's job may consist of, as group/version/plural/name
   distrain.replace.rules    rules of the hook's Role
@@ -34,7 +34,7 @@ distrain.replace.objects
 
 {{- /*
 distrain.replace.rules
-  Allow the hook to get and delete objects of these names only.
+  Allow the hook to get and delete only objects with these names.
 */}}
 {{- define "distrain.replace.rules" -}}
 {{- $names := dict -}}

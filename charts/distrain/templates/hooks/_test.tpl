@@ -24,8 +24,8 @@ job.managedBy lets the job run in another cluster, so that there is no test
 distrain.test.values
   Takes (dict "root" <root context> "values" <a map>). Adds all values of the test's job to the map.
 
-  The test reads no data, so it needs no S3 Secret. It has a deadline, so that its GPUs become free even if Helm was
-  stopped. It runs even if the release's job is suspended.
+  The test reads no data, so it needs no S3 Secret. Its job has a deadline, so that the GPUs become free even if Helm
+  was stopped. The test also runs while the release's job is suspended.
 */}}
 {{- define "distrain.test.values" -}}
 {{- $given := .root.Values -}}
@@ -34,9 +34,9 @@ distrain.test.values
 {{- /* Makes torchrun wait for all workers. */ -}}
 {{- $fixed := ternary $replicas nil $job.isElastic -}}
 {{- /*
-The test's Pod gives up before the job's deadline and says why. Helm itself waits for the end of a Plain job, so that
-job gets no more time. An elastic PyTorchJob succeeds with its first worker: with Running, the operator would delete the
-pod of rank 0 before its log is read.
+The job's deadline is later than the timeout of the test's Pod, so that the Pod can say why the test failed. A Plain job
+gets no extra time, because Helm itself waits until the job has ended. An elastic PyTorchJob succeeds as soon as its
+first worker does: with cleanPodPolicy Running, the operator would delete rank 0's pod before its log is read.
 */ -}}
 {{- $deadline := add $given.test.timeoutSeconds (ternary 0 300 $job.isPlain) -}}
 {{- $clean := ternary "None" "Running" (eq $job.facts.starter "torchrun") -}}
@@ -71,8 +71,8 @@ pod of rank 0 before its log is read.
 
 {{- /*
 distrain.test.sidecars
-  Takes a map with sidecars. Renders the native ones as JSON: a network may need them, and they end after the ranks. The
-  others would keep the test's pods from ending.
+  Takes a map with sidecars. Renders the native sidecars as JSON: the network may need them, and Kubernetes ends them
+  after the ranks. Other sidecars would keep the test's pods running.
 */}}
 {{- define "distrain.test.sidecars" -}}
 {{- $native := list -}}
@@ -98,9 +98,9 @@ distrain.test.program
 distrain.test.pack
   Takes the documents of a Plain job. Renders all of them, with the Jobs in one List.
 
-  Helm waits until a Job that is a hook has ended before it creates the next hook, but launcher and workers need each
-  other. So one hook, a List, holds all Jobs. The Jobs keep their annotations, because Argo CD ignores those of the
-  List.
+  Before Helm creates the next hook, it waits until a Job that is a hook has ended. But the launcher's Job and the
+  workers' Job need each other. So one hook, a List, contains all Jobs. Each Job keeps its hook annotations, because
+  Argo CD ignores the annotations of the List.
 */}}
 {{- define "distrain.test.pack" -}}
 {{- $together := list -}}

@@ -3,7 +3,7 @@ Gang schedulers and queues, which start all pods of the job or none.
 
   distrain.gang.schedulerName     name of the gang scheduler; empty for Kubernetes' default scheduler
   distrain.gang.podScheduler      schedulerName of a role's pods, if the chart sets it
-  distrain.gang.queue             queue, which cannot change while the job runs
+  distrain.gang.queue             the job's queue, which cannot change while the job runs
   distrain.gang.schedulingPolicy  schedulingPolicy of a Kubeflow resource
   distrain.gang.jobLabels         labels of the job's resource
   distrain.gang.podLabels         labels of a role's pods
@@ -26,7 +26,7 @@ distrain.gang.schedulerName
 
 {{- /*
 distrain.gang.podScheduler
-  Takes a role. The pod that makes the SSH key is in no gang, because it has to run before the other pods.
+  Takes a role. The pod that makes the SSH key is not in the gang, because it has to run before the other pods.
 */}}
 {{- define "distrain.gang.podScheduler" -}}
 {{- if not (or (eq .role "keygen") .root.Job.facts.setsScheduler) -}}
@@ -63,7 +63,7 @@ schedulingPolicy:
 
 {{- /*
 distrain.gang.jobLabels
-  Takes the root context. Kueue suspends and resumes a job that has its label.
+  Takes the root context. Kueue suspends and resumes every job that has the label kueue.x-k8s.io/queue-name.
 */}}
 {{- define "distrain.gang.jobLabels" -}}
 {{- if eq .Values.gang.scheduler "kueue" -}}

@@ -1,17 +1,17 @@
 {{- /*
-The content hash: a short hash of everything that a running job cannot take over. Another hash means another job, so the
-replace hook ends the old one. The annotation distrain/content holds the hash.
+The content hash: a short hash of everything that cannot change in a running job. If the hash changes, the replace hook
+ends the old job. The job's annotation distrain/content contains the hash.
 
   distrain.hash.content     the hash
   distrain.hash.fixed       the text that is hashed
-  distrain.hash.fixedSpec   fields of a Kubeflow resource's spec in that text
-  distrain.hash.fixedPlain  fields of a Plain job's specs in that text
+  distrain.hash.fixedSpec   the part of the text for a Kubeflow resource: fields of its spec
+  distrain.hash.fixedPlain  the part of the text for a Plain job: fields of its Jobs' specs
 */}}
 
 {{- /*
 distrain.hash.content
-  Takes the root context. The hash needs a rendering of the whole job, so it is kept in .Job. The job of `helm test` has
-  the hash of the release's job.
+  Takes the root context. Computing the hash renders the whole job, so the hash is kept in .Job. The job of `helm test`
+  has the hash of the release's job.
 */}}
 {{- define "distrain.hash.content" -}}
 {{- if not .Job.hash -}}
@@ -24,14 +24,15 @@ distrain.hash.content
 distrain.hash.fixed
   Takes the root context. The job is rendered without a name, so that its name is not hashed.
 
-  The scripts' ConfigMap is not part of it: it changes in place, so that another version of the chart replaces no job.
+  The scripts' ConfigMap is not hashed. It changes in place, so that a new version of the chart does not replace the
+  job.
 */}}
 {{- define "distrain.hash.fixed" -}}
 {{- $part := .Job.isPlain | ternary "distrain.hash.fixedPlain" "distrain.hash.fixedSpec" -}}
 {{- $resource := include $part (dict "root" . "job" "") | fromJson -}}
 {{- $parts := list .Job.version .Job.kind $resource (include "distrain.gang.queue" .) -}}
 {{- with .Values.job.managedBy -}}
-{{- /* It is immutable, also where the other fields of the run policy are live. */ -}}
+{{- /* managedBy is immutable, even for kinds whose other fields of the run policy can change. */ -}}
 {{- $parts = append $parts . -}}
 {{- end -}}
 {{- toJson $parts -}}
@@ -42,7 +43,8 @@ distrain.hash.fixedSpec
   Takes (dict "root" <root context> "job" ""). Renders JSON.
 
   Operators create a pod once and never change it. They apply new sizes and some fields of the run policy while the job
-  runs (`live` in schemas/kinds.yaml). What is run before a pod ends does not affect the training.
+  runs (`live` in schemas/kinds.yaml). The container's lifecycle hooks do not affect the
+  training.
 */}}
 {{- define "distrain.hash.fixedSpec" -}}
 {{- $job := .root.Job -}}
@@ -68,8 +70,8 @@ distrain.hash.fixedSpec
 distrain.hash.fixedPlain
   Takes (dict "root" <root context> "job" ""). Renders JSON.
 
-  A Job's pod template, with its labels, and its failure policy are immutable. The number of workers can change, but a
-  job that is replaced at another size keeps it in the hash.
+  A Job's failure policy and its pod template, including labels, are immutable. The number of workers can change, but if
+  a new size replaces the job (.Job.isReplaced), the number is part of the hash.
 */}}
 {{- define "distrain.hash.fixedPlain" -}}
 {{- $job := .root.Job -}}

@@ -6,11 +6,11 @@ The job's resource, and the fields that several kinds have in common.
   distrain.job.documents      the scripts' ConfigMap and the job's resource
   distrain.job.pods           number of pods that have to run at the same time
   distrain.job.policy         run policy of a Kubeflow resource
-  distrain.job.policyFields   fields of the run policy below one object
+  distrain.job.policyFields   the given fields of the run policy
   distrain.job.restartPolicy  restartPolicy of the training-operator's pods
 
-`helm test` renders a second job from a root context of its own, with the key `variant: test`. _names.tpl and
-_labels.tpl give that job other names, and the annotations of a hook.
+`helm test` renders a second job from its own root context, which has the key `variant: test`. For that job _names.tpl
+gives other names, and _labels.tpl adds the annotations of a hook.
 */}}
 
 {{- /*
@@ -63,7 +63,8 @@ distrain.job.pods
 
 {{- /*
 distrain.job.policy
-  Takes the root context. Operators read the run policy in spec or in spec.runPolicy, and some know only a few fields.
+  Takes the root context. Some operators read the run policy from spec and some from spec.runPolicy, and some know only
+  a few of its fields.
 */}}
 {{- define "distrain.job.policy" -}}
 {{- $policy := .Job.facts.policy -}}
@@ -84,10 +85,10 @@ runPolicy:
 distrain.job.policyFields
   Takes (dict "root" <root context> "fields" <names of fields>).
 
-  backoffLimit: how often the Job of an MPIJob's launcher makes another pod, for a pod that was deleted or killed. A
-  failed run gets another pod too, which ends with the same failure; the Job waits 10, 20 and then 40 s before each, and
-  the limit of 3 keeps that wait short. The training-operator gets no backoffLimit: at that limit it deletes every pod
-  with its log, whatever cleanPodPolicy says.
+  backoffLimit: how often the launcher's Job of an MPIJob creates a new pod after a pod was deleted or killed. After a
+  failed run the Job also creates new pods, each of which ends at once with the same failure. The Job waits 10, 20 and
+  then 40 s before each new pod; the limit of 3 keeps this wait short. The training-operator gets no backoffLimit: when
+  it reaches the limit, it deletes every pod with its log, whatever cleanPodPolicy says.
 */}}
 {{- define "distrain.job.policyFields" -}}
 {{- $job := .root.Values.job -}}
@@ -115,9 +116,9 @@ suspend: true
 distrain.job.restartPolicy
   Takes the root context.
 
-  With ExitCode, the operator replaces a pod that was killed or deleted (exit code 128 or more), without counting. A pod
-  that failed (exit code below 128) fails the job at once, and its log stays. The pod's own process 1 repeats a failed
-  run.
+  With ExitCode, the operator replaces a pod that was killed or deleted (exit code 128 or more), without a limit. A pod
+  that failed (exit code below 128) fails the job at once, and the pod's log stays. The script that is process 1 of the
+  pod restarts a failed program itself.
 */}}
 {{- define "distrain.job.restartPolicy" -}}
 {{- empty .Values.job.maxRestarts | ternary "Never" .Job.facts.restartPolicy -}}

@@ -1,5 +1,5 @@
 {{- /*
-Plain: the chart writes with Kubernetes' own kinds what an MPI operator would create. Each part has a file plain-*.yaml.
+Plain: the chart itself renders the objects that an MPI operator would create. Each part has a file plain-*.yaml.
 
   distrain.plain.parts     names of the parts, as a JSON list
   distrain.plain.resource  all parts

@@ -2,15 +2,15 @@
 Annotations of pods.
 
   distrain.annotations.ownPod   annotations that the chart sets on pods
-  distrain.annotations.mesh     annotations that keep Linkerd's proxy out of a role's pods, or ask for it
-  distrain.annotations.metrics  annotations by which a Prometheus finds the pods that serve metrics
+  distrain.annotations.mesh     annotation that turns Linkerd's proxy on or off for a role's pods
+  distrain.annotations.metrics  annotations with which Prometheus finds the pods that serve metrics
   distrain.annotations.pod      all annotations of a role's pods, the user's included
 */}}
 
 {{- /*
 distrain.annotations.ownPod
-  Takes (dict "root" <root context> "role" <role>). Renders JSON. Istio before 1.11 reads this annotation; later versions
-  read the label in _labels.tpl.
+  Takes (dict "root" <root context> "role" <role>). Renders JSON. Istio before 1.11 reads this annotation; later
+  versions read the label in _labels.tpl.
 */}}
 {{- define "distrain.annotations.ownPod" -}}
 {{- dict "sidecar.istio.io/inject" (include "distrain.mesh.injects" (merge (dict "mesh" "istio") .)) | toJson -}}

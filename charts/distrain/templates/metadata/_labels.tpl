@@ -2,19 +2,19 @@
 Labels, and the metadata of the release's objects.
 
   distrain.labels.metadata  metadata of an object that Helm creates
-  distrain.labels.resource  labels of an object that Helm creates, the user's included
+  distrain.labels.resource  all labels of an object that Helm creates, including the user's
   distrain.labels.own       labels that the chart sets on an object that Helm creates
   distrain.labels.selector  label selector of the pods that hold ranks
-  distrain.labels.peers     label selector of a role's pods, among them the other roles that hold ranks
+  distrain.labels.peers     label selector of a role's pods; for a role with ranks, the pods of all roles with ranks
   distrain.labels.ownPod    labels that the chart sets on a role's pods
-  distrain.labels.mesh      labels that keep Istio's ambient mode off a role's pods
-  distrain.labels.pod       all labels of a role's pods, the user's included
+  distrain.labels.mesh      label that turns off Istio's ambient mode for a role's pods
+  distrain.labels.pod       all labels of a role's pods, including the user's
 */}}
 
 {{- /*
 distrain.labels.metadata
   Takes (dict "root" <root context> "name" <name> "weight" <hook weight in a test> "labels" <more labels> "annotations"
-  <more annotations> "job" <the job's name>). Only an object that the replace hook deletes takes "job", and gets the
+  <more annotations> "job" <the job's name>). Only objects that the replace hook deletes have "job"; they get the
   content hash as an annotation.
 */}}
 {{- define "distrain.labels.metadata" -}}
@@ -93,8 +93,9 @@ matchLabels:
 distrain.labels.ownPod
   Takes (dict "root" <root context> "role" <role>). Renders JSON.
 
-  The chart's version is no label, as every chart release would change the pods. Istio's sidecar is off by default: it
-  may keep the launcher's pod running after mpirun has ended, and would proxy the ranks' traffic.
+  The chart's version is not a label of pods, because each release of the chart would change the pods. Istio's sidecar
+  is off by default: it could keep the launcher's pod running after mpirun has ended, and would proxy the ranks'
+  traffic.
 */}}
 {{- define "distrain.labels.ownPod" -}}
 {{- dict

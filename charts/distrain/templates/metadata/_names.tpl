@@ -1,18 +1,18 @@
 {{- /*
 Names of the release's objects.
 
-A name depends on the release, the chart's alias, nameOverride and fullnameOverride alone. Helm deletes and rolls back
-only the objects that the last revision names. If a refused revision had changed the job's name, Helm would never again
-touch the running job.
+A name depends only on the release, the chart's alias, nameOverride and fullnameOverride. Helm deletes and rolls back
+only objects of the last revision. If a failed revision had given the job another name, Helm would never again touch the
+running job.
 
-  distrain.names.base            start of every name, at full length
-  distrain.names.full            the base, cut so that every object's name is short enough
+  distrain.names.base            start of every name, before it is cut
+  distrain.names.full            the base, cut so that no object's name is too long
   distrain.names.alias           alias of this chart in an umbrella chart; empty without one
   distrain.names.run             folder of the run below checkpoint.uri and output.uri
   distrain.names.instance        label app.kubernetes.io/instance
   distrain.names.job             name of the job's resource
   distrain.names.identity        name and content hash of the job
-  distrain.names.helper          name of the objects beside the job: preflight, test, replace, keygen, api or test-api
+  distrain.names.helper          name of an auxiliary object: preflight, test, replace, keygen, api or test-api
   distrain.names.short           short hash of the release's name
   distrain.names.scripts         name of the ConfigMap with the pods' scripts
   distrain.names.trainer         name of the ConfigMap with the trainer, if the chart delivers it
@@ -24,7 +24,7 @@ distrain.context computes short, full, instance, job and run once. Other templat
 
 {{- /*
 distrain.names.base
-  Takes the root context. The rules of `helm create`, without the chart's own name.
+  Takes the root context. The name follows the rules of `helm create`, but leaves out the chart's name.
 
   The alias is part of the name unless an override replaces it: two aliases in one release must not share a name.
 */}}
@@ -46,9 +46,10 @@ distrain.names.base
 distrain.names.full
   Takes the root context.
 
-  A DNS label has 63 characters. 45 leave room for the longest name of a pod, <name>-plain-worker-999, with the most
-  workers that the schema allows. They also leave room for a label that a StatefulSet of workers puts on its pods:
-  <name>-worker and 11 characters more. A name that is cut ends in a hash, so that two releases keep different names.
+  A DNS label has at most 63 characters. 45 characters leave room for the longest pod name, <name>-plain-worker-999,
+  with the most workers that the schema allows. They also leave room for a label that a StatefulSet of workers puts on
+  its pods: <name>-worker and 11 more characters. A cut name ends with a hash, so that two releases keep different
+  names.
 */}}
 {{- define "distrain.names.full" -}}
 {{- $base := include "distrain.names.base" . -}}
@@ -81,8 +82,8 @@ distrain.names.alias
 
 {{- /*
 distrain.names.run
-  Takes the root context. The overrides of names are left out, so that a renamed run resumes from its checkpoints. A
-  release's name cannot contain the dot.
+  Takes the root context. nameOverride and fullnameOverride do not change this folder, so that a renamed run resumes
+  from its checkpoints. Release names cannot contain a dot, so the dot before the alias is unambiguous.
 */}}
 {{- define "distrain.names.run" -}}
 {{- $alias := include "distrain.names.alias" . -}}
@@ -92,7 +93,7 @@ distrain.names.run
 {{- /*
 distrain.names.instance
   Takes the root context. Selectors find a job's pods by this label, so the pods of `helm test` and of another alias
-  have other values.
+  have another value.
 */}}
 {{- define "distrain.names.instance" -}}
 {{- $alias := include "distrain.names.alias" . -}}
@@ -111,8 +112,8 @@ distrain.names.instance
 distrain.names.job
   Takes the root context.
 
-  The name of a Plain job ends in -plain. Otherwise a Service, a Job and a Secret of Plain would have the names of those
-  that mpi-operator creates, and Helm refuses to take over objects that it did not create.
+  The name of a Plain job ends with -plain. Otherwise its Service, Job and Secret would have the same names as the
+  objects that mpi-operator creates, and Helm refuses to take over objects that it did not create.
 */}}
 {{- define "distrain.names.job" -}}
 {{- if hasKey . "variant" -}}
@@ -124,8 +125,8 @@ distrain.names.job
 
 {{- /*
 distrain.names.identity
-  Takes (dict "root" <root context> "job" <the job's name>). The trainer recognizes its job by this text: a job of the
-  same name with another content is another job. Without a name it is empty, because then the hash is being computed.
+  Takes (dict "root" <root context> "job" <the job's name>). The trainer identifies its job by this text: a job with
+  the same name but another content is another job. Empty without a name, because the hash is then being computed.
 */}}
 {{- define "distrain.names.identity" -}}
 {{- if .job -}}
@@ -137,7 +138,7 @@ distrain.names.identity
 distrain.names.helper
   Takes (dict "root" <root context> "part" <preflight, test, replace or keygen>).
 
-  The hash distinguishes it from another release's objects: the test of run1 is not the job of a release run1-test.
+  The hash avoids the names of other releases: the test of release run1 must not have the name of a release run1-test.
 */}}
 {{- define "distrain.names.helper" -}}
 {{- $room := sub 35 (len .part) | int -}}
@@ -164,8 +165,8 @@ distrain.names.scripts
 distrain.names.trainer
   Takes the root context.
 
-  The hash is part of the name, so that another trainer replaces the job: ranks that restart in the same job would find
-  other code than the ranks beside them. `helm test` uses the release's ConfigMap.
+  The name contains the hash, so that a new trainer replaces the job. Otherwise a rank that restarts would run other
+  code than the other ranks of its job. `helm test` uses the release's ConfigMap.
 */}}
 {{- define "distrain.names.trainer" -}}
 {{- printf "%s-trainer-%s" .Job.names.full .Job.archive -}}

@@ -1,12 +1,13 @@
 {{- /*
-NetworkPolicies, for a namespace that denies all traffic by default. A policy only adds to what other policies allow.
+NetworkPolicies, for a namespace that denies all traffic by default. NetworkPolicies are additive: a policy can only
+allow more traffic than the others.
 
-  distrain.network.isOn      empty unless the values ask for the policies
+  distrain.network.isOn      empty unless networkPolicy.enabled is true
   distrain.network.job       spec of the policy for the job's pods
   distrain.network.callers   spec of the policy for pods that call the API server
   distrain.network.pods      label selector of the pods of some roles
   distrain.network.apiRoles  roles of the job's pods that call the API server, as a JSON list
-  distrain.network.s3        egress rules for S3, and for the credentials of a cloud's role
+  distrain.network.s3        egress rules for S3, and for the services that give out credentials of a cloud role
 */}}
 
 {{- /*
@@ -23,9 +24,9 @@ true
 distrain.network.job
   Takes the root context.
 
-  - Ports between the pods are free: mpirun, NCCL, Gloo and the parameter servers choose theirs.
-  - DNS has port 53, and 5353 behind OpenShift's Service: most network plugins see the port of the pod that answers.
-  - The rules name no address, as some network plugins know Pods and the API server by other means.
+  - All ports between the job's pods are allowed, because mpirun, NCCL, Gloo and the parameter servers choose ports.
+  - DNS has port 53, and the pods behind OpenShift's DNS Service have 5353: most network plugins check the pod's port.
+  - The rules name no addresses, because some network plugins do not identify Pods and the API server by address.
 */}}
 {{- define "distrain.network.job" -}}
 {{- $policy := .Values.networkPolicy -}}
@@ -64,7 +65,7 @@ egress:
 
 {{- /*
 distrain.network.callers
-  Takes (dict "root" <root context> "roles" <roles>). These pods find the API server by its address, without DNS.
+  Takes (dict "root" <root context> "roles" <roles>). No DNS: these pods get the API server's address from Kubernetes.
 */}}
 {{- define "distrain.network.callers" -}}
 podSelector:
@@ -93,7 +94,7 @@ matchExpressions:
 
 {{- /*
 distrain.network.apiRoles
-  Takes the root context. A launcher that runs `kubectl exec` is one of them.
+  Takes the root context. A launcher that runs `kubectl exec` calls the API server.
 */}}
 {{- define "distrain.network.apiRoles" -}}
 {{- $roles := list -}}
@@ -108,8 +109,8 @@ distrain.network.apiRoles
 
 {{- /*
 distrain.network.s3
-  Takes the root context. Empty if no value refers to S3. Without keys, S3's client asks AWS' STS, the metadata service of
-  the node, or the agent of EKS Pod Identity for credentials.
+  Takes the root context. Empty if no value refers to S3. Without s3.secretName, the S3 client asks for credentials at
+  AWS STS, at the node's metadata service (169.254.169.254), or at the agent of EKS Pod Identity (169.254.170.23).
 */}}
 {{- define "distrain.network.s3" -}}
 {{- if include "distrain.env.s3" . | fromJsonArray -}}

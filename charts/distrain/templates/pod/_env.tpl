@@ -3,9 +3,9 @@ Environment variables of the pods. distrain-worker passes a worker's variables o
 
   distrain.env.all      all variables of a container: env and envFrom
   distrain.env.own      variables that the chart sets
-  distrain.env.run      variables with the trainer's job, pod and number of GPUs
-  distrain.env.s3       variables with an S3 client's server and credentials
-  distrain.env.network  variables with the network interface, for NCCL and Gloo
+  distrain.env.run      job identity, pod UID and number of GPUs, for the trainer
+  distrain.env.s3       server and credentials, for an S3 client
+  distrain.env.network  network interface, for NCCL and Gloo, and NCCL's log level
 
 A role is (dict "root" <root context> "role" <role> "job" <the job's name>). All but distrain.env.all render JSON lists,
 which may be empty: Helm reads JSON several times as fast as YAML.
@@ -14,7 +14,7 @@ which may be empty: Helm reads JSON several times as fast as YAML.
 {{- /*
 distrain.env.all
   Takes a role. Empty if the container has no variables. The user's variables come last, so that they can refer to the
-  chart's variables as $(NAME). A role's variable takes the place of the one at the top with its name.
+  chart's variables as $(NAME). A role's variable replaces the top-level variable of the same name.
 */}}
 {{- define "distrain.env.all" -}}
 {{- $env := list -}}
@@ -50,7 +50,7 @@ distrain.env.own
 {{- define "distrain.env.own" -}}
 {{- $env := include "distrain.env.s3" .root | fromJsonArray -}}
 {{- if eq .root.Job.facts.starter "torchrun" -}}
-{{- /* Makes torchrun look for lost ranks every second. Older versions look every five seconds. */}}
+{{- /* Makes torchrun check every second for ranks that have ended. Older versions check only every five seconds. */}}
 {{- $env = append $env (dict "name" "PET_MONITOR_INTERVAL" "value" "1") -}}
 {{- end -}}
 {{- if .root.Job.isElastic -}}
@@ -61,11 +61,11 @@ https://github.com/pytorch/pytorch/issues/135712
 {{- $env = append $env (dict "name" "TORCH_DISABLE_SHARE_RDZV_TCP_STORE" "value" "1") -}}
 {{- end -}}
 {{- if .root.Job.namesUser -}}
-{{- /* The home of a user whom the image does not know is /, which the user may not write to. */}}
+{{- /* A user who is not in the image's /etc/passwd has the home /, and may not write there. */}}
 {{- $env = append $env (dict "name" "HOME" "value" "/tmp") -}}
 {{- end -}}
 {{- if and (eq .role "launcher") .root.Job.isPlain -}}
-{{- /* Open MPI cuts host names at the first dot. The cluster's DNS does not resolve <job>-worker-0 alone. */}}
+{{- /* Open MPI cuts host names at the first dot, but DNS does not resolve <job>-worker-0 without its domain. */}}
 {{- $env = append $env (dict "name" "OMPI_MCA_orte_keep_fqdn_hostnames" "value" "true") -}}
 {{- end -}}
 {{- if ne .role "launcher" -}}

@@ -14,7 +14,7 @@ All take the root context.
 distrain.mpi.launcherArgs
   Renders a list.
 
-  - No -np: distrain-launch adds it, from the hostfile, so that it fits the number of workers that exist.
+  - No -np: distrain-launch adds -np from the hostfile, so that it matches the number of existing workers.
   - --end-workers: a Plain job has no operator that deletes the workers, so distrain-launch ends them.
   - --keep-outcome: if the operator runs the launcher as a Job, the Job starts another pod after a failed run. That pod
     must know that the run has failed.
@@ -71,9 +71,9 @@ distrain.mpi.workerArgs
 distrain.mpi.interfaces
   Renders JSON, which may be {}.
 
-  btl carries the ranks' data, oob the messages between mpirun and its daemons. mpirun gives all daemons the same lists:
-  on nodes whose interfaces have other names, a network (10.0.0.0/16) finds the right one. Open MPI refuses an include list
-  together with an exclude list.
+  btl carries the ranks' data, oob the messages between mpirun and its daemons. mpirun gives all daemons the same lists.
+  If interface names differ between nodes, a network (10.0.0.0/16) selects the right interface on each node. Open MPI
+  refuses to have both an include list and an exclude list.
 */}}
 {{- define "distrain.mpi.interfaces" -}}
 {{- $included := join "," .Values.network.subnets | default .Values.network.interface -}}
@@ -91,9 +91,9 @@ distrain.mpi.interfaces
 distrain.mpi.end
   Renders JSON, which may be {}.
 
-  If one rank fails, Open MPI waits, ends the other ranks, waits again and kills them, within 2 s. The trainer needs
-  none of that time: its ranks save before they stop together, and a failure may interrupt a save at any point. A user's
-  command may need it. A value in mpi.mca wins, null included.
+  If one rank fails, Open MPI waits, ends the other ranks, waits again and kills them, within 2 s. The trainer does not
+  need this time: its ranks save when they stop together, and its checkpoints survive a failure in the middle of a save.
+  A user's command may need the time. A value in mpi.mca wins, even null.
 */}}
 {{- define "distrain.mpi.end" -}}
 {{- $none := dict "odls_base_sigkill_timeout" nil -}}
@@ -106,8 +106,8 @@ distrain.mpi.end
 
 {{- /*
 distrain.mpi.sshFolder
-  ssh reads the key below its user's home. For /root/.ssh alone, the operator gives the key the file mode that ssh
-  requires.
+  ssh reads the key in its user's home directory. Only for /root/.ssh does the operator give the key the file mode that
+  ssh requires.
 */}}
 {{- define "distrain.mpi.sshFolder" -}}
 {{- eq .Job.user "0" | ternary "/root/.ssh" "/home/distrain/.ssh" -}}

@@ -7,7 +7,8 @@ Fields that decide on which nodes the pods run.
 
 A role is (dict "root" <root context> "role" <role>).
 
-The topology of a role other than the workers spreads its own pods, and packs them to the workers.
+For a role other than the workers, topology policy spread spreads the role's own pods, and pack places them with the
+workers.
 */}}
 
 {{- define "distrain.placement.all" -}}
@@ -32,7 +33,7 @@ topologySpreadConstraints:
   - maxSkew: 1
     topologyKey: {{ $topology.key | default "kubernetes.io/hostname" | quote }}
     whenUnsatisfiable: {{ ternary "DoNotSchedule" "ScheduleAnyway" ($topology.required | default false) }}
-    {{- /* Without this field, a node whose taint keeps the workers away would count as a node without workers. */}}
+    {{- /* Otherwise a node with a taint that the workers do not tolerate would count as a node without workers. */}}
     nodeTaintsPolicy: Honor
     labelSelector:
       {{- include "distrain.labels.peers" . | nindent 6 }}
@@ -45,8 +46,8 @@ topologySpreadConstraints:
 
 {{- /*
 distrain.placement.tolerations
-  The user's tolerations, then those that limit how long a pod stays bound to a lost node. The chart adds no limit for a
-  taint that the user tolerates already.
+  The user's tolerations, then the chart's two: they limit how long a pod stays bound to a node that is not ready or
+  unreachable. The chart adds none for a taint that the user's tolerations already cover.
 */}}
 {{- define "distrain.placement.tolerations" -}}
 {{- $tolerations := (get .root.Job.roles .role).tolerations | default list -}}
@@ -72,7 +73,7 @@ distrain.placement.tolerations
 
 {{- /*
 distrain.placement.affinity
-  The user's affinity, and the term that packs the workers.
+  The user's affinity, and the pod affinity term of topology policy pack.
 */}}
 {{- define "distrain.placement.affinity" -}}
 {{- $affinity := (get .root.Job.roles .role).affinity | default dict -}}

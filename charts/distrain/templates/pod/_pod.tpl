@@ -2,7 +2,7 @@
 Pods of every kind and role.
 
   distrain.pod.template     pod template of a role
-  distrain.pod.once         fields that are the same for every name of the job, rendered once
+  distrain.pod.once         fields that do not depend on the job's name, rendered once
   distrain.pod.placed       fields that do not depend on containers and volumes
   distrain.pod.main         first container's image, securityContext and command
   distrain.pod.rest         first container's resources, ports and mounts
@@ -13,10 +13,10 @@ Pods of every kind and role.
   distrain.pod.pullSecrets  imagePullSecrets
   distrain.pod.ports        ports of a role's container
   distrain.pod.resources    resources of a role's container
-  distrain.pod.sidecars     the user's containers, with a securityContext
+  distrain.pod.sidecars     the user's containers, completed with a securityContext
   distrain.pod.first        init containers of a role's pods, native sidecars included
   distrain.pod.userContainer  init container that writes an /etc/passwd with the pod's user
-  distrain.pod.more         the user's pod fields, and those that depend on the role
+  distrain.pod.more         the pod fields of the user's podSpec, and fields that depend on the role
   distrain.pod.grace        seconds from SIGTERM to SIGKILL of a pod
   distrain.pod.ranksGrace   seconds in which the ranks have to stop
 
@@ -26,8 +26,9 @@ workers.replicas, because operators never change an existing pod.
 
 {{- /*
 distrain.pod.template
-  Takes a role. Without the job's name, the content hash is being computed. It leaves out the labels and annotations of an
-  operator's pods, because they do not affect the training; those of a Job's pods are immutable.
+  Takes a role. An empty job name means that the content hash is being computed. The hash leaves out the labels and
+  annotations of pods that an operator creates, because they do not affect the training. It contains those of a Plain
+  job's pods, because a Job's pod template is immutable.
 */}}
 {{- define "distrain.pod.template" -}}
 {{- if or .job .root.Job.isPlain -}}
@@ -58,8 +59,8 @@ spec:
 
 {{- /*
 distrain.pod.once
-  Takes (dict "part" <placed, main or rest> "of" <a role>). The content hash needs a rendering of every pod, before the
-  job itself is rendered: what does not depend on the job's name is kept in .Job.parts for the second rendering.
+  Takes (dict "part" <placed, main or rest> "of" <a role>). Every pod is rendered twice, for the content hash and for
+  the job. The parts that do not depend on the job's name are kept in .Job.parts for the second rendering.
 */}}
 {{- define "distrain.pod.once" -}}
 {{- $parts := .of.root.Job.parts -}}
@@ -101,8 +102,8 @@ volumeMounts:
 distrain.pod.common
   Takes a role.
 
-  Only pods that call the API server get a token. enableServiceLinks would add variables for every Service of the
-  namespace to the ranks' environment.
+  Only pods that call the API server get a token. enableServiceLinks is off, because it would add variables for every
+  Service of the namespace to the ranks' environment.
 */}}
 {{- define "distrain.pod.common" -}}
 automountServiceAccountToken: {{ or (eq .role "keygen") (and .root.Job.usesKubexec (eq .role "launcher")) }}
@@ -182,8 +183,8 @@ imagePullSecrets:
 
 {{- /*
 distrain.pod.ports
-  Takes a role. Empty if it has no ports. Under hostNetwork a declared port is a port of the node, so the scheduler
-  places no two workers with the same port on one node, even of different releases.
+  Takes a role. Empty if the role has no ports. With hostNetwork a declared port is a port of the node: the scheduler
+  never places two workers with the same port on one node, even if they belong to different releases.
 */}}
 {{- define "distrain.pod.ports" -}}
 {{- $ports := list -}}
@@ -207,13 +208,13 @@ ports:
 distrain.pod.resources
   Takes a role. Empty if the container requests nothing.
 
-  - GPUs have a limit only: Kubernetes copies the limit of an extended resource into the request, and rejects a pod in
+  - GPUs have only a limit: Kubernetes copies the limit of an extended resource into the request, and rejects a pod in
     which the two differ.
   - Memory has a limit equal to its request: if a node runs short of memory, pods that use more than they requested are
-    killed first. The default request of workers without GPUs is no limit, because their real need is unknown.
+    killed first. The default request of workers without GPUs sets no limit, because their real need is unknown.
   - CPU has no limit by default: a throttled rank slows down all other ranks.
-  - `resources` of the values adds to these. The container claims what its resources.claims names, or all claims of the
-    pod.
+  - The value `resources` is merged with these. The container uses the claims in resources.claims; without that list it
+    uses all claims of the pod.
 */}}
 {{- define "distrain.pod.resources" -}}
 {{- $values := get .root.Job.roles .role -}}
@@ -263,8 +264,9 @@ resources:
 
 {{- /*
 distrain.pod.sidecars
-  Takes (dict "root" <root context> "containers" <containers> "native" <true for those with restartPolicy Always, false
-  for the others, absent for all>). Renders a list. The Pod Security Standard applies to every container of a pod.
+  Takes (dict "root" <root context> "containers" <containers> "native" <true selects those with restartPolicy Always,
+  false the others; without it all>). Renders a list. Each container gets a securityContext, because the Pod Security
+  Standard applies to every container of a pod.
 */}}
 {{- define "distrain.pod.sidecars" -}}
 {{- $containers := list -}}
@@ -283,8 +285,8 @@ distrain.pod.sidecars
 
 {{- /*
 distrain.pod.first
-  Takes a role. Renders a list. Kubernetes runs native sidecars beside the main container, and ends them after it. They
-  start before the other init containers, which may need them.
+  Takes a role. Renders a list. Kubernetes runs native sidecars beside the main container and ends them after it. Native
+  sidecars start before the other init containers, which may need them.
 */}}
 {{- define "distrain.pod.first" -}}
 {{- $values := get .root.Job.roles .role -}}
@@ -300,8 +302,8 @@ distrain.pod.first
 
 {{- /*
 distrain.pod.userContainer
-  Takes a role. The container has the CPU and memory of the main one, which it precedes: a quota may demand limits, and
-  the QoS class Guaranteed does.
+  Takes a role. The container has the same CPU and memory as the main container, which starts later: a quota may require
+  limits, and the QoS class Guaranteed requires them.
 */}}
 {{- define "distrain.pod.userContainer" -}}
 name: distrain-user
@@ -326,7 +328,7 @@ volumeMounts:
 
 {{- /*
 distrain.pod.more
-  Takes a role. The fields that distrain sets are not among the user's: a rule refuses them.
+  Takes a role. The user's fields cannot conflict with the chart's: distrain.validate.roles.podSpec refuses those.
 */}}
 {{- define "distrain.pod.more" -}}
 {{- $values := get .root.Job.roles .role -}}
@@ -354,7 +356,7 @@ distrain.pod.more
 {{- end -}}
 {{- end -}}
 {{- if and $more.hostNetwork (not $more.dnsPolicy) -}}
-{{- /* The default dnsPolicy would use the node's DNS, which does not know the cluster's names. */}}
+{{- /* With hostNetwork the default dnsPolicy uses the node's DNS, which does not know the cluster's names. */}}
 {{- $_ := set $more "dnsPolicy" "ClusterFirstWithHostNet" -}}
 {{- end -}}
 {{- if or .root.Job.namesUser $values.sidecars $values.initContainers ($values.podSpec | default dict).initContainers -}}
@@ -369,9 +371,9 @@ distrain.pod.more
 
 {{- /*
 distrain.pod.grace, distrain.pod.ranksGrace
-  Take the root context. The ranks have the seconds of the values to stop at a step boundary and save. Every pod, the
-  launcher's included, has 15 s more: 2 s until the launcher asks the ranks, 10 s to end mpirun by force, and 3 s to end
-  the pod. With the default of 40 s, `helm uninstall` ends every pod within a minute, even a pod that does not react to
+  Take the root context. The ranks have workers.podSpec.terminationGracePeriodSeconds to stop at a step boundary and
+  save. Every pod, also the launcher, has 15 s more: 2 s until the launcher asks the ranks, 10 s to kill mpirun, and 3 s
+  to end the pod. With the default of 40 s, `helm uninstall` ends every pod within a minute, even a pod that ignores
   SIGTERM. 0 means at once, as in Kubernetes.
 */}}
 {{- define "distrain.pod.grace" -}}

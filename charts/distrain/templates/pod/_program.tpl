@@ -29,7 +29,7 @@ args:
   - --max-restarts={{ int64 .root.Values.job.maxRestarts }}
   - --restart-window={{ int64 .root.Values.job.restartWindow }}
   {{- if $torchrun }}
-  {{- /* The error message names the image if it has no torchrun. */}}
+  {{- /* If the image has no torchrun, the script's error message names the image. */}}
   - --image={{ include "distrain.pod.image" .root }}
   {{- end }}
   - --
@@ -37,8 +37,8 @@ args:
 {{- if .root.Job.isElastic }}
 lifecycle:
   {{- /*
-  At a rescale, the operator may delete a pod that it has just created. SIGTERM could then arrive before process 1 blocks
-  it, and the kernel would drop it.
+  At a rescale, the operator may delete a pod that it has just created. SIGTERM could then arrive before process 1
+  blocks it, and the kernel would drop it.
   */}}
   preStop:
     exec:
@@ -53,8 +53,8 @@ distrain.program.torchrun
 
   torchrun reads the number of pods, their ranks and the rendezvous endpoint from the operator's PET_* variables. A job
   of fixed size with one rank per pod needs no torchrun, because the operator sets RANK and WORLD_SIZE for the program.
-  There torchrun could even hang: if it restarts before the Master's torchrun has ended, it joins the old rendezvous,
-  and both wait for each other forever.
+  In such a job torchrun could even hang: a worker's torchrun that restarts before the Master's torchrun has ended joins
+  the old rendezvous, and both wait for each other forever.
 */}}
 {{- define "distrain.program.torchrun" -}}
 {{- if and (eq .Job.slots 1) (not .Job.isElastic) -}}

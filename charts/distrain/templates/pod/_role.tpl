@@ -11,7 +11,8 @@ distrain.role.request
   Takes (dict "root" <root context> "role" <role> "of" <cpu or memory>). Empty if there is no request.
 
   The launcher's values do not apply to keygen. Workers without GPUs get a small default request, so that a mistyped
-  workers.replicas cannot put hundreds of pods on one node. There is no default for what `resources` requests or limits.
+  workers.replicas cannot put hundreds of pods on one node. There is no default for a resource that the value
+  `resources` requests or limits.
 */}}
 {{- define "distrain.role.request" -}}
 {{- $cpu := dict "launcher" "100m" "chief" "100m" "server" "1" "scheduler" "100m" "keygen" "100m" -}}

@@ -4,10 +4,11 @@ Fields that make the pods meet the Pod Security Standard in podSecurity.
   distrain.security.user       user id of the pods; empty if the cluster chooses it
   distrain.security.pod        securityContext of a role's pods
   distrain.security.container  securityContext of the chart's containers
-  distrain.security.over       a securityContext with the user's fields over the chart's
-  distrain.security.sidecar    defaults of the securityContext of the user's containers
+  distrain.security.over       the chart's securityContext, overridden by the user's fields
+  distrain.security.sidecar    default securityContext of the user's containers
 
-pod, container and its default take (dict "root" <root context> "role" <role>), all others the root context.
+distrain.security.pod, container and containerDefault take (dict "root" <root context> "role" <role>), all others the
+root context.
 */}}
 
 {{- define "distrain.security.user" -}}
@@ -19,7 +20,7 @@ pod, container and its default take (dict "root" <root context> "role" <role>), 
 
 {{- /*
 distrain.security.pod
-  Root gets no fsGroup: it would make the SSH key readable by a group, and ssh refuses such a key.
+  For root there is no fsGroup: it would make the SSH key readable by a group, and ssh refuses such a key.
 */}}
 {{- define "distrain.security.pod" -}}
 {{- $ours := include "distrain.security.podDefault" .root -}}
@@ -74,8 +75,9 @@ capabilities:
 
 {{- /*
 distrain.security.over
-  Takes (dict "ours" <the chart's securityContext, as YAML> "theirs" <the user's>). Capabilities are added to the chart's;
-  every other field takes the place of the chart's. Kubernetes refuses a privileged container that may not escalate.
+  Takes (dict "ours" <the chart's securityContext, as YAML> "theirs" <the user's>). Capabilities are added to the
+  chart's; every other field replaces the chart's. Kubernetes refuses a privileged container with
+  allowPrivilegeEscalation false.
 */}}
 {{- define "distrain.security.over" -}}
 {{- $merged := fromYaml .ours -}}

@@ -25,8 +25,8 @@ distrain.trainer.program
 
 {{- /*
 distrain.trainer.module
-  Takes (dict "root" <root context> "module" <module>). Renders a list. If the chart delivers the trainer, distrain-trainer
-  unpacks it, installs what trainer.install names, and runs the module.
+  Takes (dict "root" <root context> "module" <module>). Renders a list. If the chart delivers the trainer,
+  distrain-trainer unpacks it, installs what trainer.install names, and runs the module.
 */}}
 {{- define "distrain.trainer.module" -}}
 {{- if .root.Job.archive -}}
@@ -64,7 +64,7 @@ distrain.trainer.arguments
 - {{ include "distrain.trainer.checkpoint" . | printf "--checkpoint=%s" | quote }}
 - --checkpoint-every={{ include "distrain.text.scalar" .Values.checkpoint.every }}
 {{- with .Values.checkpoint.maxAge }}
-{{- /* The trainer's default is left out, so that a job of an older chart keeps its content hash. */}}
+{{- /* The trainer's default is not passed, so that the job of an older chart keeps its content hash. */}}
 {{- if ne (int64 .) 1800 }}
 - --checkpoint-max-age={{ int64 . }}
 {{- end }}
@@ -93,8 +93,8 @@ distrain.trainer.arguments
 
 {{- /*
 distrain.trainer.length
-  Takes .Values.trainer. The default is here and not in values.yaml, so that a user who sets epochs need not unset
-  steps.
+  Takes .Values.trainer. The default of steps is here and not in values.yaml: otherwise a user who sets epochs would
+  have to set steps to null.
 */}}
 {{- define "distrain.trainer.length" -}}
 {{- if .epochs -}}
@@ -114,7 +114,7 @@ distrain.trainer.output
 
 {{- /*
 distrain.trainer.checkpoint
-  Takes the root context. Without checkpoint.uri, it is in the emptyDir of distrain.volumes.all.
+  Takes the root context. Without checkpoint.uri, the folder is in the emptyDir of distrain.volumes.all.
 */}}
 {{- define "distrain.trainer.checkpoint" -}}
 {{- $uri := .Values.checkpoint.uri | default "/checkpoints" -}}

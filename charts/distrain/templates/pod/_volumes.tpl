@@ -3,7 +3,7 @@ Volumes of the pods, and their mounts.
 
   distrain.volumes.all     volumes of a role's pods
   distrain.volumes.mounts  volumeMounts of a role's first container
-  distrain.volumes.user    volumes or volumeMounts of the user, for a role
+  distrain.volumes.user    the user's volumes or volumeMounts in a role's pods
   distrain.volumes.shm     size of /dev/shm
   distrain.volumes.memory  memory limit of a worker
 
@@ -12,8 +12,8 @@ A role is (dict "root" <root context> "role" <role> "job" <the job's name>).
 
 {{- /*
 distrain.volumes.all
-  Under `restricted` /tmp is the only folder in which a pod can write. It holds Open MPI's session, sshd's configuration
-  and the frameworks' caches. The items of the SSH key's Secret are named, so that a pod waits until all of them exist.
+  With podSecurity restricted, pods can write only to /tmp. It holds Open MPI's session, sshd's configuration and the
+  frameworks' caches. The SSH Secret's keys are listed as items, so that a pod waits until all of them exist.
 */}}
 {{- define "distrain.volumes.all" -}}
 {{- $plain := .root.Job.isPlain -}}
@@ -121,8 +121,8 @@ distrain.volumes.all
 
 {{- /*
 distrain.volumes.user
-  Takes a role, with "key" (volumes or volumeMounts) and "by" (the key with the name of an item). Renders a list, empty if
-  there are none. The volumes at the top do not reach every role; those of a role do.
+  Takes a role, with "key" (volumes or volumeMounts) and "by" (the key by which items are merged). Renders a list, which
+  may be empty. Top-level volumes reach only .Job.volumeRoles.
 */}}
 {{- define "distrain.volumes.user" -}}
 {{- $shared := has .role .root.Job.volumeRoles | ternary (get .root.Values .key) list | default list -}}

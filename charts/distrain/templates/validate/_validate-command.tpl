@@ -1,9 +1,9 @@
 {{- /*
 Rules on the user's own program.
 
-  distrain.validate.command.words      the program and each argument are items of their own
+  distrain.validate.command.words      the program and each argument are separate items
   distrain.validate.command.starter    the program does not start ranks itself
-  distrain.validate.command.behindEnv  the command without a leading env
+  distrain.validate.command.behindEnv  the command that a leading env runs
 
 The messages do not repeat arguments, which may be secret.
 */}}
@@ -20,7 +20,7 @@ The messages do not repeat arguments, which may be secret.
 
 {{- /*
 distrain.validate.command.starter
-  Such a program would run once in every rank, and each would start all ranks again.
+  A program such as mpirun would run in every rank, and each of them would start all ranks again.
 */}}
 {{- define "distrain.validate.command.starter" -}}
 {{- $words := concat (include "distrain.validate.command.behindEnv" .Values.command | fromJsonArray) (list "" "" "") -}}
@@ -37,14 +37,14 @@ distrain.validate.command.starter
 {{- end -}}
 {{- end -}}
 {{- with $starter -}}
-{{- $more := $.Job.usesMpi | ternary ", whose place is mpi.flags" "" -}}
-{{- printf "distrain: command: %s starts ranks, but distrain starts every rank itself, with this command; leave out %s and its options%s, or start it from a script of yours if each rank is to have ranks of its own\n" . . $more -}}
+{{- $more := $.Job.usesMpi | ternary " (options of mpirun belong in mpi.flags)" "" -}}
+{{- printf "distrain: command: %s starts ranks, but distrain starts every rank itself, with this command; leave out %s and its options%s, or start it from your own script if each rank has to start more ranks\n" . . $more -}}
 {{- end -}}
 {{- end }}
 
 {{- /*
 distrain.validate.command.behindEnv
-  Takes the command. Renders it as JSON without a leading env and the arguments of env: options, and NAME=VALUE.
+  Takes the command. Renders it as JSON, without a leading env and the options and NAME=VALUE arguments of env.
 */}}
 {{- define "distrain.validate.command.behindEnv" -}}
 {{- $isEnv := true -}}

@@ -1,18 +1,18 @@
 {{- /*
-Rules on the containers that the pods of each role get, from the role's values and from those at the top.
+Rules on the containers of each role's pods. They come from the role's values and from the top level.
 
-  distrain.validate.containers.nonRoot  no container is root that must not be
+  distrain.validate.containers.nonRoot  no container with runAsNonRoot has the user root
   distrain.validate.containers.mounts   the pods have the volumes that the user's containers mount
   distrain.validate.containers.all      the user's containers in a role's pods, by their paths in the values
-  distrain.validate.containers.at       a list in the values
+  distrain.validate.containers.at       the list at a path in the values
 
-A value at the top reaches several roles, so each rule prints equal lines once.
+A top-level value reaches several roles, so each rule prints equal lines once.
 */}}
 
 {{- /*
 distrain.validate.containers.nonRoot
-  kubelet starts no container whose runAsNonRoot is true and whose user is root. A container's own runAsNonRoot and
-  runAsUser count before the pod's. If the cluster chooses the user, kubelet checks it.
+  kubelet refuses to start a container with runAsNonRoot if its user is root. A container's own runAsNonRoot and
+  runAsUser override the pod's. If the cluster chooses the user, only kubelet can check.
 */}}
 {{- define "distrain.validate.containers.nonRoot" -}}
 {{- $isRoot := eq (include "distrain.security.user" .) "0" -}}
@@ -45,8 +45,8 @@ distrain.validate.containers.nonRoot
 
 {{- /*
 distrain.validate.containers.mounts
-  The volumes at the top reach the pods that train, and a container at the top reaches all pods. The API server refuses a
-  pod with a mount of a volume that it lacks. The operator of an MPIJob adds volumes to those of the chart.
+  Top-level volumes reach only the pods that train, but a top-level container reaches all pods. The API server refuses a
+  pod that mounts a volume it does not have. The operator of an MPIJob adds more volumes to the pods.
 */}}
 {{- define "distrain.validate.containers.mounts" -}}
 {{- $lines := list -}}
@@ -99,7 +99,7 @@ distrain.validate.containers.all
 
 {{- /*
 distrain.validate.containers.at
-  Takes (dict "values" <a map> "keys" <path in the map>). Renders the list there as JSON.
+  Takes (dict "values" <a map> "keys" <path in the map>). Renders the list at that path as JSON.
 */}}
 {{- define "distrain.validate.containers.at" -}}
 {{- $value := .values -}}

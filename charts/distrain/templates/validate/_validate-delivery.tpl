@@ -1,5 +1,5 @@
 {{- /*
-Rules on a trainer that the chart delivers into an image without it.
+Rules for trainer.delivery: chart delivers the trainer into an image that does not contain it.
 */}}
 {{- define "distrain.validate.delivery" -}}
 {{- $image := .Values.image -}}

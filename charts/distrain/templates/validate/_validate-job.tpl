@@ -2,10 +2,10 @@
 Rules on the job's run policy, its size while it runs, and its gang scheduler.
 
   distrain.validate.job.runPolicy  the operator supports cleanPodPolicy, the deadline and the time to live
-  distrain.validate.job.suspend    the operator can suspend the job, and Kueue does not decide about it
+  distrain.validate.job.suspend    the operator can suspend the job, and Kueue does not manage the job
   distrain.validate.job.rescale    the kind can change its size live, and has a launcher that waits for a lost worker
   distrain.validate.job.gang       the operator and the gang scheduler work together
-  distrain.validate.job.managedBy  the kind has the field, and Kueue queues the job
+  distrain.validate.job.managedBy  the kind has the field managedBy, and Kueue queues the job
 */}}
 
 {{- define "distrain.validate.job.runPolicy" -}}
@@ -17,7 +17,7 @@ Rules on the job's run policy, its size while it runs, and its gang scheduler.
 {{- printf "distrain: job.ttlSecondsAfterFinished: %d is set, but it would delete the whole %s, and the next helm upgrade would run it again; --set job.ttlSecondsAfterFinished=null\n" (int64 $job.ttlSecondsAfterFinished) $what -}}
 {{- end -}}
 {{- if and $facts.keepsLauncher (eq $job.cleanPodPolicy "All") -}}
-{{- printf "distrain: job.cleanPodPolicy: All, but mpi-operator leaves the launcher of an %s nevertheless; --set job.cleanPodPolicy=Running, and job.ttlSecondsAfterFinished for the launcher\n" $what -}}
+{{- printf "distrain: job.cleanPodPolicy: All, but mpi-operator never deletes the launcher of an %s; --set job.cleanPodPolicy=Running, and job.ttlSecondsAfterFinished for the launcher\n" $what -}}
 {{- end -}}
 {{- if and .Job.isPlain (ne $job.cleanPodPolicy "Running") -}}
 {{- printf "distrain: job.cleanPodPolicy: %s, but the workers of job.kind Plain always end with the job, and nobody deletes pods; --set job.cleanPodPolicy=Running\n" $job.cleanPodPolicy -}}
@@ -27,16 +27,16 @@ Rules on the job's run policy, its size while it runs, and its gang scheduler.
 {{- if not (has "activeDeadlineSeconds" $fields) -}}
 {{- printf "distrain: job.activeDeadlineSeconds: %d is set, but an %s has no deadline; --set job.activeDeadlineSeconds=null\n" (int64 .) $what -}}
 {{- else if $facts.missesDeadline -}}
-{{- printf "distrain: job.activeDeadlineSeconds: %d is set, but the operator of %s ends no job in time; --set job.activeDeadlineSeconds=null%s\n" (int64 .) $what $other -}}
+{{- printf "distrain: job.activeDeadlineSeconds: %d is set, but the operator of %s does not end jobs at their deadline; --set job.activeDeadlineSeconds=null%s\n" (int64 .) $what $other -}}
 {{- end -}}
 {{- end -}}
 {{- end }}
 
 {{- /*
 distrain.validate.job.suspend
-  Kueue itself sets the field, to start and to stop the jobs of its queues. Where the launcher is a Job, Kubernetes counts
-  the launcher's pod that a suspension ends as failed (pkg/controller/job/job_controller.go: isPodFailed), so that a
-  backoffLimit of 0 would fail the job for good.
+  Kueue itself sets the field suspend to start and stop the jobs of its queues. If the launcher is a Job, Kubernetes
+  counts the launcher pod that a suspension ends as failed (pkg/controller/job/job_controller.go: isPodFailed). With a
+  backoffLimit of 0 the suspension would fail the job for good.
 */}}
 {{- define "distrain.validate.job.suspend" -}}
 {{- if .Values.job.suspend -}}
@@ -58,22 +58,22 @@ distrain.validate.job.suspend
 {{- if eq $rescale.mode "live" -}}
 {{- if .Job.isFixed -}}
 {{- $live := empty .Job.facts.isElastic | ternary "" ", or job.elastic=true" -}}
-{{- printf "distrain: rescale.mode: live, but the pods of this %s know their number from their start; --set rescale.mode=auto%s\n" $kind $live -}}
+{{- printf "distrain: rescale.mode: live, but the pods of this %s read the number of workers only at their start; --set rescale.mode=auto%s\n" $kind $live -}}
 {{- else if .Job.isQueued -}}
 {{- "distrain: rescale.mode: live, but Kueue ends a job whose size changes and queues it anew; --set rescale.mode=auto\n" -}}
 {{- end -}}
 {{- end -}}
 {{- if and (ne (int64 $rescale.lostWorkerTimeout) 60) (not .Job.usesMpi) -}}
-{{- printf "distrain: rescale.lostWorkerTimeout: %d is set, but a %s has no launcher that waits so; --set rescale.lostWorkerTimeout=60\n" (int64 $rescale.lostWorkerTimeout) $kind -}}
+{{- printf "distrain: rescale.lostWorkerTimeout: %d is set, but a %s has no launcher that waits for lost workers; --set rescale.lostWorkerTimeout=60\n" (int64 $rescale.lostWorkerTimeout) $kind -}}
 {{- end -}}
 {{- if and (not .Values.job.elastic) (not .Job.facts.isElastic) -}}
-{{- printf "distrain: job.elastic: false, but a %s has one form; --set job.elastic=true\n" $kind -}}
+{{- printf "distrain: job.elastic: false, but only a PyTorchJob uses it, and this job is a %s; --set job.elastic=true\n" $kind -}}
 {{- end -}}
 {{- end }}
 
 {{- /*
 distrain.validate.job.gang
-  Kueue ignores kinds and versions that it does not know: such a job starts without being admitted. Kueue would admit
+  Kueue ignores kinds and versions that it does not know, so such a job would start without admission. It would admit
   the two Jobs of Plain separately, and one could wait forever for the other.
 */}}
 {{- define "distrain.validate.job.gang" -}}
@@ -83,24 +83,24 @@ distrain.validate.job.gang
 {{- $keys := dict "none" list "volcano" (list "queue" "priorityClass" "schedulerName") "scheduler-plugins" (list "schedulerName") "kueue" (list "queue" "priorityClass") -}}
 {{- range $key := list "queue" "priorityClass" "schedulerName" -}}
 {{- if and (index $gang $key) (not (has $key (get $keys $gang.scheduler))) -}}
-{{- printf "distrain: gang.%s: %q is set, but gang.scheduler %s has none; --set gang.%s=\"\", or choose another gang.scheduler\n" $key (index $gang $key) $gang.scheduler $key -}}
+{{- printf "distrain: gang.%s: %q is set, but gang.scheduler %s does not use it; --set gang.%s=\"\", or choose another gang.scheduler\n" $key (index $gang $key) $gang.scheduler $key -}}
 {{- end -}}
 {{- end -}}
 {{- if ne $gang.scheduler "none" -}}
 {{- $knows := has "schedulingPolicy" .Job.facts.policy.runPolicy -}}
 {{- if not (or $knows .Job.isPlain) -}}
-{{- printf "distrain: gang.scheduler: %s, but the operator of %s %s knows kube-batch alone; --set gang.scheduler=none\n" $gang.scheduler $kind $version -}}
+{{- printf "distrain: gang.scheduler: %s, but the operator of %s %s supports only kube-batch; --set gang.scheduler=none\n" $gang.scheduler $kind $version -}}
 {{- end -}}
 {{- if eq $gang.scheduler "kueue" -}}
 {{- if not $gang.queue -}}
 {{- "distrain: gang.queue: is empty, but gang.scheduler is kueue; set it to the LocalQueue in the job's namespace\n" -}}
 {{- end -}}
 {{- if .Job.isPlain -}}
-{{- "distrain: gang.scheduler: kueue admits the two Jobs of job.kind Plain apart, and each could wait for the other; --set gang.scheduler=none, or take another job.kind\n" -}}
+{{- "distrain: gang.scheduler: kueue admits the two Jobs of job.kind Plain separately, and each could wait for the other; --set gang.scheduler=none, or take another job.kind\n" -}}
 {{- end -}}
 {{- if and $knows (not .Job.facts.isQueued) -}}
 {{- $install := .Job.facts.install -}}
-{{- printf "distrain: gang.scheduler: kueue knows %s %s alone, not %s; --set gang.scheduler=none, or install %s %s\n" $kind (first .Job.known) $version $install.operator $install.release -}}
+{{- printf "distrain: gang.scheduler: kueue supports only %s %s, not %s; --set gang.scheduler=none, or install %s %s\n" $kind (first .Job.known) $version $install.operator $install.release -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}

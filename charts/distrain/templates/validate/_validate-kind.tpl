@@ -3,7 +3,7 @@ Rules on the job's kind and version.
 
   distrain.validate.kind.name     a kind runs the framework with the strategy, and job.kind is one of these kinds
   distrain.validate.kind.version  the kind has the version in job.apiVersion
-  distrain.validate.kind.served   the cluster serves the kind, in a version that the chart can determine
+  distrain.validate.kind.served   the cluster serves the kind, and the version to use is unambiguous
   distrain.validate.kind.roles    no values are set for a role that the kind lacks
 */}}
 
@@ -22,13 +22,13 @@ Rules on the job's kind and version.
 {{- define "distrain.validate.kind.version" -}}
 {{- $versions := append .Job.known "auto" -}}
 {{- if not (has .Values.job.apiVersion $versions) -}}
-{{- printf "distrain: job.apiVersion: %s is no version of %s; --set job.apiVersion=%s\n" .Values.job.apiVersion .Job.kind (join " or " $versions) -}}
+{{- printf "distrain: job.apiVersion: %s is not a version of %s; --set job.apiVersion=%s\n" .Values.job.apiVersion .Job.kind (join " or " $versions) -}}
 {{- end -}}
 {{- end }}
 
 {{- /*
 distrain.validate.kind.served
-  If a CRD serves two versions, the operator runs the jobs of one only. A job of the other version would never start.
+  If a CRD serves two versions, the operator runs only the jobs of one. A job of the other version would never start.
 */}}
 {{- define "distrain.validate.kind.served" -}}
 {{- $kind := .Job.kind -}}
@@ -56,7 +56,7 @@ distrain.validate.kind.served
 {{- range $key, $value := index $.Values $role -}}
 {{- $set := and (ne $value nil) (not (and (kindIs "map" $value) (empty $value))) (not (and (kindIs "slice" $value) (empty $value))) -}}
 {{- if and $set (not (has $role $sections)) (not (hasPrefix "x-" $key)) -}}
-{{- /* Helm takes null for the keys of values.yaml alone. */ -}}
+{{- /* --set key=null removes a key only if values.yaml has the key. */ -}}
 {{- $isInFile := has $key (list "affinity" "cpu" "memory" "nodeSelector" "replicas" "tolerations" "workersTimeout") -}}
 {{- $mend := $isInFile | ternary (printf "--set %s.%s=null" $role $key) "remove it" -}}
 {{- printf "distrain: %s.%s: is set, but this job is a %s, which has no %s; %s\n" $role $key $kind (trimSuffix "s" $role) $mend -}}
@@ -64,6 +64,6 @@ distrain.validate.kind.served
 {{- end -}}
 {{- end -}}
 {{- if and (eq $kind "TFJob") (ne .Values.launcher.workersTimeout nil) -}}
-{{- printf "distrain: launcher.workersTimeout: %d is set, but the Chief of a TFJob waits for its workers as long as it takes; --set launcher.workersTimeout=null\n" (int64 .Values.launcher.workersTimeout) -}}
+{{- printf "distrain: launcher.workersTimeout: %d is set, but the Chief of a TFJob waits for its workers without a limit; --set launcher.workersTimeout=null\n" (int64 .Values.launcher.workersTimeout) -}}
 {{- end -}}
 {{- end }}

@@ -2,12 +2,12 @@
 Rules on the labels and annotations of the release's objects, and on its ServiceAccount.
 
   distrain.validate.metadata.common   commonLabels and commonAnnotations set nothing that the chart sets
-  distrain.validate.metadata.account  the chart makes the ServiceAccount that is to have annotations
+  distrain.validate.metadata.account  the chart creates the ServiceAccount that serviceAccount.annotations is for
 */}}
 
 {{- /*
 distrain.validate.metadata.common
-  These labels are on the pods, too. Selectors and operators find the pods by labels of the chart and the operator.
+  Common labels are also on the pods. Selectors and operators find the pods by labels of the chart and of the operator.
 */}}
 {{- define "distrain.validate.metadata.common" -}}
 {{- range $key, $_ := .Values.commonLabels -}}

@@ -8,7 +8,7 @@ Rules on mpirun and SSH.
 
 {{- /*
 distrain.validate.mpi.options
-  For a kind without MPI, the rule accepts the defaults of values.yaml.
+  For a kind without MPI, the rule accepts only the defaults of values.yaml.
 */}}
 {{- define "distrain.validate.mpi.options" -}}
 {{- if not .Job.usesMpi -}}
@@ -34,22 +34,23 @@ distrain.validate.mpi.options
 {{- end -}}
 {{- range $index, $flag := .Values.mpi.flags -}}
 {{- if has $flag (list "-n" "--n" "-np" "--np" "-c" "--c") -}}
-{{- printf "distrain: mpi.flags[%d]: %s follows from workers.replicas and workers.gpus; remove it and its number\n" $index $flag -}}
+{{- printf "distrain: mpi.flags[%d]: %s is computed from workers.replicas and workers.gpus; remove it and its number\n" $index $flag -}}
 {{- end -}}
 {{- if has $flag (list "-H" "-host" "--host" "-hostfile" "--hostfile" "-machinefile" "--machinefile" "-default-hostfile" "--default-hostfile" "--") -}}
-{{- printf "distrain: mpi.flags[%d]: %s is distrain-launch's own, which reads the operator's list of hosts; remove it\n" $index $flag -}}
+{{- printf "distrain: mpi.flags[%d]: %s is set by distrain-launch, from the operator's list of hosts; remove it\n" $index $flag -}}
 {{- end -}}
 {{- end -}}
 {{- end }}
 
 {{- /*
 distrain.validate.mpi.interfaces
-  If two values set the same interfaces, one would win silently. Open MPI refuses an include list with an exclude list.
+  If two values set the interfaces, one would silently override the other. Open MPI refuses to have both an include list
+  and an exclude list.
 */}}
 {{- define "distrain.validate.mpi.interfaces" -}}
 {{- $excluded := .Values.network.excludeInterfaces -}}
 {{- if and $excluded (ne (toJson $excluded) (list "lo" | toJson)) (not .Job.usesMpi) -}}
-{{- printf "distrain: network.excludeInterfaces: is set, but a %s does not use MPI, which alone takes it; --set network.excludeInterfaces=null, or name the one to use as network.interface\n" .Job.kind -}}
+{{- printf "distrain: network.excludeInterfaces: is set, but only MPI uses it, and a %s has no MPI; --set network.excludeInterfaces=null, or name the one to use as network.interface\n" .Job.kind -}}
 {{- end -}}
 {{- $mca := .Values.mpi.mca | default dict -}}
 {{- range $part := list "btl" "oob" -}}
@@ -81,6 +82,6 @@ distrain.validate.mpi.ssh
 {{- printf "distrain: ssh.port: %d is set, but a %s starts its ranks without SSH; --set ssh.port=2222\n" $port (printf "%s %s" $kind .Job.version) -}}
 {{- end -}}
 {{- else if and (lt $port 1024) (ne .Job.user "0") -}}
-{{- printf "distrain: ssh.port: %d is below 1024, which root alone may use, but the pods run as user %s; take 2222, or podSecurity baseline and runAsUser 0\n" $port (.Job.user | default "cluster") -}}
+{{- printf "distrain: ssh.port: %d is below 1024, which only root may use, but the pods run as user %s; take 2222, or podSecurity baseline and runAsUser 0\n" $port (.Job.user | default "cluster") -}}
 {{- end -}}
 {{- end }}

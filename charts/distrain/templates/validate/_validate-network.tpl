@@ -1,17 +1,17 @@
 {{- /*
 Rules on the network.
 
-  distrain.validate.network.policy   NetworkPolicies reach the pods
-  distrain.validate.network.family   the chart makes the Service that is to have two families
-  distrain.validate.network.subnets  MPI uses the networks, and no other value is ignored for them
+  distrain.validate.network.policy   NetworkPolicies apply to the pods, which are not on the node's network
+  distrain.validate.network.family   the chart creates the Service that network.ipFamilyPolicy is for
+  distrain.validate.network.subnets  the kind uses MPI, and network.subnets makes no other value ineffective
 */}}
 
 {{- /*
 distrain.validate.network.policy
-  Kubernetes does not say what a NetworkPolicy means for pods on the node's network. Network plugins ignore it there, and
-  see the traffic of these pods as the node's, so the other pods' policies would deny it.
+  Kubernetes does not define what a NetworkPolicy means for pods on the node's network. Network plugins ignore policies
+  for such pods and treat their traffic as the node's, so the policies of the other pods would deny it.
 
-  An explicit `enabled: false` turns off the policies of another values file.
+  `enabled: false` in a later values file turns off the policies of an earlier file.
 */}}
 {{- define "distrain.validate.network.policy" -}}
 {{- $policy := .Values.networkPolicy | default dict -}}
@@ -42,19 +42,19 @@ distrain.validate.network.policy
 {{- define "distrain.validate.network.family" -}}
 {{- with .Values.network.ipFamilyPolicy -}}
 {{- if not $.Job.isPlain -}}
-{{- printf "distrain: network.ipFamilyPolicy: %s is set, but the chart makes no Service for a %s, as its operator makes what it needs; remove it\n" . (printf "%s %s" $.Job.kind $.Job.version | trim) -}}
+{{- printf "distrain: network.ipFamilyPolicy: %s is set, but the operator of a %s, not the chart, creates its Services; remove it\n" . (printf "%s %s" $.Job.kind $.Job.version | trim) -}}
 {{- end -}}
 {{- end -}}
 {{- end }}
 
 {{- /*
 distrain.validate.network.subnets
-  The default of network.excludeInterfaces is in values.yaml, so it may stand beside network.subnets.
+  The default of network.excludeInterfaces comes from values.yaml, so the rule accepts it together with network.subnets.
 */}}
 {{- define "distrain.validate.network.subnets" -}}
 {{- $network := .Values.network -}}
 {{- if and $network.subnets (not .Job.usesMpi) -}}
-{{- printf "distrain: network.subnets: is set, but a %s does not use MPI, which alone takes it; remove it, or name the interface in network.interface\n" .Job.kind -}}
+{{- printf "distrain: network.subnets: is set, but only MPI uses it, and a %s has no MPI; remove it, or name the interface in network.interface\n" .Job.kind -}}
 {{- end -}}
 {{- $excluded := $network.excludeInterfaces | default (list "lo") -}}
 {{- if and $network.subnets .Job.usesMpi (ne (toJson $excluded) (list "lo" | toJson)) -}}

@@ -4,7 +4,7 @@ Rules on the pods: the user's additions must not conflict with the chart's field
   distrain.validate.pod.security           user id and RDMA under the standard
   distrain.validate.pod.sizes              sizes of memory and /dev/shm
   distrain.validate.pod.containers         sidecars and init containers
-  distrain.validate.pod.container          one of these containers
+  distrain.validate.pod.container          a single sidecar or init container
   distrain.validate.pod.containerSecurity  a securityContext under the standard
   distrain.validate.pod.env                environment variables
   distrain.validate.pod.metadata           labels and annotations of pods
@@ -24,7 +24,7 @@ Rules on the pods: the user's additions must not conflict with the chart's field
 
 {{- /*
 distrain.validate.pod.sizes
-  Kubernetes reads a number without a unit as bytes. The schema cannot compare quantities.
+  A number without a unit is in bytes. The schema cannot compare quantities, so this rule does.
 */}}
 {{- define "distrain.validate.pod.sizes" -}}
 {{- $workers := .Values.workers -}}
@@ -50,8 +50,8 @@ distrain.validate.pod.sizes
 
 {{- /*
 distrain.validate.pod.containers
-  Operators find their container by its name or position, and add init containers with fixed names. A role's container
-  may take the place of one at the top with its name, in the same list.
+  Operators find their container by its name or position, and add init containers with fixed names. A container of a
+  role may replace a top-level container of the same name in the same list.
 */}}
 {{- define "distrain.validate.pod.containers" -}}
 {{- $operators := list -}}
@@ -100,8 +100,8 @@ distrain.validate.pod.containers
 {{- /*
 distrain.validate.pod.container
   Takes (dict "root" <root context> "container" <container> "at" <its path> "isSide" <whether it has to be a native
-  sidecar>). An operator or an API server without native sidecars would wait for the container's end before it starts
-  the main one.
+  sidecar>). If an operator or an API server does not know native sidecars, kubelet would start the main container only
+  after this container has exited.
 */}}
 {{- define "distrain.validate.pod.container" -}}
 {{- $job := .root.Job -}}
@@ -119,8 +119,8 @@ distrain.validate.pod.container
 
 {{- /*
 distrain.validate.pod.containerSecurity
-  Takes (dict "root" <root context> "container" <container> "at" <its path> "prefix" <path of its securityContext below
-  that, "securityContext." if absent>).
+  Takes (dict "root" <root context> "container" <container> "at" <its path> "prefix" <path from there to the fields of
+  its securityContext; "securityContext." if absent>).
 
   https://kubernetes.io/docs/concepts/security/pod-security-standards/
 */}}
@@ -185,7 +185,7 @@ distrain.validate.pod.containerSecurity
 
 {{- /*
 distrain.validate.pod.env
-  If two variables have one name, the last one wins silently. An operator adds its variables after the user's.
+  If two variables have the same name, the last one silently wins. An operator adds its variables after the user's.
 */}}
 {{- define "distrain.validate.pod.env" -}}
 {{- $owners := dict -}}
@@ -213,7 +213,7 @@ distrain.validate.pod.env
 {{- $_ := set $owners $name "mpi.env" -}}
 {{- end -}}
 {{- range $at, $values := .Job.given -}}
-{{- /* A role's variable may take the place of the one at the top with its name. */ -}}
+{{- /* A role's variable may replace the top-level variable of the same name. */ -}}
 {{- $own := dict -}}
 {{- range $index, $variable := $values.env -}}
 {{- with get $own $variable.name | default (get $owners $variable.name) -}}

@@ -1,12 +1,12 @@
 {{- /*
-Rules on the values that every role takes, and on their defaults at the top of the values.
+Rules on the values that every role has, and on their top-level defaults.
 
   distrain.validate.roles.resources    requests, limits and claims
   distrain.validate.roles.limits       no limit is below its request
   distrain.validate.roles.devices      requests for devices and huge pages
   distrain.validate.roles.podSpec      fields of podSpec
   distrain.validate.roles.claims       claims of dynamic resources
-  distrain.validate.roles.schedulers   the gang scheduler alone places the pods
+  distrain.validate.roles.schedulers   no value names another scheduler if a gang scheduler places the pods
   distrain.validate.roles.security     securityContext and containerSecurityContext
 */}}
 
@@ -49,7 +49,7 @@ Rules on the values that every role takes, and on their defaults at the top of t
 
 {{- /*
 distrain.validate.roles.limits
-  A value at the top may break this rule and the next two in several roles, so they print equal lines once.
+  A top-level value may break this rule and the next two in several roles, so these rules print equal lines once.
 */}}
 {{- define "distrain.validate.roles.limits" -}}
 {{- $lines := list -}}
@@ -76,7 +76,8 @@ distrain.validate.roles.limits
 
 {{- /*
 distrain.validate.roles.devices
-  Kubernetes overcommits neither devices nor huge pages. It copies a limit into the request, but not the other way round.
+  For devices and huge pages, request and limit must be equal. Kubernetes copies a limit into the request, but not a
+  request into the limit.
   The training-operator starts ranks in a launcher whose limits name a GPU (v1.8.1 pkg/controller.v1/mpi/mpijob.go:
   isGPULauncher).
 */}}
@@ -150,7 +151,7 @@ distrain.validate.roles.devices
 {{- printf "distrain: %s: %s%s sets it too; remove one of the two\n" $path $at $field -}}
 {{- end -}}
 {{- if and (eq $field "terminationGracePeriodSeconds") (not (has $section (list "" "workers"))) -}}
-{{- printf "distrain: %s: the pods of a job all have that of the ranks; use workers.podSpec.terminationGracePeriodSeconds\n" $path -}}
+{{- printf "distrain: %s: all pods of a job get the time that the ranks need; use workers.podSpec.terminationGracePeriodSeconds\n" $path -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
@@ -158,7 +159,7 @@ distrain.validate.roles.devices
 
 {{- /*
 distrain.validate.roles.claims
-  Some operators know resourceClaims only in a form that Kubernetes has given up. They drop the claims silently.
+  Some operators only know an older form of resourceClaims, which Kubernetes has removed. They silently drop the claims.
 */}}
 {{- define "distrain.validate.roles.claims" -}}
 {{- range $at, $values := .Job.given -}}
@@ -200,7 +201,8 @@ distrain.validate.roles.claims
 
 {{- /*
 distrain.validate.roles.security
-  ssh refuses a key of its own user that a group may read: root owns the key, and fsGroup lets a group read it.
+  ssh refuses a key that its user owns and a group may read. For root this happens with fsGroup: root owns the mounted
+  key, and fsGroup lets a group read it.
 */}}
 {{- define "distrain.validate.roles.security" -}}
 {{- range $at, $values := .Job.given -}}
@@ -209,7 +211,7 @@ distrain.validate.roles.security
 {{- $security := . -}}
 {{- $path := printf "%s%s" $at $key -}}
 {{- if hasKey $security "runAsUser" -}}
-{{- printf "distrain: %s.runAsUser: all pods of a job have one user; use runAsUser at the top\n" $path -}}
+{{- printf "distrain: %s.runAsUser: all pods of a job have the same user; use the top-level runAsUser\n" $path -}}
 {{- end -}}
 {{- if and $security.fsGroup (eq $.Job.user "0") $.Job.usesSsh -}}
 {{- printf "distrain: %s.fsGroup: %d would let a group read root's SSH key, which ssh then refuses; use supplementalGroups, or another runAsUser\n" $path (int64 $security.fsGroup) -}}

@@ -6,36 +6,37 @@ Rules on volumes, and on folders in data.uri, output.uri and checkpoint.uri.
   distrain.validate.volumes.list      names and kinds of volumes
   distrain.validate.volumes.mounts    names and paths of mounts
   distrain.validate.volumes.caBundle  the S3 server's certificates
-  distrain.validate.volumes.shared    volumes at the top that the pods of a section have
+  distrain.validate.volumes.shared    top-level volumes that the pods of a section have
 */}}
 
 {{- /*
 distrain.validate.volumes.folders
-  A folder outside all volumes is on the read-only root file system, or is lost with the pod. The rule looks at the
-  run's folder below output.uri and checkpoint.uri, because a volume may be mounted between the two. A volume without a
-  kind is an emptyDir. output.uri may be on an emptyDir if a sidecar copies the files; a checkpoint has to outlive its
-  pod. The trainer of a TFJob writes both in the Chief, which has the volumes at the top and those of launcher.
+  A folder outside all volumes is on the read-only root file system, or is lost with the pod. The rule checks the run's
+  folder below output.uri and checkpoint.uri, because a volume may be mounted at a path between the URI and that folder.
+  A volume without a type is an emptyDir. output.uri may be on an emptyDir if a sidecar copies the files; a checkpoint
+  has to outlive its pod. In a TFJob the Chief writes output and checkpoints; it has the top-level volumes and those of
+  launcher.
 */}}
 {{- define "distrain.validate.volumes.folders" -}}
 {{- $values := .Values -}}
 {{- if and (hasPrefix "/" $values.data.uri) (not $values.command) -}}
 {{- if not (include "distrain.validate.volumes.mountOf" (dict "root" . "role" "worker" "folder" $values.data.uri) | fromJson) -}}
-{{- printf "distrain: data.uri: %q lies on no volume; mount one there with volumes and volumeMounts, or use s3://bucket/prefix\n" $values.data.uri -}}
+{{- printf "distrain: data.uri: %q is not on a volume; mount one there with volumes and volumeMounts, or use s3://bucket/prefix\n" $values.data.uri -}}
 {{- end -}}
 {{- end -}}
 {{- $role := and (hasKey (.Job.facts.roles | default dict) "chief") (not $values.command) | ternary "chief" "worker" -}}
-{{- $place := eq $role "chief" | ternary "no volume of the Chief, which writes it," "no volume" -}}
-{{- $how := eq $role "chief" | ternary "volumes and volumeMounts at the top" "volumes and volumeMounts" -}}
+{{- $place := eq $role "chief" | ternary "a volume of the Chief, which writes it," "a volume" -}}
+{{- $how := eq $role "chief" | ternary "the top-level volumes and volumeMounts" "volumes and volumeMounts" -}}
 {{- range $path, $uri := dict "output.uri" $values.output.uri "checkpoint.uri" $values.checkpoint.uri -}}
 {{- if hasPrefix "/" $uri -}}
 {{- $folder := printf "%s/%s" $uri $.Job.names.run -}}
 {{- $found := include "distrain.validate.volumes.mountOf" (dict "root" $ "role" $role "folder" $folder) | fromJson -}}
 {{- if not $found -}}
-{{- printf "distrain: %s: %q lies on %s and would be lost; mount one there with %s, or use s3://bucket/prefix\n" $path $uri $place $how -}}
+{{- printf "distrain: %s: %q is not on %s and would be lost; mount one there with %s, or use s3://bucket/prefix\n" $path $uri $place $how -}}
 {{- else if $found.readOnly -}}
-{{- printf "distrain: %s: %q lies on volume %q, which is mounted read-only; mount a writable one there, or use s3://bucket/prefix\n" $path $uri $found.name -}}
+{{- printf "distrain: %s: %q is on volume %q, which is mounted read-only; mount a writable one there, or use s3://bucket/prefix\n" $path $uri $found.name -}}
 {{- else if and (has $found.type (list "emptyDir" "ephemeral")) (or (eq $path "checkpoint.uri") (not (get $.Job.roles $role).sidecars)) -}}
-{{- printf "distrain: %s: %q lies on volume %q, whose kind is %s: it is gone with its pod; use a persistentVolumeClaim, or s3://bucket/prefix\n" $path $uri $found.name $found.type -}}
+{{- printf "distrain: %s: %q is on volume %q, whose kind is %s: it is gone with its pod; use a persistentVolumeClaim, or s3://bucket/prefix\n" $path $uri $found.name $found.type -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
@@ -43,8 +44,8 @@ distrain.validate.volumes.folders
 
 {{- /*
 distrain.validate.volumes.mountOf
-  Takes (dict "root" <root context> "role" <role> "folder" <absolute path>). Renders JSON: name, type and readOnly of the
-  volume in the innermost mount of the role's pods that contains the folder, or {} if no mount does.
+  Takes (dict "root" <root context> "role" <role> "folder" <absolute path>). Renders JSON: name, type and readOnly of
+  the volume in the innermost mount of the role's pods that contains the folder, or {} if no mount does.
 */}}
 {{- define "distrain.validate.volumes.mountOf" -}}
 {{- $role := dict "root" .root "role" .role -}}
@@ -103,7 +104,7 @@ distrain.validate.volumes.mountOf
 
 {{- /*
 distrain.validate.volumes.mounts
-  The API server accepts a job whose pod template is invalid. Only the operator would see the error.
+  The API server accepts a job whose pod template is invalid, and only the operator would notice the error later.
 */}}
 {{- define "distrain.validate.volumes.mounts" -}}
 {{- $taken := list "/" "/tmp" "/dev/shm" "/opt/distrain/bin" "/etc/mpi" "/opt/kube" (include "distrain.mpi.sshFolder" .) -}}
@@ -156,8 +157,8 @@ distrain.validate.volumes.mounts
 
 {{- /*
 distrain.validate.volumes.shared
-  Takes (dict "root" <root context> "section" <section of the values>). Renders the volumes at the top of the values that
-  the pods of the section have, as a JSON list.
+  Takes (dict "root" <root context> "section" <section of the values>). Renders the top-level volumes that the pods
+  of the section have, as a JSON list.
 */}}
 {{- define "distrain.validate.volumes.shared" -}}
 {{- $shared := list -}}

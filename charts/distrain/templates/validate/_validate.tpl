@@ -1,17 +1,17 @@
 {{- /*
 Rules across several values. A rule on one value, such as a minimum, is in values.schema.json.
 
-  distrain.validate.all    stops the rendering with one line for each broken rule
-  distrain.validate.lines  lines of the given rules
+  distrain.validate.all    checks all rules; fails with one line for each broken rule
+  distrain.validate.lines  lines that the given rules render
 
-This file has the rules on the release, the data and the objects beside the job. Each file _validate-*.tpl has the rules
-on one subject. A rule takes the root context, and renders a line for each mistake: the value's path, the finding, the
-next step.
+This file has the rules on the release, the data and the release's other objects. Each file _validate-*.tpl has the
+rules on one subject. A rule takes the root context, and renders a line for each mistake: the value's path, the finding,
+the next step.
 */}}
 
 {{- define "distrain.validate.all" -}}
 {{- include "distrain.context" . -}}
-{{- /* A null in the user's values removes a map that templates read. */ -}}
+{{- /* If the user sets one of these maps to null, Helm removes it, but the templates read it. */ -}}
 {{- range list (list "workers" "podSpec") (list "mpi" "mca") (list "mpi" "env") -}}
 {{- $group := index $.Values (first .) -}}
 {{- if not (get $group (last .)) -}}
@@ -47,7 +47,7 @@ distrain.validate.lines
 
 {{- /*
 distrain.validate.release
-  Helm allows names that cannot be host names. mpi-operator would only write an event.
+  Helm allows release names that cannot be host names. mpi-operator would report such a name only in an event.
 */}}
 {{- define "distrain.validate.release" -}}
 {{- if not (regexMatch "^[a-z][a-z0-9-]*$" .Release.Name) -}}
@@ -57,12 +57,12 @@ distrain.validate.release
 
 {{- /*
 distrain.validate.names
-  Without an alias, the name of a Plain job is <release>-plain.
+  The name must not end in plain: a Plain job of a release without an alias is called <release>-plain.
 */}}
 {{- define "distrain.validate.names" -}}
 {{- $name := .Values.nameOverride | default (include "distrain.names.alias" .) -}}
 {{- if and (regexMatch "(^|-)plain$" $name) (not .Values.fullnameOverride) -}}
-{{- printf "distrain: nameOverride: names that end in %q may be those of another run, of job.kind Plain; set nameOverride to another name\n" $name -}}
+{{- printf "distrain: nameOverride: names that end in %q may be those of another run of job.kind Plain; set nameOverride to another name\n" $name -}}
 {{- end -}}
 {{- end }}
 
@@ -72,18 +72,18 @@ distrain.validate.enabled
 */}}
 {{- define "distrain.validate.enabled" -}}
 {{- if not .Values.enabled -}}
-{{- "distrain: enabled: is false, but Helm installs this chart nevertheless; give its dependency in the chart above `condition: distrain.enabled`, or set enabled to true\n" -}}
+{{- "distrain: enabled: is false, but Helm installs this chart nevertheless; add `condition: distrain.enabled` to its dependency in the umbrella chart, or set enabled to true\n" -}}
 {{- end -}}
 {{- end }}
 
 {{- /*
 distrain.validate.length
-  If both values are null, distrain.trainer.length sets the default.
+  Both values may be null: distrain.trainer.length sets the default.
 */}}
 {{- define "distrain.validate.length" -}}
 {{- $trainer := .Values.trainer -}}
 {{- if and $trainer.epochs (not .Values.data.uri) (not .Values.command) -}}
-{{- printf "distrain: trainer.epochs: %d epochs of random numbers, which have no end; set data.uri, or trainer.steps instead\n" (int64 $trainer.epochs) -}}
+{{- printf "distrain: trainer.epochs: %d epochs, but random data has no epochs; set data.uri, or trainer.steps instead\n" (int64 $trainer.epochs) -}}
 {{- end -}}
 {{- if and $trainer.steps $trainer.epochs -}}
 {{- printf "distrain: trainer.steps: %d steps and trainer.epochs: %d epochs are both set; drop one, with --set trainer.steps=null or --set trainer.epochs=null\n" (int64 $trainer.steps) (int64 $trainer.epochs) -}}
@@ -92,7 +92,7 @@ distrain.validate.length
 
 {{- /*
 distrain.validate.data
-  Only data.uri chooses the data. Older versions of the chart required data.source too.
+  data.uri alone decides which data is read. data.source is left from older versions of the chart, which required it.
 */}}
 {{- define "distrain.validate.data" -}}
 {{- $uri := .Values.data.uri -}}
@@ -108,21 +108,22 @@ distrain.validate.data
 
 {{- /*
 distrain.validate.s3
-  The pods get the settings of S3 only if a value refers to S3. Those of values.yaml may be meant for other runs.
+  The pods get the S3 settings only if a value refers to S3. s3.addressingStyle and s3.region alone do not.
 */}}
 {{- define "distrain.validate.s3" -}}
 {{- if and .Values.s3.addressingStyle (not (include "distrain.env.s3" . | fromYamlArray)) -}}
-{{- printf "distrain: s3.addressingStyle: is %s, but no value names anything in S3; set s3.endpoint or s3.secretName if the program uses S3, or remove s3.addressingStyle\n" .Values.s3.addressingStyle -}}
+{{- printf "distrain: s3.addressingStyle: is %s, but no value refers to S3; set s3.endpoint or s3.secretName if the program uses S3, or remove s3.addressingStyle\n" .Values.s3.addressingStyle -}}
 {{- end -}}
 {{- $region := .Values.s3.region -}}
 {{- if and (ne $region "us-east-1") (not (include "distrain.env.s3" . | fromYamlArray)) -}}
-{{- printf "distrain: s3.region: is %s, but no value names anything in S3; set s3.endpoint or s3.secretName if the program uses S3, or remove s3.region\n" $region -}}
+{{- printf "distrain: s3.region: is %s, but no value refers to S3; set s3.endpoint or s3.secretName if the program uses S3, or remove s3.region\n" $region -}}
 {{- end -}}
 {{- end }}
 
 {{- /*
 distrain.validate.tensorboard
-  Other values of the trainer are ignored with a command. Here the user would look for files that nobody writes.
+  With a command, other values of the trainer are ignored. This one is refused, because the user would look for event
+  files that nobody writes.
 */}}
 {{- define "distrain.validate.tensorboard" -}}
 {{- if .Values.trainer.tensorboard -}}

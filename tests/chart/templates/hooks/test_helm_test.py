@@ -233,7 +233,7 @@ def test_some_releases_have_no_test(helm: Path, assignments: list[str]) -> None:
 def test_broken_rule_is_reported_before_the_test_is_rendered(helm: Path) -> None:
     words = refusal(helm, "--set", "job.apiVersion=v1beta1")
 
-    assert "distrain: job.apiVersion: v1beta1 is no version of MPIJob" in words
+    assert "distrain: job.apiVersion: v1beta1 is not a version of MPIJob" in words
 
 
 def test_longest_release_name_fits(helm: Path) -> None:

@@ -79,7 +79,7 @@ def test_service_of_a_plain_job_may_have_both_families(helm: Path) -> None:
 def test_families_of_a_service_that_an_operator_makes_are_refused(helm: Path, kind: str) -> None:
     words = refusal(helm, *set_arguments(*KINDS[kind], POLICY))
 
-    assert "distrain: network.ipFamilyPolicy: PreferDualStack is set, but the chart makes no Service for a" in words
+    assert "distrain: network.ipFamilyPolicy: PreferDualStack is set, but the operator of a" in words
 
 
 @every_kind

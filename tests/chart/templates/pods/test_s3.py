@@ -92,7 +92,7 @@ def test_empty_block_of_certificates_is_refused(helm: Path, tmp_path: Path) -> N
 def test_region_without_s3_is_refused(helm: Path) -> None:
     words = refusal(helm, *set_arguments("s3.region=eu-central-1"))
 
-    assert "distrain: s3.region: is eu-central-1, but no value names anything in S3; set s3.endpoint or" in words
+    assert "distrain: s3.region: is eu-central-1, but no value refers to S3; set s3.endpoint or" in words
     render_with(helm, ("s3.region=us-east-1",))
     render_with(helm, ("s3.region=eu-central-1", "output.uri=s3://results"))
 
@@ -101,7 +101,7 @@ def test_addressing_style_without_s3_is_refused(helm: Path) -> None:
     words = refusal(helm, *set_arguments("s3.addressingStyle=path"))
 
     assert (
-        "distrain: s3.addressingStyle: is path, but no value names anything in S3; set s3.endpoint or s3.secretName "
+        "distrain: s3.addressingStyle: is path, but no value refers to S3; set s3.endpoint or s3.secretName "
         "if the program uses S3, or remove s3.addressingStyle" in words
     )
     render_with(helm, ("s3.addressingStyle=path", "output.uri=s3://results"))

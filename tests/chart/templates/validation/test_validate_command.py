@@ -13,12 +13,12 @@ pytestmark = pytest.mark.either_helm
 
 PYTORCH = "framework=pytorch"
 STARTERS = [
-    (["mpirun", "-np", "99", "train"], "mpirun", ", whose place is mpi.flags", ()),
-    (["/opt/hpcx/bin/mpiexec", "train"], "mpiexec", ", whose place is mpi.flags", ()),
+    (["mpirun", "-np", "99", "train"], "mpirun", " (options of mpirun belong in mpi.flags)", ()),
+    (["/opt/hpcx/bin/mpiexec", "train"], "mpiexec", " (options of mpirun belong in mpi.flags)", ()),
     (["torchrun", "--nproc-per-node=8", "train.py"], "torchrun", "", (PYTORCH,)),
     (["python3", "-m", "torch.distributed.run", "train.py"], "python3 -m torch.distributed.run", "", (PYTORCH,)),
     (["accelerate", "launch", "train.py"], "accelerate launch", "", (PYTORCH,)),
-    (["/usr/bin/env", "mpirun", "x.py"], "mpirun", ", whose place is mpi.flags", ()),
+    (["/usr/bin/env", "mpirun", "x.py"], "mpirun", " (options of mpirun belong in mpi.flags)", ()),
     (["env", "-i", "-u", "HOME", "A=1", "torchrun", "x.py"], "torchrun", "", (PYTORCH,)),
     (["env", "python3", "-m", "torch.distributed.run"], "python3 -m torch.distributed.run", "", (PYTORCH,)),
 ]

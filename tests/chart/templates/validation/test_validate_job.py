@@ -54,12 +54,12 @@ CASES = {
     ),
     "version-of-another-kind": (
         (PYTORCH, "job.apiVersion=v2beta1"),
-        "job.apiVersion: v2beta1 is no version of PyTorchJob; --set job.apiVersion=v1 or auto",
+        "job.apiVersion: v2beta1 is not a version of PyTorchJob; --set job.apiVersion=v1 or auto",
         (PYTORCH, V1),
     ),
     "version-of-plain": (
         (PLAIN, V1),
-        "job.apiVersion: v1 is no version of Plain; --set job.apiVersion=auto",
+        "job.apiVersion: v1 is not a version of Plain; --set job.apiVersion=auto",
         (PLAIN,),
     ),
     "range-of-no-elastic-job": (
@@ -104,7 +104,7 @@ CASES = {
     ),
     "timeout-of-a-chief": (
         (*TFJOB, "launcher.workersTimeout=60"),
-        "launcher.workersTimeout: 60 is set, but the Chief of a TFJob waits for its workers as long as it takes",
+        "launcher.workersTimeout: 60 is set, but the Chief of a TFJob waits for its workers without a limit",
         ("launcher.workersTimeout=60",),
     ),
     "gpus-that-a-tfjob-leaves-idle": (
@@ -131,7 +131,7 @@ CASES = {
     ),
     "clean-all-of-v2beta1": (
         ("job.cleanPodPolicy=All",),
-        "job.cleanPodPolicy: All, but mpi-operator leaves the launcher of an MPIJob v2beta1 nevertheless; --set",
+        "job.cleanPodPolicy: All, but mpi-operator never deletes the launcher of an MPIJob v2beta1; --set",
         (V1, "job.cleanPodPolicy=All"),
     ),
     "suspended-v1alpha2": (
@@ -167,12 +167,12 @@ CASES = {
     ),
     "live-tfjob": (
         ("strategy=parameter-server", "rescale.mode=live"),
-        "rescale.mode: live, but the pods of this TFJob know their number from their start; --set rescale.mode=auto",
+        "rescale.mode: live, but the pods of this TFJob read the number of workers only at their start; --set",
         ("rescale.mode=live",),
     ),
     "live-master": (
         (PYTORCH, "job.elastic=false", "rescale.mode=live"),
-        "rescale.mode: live, but the pods of this PyTorchJob know their number from their start; --set "
+        "rescale.mode: live, but the pods of this PyTorchJob read the number of workers only at their start; --set "
         "rescale.mode=auto, or job.elastic=true",
         (PYTORCH, "rescale.mode=live"),
     ),
@@ -183,39 +183,39 @@ CASES = {
     ),
     "deadline-of-pytorchjob": (
         (PYTORCH, "job.activeDeadlineSeconds=60"),
-        "job.activeDeadlineSeconds: 60 is set, but the operator of PyTorchJob v1 ends no job in time; "
+        "job.activeDeadlineSeconds: 60 is set, but the operator of PyTorchJob v1 does not end jobs at their deadline; "
         "--set job.activeDeadlineSeconds=null, or --set job.kind=Plain",
         (PYTORCH, "job.kind=Plain", "job.activeDeadlineSeconds=60"),
     ),
     "deadline-of-tfjob": (
         ("strategy=parameter-server", "job.activeDeadlineSeconds=60"),
-        "job.activeDeadlineSeconds: 60 is set, but the operator of TFJob v1 ends no job in time; "
+        "job.activeDeadlineSeconds: 60 is set, but the operator of TFJob v1 does not end jobs at their deadline; "
         "--set job.activeDeadlineSeconds=null",
         ("job.activeDeadlineSeconds=60",),
     ),
     "deadline-of-mxjob": (
         (*MXJOB, "job.activeDeadlineSeconds=60"),
-        "job.activeDeadlineSeconds: 60 is set, but the operator of MXJob v1 ends no job in time; ",
+        "job.activeDeadlineSeconds: 60 is set, but the operator of MXJob v1 does not end jobs at their deadline; ",
         MXJOB,
     ),
     "deadline-of-mpijob-v1": (
         (V1, "job.activeDeadlineSeconds=60"),
-        "job.activeDeadlineSeconds: 60 is set, but the operator of MPIJob v1 ends no job in time; ",
+        "job.activeDeadlineSeconds: 60 is set, but the operator of MPIJob v1 does not end jobs at their deadline; ",
         ("job.apiVersion=v1alpha2", "job.activeDeadlineSeconds=60"),
     ),
     "gang-of-v1alpha2": (
         ("job.apiVersion=v1alpha2", "gang.scheduler=volcano"),
-        "gang.scheduler: volcano, but the operator of MPIJob v1alpha2 knows kube-batch alone",
+        "gang.scheduler: volcano, but the operator of MPIJob v1alpha2 supports only kube-batch",
         (V1, "gang.scheduler=volcano"),
     ),
     "gang-of-v1beta1": (
         (*BETA, "gang.scheduler=scheduler-plugins"),
-        "gang.scheduler: scheduler-plugins, but the operator of MXJob v1beta1 knows kube-batch alone",
+        "gang.scheduler: scheduler-plugins, but the operator of MXJob v1beta1 supports only kube-batch",
         (*MXJOB, "gang.scheduler=scheduler-plugins"),
     ),
     "queue-without-a-gang": (
         ("gang.queue=team",),
-        'gang.queue: "team" is set, but gang.scheduler none has none; --set gang.queue="", or choose another',
+        'gang.queue: "team" is set, but gang.scheduler none does not use it; --set gang.queue="", or choose another',
         ("gang.queue=team", "gang.scheduler=volcano"),
     ),
     "queue-of-scheduler-plugins": (
@@ -240,12 +240,12 @@ CASES = {
     ),
     "kueue-of-plain": (
         (PLAIN, *QUEUE),
-        "gang.scheduler: kueue admits the two Jobs of job.kind Plain apart, and each could wait for the other",
+        "gang.scheduler: kueue admits the two Jobs of job.kind Plain separately, and each could wait for the other",
         (PLAIN, "gang.scheduler=volcano"),
     ),
     "kueue-of-mpijob-v1": (
         (V1, *QUEUE),
-        "gang.scheduler: kueue knows MPIJob v2beta1 alone, not v1; --set gang.scheduler=none, or install",
+        "gang.scheduler: kueue supports only MPIJob v2beta1, not v1; --set gang.scheduler=none, or install",
         (PYTORCH, *QUEUE),
     ),
     "mpi-env-without-mpi": (
@@ -270,7 +270,7 @@ CASES = {
     ),
     "interfaces-without-mpi": (
         (PYTORCH, "network.excludeInterfaces={lo,docker0}"),
-        "network.excludeInterfaces: is set, but a PyTorchJob does not use MPI, which alone takes it; --set",
+        "network.excludeInterfaces: is set, but only MPI uses it, and a PyTorchJob has no MPI; --set",
         (PYTORCH, "network.interface=eth0"),
     ),
     "ssh-port-without-mpi": (
@@ -285,12 +285,12 @@ CASES = {
     ),
     "lost-workers-without-a-launcher": (
         (PYTORCH, "rescale.lostWorkerTimeout=5"),
-        "rescale.lostWorkerTimeout: 5 is set, but a PyTorchJob has no launcher that waits so; --set",
+        "rescale.lostWorkerTimeout: 5 is set, but a PyTorchJob has no launcher that waits for lost workers; --set",
         (PLAIN, "rescale.lostWorkerTimeout=5"),
     ),
     "form-of-another-kind": (
         (MASTER,),
-        "job.elastic: false, but a MPIJob has one form; --set job.elastic=true",
+        "job.elastic: false, but only a PyTorchJob uses it, and this job is a MPIJob; --set job.elastic=true",
         (PYTORCH, MASTER),
     ),
     "live-under-kueue": (
@@ -315,7 +315,7 @@ CASES = {
     ),
     "low-port": (
         ("ssh.port=22",),
-        "ssh.port: 22 is below 1024, which root alone may use, but the pods run as user 1000; take 2222, or",
+        "ssh.port: 22 is below 1024, which only root may use, but the pods run as user 1000; take 2222, or",
         ("ssh.port=22", "podSecurity=baseline"),
     ),
 }

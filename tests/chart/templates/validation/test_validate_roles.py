@@ -135,7 +135,7 @@ CASES = {
     ),
     "grace-of-the-launcher": (
         "launcher: {podSpec: {terminationGracePeriodSeconds: 9}}",
-        "launcher.podSpec.terminationGracePeriodSeconds: the pods of a job all have that of the ranks; use "
+        "launcher.podSpec.terminationGracePeriodSeconds: all pods of a job get the time that the ranks need; use "
         "workers.podSpec",
         "podSpec: {terminationGracePeriodSeconds: 9}",
     ),
@@ -172,7 +172,7 @@ CASES = {
     ),
     "user-of-a-role": (
         "workers: {securityContext: {runAsUser: 7}}",
-        "workers.securityContext.runAsUser: all pods of a job have one user; use runAsUser at the top",
+        "workers.securityContext.runAsUser: all pods of a job have the same user; use the top-level runAsUser",
         "{runAsUser: 7, workers: {securityContext: {runAsGroup: 7}}}",
     ),
     "group-of-roots-key": (
@@ -198,7 +198,7 @@ CASES = {
     ),
     "port-of-the-clusters-user": (
         "{runAsUser: cluster, ssh: {port: 22}}",
-        "ssh.port: 22 is below 1024, which root alone may use, but the pods run as user cluster; take 2222",
+        "ssh.port: 22 is below 1024, which only root may use, but the pods run as user cluster; take 2222",
         "{runAsUser: cluster, ssh: {port: 2222}}",
     ),
     "unsafe-sysctl": (
