@@ -23,7 +23,7 @@ SENTENCES = 200
 FEWEST_WORDS = 5
 TEMPLATE_COMMENT = re.compile(r"\{\{-?\s*/\*(.*?)\*/\s*-?\}\}", re.DOTALL)
 # The template's name in the first line of its comment.
-DEFINED = re.compile(r"^\s*distrain\.[\w.]+\s*\n")
+DEFINED = re.compile(r"^\s*distrain\.[\w.]+\s*", re.MULTILINE)
 YAML_COMMENT = re.compile(r"^(\s*)# ?(.*)$")
 # Comments for linters and editors.
 OF_TOOLS = re.compile(r"^(noqa|type:|fmt:|pragma|shellcheck|!|yamllint|yaml-language-server|made by )")
@@ -104,7 +104,7 @@ def of_docstrings(path: str) -> Iterator[Sentence]:
 
 def of_template(path: str) -> Iterator[Sentence]:
     for match in TEMPLATE_COMMENT.finditer(text := _text(path)):
-        for paragraph in DEFINED.sub("", match[1]).split("\n\n"):
+        for paragraph in re.split(r"\n\n|^\s*distrain\.[\w.]+\s", match[1], flags=re.MULTILINE):
             yield from sentences(f"{path}:{text.count(chr(10), 0, match.start()) + 1}", paragraph)
 
 
@@ -130,7 +130,7 @@ def of_page(path: str) -> Iterator[Sentence]:
 
 def _tracked(*patterns: str) -> list[str]:
     """Return the paths of the matching files, without generated files."""
-    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "--", *patterns]
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "--", *patterns, OF_RELEASES]
     found = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=True).stdout.splitlines()
     generated = {"docs/messages.md", "docs/causes.md", "docs/values.md", "docs/plugin.md"}
     return [path for path in found if path not in generated and (REPOSITORY / path).exists()]
