@@ -99,7 +99,7 @@ def refuse_without_gpus(values: Mapping[str, Any]) -> None:
         words = "is empty, so no resource says how many GPUs a node needs; set it to nvidia.com/gpu"
         raise ValuesError(f"workers.gpuResource: {words}")
     if resource != "nvidia.com/gpu":
-        words = f"is {resource}, and the types of the table offer nvidia.com/gpu; set it to that"
+        words = f"is {resource}, and the table's instance types offer nvidia.com/gpu; set it to that"
         raise ValuesError(f"workers.gpuResource: {words}")
 
 

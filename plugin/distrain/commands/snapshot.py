@@ -69,7 +69,7 @@ def _told(written: Written, target: Path | None) -> str:
     found = [_counted(kind, counts[kind.name]) for kind in JUDGED if counts[kind.name] or kind in NEEDED]
     partly = [f"{kind.plural} outside namespace {read[kind.name][0]}" for kind in JUDGED if read.get(kind.name)]
     unread = [kind.plural for kind in JUDGED if kind.name not in read]
-    left_out = f"; you may not read {listed([*unread, *partly])}" if unread or partly else ""
+    left_out = f"; no permission to read {listed([*unread, *partly])}" if unread or partly else ""
     return f"{f'wrote {target}' if target else 'printed'}: {listed(found)}{left_out}"
 
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-# containerd adds the registry to names without one, and the kubelet does so again.
+# containerd and the kubelet both add the default registry to names that have none.
 DEFAULT_REGISTRY = "docker.io/"
 
 

@@ -56,7 +56,7 @@ def later(line: Progress, seconds: float) -> Progress:
 
 
 def seconds_behind(pod: kube.Pod) -> float:
-    """Return by how many seconds the clock of the pod's node is behind at least; 0 if the pod does not show it."""
+    """Return a lower bound of the seconds by which the node's clock is late; 0 if the pod gives no sign of it."""
     born = seconds_of(pod.metadata.creation_timestamp)
     states = [state for status in statuses(pod) for state in (status.state, status.last_state) if state]
     ended = [state.terminated.finished_at for state in states if state.terminated]

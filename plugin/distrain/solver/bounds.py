@@ -331,7 +331,7 @@ class _Bounds:
         return sum(min(self._taken_by_one(role, other), most) * self._problem.counts[other] for other in others)
 
     def _requested(self, roles: Sequence[int], admits: Sequence[bool]) -> Vector:
-        """Return the sum of the requests of all pods of those roles that a node admits."""
+        """Return the total requests of all pods of the roles whose pods a node admits."""
         counts = [self._problem.counts[role] * admits[role] for role in roles]
         requests = [self._problem.requests[role] for role in roles]
         return tuple(sum(map(int.__mul__, counts, amounts)) for amounts in zip(*requests, strict=True))

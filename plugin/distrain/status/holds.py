@@ -24,7 +24,7 @@ JOB_UID = "kueue.x-k8s.io/job-uid"
 VOLCANO = "scheduling.volcano.sh/v1beta1"
 COSCHEDULING = "scheduling.x-k8s.io/v1alpha1"
 READY = "Ready"
-# The reason of Volcano's events, and the part of a message that only counts the pods of the gang.
+# The `reason` of Volcano's events, and the part of their message that only counts the gang's pods.
 UNSCHEDULABLE, GANG = "Unschedulable", "tasks in gang unschedulable"
 # The label that scheduler-plugins' PodGroups give to their pods.
 POD_GROUP = "scheduling.x-k8s.io/pod-group"

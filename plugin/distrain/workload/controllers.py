@@ -1,7 +1,7 @@
 """Add to a job's pod templates the fields that its controllers add and that the scheduler or the API server reads.
 
 schemas/kinds.yaml lists the additions of operators. The additions of Kubernetes come from the source of v1.34.4.
-Volumes are left out, because the controllers add only volumes of ConfigMaps and Secrets that they create themselves.
+Volumes are not here: controllers add only volumes for ConfigMaps and Secrets that they create themselves.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ KEY = "node.kubernetes.io/instance-type"
         pytest.param(
             "workers: {gpus: 8, gpuResource: amd.com/gpu}\n",
             [],
-            "workers.gpuResource: is amd.com/gpu, and the types of the table offer nvidia.com/gpu; set it to that",
+            "workers.gpuResource: is amd.com/gpu, and the table's instance types offer nvidia.com/gpu; set it to that",
             id="other-gpus",
         ),
         pytest.param(

@@ -97,7 +97,7 @@ def test_what_may_not_be_read_is_said(run: Run, cluster: FakeApi, folder: Path) 
     taken = run("snapshot", "-o", str(folder / "cluster.json"))
 
     assert taken.code == 0
-    assert taken.err.endswith("; you may not read limitranges and resourcequotas outside namespace team\n")
+    assert taken.err.endswith("; no permission to read limitranges and resourcequotas outside namespace team\n")
 
 
 def test_list_that_expires_is_read_again_without_counting_pods_twice(run: Run, cluster: FakeApi, folder: Path) -> None:

@@ -33,7 +33,7 @@ time.sleep(60)
 
 
 class Clock:
-    """The seconds that have passed for the watchdog; it looks once a second."""
+    """The clock that the watchdog reads, in seconds. The watchdog reads it once a second."""
 
     def __init__(self) -> None:
         self.now = 1000.0

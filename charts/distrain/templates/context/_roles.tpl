@@ -15,7 +15,7 @@ distrain.roles.section
   - Maps are merged by key and lists by the names of their items; the role's entry replaces the top-level one. The items
     of tolerations and envFrom have no names, so the role's items follow the top-level ones. A string at the top level
     applies if the role has none.
-  - _env.tpl and _volumes.tpl merge env, volumes and volumeMounts, because the top-level ones do not reach every role.
+  - _env.tpl and _volumes.tpl merge env, volumes and volumeMounts, because their top-level values do not apply to every role.
 */}}
 {{- define "distrain.roles.section" -}}
 {{- $into := .into -}}

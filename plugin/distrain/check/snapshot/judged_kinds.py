@@ -36,7 +36,7 @@ class JudgedKind(Struct, frozen=True):
     is_namespaced: bool = False
 
     def path(self, namespace: str = "") -> str:
-        """Return the path of all objects, or of a namespace's objects."""
+        """Return the API path that lists the objects of all namespaces, or of one namespace."""
         start = paths.namespace(namespace, self.api_version) if namespace else paths.root(self.api_version)
         return f"{start}/{self.plural}"
 
