@@ -198,7 +198,7 @@ def _attach_limits(parts: Sequence[_Part]) -> AttachLimits:
 
 
 def _labels(parts: Sequence[_Part]) -> Mapping[str, Labels] | None:
-    """Return the labels of the namespaces that could be read; None if the namespace of one of the job's objects could not be read."""
+    """Return the labels of the namespaces; None if a namespace of one of the job's objects could not be read."""
     known = _united(part.found.namespaces or {} for part in parts)
     return known if all(part.namespace in known for part in parts) else None
 

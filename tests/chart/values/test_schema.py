@@ -57,7 +57,10 @@ def broken_limits(path: str, value: object) -> set[tuple[str, str]]:
 
 
 def keyword_of(error: jsonschema.ValidationError) -> str:
-    """Return the JSON Schema keyword, such as maximum, that the value breaks. For a limit on a map's keys or values, return the map's keyword."""
+    """Return the JSON Schema keyword, such as maximum, that the value breaks.
+
+    For a limit on a map's keys or values, return the map's keyword.
+    """
     for on_map in ("propertyNames", "additionalProperties"):
         if on_map in error.absolute_schema_path:
             return on_map

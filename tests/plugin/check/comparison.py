@@ -232,7 +232,7 @@ def _without(case: Case, path: tuple[Any, ...]) -> Case:
 
 
 def told(seed: int, features: frozenset[str] = FEATURES) -> str:
-    """Return, as JSON, the smallest case for which check and the scheduler still disagree with this seed, and both answers."""
+    """Return, as JSON, the smallest case of this seed for which check and the scheduler disagree, and both answers."""
     scheduler = RealScheduler()
     case = smallest(random_case(seed, features), scheduler)
     outcome = compare(case, scheduler)
