@@ -171,7 +171,10 @@ def test_idx_images_are_normalized_too(tmp_path: Path) -> None:
     config = config_of(tmp_path, augment_mean=(0.1,), augment_std=(0.5,))
     dataset = load(config)
 
-    for batches in (train_batches(config, dataset, rank=0, ranks=1), evaluation_batches(config, dataset, rank=0, ranks=1)):
+    for batches in (
+        train_batches(config, dataset, rank=0, ranks=1),
+        evaluation_batches(config, dataset, rank=0, ranks=1),
+    ):
         np.testing.assert_allclose(next(batches).images, 0.2, rtol=1e-5)
 
 
@@ -180,11 +183,13 @@ def test_idx_images_are_normalized_too(tmp_path: Path) -> None:
     [
         pytest.param(
             {"augment_mean": (0.1, 0.2, 0.3), "augment_std": (1.0, 1.0, 1.0)},
-            r"^trainer\.augment\.mean: 3 numbers, and the images of /.* have 1 channels; give 1 numbers, or one for all",
+            r"^trainer\.augment\.mean: 3 numbers, and the images of /.* have 1 channels; give 1 numbers, or one for ",
             id="channels",
         ),
         pytest.param(
-            {"augment_flip": "true"}, r"^trainer\.augment\.flip: true mirrors JPEG and PNG images, and /.* idx", id="flip"
+            {"augment_flip": "true"},
+            r"^trainer\.augment\.flip: true mirrors JPEG and PNG images, and /.* idx",
+            id="flip",
         ),
     ],
 )

@@ -35,15 +35,13 @@ def make_step_of(run: Run, *, kill_before: int = 0) -> Callable[..., Callable[[]
 
 
 def evaluator_of(run: Run, right: Iterator[int]) -> Evaluator:
-    """Return an evaluator whose tests find so many samples right, one after the other. The model's file has its step."""
+    """Return an evaluator whose tests find so many samples right, in turn. The model's file has its step."""
 
     def count() -> tuple[float, float]:
         top1 = next(right)
         return top1, top1 + 5
 
-    return Evaluator(
-        run, TESTS, count, lambda path: _write(path, f"after step {run.position.step}"), "model.txt"
-    )
+    return Evaluator(run, TESTS, count, lambda path: _write(path, f"after step {run.position.step}"), "model.txt")
 
 
 def _write(path: Path, text: str) -> None:

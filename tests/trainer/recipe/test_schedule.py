@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from distrain_trainer.config import Config
 from distrain_trainer.data import Position, SampleCount
+from distrain_trainer.data.sampler import part_of_epoch
 from distrain_trainer.schedule import learning_rate
 from tests.trainer.fixtures.counter_run import DATASET
 
@@ -107,8 +108,6 @@ def test_samples_before_a_step_are_those_of_the_steps_made(
     sizes: list[tuple[int, int, int]], samples: int, is_synthetic: bool
 ) -> None:
     """Count the samples of each step, in segments of so many ranks, batch sizes and steps, as a run does."""
-    from distrain_trainer.data.sampler import part_of_epoch
-
     position = Position()
     for ranks, size, steps in sizes:
         start = position
