@@ -42,8 +42,15 @@ class Snapshot:
 
     def checkpoint(self, generation: int, buffer: Buffer) -> files.Checkpoint:
         sums = {part.file: FileSum.of(buffer.span(part.start, part.end)) for part in self.parts}
-        told = {"history": self.history, "evaluations": self.evaluations}
-        manifest = Manifest(self.subject, self.position, self.ranks, time.time(), sums, **told)
+        manifest = Manifest(
+            self.subject,
+            self.position,
+            self.ranks,
+            time.time(),
+            sums,
+            history=self.history,
+            evaluations=self.evaluations,
+        )
         return files.Checkpoint(files.name_of(generation, self.position.samples), manifest, self.parts)
 
 

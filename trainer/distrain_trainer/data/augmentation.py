@@ -65,15 +65,15 @@ class Crops:
 
         If ten attempts do not fit into the image, return its centre with the nearest ratio.
         """
+        (least_share, most_share), (narrowest, widest) = self.scale, self.ratio
         for _ in range(ATTEMPTS):
-            area = width * height * random.uniform(*self.scale)
-            ratio = math.exp(random.uniform(*map(math.log, self.ratio)))
+            area = width * height * random.uniform(least_share, most_share)
+            ratio = math.exp(random.uniform(math.log(narrowest), math.log(widest)))
             across, down = round(math.sqrt(area * ratio)), round(math.sqrt(area / ratio))
             if 0 < across <= width and 0 < down <= height:
                 left, upper = (int(random.integers(room + 1)) for room in (width - across, height - down))
                 return left, upper, left + across, upper + down
-        least, most = self.ratio
-        return _centre(width, height, min(width, height * most), min(height, width / least))
+        return _centre(width, height, min(width, height * widest), min(height, width / narrowest))
 
     def for_tests(self, width: int, height: int, size: int) -> Box:
         """Return the square at the centre that has `size` pixels after the shorter side is scaled to `resize`."""

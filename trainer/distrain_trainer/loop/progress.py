@@ -146,7 +146,7 @@ class Progress:
             self.run.log.print(line)
         if accuracy is not None:
             self.run.log.print(f"test accuracy: {accuracy.top1:.4f}")
-        told = {"accuracy": accuracy.top1, "top5_accuracy": accuracy.top5} if accuracy is not None else {}
+        top1, top5 = accuracy or (None, None)
         config, group = self.run.config, self.run.group
         if config.output and group.rank == 0:  # Distributed: the ranks' models are equal, so rank 0 writes its own.
             figures = Results(
@@ -156,11 +156,11 @@ class Progress:
                 batch_size=config.batch_size,
                 steps=self.steps,
                 images_per_sec=self.speed.total if has_trained else None,
-                accuracy=told.get("accuracy"),
+                accuracy=top1,
                 history=self.run.history,
                 run=self.run.name,
                 model_file=model,
-                top5_accuracy=told.get("top5_accuracy"),
+                top5_accuracy=top5,
                 evaluations=self.run.evaluations,
             )
             results.write_outcome(config.output, figures, self.run.log, save=save)
@@ -170,7 +170,8 @@ class Progress:
             step=self.speed.steps,
             samples=self.samples,
             images_per_second_mean=self.speed.total if has_trained else None,
-            **told,
+            accuracy=top1,
+            top5_accuracy=top5,
         )
 
     def _is_logged(self) -> bool:

@@ -36,6 +36,8 @@ def exempt_from_decay(parameters: Iterable[Any]) -> None:
 class AdamW(mx.optimizer.Adam):  # type: ignore[misc]
     """Adam with decoupled weight decay (Loshchilov and Hutter 2019, arXiv:1711.05101). MXNet 1.9's is coupled."""
 
+    wd: float
+
     def update(self, index: int, weight: Any, grad: Any, state: Any) -> None:
         before, wd, decay = weight.copy(), self.wd, self._get_wd(index)
         self.wd = 0.0

@@ -120,5 +120,11 @@ class Schedule(mx.lr_scheduler.LRScheduler):  # type: ignore[misc]
 
     def __call__(self, num_update: int) -> float:
         step, count = (num_update - 1) // self.pushes, self.count
-        seen = {"samples": count.before(step), "epoch_samples": count.epoch_samples}
-        return learning_rate(self.config, step=step, ranks=self.ranks, updates=self.pushes, **seen)
+        return learning_rate(
+            self.config,
+            step=step,
+            ranks=self.ranks,
+            updates=self.pushes,
+            samples=count.before(step),
+            epoch_samples=count.epoch_samples,
+        )

@@ -216,6 +216,7 @@ def train(
     metrics.begin_steps()
     serve_metrics(metrics, config.metrics_port)
     steps = count_steps(config, dataset, ranks=ranks, start=start)
+    epoch_samples = None if config.is_synthetic else len(dataset.train)
     for step in range(start.step, steps):
         started = time.perf_counter()
         batch = next(batches)
@@ -224,8 +225,7 @@ def train(
         barrier.wait_before(step)  # Distributed: while the chief saves, all workers wait before the same step.
         seed_layers(seed_step(config, rank=rank, samples=samples))
         # Distributed: the servers make one update per worker's batch, so the learning rate is that of one rank.
-        seen = {"samples": samples, "epoch_samples": None if config.is_synthetic else len(dataset.train)}
-        rate = learning_rate(config, step=step, ranks=1, updates=ranks, **seen)
+        rate = learning_rate(config, step=step, ranks=1, updates=ranks, samples=samples, epoch_samples=epoch_samples)
         samples += batch.global_samples
         loss, gradients = gradients_of(batch.images, batch.labels, batch.weights)
         if step == start.step:

@@ -102,7 +102,7 @@ def tensorflow(config: Config, start: Arrays) -> Step:
     optimizer.learning_rate = RATE
     ema.begin()
 
-    @tf.function
+    @tf.function  # type: ignore[untyped-decorator]
     def change(gradients: Any) -> None:
         variables = model.trainable_variables
         optimizer.apply_gradients(list(zip(with_decay(config, gradients, variables), variables, strict=True)))
