@@ -168,14 +168,14 @@ def write_digits(folder: Path) -> None:
 
 def test_idx_images_are_normalized_too(tmp_path: Path) -> None:
     write_digits(tmp_path)
-    config = config_of(tmp_path, augment_mean=(0.1,), augment_std=(0.5,))
+    config = config_of(tmp_path, augment_mean=(0.1,), augment_std=(0.25,))
     dataset = load(config)
 
     for batches in (
         train_batches(config, dataset, rank=0, ranks=1),
         evaluation_batches(config, dataset, rank=0, ranks=1),
     ):
-        np.testing.assert_allclose(next(batches).images, 0.2, rtol=1e-5)
+        np.testing.assert_allclose(next(batches).images, 0.4, rtol=1e-5)
 
 
 @pytest.mark.parametrize(

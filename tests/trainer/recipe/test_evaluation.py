@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from distrain_trainer.config import Config
-from distrain_trainer.data import Dataset, evaluation_batches
+from distrain_trainer.data import Dataset, Position, evaluation_batches
 from distrain_trainer.data.idx import Arrays
 from distrain_trainer.loop.evaluation import Evaluator, count_right
 from distrain_trainer.loop.run import Run
@@ -113,6 +113,17 @@ def test_run_that_goes_on_after_an_epoch_makes_up_for_its_test(tmp_path: Path) -
     assert [(each.epoch, each.accuracy) for each in again.evaluations] == [(1, 0.4), (2, 0.8), (3, 0.6), (4, 0.2)]
     assert last == Accuracy(0.2, 0.3)
     assert (tmp_path / "output/best-model.txt").read_text() == "after step 20"
+
+
+def test_test_that_a_checkpoint_has_is_not_made_again(tmp_path: Path) -> None:
+    run = begin(tmp_path / "checkpoints", epochs=4, evaluate_every=1)
+    run.position = Position(step=10, samples=100)
+    evaluator = evaluator_of(run, iter([20]))
+    assert evaluator.is_due()
+
+    evaluator.test_between_steps()
+
+    assert not evaluator.is_due()
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 3])
