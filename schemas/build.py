@@ -22,7 +22,7 @@ Schema = dict[str, Any]
 # Keywords that refuse no value. Draft 6 ignores every other keyword beside a $ref.
 NOTES = {"$ref", "description", "default", "examples"}
 # Maps inside keys that values.yaml leaves out.
-OPTIONAL_MAPS = ("resources", "topology", "podSpec", "serviceAccount", "caBundle", "networkPolicy")
+OPTIONAL_MAPS = ("resources", "topology", "podSpec", "serviceAccount", "caBundle", "networkPolicy", "augment")
 QUANTITY = "#/definitions/quantity"
 # Suffix of the names of definitions that also allow null.
 OR_NULL = "OrNull"

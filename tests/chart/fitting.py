@@ -61,11 +61,30 @@ def fit(values: Values, form: Form, chance: random.Random) -> None:
         fit_rbac,
         fit_ports,
         fit_tensorboard,
+        fit_recipe,
         fit_delivery,
         fit_every_role,
         fit_objects,
     ):
         rule(values, form, chance)
+
+
+def fit_recipe(values: Values, form: Form, chance: random.Random) -> None:
+    trainer = group(values, "trainer")
+    if form.strategy == "parameter-server":
+        for key in ("ema", "evaluateEvery"):
+            trainer.pop(key, None)
+    if trainer.get("milestones"):
+        trainer["schedule"] = "step"
+    elif trainer.get("schedule") == "step":
+        trainer["schedule"] = "cosine"
+    if not values.get("data", {}).get("uri"):
+        for key in ("milestones", "warmupEpochs", "evaluateEvery"):
+            trainer.pop(key, None)
+        if trainer.get("schedule") == "step":
+            del trainer["schedule"]
+    if trainer.get("warmupEpochs"):
+        trainer["warmup"] = 0
 
 
 def group(values: Values, name: str) -> Values:

@@ -136,6 +136,18 @@ ipFamilyPolicy: [PreferDualStack, SingleStack]
 caBundle: [{secretName: ca}, {configMapName: ca, key: "1e3"}]
 addressingStyle: [path, virtual]
 managedBy: [kueue.x-k8s.io/multikueue]
+warmupEpochs: [5, 0.5, "2.5"]
+rateScaling: [auto, linear, sqrt, none]
+schedule: [constant, cosine, step]
+milestones: [[30, 60, 80], ["0.5", 1.5]]
+decayFactor: [0.5, "0.2"]
+weightDecay: [0.0001, "5e-5", 0]
+labelSmoothing: [0.1, "0.05"]
+ema: [0.9999, "0.5", 0]
+evaluateEvery: [1, 2147483647]
+augment:
+  - {scale: [0.08, 1], ratio: ["0.75", 1.3333], flip: false}
+  - {flip: true, mean: [0.485, 0.456, 0.406], std: [0.229, "0.224", 0.225], testResize: 256}
 networkPolicy:
   - {enabled: true}
   - enabled: true
@@ -185,6 +197,8 @@ POOLS: dict[str, Pool] = {
     "repository": one("", "team/image", "registry.example.com:5000/a/b"), "tag": one("", "1.0-rc.1", "1e5", "0123"),
     "digest": one("", "sha256:" + 64 * "a"), "pullSecrets": one([], ["login", "1e3"]),
     "maxBadShare": one(None, 0, 0.001, 1e-5, "0.05", "1e-3", 1),
+    # The others need a strategy, and would change the values of every seed.
+    "optimizer": one("sgd", "adam"),
     "learningRate": one(0.1, 1e-7, "1e-5", "0.05", 3), "key": one("zone", "topology.kubernetes.io/zone"),
     "shm": one("1Gi", "64M", "2.5Gi", "2000000"), "s3.endpoint": one("", "https://s3.example.com", "http://10.0.0.1:9000/a"),
     "network.interface": one("", "eth0", "ib0.100"), "excludeInterfaces": one([], ["lo"], ["lo", "docker0"]),

@@ -6,37 +6,25 @@ import argparse
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import Field, dataclass, field, fields
-from typing import Any, NoReturn, TypeVar
+from dataclasses import Field, dataclass, fields
+from typing import Any, NoReturn
 
 from distrain_trainer.errors import ArgumentError
 from distrain_trainer.models import MODELS
 from distrain_trainer.models.user import is_users
-
-T = TypeVar("T")
+from distrain_trainer.recipe import EXTRA_ARGS, Recipe, argument
 
 FRAMEWORKS = ("tensorflow", "pytorch", "mxnet")
 STRATEGIES = ("allreduce", "parameter-server")
 PRECISIONS = ("fp32", "fp16", "bf16")
-OPTIMIZERS = ("sgd", "adam")
 RESUMES = ("auto", "never")
 KVSTORES = ("dist_sync", "dist_async", "dist_device_sync")
 SYNTHETIC = "synthetic"
-# The chart's value for arguments that have no value of their own.
-EXTRA_ARGS = "trainer.extraArgs"
-
-
-def argument(
-    default: T, help: str | None = None, *, path: str = "", minimum: float = -math.inf, choices: Sequence[str] = ()
-) -> T:
-    """Return the field of a command line argument. `path` is the chart's value if it is not trainer.<argument>."""
-    metadata = {"help": help, "path": path, "minimum": minimum, "choices": choices or None}
-    return field(default=default, metadata=metadata)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Config:
-    """The arguments of a run. batch_size is per rank; learning_rate is for a global batch of 256."""
+class Config(Recipe):
+    """The arguments of a run, with those of its recipe. batch_size is per rank."""
 
     framework: str = argument("tensorflow", path="framework", choices=FRAMEWORKS)
     strategy: str = argument("allreduce", "how ranks exchange gradients", path="strategy", choices=STRATEGIES)
@@ -45,9 +33,6 @@ class Config:
     steps: int | None = argument(None, "train this many steps; or give --epochs", minimum=1)
     epochs: int | None = argument(None, "go through the data this many times", minimum=1)
     precision: str = argument("fp32", "fp16 and bf16 need a GPU", choices=PRECISIONS)
-    optimizer: str = argument("sgd", "sgd has momentum 0.9", choices=OPTIMIZERS)
-    learning_rate: float = argument(0.1, "for a global batch of 256; scaled to the real one")
-    warmup: int = argument(0, "steps over which the learning rate rises from 0", minimum=0)
     seed: int = argument(0, minimum=0)
     log_every: int = argument(10, "steps between two log lines", minimum=1)
     data: str = argument(
@@ -118,11 +103,8 @@ class Config:
                 raise ArgumentError(f"{_path_of(each)}: {value} is below {minimum}; give {minimum} or more")
         if not 0 <= self.max_bad_share <= 1:
             raise ArgumentError(f"data.maxBadShare: {self.max_bad_share} is no share; give 0 to 1, such as 0.001")
-        if not (math.isfinite(self.learning_rate) and self.learning_rate > 0):
-            raise ArgumentError(
-                f"trainer.learningRate: {self.learning_rate} is no rate; give a number above 0, such as 0.1"
-            )
         self._check_length()
+        self.require_recipe(strategy=self.strategy, is_synthetic=self.is_synthetic, image_size=self.image_size)
         places = (("data", self.data, SYNTHETIC), ("output", self.output, ""), ("checkpoint", self.checkpoint, ""))
         for name, uri, none in places:
             if uri != none and not _is_uri(uri):
@@ -200,8 +182,16 @@ def _seconds(text: str) -> float | None:
         raise argparse.ArgumentTypeError(f"{text!r} is neither auto nor a number of seconds") from None
 
 
+def _numbers(text: str) -> tuple[float, ...]:
+    try:
+        return tuple(float(each) for each in text.split(",") if text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no list of numbers, such as 30,60") from None
+
+
 # How the parser reads a field of each type other than text.
 TYPES: dict[Any, dict[str, Any]] = {
+    "tuple[float, ...]": {"type": _numbers},
     "int": {"type": int},
     "int | None": {"type": int},
     "float": {"type": float},

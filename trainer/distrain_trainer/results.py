@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from distrain_trainer.log import Log
-from distrain_trainer.storage import Retry, open_store
+from distrain_trainer.storage import Retry, Store, open_store
 
 RESULTS = "results.json"
+# The files of the best model begin with this.
+BEST = "best-"
 # The number of logged steps that are kept. Each manifest holds them, and a plot needs no more.
 LOGGED_KEPT = 1000
 
@@ -23,6 +26,24 @@ class LoggedStep:
     step: int
     images_per_sec: float
     loss: float
+
+
+class Accuracy(NamedTuple):
+    """Shares of the test samples, from 0 to 1: whose label is the model's first choice, and is among its first five."""
+
+    top1: float
+    top5: float
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The accuracy after an epoch. `samples` are those trained on so far, by all ranks."""
+
+    epoch: int
+    step: int
+    samples: int
+    accuracy: float
+    top5_accuracy: float
 
 
 def add(history: list[LoggedStep], step: LoggedStep) -> None:
@@ -43,9 +64,10 @@ def add(history: list[LoggedStep], step: LoggedStep) -> None:
 class Results:
     """The figures of a run, as in results.json.
 
-    `images_per_sec` is the rate of all ranks together, None if this start made no step. `accuracy` is between 0 and 1,
-    None if there is no test data. `run` names the checkpoints' URI and generation, "" without checkpoints. `model_file`
-    is the name of the model's file beside results.json.
+    `images_per_sec` is the rate of all ranks together, None if this start made no step. `accuracy` and `top5_accuracy`
+    are between 0 and 1, None if there is no test data. `run` names the checkpoints' URI and generation, "" without
+    checkpoints. `model_file` is the name of the model's file beside results.json. `evaluations` are those of
+    --evaluate-every.
     """
 
     framework: str
@@ -58,6 +80,8 @@ class Results:
     history: list[LoggedStep]
     run: str = ""
     model_file: str = ""
+    top5_accuracy: float | None = None
+    evaluations: list[Evaluation] = field(default_factory=list)
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), indent=2) + "\n"
@@ -68,16 +92,34 @@ def write_outcome(uri: str, results: Results, log: Log, *, save: Callable[[Path]
 
     Raises StorageError if a file cannot be written.
     """
-    # Writing worked at the start, so retry refusals too: the permission may come back.
-    store = open_store(uri, value="output.uri", retry=Retry(allowed=("write",)))
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / results.model_file
-        save(path)
-        store.write(path.name, path.read_bytes())
+    store = _open(uri)
+    _write_model(store, results.model_file, save)
     # Write results.json after the model, which it names.
     store.write(RESULTS, results.to_json().encode())
-    log.print(f"{path.name}, results.json and log.txt are in {uri}")
+    log.print(f"{results.model_file}, results.json and log.txt are in {uri}")
     store.write("log.txt", log.text().encode())
+
+
+def write_best(uri: str, evaluation: Evaluation, *, model_file: str, save: Callable[[Path], None]) -> None:
+    """Write the model of the best evaluation so far below `uri`, beside the final one. Arguments as of write_outcome.
+
+    Raises StorageError if a file cannot be written.
+    """
+    store = _open(uri)
+    _write_model(store, f"{BEST}{model_file}", save)
+    store.write(f"{BEST}evaluation.json", (json.dumps(asdict(evaluation), indent=2) + "\n").encode())
+
+
+def _open(uri: str) -> Store:
+    # Writing worked at the start, so retry refusals too: the permission may come back.
+    return open_store(uri, value="output.uri", retry=Retry(allowed=("write",)))
+
+
+def _write_model(store: Store, name: str, save: Callable[[Path], None]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / name
+        save(path)
+        store.write(name, path.read_bytes())
 
 
 def is_outcome_of(uri: str, run: str) -> bool:

@@ -2,17 +2,80 @@
 
 from __future__ import annotations
 
+import math
+
 from distrain_trainer.config import Config
 
 BASE_BATCH = 256
+# What rate_scaling "auto" means for each optimizer.
+SCALINGS = {"sgd": "linear", "lars": "linear", "adam": "sqrt", "lamb": "sqrt"}
 
 
-def learning_rate(config: Config, *, step: int, ranks: int) -> float:
-    """Return the learning rate of a step, counted from 0.
+def learning_rate(
+    config: Config, *, step: int, ranks: int, samples: int = 0, epoch_samples: int | None = None, updates: int = 1
+) -> float:
+    """Return the learning rate of a step, counted from 0, that begins after `samples` samples of all ranks.
 
-    It follows the linear scaling rule of Goyal et al. 2017 ("Accurate, Large Minibatch SGD: Training ImageNet in 1
-    Hour", arXiv:1706.02677, section 2.1): k times the batch, k times the rate. During the warm-up (section 2.2) the
-    rate rises linearly. It rises from 0 instead of the base rate, so that it rises for batches below the base too.
+    One update of the weights takes the batches of `ranks` ranks, and a step makes `updates` of them. `epoch_samples` is
+    the number of samples of an epoch, None for synthetic data.
+
+    Warm-up and milestones in epochs count samples, so that they stay where they are if the number of ranks changes.
     """
-    full = config.learning_rate * config.batch_size * ranks / BASE_BATCH
-    return full * min(1.0, (step + 1) / config.warmup) if config.warmup else full
+    batch = config.batch_size * ranks * updates
+    rise = _warmup(config, step, samples, epoch_samples, batch)
+    return scaled_rate(config, ranks=ranks) * rise * _decay(config, step, samples, epoch_samples, batch)
+
+
+def scaled_rate(config: Config, *, ranks: int) -> float:
+    """Return the rate for the batch of `ranks` ranks, without warm-up and schedule.
+
+    "linear" is the rule of Goyal et al. 2017 for SGD ("Accurate, Large Minibatch SGD: Training ImageNet in 1 Hour",
+    arXiv:1706.02677, section 2.1): k times the batch, k times the rate. "sqrt" is the rule for adaptive optimizers
+    (Malladi et al. 2022, arXiv:2205.10287; You et al. 2020, arXiv:1904.00962): k times the batch, sqrt(k) times the
+    rate.
+    """
+    scaling = SCALINGS[config.optimizer] if config.rate_scaling == "auto" else config.rate_scaling
+    if scaling == "none":
+        return config.learning_rate
+    if scaling == "sqrt":
+        return config.learning_rate * math.sqrt(config.batch_size * ranks / BASE_BATCH)
+    return config.learning_rate * config.batch_size * ranks / BASE_BATCH
+
+
+def _warmup(config: Config, step: int, samples: int, epoch_samples: int | None, batch: int) -> float:
+    """Return the factor of the warm-up, which rises linearly (Goyal et al. 2017, section 2.2).
+
+    It rises from 0 instead of the base rate, so that the rate rises for batches below the base too.
+    """
+    if config.warmup:
+        return min(1.0, (step + 1) / config.warmup)
+    if config.warmup_epochs and epoch_samples:
+        return min(1.0, (samples + batch) / (config.warmup_epochs * epoch_samples))
+    return 1.0
+
+
+def _decay(config: Config, step: int, samples: int, epoch_samples: int | None, batch: int) -> float:
+    """Return the factor of the schedule.
+
+    "step" multiplies the rate at each milestone (He et al. 2015, arXiv:1512.03385). "cosine" lowers it to 0 over the
+    steps after the warm-up (He et al. 2019, arXiv:1812.01187, section 5.1).
+    """
+    if config.schedule == "step" and epoch_samples:
+        return config.decay_factor ** sum(samples >= each * epoch_samples for each in config.milestones)
+    if config.schedule == "cosine":
+        return 0.5 * (1 + math.cos(math.pi * _share_after_warmup(config, step, samples, epoch_samples, batch)))
+    return 1.0
+
+
+def _share_after_warmup(config: Config, step: int, samples: int, epoch_samples: int | None, batch: int) -> float:
+    """Return which share of the training after the warm-up is done: of its samples, or with config.steps of its steps.
+
+    A warm-up in the other unit is converted with the present global batch.
+    """
+    of_epochs = config.warmup_epochs * (epoch_samples or 0)
+    if config.epochs is not None and epoch_samples:
+        done, all_, warm = float(samples), config.epochs * epoch_samples, config.warmup * batch or of_epochs
+    else:
+        assert config.steps is not None
+        done, all_, warm = float(step), config.steps, config.warmup or of_epochs / batch
+    return min(1.0, max(0.0, (done - warm) / (all_ - warm))) if all_ > warm else 0.0

@@ -45,7 +45,8 @@ class Size(Struct, frozen=True):
 class Trainer(Struct, frozen=True):
     """The trainer's arguments, with the names of the trainer's Config.
 
-    `kvstore` is MXNet's. `is_usual` tells that the data has the model's default shape and classes.
+    `kvstore` is MXNet's. `scaling` is how the rate grows with the batch: linear, sqrt or none. `is_usual` tells that
+    the data has the model's default shape and classes.
     """
 
     framework: str
@@ -56,6 +57,8 @@ class Trainer(Struct, frozen=True):
     optimizer: str
     learning_rate: float
     warmup: int
+    warmup_epochs: float
+    scaling: str
     kvstore: str
     is_usual: bool
 
@@ -93,6 +96,8 @@ def trainer_of(job: Job) -> Trainer | None:
             optimizer=told["optimizer"],
             learning_rate=float(told["learning-rate"]),
             warmup=int(told["warmup"]),
+            warmup_epochs=float(told.get("warmup-epochs", "0")),
+            scaling=_scaling(told.get("rate-scaling", "auto"), told["optimizer"]),
             kvstore=told.get("kvstore", ""),
             is_usual=not {"image-size", "classes"} & set(told),
         )
@@ -124,16 +129,30 @@ def _of_steps(size: Size, trainer: Trainer) -> Iterator[Figure]:
     batch = formulas.global_batch(size.ranks, trainer.batch_size)
     yield "global batch", f"{batch} = {counted(size.ranks, 'rank')} x trainer.batchSize {trainer.batch_size}"
     own = _ranks_of_an_update(size, trainer) * trainer.batch_size
-    rate = formulas.scaled_rate(trainer.learning_rate, own)
-    words = f"{rate:.4g} = trainer.learningRate {trainer.learning_rate:.4g} x {own} / {formulas.BASE_BATCH}"
-    alone = ", as each worker's batch is a step of its own" if own != batch else ""
-    rise = f", reached over the first {counted(trainer.warmup, 'step')}" if trainer.warmup else ""
-    yield "learning rate", words + alone + rise
+    rate = formulas.scaled_rate(trainer.learning_rate, own, trainer.scaling)
+    share = f"{own} / {formulas.BASE_BATCH}"
+    by = {"linear": f" x {share}", "sqrt": f" x sqrt({share})", "none": ""}[trainer.scaling]
+    words = f"{rate:.4g} = trainer.learningRate {trainer.learning_rate:.4g}{by}"
+    alone = ", as each worker's batch is a step of its own" if own != batch and by else ""
+    yield "learning rate", words + alone + _rise(trainer)
     if data_set := describe(trainer.model).data_set:
         steps = formulas.steps_per_epoch(data_set.samples, batch)
         words = f"{steps} = {data_set.samples} / {batch} rounded up, if the data is {data_set.name}"
         all_ = f"; {trainer.epochs * steps} in {counted(trainer.epochs, 'epoch')}" if trainer.epochs else ""
         yield "steps per epoch", words + all_
+
+
+def _scaling(given: str, optimizer: str) -> str:
+    """Return how the trainer scales the rate."""
+    if given != "auto":
+        return given
+    return "linear" if optimizer in ("sgd", "lars") else "sqrt"
+
+
+def _rise(trainer: Trainer) -> str:
+    if trainer.warmup_epochs:
+        return f", reached over the first {trainer.warmup_epochs:g} epochs"
+    return f", reached over the first {counted(trainer.warmup, 'step')}" if trainer.warmup else ""
 
 
 def _ranks_of_an_update(size: Size, trainer: Trainer) -> int:

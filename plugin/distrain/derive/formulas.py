@@ -32,13 +32,15 @@ def global_batch(ranks: int, batch_size: int) -> int:
     return ranks * batch_size
 
 
-def scaled_rate(base_rate: float, batch: int) -> float:
+def scaled_rate(base_rate: float, batch: int, scaling: str = "linear") -> float:
     """Return the learning rate for a batch size, scaled from `base_rate` at BASE_BATCH.
 
-    The linear scaling rule of Goyal et al. 2017 ("Accurate, Large Minibatch SGD: Training ImageNet in 1 Hour",
-    arXiv:1706.02677, section 2.1): 0.1 at 256 is 3.2 at 8192.
+    "linear" is the rule of Goyal et al. 2017 for SGD ("Accurate, Large Minibatch SGD: Training ImageNet in 1 Hour",
+    arXiv:1706.02677, section 2.1): 0.1 at 256 is 3.2 at 8192. "sqrt" is the rule for adaptive optimizers (Malladi et
+    al. 2022, arXiv:2205.10287). "none" returns the base rate.
     """
-    return base_rate * batch / BASE_BATCH
+    share = batch / BASE_BATCH
+    return base_rate * {"linear": share, "sqrt": math.sqrt(share), "none": 1.0}[scaling]
 
 
 def steps_per_epoch(samples: int, batch: int) -> int:
@@ -124,7 +126,7 @@ def checkpoint_interval(cost: float, mtbf: float) -> float:
 def checkpoint_bytes(parameters: int, optimizer: str) -> int:
     """Return the bytes of the weights and the optimizer's state, in fp32.
 
-    Per parameter, sgd stores one momentum and adam two moments (Kingma and Ba 2014, arXiv:1412.6980).
+    Per parameter, sgd and lars store one momentum, adam and lamb two moments (Kingma and Ba 2014, arXiv:1412.6980).
     """
-    states = {"sgd": 1, "adam": 2}[optimizer]
+    states = {"sgd": 1, "adam": 2, "lars": 1, "lamb": 2}[optimizer]
     return parameters * BYTES_PER_NUMBER * (1 + states)

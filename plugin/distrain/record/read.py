@@ -75,6 +75,7 @@ class Line(Struct, frozen=True, kw_only=True):
     reason: str | None = None
     exit_code: int | None = None
     accuracy: float | None = None
+    top5_accuracy: float | None = None
 
     # Set when a step is read: the program logged a loss that is NaN or infinite. The trainer writes null for both.
     has_odd_loss: bool = False

@@ -87,6 +87,7 @@ def panels(runs: Sequence[Run]) -> list[Panel]:
         _over_samples(runs, "loss", "Loss over samples", "loss"),
         _over_time(runs, "rate", "Throughput over time", "samples/s"),
         _over_samples(runs, "rate", "Throughput over samples", "samples/s"),
+        *_accuracies(runs),
         _events(runs),
         _scaling(runs),
         _step(runs),
@@ -153,6 +154,26 @@ def _line(run: Run, figure: str, across: Callable[[Point], float | None]) -> lis
             places.append(None if x is None or y is None else (x, y))
         places.append(None)
     return places
+
+
+def _accuracies(runs: Sequence[Run]) -> Iterator[Panel]:
+    """Plot the accuracies of tests between epochs over samples. Yield no plot if no run has made such tests."""
+    title, up = "Accuracy over samples", "accuracy"
+    series, words = [], []
+    for number, run in enumerate(runs):
+        tests = run.record.of("evaluation")
+        for name, kind in (("accuracy", "top-1"), ("top5_accuracy", "top-5")):
+            # A start that goes on from an older checkpoint makes tests again: the last one counts.
+            known = {line.samples: getattr(line, name) for line in tests if line.samples is not None}
+            places = [(float(samples), each) for samples, each in sorted(known.items()) if each is not None]
+            if places:
+                label = f"{run.label}, {kind}" if len(runs) > 1 else kind
+                kept = tuple(numbers.spread(places, MOST_MARKS))
+                series.append(Series(label, number, kept, is_points=kind == "top-5"))
+                words.append(_trend(f"The {kind} accuracy" if len(runs) == 1 else f"{label} accuracy", places))
+    if series:
+        table = _table(series, "samples", up)
+        yield Panel("accuracy", title, " ".join(words), "samples", up, tuple(series), table=table)
 
 
 def _trend(name: str, places: Sequence[Place], *, is_lost: bool = False) -> str:

@@ -91,6 +91,18 @@ s3: {addressingStyle: path, caBundle: {secretName: a, key: b}}
 serviceMesh: istio
 serviceAccount: {annotations: {a.b/c: d}}
 commonLabels: {a.b/c: d}
+data: {uri: s3://imagenet}
+trainer:
+  warmupEpochs: 5
+  rateScaling: linear
+  schedule: step
+  milestones: [30, 60]
+  decayFactor: 0.5
+  weightDecay: 0.0001
+  labelSmoothing: 0.1
+  ema: 0.9999
+  evaluateEvery: 1
+  augment: {scale: [0.08, 1], ratio: [0.75, 1.5], flip: true, mean: [0.5], std: [0.25], testResize: 256}
 networkPolicy:
   enabled: true
   apiServerPorts: [6443]

@@ -22,7 +22,9 @@ ALL = (("1", "2.0", "1e3", "1000", "1000000", "1e6", "17179869184"), ("0.10", "0
 # Further values that the chart's rules require.
 NEEDS = {
     "gpus": ("workers.replicas=1", "workers.gpus={value}"),
-    "trainer.epochs": ("data.source=s3", "data.uri=s3://b/p"),
+    **dict.fromkeys(
+        ("trainer.epochs", "trainer.evaluateEvery", "trainer.warmupEpochs"), ("data.source=s3", "data.uri=s3://b/p")
+    ),
     "ssh.port": ("podSecurity=privileged", "runAsUser=0"),
 }
 # Values that a rule refuses, because the workers' value applies to all pods.

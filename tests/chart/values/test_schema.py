@@ -221,6 +221,16 @@ CASES = [
     ("trainer.model", "pattern", "mnist:build()", "mnist:build"),
     ("data.maxBadShare", "pattern", "2", "0.01"),
     ("data.maxBadShare", "pattern", "-0.1", "1e-3"),
+    *(
+        case
+        for key in ("decayFactor", "weightDecay", "labelSmoothing", "ema")
+        for case in ((f"trainer.{key}", "pattern", "2", "0.01"), (f"trainer.{key}", "pattern", "-0.1", "1e-3"))
+    ),
+    ("trainer.warmupEpochs", "pattern", "0", "2.5"),
+    ("trainer.milestones", "pattern", ["0"], ["2.5", 30]),
+    ("trainer.augment", "additionalProperties", {"crop": [0.08, 1]}, {"scale": [0.08, 1]}),
+    ("trainer.augment", "pattern", {"mean": ["1.5"]}, {"mean": ["0.5"]}),
+    ("trainer.augment", "pattern", {"std": ["0"]}, {"std": ["0.2"]}),
     ("trainer.learningRate", "pattern", "0.0", "1e-5"),
     ("trainer.learningRate", "pattern", "fast", ".05"),
     ("trainer.learningRate", "pattern", "1e400", "1e+09"),

@@ -8,11 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distrain.derive import formulas
+from distrain.derive import figures, formulas
 from distrain.derive.models import describe
 from distrain_trainer import schedule
 from distrain_trainer.config import Config
 from distrain_trainer.data.sampler import part_of_epoch
+from distrain_trainer.recipe import OPTIMIZERS, RATE_SCALINGS
 
 small = st.integers(min_value=1, max_value=40)
 
@@ -28,11 +29,18 @@ def test_learning_rate_scales_as_goyal_and_others_published_it(batch: int, rate:
     assert formulas.scaled_rate(0.1, batch) == pytest.approx(rate)
 
 
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize("scaling", RATE_SCALINGS)
 @given(ranks=small, batch_size=small, step=st.integers(0, 50), warmup=st.integers(0, 30))
-def test_learning_rate_is_the_trainers_after_its_warmup(ranks: int, batch_size: int, step: int, warmup: int) -> None:
-    config = Config(batch_size=batch_size, learning_rate=0.1, warmup=warmup, steps=1)
+def test_learning_rate_is_the_trainers_after_its_warmup(
+    scaling: str, optimizer: str, ranks: int, batch_size: int, step: int, warmup: int
+) -> None:
+    config = Config(
+        batch_size=batch_size, learning_rate=0.1, warmup=warmup, steps=1, optimizer=optimizer, rate_scaling=scaling
+    )
 
-    rate = formulas.scaled_rate(0.1, formulas.global_batch(ranks, batch_size))
+    batch = formulas.global_batch(ranks, batch_size)
+    rate = formulas.scaled_rate(0.1, batch, figures._scaling(scaling, optimizer))
 
     assert rate == pytest.approx(schedule.learning_rate(config, step=warmup + step, ranks=ranks))
     assert formulas.BASE_BATCH == schedule.BASE_BATCH

@@ -377,3 +377,24 @@ def test_starts_of_another_batch_are_not_compared() -> None:
         "shows how it scales."
     )
     assert [row[1] for row in beside.table.rows] == ["4", "8"]
+
+
+def test_accuracies_of_tests_between_epochs_are_a_plot_of_their_own() -> None:
+    tests = [
+        records.event("evaluation", 10, epoch=1, step=10, samples=640, accuracy=0.5, top5_accuracy=0.75),
+        records.event("evaluation", 20, epoch=2, step=20, samples=1280, accuracy=0.625, top5_accuracy=0.875),
+        # A start that went on from an older checkpoint.
+        records.event("evaluation", 30, epoch=2, step=20, samples=1280, accuracy=0.75, top5_accuracy=1.0),
+    ]
+
+    panel = _panel("accuracy", records.run([*records.rescaled(), *tests]))
+
+    assert [(series.label, series.places) for series in panel.series] == [
+        ("top-1", ((640.0, 0.5), (1280.0, 0.75))),
+        ("top-5", ((640.0, 0.75), (1280.0, 1.0))),
+    ]
+    assert panel.words.startswith("The top-1 accuracy begins at 0.5, ends at 0.75, and is between")
+
+
+def test_run_without_tests_between_epochs_has_no_such_plot() -> None:
+    assert "accuracy" not in {panel.name for panel in panels([records.run(records.rescaled())])}

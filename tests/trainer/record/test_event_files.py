@@ -19,6 +19,7 @@ from distrain_trainer.loop.process_group import ProcessGroup
 from distrain_trainer.loop.run import Run
 from distrain_trainer.record import EventFiles, Record
 from distrain_trainer.record.events import Events, encoded
+from distrain_trainer.results import Accuracy
 from distrain_trainer.storage import FolderStore, open_store
 from distrain_trainer.storage.retry import is_waited_for
 from tests.trainer.fixtures.counter_run import begin, save_step
@@ -82,10 +83,11 @@ def test_tensorboard_reads_a_run_from_its_start_to_its_end(place: Place, tmp_pat
     run = begin(tmp_path / "checkpoints", output=uri, epochs=None, steps=20, log_every=5, tensorboard=True)
     before = time.time()
 
-    train(run, 20).finish(0.9, model="model", save=Path.touch)
+    train(run, 20).finish(Accuracy(0.9, 0.99), model="model", save=Path.touch)
 
     found = read()
-    assert found.keys() == {"loss", "images_per_second", "world_size", "checkpoint_stall_seconds_total", "accuracy"}
+    of_steps = {"loss", "images_per_second", "world_size", "checkpoint_stall_seconds_total"}
+    assert found.keys() == {*of_steps, "accuracy", "top5_accuracy"}
     assert [(point.step, point.value) for point in found["loss"]] == [(5, 0.5), (10, 0.5), (15, 0.5), (20, 0.5)]
     assert steps(found["images_per_second"]) == [5, 10, 15, 20]
     rates = [line["images_per_second"] for line in of("step", uri)]

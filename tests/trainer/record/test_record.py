@@ -19,6 +19,7 @@ from distrain_trainer.loop.process_group import ProcessGroup
 from distrain_trainer.loop.progress import Progress
 from distrain_trainer.loop.run import Run
 from distrain_trainer.record import Record
+from distrain_trainer.results import Accuracy
 from distrain_trainer.storage import open_store
 from tests.trainer.fixtures.counter_run import begin, make_step, save_step
 from tests.trainer.fixtures.disk import wait_until
@@ -63,7 +64,7 @@ def test_record_tells_of_a_run_from_its_start_to_its_end(place: str, tmp_path: P
     run = begin(tmp_path / "checkpoints", output=place, epochs=None, steps=20, log_every=5)
     progress = train(run, 20)
 
-    progress.finish(0.9, model="model", save=Path.touch)
+    progress.finish(Accuracy(0.9, 0.99), model="model", save=Path.touch)
 
     first, start, *steps, end = lines(place)
     assert (first["event"], first["version"]) == ("record", 1)

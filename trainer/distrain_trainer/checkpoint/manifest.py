@@ -11,7 +11,7 @@ from typing import Any
 from distrain_trainer.checkpoint.arrays import Field, Fields
 from distrain_trainer.data.position import Position
 from distrain_trainer.data.sampler import Segment
-from distrain_trainer.results import LoggedStep
+from distrain_trainer.results import Evaluation, LoggedStep
 
 FORMAT = 2
 # In format 1 a checkpoint was one file in the framework's own format.
@@ -26,7 +26,7 @@ class NewerError(ValueError):
 LARGEST = 2**43
 Shapes = Mapping[str, list[int]]
 # Prefixes of the arrays that may differ between a checkpoint and the run that loads it.
-NOT_COMPARED = ("scaler.", "group.")
+NOT_COMPARED = ("scaler.", "group.", "ema.")
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,8 @@ class Subject:
 class Manifest:
     """A checkpoint's manifest.json.
 
-    `ranks` is the number of ranks, `time` is in Unix seconds, and `history` are the steps logged so far.
+    `ranks` is the number of ranks, `time` is in Unix seconds, `history` are the steps logged so far, and `evaluations`
+    those of --evaluate-every.
     """
 
     subject: Subject
@@ -71,6 +72,7 @@ class Manifest:
     files: Mapping[str, FileSum]
     history: list[LoggedStep] = field(default_factory=list)
     format: int = FORMAT
+    evaluations: list[Evaluation] = field(default_factory=list)
 
     def to_json(self) -> bytes:
         return (json.dumps(asdict(self), indent=1) + "\n").encode()
@@ -91,6 +93,8 @@ class Manifest:
                 files={name: FileSum(**told["files"][name]) for name in told["files"]},
                 history=[LoggedStep(**step) for step in told["history"]],
                 format=told["format"],
+                # Earlier trainers wrote none.
+                evaluations=[Evaluation(**each) for each in told.get("evaluations", [])],
             )
             _require_types(manifest)
             return manifest
@@ -103,7 +107,8 @@ def _require_types(manifest: Manifest) -> None:
     place, files = manifest.position, manifest.files.values()
     steps = (number for each in place.segments for number in (each.ranks, each.batch_size, each.steps))
     logged = (each.step for each in manifest.history)
-    numbers = (place.step, place.samples, manifest.ranks, *steps, *logged, *(file.size for file in files))
+    tested = (number for each in manifest.evaluations for number in (each.epoch, each.step, each.samples))
+    numbers = (place.step, place.samples, manifest.ranks, *steps, *logged, *tested, *(file.size for file in files))
     if not files or not all(type(number) is int and 0 <= number < LARGEST for number in numbers):
         raise TypeError
     shapes = manifest.subject.shapes.values()
@@ -137,8 +142,9 @@ def state_difference(there: Fields, here: Fields, later: Fields) -> str | None:
     """Return the first difference between a checkpoint's arrays and this run's, as text, or None if all can be loaded.
 
     `here` are the arrays at the start, `later` those that the optimizer adds for each weight at its first step. A
-    checkpoint holds all that are added for a weight, or none. The loss scaler and the optimizer's constants are not
-    compared: the former depends on trainer.precision, the latter may be more in a newer framework.
+    checkpoint holds all that are added for a weight, or none. The loss scaler, the moving average of the weights and
+    the optimizer's constants are not compared: the first two depend on trainer.precision and trainer.ema, the last may
+    be more in a newer framework.
     """
     stepped = {_weight_of(name) for name in there if name in later}
     expected = {**here, **{name: field for name, field in later.items() if _weight_of(name) in stepped}}

@@ -7,7 +7,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from distrain_trainer.checkpoint import files
@@ -20,7 +20,7 @@ from distrain_trainer.checkpoint.outage import Outage
 from distrain_trainer.config import Config
 from distrain_trainer.data.position import Position
 from distrain_trainer.errors import FencedError, StorageError, UnavailableError
-from distrain_trainer.results import LoggedStep
+from distrain_trainer.results import Evaluation, LoggedStep
 
 # Seconds between two attempts to save while the store fails. The pause doubles each time.
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
@@ -38,10 +38,19 @@ class Snapshot:
     ranks: int
     history: list[LoggedStep]
     parts: Sequence[Part]
+    evaluations: list[Evaluation] = field(default_factory=list)
 
     def checkpoint(self, generation: int, buffer: Buffer) -> files.Checkpoint:
         sums = {part.file: FileSum.of(buffer.span(part.start, part.end)) for part in self.parts}
-        manifest = Manifest(self.subject, self.position, self.ranks, time.time(), sums, self.history)
+        manifest = Manifest(
+            self.subject,
+            self.position,
+            self.ranks,
+            time.time(),
+            sums,
+            history=self.history,
+            evaluations=self.evaluations,
+        )
         return files.Checkpoint(files.name_of(generation, self.position.samples), manifest, self.parts)
 
 

@@ -7,6 +7,15 @@ module here imports a framework.
 
 from distrain_trainer.data.formats import Dataset, load
 from distrain_trainer.data.loader import Batch, count_steps, evaluation_batches, train_batches
-from distrain_trainer.data.position import Position
+from distrain_trainer.data.position import Position, SampleCount
 
-__all__ = ["Batch", "Dataset", "Position", "count_steps", "evaluation_batches", "load", "train_batches"]
+__all__ = [
+    "Batch",
+    "Dataset",
+    "Position",
+    "SampleCount",
+    "count_steps",
+    "evaluation_batches",
+    "load",
+    "train_batches",
+]

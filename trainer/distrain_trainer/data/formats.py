@@ -9,7 +9,8 @@ import numpy as np
 
 from distrain_trainer.config import Config
 from distrain_trainer.data import idx
-from distrain_trainer.data.images import REMEDY, Decoder, ImageFolder, is_image, shape_of
+from distrain_trainer.data.augmentation import Crops, Moments
+from distrain_trainer.data.images import REMEDY, Decoder, ImageFolder, is_image, look_at
 from distrain_trainer.data.samples import Samples, Shape, size_text
 from distrain_trainer.data.shards import Shards, find_shards, read_samples
 from distrain_trainer.errors import DataError
@@ -55,6 +56,7 @@ def load(config: Config) -> Dataset:
         raise DataError(f"data.uri: {store.uri} holds {_some(names)}; put {EXPECTED} there, or correct data.uri")
     dataset = read[format_found](config, store, names)
     _require_shape_of_model(config, dataset.shape)
+    _require_moments_of_channels(config, dataset.shape)
     return _with_classes(config, dataset)
 
 
@@ -84,13 +86,19 @@ def _read_idx(config: Config, store: Store, names: Sequence[str]) -> Dataset:
             f"trainer.extraArgs: --image-size={config.image_size} scales JPEG and PNG images, and {store.uri} holds "
             "idx files; remove it"
         )
+    if config.augment_flip == "true":
+        raise DataError(
+            f"trainer.augment.flip: true mirrors JPEG and PNG images, and {store.uri} holds idx files; remove it"
+        )
     train, test = idx.read_idx_files(store, *idx.TRAIN_FILES), idx.read_idx_files(store, *idx.TEST_FILES)
     if train.shape != test.shape:
         raise DataError(
             f"data.uri: {store.uri} trains on {size_text(train.shape)} images and tests on {size_text(test.shape)} "
             "ones; make them alike"
         )
-    return Dataset(train, test, classes=int(max(train.labels.max(), test.labels.max())) + 1)
+    classes = int(max(train.labels.max(), test.labels.max())) + 1
+    moments = Moments.of(config)
+    return Dataset(replace(train, moments=moments), replace(test, moments=moments), classes=classes)
 
 
 def _read_images(config: Config, store: Store, names: Sequence[str]) -> Dataset:
@@ -161,14 +169,25 @@ def _decoder(config: Config, name: str, content: bytes) -> Decoder:
     """Return the decoder of the images, to the size of --image-size if given, otherwise to the first image's size."""
     require("pillow", "data.uri")
     size = config.image_size
-    shape = (size, size, 3) if size is not None else shape_of(content, name)
+    of_first, is_grey = look_at(content, name)
+    shape = (size, size, 3) if size is not None else of_first
     model = describe(config.model)
     if model.smallest is None and size is None and shape != model.shape:
         raise DataError(
             f"trainer.model: {config.model} takes images of {size_text(model.shape)}, and {name} is "
             f"{size_text(shape)}; {REMEDY.format(model.shape[0])}"
         )
-    return Decoder(shape, scales=size is not None, first=name, augments=True, seed=config.seed)
+    flips = size is not None and not is_grey if config.augment_flip is None else config.augment_flip == "true"
+    return Decoder(
+        shape,
+        scales=size is not None,
+        first=name,
+        augments=True,
+        seed=config.seed,
+        flips=flips,
+        crops=Crops.of(config),
+        moments=Moments.of(config),
+    )
 
 
 def _with_classes(config: Config, dataset: Dataset) -> Dataset:
@@ -216,6 +235,15 @@ def _require_shape_of_model(config: Config, shape: Shape) -> None:
         f"trainer.model: {config.model} takes images of {size_text(model.shape)}, and data.uri holds "
         f"{size_text(shape)}; set trainer.model={any_size}"
     )
+
+
+def _require_moments_of_channels(config: Config, shape: Shape) -> None:
+    given = len(config.augment_mean)
+    if given not in (0, 1, shape[-1]):
+        raise DataError(
+            f"trainer.augment.mean: {given} numbers, and the images of {config.data} have {shape[-1]} channels; give "
+            f"{shape[-1]} numbers, or one for all"
+        )
 
 
 def _is_hidden(name: str) -> bool:

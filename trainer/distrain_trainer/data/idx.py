@@ -11,6 +11,7 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
+from distrain_trainer.data.augmentation import Moments
 from distrain_trainer.data.sampler import Indices, Part
 from distrain_trainer.data.samples import Pixels, Shape, Work, put
 from distrain_trainer.errors import DataError
@@ -30,6 +31,7 @@ class Arrays:
     images: Bytes
     labels: Indices
     shards: tuple[int, ...] = ()
+    moments: Moments | None = None
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -44,7 +46,7 @@ class Arrays:
         return ([partial(self._fill, chosen)] for chosen, _ in part.steps)
 
     def _fill(self, chosen: Indices, images: Pixels, labels: Indices) -> None:
-        put(self.images[chosen], images[: len(chosen)])
+        put(self.images[chosen], images[: len(chosen)], self.moments)
         labels[: len(chosen)] = self.labels[chosen]
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
+from distrain_trainer.data.augmentation import Crops, Moments, is_grey, scaled
 from distrain_trainer.data.sampler import Indices, Part
 from distrain_trainer.data.samples import Pixels, Shape, Work, put, size_text
 from distrain_trainer.errors import DamagedSampleError, DataError
@@ -28,7 +29,9 @@ class Decoder:
     """Decode files to images of one shape.
 
     Without `scales`, all images must have the shape of the image `first`. With `scales`, each image is scaled and
-    cropped to the shape: at the centre, or, with `augments`, at a random place and with half of the images mirrored.
+    cropped to the shape: at the centre, or, with `augments`, at a random place; `crops` may choose another part. With
+    `augments` and `flips` half of the images are mirrored. `moments` are for the caller, who puts the pixels into a
+    batch.
     """
 
     shape: Shape
@@ -36,6 +39,9 @@ class Decoder:
     first: str
     augments: bool
     seed: int
+    flips: bool = True
+    crops: Crops = field(default_factory=Crops)
+    moments: Moments | None = None
 
     def decode(self, content: bytes, name: str, *, epoch: int, sample: int) -> npt.NDArray[np.uint8]:
         """Decode an image. Raises DamagedSampleError if it cannot be decoded, DataError if it has another size.
@@ -43,30 +49,43 @@ class Decoder:
         `epoch` and `sample` seed the random crop.
         """
         height, width, _ = self.shape
+        random = np.random.default_rng((self.seed, epoch, sample))
         try:
-            image = _open(content)
-            if self.scales:
-                _decode_small(image, height)
-            decoded = image.convert("RGB")
+            decoded = self._scaled(_open(content), random)
         # Pillow's decoders raise many types of exceptions.
         except Exception as error:
             raise _damaged(name, error) from None
-        if self.scales:
-            decoded = self._crop(decoded, np.random.default_rng((self.seed, epoch, sample)))
-        elif (decoded.height, decoded.width) != (height, width):
+        if (decoded.height, decoded.width) != (height, width):
             raise DataError(
                 f"data.uri: {self.first} is {size_text(self.shape)} and {name} {decoded.height}x{decoded.width}x3; "
                 f"{REMEDY.format(min(height, width))}"
             )
-        return np.asarray(decoded)
+        return np.asarray(self._mirrored(decoded, random))
 
-    def _crop(self, image: Image.Image, random: np.random.Generator) -> Image.Image:
+    def _scaled(self, image: Image.Image, random: np.random.Generator) -> Image.Image:
+        """Return the image as RGB: a part of it, scaled to the shape, or without `scales` all of it as it is."""
         height, width, _ = self.shape
+        if not self.scales:
+            return image.convert("RGB")
+        if self.augments and self.crops.scale:
+            return scaled(image, self.crops.for_training(*image.size, random), width, height)
+        if not self.augments and self.crops.resize:
+            return scaled(image, self.crops.for_tests(*image.size, height), width, height)
+        return self._fit(image, random)
+
+    def _fit(self, image: Image.Image, random: np.random.Generator) -> Image.Image:
+        """Scale the shorter side, and crop the other one: at the centre, or for training at random."""
         from PIL import Image, ImageOps
 
+        height, width, _ = self.shape
+        _decode_small(image, height)
         across, down = random.random(2) if self.augments else (0.5, 0.5)
-        cropped = ImageOps.fit(image, (width, height), Image.Resampling.BILINEAR, centering=(across, down))
-        return ImageOps.mirror(cropped) if self.augments and random.random() < 0.5 else cropped
+        return ImageOps.fit(image.convert("RGB"), (width, height), Image.Resampling.BILINEAR, centering=(across, down))
+
+    def _mirrored(self, image: Image.Image, random: np.random.Generator) -> Image.Image:
+        from PIL import ImageOps
+
+        return ImageOps.mirror(image) if self.augments and self.flips and random.random() < 0.5 else image
 
 
 @dataclass(frozen=True)
@@ -93,7 +112,8 @@ class ImageFolder:
     def _fill(self, slot: int, sample: int, epoch: int, images: Pixels, labels: Indices) -> None:
         name = self.names[sample]
         content = self.store.read(name)
-        put(self.decoder.decode(content, self.store.path(name), epoch=epoch, sample=sample), images[slot])
+        decoded = self.decoder.decode(content, self.store.path(name), epoch=epoch, sample=sample)
+        put(decoded, images[slot], self.decoder.moments)
         labels[slot] = self.labels[sample]
 
 
@@ -101,13 +121,16 @@ def is_image(name: str) -> bool:
     return name.lower().endswith(SUFFIXES)
 
 
-def shape_of(content: bytes, name: str) -> Shape:
-    """Return an image's height, width and 3, from its header. Raises DamagedSampleError if it is not an image."""
+def look_at(content: bytes, name: str) -> tuple[Shape, bool]:
+    """Return an image's height, width and 3, and whether it is grey, from its header.
+
+    Raises DamagedSampleError if it is not an image.
+    """
     try:
         image = _open(content)
     except Exception as error:
         raise _damaged(name, error) from None
-    return image.height, image.width, 3
+    return (image.height, image.width, 3), is_grey(image)
 
 
 def _open(content: bytes) -> Image.Image:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from distrain_trainer.data.sampler import Segment
+from distrain_trainer.data.sampler import Segment, count_of_step, count_samples_left, count_steps_left, split
 
 
 @dataclass(frozen=True)
@@ -29,3 +29,29 @@ class Position:
         else:
             segments = (*self.segments, Segment(ranks, batch_size, 1))
         return Position(self.step + 1, total, segments)
+
+
+@dataclass(frozen=True)
+class SampleCount:
+    """How many samples all ranks have seen before a step, in a run that goes on from `start` at one size.
+
+    `epoch_samples` is the number of samples of an epoch, None for synthetic data.
+    """
+
+    start: Position
+    ranks: int
+    batch_size: int
+    epoch_samples: int | None
+
+    def before(self, step: int) -> int:
+        more, ranks, size, all_ = step - self.start.step, self.ranks, self.batch_size, self.epoch_samples
+        if all_ is None:
+            return self.start.samples + more * size * ranks
+        epoch, of_this_epoch = self.start.samples // all_, self.start.segments
+        left = count_steps_left(all_, size, ranks=ranks, made=of_this_epoch)
+        if more >= left:
+            epochs, more = divmod(more - left, count_steps_left(all_, size, ranks=ranks))
+            epoch, of_this_epoch = epoch + 1 + epochs, ()
+        earlier, skipped = split(of_this_epoch, size, ranks=ranks)
+        rest = count_samples_left(all_, earlier)
+        return epoch * all_ + all_ - rest + count_of_step(rest, 0, (skipped + more) * size, ranks=ranks)

@@ -85,9 +85,14 @@ def split(made: Sequence[Segment], batch_size: int, *, ranks: int) -> tuple[Sequ
 def count_steps_left(samples: int, batch_size: int, *, ranks: int, made: Sequence[Segment] = ()) -> int:
     """Return how many steps `ranks` ranks need for the samples of an epoch that are left after `made`."""
     earlier, skipped = split(made, batch_size, ranks=ranks)
-    for segment in earlier:
+    return -(-longest_run(count_samples_left(samples, earlier), ranks) // batch_size) - skipped
+
+
+def count_samples_left(samples: int, made: Sequence[Segment]) -> int:
+    """Return how many samples of an epoch are left after segments."""
+    for segment in made:
         samples -= count_of_step(samples, 0, segment.steps * segment.batch_size, ranks=segment.ranks)
-    return -(-longest_run(samples, ranks) // batch_size) - skipped
+    return samples
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from distrain_trainer.data.augmentation import Moments
 from distrain_trainer.data.sampler import Indices, Part
 
 Shape = tuple[int, int, int]
@@ -34,9 +35,11 @@ class Samples(Protocol):
         """Yield for each step of a rank's part the functions that fill its batch."""
 
 
-def put(image: npt.NDArray[np.uint8], place: Pixels) -> None:
-    """Write an image's bytes into `place` as floats from 0 to 1."""
+def put(image: npt.NDArray[np.uint8], place: Pixels, moments: Moments | None = None) -> None:
+    """Write an image's bytes into `place` as floats from 0 to 1, normalized if there are moments."""
     np.divide(image, 255, out=place, dtype=np.float32, casting="unsafe")
+    if moments is not None:
+        moments.normalize(place)
 
 
 def size_text(shape: Shape) -> str:

@@ -81,7 +81,8 @@ class Shards:
             ]
 
     def _fill(self, slot: int, sample: Sample, epoch: int, number: int, images: Pixels, labels: Indices) -> None:
-        put(self.decoder.decode(sample.image, sample.name, epoch=epoch, sample=number), images[slot])
+        decoded = self.decoder.decode(sample.image, sample.name, epoch=epoch, sample=number)
+        put(decoded, images[slot], self.decoder.moments)
         labels[slot] = sample.label
 
     def _read(self, reading: Indices) -> Iterator[tuple[int, Sample]]:

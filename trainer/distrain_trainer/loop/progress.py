@@ -18,7 +18,7 @@ from distrain_trainer.loop import json_line, measures
 from distrain_trainer.loop.images_per_second import HEADER, Speed, step_line, total_lines, untimed_steps
 from distrain_trainer.loop.json_line import Throughput
 from distrain_trainer.loop.run import Run
-from distrain_trainer.results import LoggedStep, Results
+from distrain_trainer.results import Accuracy, LoggedStep, Results
 
 
 class Counted(Protocol):
@@ -136,7 +136,7 @@ class Progress:
             "unix_seconds": round(time.time()),
         }
 
-    def finish(self, accuracy: float | None, *, model: str, save: Callable[[Path], None]) -> None:
+    def finish(self, accuracy: Accuracy | None, *, model: str, save: Callable[[Path], None]) -> None:
         """Log the totals, write the outcome if the values ask for it, and mark the run as finished.
 
         `save` writes the model to a local path, whose file name is `model`.
@@ -145,7 +145,8 @@ class Progress:
         for line in total_lines(self.speed.total) if has_trained else ():
             self.run.log.print(line)
         if accuracy is not None:
-            self.run.log.print(f"test accuracy: {accuracy:.4f}")
+            self.run.log.print(f"test accuracy: {accuracy.top1:.4f}")
+        top1, top5 = accuracy or (None, None)
         config, group = self.run.config, self.run.group
         if config.output and group.rank == 0:  # Distributed: the ranks' models are equal, so rank 0 writes its own.
             figures = Results(
@@ -155,10 +156,12 @@ class Progress:
                 batch_size=config.batch_size,
                 steps=self.steps,
                 images_per_sec=self.speed.total if has_trained else None,
-                accuracy=accuracy,
+                accuracy=top1,
                 history=self.run.history,
                 run=self.run.name,
                 model_file=model,
+                top5_accuracy=top5,
+                evaluations=self.run.evaluations,
             )
             results.write_outcome(config.output, figures, self.run.log, save=save)
         self.run.finish()
@@ -167,7 +170,8 @@ class Progress:
             step=self.speed.steps,
             samples=self.samples,
             images_per_second_mean=self.speed.total if has_trained else None,
-            accuracy=accuracy,
+            accuracy=top1,
+            top5_accuracy=top5,
         )
 
     def _is_logged(self) -> bool:

@@ -27,7 +27,7 @@ from distrain_trainer.loop.state import State
 from distrain_trainer.loop.watchdog import Watchdog
 from distrain_trainer.metrics import Figures
 from distrain_trainer.record import EventFiles, Record
-from distrain_trainer.results import LoggedStep
+from distrain_trainer.results import Evaluation, LoggedStep
 from distrain_trainer.storage import Retry, open_store
 
 VALUE = "checkpoint.uri"
@@ -50,6 +50,7 @@ class Run:
     start: Fields
     position: Position = field(default_factory=Position)
     history: list[LoggedStep] = field(default_factory=list)
+    evaluations: list[Evaluation] = field(default_factory=list)
     watchdog: Watchdog = field(default_factory=Watchdog)
     request: stop_flag.StopRequest = field(default_factory=stop_flag.StopRequest)
     writer: Writer | None = None
@@ -157,6 +158,7 @@ class Run:
         if self.group.rank != 0:  # Only rank 0 saves.
             self.buffer.release()
         self.position, self.history = found.manifest.position, found.manifest.history
+        self.evaluations = found.manifest.evaluations
         self.resumed_from = found.name
         self.log.print(
             f"resumed from {found.name}: step {self.position.step}, {self.position.samples} samples, "
@@ -357,7 +359,8 @@ class Run:
     def _snapshot(self) -> Snapshot:
         parts = self._plan()
         self.state.copy(self.buffer.place(parts))
-        return Snapshot(self.subject, self.position, self.group.size, list(self.history), parts)
+        told = (list(self.history), parts, list(self.evaluations))
+        return Snapshot(self.subject, self.position, self.group.size, *told)
 
     def _save_last(self, writer: Writer) -> str:
         self.state.wait()

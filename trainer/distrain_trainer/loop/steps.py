@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 from distrain_trainer.data import Batch, Dataset, train_batches
+from distrain_trainer.loop.evaluation import Evaluator
 from distrain_trainer.loop.progress import Counted, Progress
 from distrain_trainer.loop.randomness import seed_step
 from distrain_trainer.loop.run import Run
@@ -44,11 +45,12 @@ def make_steps(
     *,
     prepare: Callable[[Iterator[Batch]], Iterator[Any]] = iter,
     ahead: int = 0,
+    evaluator: Evaluator | None = None,
 ) -> Progress:
     """Make all remaining steps. `prepare` turns batches into what steps take.
 
-    Begin `ahead` more steps before the outcome of one is waited for: a GPU then never waits for this process. Raises
-    DivergedError after too many bad steps, StoppedError on a request to stop.
+    Begin `ahead` more steps before the outcome of one is waited for: a GPU then never waits for this process. Between
+    steps `evaluator` tests the model. Raises DivergedError after too many bad steps, StoppedError on a request to stop.
     """
     config, rank, ranks = run.config, run.group.rank, run.group.size
     # Distributed: each rank trains on its own part of the samples.
@@ -56,12 +58,16 @@ def make_steps(
     run.metrics.begin_steps()
     begun = BegunSteps(run, Progress.start(run))
     for step in range(run.position.step, run.steps):
+        if evaluator is not None and evaluator.is_due():
+            begun.end(leave=0)
+            evaluator.test_between_steps()
         started = time.perf_counter()
         batch = run.watchdog.next(batches)
+        samples, epoch_samples = run.position.samples, run.subject.epoch_samples
         # Distributed: the learning rate grows with the number of ranks, as the global batch does.
-        rate = learning_rate(config, step=step, ranks=ranks)
+        rate = learning_rate(config, step=step, ranks=ranks, samples=samples, epoch_samples=epoch_samples)
         # Distributed: dropout differs between ranks.
-        seed = seed_step(config, rank=rank, samples=run.position.samples)
+        seed = seed_step(config, rank=rank, samples=samples)
         outcome = make_step(batch, rate=rate, seed=seed, asked=run.asked)
         begun.add(batch, outcome, started)
         begun.end(leave=ahead)

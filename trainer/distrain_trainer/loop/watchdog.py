@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import statistics
 import sys
 import threading
@@ -58,6 +59,7 @@ class Watchdog:
         self._excused = 0.0
         self._looked = 0.0
         self._waits_since = float("inf")
+        self._is_paused = False
         self._stopped = threading.Event()
         self._main = threading.get_ident()
         self.beacon: Beacon | None = None
@@ -84,6 +86,16 @@ class Watchdog:
         self._took.append(now - self._last if self._steps else seconds)
         self._last = self._excused = now
         self._steps += 1
+
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        """Allow the body as much time as a wait for input, for example to test the model between two steps."""
+        self._is_paused = True
+        try:
+            yield
+        finally:
+            self._is_paused = False
+            self._last = self._excused = time.monotonic()
 
     def stop(self) -> None:
         """Stop watching, as the work after the last step may take any time."""
@@ -123,8 +135,8 @@ class Watchdog:
         return next((limit for since, limit in limits if now - since > limit), None)
 
     def _is_busy(self, now: float) -> bool:
-        """Return whether this rank waits for its input or compiles, so it does not hang."""
-        waits = now - self._waits_since > SECONDS_OF_INPUT or is_waited_for()
+        """Return whether this rank waits for its input, compiles or is paused, so it does not hang."""
+        waits = self._is_paused or now - self._waits_since > SECONDS_OF_INPUT or is_waited_for()
         return waits or compiles(sys._current_frames().get(self._main))
 
 

@@ -6,6 +6,7 @@ Each line that exists only because the training is distributed is marked `# Dist
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -18,21 +19,24 @@ from distrain_trainer.config import Config
 from distrain_trainer.data import Batch, Dataset, evaluation_batches
 from distrain_trainer.gpus import require_gpu_of_rank
 from distrain_trainer.log import Log
+from distrain_trainer.loop.evaluation import Evaluator
 from distrain_trainer.loop.process_group import ProcessGroup
 from distrain_trainer.loop.progress import Progress
 from distrain_trainer.loop.randomness import pin_all_reduce, seed_python
 from distrain_trainer.loop.run import Run
 from distrain_trainer.loop.steps import Outcome, make_steps
 from distrain_trainer.mxnet import models
+from distrain_trainer.mxnet.ema import Ema
+from distrain_trainer.mxnet.optimizers import exempt_from_decay, make_optimizer
 from distrain_trainer.mxnet.private import loss_scaler_of
-from distrain_trainer.mxnet.state import GluonState
+from distrain_trainer.mxnet.state import GluonState, named
 from distrain_trainer.mxnet.training import (
+    MODEL,
     Statistics,
     are_finite,
     choose_precision,
     count_right,
     make_loss,
-    make_optimizer,
     require_asked_gpus,
     saver,
 )
@@ -54,16 +58,17 @@ def main(config: Config, dataset: Dataset) -> None:
     trainer = hvd.DistributedTrainer(model.collect_params(), optimizer)
     if is_half:
         amp.init_trainer(trainer)
+    ema = Ema(config, named(model))
     # Distributed: rank 0 acquires the run's checkpoints, and all ranks resume from the newest one.
-    run = Run.begin(config, dataset, GluonState(model, trainer), process_group(), log)
+    run = Run.begin(config, dataset, GluonState(model, trainer, ema), process_group(), log)
+    count, save = functools.partial(test, config, dataset, model, device, ema), saver(model, ema)
+    evaluator = Evaluator(run, dataset.tests, count, save, MODEL)
 
-    progress = train(dataset, model, trainer, run, device=device, is_half=is_half)
+    progress = train(dataset, model, trainer, evaluator, ema, device=device, is_half=is_half)
     run.save_end()
-    # Distributed: each rank has its own batch normalization statistics. Test with rank 0's, which are saved.
-    hvd.broadcast_parameters({each.name: each.data() for each in Statistics(model).parameters}, root_rank=0)
-    accuracy = evaluate(config, dataset, model, device) if dataset.tests else None
+    accuracy = evaluator.at_end()
     run.heed_stop()  # Distributed: all ranks stop if any was asked to.
-    progress.finish(accuracy, model="model.params", save=saver(model))
+    progress.finish(accuracy, model=MODEL, save=save)
     # Distributed: wait, so that no rank exits with success before rank 0 has written the model.
     hvd.allreduce(mx.nd.zeros(1), name="end").wait_to_read()
 
@@ -95,6 +100,7 @@ def build(config: Config, dataset: Dataset, device: Any) -> tuple[Any, Any]:
     mx.random.seed(config.seed + hvd.rank())  # Distributed: dropout then differs between ranks.
     seed_python(config.seed + hvd.rank())
     model = models.build(config.model, shape=dataset.shape, classes=dataset.classes, devices=[device])
+    exempt_from_decay(model.collect_params().values())
     return model, make_optimizer(config)
 
 
@@ -104,9 +110,13 @@ def share_start(model: Any) -> None:
     hvd.broadcast_parameters(model.collect_params(), root_rank=0)
 
 
-def train(dataset: Dataset, model: Any, trainer: Any, run: Run, *, device: Any, is_half: bool = False) -> Progress:
+def train(
+    dataset: Dataset, model: Any, trainer: Any, evaluator: Evaluator, ema: Ema, *, device: Any, is_half: bool = False
+) -> Progress:
     """Train the model in place. Raises DivergedError after too many bad steps, StoppedError on a request to stop."""
-    train_step = make_train_step(model, trainer, device, is_half)
+    run = evaluator.run
+    train_step = make_train_step(model, trainer, device, is_half, run.config.label_smoothing)
+    ema.begin()
 
     def make_step(batch: Batch, *, rate: float, seed: int, asked: int) -> Callable[[], Outcome]:
         mx.random.seed(seed)
@@ -114,9 +124,10 @@ def train(dataset: Dataset, model: Any, trainer: Any, run: Run, *, device: Any, 
         # Distributed: all ranks stop at the same step.
         largest = hvd.allreduce(mx.nd.array([asked]), op=hvd.Max, name="asked")
         loss = train_step(batch)
+        ema.update()
         return lambda: Outcome(loss, int(largest.asscalar()), mean_over_ranks)
 
-    return make_steps(run, dataset, make_step)
+    return make_steps(run, dataset, make_step, evaluator=evaluator)
 
 
 def mean_over_ranks(loss: float) -> float:
@@ -124,12 +135,14 @@ def mean_over_ranks(loss: float) -> float:
     return float(hvd.allreduce(mx.nd.array([loss]), name="loss").asscalar())  # Distributed
 
 
-def make_train_step(model: Any, trainer: Any, device: Any, is_half: bool) -> Callable[[Batch], float]:
+def make_train_step(
+    model: Any, trainer: Any, device: Any, is_half: bool, label_smoothing: float = 0.0
+) -> Callable[[Batch], float]:
     """Return the function that makes one step with a batch and returns this rank's loss.
 
     The loss is NaN if the step was left out, unless an fp16 loss scale above 1 is the cause.
     """
-    loss_of, statistics = make_loss(model), Statistics(model)
+    loss_of, statistics = make_loss(model, label_smoothing), Statistics(model)
     trained = [each for each in model.collect_params().values() if each.grad_req != "null"]
 
     def train_step(batch: Batch) -> float:
@@ -158,9 +171,19 @@ def make_train_step(model: Any, trainer: Any, device: Any, is_half: bool) -> Cal
     return train_step
 
 
-def evaluate(config: Config, dataset: Dataset, model: Any, device: Any) -> float:
-    """Return the model's accuracy on the test samples, between 0 and 1."""
+def test(config: Config, dataset: Dataset, model: Any, device: Any, ema: Ema) -> tuple[float, float]:
+    """Test the weights that are saved: the moving average of the weights, if there is one."""
+    # Distributed: each rank has its own batch normalization statistics. Test with rank 0's, which are saved.
+    hvd.broadcast_parameters({each.name: each.data() for each in Statistics(model).parameters}, root_rank=0)
+    mx.nd.waitall()  # Horovod drops a second broadcast of a name while the first one is queued.
+    with ema.applied():
+        return evaluate(config, dataset, model, device)
+
+
+def evaluate(config: Config, dataset: Dataset, model: Any, device: Any) -> tuple[float, float]:
+    """Return how many test samples have their label as the model's first choice, and among its first five."""
     # Distributed: each rank tests on its own part of the samples.
     right = count_right(model, evaluation_batches(config, dataset, rank=hvd.rank(), ranks=hvd.size()), device)
-    total = hvd.allreduce(mx.nd.array([right], dtype="float64"), op=hvd.Sum, name="right")  # Distributed
-    return float(total.asscalar()) / dataset.tests
+    total = hvd.allreduce(mx.nd.array(right, dtype="float64"), op=hvd.Sum, name="right")  # Distributed
+    top1, top5 = total.asnumpy().tolist()
+    return top1, top5

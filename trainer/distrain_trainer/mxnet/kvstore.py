@@ -7,6 +7,7 @@ server.py is the program of the servers and the scheduler.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 import math
 import os
@@ -17,9 +18,10 @@ from typing import Any
 import mxnet as mx
 
 from distrain_trainer.config import Config
-from distrain_trainer.data import Batch, Dataset, evaluation_batches, train_batches
+from distrain_trainer.data import Batch, Dataset, Position, SampleCount, evaluation_batches, train_batches
 from distrain_trainer.errors import FinishedError, StoppedError
 from distrain_trainer.log import Log
+from distrain_trainer.loop.evaluation import Evaluator
 from distrain_trainer.loop.process_group import ProcessGroup
 from distrain_trainer.loop.progress import Progress
 from distrain_trainer.loop.randomness import seed_python, seed_step
@@ -27,10 +29,12 @@ from distrain_trainer.loop.run import Run
 from distrain_trainer.mxnet import models, private
 from distrain_trainer.mxnet.barrier import Barrier
 from distrain_trainer.mxnet.collectives import Collectives
+from distrain_trainer.mxnet.optimizers import decays
 from distrain_trainer.mxnet.server import JobEnvironment
 from distrain_trainer.mxnet.server_optimizer import NOTHING_BUT_SUMS, STATES, Keys, ServerOptimizer
 from distrain_trainer.mxnet.state import ServersState
 from distrain_trainer.mxnet.training import (
+    MODEL,
     Statistics,
     are_finite,
     choose_precision,
@@ -85,7 +89,8 @@ def main(config: Config, dataset: Dataset) -> None:
         take_final_weights(state.trained, worker)
         run.save_end()
         share_statistics(model, collectives)
-        accuracy = evaluate(config, dataset, model, worker, collectives) if dataset.tests else None
+        count = functools.partial(evaluate, config, dataset, model, worker, collectives)
+        accuracy = Evaluator(run, dataset.tests, count, saver(model), MODEL).at_end()
         run.heed_stop()  # Distributed: all workers stop if any was asked to.
     except FinishedError:
         channel.leave()
@@ -93,7 +98,7 @@ def main(config: Config, dataset: Dataset) -> None:
     except StoppedError:
         channel.stop()  # Distributed: the scheduler and the servers stop as well.
         raise
-    progress.finish(accuracy, model="model.params", save=saver(model))
+    progress.finish(accuracy, model=MODEL, save=saver(model))
     # Distributed: wait, so that no worker exits with success before worker 0 has written the model.
     private.barrier(worker.store)
     channel.leave()
@@ -123,7 +128,8 @@ def keys_of(config: Config, model: Any) -> Keys:
 def open_collectives(config: Config, worker: Worker, keys: Keys) -> Collectives:
     """Make the servers add up pushed numbers, on which the workers' collective operations are built."""
     if worker.index == 0:  # Distributed: one worker sends the optimizer to the servers.
-        sums = ServerOptimizer(config, pushes=1, ranks=1, loss_scale=1, keys=NOTHING_BUT_SUMS)
+        nothing = SampleCount(Position(), 1, config.batch_size, None)
+        sums = ServerOptimizer(config, pushes=1, ranks=1, loss_scale=1, keys=NOTHING_BUT_SUMS, count=nothing)
         worker.store.set_optimizer(sums)
     private.barrier(worker.store)  # Distributed: from here on the servers have the optimizer.
     return Collectives(worker.store, keys, index=worker.index)
@@ -141,9 +147,10 @@ def share_start(config: Config, state: ServersState, worker: Worker, loss_scale:
     if worker.index == 0:
         is_async = "async" in store.type
         pushes, ranks = (store.num_workers, len(worker.devices)) if is_async else (1, worker.ranks)
-        updates = run.position.step * pushes
+        count = SampleCount(run.position, worker.ranks, config.batch_size, run.subject.epoch_samples)
+        exempt = [key for key, parameter in enumerate(state.trained) if not decays(parameter)]
         optimizer = ServerOptimizer(
-            config, pushes=pushes, ranks=ranks, loss_scale=loss_scale, keys=state.keys, begin_num_update=updates
+            config, pushes=pushes, ranks=ranks, loss_scale=loss_scale, keys=state.keys, count=count, exempt=exempt
         )
         store.set_optimizer(optimizer)
     private.barrier(store)  # Distributed: from here on the servers treat pushed arrays as gradients.
@@ -161,7 +168,7 @@ def train(
     loss_scale: int = 1,
 ) -> Progress:
     """Train the model in place. Raises DivergedError after too many bad steps, StoppedError on a request to stop."""
-    train_step = make_train_step(model, parameters, worker, loss_scale)
+    train_step = make_train_step(model, parameters, worker, loss_scale, run.config.label_smoothing)
     # Distributed: each rank trains on its own part of the samples.
     parts = [
         train_batches(run.config, dataset, rank=rank, ranks=worker.ranks, start=run.position)
@@ -193,13 +200,13 @@ def mean_over(worker: Worker, collectives: Collectives) -> Callable[[float], flo
 
 
 def make_train_step(
-    model: Any, parameters: Sequence[Any], worker: Worker, loss_scale: int
+    model: Any, parameters: Sequence[Any], worker: Worker, loss_scale: int, label_smoothing: float
 ) -> Callable[[Sequence[Batch]], float]:
     """Return the function that makes one step with a batch per device and returns this worker's mean loss.
 
     The loss is NaN if a gradient is not finite; the servers then leave this step out.
     """
-    loss_of, statistics = make_loss(model), Statistics(model)
+    loss_of, statistics = make_loss(model, label_smoothing), Statistics(model)
 
     def train_step(batches: Sequence[Batch]) -> float:
         statistics.keep()
@@ -242,9 +249,10 @@ def share_statistics(model: Any, collectives: Collectives) -> None:
             each.set_data(value)
 
 
-def evaluate(config: Config, dataset: Dataset, model: Any, worker: Worker, collectives: Collectives) -> float:
-    """Return the model's accuracy on the test samples, between 0 and 1."""
+def evaluate(config: Config, dataset: Dataset, model: Any, worker: Worker, collectives: Collectives) -> tuple[int, int]:
+    """Return how many test samples have their label as the model's first choice, and among its first five."""
     # Distributed: each rank tests on its own part of the samples.
     parts = [evaluation_batches(config, dataset, rank=rank, ranks=worker.ranks) for rank in worker.own_ranks]
-    right = sum(count_right(model, part, device) for part, device in zip(parts, worker.devices, strict=True))
-    return collectives.count(int(right)) / dataset.tests  # Distributed
+    counts = [count_right(model, part, device) for part, device in zip(parts, worker.devices, strict=True)]
+    top1, top5 = (collectives.count(sum(right)) for right in zip(*counts, strict=True))  # Distributed
+    return top1, top5

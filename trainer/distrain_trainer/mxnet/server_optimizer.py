@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import mxnet as mx
 
 from distrain_trainer.config import Config
+from distrain_trainer.data import SampleCount
+from distrain_trainer.mxnet.optimizers import make_optimizer
 from distrain_trainer.mxnet.private import count_update
-from distrain_trainer.mxnet.training import are_finite, make_optimizer
+from distrain_trainer.mxnet.training import are_finite
 from distrain_trainer.schedule import learning_rate
 
 
@@ -50,7 +53,7 @@ class Keys:
 
 
 # The number of arrays that an optimizer keeps for each weight.
-STATES = {"sgd": 1, "adam": 2}
+STATES = {"sgd": 1, "adam": 2, "adamw": 2, "lars": 1, "lamb": 2}
 # Used before the weights are on the servers: every pushed array is added up.
 NOTHING_BUT_SUMS = Keys(weights=0, states=0, servers=1)
 
@@ -62,22 +65,32 @@ class ServerOptimizer(mx.optimizer.Optimizer):  # type: ignore[misc]
 
     With dist_sync a server makes one update per step, with dist_async one per worker and step: `pushes` updates per
     step. An update receives the sum of the gradients of `ranks` ranks and divides it by `ranks`. The learning rate is
-    that for a global batch of `ranks` ranks.
+    that for a global batch of `ranks` ranks. `count` counts the samples of all ranks before a step. The weights of the
+    keys in `exempt` do not decay: a server does not know their shapes.
     """
 
     def __init__(
-        self, config: Config, *, pushes: int, ranks: int, loss_scale: int, keys: Keys, begin_num_update: int = 0
+        self,
+        config: Config,
+        *,
+        pushes: int,
+        ranks: int,
+        loss_scale: int,
+        keys: Keys,
+        count: SampleCount,
+        exempt: Sequence[int] = (),
     ) -> None:
         super().__init__()
-        schedule = Schedule(config, pushes=pushes, ranks=ranks)
+        schedule = Schedule(config, pushes=pushes, ranks=ranks, count=count)
         self.inner = make_optimizer(
             config,
             rescale_grad=1 / (ranks * loss_scale),
             lr_scheduler=schedule,
             # Unused beside a schedule, but MXNet prints a warning if it differs from the schedule's base rate.
             learning_rate=schedule.base_lr,
-            begin_num_update=begin_num_update,
+            begin_num_update=count.start.step * pushes,
         )
+        self.inner.set_wd_mult(dict.fromkeys(exempt, 0.0))
         self.keys = keys
         self.kept: dict[int, Any] = {}
 
@@ -101,9 +114,17 @@ class ServerOptimizer(mx.optimizer.Optimizer):  # type: ignore[misc]
 class Schedule(mx.lr_scheduler.LRScheduler):  # type: ignore[misc]
     """The learning rate schedule on the servers, which count updates instead of steps."""
 
-    def __init__(self, config: Config, *, pushes: int, ranks: int) -> None:
+    def __init__(self, config: Config, *, pushes: int, ranks: int, count: SampleCount) -> None:
         super().__init__()
-        self.config, self.pushes, self.ranks = config, pushes, ranks
+        self.config, self.pushes, self.ranks, self.count = config, pushes, ranks, count
 
     def __call__(self, num_update: int) -> float:
-        return learning_rate(self.config, step=(num_update - 1) // self.pushes, ranks=self.ranks)
+        step, count = (num_update - 1) // self.pushes, self.count
+        return learning_rate(
+            self.config,
+            step=step,
+            ranks=self.ranks,
+            updates=self.pushes,
+            samples=count.before(step),
+            epoch_samples=count.epoch_samples,
+        )

@@ -10,15 +10,16 @@ import numpy as np
 
 from distrain_trainer.checkpoint.arrays import Arrays, Field, Fields, subset
 from distrain_trainer.mxnet import private
+from distrain_trainer.mxnet.ema import Ema
 from distrain_trainer.mxnet.server_optimizer import STATES, Keys
 
 
 class GluonState:
-    """The parameters of a model, the optimizer's state of each, and the loss scaler of fp16."""
+    """The parameters of a model, the optimizer's state and the moving average of each, and the loss scaler of fp16."""
 
-    def __init__(self, model: Any, trainer: Any) -> None:
+    def __init__(self, model: Any, trainer: Any, ema: Ema | None = None) -> None:
         self._parameters = named(model)
-        self._trainer = trainer
+        self._trainer, self._ema = trainer, ema
         names = {id(parameter): name for name, parameter in self._parameters.items()}
         self._keys = {names[id(parameter)]: key for key, parameter in trainer.optimizer.param_dict.items()}
         self._scaler = private.loss_scaler_of(trainer)
@@ -61,6 +62,8 @@ class GluonState:
                 updater.states_synced[key] = True
         for name, array in self._optimizer_arrays().items():
             array[:] = to_mxnet(arrays[name])
+        if self._ema is not None and (averages := subset(arrays, "ema.")):
+            self._ema.load({name: to_mxnet(average) for name, average in averages.items()})
         # Adam and the learning rate schedule depend on the count of updates.
         optimizer.begin_num_update = optimizer.num_update = int(arrays["updates"])
         if self._scaler:  # Only checkpoints of fp16 runs have a loss scaler.
@@ -73,7 +76,8 @@ class GluonState:
 
     def _arrays(self) -> dict[str, Any]:
         model = {f"model.{name}": parameter.data() for name, parameter in self._parameters.items()}
-        return model | self._optimizer_arrays()
+        averages = self._ema.averages if self._ema is not None else {}
+        return model | self._optimizer_arrays() | {f"ema.{name}": average for name, average in averages.items()}
 
     def _optimizer_arrays(self) -> dict[str, Any]:
         states = private.updater_of(self._trainer).states

@@ -1,7 +1,8 @@
-"""Functions for both MXNet programs: precision, optimizer, loss and evaluation."""
+"""Functions for both MXNet programs: precision, loss and evaluation."""
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,12 @@ from distrain_trainer.config import Config
 from distrain_trainer.data import Batch
 from distrain_trainer.gpus import require_gpus, tell_precision
 from distrain_trainer.log import Log
+from distrain_trainer.loop import evaluation
+from distrain_trainer.mxnet.ema import Ema
 from distrain_trainer.mxnet.models import to_model
+
+# The name of the file with the weights.
+MODEL = "model.params"
 
 
 def require_asked_gpus() -> None:
@@ -37,21 +43,23 @@ def choose_precision(config: Config, device: Any, log: Log) -> bool:
     return True
 
 
-def make_optimizer(config: Config, **options: Any) -> Any:
-    if config.optimizer == "adam":
-        return mx.optimizer.Adam(**options)
-    return mx.optimizer.SGD(momentum=0.9, **options)
+def make_loss(model: Any, label_smoothing: float = 0.0) -> Callable[[Batch, Any], Any]:
+    """Return the function that computes one rank's loss of a batch on a device. The loss is an array of one number.
 
-
-def make_loss(model: Any) -> Callable[[Batch, Any], Any]:
-    """Return the function that computes one rank's loss of a batch on a device. The loss is an array of one number."""
+    With label smoothing e the loss is (1 - e) times that of the label plus e times the mean of the losses of all
+    classes (Szegedy et al. 2016, arXiv:1512.00567, section 7).
+    """
     model.hybridize(static_alloc=True)
     cross_entropy = mx.gluon.loss.SoftmaxCrossEntropyLoss()
 
     def loss(batch: Batch, device: Any) -> Any:
         labels, weights = (mx.nd.array(each, ctx=device) for each in (batch.labels, batch.weights))
         logits = model(to_model(batch.images, device)).astype("float32")
-        return (weights * cross_entropy(logits, labels)).sum()
+        losses = cross_entropy(logits, labels)
+        if label_smoothing:
+            of_classes = -logits.log_softmax(axis=1).mean(axis=1)
+            losses = (1 - label_smoothing) * losses + label_smoothing * of_classes
+        return (weights * losses).sum()
 
     return loss
 
@@ -78,15 +86,20 @@ def are_finite(arrays: Sequence[Any]) -> bool:
     return bool(mx.nd.multi_all_finite(*arrays, num_arrays=len(arrays)).asscalar())
 
 
-def count_right(model: Any, batches: Iterable[Batch], device: Any) -> float:
-    """Count the samples that the model classifies correctly."""
-    right = 0.0
-    for batch in batches:
-        hits = model(to_model(batch.images, device)).argmax(axis=1).asnumpy() == batch.labels
-        right += float(hits[batch.weights > 0].sum())
-    return right
+def count_right(model: Any, batches: Iterable[Batch], device: Any) -> tuple[int, int]:
+    """Count the samples whose label has the largest logit, and one of the five largest."""
+    counts = [
+        evaluation.count_right(model(to_model(batch.images, device)).asnumpy(), batch.labels, batch.weights)
+        for batch in batches
+    ]
+    return sum(top1 for top1, _ in counts), sum(top5 for _, top5 in counts)
 
 
-def saver(model: Any) -> Callable[[Path], None]:
-    """Return the function that writes the model's weights to a file that Gluon's load_parameters reads."""
-    return lambda path: model.save_parameters(str(path))
+def saver(model: Any, ema: Ema | None = None) -> Callable[[Path], None]:
+    """Return the function that writes the weights that are tested to a file that Gluon's load_parameters reads."""
+
+    def save(path: Path) -> None:
+        with ema.applied() if ema is not None else contextlib.nullcontext():
+            model.save_parameters(str(path))
+
+    return save

@@ -20,20 +20,23 @@ from distrain_trainer.config import Config
 from distrain_trainer.data import Dataset, evaluation_batches
 from distrain_trainer.errors import SECONDS_FOR_RANK_0, ArgumentError, LostPeerError, termination_requested_within
 from distrain_trainer.log import Log
+from distrain_trainer.loop.evaluation import Evaluator
 from distrain_trainer.loop.process_group import ProcessGroup
 from distrain_trainer.loop.progress import Progress
 from distrain_trainer.loop.run import Run
 from distrain_trainer.models.user import is_users
+from distrain_trainer.pytorch.ema import Ema
+from distrain_trainer.pytorch.optimizers import make_optimizer
 from distrain_trainer.pytorch.state import TorchState
 from distrain_trainer.pytorch.statistics import without_repeats
 from distrain_trainer.pytorch.training import (
+    MODEL,
     Computer,
     OfRanks,
+    Trained,
     make_deterministic,
-    make_optimizer,
     require_asked_gpus,
     run_steps,
-    save,
     take_from_rank_0,
 )
 
@@ -85,16 +88,18 @@ def main(config: Config, dataset: Dataset) -> None:
 
     model = computer.build(config, dataset, rank=dist.get_rank())
     optimizer, scaler = make_optimizer(config, model), computer.scaler()
+    trained = Trained(computer, model, optimizer, scaler, Ema(config, model))
     # Distributed: rank 0 acquires the run's checkpoints, and all ranks resume from the newest one.
-    run = Run.begin(config, dataset, TorchState(model, optimizer, scaler), process_group(), log)
+    run = Run.begin(config, dataset, TorchState(model, optimizer, scaler, trained.ema), process_group(), log)
+    evaluator = Evaluator(
+        run, dataset.tests, functools.partial(evaluate, dataset, trained, config), trained.save, MODEL
+    )
 
-    progress = train(dataset, computer, model, optimizer, scaler, run)
+    progress = train(dataset, trained, evaluator)
     run.save_end()
-    # Distributed: each rank has its own batch normalization statistics. Test with rank 0's, which are saved.
-    take_from_rank_0(dict(model.named_buffers()), broadcast)
-    accuracy = evaluate(config, dataset, computer, model) if dataset.tests else None
+    accuracy = evaluator.at_end()
     run.heed_stop()  # Distributed: all ranks stop if any was asked to.
-    progress.finish(accuracy, model="model.pt", save=functools.partial(save, model))
+    progress.finish(accuracy, model=MODEL, save=trained.save)
     dist.barrier()  # Distributed: wait, so that no rank exits with success before rank 0 has written the model.
     dist.destroy_process_group()  # Distributed
 
@@ -145,26 +150,27 @@ def choose_computer(config: Config, log: Log) -> Computer:
     return Computer.choose(config, log, local_rank=local_rank, local_ranks=local_ranks, layout_on_gpu=layout)
 
 
-def train(dataset: Dataset, computer: Computer, model: Any, optimizer: Any, scaler: Any, run: Run) -> Progress:
+def train(dataset: Dataset, trained: Trained, evaluator: Evaluator) -> Progress:
     """Train the model in place. Raises DivergedError after too many bad steps, StoppedError on a request to stop."""
+    config, model = evaluator.run.config, trained.model
     share_buffers_and_uncommon_weights(model)  # Distributed
     # Distributed: DistributedDataParallel broadcasts rank 0's weights. After the first step it rebuilds its gradient
     # buckets in the order in which gradients arrived, which changes how sums are rounded. With find_unused_parameters
     # it keeps the buckets, so a resumed run computes the same bits. Without, it waits for the gradient of every
     # parameter, and a user's forward pass may leave out some. A user's forward pass may also need rank 0's buffers;
     # those of distrain's own models only matter in the evaluation.
-    is_of_user = is_users(run.config.model)
-    finds_unused = run.config.deterministic or is_of_user
+    is_of_user = is_users(config.model)
+    finds_unused = config.deterministic or is_of_user
     replica = DistributedDataParallel(
         model,
         find_unused_parameters=finds_unused,
-        static_graph=not finds_unused and not run.config.compile,  # torch.compile splits the graph by gradient buckets.
+        static_graph=not finds_unused and not config.compile,  # torch.compile splits the graph by gradient buckets.
         broadcast_buffers=is_of_user,
         gradient_as_bucket_view=True,
     )
     of_ranks = OfRanks(dist.get_world_size(), sum_beside, averages_in_backward=True)
     with gradient_computed_twice_named():
-        return run_steps(dataset, computer, replica, optimizer, scaler, run, of_ranks)
+        return run_steps(dataset, trained, replica, evaluator, of_ranks)
 
 
 def share_buffers_and_uncommon_weights(model: Any) -> None:
@@ -189,11 +195,17 @@ def broadcast(tensors: dict[str, Any]) -> None:
         dist.broadcast(tensor, src=0)  # Distributed
 
 
-def evaluate(config: Config, dataset: Dataset, computer: Computer, model: Any) -> float:
-    """Return the model's accuracy on the test samples, between 0 and 1."""
+def evaluate(dataset: Dataset, trained: Trained, config: Config) -> tuple[float, float]:
+    """Return how many test samples have their label as the model's first choice, and among its first five."""
+    # Distributed: each rank has its own batch normalization statistics. Test with rank 0's, which are saved.
+    take_from_rank_0(dict(trained.model.named_buffers()), broadcast)
     # Distributed: each rank tests on its own part of the samples.
     batches = evaluation_batches(config, dataset, rank=dist.get_rank(), ranks=dist.get_world_size())
-    return sum_of_ranks(computer.count_right(model, batches)) / dataset.tests
+    with trained.ema.applied():
+        right = trained.computer.count_right(trained.model, batches)
+    dist.all_reduce(right)  # Distributed
+    top1, top5 = right.tolist()
+    return top1, top5
 
 
 def sum_beside(numbers: Any) -> Callable[[], Any]:
@@ -205,9 +217,3 @@ def sum_beside(numbers: Any) -> Callable[[], Any]:
         return numbers
 
     return total
-
-
-def sum_of_ranks(value: float) -> float:
-    total = torch.tensor(value, dtype=torch.float64, device="cuda" if torch.cuda.is_available() else "cpu")
-    dist.all_reduce(total)  # Distributed
-    return float(total)

@@ -11,24 +11,26 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import horovod.torch as hvd
-import torch
 
 from distrain_trainer.config import Config
 from distrain_trainer.data import Dataset, evaluation_batches
 from distrain_trainer.log import Log
+from distrain_trainer.loop.evaluation import Evaluator
 from distrain_trainer.loop.process_group import ProcessGroup
 from distrain_trainer.loop.progress import Progress
 from distrain_trainer.loop.randomness import pin_all_reduce
 from distrain_trainer.loop.run import Run
+from distrain_trainer.pytorch.ema import Ema
+from distrain_trainer.pytorch.optimizers import make_optimizer
 from distrain_trainer.pytorch.state import TorchState
 from distrain_trainer.pytorch.training import (
+    MODEL,
     Computer,
     OfRanks,
+    Trained,
     make_deterministic,
-    make_optimizer,
     require_asked_gpus,
     run_steps,
-    save,
     take_from_rank_0,
 )
 
@@ -48,25 +50,30 @@ def main(config: Config, dataset: Dataset) -> None:
     # state, apart from the optimizer that it is made from. Checkpoints save and load the state of DistributedOptimizer.
     optimizer = hvd.DistributedOptimizer(make_optimizer(config, model), named_parameters=model.named_parameters())
     scaler = computer.scaler()
+    trained = Trained(computer, model, optimizer, scaler, Ema(config, model))
     # Distributed: rank 0 acquires the run's checkpoints, and all ranks resume from the newest one.
-    run = Run.begin(config, dataset, TorchState(model, optimizer, scaler), ProcessGroup.of_horovod(hvd), log)
+    run = Run.begin(
+        config, dataset, TorchState(model, optimizer, scaler, trained.ema), ProcessGroup.of_horovod(hvd), log
+    )
+    evaluator = Evaluator(
+        run, dataset.tests, functools.partial(evaluate, dataset, trained, config), trained.save, MODEL
+    )
 
-    progress = train(dataset, computer, model, optimizer, scaler, run)
+    progress = train(dataset, trained, evaluator)
     run.save_end()
-    # Distributed: each rank has its own batch normalization statistics. Test with rank 0's, which are saved.
-    take_from_rank_0(dict(model.named_buffers()), broadcast)
-    accuracy = evaluate(config, dataset, computer, model) if dataset.tests else None
+    accuracy = evaluator.at_end()
     run.heed_stop()  # Distributed: all ranks stop if any was asked to.
-    progress.finish(accuracy, model="model.pt", save=functools.partial(save, model))
+    progress.finish(accuracy, model=MODEL, save=trained.save)
     hvd.barrier()  # Distributed: wait, so that no rank exits with success before rank 0 has written the model.
 
 
-def train(dataset: Dataset, computer: Computer, model: Any, optimizer: Any, scaler: Any, run: Run) -> Progress:
+def train(dataset: Dataset, trained: Trained, evaluator: Evaluator) -> Progress:
     """Train the model in place. Raises DivergedError after too many bad steps, StoppedError on a request to stop."""
+    model = trained.model
     # Distributed: start every rank from rank 0's weights. The optimizer's state is empty, or loaded on every rank.
     take_from_rank_0({**model.state_dict(), **dict(model.named_buffers())}, broadcast)
     of_ranks = OfRanks(hvd.size(), sum_beside, averages_in_backward=False, averaged=averaged)
-    return run_steps(dataset, computer, model, optimizer, scaler, run, of_ranks)
+    return run_steps(dataset, trained, model, evaluator, of_ranks)
 
 
 @contextlib.contextmanager
@@ -81,12 +88,16 @@ def broadcast(tensors: dict[str, Any]) -> None:
     hvd.broadcast_parameters(tensors, root_rank=0)  # Distributed
 
 
-def evaluate(config: Config, dataset: Dataset, computer: Computer, model: Any) -> float:
-    """Return the model's accuracy on the test samples, between 0 and 1."""
+def evaluate(dataset: Dataset, trained: Trained, config: Config) -> tuple[float, float]:
+    """Return how many test samples have their label as the model's first choice, and among its first five."""
+    # Distributed: each rank has its own batch normalization statistics. Test with rank 0's, which are saved.
+    take_from_rank_0(dict(trained.model.named_buffers()), broadcast)
     # Distributed: each rank tests on its own part of the samples.
     batches = evaluation_batches(config, dataset, rank=hvd.rank(), ranks=hvd.size())
-    right = torch.tensor(computer.count_right(model, batches), dtype=torch.float64)
-    return float(hvd.allreduce(right, op=hvd.Sum, name="right")) / dataset.tests  # Distributed
+    with trained.ema.applied():
+        right = trained.computer.count_right(trained.model, batches).cpu()
+    top1, top5 = hvd.allreduce(right, op=hvd.Sum, name="right").tolist()  # Distributed
+    return top1, top5
 
 
 def sum_beside(numbers: Any) -> Callable[[], Any]:

@@ -11,6 +11,11 @@ import torch
 
 from distrain_trainer.checkpoint.arrays import BFLOAT16, Arrays, Field, Fields, subset
 from distrain_trainer.errors import ArgumentError
+from distrain_trainer.pytorch.ema import Ema
+from distrain_trainer.pytorch.optimizers import Lamb
+
+# What a parameter group does not take from a checkpoint, as the values may have changed.
+OF_VALUES = ("weight_decay", "decoupled_weight_decay")
 
 
 class TorchState:
@@ -20,8 +25,8 @@ class TorchState:
     one whose step() is called: Horovod's wrapper has its own state, apart from the wrapped optimizer's.
     """
 
-    def __init__(self, model: Any, optimizer: Any, scaler: Any) -> None:
-        self._model, self._optimizer, self._scaler = model, optimizer, scaler
+    def __init__(self, model: Any, optimizer: Any, scaler: Any, ema: Ema | None = None) -> None:
+        self._model, self._optimizer, self._scaler, self._ema = model, optimizer, scaler, ema
         names = {id(parameter): name for name, parameter in model.named_parameters()}
         groups = optimizer.param_groups
         self._names = [names[id(parameter)] for group in groups for parameter in group["params"]]
@@ -31,13 +36,18 @@ class TorchState:
         return {name: field_of(name, tensor) for name, tensor in self._tensors().items()}
 
     def later_fields(self) -> Fields:
-        is_adam = isinstance(self._optimizer, torch.optim.Adam)
-        like_weight = ("exp_avg", "exp_avg_sq") if is_adam else ("momentum_buffer",)
+        is_adam, is_lamb = (
+            isinstance(self._optimizer, (torch.optim.Adam, torch.optim.AdamW)),
+            isinstance(self._optimizer, Lamb),
+        )
+        like_weight = ("exp_avg", "exp_avg_sq") if is_adam or is_lamb else ("momentum_buffer",)
         fields: dict[str, Field] = {}
         for name, parameter in self._model.named_parameters():
             fields |= {f"optimizer.{name}.{slot}": field_of(name, parameter) for slot in like_weight}
             if is_adam:
                 fields[f"optimizer.{name}.step"] = Field("F32", ())
+            if is_lamb:
+                fields[f"optimizer.{name}.updates"] = Field.of(name, type_of(parameter), ())
         return fields
 
     def trained_bytes(self) -> int:
@@ -62,6 +72,8 @@ class TorchState:
         self._model.load_state_dict(loaded)
         self._optimizer.load_state_dict(self._optimizer_state(arrays))
         take_layouts(self._optimizer)
+        if self._ema is not None and (averages := subset(arrays, "ema.")):
+            self._ema.load({name: to_tensor(average) for name, average in averages.items()})
         scaler = {name: number.item() for name, number in subset(arrays, "scaler.").items()}
         if scaler:
             self._scaler.load_state_dict(scaler)
@@ -76,16 +88,21 @@ class TorchState:
         groups = self._optimizer.state_dict()["param_groups"]
         for number, group in enumerate(groups):
             for key, value in subset(arrays, f"group.{number}.").items():
+                if key in OF_VALUES:
+                    continue
                 group[key] = tuple(value.tolist()) if value.ndim else value.item()
         return {"state": kept, "param_groups": groups}
 
     def _tensors(self) -> dict[str, Any]:
         state = self._optimizer.state_dict()
-        return flat(self._model.state_dict(), state, self._scaler.state_dict(), self._names)
+        averages = self._ema.averages if self._ema is not None else {}
+        tensors = flat(self._model.state_dict(), state, self._scaler.state_dict(), self._names)
+        return tensors | {f"ema.{name}": average for name, average in averages.items()}
 
     def former(self, content: bytes) -> Arrays:
         loaded = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
-        tensors = flat(loaded["model"], loaded["optimizer"], loaded["scaler"], self._names)
+        in_order = [name for name, _ in self._model.named_parameters()]
+        tensors = flat(loaded["model"], loaded["optimizer"], loaded["scaler"], in_order)
         return {name: to_array(tensor) for name, tensor in tensors.items()}
 
 

@@ -19,17 +19,21 @@ from distrain_trainer.errors import DeviceError
 from distrain_trainer.gpus import require_gpu_of_rank, require_gpus, tell_precision
 from distrain_trainer.log import Log
 from distrain_trainer.loop import stop_flag
+from distrain_trainer.loop.evaluation import BEST_OF, Evaluator
 from distrain_trainer.loop.progress import Progress
 from distrain_trainer.loop.randomness import seed_python
-from distrain_trainer.loop.run import Run
 from distrain_trainer.loop.steps import Outcome, make_steps
 from distrain_trainer.models.user import is_users
 from distrain_trainer.processors import count_processors
 from distrain_trainer.pytorch import models
 from distrain_trainer.pytorch.allreduce_wait import AllReduceWait
 from distrain_trainer.pytorch.batches import TensorBatch, upload_ahead
+from distrain_trainer.pytorch.ema import Ema
+from distrain_trainer.pytorch.optimizers import begin_momentum
 from distrain_trainer.pytorch.statistics import Statistics, without_repeats
 
+# The name of the file with the weights.
+MODEL = "model.pt"
 PRECISIONS = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
 
 
@@ -40,6 +44,7 @@ class Computer:
     device: torch.device
     precision: torch.dtype
     layout: torch.memory_format = torch.contiguous_format
+    label_smoothing: float = 0.0
 
     @classmethod
     def choose(
@@ -61,13 +66,13 @@ class Computer:
             if config.compile:
                 log.print("trainer.extraArgs: --compile needs a GPU and none is visible; the model is not compiled")
             choose_threads(local_ranks)
-            return cls(torch.device("cpu"), torch.float32)
+            return cls(torch.device("cpu"), torch.float32, label_smoothing=config.label_smoothing)
         require_gpu_of_rank(local_rank, local_ranks=local_ranks, visible=gpus)
         torch.cuda.set_device(local_rank)  # Distributed: each rank of a machine takes a GPU of its own.
         choose_kernels(config)
         # A user's model may use view(), which the channels-last layout does not allow.
         layout = torch.contiguous_format if is_users(config.model) else layout_on_gpu
-        return cls(torch.device("cuda", local_rank), PRECISIONS[config.precision], layout)
+        return cls(torch.device("cuda", local_rank), PRECISIONS[config.precision], layout, config.label_smoothing)
 
     def build(self, config: Config, dataset: Dataset, *, rank: int) -> Any:
         """Return the untrained model."""
@@ -95,22 +100,26 @@ class Computer:
 
     def loss(self, model: Any, batch: TensorBatch) -> Any:
         """Return this rank's loss of a batch. The mean of all ranks' losses is the loss of the global batch."""
-        losses = torch.nn.functional.cross_entropy(self.logits(model, batch), batch.labels, reduction="none")
+        logits, smoothing = self.logits(model, batch), self.label_smoothing
+        losses = torch.nn.functional.cross_entropy(logits, batch.labels, reduction="none", label_smoothing=smoothing)
         return (batch.weights * losses).sum()
 
     def scaler(self) -> Any:
         """Return the gradient scaler: fp16 cannot represent small gradients, so the loss is scaled up."""
         return torch.amp.GradScaler(self.device.type, enabled=self.precision == torch.float16)
 
-    def count_right(self, model: Any, batches: Iterator[Batch]) -> float:
-        """Count the samples of the batches that the model classifies correctly."""
+    def count_right(self, model: Any, batches: Iterator[Batch]) -> Any:
+        """Count the samples whose label has the largest logit, and one of the five largest. Return both in a tensor."""
         model.eval()
-        right = torch.zeros((), dtype=torch.float64, device=self.device)
+        right = torch.zeros(2, dtype=torch.float64, device=self.device)
         with torch.no_grad():
             for batch in self.upload(batches):
-                hits = self.logits(model, batch).argmax(dim=1) == batch.labels
-                right += (hits & (batch.weights > 0)).sum()
-        return float(right)
+                logits, labels, counts = self.logits(model, batch), batch.labels, batch.weights > 0
+                best = logits.topk(min(BEST_OF, logits.shape[1]), dim=1).indices
+                right[0] += ((logits.argmax(dim=1) == labels) & counts).sum()
+                right[1] += ((best == labels[:, None]).any(dim=1) & counts).sum()
+        model.train()
+        return right
 
 
 def require_asked_gpus(config: Config) -> None:
@@ -151,20 +160,6 @@ def choose_threads(local_ranks: int) -> None:
     """
     if "OMP_NUM_THREADS" not in os.environ:
         torch.set_num_threads(max(1, count_processors() // local_ranks))
-
-
-def make_optimizer(config: Config, model: Any) -> Any:
-    """Return the optimizer; each step sets its learning rate. A fused one changes all weights in a few kernels."""
-    if config.optimizer == "adam":
-        return torch.optim.Adam(model.parameters(), fused=True)
-    return torch.optim.SGD(model.parameters(), momentum=0.9, fused=True)
-
-
-def begin_momentum(optimizer: Any) -> None:
-    """Begin with zeros: fused SGD takes uninitialized memory as momentum if its first step is left out."""
-    for group in optimizer.param_groups:
-        for parameter in group["params"] if "momentum" in group else ():
-            optimizer.state[parameter].setdefault("momentum_buffer", torch.zeros_like(parameter))
 
 
 def change_weights(optimizer: Any, scaler: Any, statistics: Statistics, batch: TensorBatch, loss: Any) -> Any:
@@ -214,12 +209,31 @@ class OfRanks:
     averaged: Callable[[Any], AbstractContextManager[object]] = nullcontext
 
 
-def run_steps(
-    dataset: Dataset, computer: Computer, model: Any, optimizer: Any, scaler: Any, run: Run, of_ranks: OfRanks
-) -> Progress:
-    """Make all remaining steps. Raises DivergedError after too many bad steps, StoppedError on a request to stop."""
+@dataclass(frozen=True)
+class Trained:
+    """What a rank trains, and what it trains it with. `optimizer` is the one whose step() is called."""
+
+    computer: Computer
+    model: Any
+    optimizer: Any
+    scaler: Any
+    ema: Ema
+
+    def save(self, path: Path) -> None:
+        """Write the weights that are tested, for `load_state_dict` on a machine with or without GPUs."""
+        with self.ema.applied():
+            torch.save({name: value.cpu() for name, value in self.model.state_dict().items()}, path)
+
+
+def run_steps(dataset: Dataset, trained: Trained, model: Any, evaluator: Evaluator, of_ranks: OfRanks) -> Progress:
+    """Make all remaining steps with `model`, which may wrap the trained one.
+
+    Raises DivergedError after too many bad steps, StoppedError on a request to stop.
+    """
+    computer, optimizer, scaler, run = trained.computer, trained.optimizer, trained.scaler, evaluator.run
     statistics = Statistics(model)
     begin_momentum(optimizer)
+    trained.ema.begin()
     wait = measured_wait(run.config, computer, model, of_ranks)
 
     def make_step(batch: TensorBatch, *, rate: float, seed: int, asked: int) -> Callable[[], Outcome]:
@@ -236,9 +250,11 @@ def run_steps(
         with of_ranks.averaged(optimizer):
             waited = wait.end() if wait is not None else lambda: None
             loss = change_weights(optimizer, scaler, statistics, batch, loss.detach())
+        trained.ema.update()
         return outcome_of(loss, told(), of_ranks.ranks, waited)
 
-    return make_steps(run, dataset, make_step, prepare=computer.upload, ahead=computer.steps_ahead)
+    ahead = computer.steps_ahead
+    return make_steps(run, dataset, make_step, prepare=computer.upload, ahead=ahead, evaluator=evaluator)
 
 
 def measured_wait(config: Config, computer: Computer, model: Any, of_ranks: OfRanks) -> AllReduceWait | None:
@@ -304,8 +320,3 @@ def make_deterministic() -> None:
     torch.set_num_threads(1)
     torch.backends.cudnn.benchmark = False
     torch.use_deterministic_algorithms(True)
-
-
-def save(model: Any, path: Path) -> None:
-    """Write the weights, for `load_state_dict` on a machine with or without GPUs."""
-    torch.save({name: value.cpu() for name, value in model.state_dict().items()}, path)

@@ -12,6 +12,7 @@ FILE_VERSION = "brain.Event:2"
 # After so many kept steps the next ones are kept half as often. So a million steps give at most 10,000 events.
 KEPT_BETWEEN_HALVINGS = 1000
 OF_A_STEP = ("loss", "images_per_second", "checkpoint_stall_seconds_total")
+OF_A_TEST = ("accuracy", "top5_accuracy")
 
 
 class Event(NamedTuple):
@@ -42,6 +43,8 @@ class Events:
             return [self._event(figures["step"] + 1, {}, is_start=True)]
         if line == "step":
             return self._thinned(self._step(figures))
+        if line == "evaluation":
+            return [self._tested(figures)]
         return self._end(figures) if line == "end" else []
 
     def _step(self, figures: Mapping[str, Any]) -> Event:
@@ -49,12 +52,15 @@ class Events:
         return self._event(figures["step"], found)
 
     def _end(self, figures: Mapping[str, Any]) -> list[Event]:
-        """Return the last step, if it is not kept yet, and the accuracy of a finished run."""
+        """Return the last step, if it is not kept yet, and the accuracies of a finished run."""
         found = [self._skipped] if self._skipped is not None else []
         self._skipped = None
         if figures.get("accuracy") is not None:
-            found.append(self._event(figures["step"], {"accuracy": figures["accuracy"]}))
+            found.append(self._tested(figures))
         return found
+
+    def _tested(self, figures: Mapping[str, Any]) -> Event:
+        return self._event(figures["step"], {name: figures.get(name) for name in OF_A_TEST})
 
     def _event(self, step: int, scalars: Mapping[str, float | None], *, is_start: bool = False) -> Event:
         self._last_time = max(self._last_time, time.time())

@@ -5,8 +5,10 @@ Each line that exists only because the training is distributed is marked `# Dist
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import horovod.tensorflow as hvd
@@ -17,6 +19,7 @@ from distrain_trainer.config import Config
 from distrain_trainer.data import Batch, Dataset
 from distrain_trainer.gpus import tell_precision
 from distrain_trainer.log import Log
+from distrain_trainer.loop.evaluation import Evaluator
 from distrain_trainer.loop.process_group import ProcessGroup
 from distrain_trainer.loop.progress import Progress
 from distrain_trainer.loop.randomness import pin_all_reduce
@@ -24,8 +27,11 @@ from distrain_trainer.loop.run import Run
 from distrain_trainer.loop.steps import Outcome, make_steps
 from distrain_trainer.tensorflow import models
 from distrain_trainer.tensorflow.allreduce_wait import AllReduceWait
+from distrain_trainer.tensorflow.ema import Ema
+from distrain_trainer.tensorflow.optimizers import make_optimizer, with_decay
 from distrain_trainer.tensorflow.state import KerasState
 from distrain_trainer.tensorflow.training import (
+    MODEL,
     are_finite,
     choose_device,
     choose_precision,
@@ -52,17 +58,22 @@ def main(config: Config, dataset: Dataset) -> None:
     tell_precision(config, log, has_gpu=has_gpu())
 
     model, optimizer = build(config, dataset)
+    ema = Ema(config, model)
     # Distributed: rank 0 acquires the run's checkpoints, and all ranks resume from the newest one.
-    run = Run.begin(config, dataset, KerasState(model, optimizer), ProcessGroup.of_horovod(hvd), log)
+    run = Run.begin(config, dataset, KerasState(model, optimizer, ema), ProcessGroup.of_horovod(hvd), log)
     if not run.position.samples:  # All ranks have loaded the same checkpoint otherwise.
         share_start(model, optimizer)
 
-    progress = train(dataset, model, optimizer, run)
+    def save(path: Path) -> None:
+        with ema.applied():
+            model.save(path)
+
+    evaluator = Evaluator(run, dataset.tests, functools.partial(evaluate, config, dataset, model, ema), save, MODEL)
+    progress = train(dataset, model, optimizer, evaluator, ema)
     run.save_end()
-    share_statistics(model)
-    accuracy = evaluate(config, dataset, model) if dataset.tests else None
+    accuracy = evaluator.at_end()
     run.heed_stop()  # Distributed: all ranks stop if any was asked to.
-    progress.finish(accuracy, model="model.keras", save=model.save)
+    progress.finish(accuracy, model=MODEL, save=save)
     # Distributed: wait, so that no rank exits with success before rank 0 has written the model.
     hvd.allreduce(tf.zeros([]), name="end")
 
@@ -71,7 +82,7 @@ def build(config: Config, dataset: Dataset) -> tuple[Any, Any]:
     """Return the untrained model and its optimizer with all of its state variables."""
     seed(config, rank=hvd.rank())
     model = models.build(config.model, shape=dataset.shape, classes=dataset.classes)
-    optimizer = tf.keras.optimizers.Adam() if config.optimizer == "adam" else tf.keras.optimizers.SGD(momentum=0.9)
+    optimizer = make_optimizer(config, model.trainable_variables)
     if tf.keras.mixed_precision.global_policy().name == "mixed_float16":
         optimizer = tf.keras.mixed_precision.LossScaleOptimizer(optimizer)
     optimizer.build(model.trainable_variables)
@@ -84,14 +95,17 @@ def share_start(model: Any, optimizer: Any) -> None:
     hvd.broadcast_variables(optimizer.variables, root_rank=0)  # Distributed
 
 
-def train(dataset: Dataset, model: Any, optimizer: Any, run: Run) -> Progress:
+def train(dataset: Dataset, model: Any, optimizer: Any, evaluator: Evaluator, ema: Ema) -> Progress:
     """Train the model in place. Raises DivergedError after too many bad steps, StoppedError on a request to stop."""
-    train_step, seed_layers = make_train_step(model, optimizer, measures_wait=measures_wait(run)), seeder(model)
+    run, seed_layers = evaluator.run, seeder(model)
+    train_step = make_train_step(run.config, model, optimizer, measures_wait=measures_wait(run))
+    ema.begin()
 
     def make_step(batch: Batch, *, rate: float, seed: int, asked: int) -> Callable[[], Outcome]:
         seed_layers(seed)
         optimizer.learning_rate = rate
         loss, largest, wait = train_step(batch.images, batch.labels, batch.weights, np.float32(asked))
+        ema.update()
 
         def outcome() -> Outcome:
             seconds = None if math.isnan(wait) else float(wait)
@@ -99,7 +113,7 @@ def train(dataset: Dataset, model: Any, optimizer: Any, run: Run) -> Progress:
 
         return outcome
 
-    return make_steps(run, dataset, make_step)
+    return make_steps(run, dataset, make_step, evaluator=evaluator)
 
 
 def measures_wait(run: Run) -> bool:
@@ -115,7 +129,7 @@ def mean_over_ranks(loss: float) -> float:
     return float(hvd.allreduce(tf.constant(loss), name="loss"))  # Distributed
 
 
-def make_train_step(model: Any, optimizer: Any, *, measures_wait: bool = False) -> Callable[..., Any]:
+def make_train_step(config: Config, model: Any, optimizer: Any, *, measures_wait: bool = False) -> Callable[..., Any]:
     """Return the function that makes one step, compiled to a graph.
 
     Its arguments are a batch's arrays and this rank's request to stop, 0 for none. It returns this rank's loss, the
@@ -132,7 +146,7 @@ def make_train_step(model: Any, optimizer: Any, *, measures_wait: bool = False) 
         before = [tf.identity(variable) for variable in counted]
         wait = AllReduceWait()
         with wait.tape() if measures_wait else tf.GradientTape() as tape:
-            loss = loss_of(model, images, labels, weights)
+            loss = loss_of(model, images, labels, weights, label_smoothing=config.label_smoothing)
             # fp16 cannot represent small gradients, so the loss is scaled up and the gradients are scaled back.
             target = optimizer.get_scaled_loss(loss) if is_scaled else loss
         tape = hvd.DistributedGradientTape(tape)  # Distributed: averages the gradients over the ranks.
@@ -141,6 +155,7 @@ def make_train_step(model: Any, optimizer: Any, *, measures_wait: bool = False) 
         gradients = optimizer.get_unscaled_gradients(gradients) if is_scaled else gradients
         # Distributed: the averages are equal on all ranks, so all ranks leave the step out, or none does.
         is_told = is_left_out = tf.logical_not(are_finite(gradients))
+        gradients = with_decay(config, gradients, model.trainable_variables)
         pairs = list(zip(gradients, model.trainable_variables, strict=True))
         if is_scaled:
             # The optimizer leaves the step out itself and lowers the scale. With a scale above 1 this is no error.
@@ -168,8 +183,11 @@ def share_statistics(model: Any) -> None:
         hvd.broadcast_variables(counted, root_rank=0)  # Distributed
 
 
-def evaluate(config: Config, dataset: Dataset, model: Any) -> float:
-    """Return the model's accuracy on the test samples, between 0 and 1."""
-    right = count_right(config, dataset, model, rank=hvd.rank(), ranks=hvd.size())
+def evaluate(config: Config, dataset: Dataset, model: Any, ema: Ema) -> tuple[float, float]:
+    """Return how many test samples have their label as the model's first choice, and among its first five."""
+    share_statistics(model)
+    with ema.applied():
+        right = count_right(config, dataset, model, rank=hvd.rank(), ranks=hvd.size())
     total = hvd.allreduce(tf.constant(right, tf.float64), op=hvd.Sum, name="right")  # Distributed
-    return float(total) / dataset.tests
+    top1, top5 = total.numpy().tolist()
+    return top1, top5

@@ -34,13 +34,16 @@ from distrain_trainer.loop.randomness import seed_step
 from distrain_trainer.loop.run import Run
 from distrain_trainer.loop.stop_flag import StopRequest
 from distrain_trainer.metrics import Figures, serve_metrics
+from distrain_trainer.results import Accuracy
 from distrain_trainer.schedule import learning_rate
 from distrain_trainer.tensorflow import models
 from distrain_trainer.tensorflow.barrier import ChiefBarrier, WorkerBarrier
+from distrain_trainer.tensorflow.optimizers import with_decay
 from distrain_trainer.tensorflow.processes import Cluster, Member
 from distrain_trainer.tensorflow.shared_weights import SharedWeights
 from distrain_trainer.tensorflow.state import model_fields
 from distrain_trainer.tensorflow.training import (
+    MODEL,
     are_finite,
     choose_device,
     choose_precision,
@@ -119,7 +122,7 @@ def lead(cluster: Cluster, config: Config, dataset: Dataset) -> None:
         weights.pull()  # Distributed: get the trained weights from the servers.
         model.save(path)
 
-    progress.finish(accuracy, model="model.keras", save=save)
+    progress.finish(accuracy, model=MODEL, save=save)
     member.end_all()  # Distributed: no process exits with success before the chief has written the model.
 
 
@@ -156,13 +159,16 @@ def follow(member: Member, run: Run) -> Progress:
     return progress
 
 
-def evaluate(dataset: Dataset, member: Member, run: Run) -> float | None:
+def evaluate(dataset: Dataset, member: Member, run: Run) -> Accuracy | None:
     """Return the accuracy over the workers' test samples, None if there are none. Stop if any process was asked to."""
     member.tell_workers("test")  # Distributed: no worker changes the weights any more.
     answers = member.gather()
     servers = member.run(member.signs)[1:]  # Distributed: a request to any worker or server stops all.
-    run.heed_stop(*(int(asked) for _, asked in answers), *map(int, servers))
-    return sum(right for right, _ in answers) / dataset.tests if dataset.tests else None
+    run.heed_stop(*(int(asked) for *_, asked in answers), *map(int, servers))
+    if not dataset.tests:
+        return None
+    top1, top5, _ = (sum(each) / dataset.tests for each in zip(*answers, strict=True))
+    return Accuracy(top1, top5)
 
 
 def work(cluster: Cluster, config: Config, dataset: Dataset) -> None:
@@ -186,7 +192,7 @@ def work(cluster: Cluster, config: Config, dataset: Dataset) -> None:
     member.wait_for("test")  # Distributed: every worker has made its last step by now.
     weights.pull()
     right = count_right(config, dataset, model, rank=cluster.index, ranks=cluster.workers)
-    member.report(right, request.reason)
+    member.report(*right, request.reason)
     member.wait_for("end")
 
 
@@ -200,7 +206,7 @@ def train(
     request: StopRequest,
 ) -> None:
     """Make this worker's steps from `start` to the end of the run."""
-    gradients_of, fields = make_gradients(model), model_fields(model)
+    gradients_of, fields = make_gradients(config, model), model_fields(model)
     rank, ranks, samples = member.cluster.index, member.cluster.workers, start.samples
     seed_layers = seeder(model)
     barrier = WorkerBarrier(member, weights)
@@ -210,6 +216,7 @@ def train(
     metrics.begin_steps()
     serve_metrics(metrics, config.metrics_port)
     steps = count_steps(config, dataset, ranks=ranks, start=start)
+    epoch_samples = None if config.is_synthetic else len(dataset.train)
     for step in range(start.step, steps):
         started = time.perf_counter()
         batch = next(batches)
@@ -217,14 +224,15 @@ def train(
         weights.pull()  # Distributed: other workers have changed the weights since the last step.
         barrier.wait_before(step)  # Distributed: while the chief saves, all workers wait before the same step.
         seed_layers(seed_step(config, rank=rank, samples=samples))
+        # Distributed: the servers make one update per worker's batch, so the learning rate is that of one rank.
+        rate = learning_rate(config, step=step, ranks=1, updates=ranks, samples=samples, epoch_samples=epoch_samples)
         samples += batch.global_samples
         loss, gradients = gradients_of(batch.images, batch.labels, batch.weights)
         if step == start.step:
             require_same_model(model_fields(model), fields)  # The servers hold no variable that the step has added.
         # A step without samples or without finite gradients changes nothing on the servers.
         if math.isfinite(loss) and not batch.is_empty:
-            # Distributed: the servers make one update per worker's batch, so the learning rate is that of one rank.
-            weights.push(gradients, rate=learning_rate(config, step=step, ranks=1))
+            weights.push(gradients, rate=rate)
         # Distributed: a request to any worker or server stops all.
         asked = max(request.reason, *weights.signs[1:])
         seconds = time.perf_counter() - started
@@ -234,7 +242,7 @@ def train(
     barrier.report(steps)
 
 
-def make_gradients(model: Any) -> Callable[..., Any]:
+def make_gradients(config: Config, model: Any) -> Callable[..., Any]:
     """Return the function that computes a batch's loss and gradients, compiled to a graph.
 
     The loss is NaN if any gradient is not finite, for example after an overflow in fp16.
@@ -243,10 +251,11 @@ def make_gradients(model: Any) -> Callable[..., Any]:
 
     def gradients_of(images: Any, labels: Any, weights: Any) -> tuple[Any, Any]:
         with tf.GradientTape() as tape:
-            loss = loss_of(model, images, labels, weights)
+            loss = loss_of(model, images, labels, weights, label_smoothing=config.label_smoothing)
             target = loss * FP16_SCALE if is_scaled else loss
         gradients = tape.gradient(target, model.trainable_variables, unconnected_gradients="zero")
         loss = tf.where(are_finite(gradients), loss, np.nan)
-        return loss, [gradient / FP16_SCALE for gradient in gradients] if is_scaled else gradients
+        gradients = [gradient / FP16_SCALE for gradient in gradients] if is_scaled else gradients
+        return loss, with_decay(config, gradients, model.trainable_variables)
 
     return tf.function(gradients_of)  # type: ignore[no-any-return]

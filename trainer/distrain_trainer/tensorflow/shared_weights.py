@@ -14,6 +14,7 @@ import tensorflow as tf
 
 from distrain_trainer.checkpoint.arrays import Arrays, Fields
 from distrain_trainer.config import Config
+from distrain_trainer.tensorflow.optimizers import decays
 from distrain_trainer.tensorflow.placement import spread
 from distrain_trainer.tensorflow.processes import Member, device_of
 from distrain_trainer.tensorflow.state import bytes_of, field_of, former_names, named, read_former, to_variable
@@ -50,8 +51,16 @@ class SharedWeights:
         pairs = list(zip(self._given, self._shared, strict=True))
         trained, counted = pairs[: len(self._trained)], pairs[len(self._trained) :]
         optimizer = _optimizer(config, self._rate)
+        # Decoupled weight decay (Loshchilov and Hutter 2019, arXiv:1711.05101). That of SGD is in the gradients.
+        decay = config.weight_decay if config.optimizer == "adam" else 0.0
+        shrinks = [
+            shared.assign_sub(self._rate * decay * shared, use_locking=True, read_value=False)
+            for _, shared in trained
+            if decay and decays(shared)
+        ]
         # Each variable's update is one op on its server, so updates of different workers do not interleave.
-        self._update = optimizer.apply_gradients(trained)
+        with tf.control_dependencies(shrinks):
+            self._update = optimizer.apply_gradients(trained)
         self._count = [_count(shared, given) for given, shared in counted]
         names = list(named("model", mine))
         self._kept = dict(zip(names, self._shared, strict=True))

@@ -11,6 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from distrain_trainer.checkpoint.arrays import Arrays, Field, Fields
+from distrain_trainer.tensorflow.ema import Ema
 from distrain_trainer.tensorflow.private import loss_scale_of, to_host
 
 # The loss scaler's names in checkpoint format 1, and today's.
@@ -18,10 +19,10 @@ FORMER_SCALE = {"scale": "scaler.scale", "scale-steps": "scaler.scale-steps"}
 
 
 class KerasState:
-    """The variables of a model and of its optimizer."""
+    """The variables of a model and of its optimizer, and the moving averages of the model's weights."""
 
-    def __init__(self, model: Any, optimizer: Any) -> None:
-        self._model = model
+    def __init__(self, model: Any, optimizer: Any, ema: Ema | None = None) -> None:
+        self._model, self._ema = model, ema
         rate = getattr(optimizer, "inner_optimizer", optimizer).learning_rate
         self._rate = named("optimizer", [rate])
         self._variables = named("model", model.variables) | named("optimizer", optimizer.variables) | self._rate
@@ -31,6 +32,9 @@ class KerasState:
             # LossScaleOptimizer.variables lists only those of the inner optimizer.
             scale = {"scale": loss_scale_of(optimizer), "scale-steps": optimizer.dynamic_counter}
             self._variables |= {f"scaler.{name}": variable for name, variable in scale.items()}
+        if ema is not None:
+            of_weights = named("ema", ema.weights)
+            self._variables |= dict(zip(of_weights, ema.averages, strict=True))
         self._former = FORMER_SCALE | former_names(numbered, self._variables)
 
     def fields(self) -> Fields:
@@ -52,12 +56,14 @@ class KerasState:
 
     def load(self, arrays: Arrays) -> None:
         for name, array in arrays.items():
-            # A checkpoint of an fp16 run has a loss scale, which other precisions do not need. It has no other arrays
+            # A checkpoint may have a loss scale or moving averages that this run does not need. It has no other arrays
             # than this run: any difference is refused before.
             if name in self._variables:
                 variable = self._variables[name]
                 # Copy, as a variable may keep the memory of the given array.
                 variable.assign(to_variable(array.copy(), variable.dtype.base_dtype))
+        if self._ema is not None:
+            self._ema.is_loaded = any(name.startswith("ema.") for name in arrays)
 
     def former(self, content: bytes) -> Arrays:
         # Format 1 did not hold the learning rate, which each step sets.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -11,8 +12,11 @@ import tensorflow as tf
 from distrain_trainer.config import Config
 from distrain_trainer.data import Dataset, evaluation_batches
 from distrain_trainer.gpus import require_gpu_of_rank, require_gpus
+from distrain_trainer.loop import evaluation
 from distrain_trainer.tensorflow.private import generators_of
 
+# The name of the model's file.
+MODEL = "model.keras"
 MIXED_PRECISION = {"fp16": "mixed_float16", "bf16": "mixed_bfloat16"}
 
 
@@ -69,10 +73,18 @@ def seeder(model: Any) -> Callable[[int], None]:
     return seed_layers
 
 
-def loss_of(model: Any, images: Any, labels: Any, weights: Any) -> Any:
-    """Return the sum of a batch's losses, each times its sample's weight."""
+def loss_of(model: Any, images: Any, labels: Any, weights: Any, *, label_smoothing: float = 0.0) -> Any:
+    """Return the sum of a batch's losses, each times its sample's weight.
+
+    With label smoothing e a sample's loss is (1 - e) times that of the label plus e times the mean of the losses of all
+    classes (Szegedy et al. 2016, arXiv:1512.00567, section 7).
+    """
     logits = tf.cast(model(images, training=True), tf.float32)
-    return tf.reduce_sum(weights * tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits))
+    losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
+    if label_smoothing:
+        of_classes = -tf.reduce_mean(tf.nn.log_softmax(logits), axis=1)
+        losses = (1 - label_smoothing) * losses + label_smoothing * of_classes
+    return tf.reduce_sum(weights * losses)
 
 
 def are_finite(gradients: Iterable[Any]) -> Any:
@@ -80,12 +92,18 @@ def are_finite(gradients: Iterable[Any]) -> Any:
     return tf.reduce_all([tf.reduce_all(tf.math.is_finite(gradient)) for gradient in gradients if gradient is not None])
 
 
-def count_right(config: Config, dataset: Dataset, model: Any, *, rank: int, ranks: int) -> float:
-    """Count this rank's test samples that the model classifies correctly."""
-    predict = tf.function(lambda images: tf.argmax(model(images, training=False), axis=1))
-    right = 0.0
-    # Distributed: each rank tests on its own part of the samples.
-    for batch in evaluation_batches(config, dataset, rank=rank, ranks=ranks):
-        hits = predict(batch.images).numpy() == batch.labels
-        right += float(hits[batch.weights > 0].sum())
-    return right
+@functools.cache
+def predictor(model: Any) -> Callable[[Any], Any]:
+    """Return the function that computes a model's logits in a test. A model has one, as each is compiled to a graph."""
+    return tf.function(lambda images: tf.cast(model(images, training=False), tf.float32))  # type: ignore[no-any-return]
+
+
+def count_right(config: Config, dataset: Dataset, model: Any, *, rank: int, ranks: int) -> tuple[int, int]:
+    """Count this rank's test samples whose label has the largest logit, and one of the five largest."""
+    predict = predictor(model)
+    counts = [
+        evaluation.count_right(predict(batch.images).numpy(), batch.labels, batch.weights)
+        # Distributed: each rank tests on its own part of the samples.
+        for batch in evaluation_batches(config, dataset, rank=rank, ranks=ranks)
+    ]
+    return sum(top1 for top1, _ in counts), sum(top5 for _, top5 in counts)

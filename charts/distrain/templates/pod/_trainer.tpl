@@ -86,6 +86,9 @@ distrain.trainer.arguments
 {{- if $trainer.tensorboard }}
 - --tensorboard
 {{- end }}
+{{- with include "distrain.recipe.arguments" $trainer }}
+{{ . }}
+{{- end }}
 {{- with $trainer.extraArgs }}
 {{ include "distrain.text.list" . }}
 {{- end }}

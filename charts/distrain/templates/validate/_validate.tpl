@@ -22,7 +22,7 @@ the next step.
 {{- if .Values.job.enabled -}}
 {{- $noKind := include "distrain.validate.kind.name" . -}}
 {{- $noKind = $noKind | default (include "distrain.validate.kind.version" .) -}}
-{{- $rules := list "worker-count.total" "length" "delivery" "data" "s3" "tensorboard" "volumes.folders" "volumes.list" "volumes.mounts" "volumes.caBundle" "pod.sizes" "pod.security" "podMonitor" "preflight" "test" "command.words" -}}
+{{- $rules := list "worker-count.total" "length" "recipe" "delivery" "data" "s3" "tensorboard" "volumes.folders" "volumes.list" "volumes.mounts" "volumes.caBundle" "pod.sizes" "pod.security" "podMonitor" "preflight" "test" "command.words" -}}
 {{- if not $noKind -}}
 {{- /* These rules need a valid kind and version. */ -}}
 {{- $rules = concat (list "kind.served" "worker-count.elastic" "worker-count.perWorker" "kind.roles" "job.runPolicy" "job.suspend" "job.rescale" "job.gang" "job.managedBy" "mpi.options" "mpi.interfaces" "mpi.ssh" "metrics") $rules -}}

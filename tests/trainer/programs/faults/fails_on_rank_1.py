@@ -17,10 +17,10 @@ def fail_on_rank_1() -> None:
         raise DataError("data.uri: gone from rank 1")
 
 
-def failing_rate(config: Any, *, step: int, ranks: int) -> float:
+def failing_rate(config: Any, *, step: int, **named: Any) -> float:
     if step == 1:
         fail_on_rank_1()
-    return learning_rate(config, step=step, ranks=ranks)
+    return learning_rate(config, step=step, **named)
 
 
 def failing_add(self: Progress, *arguments: Any, **named: Any) -> None:

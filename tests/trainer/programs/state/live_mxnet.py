@@ -8,7 +8,7 @@ from typing import Any
 import mxnet as mx
 import numpy as np
 
-from distrain_trainer.mxnet.training import make_optimizer
+from distrain_trainer.mxnet.optimizers import make_optimizer
 
 Alive = Callable[[Any], list[Any]]
 

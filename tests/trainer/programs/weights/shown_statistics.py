@@ -24,9 +24,9 @@ def show_pytorch() -> None:
     computer = importlib.import_module("distrain_trainer.pytorch.training").Computer
     count_right = computer.count_right
 
-    def shown(self: Any, model: Any, batches: Any) -> float:
+    def shown(self: Any, model: Any, batches: Any) -> Any:
         leave([each.numpy().copy() for each in model.buffers()])
-        return float(count_right(self, model, batches))
+        return count_right(self, model, batches)
 
     computer.count_right = shown
 
@@ -35,9 +35,9 @@ def show_tensorflow() -> None:
     training: Any = importlib.import_module("distrain_trainer.tensorflow.training")
     count_right = training.count_right
 
-    def shown(config: Any, dataset: Any, model: Any, **named: Any) -> float:
+    def shown(config: Any, dataset: Any, model: Any, **named: Any) -> Any:
         leave([each.numpy() for each in model.non_trainable_variables])
-        return float(count_right(config, dataset, model, **named))
+        return count_right(config, dataset, model, **named)
 
     training.count_right = shown
 
@@ -46,10 +46,10 @@ def show_mxnet() -> None:
     training: Any = importlib.import_module("distrain_trainer.mxnet.training")
     count_right = training.count_right
 
-    def shown(model: Any, batches: Any, device: Any) -> float:
+    def shown(model: Any, batches: Any, device: Any) -> Any:
         parameters = model.collect_params().values()
         leave([each.data().asnumpy() for each in parameters if each.grad_req == "null"])
-        return float(count_right(model, batches, device))
+        return count_right(model, batches, device)
 
     training.count_right = shown
 

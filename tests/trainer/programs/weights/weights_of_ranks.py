@@ -11,9 +11,11 @@ import horovod.tensorflow as hvd
 from distrain_trainer.config import Config
 from distrain_trainer.data import load
 from distrain_trainer.log import Log
+from distrain_trainer.loop.evaluation import Evaluator
 from distrain_trainer.loop.process_group import ProcessGroup
 from distrain_trainer.loop.run import Run
 from distrain_trainer.tensorflow import horovod as program
+from distrain_trainer.tensorflow.ema import Ema
 from distrain_trainer.tensorflow.state import KerasState
 
 
@@ -35,7 +37,8 @@ def main() -> None:
     log = Log(speaks=False)
     run = Run.begin(config, dataset, KerasState(model, optimizer), ProcessGroup.of_horovod(hvd), log)
     # An epoch has 23 steps. Its last global batch has 29 samples instead of 64.
-    program.train(dataset, model, optimizer, run)
+    evaluator = Evaluator(run, 0, lambda: (0, 0), lambda path: None, "")
+    program.train(dataset, model, optimizer, evaluator, Ema(config, model))
     end = checksum([*model.variables, *optimizer.variables])
     gathered = hvd.allgather_object({"own_start": own_start, "shared_start": shared_start, "end": end})
     if hvd.rank() == 0:

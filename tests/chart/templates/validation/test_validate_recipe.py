@@ -1,0 +1,156 @@
+"""Test the recipe of a training: the trainer's arguments for its values, and the rules (_validate-recipe.tpl)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from distrain_trainer.config import Config, parse
+from tests.chart.rendering import render, render_with
+from tests.chart.templates.validation.neighbours import assert_refused_and_neighbour_accepted
+
+DATA = "data: {uri: s3://images}\n"
+SERVERS = "strategy: parameter-server\nframework: mxnet\n"
+WHOLE = """
+data: {uri: s3://imagenet}
+trainer:
+  epochs: 90
+  optimizer: lamb
+  learningRate: 0.1
+  warmupEpochs: 5
+  rateScaling: linear
+  schedule: step
+  milestones: [30, 60.5]
+  decayFactor: 0.25
+  weightDecay: 5e-5
+  labelSmoothing: 0.1
+  ema: 0.9999
+  evaluateEvery: 2
+  augment:
+    scale: [0.08, 1]
+    ratio: [0.75, 1.5]
+    flip: false
+    mean: [0.485, 0.456, 0.406]
+    std: [0.229, 0.224, 0.225]
+    testResize: 256
+  extraArgs: [--image-size=224]
+"""
+
+
+def test_trainer_understands_the_whole_recipe(helm: Path, tmp_path: Path) -> None:
+    (tmp_path / "values.yaml").write_text(WHOLE, encoding="utf-8")
+
+    program = render(helm, "--values", str(tmp_path / "values.yaml")).program
+
+    config = parse(program[3:])
+    usual = Config(steps=1)
+    told = {name: getattr(config, name) for name in vars(config) if getattr(config, name) != getattr(usual, name)}
+    assert told == {
+        "augment_flip": "false",
+        "augment_mean": (0.485, 0.456, 0.406),
+        "augment_ratio": (0.75, 1.5),
+        "augment_scale": (0.08, 1.0),
+        "augment_std": (0.229, 0.224, 0.225),
+        "augment_test_resize": 256,
+        "batch_size": 32,
+        "checkpoint": "/checkpoints/default/run1",
+        "data": "s3://imagenet",
+        "decay_factor": 0.25,
+        "ema": 0.9999,
+        "epochs": 90,
+        "evaluate_every": 2,
+        "image_size": 224,
+        "label_smoothing": 0.1,
+        "milestones": (30.0, 60.5),
+        "optimizer": "lamb",
+        "rate_scaling": "linear",
+        "schedule": "step",
+        "seed": 1,
+        "steps": None,
+        "warmup_epochs": 5.0,
+        "weight_decay": 5e-5,
+    }
+
+
+def test_recipe_on_the_command_line_is_that_of_a_file(helm: Path) -> None:
+    program = render_with(
+        helm, ("data.uri=s3://a", "trainer.weightDecay=0.0001", "trainer.augment.mean={0.5,0.25,1}")
+    ).program
+
+    assert {"--weight-decay=0.0001", "--augment-mean=0.5,0.25,1"} <= set(program)
+
+
+def test_run_without_a_recipe_has_no_argument_of_one(helm: Path) -> None:
+    names = (
+        "--schedule",
+        "--weight",
+        "--ema",
+        "--augment",
+        "--evaluate",
+        "--rate",
+        "--label",
+        "--milestones",
+        "--decay",
+    )
+
+    assert not [argument for argument in render(helm).program if argument.startswith(names)]
+
+
+@pytest.mark.parametrize(
+    ("refused", "words", "accepted"),
+    [
+        pytest.param(
+            f"{SERVERS}trainer: {{optimizer: lars}}",
+            "trainer.optimizer: lars needs the norm of each whole weight, and parameter servers hold parts",
+            "framework: mxnet\ntrainer: {optimizer: lars}",
+            id="lars-on-servers",
+        ),
+        pytest.param(
+            f"{SERVERS}trainer: {{ema: 0.99}}",
+            "trainer.ema: 0.99 needs the weights of a step, and with parameter servers the workers are at different",
+            f"{SERVERS}trainer: {{ema: 0}}",
+            id="ema-on-servers",
+        ),
+        pytest.param(
+            f"{SERVERS}{DATA}trainer: {{evaluateEvery: 1}}",
+            "trainer.evaluateEvery: 1 needs the weights of a step",
+            f"{DATA}trainer: {{evaluateEvery: 1}}",
+            id="evaluations-on-servers",
+        ),
+        pytest.param(
+            f"{DATA}trainer: {{schedule: step}}",
+            "trainer.milestones: none, and trainer.schedule is step; set milestones, such as [30, 60, 80], with",
+            f"{DATA}trainer: {{schedule: step, milestones: [1]}}",
+            id="no-milestones",
+        ),
+        pytest.param(
+            f"{DATA}trainer: {{milestones: [30, 60]}}",
+            "trainer.milestones: 30,60, and trainer.schedule is constant",
+            f"{DATA}trainer: {{schedule: cosine, milestones: []}}",
+            id="milestones-of-no-schedule",
+        ),
+        pytest.param(
+            f"{DATA}trainer: {{warmup: 5, warmupEpochs: 2.5}}",
+            "trainer.warmupEpochs: 2.5 epochs, and trainer.warmup is 5 steps; set one of the two",
+            f"{DATA}trainer: {{warmup: 0, warmupEpochs: 2.5}}",
+            id="two-warm-ups",
+        ),
+        pytest.param(
+            "trainer: {warmupEpochs: 5}",
+            "trainer.warmupEpochs: is in epochs, and random numbers have none; set data.uri, or remove trainer.warmupE",
+            "trainer: {warmup: 5}",
+            id="epochs-of-random-numbers",
+        ),
+        pytest.param(
+            "trainer: {evaluateEvery: 5}",
+            "trainer.evaluateEvery: is in epochs, and random numbers have none",
+            "command: [/train]\ntrainer: {evaluateEvery: 5}",
+            id="a-command-ignores-them",
+        ),
+    ],
+)
+def test_recipe_that_does_not_fit_is_refused(
+    helm: Path, tmp_path: Path, refused: str, words: str, accepted: str
+) -> None:
+    assert_refused_and_neighbour_accepted(helm, tmp_path, refused, words, accepted)

@@ -1,0 +1,91 @@
+"""The formulas of the optimizers and of the moving average, in NumPy's double precision."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+Array = Any
+MOMENTUM, TRUST = 0.9, 0.001
+MEAN, SQUARE = 0.9, 0.999
+
+
+class Epsilon(NamedTuple):
+    """Adam's constant. If it `is_hat`, it is added before the bias is corrected (Kingma and Ba 2014, section 2)."""
+
+    size: float
+    is_hat: bool = False
+
+
+def weights_after(
+    optimizer: str, weight: Array, gradients: list[Array], *, rate: float, decay: float, epsilon: Epsilon
+) -> Iterator[Array]:
+    """Yield a weight after each step. A weight of one dimension does not decay, and no norm scales its update."""
+    steps = {"sgd": sgd, "adam": adam, "lars": lars, "lamb": lamb}
+    weight = np.asarray(weight, dtype=np.float64)
+    decay = decay if weight.ndim > 1 else 0.0
+    yield from steps[optimizer](weight, [np.asarray(each, np.float64) for each in gradients], rate, decay, epsilon)
+
+
+def sgd(weight: Array, gradients: list[Array], rate: float, decay: float, epsilon: Epsilon) -> Iterator[Array]:
+    momentum = np.zeros_like(weight)
+    for gradient in gradients:
+        momentum = MOMENTUM * momentum + gradient + decay * weight
+        weight = weight - rate * momentum
+        yield weight
+
+
+def adam(weight: Array, gradients: list[Array], rate: float, decay: float, epsilon: Epsilon) -> Iterator[Array]:
+    for update in adams(gradients, epsilon):
+        weight = weight - rate * decay * weight - rate * update
+        yield weight
+
+
+def lars(weight: Array, gradients: list[Array], rate: float, decay: float, epsilon: Epsilon) -> Iterator[Array]:
+    momentum = np.zeros_like(weight)
+    for gradient in gradients:
+        size = np.linalg.norm(gradient) + decay * np.linalg.norm(weight)
+        trust = TRUST * np.linalg.norm(weight) / size if weight.ndim > 1 else 1.0
+        momentum = MOMENTUM * momentum + rate * trust * (gradient + decay * weight)
+        weight = weight - momentum
+        yield weight
+
+
+def lamb(weight: Array, gradients: list[Array], rate: float, decay: float, epsilon: Epsilon) -> Iterator[Array]:
+    for update in adams(gradients, epsilon):
+        update = update + decay * weight
+        trust = np.linalg.norm(weight) / np.linalg.norm(update) if weight.ndim > 1 else 1.0
+        weight = weight - rate * trust * update
+        yield weight
+
+
+def adams(gradients: list[Array], epsilon: Epsilon) -> Iterator[Array]:
+    """Yield Adam's update of each step without the learning rate (Kingma and Ba 2014, arXiv:1412.6980)."""
+    mean, square = np.zeros_like(gradients[0]), np.zeros_like(gradients[0])
+    for step, gradient in enumerate(gradients, 1):
+        mean = MEAN * mean + (1 - MEAN) * gradient
+        square = SQUARE * square + (1 - SQUARE) * gradient**2
+        correction = np.sqrt(1 - SQUARE**step)
+        small = epsilon.size / correction if epsilon.is_hat else epsilon.size
+        yield mean / (1 - MEAN**step) / (np.sqrt(square) / correction + small)
+
+
+def averages_after(start: Array, weights: list[Array], decay: float) -> Iterator[Array]:
+    average = np.asarray(start, dtype=np.float64)
+    for weight in weights:
+        average = decay * average + (1 - decay) * weight
+        yield average
+
+
+def smoothed_loss(logits: Array, labels: Array, weights: Array, smoothing: float) -> float:
+    """Return the weighted sum of cross entropies with labels of 1 - smoothing, and smoothing / classes for each class.
+
+    (Szegedy et al. 2016, arXiv:1512.00567, section 7.)
+    """
+    classes = logits.shape[1]
+    wanted = np.full(logits.shape, smoothing / classes)
+    wanted[np.arange(len(labels)), labels] += 1 - smoothing
+    losses = np.log(np.exp(logits).sum(axis=1, keepdims=True)) - logits
+    return float((weights * (wanted * losses).sum(axis=1)).sum())

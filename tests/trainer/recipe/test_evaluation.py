@@ -1,0 +1,174 @@
+"""Test that the model is tested after the epochs that the values ask for, on each sample once, and the best is kept."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from distrain_trainer.config import Config
+from distrain_trainer.data import Dataset, Position, evaluation_batches
+from distrain_trainer.data.idx import Arrays
+from distrain_trainer.loop.evaluation import Evaluator, count_right
+from distrain_trainer.loop.run import Run
+from distrain_trainer.loop.steps import Outcome, make_steps
+from distrain_trainer.results import Accuracy
+from tests.trainer.fixtures.counter_run import DATASET, Counter, begin
+
+TESTS, CLASSES = 50, 8
+
+
+def make_step_of(run: Run, *, kill_before: int = 0) -> Callable[..., Callable[[], Outcome]]:
+    def make_step(batch: Any, *, rate: float, seed: int, asked: int) -> Callable[[], Outcome]:
+        if run.position.step + 1 == kill_before:
+            raise KeyboardInterrupt
+        assert isinstance(run.state, Counter)
+        run.state.weight += 1
+        return lambda: Outcome(1.0, asked, lambda loss: loss)
+
+    return make_step
+
+
+def evaluator_of(run: Run, right: Iterator[int]) -> Evaluator:
+    """Return an evaluator whose tests find so many samples right, in turn. The model's file has its step."""
+
+    def count() -> tuple[float, float]:
+        top1 = next(right)
+        return top1, top1 + 5
+
+    return Evaluator(run, TESTS, count, lambda path: _write(path, f"after step {run.position.step}"), "model.txt")
+
+
+def _write(path: Path, text: str) -> None:
+    path.write_text(text)
+
+
+def train(folder: Path, right: list[int], *, kill_before: int = 0, **values: Any) -> tuple[Run, Accuracy | None]:
+    """Train 4 epochs of 10 steps."""
+    usual = {"epochs": 4, "evaluate_every": 1, "output": str(folder / "output"), "checkpoint_every": 0.001}
+    run = begin(folder / "checkpoints", **{**usual, **values})
+    evaluator = evaluator_of(run, iter(right))
+    make_steps(run, DATASET, make_step_of(run, kill_before=kill_before), evaluator=evaluator)
+    return run, evaluator.at_end()
+
+
+def test_model_is_tested_after_each_epoch_and_the_best_one_is_kept(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, last = train(tmp_path, [20, 40, 30, 40])
+
+    assert [(each.epoch, each.step, each.samples, each.accuracy) for each in run.evaluations] == [
+        (1, 10, 100, 0.4),
+        (2, 20, 200, 0.8),
+        (3, 30, 300, 0.6),
+        (4, 40, 400, 0.8),
+    ]
+    assert last == Accuracy(0.8, 0.9)
+    # The last epoch is as good as the second, so that one stays the best.
+    assert (tmp_path / "output/best-model.txt").read_text() == "after step 20"
+    told = json.loads((tmp_path / "output/best-evaluation.json").read_text())
+    assert told == {"epoch": 2, "step": 20, "samples": 200, "accuracy": 0.8, "top5_accuracy": 0.9}
+    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("epoch ")]
+    assert lines[:2] == [
+        "epoch 1: Accuracy @ 1 = 0.4000 Accuracy @ 5 = 0.5000 [50 examples]",
+        "epoch 2: Accuracy @ 1 = 0.8000 Accuracy @ 5 = 0.9000 [50 examples]",
+    ]
+
+
+def test_evaluations_are_in_the_record(tmp_path: Path) -> None:
+    run, _ = train(tmp_path, [20, 40], evaluate_every=2)
+    run.record.end("finished")
+
+    lines = [json.loads(line) for line in (tmp_path / "output/record.jsonl").read_text().splitlines()]
+    told = [line for line in lines if line["event"] == "evaluation"]
+    names = ("epoch", "step", "samples", "accuracy", "top5_accuracy")
+    assert [tuple(line[name] for name in names) for line in told] == [(2, 20, 200, 0.4, 0.5), (4, 40, 400, 0.8, 0.9)]
+
+
+def test_run_is_tested_at_its_end_alone_by_default(tmp_path: Path) -> None:
+    run, last = train(tmp_path, [30], evaluate_every=None)
+
+    assert last == Accuracy(0.6, 0.7)
+    assert run.evaluations == []
+    assert not list((tmp_path / "output").glob("best*"))
+
+
+def test_run_that_goes_on_after_an_epoch_makes_up_for_its_test(tmp_path: Path) -> None:
+    """Its last checkpoint is that of the epoch's last step, which is saved before the test."""
+    run = begin(tmp_path / "checkpoints", epochs=4, evaluate_every=1, output=str(tmp_path / "output"))
+    with pytest.raises(KeyboardInterrupt):
+        make_steps(run, DATASET, make_step_of(run, kill_before=21), evaluator=evaluator_of(run, iter([20, 40])))
+    run.evaluations.pop()  # As after a kill in the second test.
+    assert run.writer
+    assert run.writer.save_last(run._snapshot, run.position.samples) == ""
+
+    again, last = train(tmp_path, [40, 30, 10])
+
+    assert again.resumed_step == 20
+    assert [(each.epoch, each.accuracy) for each in again.evaluations] == [(1, 0.4), (2, 0.8), (3, 0.6), (4, 0.2)]
+    assert last == Accuracy(0.2, 0.3)
+    assert (tmp_path / "output/best-model.txt").read_text() == "after step 20"
+
+
+def test_test_that_a_checkpoint_has_is_not_made_again(tmp_path: Path) -> None:
+    run = begin(tmp_path / "checkpoints", epochs=4, evaluate_every=1)
+    run.position = Position(step=10, samples=100)
+    evaluator = evaluator_of(run, iter([20]))
+    assert evaluator.is_due()
+
+    evaluator.test_between_steps()
+
+    assert not evaluator.is_due()
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 3])
+@pytest.mark.parametrize("batch_size", [7, 64])
+def test_each_test_sample_counts_once_over_all_ranks(ranks: int, batch_size: int) -> None:
+    """The model's first choice is the class in the first pixel, and the label is right for every second sample."""
+    labels = np.arange(TESTS) % CLASSES
+    pixels = np.where(np.arange(TESTS) % 2, labels, (labels + 1) % CLASSES).astype(np.uint8)
+    images = np.broadcast_to(pixels[:, None, None, None], (TESTS, 4, 4, 1)).copy()
+    dataset = replace(DATASET, test=Arrays(images, labels), classes=CLASSES)
+    config = Config(data="/data", epochs=1, batch_size=batch_size)
+
+    counts = [
+        count_right(logits_of(batch.images), batch.labels, batch.weights)
+        for rank in range(ranks)
+        for batch in evaluation_batches(config, dataset, rank=rank, ranks=ranks)
+    ]
+
+    assert tuple(map(sum, zip(*counts, strict=True))) == (TESTS // 2, TESTS)
+
+
+def logits_of(images: Any) -> Any:
+    """Return logits that fall with the distance to the class in the first pixel, downwards and around."""
+    chosen = np.rint(images[:, 0, 0, 0] * 255).astype(int)
+    return -((chosen[:, None] - np.arange(CLASSES)) % CLASSES).astype(np.float32)
+
+
+def test_fifth_choice_counts_and_the_sixth_does_not() -> None:
+    logits = np.tile(np.arange(10, 0, -1, dtype=np.float32), (6, 1))
+
+    assert count_right(logits, np.array([0, 1, 3, 4, 5, 9]), np.ones(6)) == (1, 4)
+    assert count_right(logits, np.array([0, 1, 3, 4, 5, 9]), np.array([0, 1, 1, 0, 1, 1])) == (0, 2)
+
+
+def test_with_few_classes_every_sample_is_among_the_first_five() -> None:
+    assert count_right(np.zeros((3, 2), dtype=np.float32), np.array([0, 1, 1]), np.ones(3))[1] == 3
+
+
+def test_data_without_test_samples_has_no_accuracy(tmp_path: Path) -> None:
+    run = begin(tmp_path / "checkpoints", epochs=1, evaluate_every=1)
+    dataset: Dataset = DATASET
+    assert dataset.tests == 0
+    evaluator = Evaluator(run, dataset.tests, lambda: (1, 1), lambda path: None, "model")
+
+    make_steps(run, dataset, make_step_of(run), evaluator=evaluator)
+
+    assert evaluator.at_end() is None
+    assert run.evaluations == []

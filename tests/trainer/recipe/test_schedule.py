@@ -1,0 +1,124 @@
+"""Compare the learning rate of each step with the formulas of the schedules and of the scaling."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from distrain_trainer.config import Config
+from distrain_trainer.data import Position, SampleCount
+from distrain_trainer.data.sampler import part_of_epoch
+from distrain_trainer.schedule import learning_rate
+from tests.trainer.fixtures.counter_run import DATASET
+
+# 100 samples, of which each rank takes 10 in a step.
+SAMPLES, BATCH = len(DATASET.train), 10
+
+
+def config_of(**values: Any) -> Config:
+    usual = {"data": "/data", "epochs": 9, "batch_size": BATCH, "learning_rate": 0.1, "rate_scaling": "none"}
+    return Config(**{**usual, **values})
+
+
+def rates(config: Config, steps: int, *, ranks: int = 1) -> list[float]:
+    """Return the rates of a run's first steps."""
+    count = SampleCount(Position(), ranks, BATCH, SAMPLES)
+    return [
+        learning_rate(config, step=step, ranks=ranks, samples=count.before(step), epoch_samples=SAMPLES)
+        for step in range(steps)
+    ]
+
+
+def test_constant_rate_stays() -> None:
+    assert rates(config_of(), 90) == [0.1] * 90
+
+
+def test_cosine_falls_by_its_formula_after_the_warm_up() -> None:
+    config = config_of(schedule="cosine", warmup=10, steps=90, epochs=None)
+
+    rises = [0.1 * (step + 1) / 10 for step in range(10)]
+    falls = [0.05 * (1 + math.cos(math.pi * (step - 10) / 80)) for step in range(10, 90)]
+    assert rates(config, 90) == pytest.approx([*rises, *falls])
+
+
+def test_cosine_in_epochs_is_that_in_steps() -> None:
+    in_epochs = config_of(schedule="cosine", warmup_epochs=1)
+    in_steps = config_of(schedule="cosine", warmup=10, steps=90, epochs=None)
+
+    assert rates(in_epochs, 90) == pytest.approx(rates(in_steps, 90))
+
+
+@pytest.mark.parametrize("ranks", [1, 3])
+def test_step_multiplies_the_rate_when_each_epoch_of_the_milestones_is_over(ranks: int) -> None:
+    config = config_of(schedule="step", milestones=(2, 4), decay_factor=0.5)
+
+    of_epoch = math.ceil(SAMPLES / (ranks * BATCH))
+    expected = [0.1] * 2 * of_epoch + [0.05] * 2 * of_epoch + [0.025] * of_epoch
+    assert rates(config, 5 * of_epoch, ranks=ranks) == pytest.approx(expected)
+
+
+def test_warm_up_in_epochs_rises_over_all_samples_of_them() -> None:
+    found = rates(config_of(warmup_epochs=2), 25)
+
+    assert found == pytest.approx([0.1 * min(1, (step + 1) / 20) for step in range(25)])
+
+
+def test_run_that_goes_on_at_another_size_keeps_its_place_in_the_schedule() -> None:
+    config = config_of(schedule="cosine", warmup_epochs=0)
+    half = Position(step=45, samples=450)
+
+    found = {
+        ranks: learning_rate(config, step=45, ranks=ranks, samples=half.samples, epoch_samples=SAMPLES)
+        for ranks in (1, 2, 5)
+    }
+
+    assert found == pytest.approx(dict.fromkeys((1, 2, 5), 0.05))
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "scaling", "factor"),
+    [
+        pytest.param("sgd", "auto", 4, id="sgd"),
+        pytest.param("lars", "auto", 4, id="lars"),
+        pytest.param("adam", "auto", 2, id="adam"),
+        pytest.param("lamb", "auto", 2, id="lamb"),
+        pytest.param("adam", "linear", 4, id="linear"),
+        pytest.param("sgd", "sqrt", 2, id="sqrt"),
+        pytest.param("sgd", "none", 1, id="none"),
+    ],
+)
+def test_rate_grows_with_the_global_batch_as_is_meant_for_the_optimizer(
+    optimizer: str, scaling: str, factor: float
+) -> None:
+    config = Config(steps=1, batch_size=256, learning_rate=0.1, optimizer=optimizer, rate_scaling=scaling)
+
+    assert [learning_rate(config, step=0, ranks=ranks) for ranks in (1, 4)] == pytest.approx([0.1, 0.1 * factor])
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 4), st.integers(1, 13), st.integers(1, 30)), min_size=1, max_size=4),
+    st.integers(20, 60),
+    st.booleans(),
+)
+def test_samples_before_a_step_are_those_of_the_steps_made(
+    sizes: list[tuple[int, int, int]], samples: int, is_synthetic: bool
+) -> None:
+    """Count the samples of each step, in segments of so many ranks, batch sizes and steps, as a run does."""
+    position = Position()
+    for ranks, size, steps in sizes:
+        start = position
+        count = SampleCount(start, ranks, size, None if is_synthetic else samples)
+        for _ in range(steps):
+            assert count.before(position.step) == position.samples
+            of_step = ranks * size
+            if not is_synthetic:
+                made = position.segments
+                part = part_of_epoch(samples, size, seed=0, epoch=0, rank=0, ranks=ranks, made=made)
+                of_step = part.steps[0][1]
+            position = position.after_step(
+                of_step, ranks=ranks, batch_size=size, epoch_samples=None if is_synthetic else samples
+            )

@@ -1,0 +1,104 @@
+"""Crop, mirror and normalize images, as is usual for ImageNet.
+
+A random choice depends only on the seed, the epoch and the sample. So it is the same after a restart, and on any number
+of ranks.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from distrain_trainer.config import Config
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+# Left, upper, right and lower edge of a part of an image, in pixels.
+Box = tuple[float, float, float, float]
+
+USUAL_RATIO = (3 / 4, 4 / 3)
+# Attempts to find a crop within the image, before its centre is taken.
+ATTEMPTS = 10
+
+
+@dataclass(frozen=True)
+class Moments:
+    """The mean and standard deviation of each channel, or one of each for all, of pixels between 0 and 1."""
+
+    mean: npt.NDArray[np.float32]
+    std: npt.NDArray[np.float32]
+
+    @classmethod
+    def of(cls, config: Config) -> Moments | None:
+        mean, std = (np.array(each, dtype=np.float32) for each in (config.augment_mean, config.augment_std))
+        return cls(mean, std) if len(mean) else None
+
+    def normalize(self, pixels: npt.NDArray[np.float32]) -> None:
+        """Subtract the mean and divide by the standard deviation, in place. The last axis has the channels."""
+        np.subtract(pixels, self.mean, out=pixels)
+        np.divide(pixels, self.std, out=pixels)
+
+
+@dataclass(frozen=True)
+class Crops:
+    """Which part of an image is scaled to the size of the model's images.
+
+    For training it has a share of the area within `scale`, and a width divided by height within `ratio`. For tests it
+    is the centre of the image whose shorter side is scaled to `resize`. An empty value leaves that to Decoder.
+    """
+
+    scale: tuple[float, ...] = ()
+    ratio: tuple[float, ...] = USUAL_RATIO
+    resize: int | None = None
+
+    @classmethod
+    def of(cls, config: Config) -> Crops:
+        return cls(config.augment_scale, config.augment_ratio or USUAL_RATIO, config.augment_test_resize)
+
+    def for_training(self, width: int, height: int, random: np.random.Generator) -> Box:
+        """Return a random crop: Szegedy et al. 2015 (arXiv:1409.4842, section 6), as torchvision's RandomResizedCrop.
+
+        If ten attempts do not fit into the image, return its centre with the nearest ratio.
+        """
+        (least_share, most_share), (narrowest, widest) = self.scale, self.ratio
+        for _ in range(ATTEMPTS):
+            area = width * height * random.uniform(least_share, most_share)
+            ratio = math.exp(random.uniform(math.log(narrowest), math.log(widest)))
+            across, down = round(math.sqrt(area * ratio)), round(math.sqrt(area / ratio))
+            if 0 < across <= width and 0 < down <= height:
+                left, upper = (int(random.integers(room + 1)) for room in (width - across, height - down))
+                return left, upper, left + across, upper + down
+        return _centre(width, height, min(width, height * widest), min(height, width / narrowest))
+
+    def for_tests(self, width: int, height: int, size: int) -> Box:
+        """Return the square at the centre that has `size` pixels after the shorter side is scaled to `resize`."""
+        assert self.resize is not None
+        side = min(width, height) * size / self.resize
+        return _centre(width, height, side, side)
+
+
+def _centre(width: int, height: int, across: float, down: float) -> Box:
+    left, upper = (width - across) / 2, (height - down) / 2
+    return left, upper, left + across, upper + down
+
+
+def scaled(image: Image.Image, box: Box, width: int, height: int) -> Image.Image:
+    """Return a part of an image, scaled to a width and height, as RGB. Decode a JPEG no larger than needed."""
+    from PIL import Image
+
+    full = image.size
+    share = max(width / (box[2] - box[0]), height / (box[3] - box[1]))
+    image.draft("RGB", (math.ceil(full[0] * share), math.ceil(full[1] * share)))
+    across, down = image.width / full[0], image.height / full[1]
+    edges = (box[0] * across, box[1] * down, min(box[2] * across, image.width), min(box[3] * down, image.height))
+    return image.convert("RGB").resize((width, height), Image.Resampling.BILINEAR, box=edges)
+
+
+def is_grey(image: Image.Image) -> bool:
+    """Return whether an image has no colours, as those of digits: mirrored digits are wrong."""
+    return image.mode in ("1", "L", "LA", "I", "I;16", "F")

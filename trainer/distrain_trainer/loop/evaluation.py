@@ -1,0 +1,98 @@
+"""Test the model after epochs, and keep the best one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from distrain_trainer import results
+from distrain_trainer.loop.run import Run
+from distrain_trainer.results import Accuracy, Evaluation
+
+BEST_OF = 5
+
+
+@dataclass
+class Evaluator:
+    """Test a run's model. All ranks call its methods at the same steps.
+
+    `tests` is the number of test samples of all ranks, 0 if the data has none. `count` tests the model on all ranks,
+    and returns how many samples have their label as first choice, and among the first five. `save` writes the model
+    that `count` tests to a local path, whose name is `model`.
+    """
+
+    run: Run
+    tests: int
+    count: Callable[[], tuple[float, float]]
+    save: Callable[[Path], None]
+    model: str
+
+    def is_due(self) -> bool:
+        """Return whether the steps so far end an epoch after which the values ask for a test that was not made yet.
+
+        A process that was killed before the test leaves it to the next one.
+        """
+        every, of_epoch = self.run.config.evaluate_every, self.run.subject.epoch_samples
+        if not (every and of_epoch and self.tests):
+            return False
+        epoch, rest = divmod(self.run.position.samples, of_epoch)
+        is_tested = any(each.epoch == epoch for each in self.run.evaluations)
+        return epoch > 0 and rest == 0 and epoch % every == 0 and not is_tested
+
+    def test_between_steps(self) -> None:
+        with self.run.watchdog.paused():
+            self._keep(self._accuracy())
+            self.run.group.gather(None)  # Distributed: rank 0 may still write the best model.
+
+    def at_end(self) -> Accuracy | None:
+        """Return the accuracy after the last step, None without test samples. Called after the watchdog has stopped."""
+        if not self.tests:
+            return None
+        accuracy = self._accuracy()
+        if self.is_due():
+            self._keep(accuracy)
+        return accuracy
+
+    def _accuracy(self) -> Accuracy:
+        top1, top5 = self.count()
+        return Accuracy(top1 / self.tests, top5 / self.tests)
+
+    def _keep(self, accuracy: Accuracy) -> None:
+        """Log and record the accuracy, and write the model if it is better than all before."""
+        run, position = self.run, self.run.position
+        assert run.subject.epoch_samples
+        epoch = position.samples // run.subject.epoch_samples
+        told = Evaluation(epoch, position.step, position.samples, *accuracy)
+        run.log.print(
+            f"epoch {epoch}: Accuracy @ 1 = {accuracy.top1:.4f} Accuracy @ 5 = {accuracy.top5:.4f} "
+            f"[{self.tests} examples]"
+        )
+        run.record.add(
+            "evaluation",
+            epoch=epoch,
+            step=position.step,
+            samples=position.samples,
+            accuracy=accuracy.top1,
+            top5_accuracy=accuracy.top5,
+        )
+        is_best = all(each.accuracy < told.accuracy for each in run.evaluations)
+        run.evaluations.append(told)
+        is_fenced = run.lease is not None and run.lease.is_fenced
+        if is_best and run.config.output and run.group.rank == 0 and not is_fenced:
+            results.write_best(run.config.output, told, model_file=self.model, save=self.save)
+
+
+def count_right(logits: Any, labels: Any, weights: Any) -> tuple[int, int]:
+    """Count the samples whose label has the largest logit, and one of the five largest. All are arrays of NumPy.
+
+    `logits` has the shape (samples, classes), the others (samples,). Samples of weight 0 do not count.
+    """
+    counts = weights > 0
+    first = logits.argmax(axis=1) == labels
+    best = min(BEST_OF, logits.shape[1])
+    among = (np.argpartition(-logits, best - 1, axis=1)[:, :best] == labels[:, np.newaxis]).any(axis=1)
+    return int(first[counts].sum()), int(among[counts].sum())

@@ -1,0 +1,54 @@
+"""Keep an exponential moving average of the weights, which may be tested and saved instead of them."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from distrain_trainer.config import Config
+
+
+class Ema:
+    """The moving average e of each trained weight w: after each step e = decay * e + (1 - decay) * w.
+
+    (Polyak and Juditsky 1992; as in Szegedy et al. 2016, arXiv:1512.00567, section 8.) It begins with the weights of
+    the first step. The means of batch normalization are the model's own. With a decay of 0 there is no average.
+    `parameters` are Gluon's, by their names, on one device.
+    """
+
+    def __init__(self, config: Config, parameters: Mapping[str, Any]) -> None:
+        self._decay = config.ema
+        trained = parameters.items() if self._decay else ()
+        self._weights = {name: each.data() for name, each in trained if each.grad_req != "null"}
+        self.averages = {name: weight.copy() for name, weight in self._weights.items()}
+        self.is_loaded = False
+
+    def begin(self) -> None:
+        """Begin with the weights, unless a checkpoint's averages are loaded. Called once all ranks' weights agree."""
+        if not self.is_loaded:
+            self._copy(self._weights, self.averages)
+
+    def load(self, averages: Mapping[str, Any]) -> None:
+        """Take a checkpoint's averages, by the names of their weights."""
+        self._copy(averages, self.averages)
+        self.is_loaded = True
+
+    def update(self) -> None:
+        for name, average in self.averages.items():
+            average *= self._decay
+            average += (1 - self._decay) * self._weights[name]
+
+    @contextlib.contextmanager
+    def applied(self) -> Iterator[None]:
+        """Give the model the averages as weights in the body of the `with`, and then its own again."""
+        own = {name: weight.copy() for name, weight in self._weights.items()}
+        self._copy(self.averages, self._weights)
+        try:
+            yield
+        finally:
+            self._copy(own, self._weights)
+
+    def _copy(self, values: Mapping[str, Any], places: Mapping[str, Any]) -> None:
+        for name, place in places.items():
+            place[:] = values[name]

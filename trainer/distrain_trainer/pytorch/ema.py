@@ -1,0 +1,60 @@
+"""Keep an exponential moving average of the weights, which may be tested and saved instead of them."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import torch
+
+from distrain_trainer.config import Config
+
+
+class Ema:
+    """The moving average e of each trained weight w: after each step e = decay * e + (1 - decay) * w.
+
+    (Polyak and Juditsky 1992; as in Szegedy et al. 2016, arXiv:1512.00567, section 8.) It begins with the weights of
+    the first step. Buffers, such as the means of batch normalization, are the model's own. With a decay of 0 there is
+    no average.
+    """
+
+    def __init__(self, config: Config, model: Any) -> None:
+        self._decay = config.ema
+        named = model.named_parameters() if self._decay else ()
+        self._weights = {name: weight for name, weight in named if weight.requires_grad and weight.is_floating_point()}
+        self.averages = {name: weight.detach().clone() for name, weight in self._weights.items()}
+        self.is_loaded = False
+
+    @torch.no_grad()  # type: ignore[untyped-decorator]  # torch is not installed where types are checked
+    def begin(self) -> None:
+        """Begin with the weights, unless a checkpoint's averages are loaded. Called once all ranks' weights agree."""
+        if not self.is_loaded:
+            for name, average in self.averages.items():
+                average.copy_(self._weights[name])
+
+    def load(self, averages: Mapping[str, Any]) -> None:
+        """Take a checkpoint's averages, by the names of their weights."""
+        for name, average in self.averages.items():
+            average.copy_(averages[name])
+        self.is_loaded = True
+
+    @torch.no_grad()  # type: ignore[untyped-decorator]  # torch is not installed where types are checked
+    def update(self) -> None:
+        if self.averages:
+            torch._foreach_lerp_(list(self.averages.values()), list(self._weights.values()), 1 - self._decay)
+
+    @contextlib.contextmanager
+    def applied(self) -> Iterator[None]:
+        """Give the model the averages as weights in the body of the `with`, and then its own again."""
+        own = {name: weight.detach().clone() for name, weight in self._weights.items()}
+        self._give(self.averages)
+        try:
+            yield
+        finally:
+            self._give(own)
+
+    @torch.no_grad()  # type: ignore[untyped-decorator]  # torch is not installed where types are checked
+    def _give(self, values: Mapping[str, Any]) -> None:
+        for name, value in values.items():
+            self._weights[name].copy_(value)
