@@ -171,7 +171,10 @@ def test_idx_images_are_normalized_too(tmp_path: Path) -> None:
     config = config_of(tmp_path, augment_mean=(0.1,), augment_std=(0.5,))
     dataset = load(config)
 
-    for batches in (train_batches(config, dataset, rank=0, ranks=1), evaluation_batches(config, dataset, rank=0, ranks=1)):
+    for batches in (
+        train_batches(config, dataset, rank=0, ranks=1),
+        evaluation_batches(config, dataset, rank=0, ranks=1),
+    ):
         np.testing.assert_allclose(next(batches).images, 0.2, rtol=1e-5)
 
 
@@ -184,7 +187,9 @@ def test_idx_images_are_normalized_too(tmp_path: Path) -> None:
             id="channels",
         ),
         pytest.param(
-            {"augment_flip": "true"}, r"^trainer\.augment\.flip: true mirrors JPEG and PNG images, and /.* idx", id="flip"
+            {"augment_flip": "true"},
+            r"^trainer\.augment\.flip: true mirrors JPEG and PNG images, and /.* idx",
+            id="flip",
         ),
     ],
 )
