@@ -1,6 +1,6 @@
 # distrain. `make` alone lists the targets.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo build test lint schema docs lock package images sbom audit cluster cluster-status bench bench-demo bench-check bench-inputs bench-chaos bench-client bench-predict bench-full bench-gitops bench-tests bench-guest bench-mutants bench-why bench-scale bench-gpu clean distclean
+.PHONY: help setup demo build test lint schema docs lock package images sbom audit cluster cluster-status bench bench-demo bench-check bench-inputs bench-chaos bench-client bench-predict bench-prose bench-full bench-gitops bench-tests bench-guest bench-mutants bench-why bench-scale bench-gpu clean distclean
 SHELL := /bin/bash
 
 CACHE := $(or $(DISTRAIN_CACHE),$(HOME)/.cache/distrain)
@@ -19,7 +19,7 @@ PASSED = $(CACHE)/passed/$(shell git rev-parse HEAD)
 demo cluster cluster-status bench bench-demo bench-scale: PACKAGES := node images $(if $(GITOPS),gitops)
 images sbom bench-chaos: PACKAGES := images
 lint: PACKAGES := lint
-schema docs lock package audit bench-check: PACKAGES := python
+schema docs lock package audit bench-check bench-prose: PACKAGES := python
 
 help: ## list the targets
 	@sed -n 's/^\([a-z%-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 18
@@ -92,13 +92,16 @@ bench-inputs: setup ## run the plugin with 20,000 random broken inputs; INPUTS_A
 	@PYTHONPATH=plugin $(PYTHON) -m tests.plugin.inputs.bench $(INPUTS_ARGS)
 
 bench-chaos: build ## kill trainings 1,000 times, and compare what they saved; again goes on; CHAOS_ARGS="--points 40"
-	@PYTHONPATH=trainer $(PYTHON) -m tests.trainer.bench_chaos $(CHAOS_ARGS)
+	@PYTHONPATH=trainer $(PYTHON) -m tests.trainer.benches.bench_chaos $(CHAOS_ARGS)
 
 bench-client: setup ## change releases on the running lab while their client is cut, killed or loses the API server; again goes on
 	@$(PYTHON) -m tests.cluster.client_faults.bench $(CLIENT_ARGS)
 
 bench-predict: setup ## on the running lab: hold predict to runs of two workers over networks of three rates, medians of five
 	@$(PYTHON) -m lab.bench.prediction
+
+bench-prose: setup ## draw 200 sentences of comments, docstrings, messages, values and pages, to see how many must be read twice; SEED=n
+	@$(PYTHON) -m docs.prose --seed $(or $(SEED),1)
 
 bench-full: build ## run the rest of each matrix of which the tests try one path; again goes on; PYTEST_ARGS="-k words" picks some
 	@FULL=1 $(PYTHON) -m pytest -m full --resume $(PASSED) $(PYTEST_ARGS)

@@ -16,25 +16,23 @@ from collections.abc import Sequence
 from statistics import median
 from typing import Any
 
-from lab.builds import images
+from lab.bench.runs import TOTAL, Runs, images_per_second, settings
 from lab.builds.golang import binary
-from lab.cluster import client, faults, lifecycle
-from lab.errors import LabError
-from lab.paths import CHART, KUBECONFIG, REPOSITORY
+from lab.paths import REPOSITORY
 from lab.waiting import wait_until
 
-NAMESPACE = "bench-predict"
+ALL = Runs("bench-predict")
 RATES = (100e6, 50e6, 25e6)
 RUNS, STEPS, WORKERS, BATCH = 5, 100, 2, 64
 WITHIN = 0.10
-TOTAL, RIGHT = "total images/sec:", "all-reduce is right"
+RIGHT = "all-reduce is right"
 # The command of `helm test`, with sizes that do not take minutes over the slowest link.
 TEST = ["python3", "-m", "distrain_trainer.allreduce", "--backend=horovod", "--sizes=1Ki,64Ki,4Mi", "--repeats=5"]
 # A deterministic rank computes on one core. Open MPI's ring is what is predicted.
 VALUES = {
     "framework": "tensorflow",
     "image.repository": "distrain/tensorflow",
-    "workers.gpus": "0",
+    "workers.gpus": 0,
     "trainer.model": "mnist",
     "trainer.extraArgs": "{--deterministic}",
     "trainer.batchSize": str(BATCH),
@@ -46,8 +44,7 @@ VALUES = {
 
 def main() -> int:
     """Measure on a running cluster, print a line per rate, and return 1 if a prediction misses."""
-    lifecycle.prepare_namespace(NAMESPACE, "s3")
-    client.load_image(images.trainer_image("tensorflow"))
+    ALL.prepare("tensorflow")
     alone = _rate_of_one()
     print(f"one worker: {alone:.0f} images/sec, the median of {RUNS} runs", flush=True)
     misses = [_compared(rate, alone) for rate in RATES]
@@ -56,17 +53,18 @@ def main() -> int:
 
 def _rate_of_one() -> float:
     """Return the images/sec of a run of one worker beside another such run."""
-    _helm("install", "beside", str(CHART), *_settings(1), "--set", f"trainer.steps={1000 * STEPS}")
-    wait_until("a step of the run beside", lambda: "images/sec:" in _logs("beside"), seconds=120, pause=0.5)
+    ALL.start("beside", {**_values(1), "trainer.steps": 1000 * STEPS})
+    wait_until("a step of the run beside", lambda: "images/sec:" in ALL.logs("beside"), seconds=120, pause=0.5)
     found = median(_measured(1) for _ in range(RUNS))
-    _helm("uninstall", "beside", "--wait")
+    ALL.end("beside")
     return found
 
 
 def _compared(rate: float, alone: float) -> float:
     """Print measured and predicted images/sec over a network of this rate, and return the relative error."""
     test = ["--set-json", f"command={json.dumps(TEST)}"]
-    predicted = [_predicted(_log_of(RIGHT, WORKERS, rate, test), alone) for _ in range(RUNS)]
+    tests = [ALL.log_of(RIGHT, _values(WORKERS), workers=WORKERS, rate=rate, more=test) for _ in range(RUNS)]
+    predicted = [_predicted(each, alone) for each in tests]
     measured = [_measured(WORKERS, rate) for _ in range(RUNS)]
     error = median(predicted) / median(measured) - 1
     told = f"{_spread(measured)} images/sec measured, {_spread(predicted)} predicted"
@@ -81,7 +79,7 @@ def _spread(rates: Sequence[float]) -> str:
 def _predicted(test: str, alone: float) -> float:
     """Return what the plugin says of two workers, from the rate of one and the log of `helm test`."""
     flags = ["--rate", f"{alone:g}", "--test", "-", "--algorithm", "ring", "-o", "json"]
-    command = [sys.executable, "-m", "distrain", "predict", *_settings(WORKERS), *flags]
+    command = [sys.executable, "-m", "distrain", "predict", *settings(_values(WORKERS)), *flags]
     environment = {**os.environ, "PYTHONPATH": str(REPOSITORY / "plugin"), "HELM_BIN": str(binary("helm4"))}
     answer = subprocess.run(command, input=test, env=environment, check=True, stdout=subprocess.PIPE, text=True).stdout
     sizes: list[dict[str, Any]] = json.loads(answer)["sizes"]
@@ -91,46 +89,11 @@ def _predicted(test: str, alone: float) -> float:
 
 def _measured(workers: int, rate: float | None = None) -> float:
     """Run the training, and return its images/sec."""
-    return float(_log_of(TOTAL, workers, rate).partition(TOTAL)[2].split()[0])
+    return images_per_second(ALL.log_of(TOTAL, _values(workers), workers=workers, rate=rate))
 
 
-def _log_of(end: str, workers: int, rate: float | None, more: Sequence[str] = ()) -> str:
-    """Run a job until its log has the words of its end. Slow down the workers' links as soon as their pods run."""
-    _helm("install", "run", str(CHART), *_settings(workers), *more)
-    wait_until("the workers", lambda: len(_workers()) == workers, seconds=120, pause=0.1)
-    for uid in _workers() if rate else ():
-        faults.slow_down(uid, rate or 0.0)
-    wait_until("the run", lambda: end in _logs("run"), seconds=600, pause=1)
-    found = _logs("run")
-    _helm("uninstall", "run", "--wait")
-    pods = ("-n", NAMESPACE, "get", "pods", "-l", "app.kubernetes.io/instance=run", "-o", "name")
-    wait_until("the pods' end", lambda: not client.kubectl(*pods), pause=1)
-    return found
-
-
-def _workers() -> list[str]:
-    """Return the uids of the workers' pods that run."""
-    chosen = "app.kubernetes.io/instance=run,app.kubernetes.io/component=worker"
-    pods = json.loads(client.kubectl("-n", NAMESPACE, "get", "pods", "-l", chosen, "-o", "json"))["items"]
-    return [pod["metadata"]["uid"] for pod in pods if pod["status"].get("phase") == "Running"]
-
-
-def _logs(release: str) -> str:
-    """Return the logs of a release's pods, or "" while a pod has not started."""
-    try:
-        return client.kubectl("-n", NAMESPACE, "logs", "-l", f"app.kubernetes.io/instance={release}", "--tail=-1")
-    except LabError:
-        return ""
-
-
-def _settings(workers: int) -> Sequence[str]:
-    values = {**VALUES, "workers.replicas": str(workers)}
-    return ["--set", ",".join(f"{name}={value}" for name, value in values.items())]
-
-
-def _helm(*arguments: str) -> None:
-    command = [str(binary("helm4")), *arguments, "--namespace", NAMESPACE, "--kubeconfig", str(KUBECONFIG)]
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+def _values(workers: int) -> dict[str, object]:
+    return {**VALUES, "workers.replicas": workers}
 
 
 if __name__ == "__main__":

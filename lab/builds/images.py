@@ -252,8 +252,11 @@ def _trainer_key(framework: str, without: Sequence[str] = ()) -> str:
 
 
 def _is_of_another(path: Path, framework: str) -> bool:
-    """Return whether only another framework's image uses a file: the file's name starts with that framework's name."""
-    others = tuple(name for name in FRAMEWORKS if name != framework)
+    """Return whether only another framework's image uses a file: the file's name starts with that framework's name.
+
+    `framework` may also be a variant, such as pytorch-cuda, which uses the files of its framework, too.
+    """
+    others = tuple(name for name in FRAMEWORKS if not framework.startswith(name))
     return "distrain_trainer" not in path.parts and path.name.startswith(others)
 
 

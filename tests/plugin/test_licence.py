@@ -6,14 +6,14 @@ import re
 import tarfile
 from pathlib import Path
 
-from lab.builds import images, package
+from lab.builds import package
 from lab.paths import REPOSITORY
 
 NAMED = {
     "pyproject.toml": r'^license = "(.*)"$',
     "charts/distrain/Chart.yaml": "^  artifacthub.io/license: (.*)$",
     "plugin/plugin.yaml": "^# SPDX-License-Identifier: (.*)$",
-    **{f"trainer/{framework}.Dockerfile": 'image.licenses="(.*)"$' for framework in images.FRAMEWORKS},
+    **{f"trainer/{path.name}": 'image.licenses="(.*)"$' for path in (REPOSITORY / "trainer").glob("*.Dockerfile")},
 }
 
 

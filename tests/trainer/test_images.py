@@ -119,7 +119,8 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("trainer/distrain_trainer/data.py", "plugin/distrain/cli.py", "plugin/requirements.txt"):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text("one = 1\n")
-    (folder / "trainer" / "tensorflow.Dockerfile").write_text("FROM scratch\n")
+    for image in ("tensorflow", "pytorch-cuda"):
+        (folder / "trainer" / f"{image}.Dockerfile").write_text("FROM scratch\n")
     (folder / ".dockerignore").touch()
     monkeypatch.setattr(images, "REPOSITORY", folder)
     monkeypatch.setattr(images, "_base_key", lambda: "base")
@@ -157,6 +158,17 @@ def test_change_makes_what_is_built_from_it_anew(
 
     assert (new_image != image) is makes_an_image
     assert (new_environment != environment) is makes_an_environment
+
+
+def test_variant_is_made_from_the_files_of_its_framework_too(repository: Path) -> None:
+    before = {name: images._trainer_key(name) for name in ("pytorch-cuda", "tensorflow")}
+    (repository / "trainer" / "requirements").mkdir()
+    (repository / "trainer" / "requirements" / "pytorch-cuda.txt").write_text("changed\n")
+
+    after = {name: images._trainer_key(name) for name in before}
+
+    assert after["pytorch-cuda"] != before["pytorch-cuda"]
+    assert after["tensorflow"] == before["tensorflow"]
 
 
 def test_framework_without_an_image_is_refused() -> None:

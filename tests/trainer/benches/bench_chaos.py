@@ -29,7 +29,7 @@ from tests.trainer.chaos import CASES, IN_FOLDERS, Case, Kill, Outcome, Place, i
 from tests.trainer.conftest import SCRIPTS
 from tests.trainer.fixtures.faults import FAULTS
 
-TESTS = Path(__file__).parent
+TESTS = Path(__file__).parents[1]
 KILLS_PER_RUN = 5
 # The same in all runs of a case, whoever is killed: one that has finished before its last kill counts those before.
 STEPS = 200

@@ -1,0 +1,91 @@
+"""Run jobs of the chart on the lab for a benchmark, also over links that are slowed down, and return their logs."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from lab.builds import images
+from lab.builds.golang import binary
+from lab.cluster import client, faults, lifecycle
+from lab.errors import LabError
+from lab.paths import CHART, KUBECONFIG
+from lab.waiting import wait_until
+
+TOTAL = "total images/sec:"
+
+
+@dataclass(frozen=True)
+class Runs:
+    """Runs in one namespace."""
+
+    namespace: str
+
+    def prepare(self, *frameworks: str) -> None:
+        """Make the namespace, and load the images of these frameworks."""
+        lifecycle.prepare_namespace(self.namespace, "s3")
+        for framework in frameworks:
+            client.load_image(images.trainer_image(framework))
+
+    def start(self, release: str, values: Mapping[str, object], more: Sequence[str] = ()) -> None:
+        self._helm("install", release, str(CHART), *settings(values), *more)
+
+    def end(self, release: str) -> None:
+        """Uninstall a release, and wait until its pods are gone."""
+        self._helm("uninstall", release, "--wait")
+        chosen = ("-l", f"app.kubernetes.io/instance={release}")
+        pods = ("-n", self.namespace, "get", "pods", *chosen, "-o", "name")
+        wait_until("the pods' end", lambda: not client.kubectl(*pods), pause=1)
+
+    def log_of(
+        self,
+        end: str,
+        values: Mapping[str, object],
+        *,
+        workers: int = 0,
+        rate: float | None = None,
+        more: Sequence[str] = (),
+        seconds: float = 600,
+    ) -> str:
+        """Run a job until its log has the words of its `end`, and return the log.
+
+        With a `rate`, in bits per second, slow down the links of the `workers` as soon as their pods run.
+        """
+        self.start("run", values, more)
+        if rate:
+            wait_until("the workers", lambda: len(self._workers("run")) == workers, seconds=120, pause=0.1)
+            for uid in self._workers("run"):
+                faults.slow_down(uid, rate)
+        wait_until("the run", lambda: end in self.logs("run"), seconds=seconds, pause=1)
+        found = self.logs("run")
+        self.end("run")
+        return found
+
+    def logs(self, release: str) -> str:
+        """Return the logs of a release's pods, or "" while a pod has not started."""
+        chosen = ("-l", f"app.kubernetes.io/instance={release}")
+        try:
+            return client.kubectl("-n", self.namespace, "logs", *chosen, "--tail=-1")
+        except LabError:
+            return ""
+
+    def _workers(self, release: str) -> list[str]:
+        """Return the uids of the pods that train and run. A PyTorchJob has its workers alone."""
+        chosen = f"app.kubernetes.io/instance={release},app.kubernetes.io/component=worker"
+        pods = json.loads(client.kubectl("-n", self.namespace, "get", "pods", "-l", chosen, "-o", "json"))["items"]
+        return [pod["metadata"]["uid"] for pod in pods if pod["status"].get("phase") == "Running"]
+
+    def _helm(self, *arguments: str) -> None:
+        command = [str(binary("helm4")), *arguments, "--namespace", self.namespace, "--kubeconfig", str(KUBECONFIG)]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+
+
+def settings(values: Mapping[str, object]) -> list[str]:
+    """Return Helm's flags that set these values."""
+    return ["--set", ",".join(f"{name}={value}" for name, value in values.items())]
+
+
+def images_per_second(log: str) -> float:
+    return float(log.partition(TOTAL)[2].split()[0])

@@ -1,0 +1,74 @@
+"""`make bench`: measure the trainer's own share of a step, beside the plain loop of the framework.
+
+The model is so small that the share shows. One rank: the trainer may add MOST_MICROSECONDS to a step of the plain loop.
+The two run in turn, and the medians of ROUNDS are compared.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import tempfile
+from pathlib import Path
+from statistics import median
+
+from tests.trainer.conftest import PROGRAMS, SCRIPTS, USER_MODELS, Run, run_in_image
+
+ROUNDS, STEPS, LINES = 3, 5000, 5
+MOST_MICROSECONDS = 150.0
+NAMES = ("pytorch-ddp", "pytorch-horovod", "tensorflow-horovod", "mxnet-horovod")
+PROGRESS = "distrain-progress: "
+
+
+def main(names: list[str]) -> int:
+    """Print a line per program. Return 1 if the trainer's share is above the limit in one of them."""
+    shares = [own_share(name) for name in names or NAMES]
+    print(f"limit: {MOST_MICROSECONDS:.0f} us")
+    return int(max(shares) > MOST_MICROSECONDS)
+
+
+def own_share(name: str) -> float:
+    """Return the microseconds per step that a program takes beyond those of the plain loop, with one rank."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        (Path(folder) / "small.py").write_text(USER_MODELS[PROGRAMS[name].framework])
+        pairs = [(bare(name, Path(folder)), trained(name, Path(folder))) for _ in range(ROUNDS)]
+    plain, whole = (median(each) for each in zip(*pairs, strict=True))
+    share = median(whole - plain for plain, whole in pairs)
+    print(
+        f"{name}, one rank: {whole:.0f} us per step, the plain loop {plain:.0f} us, the trainer's share {share:.0f} us",
+        flush=True,
+    )
+    return share
+
+
+def bare(name: str, models: Path) -> float:
+    framework = PROGRAMS[name].framework
+    ended = run(framework, ["python3", "/bare_loop.py", framework, str(STEPS)], models)
+    return float(re.findall(r"^microseconds per step: ([\d.]+)$", ended.stdout, re.M)[0])
+
+
+def trained(name: str, models: Path) -> float:
+    """Return the microseconds per step, with all that happens between steps, the median of the logged lines."""
+    program = PROGRAMS[name]
+    what = ["--model=small:net", "--image-size=4", "--classes=10", "--batch-size=1", "--learning-rate=1e-4"]
+    steps = [f"--steps={STEPS}", f"--log-every={STEPS // LINES}"]
+    ended = run(
+        program.framework, [*program.starter(1), "-m", "distrain_trainer", *program.arguments, *what, *steps], models
+    )
+    lines = [line.removeprefix(PROGRESS) for line in ended.stdout.splitlines() if line.startswith(PROGRESS)]
+    # The first line comes right after the first step, which also compiles.
+    return 1e6 / median(float(json.loads(line)["images_per_second"]) for line in lines[1:])
+
+
+def run(framework: str, command: list[str], models: Path) -> Run:
+    mounts = {SCRIPTS / "speed/bare_loop.py": "/bare_loop.py", models / "small.py": "/models/small.py"}
+    ended = run_in_image(framework, command, models, env={"PYTHONPATH": "/models"}, mounts=mounts, timeout=300)
+    if ended.returncode:
+        sys.exit(ended.stderr)
+    return ended
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
