@@ -84,6 +84,16 @@ class Computer:
             compile_forward(model)
         return model
 
+    def seed(self, seed: int) -> None:
+        """Seed the generators that layers such as dropout draw from, for the next step.
+
+        Not torch.manual_seed: without a GPU it stores the seed and a traceback of each call for ever, for when CUDA
+        starts.
+        """
+        torch.default_generator.manual_seed(seed)
+        if self.device.type == "cuda":
+            torch.cuda.manual_seed(seed)
+
     @property
     def steps_ahead(self) -> int:
         """The steps that a GPU is given before the outcome of the one before is known, so that it always has work."""
@@ -241,7 +251,7 @@ def run_steps(dataset: Dataset, trained: Trained, model: Any, evaluator: Evaluat
     def make_step(batch: TensorBatch, *, rate: float, seed: int, asked: int) -> Callable[[], Outcome]:
         for group in optimizer.param_groups:
             group["lr"] = rate
-        torch.manual_seed(seed)
+        computer.seed(seed)
         optimizer.zero_grad()
         statistics.keep()
         loss = computer.loss(model, batch)
