@@ -119,7 +119,7 @@ with torch.device("meta"):  # The weights are described, and not computed.
     print("mnist of 8x8", sum(each.numel() for each in build("mnist", shape=(8, 8, 1), classes=10).parameters()))
 """
 
-# Seeds steps on a CPU. Prints how many calls PyTorch stored for when CUDA starts, and whether a seed repeats its numbers.
+# Seeds steps on a CPU. Prints how many calls PyTorch stores for when CUDA starts, and whether a seed repeats numbers.
 SEEDS = """
 import torch
 from distrain_trainer.pytorch.training import Computer
