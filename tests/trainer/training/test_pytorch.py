@@ -119,6 +119,17 @@ with torch.device("meta"):  # The weights are described, and not computed.
     print("mnist of 8x8", sum(each.numel() for each in build("mnist", shape=(8, 8, 1), classes=10).parameters()))
 """
 
+# Seeds steps on a CPU. Prints how many calls PyTorch stores for when CUDA starts, and whether a seed repeats numbers.
+SEEDS = """
+import torch
+from distrain_trainer.pytorch.training import Computer
+computer, numbers, stored = Computer(torch.device("cpu"), torch.float32), [], len(torch.cuda._queued_calls)
+for seed in (1, 2, 1):
+    computer.seed(seed)
+    numbers.append(torch.rand(1).item())
+print(len(torch.cuda._queued_calls) - stored, numbers[0] == numbers[2] != numbers[1])
+"""
+
 # Runs each of the scripts that its argument holds by name, and prints as JSON what they print.
 RUN_EACH = """
 import contextlib, io, json, sys, traceback
@@ -137,6 +148,7 @@ SCRIPTS_TO_RUN = {
     "taken over from former": TAKEN_OVER_FROM_FORMER,
     "undone": UNDONE,
     "counted": COUNT_PARAMETERS,
+    "seeds": SEEDS,
     "lost under torchrun": LOSES_THE_OTHER.format(env={"TORCHELASTIC_RUN_ID": "run"}),
     "lost without torchrun": LOSES_THE_OTHER.format(env={}),
 }
@@ -391,3 +403,7 @@ def train_with_a_bad_batch(program: ProgramInImage, folder: Path, *more: str, ra
     )
     assert run.returncode == 0, run.stdout + run.stderr
     return run
+
+
+def test_steps_on_a_cpu_store_no_seeds_for_cuda(printed: Mapping[str, str]) -> None:
+    assert printed["seeds"] == "0 True\n"

@@ -20,14 +20,13 @@ class Outcome(NamedTuple):
     """What is known after a step.
 
     `loss` is this rank's. It is NaN if the step was left out, unless an fp16 loss scale above 1 is the cause. `asked`
-    is the largest stop request of all ranks. `mean` averages the loss over the ranks; all ranks call it at the same
-    steps. `allreduce_wait` is how many seconds this rank waited for the averages of the gradients after its own were
-    computed, None if that is unknown.
+    is the largest stop request of all ranks, `mean_loss` the mean of their losses. `allreduce_wait` is how many seconds
+    this rank waited for the averages of the gradients after its own were computed, None if that is unknown.
     """
 
     loss: float
     asked: int
-    mean: Callable[[float], float]
+    mean_loss: float
     allreduce_wait: float | None = None
 
 
@@ -99,7 +98,7 @@ class BegunSteps:
     def _end_first(self) -> int:
         """Wait for the outcome of the first step, and record it. Return the largest stop request of all ranks."""
         batch, outcome, started = self.steps.popleft()
-        loss, asked, mean, allreduce_wait = outcome()
+        loss, asked, mean_loss, allreduce_wait = outcome()
         end = time.perf_counter()
         # A step that began while the one before was computed took the time since that one's end.
         seconds, self.last_end = end - max(started, self.last_end), end
@@ -109,5 +108,5 @@ class BegunSteps:
             input_wait=self.run.watchdog.waited,
             allreduce_wait=allreduce_wait,
         )
-        self.progress.add(batch, loss=loss, seconds=seconds, mean=mean)
+        self.progress.add(batch, loss=loss, seconds=seconds, mean=lambda _: mean_loss)
         return asked

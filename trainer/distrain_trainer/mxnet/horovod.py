@@ -19,6 +19,7 @@ from distrain_trainer.config import Config
 from distrain_trainer.data import Batch, Dataset, evaluation_batches
 from distrain_trainer.gpus import require_gpu_of_rank
 from distrain_trainer.log import Log
+from distrain_trainer.loop import message
 from distrain_trainer.loop.evaluation import Evaluator
 from distrain_trainer.loop.process_group import ProcessGroup
 from distrain_trainer.loop.progress import Progress
@@ -121,31 +122,25 @@ def train(
     def make_step(batch: Batch, *, rate: float, seed: int, asked: int) -> Callable[[], Outcome]:
         mx.random.seed(seed)
         trainer.set_learning_rate(rate)
-        # Distributed: all ranks stop at the same step.
-        largest = hvd.allreduce(mx.nd.array([asked]), op=hvd.Max, name="asked")
-        loss = train_step(batch)
+        loss, told = train_step(batch, asked)
         ema.update()
-        return lambda: Outcome(loss, int(largest.asscalar()), mean_over_ranks)
+        return lambda: message.outcome(loss, told.asnumpy().tolist(), run.group.size)
 
     return make_steps(run, dataset, make_step, evaluator=evaluator)
 
 
-def mean_over_ranks(loss: float) -> float:
-    """Average the ranks' losses, which gives the loss of the global batch."""
-    return float(hvd.allreduce(mx.nd.array([loss]), name="loss").asscalar())  # Distributed
-
-
 def make_train_step(
     model: Any, trainer: Any, device: Any, is_half: bool, label_smoothing: float = 0.0
-) -> Callable[[Batch], float]:
-    """Return the function that makes one step with a batch and returns this rank's loss.
+) -> Callable[[Batch, int], tuple[float, Any]]:
+    """Return the function that makes one step with a batch, and with this rank's request to stop.
 
-    The loss is NaN if the step was left out, unless an fp16 loss scale above 1 is the cause.
+    It returns this rank's loss, and the sum of the ranks' messages (distrain_trainer.loop.message). The loss is NaN if
+    the step was left out, unless an fp16 loss scale above 1 is the cause.
     """
     loss_of, statistics = make_loss(model, label_smoothing), Statistics(model)
     trained = [each for each in model.collect_params().values() if each.grad_req != "null"]
 
-    def train_step(batch: Batch) -> float:
+    def train_step(batch: Batch, asked: int) -> tuple[float, Any]:
         statistics.keep()
         with mx.autograd.record():
             loss = loss_of(batch, device)
@@ -153,6 +148,7 @@ def make_train_step(
                 # fp16 cannot represent small gradients, so the loss is scaled up and the gradients are scaled back.
                 with amp.scale_loss(loss, trainer) as scaled:
                     mx.autograd.backward(scaled)
+        told = sum_of_ranks(message_of(loss, asked))  # Distributed: beside the averages of the gradients.
         if not is_half:
             loss.backward()
         trainer.allreduce_grads()
@@ -166,9 +162,20 @@ def make_train_step(
         if is_left_out or batch.is_empty:
             statistics.restore()
         # asscalar() waits for the step. Without it the step would only be queued.
-        return math.nan if is_left_out and not is_scale else float(loss.asscalar())
+        return (math.nan if is_left_out and not is_scale else float(loss.asscalar())), told
 
     return train_step
+
+
+def message_of(loss: Any, asked: int) -> Any:
+    """Return this rank's message, as in distrain_trainer.loop.message."""
+    reason = mx.nd.one_hot(mx.nd.array([asked], ctx=loss.context), message.SIZE - 1, dtype="float64")
+    return mx.nd.concat(loss.astype("float64"), reason.reshape(-1), dim=0)
+
+
+def sum_of_ranks(numbers: Any) -> Any:
+    # Distributed: a single rank has nothing to add.
+    return hvd.allreduce(numbers, op=hvd.Sum, name="told") if hvd.size() > 1 else numbers
 
 
 def test(config: Config, dataset: Dataset, model: Any, device: Any, ema: Ema) -> tuple[float, float]:

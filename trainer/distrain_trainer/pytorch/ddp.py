@@ -161,12 +161,17 @@ def train(dataset: Dataset, trained: Trained, evaluator: Evaluator) -> Progress:
     # those of distrain's own models only matter in the evaluation.
     is_of_user = is_users(config.model)
     finds_unused = config.deterministic or is_of_user
-    replica = DistributedDataParallel(
-        model,
-        find_unused_parameters=finds_unused,
-        static_graph=not finds_unused and not config.compile,  # torch.compile splits the graph by gradient buckets.
-        broadcast_buffers=is_of_user,
-        gradient_as_bucket_view=True,
+    # A single rank does without, as DistributedDataParallel copies each gradient into a bucket.
+    replica = (
+        model
+        if dist.get_world_size() == 1
+        else DistributedDataParallel(
+            model,
+            find_unused_parameters=finds_unused,
+            static_graph=not finds_unused and not config.compile,  # torch.compile splits the graph by gradient buckets.
+            broadcast_buffers=is_of_user,
+            gradient_as_bucket_view=True,
+        )
     )
     of_ranks = OfRanks(dist.get_world_size(), sum_beside, averages_in_backward=True)
     with gradient_computed_twice_named():

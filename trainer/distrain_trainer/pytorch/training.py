@@ -18,7 +18,7 @@ from distrain_trainer.data import Batch, Dataset
 from distrain_trainer.errors import DeviceError
 from distrain_trainer.gpus import require_gpu_of_rank, require_gpus, tell_precision
 from distrain_trainer.log import Log
-from distrain_trainer.loop import stop_flag
+from distrain_trainer.loop import message
 from distrain_trainer.loop.evaluation import BEST_OF, Evaluator
 from distrain_trainer.loop.progress import Progress
 from distrain_trainer.loop.randomness import seed_python
@@ -83,6 +83,16 @@ class Computer:
         if config.compile and self.device.type == "cuda":
             compile_forward(model)
         return model
+
+    def seed(self, seed: int) -> None:
+        """Seed the generators that layers such as dropout draw from, for the next step.
+
+        Not torch.manual_seed: without a GPU it stores the seed and a traceback of each call for ever, for when CUDA
+        starts.
+        """
+        torch.default_generator.manual_seed(seed)
+        if self.device.type == "cuda":
+            torch.cuda.manual_seed(seed)
 
     @property
     def steps_ahead(self) -> int:
@@ -235,15 +245,17 @@ def run_steps(dataset: Dataset, trained: Trained, model: Any, evaluator: Evaluat
     begin_momentum(optimizer)
     trained.ema.begin()
     wait = measured_wait(run.config, computer, model, of_ranks)
+    # Distributed: a single rank has nothing to add.
+    told_by_ranks = of_ranks.sum if of_ranks.ranks > 1 else lambda numbers: lambda: numbers
 
     def make_step(batch: TensorBatch, *, rate: float, seed: int, asked: int) -> Callable[[], Outcome]:
         for group in optimizer.param_groups:
             group["lr"] = rate
-        torch.manual_seed(seed)
+        computer.seed(seed)
         optimizer.zero_grad()
         statistics.keep()
         loss = computer.loss(model, batch)
-        told = of_ranks.sum(message(loss.detach(), asked))  # Distributed: beside the averages of the gradients.
+        told = told_by_ranks(message_of(loss.detach(), asked))  # Distributed: beside the averages of the gradients.
         scaler.scale(loss).backward()  # Distributed: the gradients are averaged over the ranks meanwhile.
         if wait is not None and not of_ranks.averages_in_backward:
             wait.begin()
@@ -270,12 +282,9 @@ def measured_wait(config: Config, computer: Computer, model: Any, of_ranks: OfRa
     return AllReduceWait(is_on_gpu=is_on_gpu)
 
 
-def message(loss: Any, asked: int) -> Any:
-    """Return what a rank tells the others at a step: its loss, and a 1 at the place of its reason to stop.
-
-    The sum of all ranks' messages tells the mean loss and the largest reason, so that all ranks stop at the same step.
-    """
-    numbers = torch.zeros(1 + len(stop_flag.REASONS), dtype=torch.float64, device=loss.device)
+def message_of(loss: Any, asked: int) -> Any:
+    """Return this rank's message, as in distrain_trainer.loop.message."""
+    numbers = torch.zeros(message.SIZE, dtype=torch.float64, device=loss.device)
     numbers[0] = loss
     numbers[1 + asked].fill_(1)  # Not an assignment of 1, which waits for the GPU.
     return numbers
@@ -294,10 +303,8 @@ def outcome_of(
     def outcome() -> Outcome:
         if is_copied is not None:
             is_copied.synchronize()
-        own, total, *counts = numbers.tolist()
-        asked = max(reason for reason, count in zip(stop_flag.REASONS, counts, strict=True) if count)
-        # A step that was left out has no mean loss.
-        return Outcome(own, asked, lambda loss: total / ranks if math.isfinite(loss) else loss, waited())
+        own, *told = numbers.tolist()
+        return message.outcome(own, told, ranks, waited())
 
     return outcome
 

@@ -6,7 +6,6 @@ Each line that exists only because the training is distributed is marked `# Dist
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from distrain_trainer.config import Config
 from distrain_trainer.data import Batch, Dataset
 from distrain_trainer.gpus import tell_precision
 from distrain_trainer.log import Log
+from distrain_trainer.loop import message
 from distrain_trainer.loop.evaluation import Evaluator
 from distrain_trainer.loop.process_group import ProcessGroup
 from distrain_trainer.loop.progress import Progress
@@ -97,19 +97,17 @@ def share_start(model: Any, optimizer: Any) -> None:
 
 def train(dataset: Dataset, model: Any, optimizer: Any, evaluator: Evaluator, ema: Ema) -> Progress:
     """Train the model in place. Raises DivergedError after too many bad steps, StoppedError on a request to stop."""
-    run, seed_layers = evaluator.run, seeder(model)
-    train_step = make_train_step(run.config, model, optimizer, measures_wait=measures_wait(run))
+    run = evaluator.run
+    train_step = make_train_step(run.config, model, optimizer, ema, measures_wait=measures_wait(run))
     ema.begin()
 
     def make_step(batch: Batch, *, rate: float, seed: int, asked: int) -> Callable[[], Outcome]:
-        seed_layers(seed)
-        optimizer.learning_rate = rate
-        loss, largest, wait = train_step(batch.images, batch.labels, batch.weights, np.float32(asked))
-        ema.update()
+        numbers = np.float32(rate), np.int64(seed), np.int32(asked)
+        loss, told, wait = train_step(batch.images, batch.labels, batch.weights, *numbers)
 
         def outcome() -> Outcome:
-            seconds = None if math.isnan(wait) else float(wait)
-            return Outcome(float(loss), int(largest), mean_over_ranks, seconds)
+            seconds = None if wait is None else float(wait)
+            return message.outcome(float(loss), told.numpy().tolist(), run.group.size, seconds)
 
         return outcome
 
@@ -124,34 +122,37 @@ def measures_wait(run: Run) -> bool:
     return run.group.size > 1 and not has_gpu() and not run.config.deterministic
 
 
-def mean_over_ranks(loss: float) -> float:
-    """Average the ranks' losses, which gives the loss of the global batch."""
-    return float(hvd.allreduce(tf.constant(loss), name="loss"))  # Distributed
+def make_train_step(
+    config: Config, model: Any, optimizer: Any, ema: Ema, *, measures_wait: bool = False
+) -> Callable[..., Any]:
+    """Return the function that makes one step, compiled to a graph: each operation outside of it costs as much again.
 
-
-def make_train_step(config: Config, model: Any, optimizer: Any, *, measures_wait: bool = False) -> Callable[..., Any]:
-    """Return the function that makes one step, compiled to a graph.
-
-    Its arguments are a batch's arrays and this rank's request to stop, 0 for none. It returns this rank's loss, the
-    largest request of all ranks, and the seconds of the wait for the averages, NaN unless `measures_wait`. The loss is
-    NaN if the step was left out, unless an fp16 loss scale above 1 is the cause.
+    Its arguments are a batch's arrays, the learning rate, the seed of layers such as dropout, and this rank's request
+    to stop. It returns this rank's loss, the sum of the ranks' messages (distrain_trainer.loop.message), and the
+    seconds of the wait for the averages, None unless `measures_wait`. The loss is NaN if the step was left out, unless
+    an fp16 loss scale above 1 is the cause.
     """
     # AutoGraph would convert all of Horovod, which takes three seconds at each start and has no use.
     allreduce = tf.autograph.experimental.do_not_convert(hvd.allreduce)
     is_scaled = isinstance(optimizer, tf.keras.mixed_precision.LossScaleOptimizer)
+    seed_layers = tf.autograph.experimental.do_not_convert(seeder(model))
     counted = model.non_trainable_variables  # For example batch normalization statistics.
 
-    def train_step(images: Any, labels: Any, weights: Any, asked: Any) -> Any:
-        asked = allreduce(asked, op=hvd.Max, name="asked")  # Distributed: all ranks stop at the same step.
+    def train_step(images: Any, labels: Any, weights: Any, rate: Any, seed: Any, asked: Any) -> Any:
+        seed_layers(seed)
+        optimizer.learning_rate.assign(rate)
         before = [tf.identity(variable) for variable in counted]
         wait = AllReduceWait()
         with wait.tape() if measures_wait else tf.GradientTape() as tape:
             loss = loss_of(model, images, labels, weights, label_smoothing=config.label_smoothing)
             # fp16 cannot represent small gradients, so the loss is scaled up and the gradients are scaled back.
             target = optimizer.get_scaled_loss(loss) if is_scaled else loss
-        tape = hvd.DistributedGradientTape(tape)  # Distributed: averages the gradients over the ranks.
+        told = message_of(loss, asked)
+        if hvd.size() > 1:
+            told = allreduce(told, op=hvd.Sum, name="told")  # Distributed: beside the averages of the gradients.
+            tape = hvd.DistributedGradientTape(tape)  # Distributed: averages the gradients over the ranks.
         gradients = tf.autograph.experimental.do_not_convert(tape.gradient)(target, model.trainable_variables)
-        seconds = tf.autograph.experimental.do_not_convert(wait.end)(gradients)
+        seconds = tf.autograph.experimental.do_not_convert(wait.end)(gradients) if measures_wait else None
         gradients = optimizer.get_unscaled_gradients(gradients) if is_scaled else gradients
         # Distributed: the averages are equal on all ranks, so all ranks leave the step out, or none does.
         is_told = is_left_out = tf.logical_not(are_finite(gradients))
@@ -166,9 +167,16 @@ def make_train_step(config: Config, model: Any, optimizer: Any, *, measures_wait
         is_counted = tf.logical_and(tf.logical_not(is_left_out), tf.reduce_any(weights > 0))
         for variable, old in zip(counted, before, strict=True):
             variable.assign(tf.where(is_counted, variable, old))
-        return tf.where(is_told, np.nan, loss), asked, seconds
+        tf.autograph.experimental.do_not_convert(ema.update)()
+        return tf.where(is_told, np.nan, loss), told, seconds
 
     return tf.function(train_step)  # type: ignore[no-any-return]
+
+
+def message_of(loss: Any, asked: Any) -> Any:
+    """Return this rank's message, as in distrain_trainer.loop.message."""
+    reason = tf.one_hot(asked, message.SIZE - 1, dtype=tf.float64)
+    return tf.concat([[tf.cast(loss, tf.float64)], reason], axis=0)
 
 
 def apply(optimizer: Any, pairs: list[Any]) -> bool:

@@ -6,7 +6,6 @@ import functools
 from collections.abc import Callable, Iterable
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 
 from distrain_trainer.config import Config
@@ -60,15 +59,14 @@ def seed(config: Config, *, rank: int) -> None:
     tf.random.set_global_generator(tf.random.Generator.from_seed(config.seed + rank))
 
 
-def seeder(model: Any) -> Callable[[int], None]:
-    """Return a function that seeds layers such as dropout, for the next step."""
+def seeder(model: Any) -> Callable[[Any], None]:
+    """Return a function that seeds layers such as dropout, for the next step. It may be a part of a graph."""
     generators = [*generators_of(model), tf.random.get_global_generator()]
 
-    def seed_layers(seed: int) -> None:
-        state = np.array([0, 0, seed])
+    def seed_layers(seed: Any) -> None:
         for number, generator in enumerate(generators):
-            state[1] = number  # Two equal layers would otherwise have equal dropout.
-            generator.reset(state)
+            # The number, as two equal layers would otherwise have equal dropout.
+            generator.reset(tf.stack([0, number, tf.cast(seed, tf.int64)]))
 
     return seed_layers
 

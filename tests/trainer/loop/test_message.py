@@ -1,0 +1,38 @@
+"""Test what a step's outcome says of the messages of all ranks."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from distrain_trainer.loop import message, stop_flag
+
+
+def message_of(loss: float, reason: int) -> np.ndarray:
+    numbers = np.zeros(message.SIZE)
+    numbers[0], numbers[1 + reason] = loss, 1
+    return numbers
+
+
+@pytest.mark.parametrize(
+    ("reasons", "largest"),
+    [
+        ((stop_flag.NOTHING, stop_flag.NOTHING, stop_flag.NOTHING), stop_flag.NOTHING),
+        ((stop_flag.NOTHING, stop_flag.SIGTERM, stop_flag.NOTHING), stop_flag.SIGTERM),
+        ((stop_flag.FENCED, stop_flag.SIGTERM, stop_flag.SIGTERM), stop_flag.FENCED),
+    ],
+)
+def test_outcome_has_the_mean_loss_and_the_largest_reason_of_all_ranks(reasons: tuple[int, ...], largest: int) -> None:
+    told = sum(message_of(loss, reason) for loss, reason in zip((1.0, 2.0, 6.0), reasons, strict=True))
+
+    outcome = message.outcome(1.0, told.tolist(), 3, 0.5)
+
+    assert outcome == (1.0, largest, 3.0, 0.5)
+
+
+def test_step_that_was_left_out_has_no_mean_loss() -> None:
+    outcome = message.outcome(math.nan, message_of(1.0, stop_flag.NOTHING).tolist(), 1)
+
+    assert math.isnan(outcome.mean_loss)

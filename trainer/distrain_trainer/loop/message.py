@@ -1,0 +1,23 @@
+"""What the ranks tell each other at each step: the sum of their messages, computed beside the gradients' averages.
+
+A message has the shape (SIZE,), float64: the rank's loss, and a 1 at the place of its reason to stop. The sum gives the
+mean loss, and the largest reason, so that all ranks stop at the same step.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from distrain_trainer.loop import stop_flag
+from distrain_trainer.loop.steps import Outcome
+
+SIZE = 1 + len(stop_flag.REASONS)
+
+
+def outcome(own: float, told: Sequence[float], ranks: int, allreduce_wait: float | None = None) -> Outcome:
+    """Return a step's outcome. `own` is this rank's loss, and `told` the sum of the messages of all `ranks`."""
+    total, *counts = told
+    asked = max(reason for reason, count in zip(stop_flag.REASONS, counts, strict=True) if count)
+    # A step that was left out has no mean loss.
+    return Outcome(own, asked, total / ranks if math.isfinite(own) else own, allreduce_wait)
