@@ -244,8 +244,8 @@ def _of_lines(text: str, origin: str) -> tuple[dict[str, Any], list[tuple[str, s
         else:
             others.append((" ".join(words[:3]), "no value follows from it"))
     if len(found) != 1:
-        words = f"has {len(found)} lines `ks generate openmpi`"
-        raise ValuesError(f"{origin}: {words}; only one run is read: keep one line")
+        finding = f"has {len(found)} lines `ks generate openmpi`"
+        raise ValuesError(f"{origin}: {finding}; only one run is read: keep one line")
     return found[0], others
 
 

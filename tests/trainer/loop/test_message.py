@@ -25,7 +25,7 @@ def message_of(loss: float, reason: int) -> np.ndarray:
     ],
 )
 def test_outcome_has_the_mean_loss_and_the_largest_reason_of_all_ranks(reasons: tuple[int, ...], largest: int) -> None:
-    told = sum(message_of(loss, reason) for loss, reason in zip((1.0, 2.0, 6.0), reasons, strict=True))
+    told = np.sum([message_of(loss, reason) for loss, reason in zip((1.0, 2.0, 6.0), reasons, strict=True)], axis=0)
 
     outcome = message.outcome(1.0, told.tolist(), 3, 0.5)
 
