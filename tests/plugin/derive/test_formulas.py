@@ -29,11 +29,16 @@ def test_learning_rate_scales_as_goyal_and_others_published_it(batch: int, rate:
     assert formulas.scaled_rate(0.1, batch) == pytest.approx(rate)
 
 
-@pytest.mark.parametrize("optimizer", OPTIMIZERS)
-@pytest.mark.parametrize("scaling", RATE_SCALINGS)
-@given(ranks=small, batch_size=small, step=st.integers(0, 50), warmup=st.integers(0, 30))
+@given(
+    optimizer=st.sampled_from(OPTIMIZERS),
+    scaling=st.sampled_from(RATE_SCALINGS),
+    ranks=small,
+    batch_size=small,
+    step=st.integers(0, 50),
+    warmup=st.integers(0, 30),
+)
 def test_learning_rate_is_the_trainers_after_its_warmup(
-    scaling: str, optimizer: str, ranks: int, batch_size: int, step: int, warmup: int
+    optimizer: str, scaling: str, ranks: int, batch_size: int, step: int, warmup: int
 ) -> None:
     config = Config(
         batch_size=batch_size, learning_rate=0.1, warmup=warmup, steps=1, optimizer=optimizer, rate_scaling=scaling

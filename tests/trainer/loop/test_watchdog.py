@@ -176,3 +176,11 @@ def test_busy_rank_is_heard_and_a_stranger_is_not(monkeypatch: pytest.MonkeyPatc
     # Loopback keeps the order of datagrams, so the stranger's is read by now, too.
     wait_until("the other rank's datagram", lambda: ours.last_heard > float("-inf"), pause=0.01)
     assert ours.last_heard == 1
+
+
+def test_test_between_steps_is_no_hang_and_makes_no_step_longer(trained: Watchdog, clock: Clock) -> None:
+    with trained.paused():
+        assert clock.wait(trained, LONGEST_SECONDS - 1) is None
+
+    assert clock.wait(trained, LEAST_SECONDS) is None
+    assert clock.wait(trained, 1) == LEAST_SECONDS

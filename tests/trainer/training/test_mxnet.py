@@ -63,8 +63,10 @@ def test_two_ranks_make_the_weights_of_one_with_the_whole_batch(
     name: str, steps: str, digits: Path, tmp_path: Path
 ) -> None:
     alone, together = (ProgramInImage.named(each, digits) for each in ("mxnet-horovod", name))
-    one = weights_of(alone, tmp_path / "one", "--steps", steps, "--batch-size", "1436", ranks=1)
-    two = weights_of(together, tmp_path / "two", "--steps", steps, "--batch-size", "718", ranks=2)
+    # The servers compute the rate and the decay, and know neither the samples nor the shapes of the weights.
+    recipe = ("--steps", steps, "--weight-decay=0.05", "--schedule=step", "--milestones=1", "--decay-factor=0.5")
+    one = weights_of(alone, tmp_path / "one", *recipe, "--batch-size", "1436", ranks=1)
+    two = weights_of(together, tmp_path / "two", *recipe, "--batch-size", "718", ranks=2)
 
     for expected, first, second in zip(one[0], *two, strict=True):
         np.testing.assert_array_equal(first, second)

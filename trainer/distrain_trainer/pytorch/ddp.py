@@ -33,7 +33,7 @@ from distrain_trainer.pytorch.training import (
     MODEL,
     Computer,
     OfRanks,
-    Trained,
+    Setup,
     make_deterministic,
     require_asked_gpus,
     run_steps,
@@ -88,18 +88,16 @@ def main(config: Config, dataset: Dataset) -> None:
 
     model = computer.build(config, dataset, rank=dist.get_rank())
     optimizer, scaler = make_optimizer(config, model), computer.scaler()
-    trained = Trained(computer, model, optimizer, scaler, Ema(config, model))
+    setup = Setup(computer, model, optimizer, scaler, Ema(config, model))
     # Distributed: rank 0 acquires the run's checkpoints, and all ranks resume from the newest one.
-    run = Run.begin(config, dataset, TorchState(model, optimizer, scaler, trained.ema), process_group(), log)
-    evaluator = Evaluator(
-        run, dataset.tests, functools.partial(evaluate, dataset, trained, config), trained.save, MODEL
-    )
+    run = Run.begin(config, dataset, TorchState(model, optimizer, scaler, setup.ema), process_group(), log)
+    evaluator = Evaluator(run, dataset.tests, functools.partial(evaluate, dataset, setup, config), setup.save, MODEL)
 
-    progress = train(dataset, trained, evaluator)
+    progress = train(dataset, setup, evaluator)
     run.save_end()
     accuracy = evaluator.at_end()
     run.heed_stop()  # Distributed: all ranks stop if any was asked to.
-    progress.finish(accuracy, model=MODEL, save=trained.save)
+    progress.finish(accuracy, model=MODEL, save=setup.save)
     dist.barrier()  # Distributed: wait, so that no rank exits with success before rank 0 has written the model.
     dist.destroy_process_group()  # Distributed
 
@@ -150,9 +148,9 @@ def choose_computer(config: Config, log: Log) -> Computer:
     return Computer.choose(config, log, local_rank=local_rank, local_ranks=local_ranks, layout_on_gpu=layout)
 
 
-def train(dataset: Dataset, trained: Trained, evaluator: Evaluator) -> Progress:
+def train(dataset: Dataset, setup: Setup, evaluator: Evaluator) -> Progress:
     """Train the model in place. Raises DivergedError after too many bad steps, StoppedError on a request to stop."""
-    config, model = evaluator.run.config, trained.model
+    config, model = evaluator.run.config, setup.model
     share_buffers_and_uncommon_weights(model)  # Distributed
     # Distributed: DistributedDataParallel broadcasts rank 0's weights. After the first step it rebuilds its gradient
     # buckets in the order in which gradients arrived, which changes how sums are rounded. With find_unused_parameters
@@ -175,7 +173,7 @@ def train(dataset: Dataset, trained: Trained, evaluator: Evaluator) -> Progress:
     )
     of_ranks = OfRanks(dist.get_world_size(), sum_beside, averages_in_backward=True)
     with gradient_computed_twice_named():
-        return run_steps(dataset, trained, replica, evaluator, of_ranks)
+        return run_steps(dataset, setup, replica, evaluator, of_ranks)
 
 
 def share_buffers_and_uncommon_weights(model: Any) -> None:
@@ -200,14 +198,14 @@ def broadcast(tensors: dict[str, Any]) -> None:
         dist.broadcast(tensor, src=0)  # Distributed
 
 
-def evaluate(dataset: Dataset, trained: Trained, config: Config) -> tuple[float, float]:
+def evaluate(dataset: Dataset, setup: Setup, config: Config) -> tuple[float, float]:
     """Return how many test samples have their label as the model's first choice, and among its first five."""
     # Distributed: each rank has its own batch normalization statistics. Test with rank 0's, which are saved.
-    take_from_rank_0(dict(trained.model.named_buffers()), broadcast)
+    take_from_rank_0(dict(setup.model.named_buffers()), broadcast)
     # Distributed: each rank tests on its own part of the samples.
     batches = evaluation_batches(config, dataset, rank=dist.get_rank(), ranks=dist.get_world_size())
-    with trained.ema.applied():
-        right = trained.computer.count_right(trained.model, batches)
+    with setup.ema.applied():
+        right = setup.computer.count_right(setup.model, batches)
     dist.all_reduce(right)  # Distributed
     top1, top5 = right.tolist()
     return top1, top5

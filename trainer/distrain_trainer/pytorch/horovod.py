@@ -27,7 +27,7 @@ from distrain_trainer.pytorch.training import (
     MODEL,
     Computer,
     OfRanks,
-    Trained,
+    Setup,
     make_deterministic,
     require_asked_gpus,
     run_steps,
@@ -50,30 +50,26 @@ def main(config: Config, dataset: Dataset) -> None:
     # state, apart from the optimizer that it is made from. Checkpoints save and load the state of DistributedOptimizer.
     optimizer = hvd.DistributedOptimizer(make_optimizer(config, model), named_parameters=model.named_parameters())
     scaler = computer.scaler()
-    trained = Trained(computer, model, optimizer, scaler, Ema(config, model))
+    setup = Setup(computer, model, optimizer, scaler, Ema(config, model))
     # Distributed: rank 0 acquires the run's checkpoints, and all ranks resume from the newest one.
-    run = Run.begin(
-        config, dataset, TorchState(model, optimizer, scaler, trained.ema), ProcessGroup.of_horovod(hvd), log
-    )
-    evaluator = Evaluator(
-        run, dataset.tests, functools.partial(evaluate, dataset, trained, config), trained.save, MODEL
-    )
+    run = Run.begin(config, dataset, TorchState(model, optimizer, scaler, setup.ema), ProcessGroup.of_horovod(hvd), log)
+    evaluator = Evaluator(run, dataset.tests, functools.partial(evaluate, dataset, setup, config), setup.save, MODEL)
 
-    progress = train(dataset, trained, evaluator)
+    progress = train(dataset, setup, evaluator)
     run.save_end()
     accuracy = evaluator.at_end()
     run.heed_stop()  # Distributed: all ranks stop if any was asked to.
-    progress.finish(accuracy, model=MODEL, save=trained.save)
+    progress.finish(accuracy, model=MODEL, save=setup.save)
     hvd.barrier()  # Distributed: wait, so that no rank exits with success before rank 0 has written the model.
 
 
-def train(dataset: Dataset, trained: Trained, evaluator: Evaluator) -> Progress:
+def train(dataset: Dataset, setup: Setup, evaluator: Evaluator) -> Progress:
     """Train the model in place. Raises DivergedError after too many bad steps, StoppedError on a request to stop."""
-    model = trained.model
+    model = setup.model
     # Distributed: start every rank from rank 0's weights. The optimizer's state is empty, or loaded on every rank.
     take_from_rank_0({**model.state_dict(), **dict(model.named_buffers())}, broadcast)
     of_ranks = OfRanks(hvd.size(), sum_beside, averages_in_backward=False, averaged=averaged)
-    return run_steps(dataset, trained, model, evaluator, of_ranks)
+    return run_steps(dataset, setup, model, evaluator, of_ranks)
 
 
 @contextlib.contextmanager
@@ -88,14 +84,14 @@ def broadcast(tensors: dict[str, Any]) -> None:
     hvd.broadcast_parameters(tensors, root_rank=0)  # Distributed
 
 
-def evaluate(dataset: Dataset, trained: Trained, config: Config) -> tuple[float, float]:
+def evaluate(dataset: Dataset, setup: Setup, config: Config) -> tuple[float, float]:
     """Return how many test samples have their label as the model's first choice, and among its first five."""
     # Distributed: each rank has its own batch normalization statistics. Test with rank 0's, which are saved.
-    take_from_rank_0(dict(trained.model.named_buffers()), broadcast)
+    take_from_rank_0(dict(setup.model.named_buffers()), broadcast)
     # Distributed: each rank tests on its own part of the samples.
     batches = evaluation_batches(config, dataset, rank=hvd.rank(), ranks=hvd.size())
-    with trained.ema.applied():
-        right = trained.computer.count_right(trained.model, batches).cpu()
+    with setup.ema.applied():
+        right = setup.computer.count_right(setup.model, batches).cpu()
     top1, top5 = hvd.allreduce(right, op=hvd.Sum, name="right").tolist()  # Distributed
     return top1, top5
 

@@ -220,7 +220,7 @@ class OfRanks:
 
 
 @dataclass(frozen=True)
-class Trained:
+class Setup:
     """What a rank trains, and what it trains it with. `optimizer` is the one whose step() is called."""
 
     computer: Computer
@@ -235,15 +235,15 @@ class Trained:
             torch.save({name: value.cpu() for name, value in self.model.state_dict().items()}, path)
 
 
-def run_steps(dataset: Dataset, trained: Trained, model: Any, evaluator: Evaluator, of_ranks: OfRanks) -> Progress:
+def run_steps(dataset: Dataset, setup: Setup, model: Any, evaluator: Evaluator, of_ranks: OfRanks) -> Progress:
     """Make all remaining steps with `model`, which may wrap the trained one.
 
     Raises DivergedError after too many bad steps, StoppedError on a request to stop.
     """
-    computer, optimizer, scaler, run = trained.computer, trained.optimizer, trained.scaler, evaluator.run
+    computer, optimizer, scaler, run = setup.computer, setup.optimizer, setup.scaler, evaluator.run
     statistics = Statistics(model)
     begin_momentum(optimizer)
-    trained.ema.begin()
+    setup.ema.begin()
     wait = measured_wait(run.config, computer, model, of_ranks)
     # Distributed: a single rank has nothing to add.
     told_by_ranks = of_ranks.sum if of_ranks.ranks > 1 else lambda numbers: lambda: numbers
@@ -262,7 +262,7 @@ def run_steps(dataset: Dataset, trained: Trained, model: Any, evaluator: Evaluat
         with of_ranks.averaged(optimizer):
             waited = wait.end() if wait is not None else lambda: None
             loss = change_weights(optimizer, scaler, statistics, batch, loss.detach())
-        trained.ema.update()
+        setup.ema.update()
         return outcome_of(loss, told(), of_ranks.ranks, waited)
 
     ahead = computer.steps_ahead
