@@ -14,7 +14,7 @@ def packages(path: Path) -> dict[str, str]:
 
 
 def test_image_and_plugin_list_their_packages(tmp_path: Path) -> None:
-    image, plugin = map(packages, sbom.write("tensorflow", tmp_path))
+    image, plugin = map(packages, sbom.write("mxnet", tmp_path))
 
     assert image["pkg:pypi/horovod"] == "0.28.1"
     assert image["pkg:deb/debian/openmpi-bin"].startswith("4.")
