@@ -21,6 +21,7 @@ PARTS = {
     "lab.bench.rendering": "",
     "lab.bench.plugin_start": "",
     "lab.bench.data": "trainer",
+    "lab.bench.read_ahead": "trainer",
     "tests.trainer.bench_checkpoint": "trainer",
     "lab.bench.reading": "",
     "tests.plugin.status.bench": "plugin",
