@@ -27,7 +27,7 @@ from distrain_trainer.data import load
 from distrain_trainer.data.formats import Dataset
 from distrain_trainer.data.read_ahead import PIECE, REQUESTS
 from distrain_trainer.data.sampler import part_of_epoch
-from distrain_trainer.storage import connect
+from distrain_trainer.storage.s3 import connect
 from lab.datasets.pictures import photographs, write_shards
 from lab.s3.proxy import proxy_before
 from lab.s3.server import Server, on_loopback

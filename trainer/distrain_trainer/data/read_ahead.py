@@ -17,8 +17,8 @@ PIECE = 4 * 1024**2
 REQUESTS = 16
 # Bytes of all pieces that are held or requested, per rank.
 MEMORY = 256 * 1024**2
-# Bytes that are copied from a piece at once, unless a reader asks for more.
-BUFFER = 64 * 1024
+# Bytes that are copied from a piece at once, unless a reader asks for more. The larger, the more is copied twice.
+BUFFER = 4096
 
 
 @dataclass(frozen=True)
@@ -86,8 +86,8 @@ class OpenFile:
 class ReadAhead:
     """Files that one thread reads in a fixed order, each from front to back, while other threads fetch what follows.
 
-    The file being read has the first claim on a free buffer, then those after it in order. So the reader always gets on,
-    however few buffers there are.
+    The file being read has the first claim on a free buffer, then those after it in order. So the reader always gets
+    on, however few buffers there are.
     """
 
     def __init__(self, store: Store, spans: Sequence[Span]) -> None:
@@ -213,6 +213,7 @@ class _Raw(io.RawIOBase):
 
     def __init__(self, ahead: ReadAhead, file: OpenFile) -> None:
         self._ahead, self._file, self._at = ahead, file, file.span.start
+        self._piece: Piece | None = None
 
     def readable(self) -> bool:
         return True
@@ -230,11 +231,12 @@ class _Raw(io.RawIOBase):
         return self._at
 
     def readinto(self, buffer: Any) -> int:
-        piece = self._ahead.piece_at(self._file, self._at)
-        if piece is None:
-            return 0
-        first = self._at - piece.start
-        count = min(len(buffer), piece.length - first)
-        buffer[:count] = memoryview(piece.buffer)[first : first + count]
+        if self._piece is None or not self._piece.covers(self._at):
+            self._piece = self._ahead.piece_at(self._file, self._at)
+            if self._piece is None:
+                return 0
+        first = self._at - self._piece.start
+        count = min(len(buffer), self._piece.length - first)
+        buffer[:count] = self._piece.place[first : first + count]
         self._at += count
         return count

@@ -11,7 +11,7 @@ from typing import Any
 FAILURES = 3
 SECONDS_BETWEEN = 1.0
 # Bytes per read. If a connection breaks, the bytes of the unfinished read are lost, so failures make reads smaller.
-PIECE = 64 * 1024
+PIECE = 1024**2
 
 
 class BrokenError(Exception):
