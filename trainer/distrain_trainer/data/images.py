@@ -47,7 +47,7 @@ class Decoder:
             image = _open(content)
             if self.scales:
                 _decode_small(image, height)
-            decoded = image.convert("RGB")
+            decoded = _as_rgb(image)
         # Pillow's decoders raise many types of exceptions.
         except Exception as error:
             raise _damaged(name, error) from None
@@ -115,6 +115,14 @@ def _open(content: bytes) -> Image.Image:
     from PIL import Image
 
     return Image.open(io.BytesIO(content), formats=("JPEG", "PNG"))
+
+
+def _as_rgb(image: Image.Image) -> Image.Image:
+    if image.mode.startswith("I"):  # A PNG of 16 bits, of which Pillow's convert would make all above 255 white.
+        from PIL import Image
+
+        image = Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
+    return image.convert("RGB")
 
 
 def _decode_small(image: Image.Image, side: int) -> None:
