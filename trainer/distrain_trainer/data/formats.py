@@ -10,6 +10,7 @@ import numpy as np
 from distrain_trainer.config import Config
 from distrain_trainer.data import idx
 from distrain_trainer.data.images import REMEDY, Decoder, ImageFolder, is_image, shape_of
+from distrain_trainer.data.listing import list_names
 from distrain_trainer.data.samples import Samples, Shape, size_text
 from distrain_trainer.data.shards import Shards, find_shards, first_sample
 from distrain_trainer.errors import DataError
@@ -48,7 +49,7 @@ def load(config: Config) -> Dataset:
     if config.is_synthetic:
         return _synthetic(config)
     store = open_store(config.data, value="data.uri", retry=Retry())
-    names = sorted(name for name in store.names() if not _is_hidden(name))
+    names = sorted(name for name in list_names(config, store) if not _is_hidden(name))
     read = {"idx": _read_idx, "images": _read_images, "shards": _read_shards}
     format_found = format_of(names, "") or format_of(names, TRAIN)
     if format_found is None:
@@ -219,7 +220,7 @@ def _require_shape_of_model(config: Config, shape: Shape) -> None:
 
 
 def _is_hidden(name: str) -> bool:
-    return any(part.startswith(".") for part in name.split("/"))
+    return name.startswith(".") or "/." in name
 
 
 def _some(names: Sequence[str]) -> str:

@@ -36,6 +36,9 @@ class FolderStore:
                 within[:] = [name for name in within if re.fullmatch(folders, name, re.DOTALL)]
             yield from (file if below == "." else f"{below}/{file}" for file in files)
 
+    def all_names(self) -> list[str]:
+        return [*self.names()]
+
     def _cannot_list(self, error: OSError) -> None:
         raise StorageError(
             f"{self.value}: {error.filename} cannot be listed: {error.strerror}; "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
@@ -13,7 +13,8 @@ from typing import Any, TypeVar
 from distrain_trainer.errors import ConflictError, StorageError
 from distrain_trainer.storage.body import Body, BrokenError
 from distrain_trainer.storage.retry import Retry
-from distrain_trainer.storage.s3_errors import failed, is_of_missing_file, refused, repeats, unavailable
+from distrain_trainer.storage.s3_errors import failed, is_of_missing_file, refused, unavailable
+from distrain_trainer.storage.s3_listing import all_keys, keep_keys_alone, pages
 from distrain_trainer.storage.store import absent
 from distrain_trainer.storage.view import View
 
@@ -45,20 +46,24 @@ class S3Store:
         return f"{self.uri.rstrip('/')}/{name}"
 
     def names(self, folders: str = ".*") -> Iterator[str]:
-        for key in chain.from_iterable(self._pages()):
-            name = key.removeprefix(self._key(""))
-            # Some S3 consoles create a key that ends in "/" for an empty folder.
-            if name and not name.endswith("/"):
-                yield name
+        return self._names_of(chain.from_iterable(pages(self, self._key(""))))
+
+    def all_names(self) -> list[str]:
+        return [*self._names_of(all_keys(self, self._key("")))]
+
+    def _names_of(self, keys: Iterable[str]) -> Iterator[str]:
+        names = (key.removeprefix(self._key("")) for key in keys)
+        # Some S3 consoles create a key that ends in "/" for an empty folder.
+        return (name for name in names if name and not name.endswith("/"))
 
     def read(self, name: str, *, start: int = 0, length: int | None = None) -> bytes:
-        found = self._ask("read", lambda: self._found(name, start, length) or self._held())
+        found = self.ask("read", lambda: self._found(name, start, length) or self._held())
         if isinstance(found, Body):
             return bytes(found.content)
         raise absent(self, name, found)
 
     def read_into(self, name: str, place: memoryview, *, start: int = 0) -> int:
-        found = self._ask("read", lambda: self._found(name, start, len(place), place) or self._held())
+        found = self.ask("read", lambda: self._found(name, start, len(place), place) or self._held())
         if not isinstance(found, Body):
             raise absent(self, name, found)
         if found.object_size is not None:
@@ -66,7 +71,7 @@ class S3Store:
         return start + found.held if 0 < found.held < len(place) else self._size(name)
 
     def write(self, name: str, content: bytes | memoryview) -> None:
-        self._ask("write", lambda: self._put(name, content))
+        self.ask("write", lambda: self._put(name, content))
 
     def extend(self, name: str, content: bytes, held: int) -> None:
         self.write(name, content)
@@ -87,7 +92,7 @@ class S3Store:
         return held
 
     def write_if(self, name: str, content: bytes, tag: str | None) -> str:
-        new = self._ask("write", lambda: self._put_if(name, content, tag))
+        new = self.ask("write", lambda: self._put_if(name, content, tag))
         if new is not None:
             return new
         # The conflict may be with this call's own write: if its response was lost, boto3 has repeated the request.
@@ -96,41 +101,13 @@ class S3Store:
             raise ConflictError(f"{self.value}: another process has changed {self.path(name)}")
         return held[1]
 
-    def _pages(self) -> Iterator[list[str]]:
-        """Yield the keys, page by page. Raises StorageError."""
-        last, token, is_more = "", "", True
-        while is_more:
-            page, by_token = self._ask("list", partial(self._page, last, token))
-            keys = [entry["Key"] for entry in page.get("Contents", [])]
-            # After a token, keys come in the server's order, sorted or not. After StartAfter all keys must be larger.
-            if last and (last in keys if by_token else any(key <= last for key in keys)):
-                raise repeats(self)
-            yield keys
-            former, token = token, page.get("NextContinuationToken", "")
-            last = keys[-1] if keys else last
-            is_more = page.get("IsTruncated", False) and (bool(keys) or token != former)
-
-    def _page(self, last: str, token: str) -> tuple[Any, bool]:
-        """List a page of keys. Also return whether the token selected it; otherwise StartAfter, the last key, did."""
-        from botocore.exceptions import ClientError
-
-        ask = partial(self.client.list_objects_v2, Bucket=self.bucket, Prefix=self._key(""))
-        if token:
-            try:
-                return ask(ContinuationToken=token), True
-            except ClientError as error:
-                # A token may expire during an outage. Continue with StartAfter then.
-                if error.response["ResponseMetadata"]["HTTPStatusCode"] != 400:
-                    raise
-        return ask(**({"StartAfter": last} if last else {})), False
-
     def _tagged(self, name: str) -> tuple[bytes, str] | None:
-        body = self._ask("read", lambda: self._found(name))
+        body = self.ask("read", lambda: self._found(name))
         return (bytes(body.content), body.tag) if body else None
 
     def _size(self, name: str) -> int:
         head = partial(self.client.head_object, Bucket=self.bucket, Key=self._key(name))
-        size: int = self._ask("read", head)["ContentLength"]
+        size: int = self.ask("read", head)["ContentLength"]
         return size
 
     def _found(
@@ -197,7 +174,7 @@ class S3Store:
         listing = self.client.list_objects_v2(Bucket=self.bucket, Prefix=self._key(""), MaxKeys=20)
         return [entry["Key"].removeprefix(self._key("")) for entry in listing.get("Contents", [])]
 
-    def _ask(self, verb: str, ask: Callable[[], T]) -> T:
+    def ask(self, verb: str, ask: Callable[[], T]) -> T:
         """Call `ask` with retries, and return its result. Raises StorageError."""
         return self.retry.call(verb, lambda: self._told(verb, ask))
 
@@ -237,7 +214,7 @@ def connect(uri: str, value: str) -> Any:
         s3={"addressing_style": style} if style else None,
     )
     try:
-        return boto3.Session().client(
+        client = boto3.Session().client(
             "s3",
             endpoint_url=endpoint,
             # boto3 itself reads only AWS_DEFAULT_REGION.
@@ -250,6 +227,8 @@ def connect(uri: str, value: str) -> Any:
         raise StorageError(
             f"s3.endpoint: {endpoint!r} is no URL, and {value} {uri} needs one; give one such as https://s3.example.org"
         ) from None
+    client.meta.events.register("before-parse.s3.ListObjectsV2", keep_keys_alone)
+    return client
 
 
 def _refuse_keys_with_spaces() -> None:
