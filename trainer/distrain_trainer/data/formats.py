@@ -61,7 +61,7 @@ def load(config: Config) -> Dataset:
 
 def format_of(names: Sequence[str], folder: str) -> str | None:
     """Return the format of the files below `folder` ("idx", "images" or "shards"), or None if unknown."""
-    inside = [name.removeprefix(folder) for name in names if name.startswith(folder)]
+    inside = [name[len(folder) :] for name in names if name.startswith(folder)]
     if not folder and any(name in (*idx.TRAIN_FILES, *idx.TEST_FILES) for name in inside):
         return "idx"
     if any(name.endswith(".tar") and "/" not in name for name in inside):
@@ -97,7 +97,7 @@ def _read_idx(config: Config, store: Store, names: Sequence[str]) -> Dataset:
 def _read_images(config: Config, store: Store, names: Sequence[str]) -> Dataset:
     train_folder, test_folder = folders_of(names)
     train_names = _images_below(names, train_folder)
-    classes = sorted({_class_of(name, train_folder) for name in train_names})
+    classes = sorted(_classes_of(train_names, train_folder))
     decoder = _decoder(config, store.path(train_names[0]), store.read(train_names[0]))
     train = _image_folder(store, train_names, train_folder, classes, decoder)
     if test_folder is None:
@@ -111,21 +111,21 @@ def _images_below(names: Sequence[str], folder: str) -> list[str]:
     return [name for name in names if name.startswith(folder) and "/" in name[len(folder) :] and is_image(name)]
 
 
-def _class_of(name: str, folder: str) -> str:
-    return name.removeprefix(folder).partition("/")[0]
+def _classes_of(names: Sequence[str], folder: str) -> set[str]:
+    return {name[len(folder) :].partition("/")[0] for name in names}
 
 
 def _image_folder(
     store: Store, names: Sequence[str], folder: str, classes: Sequence[str], decoder: Decoder
 ) -> ImageFolder:
     numbers = {name: number for number, name in enumerate(classes)}
-    unknown = {_class_of(name, folder) for name in names} - numbers.keys()
+    unknown = _classes_of(names, folder) - numbers.keys()
     if unknown:
         raise DataError(
             f"data.uri: {store.path(folder)} has the class {min(unknown)}, which {store.path(TRAIN)} has not; "
             "give both the same classes"
         )
-    labels = np.array([numbers[_class_of(name, folder)] for name in names], dtype=np.int64)
+    labels = np.array([numbers[name[len(folder) :].partition("/")[0]] for name in names], dtype=np.int64)
     return ImageFolder(store, names, labels, decoder)
 
 

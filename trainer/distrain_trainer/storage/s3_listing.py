@@ -104,14 +104,10 @@ def keep_keys_alone(response_dict: dict[str, Any], customized_response_dict: dic
         page = ElementTree.fromstring(response_dict["body"])
     except ElementTree.ParseError:  # botocore says what is wrong.
         return
-    rest = ElementTree.Element(page.tag)
-    keys = []
-    for each in page:
-        key = each.find("{*}Key") if each.tag.endswith("Contents") else None
-        if key is None:
-            rest.append(each)
-        else:
-            keys.append({"Key": key.text or ""})
-    if keys:
-        customized_response_dict["Contents"] = keys
+    namespace = page.tag.removesuffix("ListBucketResult")
+    entries = page.findall(f"{namespace}Contents")
+    if entries:
+        rest = ElementTree.Element(page.tag)
+        rest.extend(each for each in page if each.tag != f"{namespace}Contents")
         response_dict["body"] = ElementTree.tostring(rest)
+        customized_response_dict["Contents"] = [{"Key": each.findtext(f"{namespace}Key", "")} for each in entries]
