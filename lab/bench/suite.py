@@ -22,6 +22,7 @@ PARTS = {
     "lab.bench.plugin_start": "",
     "lab.bench.data": "trainer",
     "lab.bench.read_ahead": "trainer",
+    "lab.bench.listing": "trainer",
     "tests.trainer.bench_checkpoint": "trainer",
     "lab.bench.reading": "",
     "tests.plugin.status.bench": "plugin",

@@ -42,6 +42,10 @@ class S3Store:
     client: Any
     retry: Retry = field(default_factory=lambda: Retry(seconds=0))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return how another process makes the same store: with a connection of its own, and retries as Retry's."""
+        return _reopen, (self.uri, self.value, self.bucket, self.prefix)
+
     def path(self, name: str) -> str:
         return f"{self.uri.rstrip('/')}/{name}"
 
@@ -189,6 +193,10 @@ class S3Store:
             raise failed(self, verb, error) from None
         except BrokenError as error:
             raise unavailable(self, str(error)) from None
+
+
+def _reopen(uri: str, value: str, bucket: str, prefix: str) -> S3Store:
+    return S3Store(uri, value, bucket, prefix, connect(uri, value), Retry())
 
 
 def connect(uri: str, value: str) -> Any:
