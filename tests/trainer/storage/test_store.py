@@ -74,6 +74,19 @@ def test_file_that_is_not_there_cannot_be_read_into_memory(store: Store) -> None
 
     with pytest.raises(MissingError, match=r"^output\.uri: .* has no letters \(it holds digits.*\); put the file"):
         store.read_into("letters", memoryview(bytearray(3)))
+    with pytest.raises(MissingError, match=r"^output\.uri: .* has no letters \(it holds digits.*\); put the file"):
+        store.stat("letters")
+
+
+def test_file_has_a_size_and_a_tag_that_another_content_has_not(store: Store) -> None:
+    store.write("digits", b"0123456789")
+    first, again = store.stat("digits"), store.stat("digits")
+    store.write("digits", b"9876543210")
+    other = store.stat("digits")
+
+    assert first == again
+    assert (first[0], other[0]) == (10, 10)
+    assert first[1] != other[1]
 
 
 def test_files_are_listed_by_their_path_below(store: Store) -> None:

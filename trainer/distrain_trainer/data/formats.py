@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 
 from distrain_trainer.config import Config
 from distrain_trainer.data import idx
+from distrain_trainer.data.cache import Cache
 from distrain_trainer.data.images import REMEDY, Decoder, ImageFolder, is_image, shape_of
 from distrain_trainer.data.listing import list_names
 from distrain_trainer.data.samples import Samples, Shape, size_text
@@ -145,8 +147,11 @@ def _read_shards(config: Config, store: Store, names: Sequence[str]) -> Dataset:
         raise DataError(f"data.uri: the shards of {store.path(train_folder)} hold no sample; give ones that do")
     first = first_sample(store, filled, classes=classes)
     decoder = _decoder(config, first.name, first.image)
-    train = Shards(store, files, classes, decoder)
-    test = Shards(store, found[1][0], classes, replace(decoder, augments=False)) if test_folder is not None else None
+    cache = Cache(Path(config.cache), config.cache_bytes) if config.cache else None
+    train = Shards(store, files, classes, decoder, cache)
+    if test_folder is None:
+        return Dataset(train, None, classes)
+    test = Shards(store, found[1][0], classes, replace(decoder, augments=False), cache)
     return Dataset(train, test, classes)
 
 

@@ -8,9 +8,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
-
-from distrain_trainer.storage import Store
+from typing import Any, Protocol
 
 # Bytes per request, and requests at once. One connection to S3 is slow, and each request waits for its answer.
 PIECE = 4 * 1024**2
@@ -19,6 +17,12 @@ REQUESTS = 16
 MEMORY = 256 * 1024**2
 # Bytes that are copied from a piece at once, unless a reader asks for more. The larger, the more is copied twice.
 BUFFER = 4096
+
+
+class Source(Protocol):
+    """Where files are read: a Store, or a cache of one."""
+
+    def read_into(self, name: str, place: memoryview, *, start: int = 0) -> int: ...
 
 
 @dataclass(frozen=True)
@@ -70,7 +74,8 @@ class OpenFile:
 
     def claim(self, buffer: bytearray) -> Piece:
         end = self.next + len(buffer) if self.size is None else min(self.size, self.limit)
-        piece = Piece(self.next, buffer, min(len(buffer), end - self.next))
+        # All but the first and the last begin and end at multiples of a piece's size, as those in a cache do.
+        piece = Piece(self.next, buffer, min(len(buffer) - self.next % len(buffer), end - self.next))
         self.next += piece.length
         self.pieces.append(piece)
         return piece
@@ -90,8 +95,8 @@ class ReadAhead:
     on, however few buffers there are.
     """
 
-    def __init__(self, store: Store, spans: Sequence[Span]) -> None:
-        self._store, self._spans = store, iter(spans)
+    def __init__(self, source: Source, spans: Sequence[Span]) -> None:
+        self._source, self._spans = source, iter(spans)
         # The file being read, and those after it with pieces that are held or requested.
         self._files: deque[OpenFile] = deque()
         lock = threading.Lock()
@@ -157,7 +162,7 @@ class ReadAhead:
             file, piece = claimed
             error: Exception | None = None
             try:
-                size = self._store.read_into(file.span.name, piece.place, start=piece.start)
+                size = self._source.read_into(file.span.name, piece.place, start=piece.start)
             except Exception as caught:
                 error = caught
             with self._arrived:

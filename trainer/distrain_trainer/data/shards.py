@@ -19,6 +19,8 @@ from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
+from distrain_trainer.data import read_ahead
+from distrain_trainer.data.cache import Cache, reader_of
 from distrain_trainer.data.images import SUFFIXES, Decoder
 from distrain_trainer.data.read_ahead import ReadAhead, Span
 from distrain_trainer.data.sampler import SHUFFLE_BUFFER, Indices, Part
@@ -63,6 +65,7 @@ class Shards:
     files: Sequence[Shard]
     classes: int
     decoder: Decoder
+    cache: Cache | None = None
 
     def __len__(self) -> int:
         return sum(self.shards)
@@ -96,7 +99,8 @@ class Shards:
         `reading` has gaps where samples were trained on before. Small gaps are read and dropped, large gaps skipped.
         """
         runs = self._runs(reading)
-        with closing(ReadAhead(self.store, [span_of(shard, first, count) for shard, first, count, _ in runs])) as ahead:
+        source = reader_of(self.cache, self.store, read_ahead.PIECE) if self.cache else self.store
+        with closing(ReadAhead(source, [span_of(shard, first, count) for shard, first, count, _ in runs])) as ahead:
             for shard, first, count, numbers in runs:
                 with ahead.next_file() as file:
                     samples = read_samples(file, self.store.path(shard.name), shard, first, count, classes=self.classes)

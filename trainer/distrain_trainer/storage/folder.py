@@ -58,6 +58,11 @@ class FolderStore:
         # Another process may have cut the file since.
         return size if held == len(place) else min(size, start + held)
 
+    def stat(self, name: str) -> tuple[int, str]:
+        with self._opened(name) as file:
+            told = os.fstat(file.fileno())
+        return told.st_size, f"{told.st_mtime_ns}-{told.st_size}"
+
     @contextmanager
     def _opened(self, name: str) -> Iterator[io.BufferedReader]:
         path = Path(self.uri) / name

@@ -72,7 +72,11 @@ class S3Store:
             raise absent(self, name, found)
         if found.object_size is not None:
             return found.object_size
-        return start + found.held if 0 < found.held < len(place) else self._size(name)
+        return start + found.held if 0 < found.held < len(place) else self.stat(name)[0]
+
+    def stat(self, name: str) -> tuple[int, str]:
+        told = self.ask("read", lambda: self._head(name))
+        return told["ContentLength"], told.get("ETag", "")
 
     def write(self, name: str, content: bytes | memoryview) -> None:
         self.ask("write", lambda: self._put(name, content))
@@ -109,10 +113,16 @@ class S3Store:
         body = self.ask("read", lambda: self._found(name))
         return (bytes(body.content), body.tag) if body else None
 
-    def _size(self, name: str) -> int:
-        head = partial(self.client.head_object, Bucket=self.bucket, Key=self._key(name))
-        size: int = self.ask("read", head)["ContentLength"]
-        return size
+    def _head(self, name: str) -> dict[str, Any]:
+        from botocore.exceptions import ClientError
+
+        try:
+            told: dict[str, Any] = self.client.head_object(Bucket=self.bucket, Key=self._key(name))
+        except ClientError as error:
+            if is_of_missing_file(error.response) and not self._is_listed(name, error.response):
+                raise absent(self, name, self._held()) from None
+            raise
+        return told
 
     def _found(
         self, name: str, start: int = 0, length: int | None = None, place: memoryview | None = None

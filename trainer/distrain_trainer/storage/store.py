@@ -41,6 +41,9 @@ class Store(Protocol):
         Raises MissingError if there is no such file, StorageError if it cannot be read.
         """
 
+    def stat(self, name: str) -> tuple[int, str]:
+        """Return a file's size and a tag that another content does not have. Raises StorageError."""
+
     def write(self, name: str, content: bytes | memoryview) -> None:
         """Write a file completely or not at all. Raises StorageError if it cannot be written."""
 
