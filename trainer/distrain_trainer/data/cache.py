@@ -116,32 +116,40 @@ class CachedReader:
         with self._lock, self._heeding_faults():
             if self.is_off or path.exists():
                 return
-            length = len(body) + CHECKSUM
-            with self._usage() as usage:
-                if usage.get() + length > self.cache.limit:
-                    usage.set(self._trim(max(0, int(self.cache.limit * SHARE_LEFT) - length)))
-                if usage.get() + length > self.cache.limit:
-                    return
-                usage.set(usage.get() + length)
             unfinished = path.with_suffix(f".{os.getpid()}{UNFINISHED}")
+            if not self._has_room(unfinished, len(body) + CHECKSUM):
+                return
             try:
-                unfinished.write_bytes(b"".join([body, zlib.crc32(body).to_bytes(CHECKSUM, "big")]))
+                with unfinished.open("r+b") as file:
+                    file.write(b"".join([body, zlib.crc32(body).to_bytes(CHECKSUM, "big")]))
                 unfinished.replace(path)
             except OSError:
                 unfinished.unlink(missing_ok=True)
                 raise
 
+    def _has_room(self, unfinished: Path, length: int) -> bool:
+        """Make a file of `length` bytes, which counts from now on. Return False if the limit is too low for it."""
+        with self._usage() as usage:
+            if usage.get() + length > self.cache.limit:
+                usage.set(self._trim(max(0, int(self.cache.limit * SHARE_LEFT) - length)))
+            if usage.get() + length > self.cache.limit:
+                return False
+            with unfinished.open("wb") as file:
+                file.truncate(length)
+            usage.set(usage.get() + length)
+        return True
+
     def _trim(self, most: int) -> int:
-        """Remove the pieces used least recently until the others take up to `most` bytes. Return what they take."""
-        pieces = []
+        """Remove the pieces used least recently until all files take up to `most` bytes. Return what they take."""
+        pieces, total = [], 0
         for entry in os.scandir(self.cache.folder):
             with suppress(FileNotFoundError):
                 told = entry.stat()
-                if entry.name.endswith(SUFFIX):
-                    pieces.append((told.st_mtime, told.st_size, entry.path))
-                elif entry.name.endswith(UNFINISHED) and time.time() - told.st_mtime > SECONDS_UNFINISHED:
+                if entry.name.endswith(UNFINISHED) and time.time() - told.st_mtime > SECONDS_UNFINISHED:
                     os.unlink(entry.path)
-        total = sum(size for _, size, _ in pieces)
+                elif entry.name.endswith((SUFFIX, UNFINISHED)):
+                    total += told.st_size
+                    pieces += [(told.st_mtime, told.st_size, entry.path)] if entry.name.endswith(SUFFIX) else []
         for _, size, path in sorted(pieces):
             if total <= most:
                 break
