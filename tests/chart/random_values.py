@@ -182,6 +182,7 @@ POOLS: dict[str, Pool] = {
     **dict.fromkeys(("nameOverride", "fullnameOverride"), one("", "vision", 53 * "a")),
     "repository": one("", "team/image", "registry.example.com:5000/a/b"), "tag": one("", "1.0-rc.1", "1e5", "0123"),
     "digest": one("", "sha256:" + 64 * "a"), "pullSecrets": one([], ["login", "1e3"]),
+    "data.cache.folder": one(""), "data.cache.size": one("100Gi", "1.5T", "500M", 10**12),
     "maxBadShare": one(None, 0, 0.001, 1e-5, "0.05", "1e-3", 1),
     "learningRate": one(0.1, 1e-7, "1e-5", "0.05", 3), "key": one("zone", "topology.kubernetes.io/zone"),
     "shm": one("1Gi", "64M", "2.5Gi", "2000000"), "s3.endpoint": one("", "https://s3.example.com", "http://10.0.0.1:9000/a"),
@@ -207,7 +208,7 @@ def pool_of(path: str, entry: Schema) -> Pool:
 
 
 # Drawn with random numbers of their own, so that they change no other value of the same seed; see random_values.
-APART = ("job.suspend", "trainer.delivery", "trainer.tensorboard")
+APART = ("job.suspend", "trainer.delivery", "trainer.tensorboard", "data.cache.folder", "data.cache.size")
 
 
 def is_apart(path: str, entry: Schema) -> bool:
@@ -239,9 +240,11 @@ def random_values(chance: random.Random, seed: int) -> Values:
     for path in APART:
         apart = random.Random(f"{path} {seed}")
         if apart.random() < SHARE:
-            group, name = path.split(".")
-            entry = resolved(SCHEMA["properties"][group]["properties"][name])
-            values.setdefault(group, {})[name] = apart.choice(entry.get("enum", [True, False]))
+            *groups, name = path.split(".")
+            group, schema = values, SCHEMA
+            for each in groups:
+                group, schema = group.setdefault(each, {}), schema["properties"][each]
+            group[name] = pool_of(path, schema["properties"][name])(apart)
     add_optional_keys(values, random.Random(f"optional {seed}"))
     return values
 

@@ -22,9 +22,6 @@ OPTIMIZERS = ("sgd", "adam")
 RESUMES = ("auto", "never")
 KVSTORES = ("dist_sync", "dist_async", "dist_device_sync")
 SYNTHETIC = "synthetic"
-# A number of bytes as Kubernetes writes it, such as 100Gi.
-QUANTITY = r"(\d+)([kKMGT]?)(i?)"
-POWERS = ("", "K", "M", "G", "T")
 # The chart's value for arguments that have no value of their own.
 EXTRA_ARGS = "trainer.extraArgs"
 
@@ -97,7 +94,7 @@ class Config:
         0.001, "share of the samples that may be left out because their image is damaged", path="data.maxBadShare"
     )
     cache: str = argument("", "a folder that keeps what was read of shards; '' keeps none", path="data.cache.folder")
-    cache_size: str = argument("100Gi", "bytes that --cache may take, such as 100Gi", path="data.cache.size")
+    cache_size: int = argument(100 * 1024**3, "bytes that --cache may take", path="data.cache.size", minimum=1)
     metrics_port: int | None = argument(
         None, "serve metrics to Prometheus on this port of each pod; not given: none", path="monitoring.port", minimum=1
     )
@@ -127,8 +124,6 @@ class Config:
             raise ArgumentError(
                 f"trainer.learningRate: {self.learning_rate} is no rate; give a number above 0, such as 0.1"
             )
-        if not re.fullmatch(QUANTITY, self.cache_size):
-            raise ArgumentError(f"data.cache.size: {self.cache_size!r} is no number of bytes; give one such as 100Gi")
         if self.cache and not self.cache.startswith("/"):
             raise ArgumentError(f"data.cache.folder: {self.cache!r} is no absolute folder; give one on a volume")
         self._check_length()
@@ -168,12 +163,6 @@ class Config:
             raise ArgumentError(
                 "trainer.epochs: synthetic data has no end to count epochs by; set trainer.steps instead"
             )
-
-    @property
-    def cache_bytes(self) -> int:
-        found = re.fullmatch(QUANTITY, self.cache_size)
-        assert found
-        return int(found[1]) * int((1024 if found[3] else 1000) ** POWERS.index(found[2].upper()))
 
     @property
     def is_synthetic(self) -> bool:

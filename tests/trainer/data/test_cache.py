@@ -93,7 +93,7 @@ def test_ranks_share_what_each_has_read(
 ) -> None:
     written = write_shards(tmp_path / "shards", numbered(60), (30, 30))
     (tmp_path / "shards" / "sizes.json").write_text(json.dumps(written))
-    config = config_of(tmp_path / "shards", cache=str(tmp_path / "cache"), cache_size="1Mi")
+    config = config_of(tmp_path / "shards", cache=str(tmp_path / "cache"), cache_size=1_000_000)
 
     for epoch in (0, 1):
         per_rank = epoch_of(config, load(config), ranks=3, epoch=epoch)

@@ -147,7 +147,7 @@ def _read_shards(config: Config, store: Store, names: Sequence[str]) -> Dataset:
         raise DataError(f"data.uri: the shards of {store.path(train_folder)} hold no sample; give ones that do")
     first = first_sample(store, filled, classes=classes)
     decoder = _decoder(config, first.name, first.image)
-    cache = Cache(Path(config.cache), config.cache_bytes) if config.cache else None
+    cache = Cache(Path(config.cache), config.cache_size) if config.cache else None
     train = Shards(store, files, classes, decoder, cache)
     if test_folder is None:
         return Dataset(train, None, classes)
