@@ -223,7 +223,9 @@ def test_default_that_an_older_chart_did_not_have_is_left_to_the_trainer(helm: P
     # Otherwise an upgrade of the chart alone would give running jobs another content hash, and replace them.
     program = render(helm, "--set", "checkpoint.maxAge=1800").program
 
-    assert not [argument for argument in program if argument.startswith(("--checkpoint-max-age", "--max-bad", "--cache"))]
+    assert not [
+        argument for argument in program if argument.startswith(("--checkpoint-max-age", "--max-bad", "--cache"))
+    ]
 
 
 def test_last_state_is_saved_where_it_outlives_the_pods(helm: Path) -> None:
