@@ -168,9 +168,10 @@ class ReadAhead:
             with self._arrived:
                 piece.is_done, piece.error = True, error
                 if error is None:
+                    if file.size is None:  # Now there are more pieces to request.
+                        self._claimable.notify(REQUESTS)
                     piece.length = min(piece.length, max(0, size - piece.start))
                     file.learn(size)
-                    self._claimable.notify(REQUESTS)
                 if piece.is_dropped:
                     self._release(piece.buffer)
                 self._arrived.notify()
