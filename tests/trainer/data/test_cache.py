@@ -174,6 +174,15 @@ def test_limit_is_kept_by_removing_what_was_used_least_recently(
     assert asked
 
 
+def test_pieces_that_other_ranks_are_writing_count(tmp_path: Path, files: dict[str, bytes]) -> None:
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "cache" / "other-000000.1.part").write_bytes(bytes(8 * KEPT))
+
+    read(reader(tmp_path, 10 * KEPT), *files)
+
+    assert taken(tmp_path) <= 2 * KEPT
+
+
 def test_cache_that_a_lower_limit_begins_with_is_cut(tmp_path: Path, files: dict[str, bytes]) -> None:
     read(reader(tmp_path), *files)
 

@@ -14,6 +14,7 @@ import os
 import sys
 import threading
 import time
+import uuid
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -116,7 +117,8 @@ class CachedReader:
         with self._lock, self._heeding_faults():
             if self.is_off or path.exists():
                 return
-            unfinished = path.with_suffix(f".{os.getpid()}{UNFINISHED}")
+            # Process ids would be the same in several pods.
+            unfinished = path.with_suffix(f".{uuid.uuid4().hex}{UNFINISHED}")
             if not self._has_room(unfinished, len(body) + CHECKSUM):
                 return
             try:

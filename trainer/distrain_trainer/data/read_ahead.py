@@ -180,15 +180,11 @@ class ReadAhead:
         """Wait until a piece can be requested. Return None when the files are closed."""
         with self._claimable:
             while not self._is_closed:
-                file = self._first_with_more() if self._may_claim() else None
+                file = self._first_with_more() if self._free or self._unmade else None
                 if file is not None:
                     return file, file.claim(self._buffer())
                 self._claimable.wait()
         return None
-
-    def _may_claim(self) -> bool:
-        # The reader gets a buffer beyond the limit if the files after its own hold all others.
-        return bool(self._free) or self._unmade > 0 or bool(self._files and not self._files[0].pieces)
 
     def _first_with_more(self) -> OpenFile | None:
         return next((file for file in self._files if file.has_more), None) or self._open_next()
@@ -207,10 +203,7 @@ class ReadAhead:
         return bytearray(PIECE)
 
     def _release(self, buffer: bytearray) -> None:
-        if self._unmade < 0:
-            self._unmade += 1
-        else:
-            self._free.append(buffer)
+        self._free.append(buffer)
         self._claimable.notify()
 
 

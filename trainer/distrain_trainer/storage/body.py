@@ -74,14 +74,17 @@ class Body:
         if self._size is None:
             self._size = self._size_of(answer.get("ContentLength"), is_all)
             self.object_size = _object_size(answer, is_all=is_all or not asked)
+        streamed = 0
         with suppress(BotoCoreError, HTTPError, OSError):
             while (self._size is None or self.held < self._size) and (some := answer["Body"].read(piece)):
                 left = len(some) if self._size is None else skipped + self._size - self.held
+                streamed += len(some)
                 self._keep(some[skipped:left])
                 skipped = max(0, skipped - len(some))
             if self._size is None:
                 # The response had no Content-Length, and the body has ended.
                 self._size = self.held
+                self.object_size = streamed if is_all or not asked else None
 
     def _keep(self, some: bytes) -> None:
         if self._place is None:
