@@ -124,7 +124,8 @@ class CachedReader:
             try:
                 with unfinished.open("r+b") as file:
                     file.write(b"".join([body, zlib.crc32(body).to_bytes(CHECKSUM, "big")]))
-                unfinished.replace(path)
+                with self._usage():  # Nobody counts the files meanwhile, and might miss this one.
+                    unfinished.replace(path)
             except OSError:
                 unfinished.unlink(missing_ok=True)
                 raise
