@@ -15,6 +15,7 @@ WORDS = {
     "^[1-9][0-9]*([.][0-9]+)?([kMGT]|[KMGT]i)?$": "memory such as 500M or 8Gi",
     "^[0-9]+([.][0-9]+)?m?$": "CPUs such as 2 or 500m",
     "^[0-9]+([.][0-9]+)?(m|[kMGTPE]|[KMGTPE]i)?$": "amount such as 2, 500m or 10Gi",
+    "^(/.+)?$": "an absolute path, or empty",
     "^(/.+|s3://[a-z0-9].*)?$": "s3://bucket/prefix, an absolute path, or empty",
     "^([a-z0-9][a-z0-9.-]*/[A-Za-z0-9][A-Za-z0-9._-]*)?$": "resource of a node as domain/name, or empty",
     "^cluster$": "the word cluster",

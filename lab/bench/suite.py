@@ -21,6 +21,8 @@ PARTS = {
     "lab.bench.rendering": "",
     "lab.bench.plugin_start": "",
     "lab.bench.data": "trainer",
+    "lab.bench.read_ahead": "trainer",
+    "lab.bench.listing": "trainer",
     "tests.trainer.benches.bench_checkpoint": "trainer",
     "tests.trainer.benches.bench_step": "trainer",
     "lab.bench.reading": "",

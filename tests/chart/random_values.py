@@ -196,6 +196,7 @@ POOLS: dict[str, Pool] = {
     **dict.fromkeys(("nameOverride", "fullnameOverride"), one("", "vision", 53 * "a")),
     "repository": one("", "team/image", "registry.example.com:5000/a/b"), "tag": one("", "1.0-rc.1", "1e5", "0123"),
     "digest": one("", "sha256:" + 64 * "a"), "pullSecrets": one([], ["login", "1e3"]),
+    "data.cache.folder": one(""), "data.cache.size": one("100Gi", "1.5T", "500M", 10**12),
     "maxBadShare": one(None, 0, 0.001, 1e-5, "0.05", "1e-3", 1),
     # The others need a strategy, and would change the values of every seed.
     "optimizer": one("sgd", "adam"),
@@ -224,7 +225,7 @@ def pool_of(path: str, entry: Schema) -> Pool:
 
 # These keys are drawn with a separate random generator, so that other values of the same seed stay the same. See
 # random_values.
-APART = ("job.suspend", "trainer.delivery", "trainer.tensorboard")
+APART = ("job.suspend", "trainer.delivery", "trainer.tensorboard", "data.cache.folder", "data.cache.size")
 
 
 def is_apart(path: str, entry: Schema) -> bool:
@@ -256,9 +257,11 @@ def random_values(chance: random.Random, seed: int) -> Values:
     for path in APART:
         apart = random.Random(f"{path} {seed}")
         if apart.random() < SHARE:
-            group, name = path.split(".")
-            entry = resolved(SCHEMA["properties"][group]["properties"][name])
-            values.setdefault(group, {})[name] = apart.choice(entry.get("enum", [True, False]))
+            *groups, name = path.split(".")
+            group, schema = values, SCHEMA
+            for each in groups:
+                group, schema = group.setdefault(each, {}), schema["properties"][each]
+            group[name] = pool_of(path, schema["properties"][name])(apart)
     add_optional_keys(values, random.Random(f"optional {seed}"))
     return values
 

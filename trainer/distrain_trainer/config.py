@@ -78,6 +78,8 @@ class Config(Recipe):
     max_bad_share: float = argument(
         0.001, "share of the samples that may be left out because their image is damaged", path="data.maxBadShare"
     )
+    cache: str = argument("", "a folder that keeps what was read of shards; '' keeps none", path="data.cache.folder")
+    cache_size: int = argument(100 * 1024**3, "bytes that --cache may take", path="data.cache.size", minimum=1)
     metrics_port: int | None = argument(
         None, "serve metrics to Prometheus on this port of each pod; not given: none", path="monitoring.port", minimum=1
     )
@@ -103,6 +105,8 @@ class Config(Recipe):
                 raise ArgumentError(f"{_path_of(each)}: {value} is below {minimum}; give {minimum} or more")
         if not 0 <= self.max_bad_share <= 1:
             raise ArgumentError(f"data.maxBadShare: {self.max_bad_share} is no share; give 0 to 1, such as 0.001")
+        if self.cache and not self.cache.startswith("/"):
+            raise ArgumentError(f"data.cache.folder: {self.cache!r} is no absolute folder; give one on a volume")
         self._check_length()
         self.require_recipe(strategy=self.strategy, is_synthetic=self.is_synthetic, image_size=self.image_size)
         places = (("data", self.data, SYNTHETIC), ("output", self.output, ""), ("checkpoint", self.checkpoint, ""))

@@ -203,6 +203,8 @@ def test_trainer_gets_every_value(helm: Path) -> None:
         "output.uri=s3://results/runs/", "checkpoint.uri=s3://results/saved/", "checkpoint.every=600",
         "checkpoint.maxAge=900", "checkpoint.keep=5", "checkpoint.resume=never",
         "trainer.maxBadSteps=0", "trainer.tensorboard=true", "data.maxBadShare=0.01",
+        "data.cache.folder=/cache", "data.cache.size=1.5Gi", "volumes[0].name=disk", "volumeMounts[0].name=disk",
+        "volumeMounts[0].mountPath=/cache",
     )  # fmt: skip
 
     program = render(helm, *set_arguments(*values), "--namespace", "team").program
@@ -213,7 +215,7 @@ def test_trainer_gets_every_value(helm: Path) -> None:
         "--warmup=500", "--seed=4294967295", "--log-every=1", "--data=s3://digits/idx", "--output=s3://results/runs/team/run1",
         "--checkpoint=s3://results/saved/team/run1", "--checkpoint-every=600", "--checkpoint-max-age=900",
         "--checkpoint-keep=5", "--checkpoint-at-end", "--resume=never", "--max-bad-steps=0", "--max-bad-share=0.01",
-        "--tensorboard", "--flag=a b",
+        "--cache=/cache", "--cache-size=1610612736", "--tensorboard", "--flag=a b",
     ]  # fmt: skip
 
 
@@ -221,7 +223,9 @@ def test_default_that_an_older_chart_did_not_have_is_left_to_the_trainer(helm: P
     # Otherwise an upgrade of only the chart would change running jobs' content hash, and so replace the jobs.
     program = render(helm, "--set", "checkpoint.maxAge=1800").program
 
-    assert not [argument for argument in program if argument.startswith(("--checkpoint-max-age", "--max-bad"))]
+    assert not [
+        argument for argument in program if argument.startswith(("--checkpoint-max-age", "--max-bad", "--cache"))
+    ]
 
 
 def test_last_state_is_saved_where_it_outlives_the_pods(helm: Path) -> None:

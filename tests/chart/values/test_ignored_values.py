@@ -23,7 +23,9 @@ CONTEXT = yaml.safe_load(
 workers: {gpus: 1, topology: {policy: spread}}
 podSecurity: privileged
 network: {rdma: {resource: rdma/hca}}
-data: {source: s3, uri: "s3://digits"}
+data: {source: s3, uri: "s3://digits", cache: {folder: /shards}}
+volumes: [{name: shards}]
+volumeMounts: [{name: shards, mountPath: /shards}]
 output: {uri: "s3://results"}
 checkpoint: {uri: "s3://results"}
 s3: {endpoint: "https://s3.example.com"}
@@ -61,6 +63,7 @@ SAMPLES: dict[str, Any] = {
     "servers.cpu": 3,
     "servers.memory": "3Gi",
     "trainer.steps": 7,
+    "data.cache.folder": "/shards/team",
     "test.workers": 1,
     "image.digest": "sha256:" + 64 * "a",
     "trainer.extraArgs": ["--verbose"],

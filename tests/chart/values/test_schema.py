@@ -220,6 +220,8 @@ CASES = [
     ("trainer.model", "pattern", "my-nets:small", "my_nets.of_2024:small_net"),
     ("trainer.model", "pattern", "mnist:build()", "mnist:build"),
     ("data.maxBadShare", "pattern", "2", "0.01"),
+    ("data.cache.folder", "pattern", "cache", "/cache"),
+    ("data.cache.size", "pattern", "100GiB", "100Gi"),
     ("data.maxBadShare", "pattern", "-0.1", "1e-3"),
     *(
         case

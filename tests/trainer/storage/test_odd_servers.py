@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import io
 import itertools
+import threading
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from botocore.awsrequest import AWSResponse
 from botocore.exceptions import ClientError
 
 from distrain_trainer.checkpoint import lease as leases
 from distrain_trainer.checkpoint.head import Head, Holder
 from distrain_trainer.errors import StorageError, UnavailableError
 from distrain_trainer.storage import Retry, S3Store
+from distrain_trainer.storage.s3 import connect
 from tests.trainer.fixtures.unsteady_s3 import Clock, tag_of
 
 A, B = (Holder(f"run-{name}", (f"pod-{name}",)) for name in "ab")
@@ -224,3 +228,113 @@ def test_server_whose_list_comes_again_and_again_is_named(list_objects: Any, clo
 
     assert at.value.exit_code == 2
     assert not clock.now
+
+
+def by_folder(heeds: tuple[str, ...], keys: list[str]) -> Callable[..., dict[str, Any]]:
+    """Return list_objects_v2 of a server with pages of two entries. Other than `heeds` it ignores what it is asked."""
+
+    def list_objects(**asked: str) -> dict[str, Any]:
+        prefix = asked["Prefix"]
+        below = [key for key in keys if key.startswith(prefix)]
+        folders: list[str] = []
+        if "Delimiter" in asked and "Delimiter" in heeds:
+            folders = sorted(
+                {prefix + key[len(prefix) :].split("/")[0] + "/" for key in below if "/" in key[len(prefix) :]}
+            )
+            below = [key for key in below if "/" not in key[len(prefix) :]]
+        entries = below + folders
+        start = int(asked.get("ContinuationToken", 0)) if "ContinuationToken" in heeds else 0
+        if "StartAfter" in asked:
+            start = len([entry for entry in entries if entry <= asked["StartAfter"]])
+        page = entries[start : start + 2]
+        return {
+            "Contents": [{"Key": entry} for entry in page if entry in below],
+            "CommonPrefixes": [{"Prefix": entry} for entry in page if entry in folders],
+            "IsTruncated": start + 2 < len(entries),
+            **({"NextContinuationToken": str(start + 2)} if "ContinuationToken" in heeds else {}),
+        }
+
+    return list_objects
+
+
+NESTED = [
+    *(f"run/train/{folder}/{number}.png" for folder in "abcde" for number in range(5)),
+    *(f"run/val/{folder}/{number}.png" for folder in "abc" for number in range(3)),
+    "run/train/a/deep/er/1.png",
+    "run/train/readme",
+    "run/other/1.txt",
+    "run/sizes.json",
+]
+
+
+@pytest.mark.parametrize(
+    "heeds",
+    [
+        pytest.param(("Delimiter", "ContinuationToken"), id="as-s3-does"),
+        pytest.param(("ContinuationToken",), id="no-delimiter"),
+        pytest.param(("Delimiter",), id="no-token"),
+        pytest.param((), id="neither"),
+    ],
+)
+def test_all_names_are_listed_by_folder_or_else_page_by_page(heeds: tuple[str, ...]) -> None:
+    store = store_of(SimpleNamespace(list_objects_v2=by_folder(heeds, sorted(NESTED)), meta=Bucket.meta))
+
+    assert sorted(store.all_names()) == sorted(key.removeprefix("run/") for key in NESTED)
+
+
+def test_folders_are_listed_at_once() -> None:
+    now, most, lock = 0, 0, threading.Lock()
+    answer = by_folder(("Delimiter", "ContinuationToken"), sorted(NESTED))
+
+    def list_objects(**asked: str) -> dict[str, Any]:
+        nonlocal now, most
+        with lock:
+            now += 1
+            most = max(most, now)
+        time.sleep(0.02)
+        with lock:
+            now -= 1
+        return answer(**asked)
+
+    store_of(SimpleNamespace(list_objects_v2=list_objects)).all_names()
+
+    # Eight classes and one other folder.
+    assert most == 9
+
+
+def test_refusal_to_list_is_told(clock: Clock) -> None:
+    def list_objects(**_: str) -> dict[str, Any]:
+        raise refusal("AccessDenied", 403)
+
+    with pytest.raises(StorageError, match=r"^checkpoint\.uri: the keys of s3\.secretName may not list s3://b/run"):
+        store_of(SimpleNamespace(list_objects_v2=list_objects, meta=Bucket.meta)).all_names()
+
+
+PAGE = b"""<?xml version="1.0"?><ListBucketResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/"><Name>b</Name>
+<IsTruncated>true</IsTruncated><NextContinuationToken>next</NextContinuationToken>
+<Contents><Key>a%26b&amp;c</Key><LastModified>2026-01-01T00:00:00.000Z</LastModified><Size>1</Size></Contents>
+<Contents><Key>d/%C3%A4</Key><LastModified>nonsense</LastModified></Contents>
+<CommonPrefixes><Prefix>e/</Prefix></CommonPrefixes></ListBucketResult>"""
+
+
+@pytest.mark.parametrize("page", [PAGE, PAGE.replace(b' xmlns="http://s3.amazonaws.com/doc/2006-03-01/"', b"")])
+def test_keys_of_a_page_are_read_without_the_rest(page: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "a")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "b")
+    client = connect("s3://b", "data.uri")
+    client.meta.events.register(
+        "before-send.s3.ListObjectsV2", lambda **_: AWSResponse("http://s3", 200, {}, Raw(page))
+    )
+
+    answer = client.list_objects_v2(Bucket="b", EncodingType="url")
+
+    assert answer["Contents"] == [{"Key": "a%26b&c"}, {"Key": "d/%C3%A4"}]
+    assert (answer["IsTruncated"], answer["NextContinuationToken"]) == (True, "next")
+    assert answer["CommonPrefixes"] == [{"Prefix": "e/"}]
+
+
+class Raw(io.BytesIO):
+    """The body of an answer, as urllib3 has it."""
+
+    def stream(self, **_: object) -> list[bytes]:
+        return [self.read()]

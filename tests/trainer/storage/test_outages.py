@@ -179,6 +179,18 @@ def test_object_that_is_written_anew_where_no_condition_is_heeded_is_read_whole(
     assert open_store("s3://data/set", value="data.uri").read("a.tar") == b"!" * 1_000_000
 
 
+@pytest.mark.parametrize("has_length", [True, False], ids=["length", "no-length"])
+def test_server_that_heeds_no_range_fills_memory_with_what_was_asked_for(
+    unsteady: type[Unsteady], has_length: bool
+) -> None:
+    unsteady.heeds, unsteady.has_length = ("If-Match",), has_length
+    place = bytearray(5000)
+
+    open_store("s3://data/set", value="data.uri").read_into("a.tar", memoryview(place), start=0)
+
+    assert place == unsteady.content[:5000]
+
+
 @pytest.mark.parametrize("lacks", ["has_length", "has_tag"])
 def test_answer_without_a_length_or_a_tag_is_read_to_its_end(unsteady: type[Unsteady], lacks: str) -> None:
     setattr(unsteady, lacks, False)

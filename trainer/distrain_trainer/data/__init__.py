@@ -1,10 +1,11 @@
 """Find the samples at data.uri, divide them among the ranks, and read them as batches.
 
 formats.py detects the format of data.uri; idx.py, images.py and shards.py read one format each. sampler.py decides
-which rank trains on which sample, and position.py records how far a run has come. loader.py prefetches batches. No
-module here imports a framework.
+which rank trains on which sample, and position.py records how far a run has come. loader.py prefetches batches, and
+beside.py does so in a process of its own. No module here imports a framework.
 """
 
+from distrain_trainer.data.beside import batches_from_beside, end_batches
 from distrain_trainer.data.formats import Dataset, load
 from distrain_trainer.data.loader import Batch, count_steps, evaluation_batches, train_batches
 from distrain_trainer.data.position import Position, SampleCount
@@ -14,7 +15,9 @@ __all__ = [
     "Dataset",
     "Position",
     "SampleCount",
+    "batches_from_beside",
     "count_steps",
+    "end_batches",
     "evaluation_batches",
     "load",
     "train_batches",

@@ -96,9 +96,17 @@ def scaled(image: Image.Image, box: Box, width: int, height: int) -> Image.Image
     image.draft("RGB", (math.ceil(full[0] * share), math.ceil(full[1] * share)))
     across, down = image.width / full[0], image.height / full[1]
     edges = (box[0] * across, box[1] * down, min(box[2] * across, image.width), min(box[3] * down, image.height))
-    return image.convert("RGB").resize((width, height), Image.Resampling.BILINEAR, box=edges)
+    return as_rgb(image).resize((width, height), Image.Resampling.BILINEAR, box=edges)
 
 
 def is_grey(image: Image.Image) -> bool:
     """Return whether an image has no colours, as those of digits: mirrored digits are wrong."""
     return image.mode in ("1", "L", "LA", "I", "I;16", "F")
+
+
+def as_rgb(image: Image.Image) -> Image.Image:
+    if image.mode.startswith("I"):  # A PNG of 16 bits, of which Pillow's convert would make all above 255 white.
+        from PIL import Image
+
+        image = Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
+    return image.convert("RGB")

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 
 from distrain_trainer.config import Config
 from distrain_trainer.data import idx
 from distrain_trainer.data.augmentation import Crops, Moments
+from distrain_trainer.data.cache import Cache
 from distrain_trainer.data.images import REMEDY, Decoder, ImageFolder, is_image, look_at
+from distrain_trainer.data.listing import list_names
 from distrain_trainer.data.samples import Samples, Shape, size_text
-from distrain_trainer.data.shards import Shards, find_shards, read_samples
+from distrain_trainer.data.shards import Shards, find_shards, first_sample
 from distrain_trainer.errors import DataError
 from distrain_trainer.models import MODELS, describe
 from distrain_trainer.packages import require
@@ -49,7 +52,7 @@ def load(config: Config) -> Dataset:
     if config.is_synthetic:
         return _synthetic(config)
     store = open_store(config.data, value="data.uri", retry=Retry())
-    names = sorted(name for name in store.names() if not _is_hidden(name))
+    names = sorted(name for name in list_names(config, store) if not _is_hidden(name))
     read = {"idx": _read_idx, "images": _read_images, "shards": _read_shards}
     format_found = format_of(names, "") or format_of(names, TRAIN)
     if format_found is None:
@@ -62,7 +65,7 @@ def load(config: Config) -> Dataset:
 
 def format_of(names: Sequence[str], folder: str) -> str | None:
     """Return the format of the files below `folder` ("idx", "images" or "shards"), or None if unknown."""
-    inside = [name.removeprefix(folder) for name in names if name.startswith(folder)]
+    inside = [name[len(folder) :] for name in names if name.startswith(folder)]
     if not folder and any(name in (*idx.TRAIN_FILES, *idx.TEST_FILES) for name in inside):
         return "idx"
     if any(name.endswith(".tar") and "/" not in name for name in inside):
@@ -104,7 +107,7 @@ def _read_idx(config: Config, store: Store, names: Sequence[str]) -> Dataset:
 def _read_images(config: Config, store: Store, names: Sequence[str]) -> Dataset:
     train_folder, test_folder = folders_of(names)
     train_names = _images_below(names, train_folder)
-    classes = sorted({_class_of(name, train_folder) for name in train_names})
+    classes = sorted(_classes_of(train_names, train_folder))
     decoder = _decoder(config, store.path(train_names[0]), store.read(train_names[0]))
     train = _image_folder(store, train_names, train_folder, classes, decoder)
     if test_folder is None:
@@ -118,21 +121,21 @@ def _images_below(names: Sequence[str], folder: str) -> list[str]:
     return [name for name in names if name.startswith(folder) and "/" in name[len(folder) :] and is_image(name)]
 
 
-def _class_of(name: str, folder: str) -> str:
-    return name.removeprefix(folder).partition("/")[0]
+def _classes_of(names: Sequence[str], folder: str) -> set[str]:
+    return {name[len(folder) :].partition("/")[0] for name in names}
 
 
 def _image_folder(
     store: Store, names: Sequence[str], folder: str, classes: Sequence[str], decoder: Decoder
 ) -> ImageFolder:
     numbers = {name: number for number, name in enumerate(classes)}
-    unknown = {_class_of(name, folder) for name in names} - numbers.keys()
+    unknown = _classes_of(names, folder) - numbers.keys()
     if unknown:
         raise DataError(
             f"data.uri: {store.path(folder)} has the class {min(unknown)}, which {store.path(TRAIN)} has not; "
             "give both the same classes"
         )
-    labels = np.array([numbers[_class_of(name, folder)] for name in names], dtype=np.int64)
+    labels = np.array([numbers[name[len(folder) :].partition("/")[0]] for name in names], dtype=np.int64)
     return ImageFolder(store, names, labels, decoder)
 
 
@@ -150,10 +153,13 @@ def _read_shards(config: Config, store: Store, names: Sequence[str]) -> Dataset:
     filled = next((file for file in files if file.samples), None)
     if filled is None:
         raise DataError(f"data.uri: the shards of {store.path(train_folder)} hold no sample; give ones that do")
-    first = next(read_samples(store, filled, 0, 1, classes=classes))
+    first = first_sample(store, filled, classes=classes)
     decoder = _decoder(config, first.name, first.image)
-    train = Shards(store, files, classes, decoder)
-    test = Shards(store, found[1][0], classes, replace(decoder, augments=False)) if test_folder is not None else None
+    cache = Cache(Path(config.cache), config.cache_size) if config.cache else None
+    train = Shards(store, files, classes, decoder, cache)
+    if test_folder is None:
+        return Dataset(train, None, classes)
+    test = Shards(store, found[1][0], classes, replace(decoder, augments=False), cache)
     return Dataset(train, test, classes)
 
 
@@ -247,7 +253,7 @@ def _require_moments_of_channels(config: Config, shape: Shape) -> None:
 
 
 def _is_hidden(name: str) -> bool:
-    return any(part.startswith(".") for part in name.split("/"))
+    return name.startswith(".") or "/." in name
 
 
 def _some(names: Sequence[str]) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from distrain_trainer.data.augmentation import Crops, Moments, is_grey, scaled
+from distrain_trainer.data.augmentation import Crops, Moments, as_rgb, is_grey, scaled
 from distrain_trainer.data.sampler import Indices, Part
 from distrain_trainer.data.samples import Pixels, Shape, Work, put, size_text
 from distrain_trainer.errors import DamagedSampleError, DataError
@@ -66,7 +66,7 @@ class Decoder:
         """Return the image as RGB: a part of it, scaled to the shape, or without `scales` all of it as it is."""
         height, width, _ = self.shape
         if not self.scales:
-            return image.convert("RGB")
+            return as_rgb(image)
         if self.augments and self.crops.scale:
             return scaled(image, self.crops.for_training(*image.size, random), width, height)
         if not self.augments and self.crops.resize:
@@ -80,7 +80,7 @@ class Decoder:
         height, width, _ = self.shape
         _decode_small(image, height)
         across, down = random.random(2) if self.augments else (0.5, 0.5)
-        return ImageOps.fit(image.convert("RGB"), (width, height), Image.Resampling.BILINEAR, centering=(across, down))
+        return ImageOps.fit(as_rgb(image), (width, height), Image.Resampling.BILINEAR, centering=(across, down))
 
     def _mirrored(self, image: Image.Image, random: np.random.Generator) -> Image.Image:
         from PIL import ImageOps

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import itertools
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from distrain_trainer.config import Config
 from distrain_trainer.data.formats import Dataset
 from distrain_trainer.data.position import Position
 from distrain_trainer.data.sampler import Indices, Part, Segment, count_steps_left, part_of_epoch, part_of_tests
-from distrain_trainer.data.samples import Pixels, Samples
+from distrain_trainer.data.samples import Pixels, Samples, Shape
 from distrain_trainer.errors import DamagedSampleError, DataError
 
 # More threads than a small machine has cores, as most of them wait for S3.
@@ -80,9 +81,20 @@ def count_steps(config: Config, dataset: Dataset, *, ranks: int, start: Position
 
 
 def train_batches(
-    config: Config, dataset: Dataset, *, rank: int, ranks: int, start: Position = START
+    config: Config,
+    dataset: Dataset,
+    *,
+    rank: int,
+    ranks: int,
+    start: Position = START,
+    place: Callable[[], Pixels] | None = None,
+    ahead: int | None = None,
 ) -> Iterator[Batch]:
-    """Yield one rank's batches from a position on, without end. The iterator raises StorageError or DataError."""
+    """Yield one rank's batches from a position on, without end. The iterator raises StorageError or DataError.
+
+    `place` returns memory for the next batch's images, and `ahead` is the number of batches to prefetch. By default the
+    memory is new, and SAMPLES_AHEAD says how many.
+    """
     samples, size = dataset.train, config.batch_size
     if config.is_synthetic:
         # Repeat one batch of noise, as the training benchmarks do. The speed is real; the loss has no meaning.
@@ -98,7 +110,8 @@ def train_batches(
     first = start.samples // len(samples)
     # Lazily, as each part holds the indices of a whole epoch.
     parts = (part(epoch, start.segments if epoch == first else ()) for epoch in itertools.count(first))
-    return _batches(samples, parts, size, ranks, Damage(len(samples), config.max_bad_share))
+    damage = Damage(len(samples), config.max_bad_share)
+    return _batches(samples, parts, size, ranks, damage, place=place, ahead=ahead)
 
 
 def evaluation_batches(config: Config, dataset: Dataset, *, rank: int, ranks: int) -> Iterator[Batch]:
@@ -131,15 +144,24 @@ class Damage:
         print(f"left out: {error} ({len(self._met)} of at most {self._most})", flush=True)
 
 
-def _batches(samples: Samples, parts: Iterable[Part], batch_size: int, ranks: int, damage: Damage) -> Iterator[Batch]:
+def _batches(
+    samples: Samples,
+    parts: Iterable[Part],
+    batch_size: int,
+    ranks: int,
+    damage: Damage,
+    *,
+    place: Callable[[], Pixels] | None = None,
+    ahead: int | None = None,
+) -> Iterator[Batch]:
     """Yield the batches in order, prefetching some. An exception of a thread is raised at its batch."""
     # One thread reads sequentially, and passes the work to the others.
     reader, workers = ThreadPoolExecutor(1), ThreadPoolExecutor(THREADS)
-    begun = _begin(samples, parts, batch_size, ranks, workers)
+    begun = _begin(samples, parts, batch_size, ranks, workers, place or partial(_new, batch_size, samples.shape))
     try:
-        ahead = deque(reader.submit(next, begun, None) for _ in range(max(2, SAMPLES_AHEAD // batch_size)))
-        while (one := ahead.popleft().result()) is not None:
-            ahead.append(reader.submit(next, begun, None))
+        coming = deque(reader.submit(next, begun, None) for _ in range(ahead or max(2, SAMPLES_AHEAD // batch_size)))
+        while (one := coming.popleft().result()) is not None:
+            coming.append(reader.submit(next, begun, None))
             yield _finish(*one, damage)
     finally:
         # Do not wait for prefetched batches that are no longer needed.
@@ -148,16 +170,25 @@ def _batches(samples: Samples, parts: Iterable[Part], batch_size: int, ranks: in
 
 
 def _begin(
-    samples: Samples, parts: Iterable[Part], batch_size: int, ranks: int, workers: ThreadPoolExecutor
+    samples: Samples,
+    parts: Iterable[Part],
+    batch_size: int,
+    ranks: int,
+    workers: ThreadPoolExecutor,
+    place: Callable[[], Pixels],
 ) -> Iterator[tuple[Batch, list[Future[None]]]]:
     for part in parts:
         for (chosen, global_samples), works in zip(part.steps, samples.works(part), strict=True):
-            images = np.zeros((batch_size, *samples.shape), dtype=np.float32)
+            images = place()
             labels = np.zeros(batch_size, dtype=np.int64)
             weights = np.zeros(batch_size, dtype=np.float32)
             weights[: len(chosen)] = ranks / global_samples
             batch = Batch(images, labels, weights, len(chosen), global_samples)
             yield batch, [workers.submit(work, images, labels) for work in works]
+
+
+def _new(batch_size: int, shape: Shape) -> Pixels:
+    return np.zeros((batch_size, *shape), dtype=np.float32)
 
 
 def _finish(batch: Batch, futures: list[Future[None]], damage: Damage) -> Batch:
@@ -171,4 +202,6 @@ def _finish(batch: Batch, futures: list[Future[None]], damage: Damage) -> Batch:
     if len(good) and len(rest):
         # Batch normalization also sees samples of weight 0, so fill their slots with real images.
         batch.images[rest] = batch.images[good[np.arange(len(rest)) % len(good)]]
+    elif len(rest):
+        batch.images[:] = 0
     return batch

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
-from distrain_trainer.data import Batch, Dataset, train_batches
+from distrain_trainer.data import Batch, Dataset, batches_from_beside, end_batches
 from distrain_trainer.loop.evaluation import Evaluator
 from distrain_trainer.loop.progress import Counted, Progress
 from distrain_trainer.loop.randomness import seed_step
@@ -53,7 +53,8 @@ def make_steps(
     """
     config, rank, ranks = run.config, run.group.rank, run.group.size
     # Distributed: each rank trains on its own part of the samples.
-    batches = prepare(train_batches(config, dataset, rank=rank, ranks=ranks, start=run.position))
+    source = batches_from_beside(config, dataset, rank=rank, ranks=ranks, start=run.position)
+    batches = prepare(source)
     run.metrics.begin_steps()
     begun = BegunSteps(run, Progress.start(run))
     for step in range(run.position.step, run.steps):
@@ -71,6 +72,7 @@ def make_steps(
         begun.add(batch, outcome, started)
         begun.end(leave=ahead)
     begun.end(leave=0)
+    end_batches(source)
     return begun.progress
 
 

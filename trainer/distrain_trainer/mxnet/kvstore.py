@@ -18,7 +18,15 @@ from typing import Any
 import mxnet as mx
 
 from distrain_trainer.config import Config
-from distrain_trainer.data import Batch, Dataset, Position, SampleCount, evaluation_batches, train_batches
+from distrain_trainer.data import (
+    Batch,
+    Dataset,
+    Position,
+    SampleCount,
+    batches_from_beside,
+    end_batches,
+    evaluation_batches,
+)
 from distrain_trainer.errors import FinishedError, StoppedError
 from distrain_trainer.log import Log
 from distrain_trainer.loop.evaluation import Evaluator
@@ -171,7 +179,7 @@ def train(
     train_step = make_train_step(model, parameters, worker, loss_scale, run.config.label_smoothing)
     # Distributed: each rank trains on its own part of the samples.
     parts = [
-        train_batches(run.config, dataset, rank=rank, ranks=worker.ranks, start=run.position)
+        batches_from_beside(run.config, dataset, rank=rank, ranks=worker.ranks, start=run.position)
         for rank in worker.own_ranks
     ]
     run.metrics.begin_steps()
@@ -189,6 +197,8 @@ def train(
         progress.add(whole, loss=loss, seconds=seconds, mean=mean_over(worker, collectives))
         # Distributed: while worker 0 saves the servers' state, all workers wait.
         barrier.made_step(step + 1, whole.global_samples)
+    for part in parts:
+        end_batches(part)
     return progress
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import hashlib
+import io
 import os
 import re
 from collections.abc import Iterator
@@ -35,6 +36,9 @@ class FolderStore:
                 within[:] = [name for name in within if re.fullmatch(folders, name, re.DOTALL)]
             yield from (file if below == "." else f"{below}/{file}" for file in files)
 
+    def all_names(self) -> list[str]:
+        return [*self.names()]
+
     def _cannot_list(self, error: OSError) -> None:
         raise StorageError(
             f"{self.value}: {error.filename} cannot be listed: {error.strerror}; "
@@ -42,11 +46,29 @@ class FolderStore:
         )
 
     def read(self, name: str, *, start: int = 0, length: int | None = None) -> bytes:
+        with self._opened(name) as file:
+            file.seek(start)
+            return file.read(-1 if length is None else length)
+
+    def read_into(self, name: str, place: memoryview, *, start: int = 0) -> int:
+        with self._opened(name) as file:
+            file.seek(start)
+            held = file.readinto(place)
+            size = os.fstat(file.fileno()).st_size
+        # Another process may have cut the file since.
+        return size if held == len(place) else min(size, start + held)
+
+    def stat(self, name: str) -> tuple[int, str]:
+        with self._opened(name) as file:
+            told = os.fstat(file.fileno())
+        return told.st_size, f"{told.st_mtime_ns}-{told.st_size}"
+
+    @contextmanager
+    def _opened(self, name: str) -> Iterator[io.BufferedReader]:
         path = Path(self.uri) / name
         try:
             with path.open("rb") as file:
-                file.seek(start)
-                return file.read(-1 if length is None else length)
+                yield file
         except FileNotFoundError:
             held = sorted(entry.name for entry in Path(self.uri).glob("*"))
             raise absent(self, name, held) from None

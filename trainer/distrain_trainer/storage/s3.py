@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
@@ -13,7 +13,8 @@ from typing import Any, TypeVar
 from distrain_trainer.errors import ConflictError, StorageError
 from distrain_trainer.storage.body import Body, BrokenError
 from distrain_trainer.storage.retry import Retry
-from distrain_trainer.storage.s3_errors import failed, is_of_missing_file, refused, repeats, unavailable
+from distrain_trainer.storage.s3_errors import failed, is_of_missing_file, refused, unavailable
+from distrain_trainer.storage.s3_listing import all_keys, keep_keys_alone, pages
 from distrain_trainer.storage.store import absent
 from distrain_trainer.storage.view import View
 
@@ -41,24 +42,44 @@ class S3Store:
     client: Any
     retry: Retry = field(default_factory=lambda: Retry(seconds=0))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return how another process makes the same store: with a connection of its own, and retries as Retry's."""
+        return _reopen, (self.uri, self.value, self.bucket, self.prefix)
+
     def path(self, name: str) -> str:
         return f"{self.uri.rstrip('/')}/{name}"
 
     def names(self, folders: str = ".*") -> Iterator[str]:
-        for key in chain.from_iterable(self._pages()):
-            name = key.removeprefix(self._key(""))
-            # Some S3 consoles create a key that ends in "/" for an empty folder.
-            if name and not name.endswith("/"):
-                yield name
+        return self._names_of(chain.from_iterable(pages(self, self._key(""))))
+
+    def all_names(self) -> list[str]:
+        return [*self._names_of(all_keys(self, self._key("")))]
+
+    def _names_of(self, keys: Iterable[str]) -> Iterator[str]:
+        names = (key.removeprefix(self._key("")) for key in keys)
+        # Some S3 consoles create a key that ends in "/" for an empty folder.
+        return (name for name in names if name and not name.endswith("/"))
 
     def read(self, name: str, *, start: int = 0, length: int | None = None) -> bytes:
-        found = self._ask("read", lambda: self._found(name, start, length) or self._held())
+        found = self.ask("read", lambda: self._found(name, start, length) or self._held())
         if isinstance(found, Body):
             return bytes(found.content)
         raise absent(self, name, found)
 
+    def read_into(self, name: str, place: memoryview, *, start: int = 0) -> int:
+        found = self.ask("read", lambda: self._found(name, start, len(place), place) or self._held())
+        if not isinstance(found, Body):
+            raise absent(self, name, found)
+        if found.object_size is not None:
+            return found.object_size
+        return start + found.held if 0 < found.held < len(place) else self.stat(name)[0]
+
+    def stat(self, name: str) -> tuple[int, str]:
+        told = self.ask("read", lambda: self._head(name))
+        return told["ContentLength"], told.get("ETag", "")
+
     def write(self, name: str, content: bytes | memoryview) -> None:
-        self._ask("write", lambda: self._put(name, content))
+        self.ask("write", lambda: self._put(name, content))
 
     def extend(self, name: str, content: bytes, held: int) -> None:
         self.write(name, content)
@@ -79,7 +100,7 @@ class S3Store:
         return held
 
     def write_if(self, name: str, content: bytes, tag: str | None) -> str:
-        new = self._ask("write", lambda: self._put_if(name, content, tag))
+        new = self.ask("write", lambda: self._put_if(name, content, tag))
         if new is not None:
             return new
         # The conflict may be with this call's own write: if its response was lost, boto3 has repeated the request.
@@ -88,43 +109,28 @@ class S3Store:
             raise ConflictError(f"{self.value}: another process has changed {self.path(name)}")
         return held[1]
 
-    def _pages(self) -> Iterator[list[str]]:
-        """Yield the keys, page by page. Raises StorageError."""
-        last, token, is_more = "", "", True
-        while is_more:
-            page, by_token = self._ask("list", partial(self._page, last, token))
-            keys = [entry["Key"] for entry in page.get("Contents", [])]
-            # After a token, keys come in the server's order, sorted or not. After StartAfter all keys must be larger.
-            if last and (last in keys if by_token else any(key <= last for key in keys)):
-                raise repeats(self)
-            yield keys
-            former, token = token, page.get("NextContinuationToken", "")
-            last = keys[-1] if keys else last
-            is_more = page.get("IsTruncated", False) and (bool(keys) or token != former)
-
-    def _page(self, last: str, token: str) -> tuple[Any, bool]:
-        """List a page of keys. Also return whether the token selected it; otherwise StartAfter, the last key, did."""
-        from botocore.exceptions import ClientError
-
-        ask = partial(self.client.list_objects_v2, Bucket=self.bucket, Prefix=self._key(""))
-        if token:
-            try:
-                return ask(ContinuationToken=token), True
-            except ClientError as error:
-                # A token may expire during an outage. Continue with StartAfter then.
-                if error.response["ResponseMetadata"]["HTTPStatusCode"] != 400:
-                    raise
-        return ask(**({"StartAfter": last} if last else {})), False
-
     def _tagged(self, name: str) -> tuple[bytes, str] | None:
-        body = self._ask("read", lambda: self._found(name))
+        body = self.ask("read", lambda: self._found(name))
         return (bytes(body.content), body.tag) if body else None
 
-    def _found(self, name: str, start: int = 0, length: int | None = None) -> Body | None:
+    def _head(self, name: str) -> dict[str, Any]:
+        from botocore.exceptions import ClientError
+
+        try:
+            told: dict[str, Any] = self.client.head_object(Bucket=self.bucket, Key=self._key(name))
+        except ClientError as error:
+            if is_of_missing_file(error.response) and not self._is_listed(name, error.response):
+                raise absent(self, name, self._held()) from None
+            raise
+        return told
+
+    def _found(
+        self, name: str, start: int = 0, length: int | None = None, place: memoryview | None = None
+    ) -> Body | None:
         """Return a file's content, empty if `start` is beyond its end. Return None if there is no such file."""
         from botocore.exceptions import ClientError
 
-        body = Body(partial(self.client.get_object, Bucket=self.bucket, Key=self._key(name)), start, length)
+        body = Body(partial(self.client.get_object, Bucket=self.bucket, Key=self._key(name)), start, length, place)
         try:
             body.read()
         except ClientError as error:
@@ -182,7 +188,7 @@ class S3Store:
         listing = self.client.list_objects_v2(Bucket=self.bucket, Prefix=self._key(""), MaxKeys=20)
         return [entry["Key"].removeprefix(self._key("")) for entry in listing.get("Contents", [])]
 
-    def _ask(self, verb: str, ask: Callable[[], T]) -> T:
+    def ask(self, verb: str, ask: Callable[[], T]) -> T:
         """Call `ask` with retries, and return its result. Raises StorageError."""
         return self.retry.call(verb, lambda: self._told(verb, ask))
 
@@ -197,6 +203,10 @@ class S3Store:
             raise failed(self, verb, error) from None
         except BrokenError as error:
             raise unavailable(self, str(error)) from None
+
+
+def _reopen(uri: str, value: str, bucket: str, prefix: str) -> S3Store:
+    return S3Store(uri, value, bucket, prefix, connect(uri, value), Retry())
 
 
 def connect(uri: str, value: str) -> Any:
@@ -222,7 +232,7 @@ def connect(uri: str, value: str) -> Any:
         s3={"addressing_style": style} if style else None,
     )
     try:
-        return boto3.Session().client(
+        client = boto3.Session().client(
             "s3",
             endpoint_url=endpoint,
             # boto3 itself reads only AWS_DEFAULT_REGION.
@@ -235,6 +245,8 @@ def connect(uri: str, value: str) -> Any:
         raise StorageError(
             f"s3.endpoint: {endpoint!r} is no URL, and {value} {uri} needs one; give one such as https://s3.example.org"
         ) from None
+    client.meta.events.register("before-parse.s3.ListObjectsV2", keep_keys_alone)
+    return client
 
 
 def _refuse_keys_with_spaces() -> None:

@@ -26,11 +26,23 @@ class Store(Protocol):
         Top-level folders whose name does not match the regular expression `folders` may be left out.
         """
 
+    def all_names(self) -> list[str]:
+        """Return the path of every file, in any order. Faster than `names` where there are many in several folders."""
+
     def read(self, name: str, *, start: int = 0, length: int | None = None) -> bytes:
         """Return up to `length` bytes of a file from byte `start` on. The result is shorter at the file's end.
 
         Raises MissingError if there is no such file, StorageError if it cannot be read.
         """
+
+    def read_into(self, name: str, place: memoryview, *, start: int = 0) -> int:
+        """Fill `place` with a file's bytes from byte `start` on, as far as the file goes. Return the file's size.
+
+        Raises MissingError if there is no such file, StorageError if it cannot be read.
+        """
+
+    def stat(self, name: str) -> tuple[int, str]:
+        """Return a file's size and a tag that another content does not have. Raises StorageError."""
 
     def write(self, name: str, content: bytes | memoryview) -> None:
         """Write a file completely or not at all. Raises StorageError if it cannot be written."""

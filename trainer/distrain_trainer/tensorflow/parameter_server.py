@@ -24,7 +24,7 @@ import tensorflow as tf
 from distrain_trainer.checkpoint.arrays import require_same_model
 from distrain_trainer.checkpoint.manifest import position_of
 from distrain_trainer.config import Config
-from distrain_trainer.data import Dataset, Position, count_steps, train_batches
+from distrain_trainer.data import Dataset, Position, batches_from_beside, count_steps, end_batches
 from distrain_trainer.errors import FinishedError, StoppedError
 from distrain_trainer.gpus import tell_precision
 from distrain_trainer.log import Log
@@ -211,7 +211,7 @@ def train(
     seed_layers = seeder(model)
     barrier = WorkerBarrier(member, weights)
     # Distributed: each worker has its own part of the samples.
-    batches = train_batches(config, dataset, rank=rank, ranks=ranks, start=start)
+    batches = batches_from_beside(config, dataset, rank=rank, ranks=ranks, start=start)
     metrics, input_wait = Figures(rank), 0.0
     metrics.begin_steps()
     serve_metrics(metrics, config.metrics_port)
@@ -239,6 +239,7 @@ def train(
         metrics.made_step(samples=batch.samples, seconds=seconds, input_wait=input_wait)
         report = StepReport(batch.samples, batch.global_samples, float(loss), seconds, asked)
         member.report(*astuple(report))  # Distributed
+    end_batches(batches)
     barrier.report(steps)
 
 

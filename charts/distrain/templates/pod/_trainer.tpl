@@ -80,6 +80,12 @@ distrain.trainer.arguments
 {{- if ne .Values.data.maxBadShare nil }}
 - --max-bad-share={{ include "distrain.text.number" .Values.data.maxBadShare }}
 {{- end }}
+{{- with .Values.data.cache }}
+{{- if .folder }}
+- {{ printf "--cache=%s" .folder | quote }}
+- --cache-size={{ include "distrain.text.bytes" .size | float64 | int64 }}
+{{- end }}
+{{- end }}
 {{- if $trainer.metrics }}
 - --metrics-port={{ int64 .Values.monitoring.port }}
 {{- end }}

@@ -1,5 +1,5 @@
 {{- /*
-Rules on volumes, and on folders in data.uri, output.uri and checkpoint.uri.
+Rules on volumes, and on folders in data.uri, data.cache.folder, output.uri and checkpoint.uri.
 
   distrain.validate.volumes.folders   the folders are on suitable volumes
   distrain.validate.volumes.mountOf   the volume that holds a folder
@@ -22,6 +22,14 @@ distrain.validate.volumes.folders
 {{- if and (hasPrefix "/" $values.data.uri) (not $values.command) -}}
 {{- if not (include "distrain.validate.volumes.mountOf" (dict "root" . "role" "worker" "folder" $values.data.uri) | fromJson) -}}
 {{- printf "distrain: data.uri: %q is not on a volume; mount one there with volumes and volumeMounts, or use s3://bucket/prefix\n" $values.data.uri -}}
+{{- end -}}
+{{- end -}}
+{{- with ($values.data.cache | default dict).folder -}}
+{{- $found := include "distrain.validate.volumes.mountOf" (dict "root" $ "role" "worker" "folder" .) | fromJson -}}
+{{- if not (or $found $values.command) -}}
+{{- printf "distrain: data.cache.folder: %q lies on no volume; mount one there with volumes and volumeMounts, or empty it\n" . -}}
+{{- else if $found.readOnly -}}
+{{- printf "distrain: data.cache.folder: %q lies on volume %q, which is mounted read-only; mount a writable one there, or empty it\n" . $found.name -}}
 {{- end -}}
 {{- end -}}
 {{- $role := and (hasKey (.Job.facts.roles | default dict) "chief") (not $values.command) | ternary "chief" "worker" -}}

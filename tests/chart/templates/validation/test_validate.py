@@ -94,6 +94,18 @@ CASES = [
         id="data-on-no-volume",
     ),
     pytest.param(
+        [*VOLUME, "data.cache.folder=/disks/cache"],
+        'data.cache.folder: "/disks/cache" lies on no volume; mount one there with volumes and volumeMounts, or empty',
+        [*MOUNT, "data.cache.folder=/disk/cache"],
+        id="cache-on-no-volume",
+    ),
+    pytest.param(
+        [*READ_ONLY, "data.cache.folder=/disk/cache"],
+        'data.cache.folder: "/disk/cache" lies on volume "disk", which is mounted read-only; mount a writable one',
+        [*VOLUME, "data.cache.folder=/disk/cache"],
+        id="cache-on-a-read-only-mount",
+    ),
+    pytest.param(
         [*READ_ONLY, "checkpoint.uri=/disk/checkpoints"],
         'checkpoint.uri: "/disk/checkpoints" is on volume "disk", which is mounted read-only; mount a writable one',
         [*VOLUME, "checkpoint.uri=/disk/checkpoints"],

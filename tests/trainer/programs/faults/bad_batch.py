@@ -13,18 +13,18 @@ from distrain_trainer.data import Batch
 
 # The first step whose loss is logged, and so averaged over the ranks.
 BAD = 10
-train_batches = data.train_batches
+batches_from_beside = data.batches_from_beside
 
 
 def with_a_bad_one(*arguments: Any, rank: int, **named: Any) -> Iterator[Batch]:
-    for number, batch in enumerate(train_batches(*arguments, rank=rank, **named)):
+    for number, batch in enumerate(batches_from_beside(*arguments, rank=rank, **named)):
         if number == BAD and rank == 0:
             batch.images[:] = np.nan
         yield batch
 
 
 # Patch before the program is imported, as it imports the name.
-setattr(data, "train_batches", with_a_bad_one)  # noqa: B010
+setattr(data, "batches_from_beside", with_a_bad_one)  # noqa: B010
 
 if __name__ == "__main__":
     __main__.main(sys.argv[1:])

@@ -12,17 +12,17 @@ from distrain_trainer.data import Batch
 from distrain_trainer.loop import watchdog
 
 SLOW, SECONDS = 6, 8
-train_batches = data.train_batches
+batches_from_beside = data.batches_from_beside
 watchdog.LEAST_SECONDS, watchdog.SECONDS_BETWEEN, watchdog.SECONDS_OF_INPUT = 2.0, 0.2, 0.5
 
 
 def with_a_slow_one(*arguments: Any, rank: int, ranks: int, **named: Any) -> Iterator[Batch]:
-    for number, batch in enumerate(train_batches(*arguments, rank=rank, ranks=ranks, **named)):
+    for number, batch in enumerate(batches_from_beside(*arguments, rank=rank, ranks=ranks, **named)):
         if number == SLOW and rank == ranks - 1:
             time.sleep(SECONDS)
         yield batch
 
 
 # Patch before the program is imported, as it imports the name.
-setattr(data, "train_batches", with_a_slow_one)  # noqa: B010
+setattr(data, "batches_from_beside", with_a_slow_one)  # noqa: B010
 __main__.main(sys.argv[1:])

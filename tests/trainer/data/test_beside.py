@@ -1,0 +1,201 @@
+"""Test that the process beside a rank reads the same batches, raises the same errors, and ends with the rank."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from distrain_trainer.config import Config
+from distrain_trainer.data import Dataset, Position, batches_from_beside, beside, end_batches, load, train_batches
+from distrain_trainer.data.beside import BatchesFromBeside, Work
+from distrain_trainer.data.idx import Arrays
+from distrain_trainer.data.sampler import Segment
+from distrain_trainer.errors import DataError, LostPeerError, StorageError
+from lab.datasets.pictures import numbered, photographs, write_image_folder, write_shards
+from tests.trainer.fixtures.datasets import config_of
+
+SAMPLES = 23
+
+
+@contextmanager
+def ended(batches: Any) -> Iterator[Any]:
+    try:
+        yield batches
+    finally:
+        end_batches(batches)
+
+
+@pytest.mark.parametrize("kind", ["images", "shards"])
+@pytest.mark.parametrize("start", [Position(), Position(2, 12, (Segment(2, 3, 2),))], ids=["begun", "resumed"])
+def test_batches_are_those_of_this_process(tmp_path: Path, kind: str, start: Position) -> None:
+    pictures = photographs(SAMPLES, size=16, classes=3)
+    if kind == "images":
+        write_image_folder(tmp_path, pictures, ".jpg")
+    else:
+        write_shards(tmp_path, pictures, (9, 1, 0, 13), ".jpg")
+    config = config_of(tmp_path, image_size=8)
+    dataset, place = load(config), {"rank": 1, "ranks": 2, "start": start}
+
+    with ended(batches_from_beside(config, dataset, **place)) as batches:  # type: ignore[arg-type]
+        found = [*itertools.islice(batches, 12)]
+
+    own = train_batches(config, dataset, **place)  # type: ignore[arg-type]
+    for batch, expected in zip(found, own, strict=False):
+        np.testing.assert_array_equal(batch.images, expected.images)
+        np.testing.assert_array_equal(batch.labels, expected.labels)
+        np.testing.assert_array_equal(batch.weights, expected.weights)
+        assert (batch.samples, batch.global_samples) == (expected.samples, expected.global_samples)
+
+
+def test_batches_from_s3_are_those_of_the_folder(
+    tmp_path: Path, s3_server: Any, s3_env: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in s3_env.items():
+        monkeypatch.setenv(name, value)
+    write_shards(tmp_path, numbered(SAMPLES), (9, 14))
+    client = s3_server.boto3_client()
+    client.create_bucket(Bucket="beside")
+    for path in tmp_path.iterdir():
+        client.upload_file(str(path), "beside", f"set/{path.name}")
+    config, folder = config_of("s3://beside/set"), config_of(tmp_path)
+
+    with ended(batches_from_beside(config, load(config), rank=0, ranks=1)) as batches:
+        found = [batch.images for batch in itertools.islice(batches, 8)]
+
+    own = train_batches(folder, load(folder), rank=0, ranks=1)
+    np.testing.assert_array_equal(found, [batch.images for batch in itertools.islice(own, 8)])
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Config:
+    write_image_folder(tmp_path / "images", numbered(SAMPLES))
+    return config_of(tmp_path / "images")
+
+
+def test_fault_of_the_data_is_raised_at_its_batch(config: Config) -> None:
+    dataset = load(config)
+    images = sorted(Path(config.data).rglob("*.png"))
+    images[7].write_bytes(b"")
+    images[8].unlink()
+
+    with (
+        ended(batches_from_beside(config, dataset, rank=0, ranks=1)) as batches,
+        pytest.raises((DataError, StorageError), match=r"^data\.uri: /.*(is damaged|has no class-)"),
+    ):
+        [*itertools.islice(batches, SAMPLES)]
+
+
+def test_damaged_image_is_left_out_and_said(config: Config, capfd: pytest.CaptureFixture[str]) -> None:
+    dataset = load(config)
+    sorted(Path(config.data).rglob("*.png"))[7].write_bytes(b"")
+    allowing = config_of(config.data, max_bad_share=0.1)
+
+    with ended(batches_from_beside(allowing, dataset, rank=0, ranks=1)) as batches:
+        weighed = sum(int((batch.weights > 0).sum()) for batch in itertools.islice(batches, 8))
+
+    assert weighed == SAMPLES - 1
+    assert capfd.readouterr().out.count("left out: data.uri: /") == 1
+
+
+def test_kill_of_the_process_is_told(config: Config) -> None:
+    batches = batches_from_beside(config, load(config), rank=0, ranks=1)
+    assert isinstance(batches, BatchesFromBeside)
+    next(batches)
+    batches.process.kill()
+
+    with pytest.raises(
+        LostPeerError,
+        match=r"^data\.uri: the process that .* this rank's images was ended by signal 9; if memory was short, raise",
+    ) as at:
+        [*itertools.islice(batches, 1000)]
+
+    # The launcher starts such a rank again.
+    assert at.value.exit_code == 1
+    end_batches(batches)
+
+
+def test_sigterm_does_not_end_the_process(config: Config) -> None:
+    with ended(batches_from_beside(config, load(config), rank=0, ranks=1)) as batches:
+        next(batches)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            batches.process.send_signal(number)
+
+        assert len([*itertools.islice(batches, 50)]) == 50
+    assert batches.process.returncode == -signal.SIGKILL
+
+
+RANK = """
+import os, signal, sys, time
+from distrain_trainer.config import Config
+from distrain_trainer.data import batches_from_beside, load
+config = Config(data=sys.argv[1], batch_size=3, epochs=1)
+batches = batches_from_beside(config, load(config), rank=0, ranks=1)
+next(batches)
+print(batches.process.pid, flush=True)
+if sys.argv[2] == "exit":
+    os._exit(143)
+time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize("end", ["exit", "kill", "kill-group"])
+def test_process_ends_with_the_rank(config: Config, end: str) -> None:
+    command = [sys.executable, "-c", RANK, config.data, end]
+    paths = {"PYTHONPATH": str(Path(beside.__file__).parents[2])}
+    with subprocess.Popen(
+        command, env={**os.environ, **paths}, stdout=subprocess.PIPE, text=True, start_new_session=True
+    ) as rank:
+        assert rank.stdout
+        pid = int(rank.stdout.readline())
+        if end == "kill":
+            rank.kill()
+        elif end == "kill-group":
+            os.killpg(rank.pid, signal.SIGKILL)
+
+    deadline = time.monotonic() + 10
+    while is_running(pid) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not is_running(pid)
+
+
+def is_running(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+@pytest.mark.parametrize(("batch_size", "side", "slots"), [(256, 224, 2), (32, 224, 13), (4, 8, 16)])
+def test_memory_bounds_what_is_decoded_ahead(batch_size: int, side: int, slots: int) -> None:
+    images = np.zeros((1, side, side, 3), dtype=np.uint8)
+    dataset = Dataset(Arrays(images, np.zeros(1, dtype=np.int64)), test=None, classes=1)
+
+    assert Work(config_of("/data", batch_size=batch_size), dataset, 0, 1, Position()).slots == slots
+
+
+def test_rank_that_does_not_take_batches_has_no_more_decoded_than_the_slots(config: Config) -> None:
+    with ended(batches_from_beside(config, load(config), rank=0, ranks=1)) as batches:
+        first = next(batches)
+        kept = first.images.copy()
+        time.sleep(0.5)
+
+        # The batch is the rank's own, whatever the process writes into the shared memory meanwhile.
+        np.testing.assert_array_equal(first.images, kept)
+        [*itertools.islice(batches, 60)]
+        np.testing.assert_array_equal(first.images, kept)
+
+
+def test_idx_files_and_noise_need_no_process(digits: Path) -> None:
+    for config in (config_of(digits), Config(steps=3)):
+        assert not isinstance(batches_from_beside(config, load(config), rank=0, ranks=1), BatchesFromBeside)

@@ -1,0 +1,83 @@
+"""Test a run whose process beside a rank is killed, and that no such process is left after a stop."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from lab.datasets.pictures import numbered, write_image_folder
+from tests.trainer.conftest import ProgramInImage
+
+ARGUMENTS = ("--data=/data/images", "--batch-size=4", "--steps=100000", "--log-every=100000")
+
+
+def processes(folder: Path, words: str) -> list[int]:
+    """Return the processes with these words in their command line that have this folder mounted."""
+    found = []
+    for each in Path("/proc").glob("[0-9]*"):
+        try:
+            mounted = str(folder) in (each / "mountinfo").read_text()
+            if mounted and words in (each / "cmdline").read_bytes().replace(b"\0", b" ").decode():
+                found.append(int(each.name))
+        except OSError:
+            continue
+    return found
+
+
+def beside(folder: Path) -> list[int]:
+    return processes(folder, "distrain_trainer.data.beside import serve")
+
+
+def when_both_ranks_train(folder: Path, act: Callable[[], object]) -> threading.Thread:
+    def wait() -> None:
+        deadline = time.monotonic() + 120
+        while len(beside(folder)) < 2 and time.monotonic() < deadline:
+            time.sleep(0.1)
+        time.sleep(1)
+        act()
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    return thread
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder of images that the trainer, which runs as another user, may read."""
+    tmp_path.chmod(0o755)
+    write_image_folder(tmp_path, numbered(40))
+    return tmp_path
+
+
+@pytest.mark.shared
+def test_rank_whose_reading_process_is_killed_ends_the_run_with_a_line(program: ProgramInImage, folder: Path) -> None:
+    killer = when_both_ranks_train(folder, lambda: os.kill(beside(folder)[0], signal.SIGKILL))
+
+    run = program(*ARGUMENTS, mounts={folder: "/data/images"})
+    killer.join()
+
+    # 1 tells the launcher to start the ranks again.
+    assert run.returncode == 1, run.stderr
+    assert "data.uri: the process that reads and decodes this rank's images was ended by signal 9" in run.stderr
+    assert not beside(folder)
+
+
+@pytest.mark.shared
+def test_stop_leaves_no_process_behind(program: ProgramInImage, folder: Path) -> None:
+    def stop() -> None:
+        for pid in [*processes(folder, "-m distrain_trainer "), *beside(folder)]:
+            os.kill(pid, signal.SIGTERM)
+
+    stopper = when_both_ranks_train(folder, stop)
+
+    run = program(*ARGUMENTS, "--checkpoint=/tmp/checkpoints", mounts={folder: "/data/images"})
+    stopper.join()
+
+    assert "stopped at step " in run.stdout, run.stdout + run.stderr
+    assert not beside(folder)

@@ -1,0 +1,201 @@
+"""Keep what is read of shards on a volume, for later epochs and restarts, and for the pod's other ranks.
+
+The cache holds pieces of shards, each in a file of its own: a rank reads a part of a shard, and its neighbour the rest.
+A piece is written beside its place and then renamed, so no process sees half of one. Its name holds the tag of the
+shard's content, so a shard that was replaced is read anew. The pieces used least recently make room for new ones.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import hashlib
+import os
+import sys
+import threading
+import time
+import uuid
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from distrain_trainer.storage import Store
+
+VALUE = "data.cache"
+SUFFIX, UNFINISHED = ".piece", ".part"
+# Bytes of the checksum at a piece's end.
+CHECKSUM = 4
+# When the cache is full, pieces are removed until this share of the limit is left.
+SHARE_LEFT = 0.9
+# A file that a killed process has left unfinished is removed after so many seconds.
+SECONDS_UNFINISHED = 600.0
+
+
+@dataclass(frozen=True)
+class Cache:
+    """A folder for pieces of shards, and the number of bytes that they may take."""
+
+    folder: Path
+    limit: int
+
+
+# The readers of this process. A fault of the volume is thus said once, whatever else is read there.
+_readers: dict[tuple[Cache, str], CachedReader] = {}
+
+
+def reader_of(cache: Cache, store: Store, piece: int) -> CachedReader:
+    """Return this process's reader of the store's files in pieces of `piece` bytes, which start at multiples of it."""
+    key = (cache, store.uri)
+    if key not in _readers:
+        _readers[key] = CachedReader(cache, store, piece)
+    return _readers[key]
+
+
+@dataclass
+class CachedReader:
+    """Reads pieces of a store's files from the cache or else from the store. Threads may share it."""
+
+    cache: Cache
+    store: Store
+    piece: int
+    is_off: bool = False
+    _stats: dict[str, tuple[int, str]] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def __post_init__(self) -> None:
+        with self._heeding_faults():
+            self.cache.folder.mkdir(parents=True, exist_ok=True)
+            with self._usage() as usage:
+                usage.set(self._trim(self.cache.limit))
+
+    def read_into(self, name: str, place: memoryview, *, start: int = 0) -> int:
+        """Read as Store.read_into does. Raises StorageError, and never for a fault of the cache."""
+        if self.is_off:
+            return self.store.read_into(name, place, start=start)
+        size, tag = self._stat(name)
+        path = self._path(name, tag, start // self.piece)
+        if self._is_read_from(path, place, start % self.piece, size - start):
+            return size
+        found = self.store.read_into(name, place, start=start)
+        held = min(len(place), found - start)
+        # A part of a piece is not kept, but the last piece of a file is shorter.
+        if found == size and not start % self.piece and held in (self.piece, size - start):
+            self._keep(path, place[:held])
+        return found
+
+    def _stat(self, name: str) -> tuple[int, str]:
+        """Ask for a file's size and tag once. A file is taken not to change while the run reads it."""
+        if name not in self._stats:
+            self._stats[name] = self.store.stat(name)
+        return self._stats[name]
+
+    def _path(self, name: str, tag: str, number: int) -> Path:
+        key = hashlib.sha256("\0".join([self.store.uri, name, tag, str(self.piece)]).encode(errors="surrogateescape"))
+        return self.cache.folder / f"{key.hexdigest()[:32]}-{number:06}{SUFFIX}"
+
+    def _is_read_from(self, path: Path, place: memoryview, first: int, left: int) -> bool:
+        """Read a part of a piece. Return False if it is not there. Remove it if it is damaged."""
+        try:
+            content = path.read_bytes()
+        except OSError:
+            return False
+        body = memoryview(content)[:-CHECKSUM]
+        wanted = min(len(place), left)
+        if len(body) < first + wanted or zlib.crc32(body).to_bytes(CHECKSUM, "big") != content[-CHECKSUM:]:
+            with suppress(OSError):
+                path.unlink()
+            return False
+        place[:wanted] = body[first : first + wanted]
+        with suppress(OSError):
+            os.utime(path)
+        return True
+
+    def _keep(self, path: Path, body: memoryview) -> None:
+        """Write a piece, unless another rank has done so, or there is no room."""
+        with self._lock, self._heeding_faults():
+            if self.is_off or path.exists():
+                return
+            # Process ids would be the same in several pods.
+            unfinished = path.with_suffix(f".{uuid.uuid4().hex}{UNFINISHED}")
+            if not self._has_room(unfinished, len(body) + CHECKSUM):
+                return
+            try:
+                with unfinished.open("r+b") as file:
+                    file.write(b"".join([body, zlib.crc32(body).to_bytes(CHECKSUM, "big")]))
+                with self._usage():  # Nobody counts the files meanwhile, and might miss this one.
+                    unfinished.replace(path)
+            except OSError:
+                unfinished.unlink(missing_ok=True)
+                raise
+
+    def _has_room(self, unfinished: Path, length: int) -> bool:
+        """Make a file of `length` bytes, which counts from now on. Return False if the limit is too low for it."""
+        with self._usage() as usage:
+            if usage.get() + length > self.cache.limit:
+                usage.set(self._trim(max(0, int(self.cache.limit * SHARE_LEFT) - length)))
+            if usage.get() + length > self.cache.limit:
+                return False
+            with unfinished.open("wb") as file:
+                file.truncate(length)
+            usage.set(usage.get() + length)
+        return True
+
+    def _trim(self, most: int) -> int:
+        """Remove the pieces used least recently until all files take up to `most` bytes. Return what they take."""
+        pieces, total = [], 0
+        for entry in os.scandir(self.cache.folder):
+            with suppress(FileNotFoundError):
+                told = entry.stat()
+                if entry.name.endswith(UNFINISHED) and time.time() - told.st_mtime > SECONDS_UNFINISHED:
+                    os.unlink(entry.path)
+                elif entry.name.endswith((SUFFIX, UNFINISHED)):
+                    total += told.st_size
+                    pieces += [(told.st_mtime, told.st_size, entry.path)] if entry.name.endswith(SUFFIX) else []
+        for _, size, path in sorted(pieces):
+            if total <= most:
+                break
+            Path(path).unlink(missing_ok=True)
+            total -= size
+        return total
+
+    @contextmanager
+    def _usage(self) -> Iterator[_Usage]:
+        """Lock the number of bytes in the cache against the other ranks."""
+        with open(self.cache.folder / "usage", "a+b") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield _Usage(file.fileno())
+
+    @contextmanager
+    def _heeding_faults(self) -> Iterator[None]:
+        """On a fault of the volume, say so once, and read on without the cache."""
+        try:
+            yield
+        except OSError as error:
+            self.is_off = True
+            remedy = "free some of it, or lower data.cache.size" if error.errno in FULL else "mount a writable volume"
+            print(
+                f"{VALUE}.folder: {self.cache.folder} cannot be written: {error.strerror}; the training goes on "
+                f"without this cache; {remedy}",
+                file=sys.stderr,
+                flush=True,
+            )
+
+
+FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+@dataclass(frozen=True)
+class _Usage:
+    """The number of bytes in the cache, in an open file."""
+
+    file: int
+
+    def get(self) -> int:
+        text = os.pread(self.file, 32, 0)
+        return int(text) if text.isdigit() else 0
+
+    def set(self, count: int) -> None:
+        os.ftruncate(self.file, 0)
+        os.pwrite(self.file, str(count).encode(), 0)

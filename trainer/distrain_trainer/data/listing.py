@@ -1,0 +1,83 @@
+"""List the names of a data set once per run, and keep the list beside the checkpoints.
+
+A list of a million names takes S3 a thousand requests, or a file server as many as there are folders. So rank 0 lists
+them, and writes the list to the run's checkpoint.uri. The other ranks read it there, and so do all ranks at a restart.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import time
+import zlib
+from collections.abc import Sequence
+
+from distrain_trainer.config import Config
+from distrain_trainer.errors import StoppedError, Termination, rank_from_environment
+from distrain_trainer.storage import Retry, Store, open_store
+
+FILE = "data-names"
+FORMAT = 1
+# A page of S3. A data set with no more names is listed by each rank at each start: that is one request, as reading the
+# list would be.
+FEW = 1000
+# How long ranks wait for rank 0's list, and seconds between two looks. After that a rank lists the names itself.
+LONGEST_WAIT, SECONDS_BETWEEN = 600.0, 1.0
+
+
+def list_names(config: Config, store: Store) -> Sequence[str]:
+    """Return the names of all files at data.uri, in any order. Raises StorageError, and StoppedError after a signal."""
+    first = [*itertools.islice(store.names(), FEW)]
+    if len(first) < FEW:
+        return first
+    if not config.checkpoint:
+        return store.all_names()
+    kept = open_store(config.checkpoint, value="checkpoint.uri", retry=Retry(heeds_sigterm=True))
+    names = _read(kept, config)
+    if names is None and rank_from_environment() != 0 and _is_shared(config):
+        names = _wait(kept, config)
+    if names is None:
+        names = store.all_names()
+        if rank_from_environment() == 0:
+            _write(kept, config, names)
+    return names
+
+
+def _is_shared(config: Config) -> bool:
+    """Return whether all ranks surely see the same checkpoint.uri. A folder may be of this pod or this node alone."""
+    return config.checkpoint.startswith("s3://")
+
+
+def _wait(kept: Store, config: Config) -> Sequence[str] | None:
+    deadline = time.monotonic() + LONGEST_WAIT
+    while (names := _read(kept, config)) is None and time.monotonic() < deadline:
+        if Termination.requested:
+            raise StoppedError
+        time.sleep(SECONDS_BETWEEN)
+    return names
+
+
+def _read(kept: Store, config: Config) -> Sequence[str] | None:
+    """Return the list that was kept, None if there is none, or if it is of other data."""
+    found = kept.read_tagged(FILE)
+    if found is None:
+        return None
+    try:
+        head, _, names = zlib.decompress(found[0]).decode(errors="surrogateescape").partition("\n")
+        return names.split("\0") if json.loads(head) == _head(config) else None
+    except (ValueError, zlib.error):  # Damaged: rank 0 writes it again.
+        return None
+
+
+def _write(kept: Store, config: Config, names: Sequence[str]) -> None:
+    # No name has a zero byte, neither in a file system nor in S3.
+    content = "\n".join([json.dumps(_head(config)), "\0".join(names)])
+    kept.write(FILE, zlib.compress(content.encode(errors="surrogateescape"), level=1))
+
+
+def _head(config: Config) -> dict[str, object]:
+    """Return what the list depends on: another value of any of these makes it invalid."""
+    job = os.environ.get("DISTRAIN_JOB", "") if config.resume == "never" else ""
+    endpoint = os.environ.get("AWS_ENDPOINT_URL_S3", "") if config.data.startswith("s3://") else ""
+    return {"format": FORMAT, "data": config.data, "endpoint": endpoint, "job": job}
