@@ -66,17 +66,21 @@ class Results:
 def write_outcome(uri: str, results: Results, log: Log, *, save: Callable[[Path], None]) -> None:
     """Write a run's outcome below `uri`. `save` writes the model to a local path with the name of its file.
 
+    It may write the model in other formats beside that file, as files or folders.
     Raises StorageError if a file cannot be written.
     """
     # Writing worked at the start, so retry refusals too: the permission may come back.
     store = open_store(uri, value="output.uri", retry=Retry(allowed=("write",)))
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / results.model_file
-        save(path)
-        store.write(path.name, path.read_bytes())
-    # Write results.json after the model, which it names.
+        model = Path(folder) / results.model_file
+        save(model)
+        files = sorted(path for path in Path(folder).rglob("*") if path.is_file() and path != model)
+        # The model's own file comes last, so that all files are there if it is. results.json names it.
+        for path in (*files, model):
+            store.write(path.relative_to(folder).as_posix(), path.read_bytes())
+        names = sorted(path.name for path in Path(folder).iterdir())
     store.write(RESULTS, results.to_json().encode())
-    log.print(f"{path.name}, results.json and log.txt are in {uri}")
+    log.print(f"{', '.join(names)}, results.json and log.txt are in {uri}")
     store.write("log.txt", log.text().encode())
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import itertools
 import json
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from distrain_trainer.checkpoint import arrays
-from distrain_trainer.checkpoint.arrays import BFLOAT16, Buffer, Field, parse, plan, require_same_model
+from distrain_trainer.checkpoint.arrays import BFLOAT16, Buffer, Field, parse, plan, require_same_model, write_file
 from distrain_trainer.errors import ArgumentError
 
 STATE = {
@@ -58,6 +59,22 @@ def test_file_is_parsed_as_it_was_laid_out() -> None:
     [part] = buffer.fill(STATE)
 
     assert parse(part.file, part.start, memoryview(content_of(buffer, part))) == part
+
+
+def test_single_file_is_one_of_the_format(tmp_path: Path) -> None:
+    weights = {**STATE, "turned": np.arange(6, dtype=np.float32).reshape(2, 3).T}
+
+    write_file(tmp_path / "model.safetensors", weights)
+
+    content = (tmp_path / "model.safetensors").read_bytes()
+    part, buffer = parse("model.safetensors", 0, memoryview(content)), Buffer()
+    buffer.reserve(len(content))
+    buffer.span(0, len(content))[:] = content
+    found = buffer.arrays([part])
+    assert {name: each.tobytes() for name, each in found.items()} == {
+        name: each.tobytes() for name, each in weights.items()
+    }
+    assert part.fields["turned"].shape == (3, 2)
 
 
 def test_files_are_as_large_as_a_part_may_be(monkeypatch: pytest.MonkeyPatch) -> None:

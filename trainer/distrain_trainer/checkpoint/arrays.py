@@ -12,6 +12,7 @@ import math
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -110,13 +111,17 @@ def plan(fields: Fields) -> list[Part]:
 def _groups(fields: Fields) -> list[dict[str, Field]]:
     groups: list[dict[str, Field]] = [{}]
     size = 0
-    for name, field in sorted(fields.items(), key=lambda item: -HELD[item[1].dtype].itemsize):
+    for name, field in _widest_first(fields).items():
         if groups[-1] and size + field.size > PART_BYTES:
             groups.append({})
             size = 0
         groups[-1][name] = field
         size += field.size
     return groups
+
+
+def _widest_first(fields: Fields) -> dict[str, Field]:
+    return dict(sorted(fields.items(), key=lambda item: -HELD[item[1].dtype].itemsize))
 
 
 def _header(fields: Fields) -> bytes:
@@ -192,11 +197,25 @@ class Buffer:
 
     def fill(self, arrays: Arrays) -> list[Part]:
         """Copy arrays of NumPy's types, or of BFLOAT16, into the buffer, and return their parts."""
-        types = {name: "bfloat16" if array.dtype == BFLOAT16 else array.dtype.name for name, array in arrays.items()}
-        parts = plan({name: Field.of(name, types[name], array.shape) for name, array in arrays.items()})
+        parts = plan(_fields_of(arrays))
         for name, place in self.place(parts).items():
             place[...] = arrays[name].view(place.dtype)
         return parts
+
+
+def _fields_of(arrays: Arrays) -> dict[str, Field]:
+    types = {name: "bfloat16" if array.dtype == BFLOAT16 else array.dtype.name for name, array in arrays.items()}
+    return {name: Field.of(name, types[name], array.shape) for name, array in arrays.items()}
+
+
+def write_file(path: Path, arrays: Arrays) -> None:
+    """Write arrays of NumPy's types, or of BFLOAT16, to one file of the safetensors format."""
+    fields = _widest_first(_fields_of(arrays))
+    with path.open("wb") as file:
+        file.write(_header(fields))
+        file.flush()  # tofile writes past Python's buffer.
+        for name in fields:
+            arrays[name].tofile(file)
 
 
 def subset(arrays: Mapping[str, Any], prefix: str) -> dict[str, Any]:

@@ -63,7 +63,7 @@ def main(config: Config, dataset: Dataset) -> None:
     hvd.broadcast_parameters({each.name: each.data() for each in Statistics(model).parameters}, root_rank=0)
     accuracy = evaluate(config, dataset, model, device) if dataset.tests else None
     run.heed_stop()  # Distributed: all ranks stop if any was asked to.
-    progress.finish(accuracy, model="model.params", save=saver(model))
+    progress.finish(accuracy, model="model.params", save=saver(model, dataset.shape, device))
     # Distributed: wait, so that no rank exits with success before rank 0 has written the model.
     hvd.allreduce(mx.nd.zeros(1), name="end").wait_to_read()
 

@@ -13,6 +13,7 @@ from distrain_trainer.config import Config
 from distrain_trainer.data import Batch
 from distrain_trainer.gpus import require_gpus, tell_precision
 from distrain_trainer.log import Log
+from distrain_trainer.models.description import Shape
 from distrain_trainer.mxnet.models import to_model
 
 
@@ -87,6 +88,17 @@ def count_right(model: Any, batches: Iterable[Batch], device: Any) -> float:
     return right
 
 
-def saver(model: Any) -> Callable[[Path], None]:
-    """Return the function that writes the model's weights to a file that Gluon's load_parameters reads."""
-    return lambda path: model.save_parameters(str(path))
+def saver(model: Any, shape: Shape, device: Any) -> Callable[[Path], None]:
+    """Return the function that writes the model's weights to a file that Gluon's load_parameters reads.
+
+    Beside it the function writes what SymbolBlock.imports reads: the graph in NAME-symbol.json, its weights in
+    NAME-0000.params. They need no Python code of the model.
+    """
+
+    def save(path: Path) -> None:
+        model.save_parameters(str(path))
+        height, width, channels = shape
+        model(mx.nd.zeros((1, channels, height, width), ctx=device))  # A run without a step has no graph yet.
+        model.export(str(path.with_suffix("")))
+
+    return save

@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 
+from distrain_trainer.checkpoint.arrays import write_file
 from distrain_trainer.config import Config
 from distrain_trainer.data import Batch, Dataset
 from distrain_trainer.errors import DeviceError
@@ -28,6 +29,7 @@ from distrain_trainer.processors import count_processors
 from distrain_trainer.pytorch import models
 from distrain_trainer.pytorch.allreduce_wait import AllReduceWait
 from distrain_trainer.pytorch.batches import TensorBatch, upload_ahead
+from distrain_trainer.pytorch.state import to_array
 from distrain_trainer.pytorch.statistics import Statistics, without_repeats
 
 PRECISIONS = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
@@ -307,5 +309,7 @@ def make_deterministic() -> None:
 
 
 def save(model: Any, path: Path) -> None:
-    """Write the weights, for `load_state_dict` on a machine with or without GPUs."""
-    torch.save({name: value.cpu() for name, value in model.state_dict().items()}, path)
+    """Write the weights, for `load_state_dict` on a machine with or without GPUs, and beside them as safetensors."""
+    weights = {name: value.cpu() for name, value in model.state_dict().items()}
+    torch.save(weights, path)
+    write_file(path.with_suffix(".safetensors"), {name: to_array(value) for name, value in weights.items()})

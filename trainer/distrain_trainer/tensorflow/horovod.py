@@ -5,6 +5,7 @@ Each line that exists only because the training is distributed is marked `# Dist
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -34,6 +35,7 @@ from distrain_trainer.tensorflow.training import (
     loss_of,
     make_deterministic,
     require_asked_gpus,
+    save,
     seed,
     seeder,
 )
@@ -62,7 +64,7 @@ def main(config: Config, dataset: Dataset) -> None:
     share_statistics(model)
     accuracy = evaluate(config, dataset, model) if dataset.tests else None
     run.heed_stop()  # Distributed: all ranks stop if any was asked to.
-    progress.finish(accuracy, model="model.keras", save=model.save)
+    progress.finish(accuracy, model="model.keras", save=functools.partial(save, model, dataset.shape))
     # Distributed: wait, so that no rank exits with success before rank 0 has written the model.
     hvd.allreduce(tf.zeros([]), name="end")
 

@@ -48,6 +48,7 @@ from distrain_trainer.tensorflow.training import (
     has_gpu,
     loss_of,
     require_asked_gpus,
+    save,
     seed,
     seeder,
 )
@@ -115,11 +116,11 @@ def lead(cluster: Cluster, config: Config, dataset: Dataset) -> None:
         member.end_all("stop")
         raise
 
-    def save(path: Path) -> None:
+    def pull_and_save(path: Path) -> None:
         weights.pull()  # Distributed: get the trained weights from the servers.
-        model.save(path)
+        save(model, dataset.shape, path)
 
-    progress.finish(accuracy, model="model.keras", save=save)
+    progress.finish(accuracy, model="model.keras", save=pull_and_save)
     member.end_all()  # Distributed: no process exits with success before the chief has written the model.
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,8 +12,11 @@ import tensorflow as tf
 from distrain_trainer.config import Config
 from distrain_trainer.data import Dataset, evaluation_batches
 from distrain_trainer.gpus import require_gpu_of_rank, require_gpus
+from distrain_trainer.models.description import Shape
 from distrain_trainer.tensorflow.private import generators_of
 
+# The folder of the model in TensorFlow's own format, which TensorFlow Serving reads.
+SAVED_MODEL = "saved_model"
 MIXED_PRECISION = {"fp16": "mixed_float16", "bf16": "mixed_bfloat16"}
 
 
@@ -89,3 +93,20 @@ def count_right(config: Config, dataset: Dataset, model: Any, *, rank: int, rank
         hits = predict(batch.images).numpy() == batch.labels
         right += float(hits[batch.weights > 0].sum())
     return right
+
+
+def logits_of(model: Any, images: Any) -> Any:
+    return tf.cast(model(images, training=False), tf.float32)  # Mixed precision computes in half precision.
+
+
+def save(model: Any, shape: Shape, path: Path) -> None:
+    """Write the model for `tf.keras.models.load_model`, and beside it as a SavedModel, which needs no code of it.
+
+    The SavedModel's function `serve` takes images, float32[N, height, width, channels], and returns float32 logits.
+    """
+    model.save(path)
+    module = tf.Module()
+    module.variables_of_model = model.variables
+    images = tf.TensorSpec([None, *shape], tf.float32, name="images")
+    module.serve = tf.function(lambda images: {"logits": logits_of(model, images)}, input_signature=[images])
+    tf.saved_model.save(module, str(path.with_name(SAVED_MODEL)), signatures=module.serve)
