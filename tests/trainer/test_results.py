@@ -22,10 +22,13 @@ def test_model_comes_after_its_other_formats_and_before_the_results(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     written: list[str] = []
-    write = FolderStore.write
-    monkeypatch.setattr(
-        FolderStore, "write", lambda self, name, content: (written.append(name), write(self, name, content))
-    )
+    original = FolderStore.write
+
+    def write(store: FolderStore, name: str, content: bytes | memoryview) -> None:
+        written.append(name)
+        original(store, name, content)
+
+    monkeypatch.setattr(FolderStore, "write", write)
     results = Results("pytorch", "mnist", 1, 1, 1, None, None, [], model_file="model.pt")
 
     write_outcome(str(tmp_path), results, Log(speaks=True), save=save)

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from distrain_trainer.checkpoint.arrays import write_file
+from distrain_trainer.checkpoint.buffer import write_file
 from distrain_trainer.config import Config
 from distrain_trainer.data import Batch, Dataset
 from distrain_trainer.errors import DeviceError

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from distrain_trainer import __main__
-from distrain_trainer.checkpoint.arrays import plan
+from distrain_trainer.checkpoint.layout import plan
 from distrain_trainer.loop.run import Run
 
 # The first steps show the memory of the training itself. Then the buffer is allocated, and later the first checkpoint
