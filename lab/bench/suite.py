@@ -22,6 +22,7 @@ PARTS = {
     "lab.bench.plugin_start": "",
     "lab.bench.data": "trainer",
     "tests.trainer.bench_checkpoint": "trainer",
+    "tests.trainer.bench_saving": "trainer",
     "lab.bench.reading": "",
     "tests.plugin.status.bench": "plugin",
     "lab.bench.solver": "plugin",

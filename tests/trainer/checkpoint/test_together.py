@@ -58,9 +58,7 @@ def quick(in_threads: None, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def start(folder: Path, group: ProcessGroup, **values: object) -> Run:
-    # Different weights at first, so that a test sees whether a rank has loaded any.
-    state = Averaged(group.rank)
-    return begin(folder, state, group=group, **{"checkpoint_every": 0.001, **values})
+    return begin(folder, Averaged(group.rank), group=group, **{"checkpoint_every": 0.001, **values})
 
 
 def newest(run: Run) -> str | None:
@@ -298,6 +296,24 @@ def test_state_before_a_bad_step_is_written_by_no_rank(tmp_path: Path) -> None:
         assert not [*tmp_path.glob(f"1-{held.position.samples}/*")]
 
     Ranks(2).run(work)
+
+
+def test_rank_0_saves_alone_if_the_ranks_have_folders_of_their_own(tmp_path: Path) -> None:
+    def save(group: ProcessGroup) -> None:
+        run = start(tmp_path / str(group.rank), group)
+        make_step_together(run)
+        assert (run.writer is None) == (group.rank > 0)
+        end(run)
+
+    def resume(group: ProcessGroup) -> tuple[float, int]:
+        run = start(tmp_path / str(group.rank), group)
+        assert isinstance(run.state, Averaged)
+        return float(run.state.weight.sum()), run.position.step
+
+    Ranks(3).run(save)
+    assert [path.parent.name for path in tmp_path.glob("*/HEAD")] == ["0"]
+    assert Ranks(3).run(resume) == [(2.0 * SIZE, 2)] * 3
+    assert not [*tmp_path.rglob("probe-*")]
 
 
 @pytest.mark.parametrize("file", ["state-0.safetensors", "state-1.safetensors"])

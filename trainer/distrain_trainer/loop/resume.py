@@ -1,7 +1,7 @@
-"""Acquire a run, and load its newest complete checkpoint, which all ranks read together.
+"""Acquire a run, and load its newest complete checkpoint.
 
-Rank 0 decides what is read. If the ranks share their state, each reads its share of the files, and gets the rest from
-the others. Then each also gets a writer, for its share of the files of new checkpoints.
+Ranks that train in step and see the same folder or bucket read together: each reads its share of the files, and gets
+the rest from the others. Otherwise rank 0 reads alone: checkpoints in its own pod, or those of parameter servers.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from distrain_trainer.checkpoint import finished, reader
@@ -27,19 +26,8 @@ if TYPE_CHECKING:
     from distrain_trainer.loop.run import Run
 
 VALUE = "checkpoint.uri"
-
-
-@dataclass(frozen=True)
-class Acquired:
-    """What rank 0 tells the others: HEAD, or None if the run is finished, and the checkpoint that is read.
-
-    `spans` are what each rank has of the checkpoint in its buffer. `start` is a random name of this start of the run.
-    """
-
-    head: Head | None
-    start: str = ""
-    found: Checkpoint | None = None
-    spans: Sequence[Span] = ()
+# A checkpoint that has been read, None if there is none, and what each rank has of it in its buffer.
+Loaded = tuple[Checkpoint | None, Sequence[Span]]
 
 
 def resume(run: Run, pods: Sequence[str]) -> None:
@@ -47,27 +35,29 @@ def resume(run: Run, pods: Sequence[str]) -> None:
 
     `pods` are the UIDs of the ranks' pods. Raises FinishedError if the run is finished, and what Run.begin raises.
     """
-    acquired = _lead(run, pods) if run.group.rank == 0 else _follow(run)
-    if acquired.head is None:
+    group, store = run.group, open_store(run.config.checkpoint, value=VALUE, retry=Retry(heeds_sigterm=True))
+    lease = _acquire(run, store, pods) if group.rank == 0 else None
+    head: Head | None = group.broadcast(lease.head if lease is not None else None)
+    if head is None:
         run.log.print(f"finished: {run.config.checkpoint} holds the end of this run; nothing is left to do")
-        run.group.gather(None)
+        group.gather(None)
         raise FinishedError
-    run.saves_together = run.group.shares_state and run.group.size > 1
-    if acquired.found is not None:
-        _load(run, acquired.found, acquired.spans)
-    if run.saves_together and run.group.rank:
-        lease = Lease(open_store(run.config.checkpoint, value=VALUE), acquired.head, "")
-        member = Member(run.group.rank, run.group.size, acquired.start)
-        run.writer = Writer(lease, run.buffer, run.config, ranks=run.group.size, member=member)
+    start = group.broadcast(str(uuid.uuid4()))
+    run.saves_together = group.shares_state and group.size > 1 and _see_one_place(run, store, start)
+    if lease is not None or run.saves_together:
+        # During the training use a store without retries: the writer and the heartbeat themselves retry.
+        own = lease or Lease(store, head, "")
+        own.store = open_store(run.config.checkpoint, value=VALUE)
+        member = Member(group.rank, group.size if run.saves_together else 1, start)
+        run.writer = Writer(own, run.buffer, run.config, ranks=group.size, member=member)
+    found, spans = _lead(run, store, head) if group.rank == 0 else _follow(run, store)
+    if found is not None:
+        _load(run, found, spans)
 
 
-def _store_of(run: Run) -> Store:
-    return open_store(run.config.checkpoint, value=VALUE, retry=Retry(heeds_sigterm=True))
-
-
-def _lead(run: Run, pods: Sequence[str]) -> Acquired:
-    """By rank 0: acquire the lease and read the newest checkpoint. Tell the other ranks the result."""
-    config, say, store, start = run.config, run.log.print, _store_of(run), str(uuid.uuid4())
+def _acquire(run: Run, store: Store, pods: Sequence[str]) -> Lease | None:
+    """By rank 0: acquire the lease. Return None if the run is finished."""
+    config, say = run.config, run.log.print
     lease = leases.acquire(
         store,
         Holder(os.environ.get("DISTRAIN_JOB", ""), tuple(sorted({pod for pod in pods if pod}))),
@@ -75,59 +65,64 @@ def _lead(run: Run, pods: Sequence[str]) -> Acquired:
         lacks=lambda head: finished.what_lacks(config, run.subject, store, head, say),
         say=say,
     )
-    acquired = Acquired(None)
     if lease is not None:
-        # During the training use a store without retries: the writer and the heartbeat themselves retry.
-        lease.store = open_store(config.checkpoint, value=VALUE)
         lease.beat()
-        member = Member(0, run.group.size if run.group.shares_state else 1, start)
-        run.writer = Writer(lease, run.buffer, config, ranks=run.group.size, member=member)
-        found = _newest_good(run, store, lease.head)
-        acquired = Acquired(lease.head, start, found, _spans(run, found))
-    run.group.broadcast(acquired)
-    return acquired
+    return lease
 
 
-def _newest_good(run: Run, store: Store, head: Head) -> Checkpoint | None:
-    if head.checkpoint is None:
-        return None
-    trained = reader.Trained(run.subject, run.state.fields(), run.state.later_fields(), run.state.former)
-
-    def read_files(found: Checkpoint) -> None:
-        if not run.group.shares_state:
-            reader.read_files(store, found, found.parts, run.buffer)
-            return
-        run.group.broadcast(found)
-        if reasons := list(filter(None, run.group.gather(_read_share(run, store, found)))):
-            raise DamagedCheckpointError(reasons[0])
-
-    return reader.newest_good(
-        *(store, run.buffer, trained),
-        newest=head.checkpoint,
-        first_generation=head.since,
-        say=run.log.print,
-        read_files=read_files,
-    )
+def _see_one_place(run: Run, store: Store, start: str) -> bool:
+    """Return whether all ranks see the files that rank 0 writes. A folder may be another one in each pod."""
+    name = f"probe-{start}"
+    if run.group.rank == 0:
+        store.write(name, b"1")
+    run.group.gather(None)
+    sees = run.group.gather(store.read_tagged(name) is not None)
+    if run.group.rank == 0:
+        store.delete(name)
+    return all(sees)
 
 
-def _spans(run: Run, found: Checkpoint | None) -> list[Span]:
+def _lead(run: Run, store: Store, head: Head) -> Loaded:
+    """By rank 0: read the newest good checkpoint, and tell the other ranks."""
+    found: Checkpoint | None = None
+    if head.checkpoint is not None:
+        found = reader.newest_good(
+            store,
+            run.buffer,
+            reader.Trained(run.subject, run.state.fields(), run.state.later_fields(), run.state.former),
+            newest=head.checkpoint,
+            first_generation=head.since,
+            say=run.log.print,
+            read_files=lambda found: _read_files(run, store, found),
+        )
+    loaded: Loaded = run.group.broadcast((found, _spans(run, found) if found else ()))
+    return loaded
+
+
+def _read_files(run: Run, store: Store, found: Checkpoint) -> None:
+    """By rank 0: read a checkpoint, together with the other ranks if they see it."""
+    if not run.saves_together:
+        reader.read_files(store, found, found.parts, run.buffer)
+        return
+    run.group.broadcast(found)
+    if reasons := list(filter(None, run.group.gather(_read_share(run, store, found)))):
+        raise DamagedCheckpointError(reasons[0])
+
+
+def _spans(run: Run, found: Checkpoint) -> list[Span]:
     """Return what each rank has in its buffer of the checkpoint that was read."""
-    if found is None:
-        return []
-    if found.manifest.format == 1:  # Rank 0 has decoded it alone.
-        return [(0, found.parts[-1].end)] + [(0, 0)] * (run.group.size - 1)
+    if found.manifest.format == 1 or not run.saves_together:  # Rank 0 has read it alone.
+        return [(0, max(part.end for part in found.parts))] + [(0, 0)] * (run.group.size - 1)
     shares = reader.shares(found.parts, run.group.size)
     return [(share[0].data, share[-1].end) if share else (0, 0) for share in shares]
 
 
-def _follow(run: Run) -> Acquired:
-    """By the other ranks: read the shares that rank 0 asks for, until it has a checkpoint that all could read."""
-    told = run.group.broadcast(None)
-    store = _store_of(run) if isinstance(told, Checkpoint) else None
-    while store is not None and isinstance(told, Checkpoint):
+def _follow(run: Run, store: Store) -> Loaded:
+    """By the other ranks: read the shares that rank 0 asks for, until there is a checkpoint that all could read."""
+    told: Checkpoint | Loaded = run.group.broadcast(None)
+    while isinstance(told, Checkpoint):
         run.group.gather(_read_share(run, store, told))
         told = run.group.broadcast(None)
-    assert isinstance(told, Acquired)
     return told
 
 

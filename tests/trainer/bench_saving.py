@@ -1,0 +1,155 @@
+"""`make bench`: measure how long a checkpoint stops a step beside a copy of memory, and a restart beside a bare client.
+
+`PYTHONPATH=trainer python -m tests.trainer.bench_saving 512 4096` takes the sizes of the state in MiB. No framework is in
+it: the state's arrays are NumPy's. One rank saves and reads the whole state, so these are also the bytes per rank. The
+S3 server is on this machine and shares its processors.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import numpy as np
+
+from distrain_trainer.checkpoint import arrays, reader
+from lab.s3.server import Server, on_loopback
+from tests.trainer.fixtures.counter_run import Counter, begin, make_step
+from tests.trainer.fixtures.disk import wait_until
+
+SIZES = (512,)
+ARRAY_MIB = 16
+ROUNDS = 3
+# At most so many times as long as memcpy, and at least this share of a bare client's rate.
+LONGEST_STALL = 1.2
+SLOWEST_RESTORE = 0.9
+MIB = 1024**2
+
+
+class Layers(Counter):
+    """A state of arrays of ARRAY_MIB each."""
+
+    def __init__(self, mib: int) -> None:
+        super().__init__()
+        numbers = ARRAY_MIB * MIB // 4
+        self.layers = {f"model.{layer}": np.full(numbers, layer, np.float32) for layer in range(mib // ARRAY_MIB)}
+
+    def fields(self) -> arrays.Fields:
+        layers = {name: arrays.Field.of(name, "float32", array.shape) for name, array in self.layers.items()}
+        return {**super().fields(), **layers}
+
+    def copy(self, into: arrays.Arrays, cuts: arrays.Cuts) -> None:
+        held = {"model.weight": self.weight, **self.layers}
+        for name, place in into.items():
+            place[...] = arrays.elements(held[name], cuts.get(name), place.size)
+
+    def load(self, found: arrays.Arrays) -> None:
+        super().load(found)
+        for name, array in self.layers.items():
+            array[...] = found[name]
+
+
+def main() -> int:
+    """Print a line per size. Return 1 if a figure is beyond its limit."""
+    sizes = [int(size) for size in sys.argv[1:]] or SIZES
+    return int(not all([measure(size) for size in sizes]))
+
+
+def measure(mib: int) -> bool:
+    """Return whether a state of this size is saved and read within the limits."""
+    with tempfile.TemporaryDirectory() as folder, on_loopback(Path(folder) / "s3") as server, of_server(server):
+        client = server.boto3_client()
+        client.create_bucket(Bucket="bench")
+        stall, copy = save(mib)
+        bare, trainer = restore(client, mib)
+    print(
+        f"{mib} MiB: a checkpoint holds a step up for {stall:.3f} s, {stall / copy:.2f} x memcpy; resumes from S3 at "
+        f"{mib / trainer:.0f} MiB/s, {bare / trainer:.2f} x a bare client",
+        flush=True,
+    )
+    return stall <= LONGEST_STALL * copy and bare >= SLOWEST_RESTORE * trainer
+
+
+@contextmanager
+def of_server(server: Server) -> Iterator[None]:
+    keys = {"AWS_ACCESS_KEY_ID": server.access_key, "AWS_SECRET_ACCESS_KEY": server.secret_key}
+    with mock.patch.dict(os.environ, {"AWS_ENDPOINT_URL_S3": server.endpoint, "AWS_REGION": "us-east-1", **keys}):
+        yield
+
+
+def save(mib: int) -> tuple[float, float]:
+    """Save a state. Return the median seconds for which that stops a step, and those of a copy of as many bytes."""
+    state = Layers(mib)
+    run = begin("s3://bench/run", state, checkpoint_every=0.001, steps=1000, epochs=None)
+    writer = run.writer
+    assert writer
+    make_step(run)
+    wait_until(lambda: len(run.buffer.span(0, mib * MIB)) == mib * MIB)  # A thread has allocated it.
+    places = {name: np.zeros_like(array) for name, array in state.layers.items()}
+    stalls, copies = [], []
+    for _ in range(ROUNDS):
+        before = writer.stalled
+        while writer.stalled == before:
+            make_step(run)
+        stalls.append(writer.stalled - before)
+        copies.append(seconds_of(lambda: [np.copyto(places[name], array) for name, array in state.layers.items()]))
+        make_step(run)  # Settles the snapshot, so that it is written.
+        wait_until(lambda: not writer._is_busy)
+    run.finish()
+    return statistics.median(stalls), statistics.median(copies)
+
+
+def restore(client: Any, mib: int) -> tuple[float, float]:
+    """Return the median seconds in which a bare client reads the newest checkpoint's files, and the trainer resumes."""
+    [newest] = {key.partition("/state-")[0] for key in keys_of(client)}
+    files = [key for key in keys_of(client) if key.startswith(f"{newest}/state-")]
+    content = bytearray(mib * MIB * 2)  # Memory that both have touched before.
+    content[:] = b"x" * len(content)
+    state, bare, trainer = Layers(mib), [], []
+    for _ in range(ROUNDS):
+        bare.append(seconds_of(lambda: read_bare(client, files, content)))
+        trainer.append(seconds_of(lambda: begin("s3://bench/run", state, steps=1000, epochs=None)))
+    return statistics.median(bare), statistics.median(trainer)
+
+
+def keys_of(client: Any) -> list[str]:
+    found = client.list_objects_v2(Bucket="bench", Prefix="run/")["Contents"]
+    return [entry["Key"] for entry in found if "/state-" in entry["Key"]]
+
+
+def read_bare(client: Any, files: list[str], content: bytearray) -> None:
+    """Read files into memory as fast as boto3 can: as many requests at once, of as many bytes, as the trainer's."""
+    sizes = [client.head_object(Bucket="bench", Key=key)["ContentLength"] for key in files]
+    pieces = [
+        (key, start, min(size, start + reader.PIECE))
+        for key, size in zip(files, sizes, strict=True)
+        for start in range(0, size, reader.PIECE)
+    ]
+    ends = np.cumsum([end - start for _, start, end in pieces])
+
+    def read(piece: tuple[str, int, int], end: int) -> None:
+        key, first, last = piece
+        body = client.get_object(Bucket="bench", Key=key, Range=f"bytes={first}-{last - 1}")["Body"].read()
+        content[end - len(body) : end] = body
+
+    with ThreadPoolExecutor(reader.READS) as readers:
+        list(readers.map(read, pieces, ends))
+
+
+def seconds_of(work: Callable[[], object]) -> float:
+    begun = time.perf_counter()
+    work()
+    return time.perf_counter() - begun
+
+
+if __name__ == "__main__":
+    sys.exit(main())
