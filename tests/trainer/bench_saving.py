@@ -1,20 +1,21 @@
 """`make bench`: measure how long a checkpoint stops a step beside a copy of memory, and a restart beside a bare client.
 
-`PYTHONPATH=trainer python -m tests.trainer.bench_saving 512 4096` takes the sizes of the state in MiB. No framework is in
-it: the state's arrays are NumPy's. One rank saves and reads the whole state, so these are also the bytes per rank. The
-S3 server is on this machine and shares its processors.
+`PYTHONPATH=trainer python -m tests.trainer.bench_saving 512 4096` takes the sizes of the state in MiB. The state's
+arrays are NumPy's, without a framework. One rank saves and reads the whole state, so these are also the bytes per rank.
+The S3 server is on this machine and shares its processors.
 """
 
 from __future__ import annotations
 
+import io
 import os
 import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -22,6 +23,7 @@ from unittest import mock
 import numpy as np
 
 from distrain_trainer.checkpoint import arrays, reader
+from distrain_trainer.loop.run import Run
 from lab.s3.server import Server, on_loopback
 from tests.trainer.fixtures.counter_run import Counter, begin, make_step
 from tests.trainer.fixtures.disk import wait_until
@@ -29,6 +31,7 @@ from tests.trainer.fixtures.disk import wait_until
 SIZES = (512,)
 ARRAY_MIB = 16
 ROUNDS = 3
+STEPS: dict[str, object] = {"steps": 10**9, "epochs": None}
 # At most so many times as long as memcpy, and at least this share of a bare client's rate.
 LONGEST_STALL = 1.2
 SLOWEST_RESTORE = 0.9
@@ -61,7 +64,8 @@ class Layers(Counter):
 def main() -> int:
     """Print a line per size. Return 1 if a figure is beyond its limit."""
     sizes = [int(size) for size in sys.argv[1:]] or SIZES
-    return int(not all([measure(size) for size in sizes]))
+    are_good = [measure(size) for size in sizes]
+    return int(not all(are_good))
 
 
 def measure(mib: int) -> bool:
@@ -89,7 +93,7 @@ def of_server(server: Server) -> Iterator[None]:
 def save(mib: int) -> tuple[float, float]:
     """Save a state. Return the median seconds for which that stops a step, and those of a copy of as many bytes."""
     state = Layers(mib)
-    run = begin("s3://bench/run", state, checkpoint_every=0.001, steps=1000, epochs=None)
+    run = begin("s3://bench/run", state, checkpoint_every=0.001, checkpoint_keep=1, **STEPS)
     writer = run.writer
     assert writer
     make_step(run)
@@ -101,24 +105,42 @@ def save(mib: int) -> tuple[float, float]:
         while writer.stalled == before:
             make_step(run)
         stalls.append(writer.stalled - before)
-        copies.append(seconds_of(lambda: [np.copyto(places[name], array) for name, array in state.layers.items()]))
+        copies.append(seconds_of(lambda: copy(state.layers, places)))
         make_step(run)  # Settles the snapshot, so that it is written.
         wait_until(lambda: not writer._is_busy)
-    run.finish()
+    end(run)
     return statistics.median(stalls), statistics.median(copies)
+
+
+def copy(arrays: Mapping[str, Any], places: Mapping[str, Any]) -> None:
+    for name, array in arrays.items():
+        np.copyto(places[name], array)
 
 
 def restore(client: Any, mib: int) -> tuple[float, float]:
     """Return the median seconds in which a bare client reads the newest checkpoint's files, and the trainer resumes."""
     [newest] = {key.partition("/state-")[0] for key in keys_of(client)}
     files = [key for key in keys_of(client) if key.startswith(f"{newest}/state-")]
-    content = bytearray(mib * MIB * 2)  # Memory that both have touched before.
-    content[:] = b"x" * len(content)
+    content = np.ones(mib * MIB + MIB, np.uint8).data
     state, bare, trainer = Layers(mib), [], []
     for _ in range(ROUNDS):
         bare.append(seconds_of(lambda: read_bare(client, files, content)))
-        trainer.append(seconds_of(lambda: begin("s3://bench/run", state, steps=1000, epochs=None)))
+        trainer.append(seconds_of(lambda: resume(state)))
     return statistics.median(bare), statistics.median(trainer)
+
+
+def resume(state: Layers) -> None:
+    with redirect_stdout(io.StringIO()):
+        run = begin("s3://bench/run", state, **STEPS)
+    assert run.resumed_from
+    end(run)
+
+
+def end(run: Run) -> None:
+    """End the threads of a run, as if its process had ended."""
+    assert run.writer
+    run.writer.lease._ended.set()
+    run.writer.close()
 
 
 def keys_of(client: Any) -> list[str]:
@@ -126,7 +148,7 @@ def keys_of(client: Any) -> list[str]:
     return [entry["Key"] for entry in found if "/state-" in entry["Key"]]
 
 
-def read_bare(client: Any, files: list[str], content: bytearray) -> None:
+def read_bare(client: Any, files: list[str], content: memoryview) -> None:
     """Read files into memory as fast as boto3 can: as many requests at once, of as many bytes, as the trainer's."""
     sizes = [client.head_object(Bucket="bench", Key=key)["ContentLength"] for key in files]
     pieces = [

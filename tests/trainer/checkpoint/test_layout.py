@@ -97,7 +97,7 @@ def test_what_rank_0_saves_alone_counts_for_its_share() -> None:
 
 
 def test_small_array_is_not_cut() -> None:
-    fields = {"model.a": Field("U8", (100,)), "model.b": Field("U8", (100,)), "model.c": Field("U8", (100,))}
+    fields = {"model.a": Field("U8", (10,)), "model.b": Field("U8", (127,)), "model.c": Field("U8", (30,))}
 
     shares = [plan(fields, rank=rank, ranks=2) for rank in range(2)]
 

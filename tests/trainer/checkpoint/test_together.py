@@ -6,6 +6,7 @@ import json
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,10 @@ from distrain_trainer.errors import FencedError, StoppedError, StorageError, Una
 from distrain_trainer.loop import stop_flag
 from distrain_trainer.loop.process_group import ProcessGroup
 from distrain_trainer.loop.run import Run
+from distrain_trainer.loop.saving import snapshot
 from distrain_trainer.storage import FolderStore
 from tests.trainer.fixtures.counter_run import Counter, begin
+from tests.trainer.fixtures.disk import wait_until
 from tests.trainer.fixtures.ranks import Ranks, make_step_together
 
 SIZE = 1000
@@ -270,16 +273,21 @@ def test_report_of_an_earlier_start_does_not_count(tmp_path: Path, monkeypatch: 
 
 def test_rank_of_a_job_that_lost_the_run_writes_nothing(tmp_path: Path) -> None:
     def work(group: ProcessGroup) -> None:
-        run = start(tmp_path, group)
-        save_one(run)
+        run = start(tmp_path, group, checkpoint_every=1000)
+        make_step_together(run)
         if group.rank == 0:
             head = json.loads((tmp_path / "HEAD").read_text())
             (tmp_path / "HEAD").write_text(json.dumps({**head, "generation": 7, "job": "another"}))
-        with pytest.raises(FencedError, match="is held by generation 7"):
-            steps_until(run, lambda run: False)
+        group.gather(None)
+        assert run.writer
+        if group.rank:
+            run.writer.save(partial(snapshot, run))
+            wait_until(lambda: run.writer and run.writer.lease.is_fenced)
+        with pytest.raises(FencedError, match=r"is held by generation 7|rank 0 names it"):
+            make_step_together(run)
 
     Ranks(2).run(work)
-    assert newest_in(tmp_path).startswith("1-")
+    assert not [*tmp_path.glob("1-10")]
 
 
 def test_state_before_a_bad_step_is_written_by_no_rank(tmp_path: Path) -> None:
