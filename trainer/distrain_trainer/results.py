@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from distrain_trainer.log import Log
-from distrain_trainer.storage import Retry, open_store
+from distrain_trainer.storage import Retry, Store, open_store
 
 RESULTS = "results.json"
 # The number of logged steps that are kept. Each manifest holds them, and a plot needs no more.
@@ -71,17 +71,22 @@ def write_outcome(uri: str, results: Results, log: Log, *, save: Callable[[Path]
     """
     # Writing worked at the start, so retry refusals too: the permission may come back.
     store = open_store(uri, value="output.uri", retry=Retry(allowed=("write",)))
-    with tempfile.TemporaryDirectory() as folder:
-        model = Path(folder) / results.model_file
-        save(model)
-        files = sorted(path for path in Path(folder).rglob("*") if path.is_file() and path != model)
-        # The model's own file comes last, so that all files are there if it is. results.json names it.
-        for path in (*files, model):
-            store.write(path.relative_to(folder).as_posix(), path.read_bytes())
-        names = sorted(path.name for path in Path(folder).iterdir())
+    names = _write_model(store, results.model_file, save)
     store.write(RESULTS, results.to_json().encode())
     log.print(f"{', '.join(names)}, results.json and log.txt are in {uri}")
     store.write("log.txt", log.text().encode())
+
+
+def _write_model(store: Store, name: str, save: Callable[[Path], None]) -> list[str]:
+    """Write a model, and return the names of its files and folders."""
+    with tempfile.TemporaryDirectory() as folder:
+        model = Path(folder) / name
+        save(model)
+        others = sorted(path for path in Path(folder).rglob("*") if path.is_file() and path != model)
+        # The model's own file comes last, so that all files are there if it is. results.json names it.
+        for path in (*others, model):
+            store.write(path.relative_to(folder).as_posix(), path.read_bytes())
+        return sorted(path.name for path in Path(folder).iterdir())
 
 
 def is_outcome_of(uri: str, run: str) -> bool:

@@ -109,4 +109,5 @@ def save(model: Any, shape: Shape, path: Path) -> None:
     module.variables_of_model = model.variables
     images = tf.TensorSpec([None, *shape], tf.float32, name="images")
     module.serve = tf.function(lambda images: {"logits": logits_of(model, images)}, input_signature=[images])
-    tf.saved_model.save(module, str(path.with_name(SAVED_MODEL)), signatures=module.serve)
+    folder = path.with_name(path.name.replace("model.keras", SAVED_MODEL))
+    tf.saved_model.save(module, str(folder), signatures=module.serve)
