@@ -21,6 +21,7 @@ PARTS = {
     "lab.bench.rendering": "",
     "lab.bench.plugin_start": "",
     "lab.bench.data": "trainer",
+    "lab.bench.read_ahead": "trainer",
     "tests.trainer.bench_checkpoint": "trainer",
     "tests.trainer.bench_saving": "trainer",
     "lab.bench.reading": "",

@@ -8,11 +8,13 @@ import json
 import tarfile
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from distrain_trainer.data import Position, load, sampler, shards, train_batches
+from distrain_trainer.data import Position, load, read_ahead, sampler, shards, train_batches
+from distrain_trainer.data.images import Decoder
 from distrain_trainer.data.sampler import Segment, part_of_epoch
-from distrain_trainer.data.shards import Shard, Shards, find_shards, read_samples
+from distrain_trainer.data.shards import Shard, Shards, find_shards
 from distrain_trainer.errors import DataError
 from distrain_trainer.storage import FolderStore, open_store
 from lab.datasets.pictures import add, numbered, photographs, write_shards
@@ -28,17 +30,34 @@ Reads = list[tuple[str, int]]
 def reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Reads:
     """The reads of this test's files: the file's name and the number of bytes."""
     seen: Reads = []
-    original = FolderStore.read
+    read, read_into = FolderStore.read, FolderStore.read_into
+
+    def watch(store: FolderStore, name: str, length: int) -> None:
+        # Threads of other tests may still read other files.
+        if store.uri == str(tmp_path):
+            seen.append((name, length))
 
     def watched(self: FolderStore, name: str, *, start: int = 0, length: int | None = None) -> bytes:
-        content = original(self, name, start=start, length=length)
-        # Threads of other tests may still read other files.
-        if self.uri == str(tmp_path):
-            seen.append((name, len(content)))
+        content = read(self, name, start=start, length=length)
+        watch(self, name, len(content))
         return content
 
+    def watched_into(self: FolderStore, name: str, place: memoryview, *, start: int = 0) -> int:
+        size = read_into(self, name, place, start=start)
+        watch(self, name, min(len(place), size - start))
+        return size
+
     monkeypatch.setattr(FolderStore, "read", watched)
+    monkeypatch.setattr(FolderStore, "read_into", watched_into)
     return seen
+
+
+def samples_of(folder: Path, shard: Shard, first: int, count: int) -> list[int]:
+    """Read samples of a shard as in training. Return their numbers."""
+    store = open_store(str(folder), value="data.uri")
+    decoder = Decoder((8, 8, 3), scales=False, first="", augments=False, seed=0)
+    numbers = np.arange(first, first + count)
+    return [sample.label for _, sample in Shards(store, [shard], 3, decoder).read(numbers)]
 
 
 def test_rank_opens_its_own_shards_alone(tmp_path: Path, reads: Reads) -> None:
@@ -95,11 +114,10 @@ def test_rest_of_an_epoch_is_read_at_another_number_of_ranks(
 
 
 def test_shard_is_read_once_and_never_held_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reads: Reads) -> None:
-    monkeypatch.setattr(shards, "READING", 4096)
+    monkeypatch.setattr(read_ahead, "PIECE", 4096)
     write_shards(tmp_path, numbered(SAMPLES), (SAMPLES,))
-    store = open_store(str(tmp_path), value="data.uri")
 
-    samples = list(read_samples(store, Shard("shard-000000.tar", SAMPLES), 0, SAMPLES, classes=3))
+    samples = samples_of(tmp_path, Shard("shard-000000.tar", SAMPLES), 0, SAMPLES)
 
     size = (tmp_path / "shard-000000.tar").stat().st_size
     assert len(samples) == SAMPLES
@@ -119,16 +137,16 @@ def test_walk_through_the_headers_passes_over_the_images(tmp_path: Path, reads: 
 def test_run_inside_a_walked_shard_reads_that_part_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reads: Reads
 ) -> None:
-    monkeypatch.setattr(shards, "READING", 4096)
+    monkeypatch.setattr(read_ahead, "PIECE", 4096)
     write_shards(tmp_path, numbered(SAMPLES), (SAMPLES,))
     train = load(config_of(tmp_path)).train
     assert isinstance(train, Shards)
     reads.clear()
 
-    samples = list(read_samples(train.store, train.files[0], 20, 2, classes=3))
+    samples = samples_of(tmp_path, train.files[0], 20, 2)
 
     # Each sample takes 2 KiB.
-    assert [sample.label for sample in samples] == [2, 0]
+    assert samples == [2, 0]
     assert sum(length for _, length in reads) <= 8192
 
 

@@ -62,6 +62,11 @@ def test_file_is_read_whole_and_in_parts(fault: dict[str, Fault], store: Store, 
     with s3_proxy.fault(**fault):
         assert store.read("a.tar", start=100_000, length=700_000) == CONTENT[100_000:800_000]
 
+    place = bytearray(700_000)
+    with s3_proxy.fault(**fault):
+        assert store.read_into("a.tar", memoryview(place), start=100_000) == len(CONTENT)
+        assert place == CONTENT[100_000:800_000]
+
 
 @through("cut", "slow-down")
 def test_file_is_written(fault: dict[str, Fault], store: Store, s3_proxy: Proxy) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from botocore.stub import Stubber
 
-from distrain_trainer.errors import ConflictError, StorageError
+from distrain_trainer.errors import ConflictError, MissingError, StorageError
 from distrain_trainer.storage import S3Store, Store, open_store
 from tests.trainer.fixtures.unsteady_s3 import tag_of
 
@@ -47,6 +47,33 @@ def test_part_of_a_file_is_read(store: Store, start: int, length: int | None, pa
     store.write("digits", b"0123456789")
 
     assert store.read("digits", start=start, length=length) == part
+
+
+@pytest.mark.parametrize(
+    ("start", "length", "part"),
+    [
+        pytest.param(0, 10, b"0123456789", id="whole"),
+        pytest.param(2, 3, b"234", id="inside"),
+        pytest.param(0, 12, b"0123456789", id="over-the-end-from-0"),
+        pytest.param(8, 5, b"89", id="over-the-end"),
+        pytest.param(10, 5, b"", id="at-the-end"),
+    ],
+)
+def test_part_of_a_file_is_read_into_memory_and_the_file_tells_its_size(
+    store: Store, start: int, length: int, part: bytes
+) -> None:
+    store.write("digits", b"0123456789")
+    place = bytearray(b"." * length)
+
+    assert store.read_into("digits", memoryview(place), start=start) == 10
+    assert place == part.ljust(length, b".")
+
+
+def test_file_that_is_not_there_cannot_be_read_into_memory(store: Store) -> None:
+    store.write("digits", b"0123456789")
+
+    with pytest.raises(MissingError, match=r"^output\.uri: .* has no letters \(it holds digits.*\); put the file there"):
+        store.read_into("letters", memoryview(bytearray(3)))
 
 
 def test_files_are_listed_by_their_path_below(store: Store) -> None:

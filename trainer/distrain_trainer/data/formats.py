@@ -11,7 +11,7 @@ from distrain_trainer.config import Config
 from distrain_trainer.data import idx
 from distrain_trainer.data.images import REMEDY, Decoder, ImageFolder, is_image, shape_of
 from distrain_trainer.data.samples import Samples, Shape, size_text
-from distrain_trainer.data.shards import Shards, find_shards, read_samples
+from distrain_trainer.data.shards import Shards, find_shards, first_sample
 from distrain_trainer.errors import DataError
 from distrain_trainer.models import MODELS, describe
 from distrain_trainer.packages import require
@@ -142,7 +142,7 @@ def _read_shards(config: Config, store: Store, names: Sequence[str]) -> Dataset:
     filled = next((file for file in files if file.samples), None)
     if filled is None:
         raise DataError(f"data.uri: the shards of {store.path(train_folder)} hold no sample; give ones that do")
-    first = next(read_samples(store, filled, 0, 1, classes=classes))
+    first = first_sample(store, filled, classes=classes)
     decoder = _decoder(config, first.name, first.image)
     train = Shards(store, files, classes, decoder)
     test = Shards(store, found[1][0], classes, replace(decoder, augments=False)) if test_folder is not None else None

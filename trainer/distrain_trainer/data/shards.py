@@ -12,6 +12,7 @@ import json
 import tarfile
 from collections.abc import Iterator, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -19,15 +20,17 @@ from typing import Any
 import numpy as np
 
 from distrain_trainer.data.images import SUFFIXES, Decoder
+from distrain_trainer.data.read_ahead import ReadAhead, Span
 from distrain_trainer.data.sampler import SHUFFLE_BUFFER, Indices, Part
 from distrain_trainer.data.samples import Pixels, Shape, Work, put
 from distrain_trainer.errors import DataError
 from distrain_trainer.storage import Store
 
 SIZES = "sizes.json"
-# Bytes per read: large when samples are read, small when only headers are read.
-READING, WALKING = 8 * 1024**2, 4096
+# Bytes per read when only headers are read, and when only the first sample is.
+WALKING, LOOKING = 4096, 1024**2
 WALKERS = 16
+BLOCK = tarfile.BLOCKSIZE
 
 
 @dataclass(frozen=True)
@@ -70,7 +73,7 @@ class Shards:
         return [file.samples for file in self.files]
 
     def works(self, part: Part) -> Iterator[list[Work]]:
-        stream = self._read(part.reading)
+        stream = self.read(part.reading)
         held: dict[int, Sample] = {}
         for chosen, _ in part.steps:
             while missing := [number for number in chosen.tolist() if number not in held]:
@@ -84,31 +87,53 @@ class Shards:
         put(self.decoder.decode(sample.image, sample.name, epoch=epoch, sample=number), images[slot])
         labels[slot] = sample.label
 
-    def _read(self, reading: Indices) -> Iterator[tuple[int, Sample]]:
+    def read(self, reading: Indices) -> Iterator[tuple[int, Sample]]:
         """Yield the samples of `reading` with their numbers, in its order, which goes forwards through each shard.
 
         `reading` has gaps where samples were trained on before. Small gaps are read and dropped, large gaps skipped.
         """
+        runs = self._runs(reading)
+        with closing(ReadAhead(self.store, [span_of(shard, first, count) for shard, first, count, _ in runs])) as ahead:
+            for shard, first, count, numbers in runs:
+                with ahead.next_file() as file:
+                    samples = read_samples(file, self.store.path(shard.name), shard, first, count, classes=self.classes)
+                    wanted = np.zeros(count, dtype=bool)
+                    wanted[numbers - numbers[0]] = True
+                    yield from zip(numbers.tolist(), itertools.compress(samples, wanted), strict=True)
+
+    def _runs(self, reading: Indices) -> list[tuple[Shard, int, int, Indices]]:
+        """Return the runs of samples to read: a shard, the first sample in it, how many, and which numbers of them."""
         starts = np.cumsum([0, *self.shards])
         # side="right", as an empty shard starts at the same number as the next shard and has no samples.
         owners = np.searchsorted(starts, reading, side="right") - 1
         breaks = (np.diff(owners) != 0) | (np.diff(reading) > SHUFFLE_BUFFER)
+        runs = []
         for numbers in np.split(reading, np.flatnonzero(breaks) + 1):
-            if not len(numbers):
-                continue
-            shard = int(np.searchsorted(starts, numbers[0], side="right")) - 1
-            first, count = int(numbers[0] - starts[shard]), int(numbers[-1] - numbers[0]) + 1
-            samples = read_samples(self.store, self.files[shard], first, count, classes=self.classes)
-            wanted = np.zeros(count, dtype=bool)
-            wanted[numbers - numbers[0]] = True
-            yield from zip(numbers.tolist(), itertools.compress(samples, wanted), strict=True)
+            if len(numbers):
+                shard = int(np.searchsorted(starts, numbers[0], side="right")) - 1
+                first, count = int(numbers[0] - starts[shard]), int(numbers[-1] - numbers[0]) + 1
+                runs.append((self.files[shard], first, count, numbers))
+        return runs
 
 
-def read_samples(store: Store, shard: Shard, first: int, count: int, *, classes: int) -> Iterator[Sample]:
-    """Yield `count` samples of a shard from number `first` on. Raises DataError if the shard is damaged or wrong."""
-    start, skipped = (shard.starts[first], 0) if shard.starts else (0, first)
-    path = store.path(shard.name)
-    with _damage_told(path), _open(store, shard.name, start, READING) as tar:
+def span_of(shard: Shard, first: int, count: int) -> Span:
+    """Return the part of a shard to read for `count` samples from number `first` on."""
+    last = first + count
+    if not shard.starts:
+        return Span(shard.name, share=last / shard.samples)
+    # The header after the last sample shows that it is complete.
+    return Span(shard.name, shard.starts[first], shard.starts[last] + BLOCK if last < shard.samples else None)
+
+
+def read_samples(
+    file: io.BufferedReader, path: str, shard: Shard, first: int, count: int, *, classes: int
+) -> Iterator[Sample]:
+    """Yield `count` samples of a shard from number `first` on. `file` is at the start of its span.
+
+    Raises DataError if the shard is damaged or wrong.
+    """
+    skipped = 0 if shard.starts else first
+    with _damage_told(path), tarfile.open(fileobj=file, mode="r:") as tar:
         samples = itertools.islice(_samples(tar, path, {".cls", *SUFFIXES}), skipped, None)
         for number in range(first, first + count):
             sample = next(samples, None)
@@ -120,6 +145,12 @@ def read_samples(store: Store, shard: Shard, first: int, count: int, *, classes:
                 )
             _require_class(sample, classes)
             yield sample
+
+
+def first_sample(store: Store, shard: Shard, *, classes: int) -> Sample:
+    """Return the first sample of a shard that has one. Raises DataError, and StorageError."""
+    file = io.BufferedReader(_Ranges(store, shard.name), LOOKING)
+    return next(read_samples(file, store.path(shard.name), shard, 0, 1, classes=classes))
 
 
 def find_shards(store: Store, names: Sequence[str], folder: str) -> tuple[list[Shard], int | None]:
@@ -155,7 +186,8 @@ def _read_sizes(store: Store, name: str, tars: Sequence[str]) -> dict[str, int]:
 def _walk(store: Store, name: str) -> tuple[Shard, int]:
     """Read a shard's headers and labels. Return the shard, and its largest label plus 1."""
     path, starts, labels = store.path(name), [], [-1]
-    with _damage_told(path), _open(store, name, 0, WALKING) as tar:
+    file = io.BufferedReader(_Ranges(store, name), WALKING)
+    with _damage_told(path), tarfile.open(fileobj=file, mode="r:") as tar:
         for sample in _samples(tar, path, {".cls"}):
             starts.append(sample.start)
             labels.append(sample.label)
@@ -195,8 +227,8 @@ def _require_end(tar: tarfile.TarFile) -> None:
     """Raise tarfile.ReadError unless the archive ends here, as tarfile stops at a damaged header without an error."""
     assert tar.fileobj is not None
     tar.fileobj.seek(tar.offset)
-    block = tar.fileobj.read(tarfile.BLOCKSIZE)
-    if block != bytes(tarfile.BLOCKSIZE):
+    block = tar.fileobj.read(BLOCK)
+    if block != bytes(BLOCK):
         raise tarfile.ReadError(f"no header and no end of the archive at byte {tar.offset}")
 
 
@@ -219,12 +251,6 @@ def _require_class(sample: Sample, classes: int) -> None:
             f"data.uri: {sample.name} is of class {sample.label}, and there are {classes}, counted from 0; correct its "
             f".cls, or add --classes={sample.label + 1} or more to trainer.extraArgs"
         )
-
-
-def _open(store: Store, name: str, start: int, block: int) -> tarfile.TarFile:
-    file = io.BufferedReader(_Ranges(store, name), block)
-    file.seek(start)
-    return tarfile.open(fileobj=file, mode="r:")
 
 
 class _Ranges(io.RawIOBase):

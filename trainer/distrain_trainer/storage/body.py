@@ -25,23 +25,27 @@ class Body:
     all of it is read again.
     """
 
-    def __init__(self, get: Callable[..., Any], start: int, length: int | None) -> None:
-        """Read `length` bytes from byte `start` on. `get` is get_object with bucket and key bound."""
-        self._get, self._start = get, start
+    def __init__(
+        self, get: Callable[..., Any], start: int, length: int | None, place: memoryview | None = None
+    ) -> None:
+        """Read `length` bytes from byte `start` on, into `place` if given. `get` is get_object with bucket and key."""
+        self._get, self._start, self._place = get, start, place
         self._end = None if length is None else start + length
         self._size: int | None = None
-        self.content, self.tag = bytearray(), ""
+        self.content, self.tag, self.held = bytearray(), "", 0
+        self.object_size: int | None = None
+        """The size of the whole object, None if no response has told it."""
 
     def read(self) -> None:
-        """Fill `content` and `tag`. Raises botocore's exceptions, and BrokenError."""
+        """Fill `place` or `content`, and set `held`, the number of bytes. Raises botocore's exceptions, BrokenError."""
         failures = restarts = 0
-        while self._size is None or len(self.content) < self._size:
-            had = len(self.content)
+        while self._size is None or self.held < self._size:
+            had = self.held
             self._read_on(PIECE >> 4 * failures)
-            failures = 0 if len(self.content) > had else failures + 1
-            restarts += len(self.content) < had
+            failures = 0 if self.held > had else failures + 1
+            restarts += self.held < had
             if FAILURES in (failures, restarts):
-                raise BrokenError(f"a connection ends after {max(had, len(self.content))} of {self._size} bytes")
+                raise BrokenError(f"a connection ends after {max(had, self.held)} of {self._size} bytes")
             if failures:
                 time.sleep(SECONDS_BETWEEN)
 
@@ -55,32 +59,42 @@ class Body:
             answer = self._get(**asked, **({"IfMatch": self.tag} if self.tag else {}))
         except ClientError as changed:
             codes = ("PreconditionFailed", "412", "InvalidRange", "NotImplemented")
-            if not self.content or changed.response["Error"]["Code"] not in codes:
+            if not self.held or changed.response["Error"]["Code"] not in codes:
                 raise
             self._begin_again()
             return
         tag = answer.get("ETag", "")
-        if self.content and tag != self.tag:  # The object has changed, and the server ignores If-Match.
+        if self.held and tag != self.tag:  # The object has changed, and the server ignores If-Match.
             self._begin_again()
             return
         self.tag = tag
         # A server that ignores Range sends the whole object.
         is_all = bool(asked) and answer["ResponseMetadata"]["HTTPStatusCode"] != 206
-        skipped = self._start + len(self.content) if is_all else 0
+        skipped = self._start + self.held if is_all else 0
         if self._size is None:
             self._size = self._size_of(answer.get("ContentLength"), is_all)
+            self.object_size = _object_size(answer, is_all=is_all or not asked)
         with suppress(BotoCoreError, HTTPError, OSError):
-            while (self._size is None or len(self.content) < self._size) and (some := answer["Body"].read(piece)):
-                left = len(some) if self._size is None else skipped + self._size - len(self.content)
-                self.content += some[skipped:left]
+            while (self._size is None or self.held < self._size) and (some := answer["Body"].read(piece)):
+                left = len(some) if self._size is None else skipped + self._size - self.held
+                self._keep(some[skipped:left])
                 skipped = max(0, skipped - len(some))
             if self._size is None:
                 # The response had no Content-Length, and the body has ended.
-                self._size = len(self.content)
+                self._size = self.held
+
+    def _keep(self, some: bytes) -> None:
+        if self._place is None:
+            self.content += some
+        else:
+            # A response without a length may hold more than was asked for.
+            some = some[: len(self._place) - self.held]
+            self._place[self.held : self.held + len(some)] = some
+        self.held += len(some)
 
     def _begin_again(self) -> None:
         self.content.clear()
-        self._size, self.tag = None, ""
+        self._size, self.tag, self.held = None, "", 0
 
     def _size_of(self, length: int | None, is_all: bool) -> int | None:
         """Return the number of bytes to read, given a response's Content-Length. Return None if it has none."""
@@ -89,7 +103,15 @@ class Body:
         return max(0, min(length, self._end or length) - self._start)
 
     def _range(self) -> dict[str, str]:
-        first = self._start + len(self.content)
+        first = self._start + self.held
         if not first and self._end is None:
             return {}
         return {"Range": f"bytes={first}-{'' if self._end is None else self._end - 1}"}
+
+
+def _object_size(answer: dict[str, Any], *, is_all: bool) -> int | None:
+    """Return the size of the object of a response, from Content-Range (`bytes 0-99/1234`) if that is of a part."""
+    if is_all:
+        return answer.get("ContentLength")
+    size = answer.get("ContentRange", "").rpartition("/")[2]
+    return int(size) if size.isdecimal() else None

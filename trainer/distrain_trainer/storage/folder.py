@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import hashlib
+import io
 import os
 import re
 from collections.abc import Iterator
@@ -42,11 +43,24 @@ class FolderStore:
         )
 
     def read(self, name: str, *, start: int = 0, length: int | None = None) -> bytes:
+        with self._opened(name) as file:
+            file.seek(start)
+            return file.read(-1 if length is None else length)
+
+    def read_into(self, name: str, place: memoryview, *, start: int = 0) -> int:
+        with self._opened(name) as file:
+            file.seek(start)
+            held = file.readinto(place)
+            size = os.fstat(file.fileno()).st_size
+        # Another process may have cut the file since.
+        return size if held == len(place) else min(size, start + held)
+
+    @contextmanager
+    def _opened(self, name: str) -> Iterator[io.BufferedReader]:
         path = Path(self.uri) / name
         try:
             with path.open("rb") as file:
-                file.seek(start)
-                return file.read(-1 if length is None else length)
+                yield file
         except FileNotFoundError:
             held = sorted(entry.name for entry in Path(self.uri).glob("*"))
             raise absent(self, name, held) from None

@@ -57,6 +57,14 @@ class S3Store:
             return bytes(found.content)
         raise absent(self, name, found)
 
+    def read_into(self, name: str, place: memoryview, *, start: int = 0) -> int:
+        found = self._ask("read", lambda: self._found(name, start, len(place), place) or self._held())
+        if not isinstance(found, Body):
+            raise absent(self, name, found)
+        if found.object_size is not None:
+            return found.object_size
+        return start + found.held if 0 < found.held < len(place) else self._size(name)
+
     def write(self, name: str, content: bytes | memoryview) -> None:
         self._ask("write", lambda: self._put(name, content))
 
@@ -120,11 +128,18 @@ class S3Store:
         body = self._ask("read", lambda: self._found(name))
         return (bytes(body.content), body.tag) if body else None
 
-    def _found(self, name: str, start: int = 0, length: int | None = None) -> Body | None:
+    def _size(self, name: str) -> int:
+        head = partial(self.client.head_object, Bucket=self.bucket, Key=self._key(name))
+        size: int = self._ask("read", head)["ContentLength"]
+        return size
+
+    def _found(
+        self, name: str, start: int = 0, length: int | None = None, place: memoryview | None = None
+    ) -> Body | None:
         """Return a file's content, empty if `start` is beyond its end. Return None if there is no such file."""
         from botocore.exceptions import ClientError
 
-        body = Body(partial(self.client.get_object, Bucket=self.bucket, Key=self._key(name)), start, length)
+        body = Body(partial(self.client.get_object, Bucket=self.bucket, Key=self._key(name)), start, length, place)
         try:
             body.read()
         except ClientError as error:

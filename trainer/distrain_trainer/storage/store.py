@@ -32,6 +32,12 @@ class Store(Protocol):
         Raises MissingError if there is no such file, StorageError if it cannot be read.
         """
 
+    def read_into(self, name: str, place: memoryview, *, start: int = 0) -> int:
+        """Fill `place` with a file's bytes from byte `start` on, as far as the file goes. Return the file's size.
+
+        Raises MissingError if there is no such file, StorageError if it cannot be read.
+        """
+
     def write(self, name: str, content: bytes | memoryview) -> None:
         """Write a file completely or not at all. Raises StorageError if it cannot be written."""
 

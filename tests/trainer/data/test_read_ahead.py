@@ -1,0 +1,167 @@
+"""Test that files read ahead come whole and in order, several at once, within the limit of memory."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from contextlib import closing
+
+import pytest
+
+from distrain_trainer.data import read_ahead
+from distrain_trainer.data.read_ahead import ReadAhead, Span
+from distrain_trainer.errors import StorageError
+from distrain_trainer.storage import FolderStore
+
+PIECE, REQUESTS, BUFFERS = 1000, 4, 6
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(read_ahead, "PIECE", PIECE)
+    monkeypatch.setattr(read_ahead, "REQUESTS", REQUESTS)
+    monkeypatch.setattr(read_ahead, "MEMORY", PIECE * BUFFERS)
+    monkeypatch.setattr(read_ahead, "BUFFER", 512)
+
+
+class Delayed(FolderStore):
+    """Files in memory. Each request takes a random time, and is counted."""
+
+    def __init__(self, files: dict[str, bytes], *, seed: int = 0, longest: float = 0.003) -> None:
+        super().__init__("/data", "data.uri")
+        vars(self).update(files=files, chance=random.Random(seed), longest=longest, lock=threading.Lock())
+        vars(self).update(asked=[], now=0, most=0)
+
+    def read_into(self, name: str, place: memoryview, *, start: int = 0) -> int:
+        own = vars(self)
+        with own["lock"]:
+            own["asked"].append((name, start, len(place)))
+            own["now"] += 1
+            own["most"] = max(own["most"], own["now"])
+            seconds = own["chance"].uniform(0, own["longest"])
+        time.sleep(seconds)
+        with own["lock"]:
+            own["now"] -= 1
+        if name not in own["files"]:
+            raise StorageError(f"{name} cannot be read")
+        part = own["files"][name][start : start + len(place)]
+        place[: len(part)] = part
+        return len(own["files"][name])
+
+
+def files_of(*sizes: int) -> dict[str, bytes]:
+    return {f"{number}.tar": random.Random(number).randbytes(size) for number, size in enumerate(sizes)}
+
+
+def read_all(store: Delayed, spans: list[Span], *, part: int = 777) -> list[bytes]:
+    with closing(ReadAhead(store, spans)) as ahead:
+        return [read_one(ahead, part) for _ in spans]
+
+
+def read_one(ahead: ReadAhead, part: int) -> bytes:
+    content = b""
+    with ahead.next_file() as file:
+        while some := file.read(part):
+            content += some
+    return content
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_files_come_whole_and_in_order_whatever_the_requests_take(seed: int) -> None:
+    files = files_of(*random.Random(seed).choices([0, 1, 999, 1000, 1001, 12_345, 40_000], k=12))
+    store = Delayed(files, seed=seed)
+
+    assert read_all(store, [Span(name) for name in files]) == [*files.values()]
+    assert vars(store)["most"] <= REQUESTS
+
+
+@pytest.mark.parametrize("sizes", [(30_000,), (500,) * 30], ids=["pieces-of-one-file", "many-small-files"])
+def test_requests_run_at_once(sizes: tuple[int, ...]) -> None:
+    files = files_of(*sizes)
+    store = Delayed(files)
+
+    read_all(store, [Span(name) for name in files])
+
+    assert vars(store)["most"] == REQUESTS
+
+
+@pytest.mark.parametrize("sizes", [(30_000,), (500,) * 30], ids=["one-large", "many-small"])
+def test_no_more_is_read_ahead_than_the_memory_holds(sizes: tuple[int, ...]) -> None:
+    files = files_of(*sizes)
+    store = Delayed(files)
+
+    with closing(ReadAhead(store, [Span(name) for name in files])) as ahead, ahead.next_file() as file:
+        file.read(1)
+        deadline = time.monotonic() + 10
+        while len(vars(store)["asked"]) < BUFFERS and time.monotonic() < deadline:
+            time.sleep(0.001)
+        time.sleep(0.05)
+
+        assert len(vars(store)["asked"]) == BUFFERS
+        assert not vars(store)["now"]
+
+
+def test_span_ends_the_reading_ahead_and_not_the_reading() -> None:
+    # More files follow than there are buffers, so they hold all when the first file turns out to need one more.
+    files = files_of(20_000, *[5000] * 10)
+    store = Delayed(files)
+    spans = [Span("0.tar", 2000, 4000), *[Span(f"{number}.tar") for number in range(1, 11)]]
+
+    with closing(ReadAhead(store, spans)) as ahead:
+        with ahead.next_file() as file:
+            head = file.read(2000)
+            deadline = time.monotonic() + 10
+            while len(vars(store)["asked"]) < BUFFERS and time.monotonic() < deadline:
+                time.sleep(0.001)
+            assert [start for name, start, _ in vars(store)["asked"] if name == "0.tar"] == [2000, 3000]
+            rest = file.read()
+        assert head + rest == files["0.tar"][2000:]
+        assert [read_one(ahead, 777) for _ in range(10)] == [*files.values()][1:]
+
+
+def test_share_of_a_file_ends_the_reading_ahead() -> None:
+    files = files_of(100_000)
+    store = Delayed(files)
+
+    with closing(ReadAhead(store, [Span("0.tar", share=0.02)])) as ahead, ahead.next_file() as file:
+        assert file.read(2000) == files["0.tar"][:2000]
+        time.sleep(0.05)
+
+    assert sum(length for *_, length in vars(store)["asked"]) == 3000
+
+
+def test_file_left_early_and_bytes_passed_over_are_not_waited_for() -> None:
+    files = files_of(50_000, 50_000)
+    store = Delayed(files)
+
+    with closing(ReadAhead(store, [Span(name) for name in files])) as ahead:
+        with ahead.next_file() as file:
+            file.seek(30_000)
+            assert file.read(10) == files["0.tar"][30_000:30_010]
+            file.seek(100)
+            assert file.read(10) == files["0.tar"][100:110]
+        assert read_one(ahead, 777) == files["1.tar"]
+
+
+def test_error_is_raised_where_the_file_is_read() -> None:
+    files = files_of(5000)
+    store = Delayed(files)
+
+    with closing(ReadAhead(store, [Span("0.tar"), Span("lost.tar")])) as ahead:
+        assert read_one(ahead, 777) == files["0.tar"]
+        with pytest.raises(StorageError, match=r"^lost\.tar cannot be read$"):
+            read_one(ahead, 777)
+
+
+def test_threads_end_when_the_files_are_closed() -> None:
+    before = set(threading.enumerate())
+
+    with closing(ReadAhead(Delayed(files_of(50_000)), [Span("0.tar")])) as ahead, ahead.next_file() as file:
+        file.read(1)
+        started = set(threading.enumerate()) - before
+
+    assert len(started) == REQUESTS
+    for thread in started:
+        thread.join(timeout=10)
+    assert not any(thread.is_alive() for thread in started)

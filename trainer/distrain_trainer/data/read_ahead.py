@@ -1,0 +1,240 @@
+"""Read files ahead of need: several pieces of several files at once, within a limit of memory."""
+
+from __future__ import annotations
+
+import io
+import threading
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from distrain_trainer.storage import Store
+
+# Bytes per request, and requests at once. One connection to S3 is slow, and each request waits for its answer.
+PIECE = 4 * 1024**2
+REQUESTS = 16
+# Bytes of all pieces that are held or requested, per rank.
+MEMORY = 256 * 1024**2
+# Bytes that are copied from a piece at once, unless a reader asks for more.
+BUFFER = 64 * 1024
+
+
+@dataclass(frozen=True)
+class Span:
+    """The part of a file that will be read: from byte `start` on, about `share` of the file, and not beyond `end`.
+
+    Both limits are estimates: they say where to stop reading ahead. A reader may go on beyond them.
+    """
+
+    name: str
+    start: int = 0
+    end: int | None = None
+    share: float = 1.0
+
+
+@dataclass(eq=False)
+class Piece:
+    """Bytes of a file from `start` on, in a buffer. `length` counts them once they are there."""
+
+    start: int
+    buffer: bytearray
+    length: int
+    is_done: bool = False
+    error: Exception | None = None
+    is_dropped: bool = False
+
+    @property
+    def place(self) -> memoryview:
+        return memoryview(self.buffer)[: self.length]
+
+    def covers(self, at: int) -> bool:
+        return self.start <= at < self.start + self.length
+
+
+@dataclass(eq=False)
+class OpenFile:
+    """A span with the pieces that are held or requested. `next` is the first byte not requested yet."""
+
+    span: Span
+    next: int
+    size: int | None = None
+    limit: int = 0
+    pieces: deque[Piece] = field(default_factory=deque)
+
+    @property
+    def has_more(self) -> bool:
+        """Whether a piece can be requested. The first piece of a file tells its size."""
+        return not self.pieces if self.size is None else self.next < min(self.size, self.limit)
+
+    def claim(self, buffer: bytearray) -> Piece:
+        end = self.next + len(buffer) if self.size is None else min(self.size, self.limit)
+        piece = Piece(self.next, buffer, min(len(buffer), end - self.next))
+        self.next += piece.length
+        self.pieces.append(piece)
+        return piece
+
+    def learn(self, size: int) -> None:
+        """Take note of the file's size, and so of the part to read ahead."""
+        if self.size is None:
+            estimate = size if self.span.share >= 1 else int(size * self.span.share) + PIECE
+            self.limit = max(self.limit, estimate if self.span.end is None else min(estimate, self.span.end))
+        self.size = size
+
+
+class ReadAhead:
+    """Files that one thread reads in a fixed order, each from front to back, while other threads fetch what follows.
+
+    The file being read has the first claim on a free buffer, then those after it in order. So the reader always gets on,
+    however few buffers there are.
+    """
+
+    def __init__(self, store: Store, spans: Sequence[Span]) -> None:
+        self._store, self._spans = store, iter(spans)
+        # The file being read, and those after it with pieces that are held or requested.
+        self._files: deque[OpenFile] = deque()
+        lock = threading.Lock()
+        self._arrived, self._claimable = threading.Condition(lock), threading.Condition(lock)
+        self._is_closed = False
+        self._free: list[bytearray] = []
+        self._unmade = MEMORY // PIECE
+        for _ in range(REQUESTS):
+            # Daemons, as at the process's end nobody waits for a request that S3 does not answer.
+            threading.Thread(target=self._fetch, daemon=True).start()
+
+    @contextmanager
+    def next_file(self) -> Iterator[io.BufferedReader]:
+        """Open the next span's file, at the span's start. Reading raises StorageError."""
+        with self._arrived:
+            file = self._files[0] if self._files else self._open_next()
+            assert file is not None
+        try:
+            yield io.BufferedReader(_Raw(self, file), BUFFER)
+        finally:
+            with self._arrived:
+                self._files.popleft()
+                self._drop(file, len(file.pieces))
+
+    def close(self) -> None:
+        """End the threads. Those that wait for an answer end after it."""
+        with self._claimable:
+            self._is_closed = True
+            self._claimable.notify_all()
+
+    def piece_at(self, file: OpenFile, at: int) -> Piece | None:
+        """Wait for the piece with the byte `at` and return it, None at the file's end. Drop the pieces before it.
+
+        Raises StorageError.
+        """
+        with self._arrived:
+            while file.size is None or at < file.size:
+                if not (file.pieces and file.pieces[0].covers(at)):
+                    self._make_first(file, at)
+                if file.pieces and file.pieces[0].is_done:
+                    if (error := file.pieces[0].error) is not None:
+                        raise error
+                    return file.pieces[0]
+                self._arrived.wait()
+        return None
+
+    def _make_first(self, file: OpenFile, at: int) -> None:
+        """Drop the pieces that do not have the byte `at`. If none has it, have it requested."""
+        self._drop(file, next((place for place, piece in enumerate(file.pieces) if piece.covers(at)), len(file.pieces)))
+        if not file.pieces:
+            file.next, file.limit = at, max(file.limit, at + PIECE)
+            self._claimable.notify()
+
+    def _drop(self, file: OpenFile, count: int) -> None:
+        for _ in range(count):
+            piece = file.pieces.popleft()
+            piece.is_dropped = True
+            if piece.is_done:
+                self._release(piece.buffer)
+
+    def _fetch(self) -> None:
+        while (claimed := self._claim()) is not None:
+            file, piece = claimed
+            error: Exception | None = None
+            try:
+                size = self._store.read_into(file.span.name, piece.place, start=piece.start)
+            except Exception as caught:
+                error = caught
+            with self._arrived:
+                piece.is_done, piece.error = True, error
+                if error is None:
+                    piece.length = min(piece.length, max(0, size - piece.start))
+                    file.learn(size)
+                    self._claimable.notify(REQUESTS)
+                if piece.is_dropped:
+                    self._release(piece.buffer)
+                self._arrived.notify()
+
+    def _claim(self) -> tuple[OpenFile, Piece] | None:
+        """Wait until a piece can be requested. Return None when the files are closed."""
+        with self._claimable:
+            while not self._is_closed:
+                file = self._first_with_more() if self._may_claim() else None
+                if file is not None:
+                    return file, file.claim(self._buffer())
+                self._claimable.wait()
+        return None
+
+    def _may_claim(self) -> bool:
+        # The reader gets a buffer beyond the limit if the files after its own hold all others.
+        return bool(self._free) or self._unmade > 0 or bool(self._files and not self._files[0].pieces)
+
+    def _first_with_more(self) -> OpenFile | None:
+        return next((file for file in self._files if file.has_more), None) or self._open_next()
+
+    def _open_next(self) -> OpenFile | None:
+        span = next(self._spans, None)
+        if span is None:
+            return None
+        self._files.append(OpenFile(span, span.start))
+        return self._files[-1]
+
+    def _buffer(self) -> bytearray:
+        if self._free:
+            return self._free.pop()
+        self._unmade -= 1
+        return bytearray(PIECE)
+
+    def _release(self, buffer: bytearray) -> None:
+        if self._unmade < 0:
+            self._unmade += 1
+        else:
+            self._free.append(buffer)
+        self._claimable.notify()
+
+
+class _Raw(io.RawIOBase):
+    """An open file as Python's file object."""
+
+    def __init__(self, ahead: ReadAhead, file: OpenFile) -> None:
+        self._ahead, self._file, self._at = ahead, file, file.span.start
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._at
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        if whence == io.SEEK_END:
+            raise io.UnsupportedOperation("the end is not known")
+        self._at = offset + (self._at if whence == io.SEEK_CUR else 0)
+        return self._at
+
+    def readinto(self, buffer: Any) -> int:
+        piece = self._ahead.piece_at(self._file, self._at)
+        if piece is None:
+            return 0
+        first = self._at - piece.start
+        count = min(len(buffer), piece.length - first)
+        buffer[:count] = memoryview(piece.buffer)[first : first + count]
+        self._at += count
+        return count
