@@ -53,10 +53,10 @@ def test_restore_outlives_outages_that_are_together_longer_than_the_wait_for_one
     monkeypatch.setattr("distrain_trainer.storage.retry.time", clock := Clock())
     found, away_until = S3Store._found, {"HEAD": 400.0, "1-10/manifest.json": 800.0, "1-10/state-0.safetensors": 1200.0}
 
-    def find(store: S3Store, name: str, start: int = 0, length: int | None = None) -> Body | None:
+    def find(store: S3Store, name: str, *where: Any) -> Body | None:
         if clock.now < away_until.get(name, 0.0):
             raise UnavailableError(f"no answer for {name}")
-        return found(store, name, start, length)
+        return found(store, name, *where)
 
     monkeypatch.setattr(S3Store, "_found", find)
 

@@ -72,7 +72,9 @@ def test_part_of_a_file_is_read_into_memory_and_the_file_tells_its_size(
 def test_file_that_is_not_there_cannot_be_read_into_memory(store: Store) -> None:
     store.write("digits", b"0123456789")
 
-    with pytest.raises(MissingError, match=r"^output\.uri: .* has no letters \(it holds digits.*\); put the file there"):
+    with pytest.raises(
+        MissingError, match=r"^output\.uri: .* has no letters \(it holds digits.*\); put the file there"
+    ):
         store.read_into("letters", memoryview(bytearray(3)))
 
 

@@ -18,9 +18,9 @@ from distrain_trainer.checkpoint.manifest import FileSum, Manifest, NewerError, 
 from distrain_trainer.errors import CheckpointError, MissingError
 from distrain_trainer.storage import Store
 
-# Bytes per read from the store, and how many reads are made at once.
-PIECE = 16 * 1024**2
-READS = 4
+# Bytes per read from the store, and how many reads are made at once: as boto3's own transfers of large files.
+PIECE = 8 * 1024**2
+READS = 10
 # Bytes of a file's beginning that are read first: more than most headers have.
 FIRST_BYTES = 64 * 1024
 
@@ -139,6 +139,8 @@ def _layout_of(store: Store, found: Checkpoint) -> list[Part]:
 
 def _header_of(store: Store, path: str, size: int) -> bytes:
     content = _read(store, path, 0, FIRST_BYTES)
+    if len(content) > size:
+        raise DamagedCheckpointError(f"{_file_of(path)}: more than {size} bytes")
     length = header_size(content)
     if len(content) < length <= size:
         content += _read(store, path, len(content), length - len(content))
@@ -180,23 +182,23 @@ def read_files(store: Store, found: Checkpoint, parts: Sequence[Part], buffer: B
 
 def _begin(readers: ThreadPoolExecutor, store: Store, path: str, part: Part, buffer: Buffer) -> list[Future[None]]:
     """Begin to read the arrays of a file, piece by piece."""
-    begun = []
-    size = part.size
-    for start in range(len(part.header), max(size, len(part.header) + 1), PIECE):
-        stop = min(size, start + PIECE)
-        into = buffer.span(part.start + start, part.start + stop)
-        begun.append(readers.submit(_read_into, store, path, start, into, is_last=stop == size))
-    return begun
+    return [
+        readers.submit(
+            _read_into, store, path, place - part.start, buffer.span(place, min(part.end, place + PIECE)), part
+        )
+        for place in range(part.data, part.end, PIECE)
+    ]
 
 
-def _read_into(store: Store, path: str, start: int, into: memoryview, *, is_last: bool) -> None:
-    """Read a piece of a file. Raises DamagedCheckpointError if it is shorter, or if the file goes on after the last."""
-    piece = _read(store, path, start, len(into) + is_last)
-    if len(piece) != len(into):
-        end = start + len(into)
-        what = f"more than {end} bytes" if len(piece) > len(into) else f"{start + len(piece)} bytes instead of {end}"
-        raise DamagedCheckpointError(f"{_file_of(path)}: {what}")
-    into[:] = piece
+def _read_into(store: Store, path: str, start: int, into: memoryview, part: Part) -> None:
+    """Read a piece of a file. Raises DamagedCheckpointError if the file has another size."""
+    try:
+        size = store.read_into(path, into, start=start)
+    except MissingError:
+        raise DamagedCheckpointError(f"{part.file}: missing") from None
+    if size != part.size:
+        what = f"more than {part.size} bytes" if size > part.size else f"{size} bytes instead of {part.size}"
+        raise DamagedCheckpointError(f"{part.file}: {what}")
 
 
 def _require_sum(part: Part, told: FileSum, buffer: Buffer) -> None:
