@@ -2,7 +2,8 @@
 
 `PYTHONPATH=trainer python -m tests.trainer.bench_saving 512 4096` takes the sizes of the state in MiB. The state's
 arrays are NumPy's, without a framework. One rank saves and reads the whole state, so these are also the bytes per rank.
-The S3 server is on this machine and shares its processors.
+The S3 server is on this machine and shares its processors. A proxy before it makes it as slow as a distant server: 50
+ms until each answer, 90 MB/s per connection. A restart reads the manifest and the files, and checks their sums.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ import numpy as np
 
 from distrain_trainer.checkpoint import arrays, reader
 from distrain_trainer.loop.run import Run
+from distrain_trainer.storage.s3 import connect
+from lab.s3.proxy import proxy_before
 from lab.s3.server import Server, on_loopback
 from tests.trainer.fixtures.counter_run import Counter, begin, make_step
 from tests.trainer.fixtures.disk import wait_until
@@ -31,6 +34,8 @@ from tests.trainer.fixtures.disk import wait_until
 SIZES = (512,)
 ARRAY_MIB = 16
 ROUNDS = 3
+# Seconds until each answer, and bytes per second of a connection.
+DELAY, RATE = 0.05, 90_000_000
 STEPS: dict[str, object] = {"steps": 10**9, "epochs": None}
 # At most so many times as long as memcpy, and at least this share of a bare client's rate.
 LONGEST_STALL = 1.2
@@ -70,11 +75,13 @@ def main() -> int:
 
 def measure(mib: int) -> bool:
     """Return whether a state of this size is saved and read within the limits."""
-    with tempfile.TemporaryDirectory() as folder, on_loopback(Path(folder) / "s3") as server, of_server(server):
-        client = server.boto3_client()
-        client.create_bucket(Bucket="bench")
-        stall, copy = save(mib)
-        bare, trainer = restore(client, mib)
+    with tempfile.TemporaryDirectory() as folder, on_loopback(Path(folder) / "s3") as server:
+        server.boto3_client().create_bucket(Bucket="bench")
+        with of_server(server, server.endpoint):
+            stall, copy = save(mib)
+        with proxy_before(server.endpoint) as proxy, of_server(server, proxy.endpoint):
+            proxy.set(Delay=DELAY, Rate=RATE)
+            bare, trainer = restore(mib)
     print(
         f"{mib} MiB: a checkpoint holds a step up for {stall:.3f} s, {stall / copy:.2f} x memcpy; resumes from S3 at "
         f"{mib / trainer:.0f} MiB/s, {bare / trainer:.2f} x a bare client",
@@ -84,9 +91,9 @@ def measure(mib: int) -> bool:
 
 
 @contextmanager
-def of_server(server: Server) -> Iterator[None]:
+def of_server(server: Server, endpoint: str) -> Iterator[None]:
     keys = {"AWS_ACCESS_KEY_ID": server.access_key, "AWS_SECRET_ACCESS_KEY": server.secret_key}
-    with mock.patch.dict(os.environ, {"AWS_ENDPOINT_URL_S3": server.endpoint, "AWS_REGION": "us-east-1", **keys}):
+    with mock.patch.dict(os.environ, {"AWS_ENDPOINT_URL_S3": endpoint, "AWS_REGION": "us-east-1", **keys}):
         yield
 
 
@@ -117,23 +124,33 @@ def copy(arrays: Mapping[str, Any], places: Mapping[str, Any]) -> None:
         np.copyto(places[name], array)
 
 
-def restore(client: Any, mib: int) -> tuple[float, float]:
+def restore(mib: int) -> tuple[float, float]:
     """Return the median seconds in which a bare client reads the newest checkpoint's files, and the trainer resumes."""
-    [newest] = {key.partition("/state-")[0] for key in keys_of(client)}
-    files = [key for key in keys_of(client) if key.startswith(f"{newest}/state-")]
+    client = connect("s3://bench", "checkpoint.uri")
+    files = files_of(client)
     content = np.ones(mib * MIB + MIB, np.uint8).data
     state, bare, trainer = Layers(mib), [], []
     for _ in range(ROUNDS):
         bare.append(seconds_of(lambda: read_bare(client, files, content)))
-        trainer.append(seconds_of(lambda: resume(state)))
+        trainer.append(resume(state))
     return statistics.median(bare), statistics.median(trainer)
 
 
-def resume(state: Layers) -> None:
-    with redirect_stdout(io.StringIO()):
+def resume(state: Layers) -> float:
+    """Resume a run. Return the seconds in which it reads the checkpoint."""
+    newest_good, seconds = reader.newest_good, []
+
+    def timed(*arguments: Any, **options: Any) -> Any:
+        begun = time.perf_counter()
+        found = newest_good(*arguments, **options)
+        seconds.append(time.perf_counter() - begun)
+        return found
+
+    with redirect_stdout(io.StringIO()), mock.patch.object(reader, "newest_good", timed):
         run = begin("s3://bench/run", state, **STEPS)
     assert run.resumed_from
     end(run)
+    return seconds[0]
 
 
 def end(run: Run) -> None:
@@ -143,17 +160,17 @@ def end(run: Run) -> None:
     run.writer.close()
 
 
-def keys_of(client: Any) -> list[str]:
+def files_of(client: Any) -> dict[str, int]:
+    """Return the files of the only checkpoint, and their sizes."""
     found = client.list_objects_v2(Bucket="bench", Prefix="run/")["Contents"]
-    return [entry["Key"] for entry in found if "/state-" in entry["Key"]]
+    return {entry["Key"]: entry["Size"] for entry in found if "/state-" in entry["Key"]}
 
 
-def read_bare(client: Any, files: list[str], content: memoryview) -> None:
+def read_bare(client: Any, files: Mapping[str, int], content: memoryview) -> None:
     """Read files into memory as fast as boto3 can: as many requests at once, of as many bytes, as the trainer's."""
-    sizes = [client.head_object(Bucket="bench", Key=key)["ContentLength"] for key in files]
     pieces = [
         (key, start, min(size, start + reader.PIECE))
-        for key, size in zip(files, sizes, strict=True)
+        for key, size in files.items()
         for start in range(0, size, reader.PIECE)
     ]
     ends = np.cumsum([end - start for _, start, end in pieces])

@@ -153,7 +153,7 @@ def header_of(fields: Fields, cuts: Cuts) -> bytes:
     return len(text).to_bytes(8, "little") + text
 
 
-def header_size(content: bytes) -> int:
+def header_size(content: bytes | bytearray) -> int:
     """Return the size of a file's header in bytes, given the file's first 8 bytes."""
     return 8 + int.from_bytes(content[:8], "little")
 

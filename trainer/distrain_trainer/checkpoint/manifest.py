@@ -35,7 +35,7 @@ class FileSum:
     sha256: str
 
     @classmethod
-    def of(cls, content: memoryview | bytes) -> FileSum:
+    def of(cls, content: memoryview | bytes | bytearray) -> FileSum:
         return cls(len(content), hashlib.sha256(content).hexdigest())
 
 

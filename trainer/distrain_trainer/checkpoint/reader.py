@@ -6,8 +6,8 @@ Each rank can read its share of the files, several at once. A file's checksum is
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 from distrain_trainer.checkpoint.arrays import Arrays, Fields, shapes
@@ -129,22 +129,21 @@ def _layout_of(store: Store, found: Checkpoint) -> list[Part]:
 
     def part_of(item: tuple[str, FileSum]) -> Part:
         file, told = item
-        path = f"{found.name}/{file}"
-        _require_size(store, path, told.size)
-        return parse(file, _header_of(store, path, told.size), told.size)
+        return parse(file, _header_of(store, f"{found.name}/{file}", told.size), told.size)
 
     with ThreadPoolExecutor(READS) as readers:
         return lay_out(readers.map(part_of, found.manifest.files.items()))
 
 
 def _header_of(store: Store, path: str, size: int) -> bytes:
-    content = _read(store, path, 0, FIRST_BYTES)
-    if len(content) > size:
-        raise DamagedCheckpointError(f"{_file_of(path)}: more than {size} bytes")
+    """Read a file's header. Raises DamagedCheckpointError unless the file has `size` bytes."""
+    content = bytearray(min(FIRST_BYTES, size + 1))
+    _read_into(store, path, memoryview(content), 0, size)
     length = header_size(content)
     if len(content) < length <= size:
-        content += _read(store, path, len(content), length - len(content))
-    return content[:length]
+        content = bytearray(length)
+        _read_into(store, path, memoryview(content), 0, size)
+    return bytes(content[:length])
 
 
 def shares(parts: Sequence[Part], ranks: int) -> list[list[Part]]:
@@ -168,11 +167,8 @@ def read_files(store: Store, found: Checkpoint, parts: Sequence[Part], buffer: B
     readers, checkers = ThreadPoolExecutor(READS), ThreadPoolExecutor(READS)
     try:
         begun = [(part, _begin(readers, store, f"{found.name}/{part.file}", part, buffer)) for part in parts]
-        checks: list[Future[None]] = []
-        for part, reads in begun:
-            for each in reads:
-                each.result()
-            checks.append(checkers.submit(_require_sum, part, found.manifest.files[part.file], buffer))
+        sums = {file: told.sha256 for file, told in found.manifest.files.items()}
+        checks = [checkers.submit(_require_sum, part, reads, sums[part.file]) for part, reads in begun]
         for check in checks:
             check.result()
     finally:
@@ -180,68 +176,51 @@ def read_files(store: Store, found: Checkpoint, parts: Sequence[Part], buffer: B
             executor.shutdown(cancel_futures=True)
 
 
-def _begin(readers: ThreadPoolExecutor, store: Store, path: str, part: Part, buffer: Buffer) -> list[Future[None]]:
-    """Begin to read the arrays of a file, piece by piece."""
-    return [
-        readers.submit(
-            _read_into, store, path, place - part.start, buffer.span(place, min(part.end, place + PIECE)), part
-        )
-        for place in range(part.data, part.end, PIECE)
-    ]
+def _begin(
+    readers: ThreadPoolExecutor, store: Store, path: str, part: Part, buffer: Buffer
+) -> list[Future[memoryview]]:
+    """Begin to read the arrays of a file. Return the pieces that will be read, in order."""
+    begun = []
+    for place in range(part.data, part.end, PIECE):
+        into = buffer.span(place, min(part.end, place + PIECE))
+        begun.append(readers.submit(_read_into, store, path, into, place - part.start, part.size))
+    return begun
 
 
-def _read_into(store: Store, path: str, start: int, into: memoryview, part: Part) -> None:
-    """Read a piece of a file. Raises DamagedCheckpointError if the file has another size."""
+def _read_into(store: Store, path: str, into: memoryview, start: int, size: int) -> memoryview:
+    """Read a piece of a file, and return it. Raises DamagedCheckpointError unless the file has `size` bytes."""
     try:
-        size = store.read_into(path, into, start=start)
+        held = store.read_into(path, into, start=start)
     except MissingError:
-        raise DamagedCheckpointError(f"{part.file}: missing") from None
-    if size != part.size:
-        what = f"more than {part.size} bytes" if size > part.size else f"{size} bytes instead of {part.size}"
-        raise DamagedCheckpointError(f"{part.file}: {what}")
+        raise DamagedCheckpointError(f"{_file_of(path)}: missing") from None
+    if held != size:
+        what = f"more than {size} bytes" if held > size else f"{held} bytes instead of {size}"
+        raise DamagedCheckpointError(f"{_file_of(path)}: {what}")
+    return into
 
 
-def _require_sum(part: Part, told: FileSum, buffer: Buffer) -> None:
-    """Raise DamagedCheckpointError if a file that is in the buffer has another checksum."""
+def _require_sum(part: Part, reads: Iterable[Future[memoryview]], sha256: str) -> None:
+    """Raise DamagedCheckpointError if a file, whose pieces are being read in order, has another checksum."""
     digest = hashlib.sha256(part.header)
-    digest.update(buffer.span(part.data, part.end))
-    if digest.hexdigest() != told.sha256:
+    for each in reads:
+        digest.update(each.result())
+    if digest.hexdigest() != sha256:
         raise DamagedCheckpointError(f"{part.file}: checksum differs")
 
 
 def _read_former(store: Store, found: Checkpoint, buffer: Buffer, former: Callable[[bytes], Arrays]) -> Checkpoint:
     """Read a checkpoint of format 1, and convert its arrays to the current format."""
     [(file, told)] = found.manifest.files.items()
-    _require_size(store, f"{found.name}/{file}", told.size)
-    content = _read(store, f"{found.name}/{file}", 0, told.size + 1)
-    if len(content) != told.size:
-        raise DamagedCheckpointError(f"{file}: {len(content)} bytes instead of {told.size}")
+    path = f"{found.name}/{file}"
+    # Before memory is reserved for the file: its size may be damaged in the manifest.
+    _read_into(store, path, memoryview(bytearray(1)), 0, told.size)
+    content = bytearray(told.size)
+    _read_into(store, path, memoryview(content), 0, told.size)
     if FileSum.of(content) != told:
         raise DamagedCheckpointError(f"{file}: checksum differs")
-    parts = buffer.fill(former(content))
+    parts = buffer.fill(former(bytes(content)))
     subject = replace(found.manifest.subject, shapes=shapes(fields_of(parts)))
     return Checkpoint(found.name, replace(found.manifest, subject=subject), parts)
-
-
-def _require_size(store: Store, path: str, size: int) -> None:
-    """Raise DamagedCheckpointError if the file has fewer than `size` bytes, or has any although `size` is 0.
-
-    Called before memory is reserved for the file. Files that are too long are found when they are read.
-    """
-    if size and _read(store, path, size - 1, 1):
-        return
-    held = 0
-    while piece := _read(store, path, held, PIECE):
-        held += len(piece)
-    if held != size:
-        raise DamagedCheckpointError(f"{_file_of(path)}: {held} bytes instead of {size}")
-
-
-def _read(store: Store, path: str, start: int, length: int) -> bytes:
-    try:
-        return store.read(path, start=start, length=length)
-    except MissingError:
-        raise DamagedCheckpointError(f"{_file_of(path)}: missing") from None
 
 
 def _file_of(path: str) -> str:
