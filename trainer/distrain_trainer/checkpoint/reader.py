@@ -176,14 +176,12 @@ def read_files(store: Store, found: Checkpoint, parts: Sequence[Part], buffer: B
             executor.shutdown(cancel_futures=True)
 
 
-def _begin(
-    readers: ThreadPoolExecutor, store: Store, path: str, part: Part, buffer: Buffer
-) -> list[Future[memoryview]]:
+def _begin(readers: Executor, store: Store, path: str, part: Part, buffer: Buffer) -> list[Future[memoryview]]:
     """Begin to read the arrays of a file. Return the pieces that will be read, in order."""
     begun = []
-    for place in range(part.data, part.end, PIECE):
-        into = buffer.span(place, min(part.end, place + PIECE))
-        begun.append(readers.submit(_read_into, store, path, into, place - part.start, part.size))
+    for start in range(len(part.header), part.size, PIECE):
+        into = buffer.span(part.start + start, part.start + min(part.size, start + PIECE))
+        begun.append(readers.submit(_read_into, store, path, into, start, part.size))
     return begun
 
 
