@@ -44,12 +44,11 @@ def resume(run: Run, pods: Sequence[str]) -> None:
         raise FinishedError
     start = group.broadcast(str(uuid.uuid4()))
     run.saves_together = group.shares_state and group.size > 1 and _see_one_place(run, store, start)
-    if lease is not None or run.saves_together:
-        # During the training use a store without retries: the writer and the heartbeat themselves retry.
-        own = lease or Lease(store, head, "")
-        own.store = open_store(run.config.checkpoint, value=VALUE)
+    if lease is None and run.saves_together:
+        lease = Lease(_store_of_training(run), head, "")
+    if lease is not None:
         member = Member(group.rank, group.size if run.saves_together else 1, start)
-        run.writer = Writer(own, run.buffer, run.config, ranks=group.size, member=member)
+        run.writer = Writer(lease, run.buffer, run.config, ranks=group.size, member=member)
     found, spans = _lead(run, store, head) if group.rank == 0 else _follow(run, store)
     if found is not None:
         _load(run, found, spans)
@@ -66,8 +65,14 @@ def _acquire(run: Run, store: Store, pods: Sequence[str]) -> Lease | None:
         say=say,
     )
     if lease is not None:
+        lease.store = _store_of_training(run)
         lease.beat()
     return lease
+
+
+def _store_of_training(run: Run) -> Store:
+    """Open the store without retries: the writer and the heartbeat themselves retry."""
+    return open_store(run.config.checkpoint, value=VALUE)
 
 
 def _see_one_place(run: Run, store: Store, start: str) -> bool:
