@@ -77,11 +77,12 @@ def measure(mib: int) -> bool:
     """Return whether a state of this size is saved and read within the limits."""
     with tempfile.TemporaryDirectory() as folder, on_loopback(Path(folder) / "s3") as server:
         server.boto3_client().create_bucket(Bucket="bench")
-        with of_server(server, server.endpoint):
+        with of_server(server, server.endpoint), redirect_stdout(io.StringIO()):
             stall, copy = save(mib)
         with proxy_before(server.endpoint) as proxy, of_server(server, proxy.endpoint):
             proxy.set(Delay=DELAY, Rate=RATE)
-            bare, trainer = restore(mib)
+            with redirect_stdout(io.StringIO()):
+                bare, trainer = restore(mib)
     print(
         f"{mib} MiB: a checkpoint holds a step up for {stall:.3f} s, {stall / copy:.2f} x memcpy; resumes from S3 at "
         f"{mib / trainer:.0f} MiB/s, {bare / trainer:.2f} x a bare client",
@@ -128,10 +129,9 @@ def restore(mib: int) -> tuple[float, float]:
     """Return the median seconds in which a bare client reads the newest checkpoint's files, and the trainer resumes."""
     client = connect("s3://bench", "checkpoint.uri")
     files = files_of(client)
-    content = np.ones(mib * MIB + MIB, np.uint8).data
     state, bare, trainer = Layers(mib), [], []
     for _ in range(ROUNDS):
-        bare.append(seconds_of(lambda: read_bare(client, files, content)))
+        bare.append(seconds_of(lambda: read_bare(client, files)))
         trainer.append(resume(state))
     return statistics.median(bare), statistics.median(trainer)
 
@@ -146,7 +146,7 @@ def resume(state: Layers) -> float:
         seconds.append(time.perf_counter() - begun)
         return found
 
-    with redirect_stdout(io.StringIO()), mock.patch.object(reader, "newest_good", timed):
+    with mock.patch.object(reader, "newest_good", timed):
         run = begin("s3://bench/run", state, **STEPS)
     assert run.resumed_from
     end(run)
@@ -166,7 +166,7 @@ def files_of(client: Any) -> dict[str, int]:
     return {entry["Key"]: entry["Size"] for entry in found if "/state-" in entry["Key"]}
 
 
-def read_bare(client: Any, files: Mapping[str, int], content: memoryview) -> None:
+def read_bare(client: Any, files: Mapping[str, int]) -> None:
     """Read files into memory as fast as boto3 can: as many requests at once, of as many bytes, as the trainer's."""
     pieces = [
         (key, start, min(size, start + reader.PIECE))
@@ -174,6 +174,7 @@ def read_bare(client: Any, files: Mapping[str, int], content: memoryview) -> Non
         for start in range(0, size, reader.PIECE)
     ]
     ends = np.cumsum([end - start for _, start, end in pieces])
+    content = np.empty(ends[-1], np.uint8).data
 
     def read(piece: tuple[str, int, int], end: int) -> None:
         key, first, last = piece

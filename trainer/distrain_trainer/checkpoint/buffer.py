@@ -19,13 +19,14 @@ class Buffer:
         self._memory = np.zeros(0, dtype=np.uint8)
         self._reserving = threading.Lock()
 
-    def reserve(self, size: int) -> None:
-        """Allocate at least `size` bytes, and touch each page."""
+    def reserve(self, size: int, *, touches: bool = True) -> None:
+        """Allocate at least `size` bytes. Touch each page, unless all of them are written at once anyway."""
         with self._reserving:
             if len(self._memory) < size:
                 self._memory = np.zeros(0, dtype=np.uint8)  # Free the old memory first.
                 self._memory = np.empty(size, dtype=np.uint8)
-                self._memory.fill(0)
+                if touches:
+                    self._memory.fill(0)
 
     def release(self) -> None:
         with self._reserving:

@@ -163,7 +163,7 @@ def read_files(store: Store, found: Checkpoint, parts: Sequence[Part], buffer: B
 
     Raises DamagedCheckpointError if a file's size or checksum is wrong.
     """
-    buffer.reserve(max(part.end for part in found.parts))
+    buffer.reserve(max(part.end for part in found.parts), touches=False)
     readers, checkers = ThreadPoolExecutor(READS), ThreadPoolExecutor(READS)
     try:
         begun = [(part, _begin(readers, store, f"{found.name}/{part.file}", part, buffer)) for part in parts]

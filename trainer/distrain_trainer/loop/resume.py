@@ -143,7 +143,7 @@ def _read_share(run: Run, store: Store, found: Checkpoint) -> str:
 def _load(run: Run, found: Checkpoint, spans: Sequence[Span]) -> None:
     group = run.group
     if group.shares_state:
-        run.buffer.reserve(max(part.end for part in found.parts))
+        run.buffer.reserve(max(part.end for part in found.parts), touches=False)
         group.share(run.buffer, spans)
     if group.shares_state or group.rank == 0:
         run.state.load(run.buffer.arrays(found.parts))
