@@ -24,6 +24,7 @@ PARTS = {
     "lab.bench.read_ahead": "trainer",
     "lab.bench.listing": "trainer",
     "tests.trainer.benches.bench_checkpoint": "trainer",
+    "tests.trainer.benches.bench_saving": "trainer",
     "tests.trainer.benches.bench_step": "trainer",
     "lab.bench.reading": "",
     "tests.plugin.status.bench": "plugin",

@@ -90,13 +90,14 @@ class Results:
 def write_outcome(uri: str, results: Results, log: Log, *, save: Callable[[Path], None]) -> None:
     """Write a run's outcome below `uri`. `save` writes the model to a local path with the name of its file.
 
+    It may write the model in other formats beside that file, as files or folders.
     Raises StorageError if a file cannot be written.
     """
     store = _open(uri)
-    _write_model(store, results.model_file, save)
+    names = _write_model(store, results.model_file, save)
     # Write results.json after the model, which it names.
     store.write(RESULTS, results.to_json().encode())
-    log.print(f"{results.model_file}, results.json and log.txt are in {uri}")
+    log.print(f"{', '.join(names)}, results.json and log.txt are in {uri}")
     store.write("log.txt", log.text().encode())
 
 
@@ -115,11 +116,16 @@ def _open(uri: str) -> Store:
     return open_store(uri, value="output.uri", retry=Retry(allowed=("write",)))
 
 
-def _write_model(store: Store, name: str, save: Callable[[Path], None]) -> None:
+def _write_model(store: Store, name: str, save: Callable[[Path], None]) -> list[str]:
+    """Write a model, and return the names of its files and folders."""
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / name
-        save(path)
-        store.write(name, path.read_bytes())
+        model = Path(folder) / name
+        save(model)
+        others = sorted(path for path in Path(folder).rglob("*") if path.is_file() and path != model)
+        # The model's own file comes last, so that all files are there if it is. results.json names it.
+        for path in (*others, model):
+            store.write(path.relative_to(folder).as_posix(), path.read_bytes())
+        return sorted(path.name for path in Path(folder).iterdir())
 
 
 def is_outcome_of(uri: str, run: str) -> bool:

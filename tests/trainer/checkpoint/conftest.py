@@ -12,6 +12,9 @@ from distrain_trainer.checkpoint import lease as leases
 from distrain_trainer.checkpoint import writer
 from distrain_trainer.checkpoint.lease import Lease
 from tests.trainer.fixtures.disk import Disk
+from tests.trainer.fixtures.ranks import in_threads
+
+__all__ = ["in_threads"]
 
 
 @pytest.fixture(autouse=True)

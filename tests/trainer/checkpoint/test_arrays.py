@@ -5,13 +5,16 @@ from __future__ import annotations
 import itertools
 import json
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from distrain_trainer.checkpoint import arrays
-from distrain_trainer.checkpoint.arrays import BFLOAT16, Buffer, Field, parse, plan, require_same_model
+from distrain_trainer.checkpoint import arrays, layout
+from distrain_trainer.checkpoint.arrays import BFLOAT16, Field, require_same_model
+from distrain_trainer.checkpoint.buffer import Buffer, write_file
+from distrain_trainer.checkpoint.layout import Part, header_size, parse, plan
 from distrain_trainer.errors import ArgumentError
 
 STATE = {
@@ -22,8 +25,12 @@ STATE = {
 }
 
 
-def content_of(buffer: Buffer, part: arrays.Part) -> bytes:
+def content_of(buffer: Buffer, part: Part) -> bytes:
     return bytes(buffer.span(part.start, part.end))
+
+
+def parsed(file: str, content: bytes) -> Part:
+    return parse(file, content[: header_size(content)], len(content))
 
 
 def test_file_holds_its_arrays_at_the_offsets_in_its_header() -> None:
@@ -57,11 +64,27 @@ def test_file_is_parsed_as_it_was_laid_out() -> None:
     buffer = Buffer()
     [part] = buffer.fill(STATE)
 
-    assert parse(part.file, part.start, memoryview(content_of(buffer, part))) == part
+    assert parsed(part.file, content_of(buffer, part)) == part
+
+
+def test_single_file_is_one_of_the_format(tmp_path: Path) -> None:
+    weights = {**STATE, "turned": np.arange(6, dtype=np.float32).reshape(2, 3).T}
+
+    write_file(tmp_path / "model.safetensors", weights)
+
+    content = (tmp_path / "model.safetensors").read_bytes()
+    part, buffer = parsed("model.safetensors", content), Buffer()
+    buffer.reserve(len(content))
+    buffer.span(0, len(content))[:] = content
+    found = buffer.arrays([part])
+    assert {name: each.tobytes() for name, each in found.items()} == {
+        name: each.tobytes() for name, each in weights.items()
+    }
+    assert part.fields["turned"].shape == (3, 2)
 
 
 def test_files_are_as_large_as_a_part_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(arrays, "PART_BYTES", 8)
+    monkeypatch.setattr(layout, "PART_BYTES", 8)
     sizes = {"a": 4, "b": 4, "c": 1, "d": 20, "e": 7, "f": 1, "g": 1}
 
     parts = plan({name: Field("U8", (size,)) for name, size in sizes.items()})
@@ -76,11 +99,11 @@ def test_files_are_as_large_as_a_part_may_be(monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.mark.parametrize(("place", "aligned"), [(0, 0), (1, 64), (63, 64), (64, 64), (65, 128)])
 def test_place_is_rounded_up(place: int, aligned: int) -> None:
-    assert arrays.aligned(place) == aligned
+    assert layout.aligned(place) == aligned
 
 
 def test_arrays_of_several_files_are_kept_apart(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(arrays, "PART_BYTES", 8)
+    monkeypatch.setattr(layout, "PART_BYTES", 8)
     buffer = Buffer()
     given = {name: np.full(6, number, np.uint8) for number, name in enumerate("abc")}
 
@@ -90,7 +113,10 @@ def test_arrays_of_several_files_are_kept_apart(monkeypatch: pytest.MonkeyPatch)
     assert {name: array.tolist() for name, array in buffer.arrays(parts).items()} == {
         name: array.tolist() for name, array in given.items()
     }
-    assert [parse(part.file, part.start, memoryview(content_of(buffer, part))) for part in parts] == parts
+    found = [parsed(part.file, content_of(buffer, part)) for part in parts]
+    assert [(part.header, part.fields, part.size) for part in found] == [
+        (part.header, part.fields, part.size) for part in parts
+    ]
 
 
 def file_of(header: object, data: bytes = b"\0" * 4) -> bytes:
@@ -105,10 +131,10 @@ def test_header_may_hold_metadata_and_the_arrays_in_any_order() -> None:
     second = {**ENTRY, "data_offsets": [4, 8]}
     content = file_of({"b": second, "__metadata__": {"format": "pt"}, "a": ENTRY}, b"\0" * 8)
 
-    part = parse("state-0.safetensors", 64, memoryview(content))
+    part = parsed("state-0.safetensors", content)
 
     assert [*part.fields] == ["a", "b"]
-    assert (part.start, part.end) == (64, 64 + len(content))
+    assert (part.start, part.end) == (0, len(content))
 
 
 @pytest.mark.parametrize(
@@ -128,7 +154,7 @@ def test_header_may_hold_metadata_and_the_arrays_in_any_order() -> None:
 )
 def test_other_content_is_no_file_of_arrays(content: bytes) -> None:
     with pytest.raises(ValueError, match=r"^state-3\.safetensors is no file of arrays$"):
-        parse("state-3.safetensors", 0, memoryview(content))
+        parsed("state-3.safetensors", content)
 
 
 @pytest.mark.parametrize("name", arrays.TYPES)

@@ -53,10 +53,10 @@ def test_restore_outlives_outages_that_are_together_longer_than_the_wait_for_one
     monkeypatch.setattr("distrain_trainer.storage.retry.time", clock := Clock())
     found, away_until = S3Store._found, {"HEAD": 400.0, "1-10/manifest.json": 800.0, "1-10/state-0.safetensors": 1200.0}
 
-    def find(store: S3Store, name: str, start: int = 0, length: int | None = None) -> Body | None:
+    def find(store: S3Store, name: str, *where: Any) -> Body | None:
         if clock.now < away_until.get(name, 0.0):
             raise UnavailableError(f"no answer for {name}")
-        return found(store, name, start, length)
+        return found(store, name, *where)
 
     monkeypatch.setattr(S3Store, "_found", find)
 
@@ -88,7 +88,13 @@ def cut(path: Path) -> None:
 
 def flip(path: Path) -> None:
     content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 1
+    content[-1] ^= 1
+    path.write_bytes(content)
+
+
+def flip_in_the_header(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[content.index(b"weight")] ^= 1
     path.write_bytes(content)
 
 
@@ -97,7 +103,7 @@ def foreign(path: Path) -> None:
 
 
 def of_another_format(path: Path) -> None:
-    path.write_text(json.dumps({**json.loads(path.read_text()), "format": 3}))
+    path.write_text(json.dumps({**json.loads(path.read_text()), "format": 4}))
 
 
 @pytest.mark.parametrize(
@@ -105,6 +111,12 @@ def of_another_format(path: Path) -> None:
     [
         pytest.param("state-0.safetensors", cut, r"state-0\.safetensors: \d+ bytes instead of \d+", id="truncated"),
         pytest.param("state-0.safetensors", flip, r"state-0\.safetensors: checksum differs", id="bit-flipped"),
+        pytest.param(
+            "state-0.safetensors",
+            flip_in_the_header,
+            r"state-0\.safetensors: checksum differs",
+            id="bit-of-a-name-flipped",
+        ),
         pytest.param("state-0.safetensors", Path.unlink, r"state-0\.safetensors: missing", id="torn"),
         pytest.param("manifest.json", Path.unlink, r"no manifest\.json", id="torn-before-its-manifest"),
         pytest.param("manifest.json", cut, r"manifest\.json is none of this trainer's", id="manifest-truncated"),
@@ -121,7 +133,7 @@ def of_another_format(path: Path) -> None:
             id="manifest-nested",
         ),
         pytest.param(
-            "manifest.json", of_another_format, r"its format is 3, and this trainer reads 1 and 2", id="another-format"
+            "manifest.json", of_another_format, r"its format is 4, and this trainer reads 1 to 3", id="another-format"
         ),
     ],
 )
@@ -185,7 +197,7 @@ def test_run_with_none_but_those_of_a_newer_trainer_is_refused_and_they_stay(tmp
     for name in names(tmp_path):
         of_another_format(tmp_path / name / "manifest.json")
 
-    with pytest.raises(CheckpointError, match=r"1-30 cannot be read: its format is 3, .*; go on with the trainer that"):
+    with pytest.raises(CheckpointError, match=r"1-30 cannot be read: its format is 4, .*; go on with the trainer that"):
         begin(tmp_path)
 
     assert names(tmp_path) == ["1-30", "1-20", "1-10"]
@@ -246,7 +258,7 @@ def test_folder_that_is_named_like_a_checkpoint_is_left_alone(
         (place / "HEAD").unlink()
 
     save_step(run := begin(place, checkpoint_keep=1))
-    files.delete_torn(open_store(str(place), value="checkpoint.uri"), up_to="20261124-30", tell=print)
+    files.delete_torn(open_store(str(place), value="checkpoint.uri"), before="20261124-31", tell=print)
 
     assert run.position.samples == 30
     assert files_below(place / name) == before

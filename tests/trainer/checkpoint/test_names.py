@@ -67,7 +67,7 @@ def test_torn_one_is_deleted_up_to_the_given_one(store: Store) -> None:
     for name in ("1-9", "1-20", "1-21"):
         store.write(f"{name}/state-0.safetensors", b"torn")
 
-    files.delete_torn(store, up_to="1-20", tell=print)
+    files.delete_torn(store, before="1-21", tell=print)
 
     assert files.names(store) == ["1-21", "1-10"]
 

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from distrain_trainer.checkpoint import arrays, reader
-from distrain_trainer.checkpoint.arrays import Buffer
+from distrain_trainer.checkpoint import reader
+from distrain_trainer.checkpoint.arrays import Field
+from distrain_trainer.checkpoint.buffer import Buffer
 from distrain_trainer.checkpoint.files import Checkpoint
+from distrain_trainer.checkpoint.layout import Part
 from distrain_trainer.checkpoint.manifest import FileSum, Manifest
 from distrain_trainer.errors import CheckpointError
 from distrain_trainer.storage import FolderStore, open_store
@@ -29,14 +32,19 @@ def saved(folder: Path, size: int = 1) -> Path:
 def reads(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
     """Record each read from a folder: the file's name, and the number of bytes."""
     found: list[tuple[str, int]] = []
-    original = FolderStore.read
+    original, into = FolderStore.read, FolderStore.read_into
 
     def read(store: FolderStore, name: str, *, start: int = 0, length: int | None = None) -> bytes:
         piece = original(store, name, start=start, length=length)
         found.append((name, len(piece)))
         return piece
 
+    def read_into(store: FolderStore, name: str, place: memoryview, *, start: int = 0) -> int:
+        found.append((name, len(place)))
+        return into(store, name, place, start=start)
+
     monkeypatch.setattr(FolderStore, "read", read)
+    monkeypatch.setattr(FolderStore, "read_into", read_into)
     return found
 
 
@@ -50,8 +58,8 @@ def test_file_is_read_once_in_pieces(
 
     assert state.weight.tolist() == [1] * 50
     lengths = [length for name, length in reads if name == "1-10/state-0.safetensors"]
-    # First the last byte, then all pieces, then nothing behind them.
-    assert lengths == [1, *[100] * (size // 100), size % 100, 0]
+    # First the beginning with the header, then the arrays piece by piece.
+    assert lengths == [size + 1, *[100] * 4]
 
 
 def as_former(checkpoint: Path, **given: list[float]) -> None:
@@ -83,62 +91,84 @@ def test_former_format_of_another_shape_is_refused(tmp_path: Path) -> None:
         begin(tmp_path)
 
 
+DATA = np.arange(40, dtype=np.uint8)
+
+
 @pytest.mark.parametrize(
-    ("content", "told", "reason"),
+    ("damage", "reason"),
     [
-        pytest.param(b"", FileSum.of(b""), None, id="empty"),
-        pytest.param(b"12345", FileSum.of(b"12345"), None, id="whole"),
-        pytest.param(b"12345", FileSum.of(b""), "a.bin: 5 bytes instead of 0", id="not-empty"),
-        pytest.param(b"", FileSum.of(b"12"), "a.bin: 0 bytes instead of 2", id="emptied"),
-        pytest.param(b"1234", FileSum.of(b"12345"), "a.bin: 4 bytes instead of 5", id="shorter"),
-        pytest.param(b"123456", FileSum.of(b"12345"), "a.bin: more than 5 bytes", id="longer"),
-        pytest.param(b"12346", FileSum.of(b"12345"), "a.bin: checksum differs", id="other"),
-        pytest.param(None, FileSum.of(b""), "a.bin: missing", id="missing"),
+        pytest.param(lambda content: content, None, id="whole"),
+        pytest.param(lambda content: b"", r"0 bytes instead of \d+", id="emptied"),
+        pytest.param(lambda content: content[:-1], r"\d+ bytes instead of \d+", id="shorter"),
+        pytest.param(lambda content: content + b"x", r"more than \d+ bytes", id="longer"),
+        pytest.param(lambda content: content[:-1] + b"x", "checksum differs", id="other"),
+        pytest.param(lambda content: None, "missing", id="missing"),
     ],
 )
 def test_file_is_held_against_its_manifest(
-    content: bytes | None, told: FileSum, reason: str | None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    damage: Callable[[bytes], bytes | None], reason: str | None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(reader, "PIECE", 2)
-    store = open_store(str(tmp_path), value="checkpoint.uri")
-    if content is not None:
-        store.write("1-10/a.bin", content)
-    found = bytearray(told.size)
+    monkeypatch.setattr(reader, "PIECE", 7)
+    store, buffer = open_store(str(tmp_path), value="checkpoint.uri"), Buffer()
+    [part] = buffer.fill({"a": DATA})
+    content = bytes(buffer.span(part.start, part.end))
+    if (held := damage(content)) is not None:
+        store.write(f"1-10/{part.file}", held)
+    saved(tmp_path / "like")
+    manifest = Manifest.from_json((tmp_path / "like/1-10/manifest.json").read_bytes())
+    found = Checkpoint("1-10", replace(manifest, files={part.file: FileSum.of(content)}), [])
 
     def check() -> None:
-        reader._require_size(store, "1-10/a.bin", told.size)
-        reader._read_file(store, "1-10/a.bin", told, memoryview(found))
+        laid_out = replace(found, parts=reader._layout_of(store, found))
+        reader.read_files(store, laid_out, laid_out.parts, buffer)
+        assert buffer.arrays(laid_out.parts)["a"].tolist() == DATA.tolist()
 
+    buffer.release()
     if reason is None:
         check()
-        assert found == content
     else:
-        with pytest.raises(reader.DamagedCheckpointError, match=f"^{reason}$"):
+        with pytest.raises(reader.DamagedCheckpointError, match=rf"^state-0\.safetensors: {reason}$"):
             check()
 
 
-def test_size_is_checked_before_the_file_is_read(tmp_path: Path) -> None:
-    store = open_store(str(tmp_path), value="checkpoint.uri")
-    store.write("1-10/a.bin", b"123")
+@pytest.mark.parametrize("size", [0, 1])
+def test_file_without_arrays_ends_with_its_header(size: int, tmp_path: Path) -> None:
+    saved(tmp_path / "like")
+    manifest = Manifest.from_json((tmp_path / "like/1-10/manifest.json").read_bytes())
+    store, buffer = open_store(str(tmp_path), value="checkpoint.uri"), Buffer()
+    [part] = buffer.fill({})
+    content = bytes(buffer.span(part.start, part.end))
+    store.write(f"1-10/{part.file}", content + bytes(size))
+    found = Checkpoint("1-10", replace(manifest, files={part.file: FileSum.of(content)}), [])
 
-    for size in (2, 3):  # _read_file finds what is longer.
-        reader._require_size(store, "1-10/a.bin", size)
-    with pytest.raises(reader.DamagedCheckpointError, match=r"^a\.bin: 3 bytes instead of 0$"):
-        reader._require_size(store, "1-10/a.bin", 0)
+    if size:
+        with pytest.raises(reader.DamagedCheckpointError, match=r"^state-0\.safetensors: more than \d+ bytes$"):
+            reader._layout_of(store, found)
+    else:
+        found = replace(found, parts=reader._layout_of(store, found))
+        reader.read_files(store, found, found.parts, buffer)
+        assert buffer.arrays(found.parts) == {}
 
 
-def test_files_are_read_to_aligned_places(tmp_path: Path) -> None:
+def test_header_that_is_longer_than_usual_is_read_whole(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     saved(tmp_path)
-    store = open_store(str(tmp_path), value="checkpoint.uri")
-    content = store.read("1-10/state-0.safetensors")
-    store.write("1-10/state-1.safetensors", content)
-    held = store.read_tagged("1-10/manifest.json")
-    assert held
-    manifest = Manifest.from_json(held[0])
-    files = {f"state-{number}.safetensors": FileSum.of(content) for number in (0, 1)}
+    monkeypatch.setattr(reader, "FIRST_BYTES", 9)
 
-    found = reader._read_parts(store, Checkpoint("1-10", replace(manifest, files=files), []), buffer := Buffer())
+    assert begin(tmp_path).position.step == 1
 
-    length = arrays.aligned(len(content))
-    assert [(part.start, part.end) for part in found.parts] == [(0, len(content)), (length, length + len(content))]
-    assert bytes(buffer.span(length, length + len(content))) == content
+
+@pytest.mark.parametrize(
+    ("sizes", "ranks", "expected"),
+    [
+        pytest.param([8], 2, [[], [0]], id="fewer-files-than-ranks"),
+        pytest.param([8, 8, 8, 8], 2, [[0, 1], [2, 3]], id="as-many-each"),
+        pytest.param([80, 8, 8, 8], 2, [[0], [1, 2, 3]], id="as-many-bytes"),
+        pytest.param([8, 8], 1, [[0, 1]], id="alone"),
+    ],
+)
+def test_files_are_shared_out_in_their_order(sizes: list[int], ranks: int, expected: list[list[int]]) -> None:
+    parts = [Part(f"{number}", 0, b"", {"a": Field("U8", (size,))}, {}) for number, size in enumerate(sizes)]
+
+    found = reader.shares(parts, ranks)
+
+    assert [[int(part.file) for part in share] for share in found] == expected

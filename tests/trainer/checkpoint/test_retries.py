@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 import threading
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from distrain_trainer.checkpoint import files
 from distrain_trainer.checkpoint.writer import SECONDS_FOR_LAST, Writer
 from distrain_trainer.errors import StorageError, UnavailableError
 from distrain_trainer.loop.run import Run
+from distrain_trainer.loop.saving import snapshot
 from distrain_trainer.storage import FolderStore
 from lab.paths import CHART
 from tests.trainer.fixtures.counter_run import begin, make_step, save_step
@@ -64,7 +66,7 @@ def give(run: Run) -> None:
     """Give the writer the state after one more step, without waiting for it."""
     assert run.writer
     run.position = run.position.after_step(10, ranks=1, batch_size=10, epoch_samples=100)
-    assert run.writer.save(run._snapshot, wait=10)
+    assert run.writer.save(partial(snapshot, run), wait=10)
 
 
 def test_pause_doubles_up_to_a_minute_and_begins_anew_after_a_success(
@@ -95,13 +97,14 @@ def test_room_is_made_only_where_the_store_answers(
     tmp_path: Path,
 ) -> None:  # fmt: skip
     deleted: list[str] = []
-    monkeypatch.setattr(files, "delete_torn", lambda store, *, up_to, tell: deleted.append(up_to))
+    monkeypatch.setattr(files, "delete_torn", lambda store, *, before, tell: deleted.append(f"before {before}"))
+    monkeypatch.setattr(files, "delete_own", lambda store, name, parts, tell: deleted.append(name))
     run = begin(tmp_path)
     failing.left, failing.error = 1, error
     give(run)
     wait_until(lambda: saved(run, 10))
 
-    assert deleted == (["1-10"] if deletes else [])
+    assert deleted == (["1-10", "before 1-10"] if deletes else [])
 
 
 def test_mistake_of_the_program_is_told_with_its_type(failing: Failing, tmp_path: Path) -> None:
@@ -175,7 +178,7 @@ def test_checkpoint_is_due_after_the_interval_unless_one_is_held_or_written(cloc
     assert found == [False, False, True, True]
     run.position = run.position.after_step(10, ranks=1, batch_size=10, epoch_samples=100)
 
-    assert writer.save(run._snapshot, holds=True)
+    assert writer.save(partial(snapshot, run), holds=True)
     assert not writer.is_due()
     writer.settle(2, is_good=False)
     assert writer.is_due()
@@ -199,7 +202,7 @@ def test_step_between_copy_and_verdict_does_not_count_as_cost(clock: Clock, tmp_
 
     def take() -> object:
         clock.sleep(2)
-        return run._snapshot()
+        return snapshot(run)
 
     assert writer.save(take, holds=True)  # type: ignore[arg-type]
     clock.sleep(30)
@@ -221,12 +224,12 @@ def test_snapshot_is_refused_while_the_buffer_is_used(tmp_path: Path) -> None:
     assert writer
     with writer._using_buffer:
         refused = []
-        thread = threading.Thread(target=lambda: refused.append(writer.save(run._snapshot, wait=0.01)))
+        thread = threading.Thread(target=lambda: refused.append(writer.save(partial(snapshot, run), wait=0.01)))
         thread.start()
         thread.join(10)
 
     assert refused == [False]
-    assert writer.save(run._snapshot)
+    assert writer.save(partial(snapshot, run))
 
 
 def test_closed_writer_has_ended_its_thread(tmp_path: Path) -> None:

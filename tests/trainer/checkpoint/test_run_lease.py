@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from distrain_trainer.errors import (
     FinishedError,
     StoppedError,
 )
+from distrain_trainer.loop.saving import snapshot
 from distrain_trainer.storage import open_store
 from tests.trainer.fixtures.counter_run import begin, make_step, save_step
 from tests.trainer.fixtures.holders import A, B, as_job, take, wait_for
@@ -93,7 +95,7 @@ def test_run_begun_anew_in_place_of_a_deleted_head_keeps_its_checkpoint(
 
     assert former.writer
     former.position = former.position.after_step(10, ranks=1, batch_size=10, epoch_samples=100)
-    failure = former.writer.save_last(former._snapshot, 10)
+    failure = former.writer.save_last(partial(snapshot, former), 10)
 
     assert "is held by generation 1 (job run-b)" in failure
     assert state.stat().st_mtime_ns == written

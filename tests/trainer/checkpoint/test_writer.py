@@ -73,7 +73,7 @@ def test_state_whose_copy_failed_is_not_saved(disk: Disk, tmp_path: Path) -> Non
     run = begin(tmp_path, state := Counter(), checkpoint_every=0.001)
     steps_until(run, lambda: disk.writes)
 
-    def fail(into: object) -> None:
+    def fail(into: object, cuts: object) -> None:
         raise RuntimeError("half-way")
 
     state.copy = fail  # type: ignore[method-assign]

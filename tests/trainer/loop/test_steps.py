@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from distrain_trainer.errors import StoppedError
 from distrain_trainer.loop import stop_flag
 from distrain_trainer.loop.run import Run
+from distrain_trainer.loop.saving import snapshot
 from distrain_trainer.loop.steps import Outcome, make_steps
 from tests.trainer.fixtures import saved_state
 from tests.trainer.fixtures.counter_run import DATASET, Counter, begin
@@ -83,7 +85,7 @@ def test_state_after_a_step_is_settled_by_the_step_after_it_alone(tmp_path: Path
     assert run.writer
     for _ in range(2):
         run.begin_step(10)
-    run.writer.save(run._snapshot, holds=True)
+    run.writer.save(partial(snapshot, run), holds=True)
 
     for step, is_held in ((1, True), (2, True), (3, False)):
         run.writer.settle(step, is_good=False)

@@ -18,6 +18,7 @@ from distrain_trainer import errors
 from distrain_trainer.loop.process_group import ProcessGroup
 from distrain_trainer.loop.progress import Progress
 from distrain_trainer.loop.run import Run
+from distrain_trainer.loop.saving import tell
 from distrain_trainer.loop.steps import Outcome, make_steps
 from distrain_trainer.metrics import Figures, families, serve_metrics
 from lab.paths import REPOSITORY
@@ -93,7 +94,7 @@ def test_metrics_of_a_run_over_a_restart_at_another_size(tmp_path: Path, port: i
     first = begin(tmp_path, log_every=1)
     save_step(first)
     first.record.end("stopped")
-    two = ProcessGroup(0, 2, lambda value: value, lambda value: [value])
+    two = ProcessGroup(0, 2, lambda value: value, lambda value: [value], shares_state=False)
     run = begin(tmp_path, group=two, log_every=1, metrics_port=port)
     at_start = scrape(port)
     wait_until(lambda: run.record.count("start") is not None)
@@ -130,7 +131,7 @@ def test_checkpoints_are_counted_and_timed(tmp_path: Path, port: int) -> None:
     save_step(run)
     assert run.writer
     wait_until(lambda: bool(run.writer and run.writer.saved))
-    run._tell(run.writer)
+    tell(run, run.writer)
 
     found = scrape(port)
 

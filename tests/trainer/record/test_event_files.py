@@ -118,7 +118,7 @@ def test_only_rank_0_writes(tmp_path: Path) -> None:
 
 def test_killed_run_that_comes_back_smaller_goes_on_in_a_file_of_its_own(place: Place, tmp_path: Path) -> None:
     uri, read = place
-    two = ProcessGroup(0, 2, lambda value: value, lambda value: [value])
+    two = ProcessGroup(0, 2, lambda value: value, lambda value: [value], shares_state=False)
     run = begin(tmp_path, output=uri, log_every=1, tensorboard=True, group=two)
     save_step(run)
     train(run, 15, loss=2.0)

@@ -18,6 +18,7 @@ from distrain_trainer.loop import stop_flag
 from distrain_trainer.loop.process_group import ProcessGroup
 from distrain_trainer.loop.progress import Progress
 from distrain_trainer.loop.run import Run
+from distrain_trainer.loop.saving import tell
 from distrain_trainer.record import Record
 from distrain_trainer.results import Accuracy
 from distrain_trainer.storage import open_store
@@ -135,7 +136,7 @@ def test_only_rank_0_writes(tmp_path: Path) -> None:
 def test_checkpoint_is_told_of(tmp_path: Path) -> None:
     run = begin(tmp_path)
     save_step(run)
-    run._tell(run.writer)  # type: ignore[arg-type]
+    tell(run, run.writer)  # type: ignore[arg-type]
     kill(run)
 
     [line] = of("checkpoint", tmp_path)
@@ -175,7 +176,7 @@ def test_killed_run_that_comes_back_smaller_continues_the_record(place: str, tmp
     kill(run)
     earlier = lines(place)[1:]
 
-    two = ProcessGroup(0, 2, lambda value: value, lambda value: [value])
+    two = ProcessGroup(0, 2, lambda value: value, lambda value: [value], shares_state=False)
     again = begin(tmp_path, output=place, group=two)
     kill(again)
 

@@ -53,7 +53,8 @@ TURNING: dict[str, Any] = {
 # Loads a state from one model into another, and then reuses the memory of the state's arrays.
 TAKEN_OVER = """
 import numpy as np, torch, turning
-from distrain_trainer.checkpoint.arrays import Buffer, plan
+from distrain_trainer.checkpoint.buffer import Buffer
+from distrain_trainer.checkpoint.layout import plan
 from distrain_trainer.pytorch.state import TorchState
 def state_of(model):
     return TorchState(model, torch.optim.SGD(model.parameters()), torch.amp.GradScaler("cpu", enabled=False))
@@ -62,7 +63,7 @@ for model in (here, there):
     model[2].to(torch.bfloat16)
 there[0](torch.zeros(1))
 state, buffer = state_of(there), Buffer()
-state.copy(arrays := buffer.place(plan(state.fields())))
+state.copy(arrays := buffer.place(plan(state.fields())), {})
 state_of(here).load(arrays)
 for array in arrays.values():
     array[...] = 0
@@ -72,8 +73,8 @@ print(differing, here[0].calls)
 # Loads a state from the file of a checkpoint of format 1.
 TAKEN_OVER_FROM_FORMER = """
 import io, torch, turning
-from distrain_trainer.checkpoint.arrays import Buffer
-from distrain_trainer.checkpoint.files import fields_of
+from distrain_trainer.checkpoint.buffer import Buffer
+from distrain_trainer.checkpoint.layout import fields_of
 from distrain_trainer.pytorch.state import TorchState
 def state_of(model):
     return TorchState(model, torch.optim.SGD(model.parameters()), torch.amp.GradScaler("cpu", enabled=False))

@@ -1,16 +1,9 @@
-"""Lay out a run's state, as named arrays, in one buffer that is kept: as files of the safetensors format, side by side.
-
-A file consists of the header's length in 8 bytes, the header in JSON with each array's type, shape and offset, and the
-arrays' bytes (https://github.com/huggingface/safetensors#format). The package `safetensors` would allocate new memory
-at every save, so the layout is written here. The package can read the files.
-"""
+"""Hold a state as named arrays: their types and shapes, and which pieces of them a file has."""
 
 from __future__ import annotations
 
-import json
 import math
-import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,10 +37,6 @@ NAMES = {code: name for name, (code, _) in TYPES.items()}
 HELD = {code: np.dtype(held) for code, held in TYPES.values()}
 # Marks an array as bfloat16 where only the array itself is passed on: a structured type with one field of that name.
 BFLOAT16 = np.dtype([("bfloat16", np.uint16)])
-# The largest part, except for larger arrays, which have a part of their own. A part is written in one call.
-PART_BYTES = 128 * 1024**2
-# Parts begin at multiples of this in the buffer, for fast copies.
-ALIGNMENT = 64
 
 
 @dataclass(frozen=True)
@@ -81,122 +70,19 @@ Fields = Mapping[str, Field]
 
 
 @dataclass(frozen=True)
-class Part:
-    """A file of a checkpoint, its header and fields, and the offset in the buffer where it begins."""
+class Cut:
+    """The piece of an array that a file holds, flattened: its first element's number, and the whole array's shape."""
 
-    file: str
     start: int
-    header: bytes
-    fields: Fields
-
-    @property
-    def size(self) -> int:
-        return len(self.header) + sum(field.size for field in self.fields.values())
-
-    @property
-    def end(self) -> int:
-        return self.start + self.size
+    shape: tuple[int, ...]
 
 
-def plan(fields: Fields) -> list[Part]:
-    """Lay out a state's arrays in parts. Arrays with larger elements come first, so that every array is aligned."""
-    parts: list[Part] = []
-    for group in _groups(fields):
-        start = aligned(parts[-1].end) if parts else 0
-        parts.append(Part(f"state-{len(parts)}.safetensors", start, _header(group), group))
-    return parts
+Cuts = Mapping[str, Cut]
 
 
-def _groups(fields: Fields) -> list[dict[str, Field]]:
-    groups: list[dict[str, Field]] = [{}]
-    size = 0
-    for name, field in sorted(fields.items(), key=lambda item: -HELD[item[1].dtype].itemsize):
-        if groups[-1] and size + field.size > PART_BYTES:
-            groups.append({})
-            size = 0
-        groups[-1][name] = field
-        size += field.size
-    return groups
-
-
-def _header(fields: Fields) -> bytes:
-    told, place = {}, 0
-    for name, field in fields.items():
-        told[name] = {"dtype": field.dtype, "shape": field.shape, "data_offsets": [place, place + field.size]}
-        place += field.size
-    text = json.dumps(told, separators=(",", ":")).encode()
-    text += b" " * (-len(text) % 8)
-    return len(text).to_bytes(8, "little") + text
-
-
-def parse(file: str, start: int, content: memoryview) -> Part:
-    """Parse the header of a file at `start` in the buffer. Raises ValueError if it is not a safetensors file."""
-    try:
-        length = 8 + int.from_bytes(content[:8], "little")
-        told = json.loads(bytes(content[8:length]))
-        told.pop("__metadata__", None)
-        in_order = sorted(told.items(), key=lambda item: int(item[1]["data_offsets"][0]))
-        fields = {name: Field(each["dtype"], tuple(each["shape"])) for name, each in in_order}
-        part = Part(file, start, bytes(content[:length]), fields)
-        is_whole = part.size == len(content)
-    except (KeyError, TypeError, AttributeError, UnicodeDecodeError, json.JSONDecodeError):
-        is_whole = False
-    if not is_whole:
-        raise ValueError(f"{file} is no file of arrays")
-    return part
-
-
-def aligned(place: int) -> int:
-    return place + -place % ALIGNMENT
-
-
-class Buffer:
-    """Host memory for one state. It is kept, as a copy into newly allocated pages takes five times as long."""
-
-    def __init__(self) -> None:
-        self._memory = np.zeros(0, dtype=np.uint8)
-        self._reserving = threading.Lock()
-
-    def reserve(self, size: int) -> None:
-        """Allocate at least `size` bytes, and touch each page."""
-        with self._reserving:
-            if len(self._memory) < size:
-                self._memory = np.zeros(0, dtype=np.uint8)  # Free the old memory first.
-                self._memory = np.empty(size, dtype=np.uint8)
-                self._memory.fill(0)
-
-    def release(self) -> None:
-        with self._reserving:
-            self._memory = np.zeros(0, dtype=np.uint8)
-
-    def place(self, parts: Sequence[Part]) -> Arrays:
-        """Write the parts' headers into the buffer, and return the parts' arrays for the caller to fill."""
-        self.reserve(parts[-1].end)
-        for part in parts:
-            self._memory[part.start : part.start + len(part.header)] = np.frombuffer(part.header, dtype=np.uint8)
-        return self.arrays(parts)
-
-    def arrays(self, parts: Sequence[Part]) -> Arrays:
-        """Return the parts' arrays as views of the buffer. Copy an array to keep it."""
-        found: dict[str, Array] = {}
-        for part in parts:
-            place = part.start + len(part.header)
-            for name, field in part.fields.items():
-                content = self._memory[place : place + field.size]
-                found[name] = content.view(HELD[field.dtype]).reshape(field.shape)
-                place += field.size
-        return found
-
-    def span(self, start: int, end: int) -> memoryview:
-        return self._memory.data[start:end]
-
-    def fill(self, arrays: Arrays) -> list[Part]:
-        """Copy arrays of NumPy's types, or of BFLOAT16, into the buffer, and return their parts."""
-        types = {name: "bfloat16" if array.dtype == BFLOAT16 else array.dtype.name for name, array in arrays.items()}
-        parts = plan({name: Field.of(name, types[name], array.shape) for name, array in arrays.items()})
-        for name, place in self.place(parts).items():
-            place[...] = arrays[name].view(place.dtype)
-        return parts
+def elements(array: Any, cut: Cut | None, size: int) -> Any:
+    """Return an array of NumPy, PyTorch or MXNet as it is, or `size` elements of it as a flat array if it is cut."""
+    return array if cut is None else array.reshape(-1)[cut.start : cut.start + size]
 
 
 def subset(arrays: Mapping[str, Any], prefix: str) -> dict[str, Any]:

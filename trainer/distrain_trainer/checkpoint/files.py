@@ -7,21 +7,22 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from distrain_trainer.checkpoint.arrays import Buffer, Field, Part
-from distrain_trainer.checkpoint.manifest import Manifest, NewerError, Subject
+from distrain_trainer.checkpoint.buffer import Buffer
+from distrain_trainer.checkpoint.layout import Part
+from distrain_trainer.checkpoint.manifest import FileSum, Manifest, NewerError, Subject
 from distrain_trainer.errors import CheckpointError, StorageError
 from distrain_trainer.storage import Store
 
 MANIFEST = "manifest.json"
 # Only folders of such names are listed: others, for example a volume's lost+found, may not be readable.
 NAME = r"\d+-\d+"
-# The files of a checkpoint of any format, and the hidden unfinished files of FolderStore.
-OURS = re.compile(r"(manifest\.json|state-\d+\.safetensors|state\.(npz|params|pt))|\.[\w.-]+\.part")
+# The files of a checkpoint of any format, the ranks' reports, and the hidden unfinished files of FolderStore.
+OURS = re.compile(r"(manifest\.json|rank-\d+\.json|state-\d+\.safetensors|state\.(npz|params|pt))|\.[\w.-]+\.part")
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A complete checkpoint. Its arrays are in a Buffer."""
+    """A complete checkpoint, and where its arrays are in a Buffer."""
 
     name: str
     manifest: Manifest
@@ -114,18 +115,24 @@ def of_another(store: Store, name: str, difference: str) -> CheckpointError:
     )
 
 
-def fields_of(parts: Sequence[Part]) -> dict[str, Field]:
-    return {name: field for part in parts for name, field in part.fields.items()}
+def write(store: Store, name: str, parts: Sequence[Part], buffer: Buffer, tell: Tell) -> dict[str, FileSum]:
+    """Write a rank's files of a checkpoint. Return their sizes and checksums.
 
-
-def write(store: Store, checkpoint: Checkpoint, buffer: Buffer, tell: Tell) -> None:
-    """Write a checkpoint's parts, then its manifest. Raises StorageError if a file cannot be written."""
-    for part in checkpoint.parts:
-        path = f"{checkpoint.name}/{part.file}"
+    Raises StorageError if a file cannot be written.
+    """
+    sums = {}
+    for part in parts:
+        path, content = f"{name}/{part.file}", buffer.span(part.start, part.end)
+        sums[part.file] = FileSum.of(content)
         tell(f"writing {store.path(path)}")
-        store.write(path, buffer.span(part.start, part.end))
-    tell(f"writing {store.path(f'{checkpoint.name}/{MANIFEST}')}")
-    store.write(f"{checkpoint.name}/{MANIFEST}", checkpoint.manifest.to_json())
+        store.write(path, content)
+    return sums
+
+
+def complete(store: Store, name: str, manifest: Manifest, tell: Tell) -> None:
+    """Write a checkpoint's manifest, after all ranks have written their files."""
+    tell(f"writing {store.path(f'{name}/{MANIFEST}')}")
+    store.write(f"{name}/{MANIFEST}", manifest.to_json())
 
 
 def subject_of(store: Store, name: str) -> Subject | None:
@@ -150,16 +157,26 @@ def prune(store: Store, *, keep: int, current: str, tell: Tell) -> None:
         _delete(store, [file for name in older if name not in kept for file in older[name]], tell)
 
 
-def delete_torn(store: Store, *, up_to: str, tell: Tell) -> None:
-    """Delete incomplete checkpoints up to `up_to`, as on a full disk they take the space for the next one.
+def delete_torn(store: Store, *, before: str, tell: Tell) -> None:
+    """Delete incomplete checkpoints before `before`, as on a full disk they take the space for the next one.
 
     Checkpoints that cannot be deleted stay.
     """
     with contextlib.suppress(StorageError, OSError):
         files = _list(store, tell)
         for name in _names_in(files):
-            if place(name) <= place(up_to) and not _is_whole(store, name):
+            if place(name) < place(before) and not _is_whole(store, name):
                 _delete(store, _files_of(store, name, files, tell), tell)
+
+
+def delete_own(store: Store, name: str, parts: Sequence[Part], tell: Tell) -> None:
+    """Delete a rank's files of an incomplete checkpoint. The other ranks' files stay: they are not written again.
+
+    Files that cannot be deleted stay.
+    """
+    with contextlib.suppress(StorageError, OSError):
+        if not _is_whole(store, name):
+            _delete(store, [f"{name}/{part.file}" for part in parts], tell)
 
 
 def _list(store: Store, tell: Tell) -> list[str]:

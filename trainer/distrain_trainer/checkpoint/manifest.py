@@ -13,9 +13,9 @@ from distrain_trainer.data.position import Position
 from distrain_trainer.data.sampler import Segment
 from distrain_trainer.results import Evaluation, LoggedStep
 
-FORMAT = 2
-# In format 1 a checkpoint was one file in the framework's own format.
-READ_FORMATS = (1, FORMAT)
+FORMAT = 3
+# In format 1 a checkpoint was one file in the framework's own format. In format 2 every file held whole arrays.
+READ_FORMATS = (1, 2, FORMAT)
 
 
 class NewerError(ValueError):
@@ -35,7 +35,7 @@ class FileSum:
     sha256: str
 
     @classmethod
-    def of(cls, content: memoryview | bytes) -> FileSum:
+    def of(cls, content: memoryview | bytes | bytearray) -> FileSum:
         return cls(len(content), hashlib.sha256(content).hexdigest())
 
 
@@ -62,7 +62,8 @@ class Manifest:
     """A checkpoint's manifest.json.
 
     `ranks` is the number of ranks, `time` is in Unix seconds, `history` are the steps logged so far, and `evaluations`
-    those of --evaluate-every.
+    those of --evaluate-every. `files` are in the order of the arrays in them: the pieces of an array that is cut follow
+    each other.
     """
 
     subject: Subject
@@ -83,8 +84,7 @@ class Manifest:
         try:
             told = json.loads(content)
             if told["format"] not in READ_FORMATS:
-                known = " and ".join(map(str, READ_FORMATS))
-                raise NewerError(f"its format is {told['format']}, and this trainer reads {known}")
+                raise NewerError(f"its format is {told['format']}, and this trainer reads 1 to {FORMAT}")
             manifest = cls(
                 subject=Subject(**told["subject"]),
                 position=position_of(told["position"]),

@@ -1,20 +1,28 @@
-"""Read checkpoints, and skip those that are torn: incomplete, or different from their manifest."""
+"""Read checkpoints, and skip those that are torn: incomplete, or different from their manifest.
+
+Each rank can read its share of the files, several at once. A file's checksum is computed while others are read.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from itertools import accumulate
 
-from distrain_trainer.checkpoint.arrays import Arrays, Buffer, Fields, aligned, parse, shapes
-from distrain_trainer.checkpoint.files import MANIFEST, Checkpoint, fields_of, names, of_another, place
+from distrain_trainer.checkpoint.arrays import Arrays, Fields, shapes
+from distrain_trainer.checkpoint.buffer import Buffer
+from distrain_trainer.checkpoint.files import MANIFEST, Checkpoint, names, of_another, place
+from distrain_trainer.checkpoint.layout import Part, fields_of, header_size, lay_out, parse
 from distrain_trainer.checkpoint.manifest import FileSum, Manifest, NewerError, Subject, difference, state_difference
 from distrain_trainer.errors import CheckpointError, MissingError
 from distrain_trainer.storage import Store
 
-# Bytes per read from the store.
-PIECE = 16 * 1024**2
+# Bytes per read from the store, and how many reads are made at once: as boto3's own transfers of large files.
+PIECE = 8 * 1024**2
+READS = 10
+# Bytes of a file's beginning that are read first: more than most headers have.
+FIRST_BYTES = 64 * 1024
 
 
 class DamagedCheckpointError(Exception):
@@ -34,8 +42,19 @@ class Trained:
     former: Callable[[bytes], Arrays]
 
 
+# Reads the files of a checkpoint into the buffer, where its parts are laid out. Raises DamagedCheckpointError.
+ReadFiles = Callable[[Checkpoint], None]
+
+
 def newest_good(
-    store: Store, buffer: Buffer, trained: Trained, *, newest: str, first_generation: int, say: Callable[[str], None]
+    store: Store,
+    buffer: Buffer,
+    trained: Trained,
+    *,
+    newest: str,
+    first_generation: int,
+    say: Callable[[str], None],
+    read_files: ReadFiles,
 ) -> Checkpoint | None:
     """Read the newest complete checkpoint, searching backwards from HEAD's. Log one line for each one skipped.
 
@@ -45,7 +64,7 @@ def newest_good(
     of_newer = None
     for name in _candidates(store, newest, first_generation):
         try:
-            return read(store, name, buffer, trained)
+            return read(store, name, buffer, trained, read_files)
         except (DamagedCheckpointError, NewerError) as error:
             say(f"checkpoint: {name} is damaged ({error}), skipped")
             if isinstance(error, NewerError):
@@ -65,8 +84,8 @@ def _candidates(store: Store, newest: str, first_generation: int) -> Iterator[st
             yield name
 
 
-def read(store: Store, name: str, buffer: Buffer, trained: Trained) -> Checkpoint:
-    """Read a checkpoint into the buffer.
+def read(store: Store, name: str, buffer: Buffer, trained: Trained, read_files: ReadFiles) -> Checkpoint:
+    """Read a checkpoint into the buffer. `read_files` reads its files, unless it is of format 1.
 
     Raises DamagedCheckpointError if it is incomplete, damaged or not a checkpoint, NewerError if its format is unknown,
     CheckpointError if it is of another subject, StorageError if the store cannot be read.
@@ -80,14 +99,14 @@ def read(store: Store, name: str, buffer: Buffer, trained: Trained) -> Checkpoin
         if manifest.format == 1:  # Format 1 numbers the arrays: their names are known only after decoding.
             subject = replace(subject, shapes=trained.subject.shapes)
         _require_none(difference(subject, trained.subject), store, name)
-        for file, told in manifest.files.items():
-            _require_size(store, f"{name}/{file}", told.size)
         found = Checkpoint(name, manifest, [])
         if manifest.format == 1:
             found = _read_former(store, found, buffer, trained.former)
             _require_none(difference(found.manifest.subject, trained.subject), store, name)
         else:
-            found = _read_parts(store, found, buffer)
+            found = replace(found, parts=_layout_of(store, found))
+            read_files(found)
+        # Only now, as a damaged header may name other arrays.
         _require_none(state_difference(fields_of(found.parts), trained.fields, trained.later), store, name)
         return found
     except NewerError:
@@ -102,61 +121,105 @@ def _require_none(difference: str | None, store: Store, name: str) -> None:
         raise of_another(store, name, difference)
 
 
-def _read_parts(store: Store, found: Checkpoint, buffer: Buffer) -> Checkpoint:
-    sizes = [told.size for told in found.manifest.files.values()]
-    starts = list(accumulate((aligned(size) for size in sizes), initial=0))
-    buffer.reserve(starts[-1])
-    parts = []
-    for (file, told), start in zip(found.manifest.files.items(), starts, strict=False):
-        place = buffer.span(start, start + told.size)
-        _read_file(store, f"{found.name}/{file}", told, place)
-        parts.append(parse(file, start, place))
-    return replace(found, parts=parts)
+def _layout_of(store: Store, found: Checkpoint) -> list[Part]:
+    """Read the headers of a checkpoint's files, and place the files' arrays in a buffer.
+
+    Raises DamagedCheckpointError, also if a file is too short, and ValueError.
+    """
+
+    def part_of(item: tuple[str, FileSum]) -> Part:
+        file, told = item
+        return parse(file, _header_of(store, f"{found.name}/{file}", told.size), told.size)
+
+    with ThreadPoolExecutor(READS) as readers:
+        return lay_out(readers.map(part_of, found.manifest.files.items()))
+
+
+def _header_of(store: Store, path: str, size: int) -> bytes:
+    """Read a file's header. Raises DamagedCheckpointError unless the file has `size` bytes."""
+    content = bytearray(min(FIRST_BYTES, size + 1))
+    _read_into(store, path, memoryview(content), 0, size)
+    length = header_size(content)
+    if len(content) < length <= size:
+        content = bytearray(length)
+        _read_into(store, path, memoryview(content), 0, size)
+    return bytes(content[:length])
+
+
+def shares(parts: Sequence[Part], ranks: int) -> list[list[Part]]:
+    """Divide the files among the ranks, in order, so that every rank reads about as many bytes."""
+    total = sum(part.size for part in parts) or 1
+    found: list[list[Part]] = [[] for _ in range(ranks)]
+    before = 0
+    for part in parts:
+        middle = before + part.size / 2
+        found[min(ranks - 1, int(middle * ranks / total))].append(part)
+        before += part.size
+    return found
+
+
+def read_files(store: Store, found: Checkpoint, parts: Sequence[Part], buffer: Buffer) -> None:
+    """Read some of a checkpoint's files into the buffer, where all its parts are laid out.
+
+    Raises DamagedCheckpointError if a file's size or checksum is wrong.
+    """
+    buffer.reserve(max(part.end for part in found.parts), touches=False)
+    readers, checkers = ThreadPoolExecutor(READS), ThreadPoolExecutor(READS)
+    try:
+        begun = [(part, _begin(readers, store, f"{found.name}/{part.file}", part, buffer)) for part in parts]
+        sums = {file: told.sha256 for file, told in found.manifest.files.items()}
+        checks = [checkers.submit(_require_sum, part, reads, sums[part.file]) for part, reads in begun]
+        for check in checks:
+            check.result()
+    finally:
+        for executor in (readers, checkers):
+            executor.shutdown(cancel_futures=True)
+
+
+def _begin(readers: Executor, store: Store, path: str, part: Part, buffer: Buffer) -> list[Future[memoryview]]:
+    """Begin to read the arrays of a file. Return the pieces that will be read, in order."""
+    begun = []
+    for start in range(len(part.header), part.size, PIECE):
+        into = buffer.span(part.start + start, part.start + min(part.size, start + PIECE))
+        begun.append(readers.submit(_read_into, store, path, into, start, part.size))
+    return begun
+
+
+def _read_into(store: Store, path: str, into: memoryview, start: int, size: int) -> memoryview:
+    """Read a piece of a file, and return it. Raises DamagedCheckpointError unless the file has `size` bytes."""
+    try:
+        held = store.read_into(path, into, start=start)
+    except MissingError:
+        raise DamagedCheckpointError(f"{_file_of(path)}: missing") from None
+    if held != size:
+        what = f"more than {size} bytes" if held > size else f"{held} bytes instead of {size}"
+        raise DamagedCheckpointError(f"{_file_of(path)}: {what}")
+    return into
+
+
+def _require_sum(part: Part, reads: Iterable[Future[memoryview]], sha256: str) -> None:
+    """Raise DamagedCheckpointError if a file, whose pieces are being read in order, has another checksum."""
+    digest = hashlib.sha256(part.header)
+    for each in reads:
+        digest.update(each.result())
+    if digest.hexdigest() != sha256:
+        raise DamagedCheckpointError(f"{part.file}: checksum differs")
 
 
 def _read_former(store: Store, found: Checkpoint, buffer: Buffer, former: Callable[[bytes], Arrays]) -> Checkpoint:
     """Read a checkpoint of format 1, and convert its arrays to the current format."""
     [(file, told)] = found.manifest.files.items()
+    path = f"{found.name}/{file}"
+    # Before memory is reserved for the file: its size may be damaged in the manifest.
+    _read_into(store, path, memoryview(bytearray(1)), 0, told.size)
     content = bytearray(told.size)
-    _read_file(store, f"{found.name}/{file}", told, memoryview(content))
+    _read_into(store, path, memoryview(content), 0, told.size)
+    if FileSum.of(content) != told:
+        raise DamagedCheckpointError(f"{file}: checksum differs")
     parts = buffer.fill(former(bytes(content)))
     subject = replace(found.manifest.subject, shapes=shapes(fields_of(parts)))
     return Checkpoint(found.name, replace(found.manifest, subject=subject), parts)
 
 
-def _require_size(store: Store, path: str, size: int) -> None:
-    """Raise DamagedCheckpointError if the file has fewer than `size` bytes, or has any although `size` is 0.
-
-    Called before memory is reserved for the file. _read_file finds files that are too long.
-    """
-    if size and _piece(store, path, size - 1, 1):
-        return
-    held = 0
-    while piece := _piece(store, path, held, PIECE):
-        held += len(piece)
-    if held != size:
-        raise DamagedCheckpointError(f"{path.rpartition('/')[2]}: {held} bytes instead of {size}")
-
-
-def _read_file(store: Store, path: str, told: FileSum, place: memoryview) -> None:
-    """Read a file piece by piece into `place`. Raises DamagedCheckpointError if its size or checksum is wrong."""
-    digest, size, file = hashlib.sha256(), 0, path.rpartition("/")[2]
-    # The last read starts at the expected end, and must return nothing.
-    while piece := _piece(store, path, size, min(PIECE, max(1, told.size - size))):
-        if size + len(piece) <= told.size:
-            place[size : size + len(piece)] = piece
-        size += len(piece)
-        if size > told.size:
-            raise DamagedCheckpointError(f"{file}: more than {told.size} bytes")
-        digest.update(piece)
-    if size != told.size:
-        raise DamagedCheckpointError(f"{file}: {size} bytes instead of {told.size}")
-    if digest.hexdigest() != told.sha256:
-        raise DamagedCheckpointError(f"{file}: checksum differs")
-
-
-def _piece(store: Store, path: str, start: int, length: int) -> bytes:
-    try:
-        return store.read(path, start=start, length=length)
-    except MissingError:
-        raise DamagedCheckpointError(f"{path.rpartition('/')[2]}: missing") from None
+def _file_of(path: str) -> str:
+    return path.rpartition("/")[2]

@@ -10,10 +10,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from distrain_trainer.checkpoint import files
-from distrain_trainer.checkpoint.arrays import Buffer, Part
+from distrain_trainer.checkpoint import files, reports
+from distrain_trainer.checkpoint.buffer import Buffer
 from distrain_trainer.checkpoint.head import FILE
 from distrain_trainer.checkpoint.interval import SECONDS_TO_FIRST, interval
+from distrain_trainer.checkpoint.layout import Part
 from distrain_trainer.checkpoint.lease import Lease
 from distrain_trainer.checkpoint.manifest import FileSum, Manifest, Subject
 from distrain_trainer.checkpoint.outage import Outage
@@ -27,11 +28,22 @@ FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
 # Seconds for which the last checkpoint is retried: after the grace period Kubernetes kills the pod.
 SECONDS_FOR_LAST = 20.0
 SECONDS_BETWEEN_CHECKS = 0.1
+# For how much longer than its own files took rank 0 waits for those of the other ranks, before it counts a failure.
+SECONDS_FOR_OTHERS = 120.0
+
+
+@dataclass(frozen=True)
+class Member:
+    """This rank among the ranks that save together. `start` is a random text that they share since this start."""
+
+    rank: int
+    ranks: int
+    start: str
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The state after a step. Its arrays are in the writer's buffer, described by `parts`."""
+    """This rank's share of the state after a step. Its arrays are in the writer's buffer, described by `parts`."""
 
     subject: Subject
     position: Position
@@ -40,9 +52,8 @@ class Snapshot:
     parts: Sequence[Part]
     evaluations: list[Evaluation] = field(default_factory=list)
 
-    def checkpoint(self, generation: int, buffer: Buffer) -> files.Checkpoint:
-        sums = {part.file: FileSum.of(buffer.span(part.start, part.end)) for part in self.parts}
-        manifest = Manifest(
+    def manifest(self, sums: dict[str, FileSum]) -> Manifest:
+        return Manifest(
             self.subject,
             self.position,
             self.ranks,
@@ -51,21 +62,24 @@ class Snapshot:
             history=self.history,
             evaluations=self.evaluations,
         )
-        return files.Checkpoint(files.name_of(generation, self.position.samples), manifest, self.parts)
 
 
 # Copies the state into the buffer, and describes it.
 Take = Callable[[], Snapshot]
+# Returns the first reason of any rank why it could not write its files, given this rank's, "" for none.
+Agree = Callable[[str], str]
 
 
 class Writer:
     """Write snapshots in a thread. The main thread prints the lines that this thread puts into `lines`.
 
-    There is one buffer, so a snapshot can be taken only while no earlier one is being written.
+    There is one buffer, so a snapshot can be taken only while no earlier one is being written. Each member writes its
+    own files; rank 0 also completes the checkpoint. The lease of the other ranks is a copy, with which they only check
+    that no other generation holds HEAD.
     """
 
-    def __init__(self, lease: Lease, buffer: Buffer, config: Config, *, ranks: int) -> None:
-        self.lease, self._buffer, self._config, self._ranks = lease, buffer, config, ranks
+    def __init__(self, lease: Lease, buffer: Buffer, config: Config, *, ranks: int, member: Member) -> None:
+        self.lease, self._buffer, self._config, self._ranks, self._member = lease, buffer, config, ranks, member
         self._given: Snapshot | None = None
         # A snapshot in the buffer that is not yet given to the thread.
         self._held: Snapshot | None = None
@@ -74,6 +88,10 @@ class Writer:
         self._using_buffer = threading.Lock()
         self._is_busy = False
         self.outage = Outage()
+        # The samples of the last state whose files this rank has written.
+        self._written_samples = -1
+        # The samples of the state that the main thread waits for: no earlier state is worth waiting for other ranks.
+        self._awaited_samples = -1
         # The samples of the last state that could not be saved, and the time of the failure.
         self._failed = (-1, 0.0)
         self._taken = self._stall = 0.0
@@ -88,7 +106,7 @@ class Writer:
         self.saved: deque[dict[str, Any]] = deque()
         """The figures of saved checkpoints, for the record. The main thread takes them too."""
         self._due = self._due_without_cost()
-        self._is_closed = False
+        self._is_closed, self._closed_at = False, math.inf
         self._thread = threading.Thread(target=self._work, daemon=True)
         self._thread.start()
 
@@ -139,19 +157,38 @@ class Writer:
             self._given, self._held, self._is_busy = self._held, None, True
             self._change.notify_all()
 
-    def save_last(self, take: Take, samples: int) -> str:
-        """Save the state after `samples` samples. Return "" after it is saved, or the reason why it cannot be saved."""
-        begun = time.monotonic()
+    def save_last(self, take: Take, samples: int, agree: Agree = str) -> str:
+        """Save the state after `samples` samples. Return "" after it is saved, or the reason why it cannot be saved.
+
+        `agree` is called once this rank's files are written or given up, and waits for all other ranks to call theirs.
+        """
+        begun, self._awaited_samples = time.monotonic(), samples
         is_taken = self._try_again(samples)
-        while self.saved_samples != samples:
-            is_taken = is_taken or self.save(take, wait=0.1)
-            if self.lease.is_fenced:
-                return self.lease.fenced_by
-            if self._is_hopeless(samples, begun):
-                return "" if self._samples_in_head == samples else self.outage.reason
+        reason = self._written_or_not(take, samples, begun, is_taken=is_taken)
+        if others := agree(reason):
+            self._awaited_samples = samples + 1  # The thread of rank 0 waits in vain for the files of a rank.
+            return others
+        while not reason and self.saved_samples != samples:
+            reason = self._why_not(samples, begun)
             with self._change:
-                self._change.wait_for(lambda: self.saved_samples == samples, 0.1)
+                self._change.wait_for(lambda: self.saved_samples == samples, SECONDS_BETWEEN_CHECKS)
+        return "" if self._samples_in_head == samples else reason
+
+    def _written_or_not(self, take: Take, samples: int, begun: float, *, is_taken: bool) -> str:
+        """Wait until the files of the state after `samples` samples are written. Return "", or the reason why not."""
+        while samples not in (self._written_samples, self.saved_samples):
+            is_taken = is_taken or self.save(take, wait=SECONDS_BETWEEN_CHECKS)
+            if reason := self._why_not(samples, begun):
+                return reason
+            with self._change:
+                self._change.wait_for(lambda: samples in (self._written_samples, self.saved_samples), 0.1)
         return ""
+
+    def _why_not(self, samples: int, begun: float) -> str:
+        """Return why the state after `samples` samples will not be saved, "" as long as it may be."""
+        if self.lease.is_fenced:
+            return self.lease.fenced_by
+        return self.outage.reason if self._is_hopeless(samples, begun) else ""
 
     def _try_again(self, samples: int) -> bool:
         """Retry at once if the buffer holds the state after `samples` samples. Return whether it does."""
@@ -182,7 +219,7 @@ class Writer:
         Raises UnavailableError if one call takes longer than checkpoint.maxAge.
         """
         with self._change:
-            self._is_closed = True
+            self._is_closed, self._closed_at = True, time.monotonic()
             self._change.notify_all()
         while self._thread.is_alive():
             if self._hangs:
@@ -216,24 +253,66 @@ class Writer:
             return not self._is_closed
 
     def _write(self, snapshot: Snapshot) -> None:
-        checkpoint, store = snapshot.checkpoint(self.lease.head.generation, self._buffer), self.lease.store
-        tell = self.outage.note
+        name, store = self._name_of(snapshot), self.lease.store
+        tell, member, begun = self.outage.note, self._member, time.monotonic()
         try:
             # Check the lease first: if HEAD was deleted, another job may write checkpoints of the same names.
-            tell(f"writing {store.path(FILE)}")
-            self.lease.change()
-            files.write(store, checkpoint, self._buffer, tell)
-            tell(f"writing {store.path(FILE)}")
-            self.lease.change(checkpoint=checkpoint.name)
-            self._samples_in_head = snapshot.position.samples
-            files.prune(store, keep=self._config.checkpoint_keep, current=checkpoint.name, tell=tell)
+            self._require_lease()
+            sums = files.write(store, name, snapshot.parts, self._buffer, tell)
+            if member.rank:
+                reports.write(store, name, member.rank, member.start, sums, tell)
+            else:
+                self._note_written(snapshot)
+                self._complete(snapshot, name, sums, time.monotonic() - begun)
         except StorageError as error:
             # A server that does not answer cannot delete files either.
             if not isinstance(error, UnavailableError):
-                files.delete_torn(store, up_to=checkpoint.name, tell=tell)
+                files.delete_own(store, name, snapshot.parts, tell)
+                if not member.rank:  # Only rank 0 knows that it completes no older checkpoint now.
+                    files.delete_torn(store, before=name, tell=tell)
             raise
         finally:
             self.outage.rest()
+
+    def _require_lease(self) -> None:
+        store = self.lease.store
+        if self._member.rank:
+            self.outage.note(f"reading {store.path(FILE)}")
+            self.lease.require()
+        else:
+            self.outage.note(f"writing {store.path(FILE)}")
+            self.lease.change()
+
+    def _note_written(self, snapshot: Snapshot) -> None:
+        with self._change:
+            self._written_samples = snapshot.position.samples
+            self._change.notify_all()
+
+    def _complete(self, snapshot: Snapshot, name: str, sums: dict[str, FileSum], seconds: float) -> None:
+        """By rank 0: wait for the other ranks' files, write the manifest, and name the checkpoint in HEAD.
+
+        `seconds` is the time that rank 0's own files took.
+        """
+        store, tell, member = self.lease.store, self.outage.note, self._member
+        samples = snapshot.position.samples
+        others = reports.wait(
+            *(store, name, member.ranks, member.start, tell),
+            seconds=SECONDS_FOR_OTHERS + seconds,
+            is_wanted=lambda: self._is_wanted(samples),
+        )
+        files.complete(store, name, snapshot.manifest({**sums, **others}), tell)
+        tell(f"writing {store.path(FILE)}")
+        self.lease.change(checkpoint=name)
+        self._samples_in_head = samples
+        reports.delete(store, name, member.ranks, tell)
+        files.prune(store, keep=self._config.checkpoint_keep, current=name, tell=tell)
+
+    def _is_wanted(self, samples: int) -> bool:
+        """Return whether to wait for the other ranks' files of the state after `samples` samples."""
+        return samples >= self._awaited_samples and time.monotonic() - self._closed_at < SECONDS_FOR_LAST
+
+    def _name_of(self, snapshot: Snapshot) -> str:
+        return files.name_of(self.lease.head.generation, snapshot.position.samples)
 
     def _fail(self, snapshot: Snapshot, error: Exception) -> None:
         reason = str(error) if isinstance(error, StorageError) else f"{type(error).__name__}: {error}"
@@ -245,8 +324,7 @@ class Writer:
             self._change.notify_all()
 
     def _succeed(self, snapshot: Snapshot) -> None:
-        position, seconds = snapshot.position, time.monotonic() - self._taken
-        name = files.name_of(self.lease.head.generation, position.samples)
+        position, seconds, name = snapshot.position, time.monotonic() - self._taken, self._name_of(snapshot)
         with self._change:
             self._given = None
             self.lines.append(

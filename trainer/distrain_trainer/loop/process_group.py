@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from distrain_trainer.checkpoint.arrays import Buffer
+from distrain_trainer.checkpoint.buffer import Buffer
 
-# Bytes per broadcast of a buffer. Each piece is pickled, which makes copies of it.
+# Bytes that one rank sends at once. Each piece is pickled, which makes copies of it.
 CHUNK = 4 * 1024**2
+# Bytes that a rank receives at once from all ranks.
+CHUNKS = 64 * 1024**2
+# The first and the last byte of what a rank has in its buffer.
+Span = tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -33,11 +37,25 @@ class ProcessGroup:
         broadcast = functools.partial(hvd.broadcast_object, name="value")
         return cls(hvd.rank(), hvd.size(), broadcast, functools.partial(hvd.allgather_object, name="values"))
 
-    def share(self, buffer: Buffer, size: int) -> None:
-        """Copy rank 0's buffer to all ranks, piece by piece, so that no rank needs memory for a second copy."""
-        buffer.reserve(size)
-        for start in range(0, size, CHUNK):
-            place = buffer.span(start, min(size, start + CHUNK))
+    def share(self, buffer: Buffer, spans: Sequence[Span]) -> None:
+        """Copy the span of each rank's buffer to the buffers of all ranks, which are large enough.
+
+        The ranks send piece by piece, so that no rank needs memory for a second copy.
+        """
+        if all(start == end for start, end in spans[1:]):
+            self._share_of_rank_0(buffer, *spans[0])
+            return
+        chunk = max(1, min(CHUNK, CHUNKS // self.size))
+        for place in range(0, max(end - start for start, end in spans), chunk):
+            pieces = [(min(end, start + place), min(end, start + place + chunk)) for start, end in spans]
+            contents = self.gather(bytes(buffer.span(*pieces[self.rank])))
+            for rank, (piece, content) in enumerate(zip(pieces, contents, strict=True)):
+                if rank != self.rank:
+                    buffer.span(*piece)[:] = content
+
+    def _share_of_rank_0(self, buffer: Buffer, first: int, last: int) -> None:
+        for start in range(first, last, CHUNK):
+            place = buffer.span(start, min(last, start + CHUNK))
             piece = self.broadcast(bytes(place) if self.rank == 0 else None)
             if self.rank != 0:
                 place[:] = piece

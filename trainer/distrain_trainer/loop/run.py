@@ -3,34 +3,31 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 import os
-import threading
 import time
 from dataclasses import dataclass, field
 
-from distrain_trainer.checkpoint import arrays, files, finished, reader
-from distrain_trainer.checkpoint import lease as leases
-from distrain_trainer.checkpoint.arrays import Buffer, Fields
-from distrain_trainer.checkpoint.head import FINISHED, STOPPED, End, Holder
+from distrain_trainer.checkpoint import arrays, finished
+from distrain_trainer.checkpoint.arrays import Fields
+from distrain_trainer.checkpoint.buffer import Buffer
+from distrain_trainer.checkpoint.head import FINISHED, STOPPED, End
 from distrain_trainer.checkpoint.lease import Lease
 from distrain_trainer.checkpoint.manifest import Subject
-from distrain_trainer.checkpoint.writer import Snapshot, Writer
+from distrain_trainer.checkpoint.writer import Writer
 from distrain_trainer.config import Config
 from distrain_trainer.data import Dataset, Position, count_steps
-from distrain_trainer.errors import FencedError, FinishedError, StoppedError, StorageError, UnavailableError
+from distrain_trainer.errors import FencedError, StoppedError, StorageError, UnavailableError
 from distrain_trainer.log import Log
-from distrain_trainer.loop import measures, stop_flag
+from distrain_trainer.loop import measures, resume, saving, stop_flag
 from distrain_trainer.loop.beacon import Beacon
 from distrain_trainer.loop.process_group import ProcessGroup
+from distrain_trainer.loop.resume import VALUE
 from distrain_trainer.loop.state import State
 from distrain_trainer.loop.watchdog import Watchdog
 from distrain_trainer.metrics import Figures
 from distrain_trainer.record import EventFiles, Record
 from distrain_trainer.results import Evaluation, LoggedStep
-from distrain_trainer.storage import Retry, open_store
 
-VALUE = "checkpoint.uri"
 # Seconds for which marking the run as finished is retried if the store fails.
 SECONDS_TO_FINISH = 60.0
 
@@ -39,7 +36,8 @@ SECONDS_TO_FINISH = 60.0
 class Run:
     """A training run. Without `--checkpoint` it only counts steps.
 
-    Only rank 0 has a writer, which holds the lease and writes the checkpoints.
+    If the ranks save together, each has a writer for its share of a checkpoint's files. Otherwise only rank 0 has one.
+    The writer of rank 0 holds the lease, and completes the checkpoints.
     """
 
     config: Config
@@ -55,6 +53,9 @@ class Run:
     request: stop_flag.StopRequest = field(default_factory=stop_flag.StopRequest)
     writer: Writer | None = None
     buffer: Buffer = field(default_factory=Buffer)
+    saves_together: bool = False
+    # The number of steps that had begun when all ranks took their last snapshots.
+    taken_step: int = 0
     # The steps from the beginning of the run to its end, and those made before this start.
     steps: int = 0
     resumed_step: int = 0
@@ -83,7 +84,7 @@ class Run:
             told = group.gather((os.environ.get("DISTRAIN_POD_UID", ""), beacon.endpoint))
             pods, endpoints = ([*each] for each in zip(*told, strict=True))
             beacon.listen(endpoints)
-            run._resume(run._acquire(pods) if group.rank == 0 else None)
+            resume.resume(run, pods)
         run.steps = count_steps(config, dataset, ranks=group.size, start=run.position)
         run.resumed_step = run.position.step
         if group.rank == 0 and (uri := config.output or config.checkpoint):
@@ -113,71 +114,21 @@ class Run:
             values=dataclasses.asdict(config),
         )
 
-    def _acquire(self, pods: list[str]) -> files.Checkpoint | str | None:
-        """By rank 0: acquire the lease. Return the checkpoint to resume from, None if there is none, or FINISHED."""
-        config, say = self.config, self.log.print
-        store = open_store(config.checkpoint, value=VALUE, retry=Retry(heeds_sigterm=True))
-        mine = Holder(os.environ.get("DISTRAIN_JOB", ""), tuple(sorted({pod for pod in pods if pod})))
-        lease = leases.acquire(
-            store,
-            mine,
-            resumes=config.resume == "auto",
-            lacks=lambda head: finished.what_lacks(config, self.subject, store, head, say),
-            say=say,
-        )
-        if lease is None:
-            return FINISHED
-        # During the training use a store without retries: the writer and the heartbeat themselves retry.
-        lease.store = open_store(config.checkpoint, value=VALUE)
-        lease.beat()
-        self.writer = Writer(lease, self.buffer, config, ranks=self.group.size)
-        newest, since = lease.head.checkpoint, lease.head.since
-        if newest is None:
-            return None
-        trained = reader.Trained(self.subject, self.state.fields(), self.state.later_fields(), self.state.former)
-        return reader.newest_good(store, self.buffer, trained, newest=newest, first_generation=since, say=say)
-
-    def _resume(self, found: files.Checkpoint | str | None) -> None:
-        """Broadcast what rank 0 has found, and resume from it on all ranks.
-
-        Raises FinishedError if the run is finished.
-        """
-        found = self.group.broadcast(found)
-        if found == FINISHED:
-            self.log.print(f"finished: {self.config.checkpoint} holds the end of this run; nothing is left to do")
-            self.group.gather(None)
-            raise FinishedError
-        if isinstance(found, files.Checkpoint):
-            self._load(found)
-
-    def _load(self, found: files.Checkpoint) -> None:
-        if self.group.shares_state:
-            self.group.share(self.buffer, found.parts[-1].end)
-        if self.group.shares_state or self.group.rank == 0:
-            self.state.load(self.buffer.arrays(found.parts))
-        if self.group.rank != 0:  # Only rank 0 saves.
-            self.buffer.release()
-        self.position, self.history = found.manifest.position, found.manifest.history
-        self.evaluations = found.manifest.evaluations
-        self.resumed_from = found.name
-        self.log.print(
-            f"resumed from {found.name}: step {self.position.step}, {self.position.samples} samples, "
-            f"on {self.group.size} ranks (before {found.manifest.ranks})"
-        )
-        finished.say_if_longer(self.config, self.subject, self.position, self.log.print)
-
     @property
     def lease(self) -> Lease | None:
         return self.writer.lease if self.writer is not None else None
 
     @property
     def name(self) -> str:
-        """The run's name in results.json. It is "" without checkpoints, and on all ranks but 0."""
+        """The run's name in results.json. It is "" without checkpoints."""
         return finished.name_of_weights(self.config, self.lease.head) if self.lease is not None else ""
 
     @property
     def asked(self) -> int:
-        """This rank's request to stop, a number of stop_flag. The program passes the ranks' maximum to end_step."""
+        """This rank's request to stop or to save, a number of stop_flag.
+
+        The program passes the ranks' maximum to end_step.
+        """
         if self.writer is None:
             return self.request.reason
         lease, outage = self.writer.lease, self.writer.outage
@@ -185,7 +136,10 @@ class Run:
             return stop_flag.FENCED
         if self.request.reason or lease.is_asked_for:
             return self.request.reason or stop_flag.ANOTHER_JOB
-        return stop_flag.NO_CHECKPOINT if outage.seconds > self.config.checkpoint_max_age else stop_flag.NOTHING
+        if outage.seconds > self.config.checkpoint_max_age:
+            return stop_flag.NO_CHECKPOINT
+        saves = self.saves_together and self.group.rank == 0 and self.is_due
+        return stop_flag.SAVE if saves else stop_flag.NOTHING
 
     @property
     def is_due(self) -> bool:
@@ -212,21 +166,12 @@ class Run:
     def end_step(self, step: int, *, asked: int, may_save: bool = True) -> None:
         """After the outcome of a step is known, save a checkpoint if one is due, after the last step that has begun.
 
-        `step` is the number of steps whose outcome is known, `asked` the largest `asked` of all ranks. If it is set, no
-        more steps may have begun. Raises StoppedError, FencedError or UnavailableError if it is set.
+        `step` is the number of steps whose outcome is known, `asked` the largest `asked` of all ranks. If `asked` is a
+        reason to stop, no more steps may have begun. Raises StoppedError, FencedError or UnavailableError then.
         """
         self._heed(asked)
         if self.writer is not None:
-            if self.begun is None:
-                self.begun = time.monotonic()
-                self._prepare()
-            self.writer.seconds_left = self._seconds_left(self.begun)
-            self._tell(self.writer)
-            # A step's loss shows whether the weights after the step before, which may be held, are good.
-            self.writer.settle(step, is_good=not self.bad_steps)
-            if may_save and self.is_due:
-                self.state.wait()  # Otherwise the copy would wait, and the step's time would count as checkpoint cost.
-                self.writer.save(self._snapshot, holds=True)
+            saving.end_step(self, self.writer, step, asked=asked, may_save=may_save)
 
     def heed_stop(self, *others: int) -> None:
         """Stop if any rank was asked to. Called by all ranks after the evaluation, before the outcome is written.
@@ -240,16 +185,17 @@ class Run:
             self._heed(max([*self.group.gather(mine), *others]))
 
     def _heed(self, asked: int) -> None:
-        """Stop for the largest `asked` of all ranks. Do nothing if it is 0."""
+        """Stop if the largest `asked` of all ranks is a reason to stop."""
         if asked == stop_flag.FENCED:
             by = self.lease.fenced_by if self.lease is not None else ""
             raise FencedError(by or f"{VALUE}: another job holds {self.config.checkpoint}, and rank 0 names it")
         if asked == stop_flag.NO_CHECKPOINT:
-            why = f" ({self.writer.outage.reason})" if self.writer is not None else "; rank 0 says why"
+            reason = self.writer.outage.reason if self.writer is not None else ""
+            why = f" ({reason})" if reason else "; another rank says why"
             raise UnavailableError(
                 f"checkpoint.maxAge: nothing could be saved for {self.config.checkpoint_max_age:.0f} s{why}"
             )
-        if asked:
+        if asked > stop_flag.SAVE:
             self._stop(asked)
 
     def _stop(self, asked: int) -> None:
@@ -257,7 +203,7 @@ class Run:
         self.watchdog.stop()
         if self.writer is not None:
             failure = self._leave(self.writer, asked)
-            self._tell(self.writer)
+            saving.tell(self, self.writer)
             told = f"not saved: {failure}" if failure else self._where_it_resumes(self.writer.lease)
             self.log.print(
                 f"stopped at step {self.position.step} ({self.position.samples} samples) after "
@@ -279,14 +225,17 @@ class Run:
     def _leave(self, writer: Writer, asked: int) -> str:
         """Save a checkpoint, and release the lease. Return "", or the reason why one of the two fails.
 
-        After a bad step save none: the newest checkpoint stays the one from before the bad steps.
+        After a bad step save none: the newest checkpoint stays the one from before the bad steps. Only rank 0 has a
+        lease to release.
         """
         try:
-            if self.bad_steps:
+            if saving.is_bad(self):
                 writer.close()
-            elif failure := self._save_last(writer):
+            elif failure := saving.save_last(self, writer):
                 return failure
-            self._tell(writer)
+            if self.group.rank:
+                return ""
+            saving.tell(self, writer)
             # Before the lease is released: the next holder would take this process for killed.
             self._record_stop(asked)
             writer.lease.end(STOPPED, max_age=self.config.checkpoint_max_age)
@@ -309,8 +258,8 @@ class Run:
         if self.writer is None or not self.config.checkpoint_at_end:
             return
         self.writer.seconds_left = 0.0
-        failure = self._save_last(self.writer)
-        self._tell(self.writer)
+        failure = saving.save_last(self, self.writer)
+        saving.tell(self, self.writer)
         if failure:
             self.log.print(f"checkpoint: the last state is not saved ({failure})")
 
@@ -324,11 +273,16 @@ class Run:
             return
         self.save_end()
         self.writer.close()
-        self._tell(self.writer)
+        saving.tell(self, self.writer)
+        if self.group.rank == 0:
+            self._mark_end(self.writer.lease)
+
+    def _mark_end(self, lease: Lease) -> None:
+        """Mark the run as finished in HEAD."""
         begun, end = time.monotonic(), End.of(self.position, self.subject, self.config.data)
         while True:
             try:
-                self.writer.lease.end(FINISHED, end, max_age=self.config.checkpoint_max_age)
+                lease.end(FINISHED, end, max_age=self.config.checkpoint_max_age)
             except TimeoutError as error:
                 raise UnavailableError(f"checkpoint.maxAge: the training is over, but {error}") from None
             except StorageError as error:
@@ -339,40 +293,3 @@ class Run:
             else:
                 self.log.print(f"finished: {self.position.step} steps, {self.position.samples} samples")
                 return
-
-    def _seconds_left(self, begun: float) -> float:
-        """Estimate the seconds for the remaining steps, infinity if unknown."""
-        timed = self.position.step - self.resumed_step - 1
-        return (self.steps - self.position.step) * (time.monotonic() - begun) / timed if timed > 0 else math.inf
-
-    def _prepare(self) -> None:
-        """Allocate the buffer in a thread. Called after the first step, as some optimizers have no state before it."""
-        size = self._plan()[-1].end
-        threading.Thread(target=self.buffer.reserve, args=[size], daemon=True).start()
-
-    def _plan(self) -> list[arrays.Part]:
-        """Lay out the state. Raises ArgumentError if a step has added, removed or changed arrays of the model."""
-        fields = self.state.fields()
-        arrays.require_same_model(fields, self.start)
-        return arrays.plan(fields)
-
-    def _snapshot(self) -> Snapshot:
-        parts = self._plan()
-        self.state.copy(self.buffer.place(parts))
-        told = (list(self.history), parts, list(self.evaluations))
-        return Snapshot(self.subject, self.position, self.group.size, *told)
-
-    def _save_last(self, writer: Writer) -> str:
-        self.state.wait()
-        return writer.save_last(self._snapshot, self.position.samples)
-
-    def _tell(self, writer: Writer) -> None:
-        while writer.lines:
-            self.log.print(writer.lines.popleft())
-        self.metrics.set(checkpoint_stall_seconds=writer.stalled)
-        while writer.saved:
-            saved = writer.saved.popleft()
-            self.record.add("checkpoint", **saved)
-            self.metrics.saved(write_seconds=saved["write_seconds"], unix_seconds=time.time())
-        if line := writer.outage.line():
-            self.log.print(line)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Protocol
 
-from distrain_trainer.checkpoint.arrays import Arrays, Fields
+from distrain_trainer.checkpoint.arrays import Arrays, Cuts, Fields
 
 
 class State(Protocol):
@@ -29,8 +30,14 @@ class State(Protocol):
     def wait(self) -> None:
         """Wait until the last step's computations are complete."""
 
-    def copy(self, into: Arrays) -> None:
-        """Copy each array to the array of the same name in host memory."""
+    def unshared(self) -> Collection[str]:
+        """Return the names of the arrays that may differ between ranks that train together.
+
+        For example batch normalization statistics. Checkpoints hold those of rank 0.
+        """
+
+    def copy(self, into: Arrays, cuts: Cuts) -> None:
+        """Copy each array, or the piece of it that `cuts` names, to the array of the same name in host memory."""
 
     def load(self, arrays: Arrays) -> None:
         """Load a saved state, whose arrays are those of this one. The next `copy` overwrites their memory."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 from distrain_trainer.data import Batch, Dataset, batches_from_beside, end_batches
+from distrain_trainer.loop import stop_flag
 from distrain_trainer.loop.evaluation import Evaluator
 from distrain_trainer.loop.progress import Counted, Progress
 from distrain_trainer.loop.randomness import seed_step
@@ -20,8 +21,9 @@ class Outcome(NamedTuple):
     """What is known after a step.
 
     `loss` is this rank's. It is NaN if the step was left out, unless an fp16 loss scale above 1 is the cause. `asked`
-    is the largest stop request of all ranks, `mean_loss` the mean of their losses. `allreduce_wait` is how many seconds
-    this rank waited for the averages of the gradients after its own were computed, None if that is unknown.
+    is the largest request of all ranks, to stop or to save, `mean_loss` the mean of their losses. `allreduce_wait` is
+    how many seconds this rank waited for the averages of the gradients after its own were computed, None if that is
+    unknown.
     """
 
     loss: float
@@ -93,7 +95,7 @@ class BegunSteps:
         """Wait for the outcomes of all steps but the last `leave`. Raises DivergedError, and StoppedError."""
         while len(self.steps) > leave:
             asked = self._end_first()
-            while asked and self.steps:  # All ranks stop after the last step that has begun.
+            while asked > stop_flag.SAVE and self.steps:  # All ranks stop after the last step that has begun.
                 asked = max(asked, self._end_first())
             self.run.end_step(self.progress.speed.steps, asked=asked)
 

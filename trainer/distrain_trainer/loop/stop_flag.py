@@ -1,4 +1,4 @@
-"""Handle requests to stop: a signal sets a flag, and at each step the ranks reduce their flags to one decision."""
+"""Handle requests to stop or to save: at each step the ranks reduce their requests to one decision."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from types import FrameType
 
 from distrain_trainer.errors import Termination
 
-# The reasons to stop. Each rank has one, and the largest of all ranks decides.
-NOTHING, SIGTERM, SIGUSR1, ANOTHER_JOB, NO_CHECKPOINT, FENCED = REASONS = range(6)
+# What a rank asks of all ranks: nothing, to save a checkpoint together, or to stop for one of the reasons above SAVE.
+# The largest number of all ranks decides.
+NOTHING, SAVE, SIGTERM, SIGUSR1, ANOTHER_JOB, NO_CHECKPOINT, FENCED = REASONS = range(7)
 WORDS = {SIGTERM: "SIGTERM", SIGUSR1: "SIGUSR1", ANOTHER_JOB: "another job asked for the run"}
 SIGNALS = {signal.SIGTERM: SIGTERM, signal.SIGUSR1: SIGUSR1}
 

@@ -62,7 +62,7 @@ def main(config: Config, dataset: Dataset) -> None:
     ema = Ema(config, named(model))
     # Distributed: rank 0 acquires the run's checkpoints, and all ranks resume from the newest one.
     run = Run.begin(config, dataset, GluonState(model, trainer, ema), process_group(), log)
-    count, save = functools.partial(test, config, dataset, model, device, ema), saver(model, ema)
+    count, save = functools.partial(test, config, dataset, model, device, ema), saver(model, dataset.shape, device, ema)
     evaluator = Evaluator(run, dataset.tests, count, save, MODEL)
 
     progress = train(dataset, model, trainer, evaluator, ema, device=device, is_half=is_half)

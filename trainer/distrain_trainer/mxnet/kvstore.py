@@ -106,7 +106,7 @@ def main(config: Config, dataset: Dataset) -> None:
     except StoppedError:
         channel.stop()  # Distributed: the scheduler and the servers stop as well.
         raise
-    progress.finish(accuracy, model=MODEL, save=saver(model))
+    progress.finish(accuracy, model=MODEL, save=saver(model, dataset.shape, worker.devices[0]))
     # Distributed: wait, so that no worker exits with success before worker 0 has written the model.
     private.barrier(worker.store)
     channel.leave()

@@ -15,6 +15,7 @@ from distrain_trainer.data import Batch
 from distrain_trainer.gpus import require_gpus, tell_precision
 from distrain_trainer.log import Log
 from distrain_trainer.loop import evaluation
+from distrain_trainer.models.description import Shape
 from distrain_trainer.mxnet.ema import Ema
 from distrain_trainer.mxnet.models import to_model
 
@@ -95,11 +96,18 @@ def count_right(model: Any, batches: Iterable[Batch], device: Any) -> tuple[int,
     return sum(top1 for top1, _ in counts), sum(top5 for _, top5 in counts)
 
 
-def saver(model: Any, ema: Ema | None = None) -> Callable[[Path], None]:
-    """Return the function that writes the weights that are tested to a file that Gluon's load_parameters reads."""
+def saver(model: Any, shape: Shape, device: Any, ema: Ema | None = None) -> Callable[[Path], None]:
+    """Return the function that writes the weights that are tested to a file that Gluon's load_parameters reads.
+
+    Beside it the function writes what SymbolBlock.imports reads: the graph in NAME-symbol.json, its weights in
+    NAME-0000.params. They need no Python code of the model.
+    """
 
     def save(path: Path) -> None:
+        height, width, channels = shape
         with ema.applied() if ema is not None else contextlib.nullcontext():
             model.save_parameters(str(path))
+            model(mx.nd.zeros((1, channels, height, width), ctx=device))  # A run without a step has no graph yet.
+            model.export(str(path.with_suffix("")))
 
     return save

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from distrain_trainer.checkpoint.arrays import BFLOAT16, Arrays, Field, Fields, subset
+from distrain_trainer.checkpoint.arrays import BFLOAT16, Arrays, Cuts, Field, Fields, elements, subset
 from distrain_trainer.errors import ArgumentError
 from distrain_trainer.pytorch.ema import Ema
 from distrain_trainer.pytorch.optimizers import Lamb
@@ -58,10 +58,14 @@ class TorchState:
         if torch.cuda.is_initialized():
             torch.cuda.synchronize()
 
-    def copy(self, into: Arrays) -> None:
+    def unshared(self) -> set[str]:
+        trained = {name for name, _ in self._model.named_parameters(remove_duplicate=False)}
+        return {f"model.{name}" for name in self._model.state_dict() if name not in trained}
+
+    def copy(self, into: Arrays, cuts: Cuts) -> None:
         tensors = self._tensors()
         for name, place in into.items():
-            copy_to_host(tensors[name], place)
+            copy_to_host(elements(tensors[name], cuts.get(name), place.size), place)
 
     def load(self, arrays: Arrays) -> None:
         model = self._model.state_dict()

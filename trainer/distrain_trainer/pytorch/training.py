@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 
+from distrain_trainer.checkpoint.buffer import write_file
 from distrain_trainer.config import Config
 from distrain_trainer.data import Batch, Dataset
 from distrain_trainer.errors import DeviceError
@@ -30,6 +31,7 @@ from distrain_trainer.pytorch.allreduce_wait import AllReduceWait
 from distrain_trainer.pytorch.batches import TensorBatch, upload_ahead
 from distrain_trainer.pytorch.ema import Ema
 from distrain_trainer.pytorch.optimizers import begin_momentum
+from distrain_trainer.pytorch.state import to_array
 from distrain_trainer.pytorch.statistics import Statistics, without_repeats
 
 # The name of the file with the weights.
@@ -230,9 +232,11 @@ class Setup:
     ema: Ema
 
     def save(self, path: Path) -> None:
-        """Write the weights that are tested, for `load_state_dict` on a machine with or without GPUs."""
+        """Write the weights that are tested, for `load_state_dict` with or without GPUs, and as safetensors."""
         with self.ema.applied():
-            torch.save({name: value.cpu() for name, value in self.model.state_dict().items()}, path)
+            weights = {name: value.cpu() for name, value in self.model.state_dict().items()}
+            torch.save(weights, path)
+            write_file(path.with_suffix(".safetensors"), {name: to_array(value) for name, value in weights.items()})
 
 
 def run_steps(dataset: Dataset, setup: Setup, model: Any, evaluator: Evaluator, of_ranks: OfRanks) -> Progress:

@@ -42,6 +42,7 @@ from distrain_trainer.tensorflow.training import (
     require_asked_gpus,
     seed,
     seeder,
+    write_model,
 )
 
 
@@ -66,7 +67,7 @@ def main(config: Config, dataset: Dataset) -> None:
 
     def save(path: Path) -> None:
         with ema.applied():
-            model.save(path)
+            write_model(model, dataset.shape, path)
 
     evaluator = Evaluator(run, dataset.tests, functools.partial(evaluate, config, dataset, model, ema), save, MODEL)
     progress = train(dataset, model, optimizer, evaluator, ema)

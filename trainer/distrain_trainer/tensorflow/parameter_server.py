@@ -53,6 +53,7 @@ from distrain_trainer.tensorflow.training import (
     require_asked_gpus,
     seed,
     seeder,
+    write_model,
 )
 
 # fp16 cannot represent small gradients, so the loss is multiplied by this and the gradients are divided by it.
@@ -118,11 +119,11 @@ def lead(cluster: Cluster, config: Config, dataset: Dataset) -> None:
         member.end_all("stop")
         raise
 
-    def save(path: Path) -> None:
+    def pull_and_save(path: Path) -> None:
         weights.pull()  # Distributed: get the trained weights from the servers.
-        model.save(path)
+        write_model(model, dataset.shape, path)
 
-    progress.finish(accuracy, model=MODEL, save=save)
+    progress.finish(accuracy, model=MODEL, save=pull_and_save)
     member.end_all()  # Distributed: no process exits with success before the chief has written the model.
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from distrain_trainer.checkpoint.arrays import Arrays, Fields
+from distrain_trainer.checkpoint.arrays import Arrays, Cuts, Fields
 from distrain_trainer.config import Config
 from distrain_trainer.tensorflow.optimizers import decays
 from distrain_trainer.tensorflow.placement import spread
@@ -108,7 +108,10 @@ class SharedWeights:
     def wait(self) -> None:
         """Do nothing: the chief computes no step."""
 
-    def copy(self, into: Arrays) -> None:
+    def unshared(self) -> tuple[str, ...]:
+        return ()  # The servers hold the only copy.
+
+    def copy(self, into: Arrays, cuts: Cuts) -> None:
         """By the chief, while no worker pushes: fetch the weights and the optimizer's variables, one by one."""
         for name, place in into.items():
             place[...] = np.asarray(self._member.run(self._values[name])).view(place.dtype)

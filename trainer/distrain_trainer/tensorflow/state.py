@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from distrain_trainer.checkpoint.arrays import Arrays, Field, Fields
+from distrain_trainer.checkpoint.arrays import Arrays, Cuts, Field, Fields, elements
 from distrain_trainer.tensorflow.ema import Ema
 from distrain_trainer.tensorflow.private import loss_scale_of, to_host
 
@@ -50,9 +50,14 @@ class KerasState:
     def wait(self) -> None:
         """Do nothing: the loss has been read, so the step is complete."""
 
-    def copy(self, into: Arrays) -> None:
+    def unshared(self) -> set[str]:
+        unshared = {id(variable) for variable in self._model.non_trainable_variables}
+        return {name for name, variable in self._variables.items() if id(variable) in unshared}
+
+    def copy(self, into: Arrays, cuts: Cuts) -> None:
         for name, place in into.items():
-            place[...] = to_host(self._variables[name]).view(place.dtype)
+            array = to_host(self._variables[name])
+            place[...] = elements(array, cuts.get(name), place.size).view(place.dtype)
 
     def load(self, arrays: Arrays) -> None:
         for name, array in arrays.items():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
@@ -12,10 +13,11 @@ from distrain_trainer.config import Config
 from distrain_trainer.data import Dataset, evaluation_batches
 from distrain_trainer.gpus import require_gpu_of_rank, require_gpus
 from distrain_trainer.loop import evaluation
+from distrain_trainer.models.description import Shape
 from distrain_trainer.tensorflow.private import generators_of
 
-# The name of the model's file.
-MODEL = "model.keras"
+# The name of the model's file, and of the folder in TensorFlow's own format, which TensorFlow Serving reads.
+MODEL, SAVED_MODEL = "model.keras", "saved_model"
 MIXED_PRECISION = {"fp16": "mixed_float16", "bf16": "mixed_bfloat16"}
 
 
@@ -93,7 +95,11 @@ def are_finite(gradients: Iterable[Any]) -> Any:
 @functools.cache
 def predictor(model: Any) -> Callable[[Any], Any]:
     """Return the function that computes a model's logits in a test. A model has one, as each is compiled to a graph."""
-    return tf.function(lambda images: tf.cast(model(images, training=False), tf.float32))  # type: ignore[no-any-return]
+    return tf.function(lambda images: logits_of(model, images))  # type: ignore[no-any-return]
+
+
+def logits_of(model: Any, images: Any) -> Any:
+    return tf.cast(model(images, training=False), tf.float32)  # Mixed precision computes in half precision.
 
 
 def count_right(config: Config, dataset: Dataset, model: Any, *, rank: int, ranks: int) -> tuple[int, int]:
@@ -105,3 +111,17 @@ def count_right(config: Config, dataset: Dataset, model: Any, *, rank: int, rank
         for batch in evaluation_batches(config, dataset, rank=rank, ranks=ranks)
     ]
     return sum(top1 for top1, _ in counts), sum(top5 for _, top5 in counts)
+
+
+def write_model(model: Any, shape: Shape, path: Path) -> None:
+    """Write the model for `tf.keras.models.load_model`, and beside it as a SavedModel, which needs no code of it.
+
+    The SavedModel's function `serve` takes images, float32[N, height, width, channels], and returns float32 logits.
+    """
+    model.save(path)
+    module = tf.Module()
+    module.variables_of_model = model.variables
+    images = tf.TensorSpec([None, *shape], tf.float32, name="images")
+    module.serve = tf.function(lambda images: {"logits": logits_of(model, images)}, input_signature=[images])
+    folder = path.with_name(path.name.replace(MODEL, SAVED_MODEL))
+    tf.saved_model.save(module, str(folder), signatures=module.serve)

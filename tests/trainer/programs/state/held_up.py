@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from distrain_trainer import __main__
-from distrain_trainer.checkpoint.arrays import plan
+from distrain_trainer.loop import saving
 from distrain_trainer.loop.run import Run
 
 # The first steps show the memory of the training itself. Then the buffer is allocated, and later the first checkpoint
@@ -43,7 +43,7 @@ def end_step_and_measure(run: Run, step: int, **named: Any) -> None:
         usual.append(mebibytes("VmHWM"))
         if run.writer is not None:
             # A real run allocates the buffer in a thread, which has long ended when the first checkpoint is due.
-            run.buffer.reserve(plan(run.state.fields())[-1].end)
+            run.buffer.reserve(saving._plan(run)[-1].end)
     end_step(run, step, **{**named, "may_save": made >= FIRST_SAVE})
 
 
@@ -56,5 +56,5 @@ def finish_and_measure(run: Run) -> None:
 setattr(Run, "begin", begin_and_measure)  # noqa: B010
 setattr(Run, "end_step", end_step_and_measure)  # noqa: B010
 setattr(Run, "finish", finish_and_measure)  # noqa: B010
-setattr(Run, "_prepare", lambda run: None)  # noqa: B010
+setattr(saving, "prepare", lambda run: None)  # noqa: B010
 __main__.main(sys.argv[1:])

@@ -1,0 +1,232 @@
+"""Lay out a run's state in files of the safetensors format, and divide it among the ranks.
+
+A file consists of the header's length in 8 bytes, the header in JSON with each array's type, shape and offset, and the
+arrays' bytes (https://github.com/huggingface/safetensors#format). The package `safetensors` would allocate new memory
+at every save, so the layout is written here. The package can read the files.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import asdict, dataclass, replace
+
+from distrain_trainer.checkpoint.arrays import HELD, Cut, Cuts, Field, Fields
+
+# The largest part, except for larger arrays, which have a part of their own. A part is written in one call.
+PART_BYTES = 128 * 1024**2
+# Parts begin at multiples of this in the buffer, for fast copies. Arrays are cut at multiples of it.
+ALIGNMENT = 64
+# Smaller arrays are not cut: a rank saves the whole array or none of it.
+SMALLEST_CUT = 1024**2
+# The entry of a header that holds texts by name. Here the texts describe the cut arrays.
+METADATA = "__metadata__"
+
+
+@dataclass(frozen=True)
+class Part:
+    """A file of a checkpoint: its header, its fields, and the offset of its arrays in the buffer.
+
+    `cuts` are the arrays that continue in another file. The field of such an array is that of its piece.
+    """
+
+    file: str
+    data: int
+    header: bytes
+    fields: Fields
+    cuts: Cuts
+
+    @property
+    def start(self) -> int:
+        """The offset of the file's header in the buffer from which the file is written."""
+        return self.data - len(self.header)
+
+    @property
+    def size(self) -> int:
+        """The file's size in bytes."""
+        return len(self.header) + sum(field.size for field in self.fields.values())
+
+    @property
+    def end(self) -> int:
+        return self.start + self.size
+
+    @property
+    def whole_fields(self) -> dict[str, Field]:
+        """The fields, with those of the whole arrays in place of their pieces."""
+        return {**self.fields, **{name: Field(self.fields[name].dtype, cut.shape) for name, cut in self.cuts.items()}}
+
+
+def plan(fields: Fields, unshared: Collection[str] = (), *, rank: int = 0, ranks: int = 1) -> list[Part]:
+    """Lay out one rank's share of a state in files. All ranks get about the same number of bytes.
+
+    Rank 0 gets all `unshared` arrays, which may differ between the ranks. Arrays with larger elements come first, so
+    that every array is aligned.
+    """
+    parts: list[Part] = []
+    groups, cuts = _share(fields, unshared, rank, ranks)
+    for group in groups:
+        own_cuts = {name: cuts[name] for name in group if name in cuts}
+        header = header_of(group, own_cuts)
+        start = aligned(parts[-1].end) if parts else 0
+        number = rank + ranks * len(parts)
+        parts.append(Part(f"state-{number}.safetensors", start + len(header), header, group, own_cuts))
+    return parts
+
+
+def _share(
+    fields: Fields, unshared: Collection[str], rank: int, ranks: int
+) -> tuple[list[dict[str, Field]], dict[str, Cut]]:
+    """Return one rank's fields by file, and its cuts."""
+    if ranks == 1:
+        return _groups(widest_first(fields)), {}
+    # An empty array has no bytes that could be between two edges.
+    own = {name: field for name, field in fields.items() if name in unshared or not field.size}
+    shared = widest_first({name: field for name, field in fields.items() if name not in own})
+    edges = _edges(shared, sum(field.size for field in own.values()), ranks)
+    found, cuts = _between(shared, edges[rank], edges[rank + 1])
+    # In a file with shared arrays, the own arrays with smaller elements would misalign them.
+    groups = _groups(widest_first(own)) if own and rank == 0 else []
+    return groups + (_groups(found) if found or not groups else []), cuts
+
+
+def _edges(shared: Fields, own: int, ranks: int) -> list[int]:
+    """Return the offsets in the sequence of shared arrays where the ranks' shares begin, and the end of the last one.
+
+    Rank 0 has `own` bytes besides.
+    """
+    total = sum(field.size for field in shared.values())
+    first = max(0, (own + total) // ranks - own)
+    even = [first + (total - first) * number // (ranks - 1) for number in range(ranks)]
+    return [0, *(_snapped(shared, edge) for edge in even)]
+
+
+def _snapped(shared: Fields, edge: int) -> int:
+    """Move an offset back to an element of a large array, or to the beginning of a small array."""
+    place = 0
+    for field in shared.values():
+        if edge < place + field.size:
+            return place if field.size < SMALLEST_CUT else edge - (edge - place) % ALIGNMENT
+        place += field.size
+    return place
+
+
+def _between(shared: Fields, first: int, last: int) -> tuple[dict[str, Field], dict[str, Cut]]:
+    """Return the fields and the cuts of the arrays between two offsets in the sequence of shared arrays."""
+    found: dict[str, Field] = {}
+    cuts: dict[str, Cut] = {}
+    place = 0
+    for name, field in shared.items():
+        width = HELD[field.dtype].itemsize
+        start, stop = (min(max(edge - place, 0), field.size) // width for edge in (first, last))
+        if stop - start == field.size // width:
+            found[name] = field
+        elif start < stop:
+            found[name], cuts[name] = Field(field.dtype, (stop - start,)), Cut(start, field.shape)
+        place += field.size
+    return found, cuts
+
+
+def _groups(fields: Fields) -> list[dict[str, Field]]:
+    groups: list[dict[str, Field]] = [{}]
+    size = 0
+    for name, field in fields.items():
+        if groups[-1] and size + field.size > PART_BYTES:
+            groups.append({})
+            size = 0
+        groups[-1][name] = field
+        size += field.size
+    return groups
+
+
+def widest_first(fields: Fields) -> dict[str, Field]:
+    return dict(sorted(fields.items(), key=lambda item: -HELD[item[1].dtype].itemsize))
+
+
+def header_of(fields: Fields, cuts: Cuts) -> bytes:
+    told: dict[str, object] = {METADATA: {name: json.dumps(asdict(cut)) for name, cut in cuts.items()}} if cuts else {}
+    place = 0
+    for name, field in fields.items():
+        told[name] = {"dtype": field.dtype, "shape": field.shape, "data_offsets": [place, place + field.size]}
+        place += field.size
+    text = json.dumps(told, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    return len(text).to_bytes(8, "little") + text
+
+
+def header_size(content: bytes | bytearray) -> int:
+    """Return the size of a file's header in bytes, given the file's first 8 bytes."""
+    return 8 + int.from_bytes(content[:8], "little")
+
+
+def parse(file: str, header: bytes, size: int) -> Part:
+    """Parse the header of a file of `size` bytes. Raises ValueError if it is not a safetensors file of that size."""
+    try:
+        told = json.loads(header[8:])
+        texts = told.pop(METADATA, {})
+        in_order = sorted(told.items(), key=lambda item: int(item[1]["data_offsets"][0]))
+        fields = {name: Field(each["dtype"], tuple(each["shape"])) for name, each in in_order}
+        cuts = {name: _cut_of(texts[name]) for name in fields if name in texts}
+        part = Part(file, len(header), header, fields, cuts)
+        is_whole = part.size == size
+    except (KeyError, TypeError, AttributeError, RecursionError, UnicodeDecodeError, json.JSONDecodeError):
+        is_whole = False
+    if not is_whole:
+        raise ValueError(f"{file} is no file of arrays")
+    return part
+
+
+def _cut_of(text: str) -> Cut:
+    told = json.loads(text)
+    return Cut(int(told["start"]), tuple(int(size) for size in told["shape"]))
+
+
+def lay_out(parts: Iterable[Part]) -> list[Part]:
+    """Place the arrays of a checkpoint's files in one buffer, with the pieces of each cut array side by side.
+
+    Raises ValueError if a piece of an array is missing or out of order.
+    """
+    placed: list[Part] = []
+    end = 0
+    # The cut array whose next piece must follow, and the number of that piece's first element.
+    following: tuple[str, int] | None = None
+    for part in parts:
+        end = end if following else aligned(end)
+        placed.append(replace(part, data=end))
+        for name, field in part.fields.items():
+            following = _after(part, name, following)
+            end += field.size
+    if following:
+        raise ValueError(f"no file has the end of {following[0]}")
+    return placed
+
+
+def _after(part: Part, name: str, following: tuple[str, int] | None) -> tuple[str, int] | None:
+    """Return what must follow an array or a piece. Raises ValueError if the array itself is not what must follow."""
+    piece, cut = part.fields[name], part.cuts.get(name)
+    start = cut.start if cut else 0
+    width = HELD[piece.dtype].itemsize
+    stop, whole = start + piece.size // width, part.whole_fields[name].size // width
+    if (name, start) != (following or (name, 0)) or stop > whole:
+        raise ValueError(f"{part.file}: elements {start} to {stop} of {name} are out of place")
+    return (name, stop) if stop < whole else None
+
+
+def aligned(place: int) -> int:
+    return place + -place % ALIGNMENT
+
+
+def places_in(part: Part) -> Iterator[tuple[str, int]]:
+    """Yield the name of each array of a part, and its offset in the buffer."""
+    place = part.data
+    for name, field in part.fields.items():
+        yield name, place
+        place += field.size
+
+
+def fields_of(parts: Iterable[Part]) -> dict[str, Field]:
+    """Return the fields of all parts, with those of whole arrays."""
+    return {name: field for part in parts for name, field in part.whole_fields.items()}
+
+
+def cuts_of(parts: Iterable[Part]) -> dict[str, Cut]:
+    return {name: cut for part in parts for name, cut in part.cuts.items()}

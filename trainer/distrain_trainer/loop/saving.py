@@ -1,0 +1,110 @@
+"""Save a run's state: take snapshots between two steps, and tell what has become of them."""
+
+from __future__ import annotations
+
+import math
+import sys
+import threading
+import time
+from functools import partial
+from typing import TYPE_CHECKING
+
+from distrain_trainer.checkpoint import layout
+from distrain_trainer.checkpoint.arrays import require_same_model
+from distrain_trainer.checkpoint.writer import Snapshot, Writer
+from distrain_trainer.loop import stop_flag
+
+if TYPE_CHECKING:
+    from distrain_trainer.loop.run import Run
+
+
+def end_step(run: Run, writer: Writer, step: int, *, asked: int, may_save: bool) -> None:
+    """After the outcome of a step is known, decide on the snapshot that is held, and take one if it is due.
+
+    The arguments are those of Run.end_step.
+    """
+    if run.begun is None:
+        run.begun = time.monotonic()
+        prepare(run)
+    writer.seconds_left = _seconds_left(run, run.begun)
+    tell(run, writer)
+    # A step's loss shows whether the weights after the step before, which may be held, are good.
+    writer.settle(step, is_good=not run.bad_steps)
+    if may_save and _takes_now(run, step, asked):
+        run.state.wait()  # Otherwise the copy would wait, and the step's time would count as checkpoint cost.
+        writer.save(partial(snapshot, run), holds=True)
+
+
+def _takes_now(run: Run, step: int, asked: int) -> bool:
+    """Return whether to take a snapshot. If the ranks save together, all return the same."""
+    if not run.saves_together:
+        return run.is_due
+    # A step that began before the last snapshot may still carry the request for that snapshot.
+    if asked != stop_flag.SAVE or step <= run.taken_step or run.bad_steps:
+        return False
+    run.taken_step = run.position.step
+    return True
+
+
+def _seconds_left(run: Run, begun: float) -> float:
+    """Estimate the seconds for the remaining steps, infinity if unknown."""
+    timed = run.position.step - run.resumed_step - 1
+    return (run.steps - run.position.step) * (time.monotonic() - begun) / timed if timed > 0 else math.inf
+
+
+def prepare(run: Run) -> None:
+    """Allocate the buffer in a thread. Called after the first step, as some optimizers have no state before it."""
+    threading.Thread(target=run.buffer.reserve, args=[_plan(run)[-1].end], daemon=True).start()
+
+
+def _plan(run: Run) -> list[layout.Part]:
+    """Lay out what this rank saves. Raises ArgumentError if a step has changed which arrays the model has."""
+    fields = run.state.fields()
+    require_same_model(fields, run.start)
+    if not run.saves_together:
+        return layout.plan(fields)
+    return layout.plan(fields, run.state.unshared(), rank=run.group.rank, ranks=run.group.size)
+
+
+def snapshot(run: Run) -> Snapshot:
+    """Copy what this rank saves of the state into the buffer."""
+    parts = _plan(run)
+    run.state.copy(run.buffer.place(parts), layout.cuts_of(parts))
+    told = (list(run.history), parts, list(run.evaluations))
+    return Snapshot(run.subject, run.position, run.group.size, *told)
+
+
+def is_bad(run: Run) -> bool:
+    """Return whether the last step was left out. If the ranks save together, all return the same."""
+    return any(run.group.gather(bool(run.bad_steps))) if run.saves_together else bool(run.bad_steps)
+
+
+def save_last(run: Run, writer: Writer) -> str:
+    """Save the last state. Called by all ranks that have a writer. Return "", or the reason why it is not saved."""
+    run.state.wait()
+    agree = partial(_first_reason, run) if run.saves_together else str
+    return writer.save_last(partial(snapshot, run), run.position.samples, agree)
+
+
+def _first_reason(run: Run, own: str) -> str:
+    """Return the reason of the first rank that could not write its files, "" if every rank could."""
+    reasons = run.group.gather(own)
+    return next((f"rank {rank}: {reason}" if rank else reason for rank, reason in enumerate(reasons) if reason), "")
+
+
+def tell(run: Run, writer: Writer) -> None:
+    """Log what the writer has done, and record it. Ranks other than 0 only tell of an outage, on stderr."""
+    line = writer.outage.line()
+    if run.group.rank:
+        if line:
+            print(f"rank {run.group.rank}: {line}", file=sys.stderr, flush=True)
+        return
+    while writer.lines:
+        run.log.print(writer.lines.popleft())
+    run.metrics.set(checkpoint_stall_seconds=writer.stalled)
+    while writer.saved:
+        saved = writer.saved.popleft()
+        run.record.add("checkpoint", **saved)
+        run.metrics.saved(write_seconds=saved["write_seconds"], unix_seconds=time.time())
+    if line:
+        run.log.print(line)
