@@ -1,11 +1,10 @@
-"""Test the all-reduce that `helm test` runs: sums are exact and checked, bandwidths follow their definition.
-
-The torch backend is tested only in the PyTorch image.
-"""
+"""Test the all-reduce that `helm test` runs: sums are exact and checked, bandwidths follow their definition."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,7 +12,7 @@ import pytest
 from distrain_trainer.allreduce.__main__ import Options, SumError, expected, line, parse, require_right, values
 from distrain_trainer.errors import ArgumentError
 from tests.matrix import one_of
-from tests.trainer.conftest import SCRIPTS, Mpirun
+from tests.trainer.conftest import SCRIPTS, Mpirun, forked_of, mpirun_of, run_in_image
 
 PROGRAM = ("python3", "-m", "distrain_trainer.allreduce", "--backend=horovod")
 
@@ -95,3 +94,17 @@ def test_wrong_sum_of_one_rank_fails_the_whole(mpirun: Mpirun) -> None:
     assert "distrain: all-reduce: 1 of 256 sums are wrong on rank 1; number 7 is " in run.stderr
     assert "Traceback" not in run.stderr
     assert "is right" not in run.stdout
+
+
+@pytest.mark.parametrize(
+    ("backend", "starter"), [("torch", forked_of), pytest.param("horovod", mpirun_of, marks=pytest.mark.full)]
+)
+def test_all_reduce_of_helm_test_is_right(backend: str, starter: Callable[[int], list[str]], digits: Path) -> None:
+    command = [*starter(2), "-m", "distrain_trainer.allreduce", f"--backend={backend}", "--sizes=1Ki,1Mi"]
+
+    run = run_in_image("pytorch", command, digits, env=None, mounts=None, timeout=300)
+
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.splitlines()[0] == f"all-reduce of float32 over 2 ranks, by {backend}"
+    assert run.stdout.splitlines()[-1] == "all-reduce is right on 2 ranks"
+    assert run.stderr == ""

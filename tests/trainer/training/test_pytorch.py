@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,8 +26,6 @@ from tests.trainer.conftest import (
     Run,
     alone_of,
     assert_refused,
-    forked_of,
-    mpirun_of,
     run_in_image,
 )
 from tests.trainer.fixtures import saved_state
@@ -268,20 +266,6 @@ def test_rank_that_lost_another_waits_where_torchrun_will_end_it(
     name: str, waits: bool, printed: Mapping[str, str]
 ) -> None:
     assert (float(printed[name]) >= SECONDS_FOR_RANK_0) == waits
-
-
-@pytest.mark.parametrize(
-    ("backend", "starter"), [("torch", forked_of), pytest.param("horovod", mpirun_of, marks=pytest.mark.full)]
-)
-def test_all_reduce_of_helm_test_is_right(backend: str, starter: Callable[[int], list[str]], digits: Path) -> None:
-    command = [*starter(2), "-m", "distrain_trainer.allreduce", f"--backend={backend}", "--sizes=1Ki,1Mi"]
-
-    run = run_in_image("pytorch", command, digits, env=None, mounts=None, timeout=300)
-
-    assert run.returncode == 0, run.stderr
-    assert run.stdout.splitlines()[0] == f"all-reduce of float32 over 2 ranks, by {backend}"
-    assert run.stdout.splitlines()[-1] == "all-reduce is right on 2 ranks"
-    assert run.stderr == ""
 
 
 def test_state_that_is_taken_over_is_the_models_own(printed: Mapping[str, str]) -> None:
