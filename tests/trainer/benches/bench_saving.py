@@ -1,6 +1,6 @@
 """`make bench`: measure how long a checkpoint stops a step beside a copy of memory, and a restart beside a bare client.
 
-`PYTHONPATH=trainer python -m tests.trainer.benches.bench_saving 512 4096` takes the sizes of the state in MiB. The state's
+`PYTHONPATH=trainer python -m tests.trainer.benches.bench_saving 512 4096` takes the sizes of the state in MiB. Its
 arrays are NumPy's, without a framework. One rank saves and reads the whole state, so these are also the bytes per rank.
 The S3 server is on this machine and shares its processors. A proxy before it makes it as slow as a distant server: 50
 ms until each answer, 90 MB/s per connection. A restart reads the manifest and the files, and checks their sums.

@@ -14,6 +14,7 @@ import pytest
 from distrain_trainer.config import Config
 from distrain_trainer.data import Dataset, Position, evaluation_batches
 from distrain_trainer.data.idx import Arrays
+from distrain_trainer.loop import saving
 from distrain_trainer.loop.evaluation import Evaluator, count_right
 from distrain_trainer.loop.run import Run
 from distrain_trainer.loop.steps import Outcome, make_steps
@@ -105,7 +106,7 @@ def test_run_that_goes_on_after_an_epoch_makes_up_for_its_test(tmp_path: Path) -
         make_steps(run, DATASET, make_step_of(run, kill_before=21), evaluator=evaluator_of(run, iter([20, 40])))
     run.evaluations.pop()  # As after a kill in the second test.
     assert run.writer
-    assert run.writer.save_last(run._snapshot, run.position.samples) == ""
+    assert saving.save_last(run, run.writer) == ""
 
     again, last = train(tmp_path, [40, 30, 10])
 

@@ -98,7 +98,8 @@ def main(config: Config, dataset: Dataset) -> None:
         run.save_end()
         share_statistics(model, collectives)
         count = functools.partial(evaluate, config, dataset, model, worker, collectives)
-        accuracy = Evaluator(run, dataset.tests, count, saver(model), MODEL).at_end()
+        save = saver(model, dataset.shape, worker.devices[0])
+        accuracy = Evaluator(run, dataset.tests, count, save, MODEL).at_end()
         run.heed_stop()  # Distributed: all workers stop if any was asked to.
     except FinishedError:
         channel.leave()
@@ -106,7 +107,7 @@ def main(config: Config, dataset: Dataset) -> None:
     except StoppedError:
         channel.stop()  # Distributed: the scheduler and the servers stop as well.
         raise
-    progress.finish(accuracy, model=MODEL, save=saver(model, dataset.shape, worker.devices[0]))
+    progress.finish(accuracy, model=MODEL, save=save)
     # Distributed: wait, so that no worker exits with success before worker 0 has written the model.
     private.barrier(worker.store)
     channel.leave()
