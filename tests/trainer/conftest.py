@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from distrain_trainer.loop.watchdog import Watchdog
 from lab.builds.trainer import run_trainer
 from lab.datasets.digits import write_digits
 from lab.waiting import free_port
@@ -207,6 +208,22 @@ def assert_refused(run: Run, message: str, *, code: int | tuple[int, ...] = 2) -
     assert run.stderr.startswith("distrain: ")
     assert run.stderr.count("Traceback") == (1 if by_torchrun else 0)
     assert not by_torchrun or f"  traceback : {lines[0]}\n" in run.stderr
+
+
+@pytest.fixture(autouse=True)
+def _stopped_watchdogs(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Stop each watchdog that a test starts in this process: it would end the process minutes later."""
+    started: list[Watchdog] = []
+    start = Watchdog.start
+
+    def noted(watchdog: Watchdog) -> None:
+        started.append(watchdog)
+        start(watchdog)
+
+    monkeypatch.setattr(Watchdog, "start", noted)
+    yield
+    for watchdog in started:
+        watchdog.stop()
 
 
 @pytest.hookimpl(tryfirst=True)  # Before tests are deselected by their marks.
