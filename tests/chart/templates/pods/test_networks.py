@@ -50,7 +50,7 @@ def test_interfaces_of_the_workers_may_be_a_pattern_of_nccl(helm: Path) -> None:
 def test_network_of_mpi_is_refused_without_mpi(helm: Path, kind: str) -> None:
     words = refusal(helm, *set_arguments(*KINDS[kind], SUBNETS))
 
-    assert "distrain: network.subnets: is set, but a" in words
+    assert "distrain: network.subnets: is set, but only MPI uses it" in words
 
 
 @pytest.mark.parametrize("kind", MPI)

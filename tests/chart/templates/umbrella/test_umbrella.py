@@ -43,7 +43,7 @@ def test_chart_above_leaves_the_job_out_by_its_condition(
 def test_switch_without_a_condition_is_refused(helm: Path) -> None:
     words = refusal(helm, "--set", "enabled=false")
 
-    assert "distrain: enabled: is false, but Helm installs this chart nevertheless; give its dependency" in words
+    assert "distrain: enabled: is false, but Helm installs this chart nevertheless; add `condition" in words
 
 
 @every_kind

@@ -220,17 +220,17 @@ CASES = {
     ),
     "queue-of-scheduler-plugins": (
         ("gang.queue=team", "gang.scheduler=scheduler-plugins"),
-        'gang.queue: "team" is set, but gang.scheduler scheduler-plugins has none',
+        'gang.queue: "team" is set, but gang.scheduler scheduler-plugins does not use it',
         ("gang.schedulerName=mine", "gang.scheduler=scheduler-plugins"),
     ),
     "priority-of-scheduler-plugins": (
         ("gang.priorityClass=high", "gang.scheduler=scheduler-plugins"),
-        'gang.priorityClass: "high" is set, but gang.scheduler scheduler-plugins has none',
+        'gang.priorityClass: "high" is set, but gang.scheduler scheduler-plugins does not use it',
         ("gang.priorityClass=high", "gang.scheduler=volcano"),
     ),
     "scheduler-of-kueue": (
         (*QUEUE, "gang.schedulerName=mine"),
-        'gang.schedulerName: "mine" is set, but gang.scheduler kueue has none',
+        'gang.schedulerName: "mine" is set, but gang.scheduler kueue does not use it',
         QUEUE,
     ),
     "kueue-without-a-queue": (
