@@ -124,7 +124,7 @@ class CachedReader:
             try:
                 with unfinished.open("r+b") as file:
                     file.write(b"".join([body, zlib.crc32(body).to_bytes(CHECKSUM, "big")]))
-                with self._usage():  # Rename under the lock: a process that counts the files could miss this one.
+                with self._usage():  # Otherwise another rank that counts the files may miss this one.
                     unfinished.replace(path)
             except OSError:
                 unfinished.unlink(missing_ok=True)

@@ -74,7 +74,7 @@ class Decoder:
         return self._fit(image, random)
 
     def _fit(self, image: Image.Image, random: np.random.Generator) -> Image.Image:
-        """Scale the shorter side, and crop the other one: at the centre, or for training at random."""
+        """Scale the image until it covers the shape. Crop the rest at the centre, or for training at a random place."""
         from PIL import Image, ImageOps
 
         height, width, _ = self.shape

@@ -146,7 +146,10 @@ class ReadAhead:
         return None
 
     def _make_first(self, file: OpenFile, at: int) -> None:
-        """Drop the pieces before the byte `at`. If no piece contains this byte, request it."""
+        """Drop all pieces before the one with the byte `at`.
+
+        If there is none, drop all pieces and request this byte.
+        """
         self._drop(file, next((place for place, piece in enumerate(file.pieces) if piece.covers(at)), len(file.pieces)))
         if not file.pieces:
             file.next, file.limit = at, max(file.limit, at + PIECE)

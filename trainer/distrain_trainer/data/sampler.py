@@ -76,7 +76,10 @@ def part_of_epoch(
 
 
 def split(made: Sequence[Segment], batch_size: int, *, ranks: int) -> tuple[Sequence[Segment], int]:
-    """Return the completed segments, and the steps made in a last segment of the same sizes, which continues."""
+    """Return the completed segments, and the steps made in the current segment.
+
+    The last segment is the current one if its number of ranks and its batch size are the same.
+    """
     if made and made[-1].is_of(ranks, batch_size):
         return made[:-1], made[-1].steps
     return made, 0

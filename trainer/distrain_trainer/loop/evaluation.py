@@ -87,9 +87,10 @@ class Evaluator:
 
 
 def count_right(logits: Any, labels: Any, weights: Any) -> tuple[int, int]:
-    """Count the samples whose label has the largest logit, and one of the five largest. All are arrays of NumPy.
+    """Count the samples whose label has the largest logit, and those with one of the five largest.
 
-    `logits` has the shape (samples, classes), the others (samples,). Samples of weight 0 do not count.
+    All arguments are NumPy arrays. `logits` has the shape (samples, classes), the other arrays (samples,). Samples of
+    weight 0 do not count.
     """
     counts = weights > 0
     first = logits.argmax(axis=1) == labels

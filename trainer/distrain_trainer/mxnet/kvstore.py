@@ -261,7 +261,7 @@ def share_statistics(model: Any, collectives: Collectives) -> None:
 
 
 def evaluate(config: Config, dataset: Dataset, model: Any, worker: Worker, collectives: Collectives) -> tuple[int, int]:
-    """Return how many test samples have their label as the model's first choice, and among its first five."""
+    """Return the numbers of test samples whose label is the model's first choice, and among its first five choices."""
     # Distributed: each rank tests on its own part of the samples.
     parts = [evaluation_batches(config, dataset, rank=rank, ranks=worker.ranks) for rank in worker.own_ranks]
     counts = [count_right(model, part, device) for part, device in zip(parts, worker.devices, strict=True)]
