@@ -213,7 +213,10 @@ def evaluate(dataset: Dataset, setup: Setup, config: Config) -> tuple[float, flo
 
 
 def sum_beside(numbers: Any) -> Callable[[], Any]:
-    """Start to sum a tensor over the ranks during the step. Return the function that waits for the sum."""
+    """Start to sum a tensor over the ranks during the step.
+
+    Return the function that waits for the sum and returns it.
+    """
     begun = dist.all_reduce(numbers, async_op=True)  # Distributed
 
     def total() -> Any:

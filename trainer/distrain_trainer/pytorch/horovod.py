@@ -98,6 +98,9 @@ def evaluate(dataset: Dataset, setup: Setup, config: Config) -> tuple[float, flo
 
 
 def sum_beside(numbers: Any) -> Callable[[], Any]:
-    """Start to sum a tensor over the ranks during the step. Return the function that waits for the sum."""
+    """Start to sum a tensor over the ranks during the step.
+
+    Return the function that waits for the sum and returns it.
+    """
     begun = hvd.allreduce_async(numbers, op=hvd.Sum, name="told")  # Distributed
     return lambda: hvd.synchronize(begun)

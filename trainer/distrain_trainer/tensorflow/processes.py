@@ -73,7 +73,7 @@ class Cluster:
         return abort.connect(host, int(port) + 1, f"{self.task} {self.index}", first="the chief", tells=True)
 
     def hear(self) -> list[tuple[str, int]]:
-        """Return the readers of the word queues that this process uses: for the chief all others, else itself."""
+        """Return the readers of the word queues that this process uses: for the chief all others, otherwise itself."""
         if self.task == "chief":
             return [(task, index) for task in ("worker", "ps") for index in range(len(self.addresses[task]))]
         return [(self.task, self.index)]

@@ -103,7 +103,7 @@ def logits_of(model: Any, images: Any) -> Any:
 
 
 def count_right(config: Config, dataset: Dataset, model: Any, *, rank: int, ranks: int) -> tuple[int, int]:
-    """Count this rank's test samples whose label has the largest logit, and one of the five largest."""
+    """Count this rank's test samples whose label has the largest logit, and those with one of the five largest."""
     predict = predictor(model)
     counts = [
         evaluation.count_right(predict(batch.images).numpy(), batch.labels, batch.weights)
