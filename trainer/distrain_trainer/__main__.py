@@ -32,11 +32,11 @@ PACKAGES = {"tensorflow": "tensorflow", "pytorch": "torch", "mxnet": "mxnet"}
 
 
 def main(argv: Sequence[str]) -> None:
-    # Imports create no garbage, and collecting it took a fifth of the CPU time of importing TensorFlow.
+    # Imports create no garbage, but the collector took a fifth of the CPU time of importing TensorFlow.
     gc.disable()
     # TensorFlow's C++ code would log its CPU features and more.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-    # By default OpenMP's threads wait in a busy loop. On shared processors that is 40 times slower.
+    # By default OpenMP's threads wait in a busy loop, which is 40 times slower on shared processors.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
         config = parse(argv)
@@ -91,7 +91,7 @@ def require_packages(config: Config) -> None:
 
 
 def read_input(config: Config) -> Dataset:
-    """Load the data. First check that a user's model can be imported, as reading the data may take long."""
+    """Load the data. First check that a user's model can be imported, because reading the data may take long."""
     if is_users(config.model):
         find(config.model)
     return load(config)

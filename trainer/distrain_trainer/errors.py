@@ -93,7 +93,10 @@ class DivergedError(TrainerError):
 
 
 class UnfitError(TrainerError):
-    """Only this worker cannot reach the storage. The message begins with its pod's name, so the others can go on."""
+    """Only this worker cannot reach the storage.
+
+    The message begins with the pod's name, so that the other workers can go on without this pod.
+    """
 
     exit_code = 5
 

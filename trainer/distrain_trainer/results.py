@@ -99,7 +99,7 @@ def write_outcome(uri: str, results: Results, log: Log, *, save: Callable[[Path]
     """
     store = _open(uri)
     names = _write_model(store, results.model_file, save)
-    # Write results.json after the model, which it names.
+    # Write results.json after the model, because it names the model.
     store.write(RESULTS, results.to_json().encode())
     log.print(f"{', '.join(names)}, results.json and log.txt are in {uri}")
     store.write("log.txt", log.text().encode())

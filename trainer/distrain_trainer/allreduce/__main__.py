@@ -62,7 +62,7 @@ def main(argv: Sequence[str]) -> None:
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     try:
         options = parse(argv)
-        # Import the framework last, as it takes seconds: mistakes in the arguments show earlier.
+        # Import the framework last, because the import takes seconds. Mistakes in the arguments then show earlier.
         backend: Backend = importlib.import_module(module_of(options.backend)).connect()
         run(options, backend)
         backend.close()

@@ -61,7 +61,7 @@ class Field:
 
     @property
     def type_name(self) -> str:
-        """The name of the type in the frameworks."""
+        """The frameworks' name of the element type."""
         return NAMES[self.dtype]
 
     @property

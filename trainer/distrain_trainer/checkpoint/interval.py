@@ -9,7 +9,7 @@ from dataclasses import dataclass
 # node, measured on cluster RSC-1 by Kokolis et al. 2024 ("Revisiting Reliability in Large-Scale Machine Learning
 # Research Clusters", arXiv:2410.21680). The plugin's derived values assume the same.
 GPU_DAYS_BETWEEN_FAILURES = 8 * 1000 / 6.50
-# The first checkpoint comes early, as the cost of saving is not known before it.
+# The first checkpoint comes early, because the cost of saving is unknown before.
 SECONDS_TO_FIRST = 60.0
 # Upper limit in seconds, for clusters whose machines fail more often than those of RSC-1.
 LONGEST = 1800.0

@@ -79,7 +79,7 @@ def _share(
     """Return one rank's fields by file, and its cuts."""
     if ranks == 1:
         return _groups(widest_first(fields)), {}
-    # An empty array has no bytes that could be between two edges.
+    # Empty arrays are not shared: they have no bytes between two edges.
     own = {name: field for name, field in fields.items() if name in unshared or not field.size}
     shared = widest_first({name: field for name, field in fields.items() if name not in own})
     edges = _edges(shared, sum(field.size for field in own.values()), ranks)

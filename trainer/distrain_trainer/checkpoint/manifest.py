@@ -117,7 +117,7 @@ def _require_types(manifest: Manifest) -> None:
 
 
 def position_of(told: dict[str, Any]) -> Position:
-    """Return the position from its dictionary, as asdict makes it."""
+    """Return the position from a dictionary that `asdict` has made."""
     return Position(told["step"], told["samples"], tuple(Segment(**segment) for segment in told["segments"]))
 
 
@@ -157,7 +157,7 @@ def state_difference(there: Fields, here: Fields, later: Fields) -> str | None:
 
 
 def _weight_of(name: str) -> str:
-    """Return an array's name without its last part, for example `optimizer.bias` of `optimizer.bias.step`."""
+    """Return an array's name without its last part, for example `optimizer.bias` for `optimizer.bias.step`."""
     return name.rpartition(".")[0]
 
 

@@ -56,7 +56,7 @@ def newest_good(
     say: Callable[[str], None],
     read_files: ReadFiles,
 ) -> Checkpoint | None:
-    """Read the newest complete checkpoint, searching backwards from HEAD's. Log one line for each one skipped.
+    """Read the newest complete checkpoint, searching backwards from `newest`. Log one line per skipped checkpoint.
 
     Return None if no checkpoint can be read. Raises CheckpointError if the checkpoint is of another subject, or if none
     can be read and at least one has an unknown format.

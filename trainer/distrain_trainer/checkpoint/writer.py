@@ -76,9 +76,9 @@ Agree = Callable[[str], str]
 class Writer:
     """Write snapshots in a thread. The main thread prints the lines that this thread puts into `lines`.
 
-    There is one buffer, so a snapshot can be taken only while no earlier one is being written. Each member writes its
-    own files; rank 0 also completes the checkpoint. The other ranks have copies of the lease, and only check that no
-    other generation holds HEAD.
+    There is one buffer, so a snapshot can be taken only while no earlier snapshot is being written. Each member writes
+    its own files; rank 0 also completes the checkpoint. The other ranks have copies of the lease, and only check that
+    no other generation holds HEAD.
     """
 
     def __init__(self, lease: Lease, buffer: Buffer, config: Config, *, ranks: int, member: Member) -> None:
@@ -87,7 +87,7 @@ class Writer:
         # A snapshot in the buffer that is not yet given to the thread.
         self._held: Snapshot | None = None
         self._change = threading.Condition()
-        # Held while the buffer is read or written. `_given` is the snapshot in the buffer.
+        # Locked while the buffer is read or written. `_given` is the snapshot in the buffer.
         self._using_buffer = threading.Lock()
         self._is_busy = False
         self.outage = Outage()
@@ -120,7 +120,7 @@ class Writer:
         return time.monotonic() + (SECONDS_TO_FIRST if every is None else every)
 
     def is_due(self) -> bool:
-        """Return whether a checkpoint is due and none is held or being written."""
+        """Return whether a checkpoint is due, and no snapshot is held or being written."""
         return time.monotonic() >= self._due and not self._is_busy and self._held is None
 
     def save(self, take: Take, *, wait: float = 0.0, holds: bool = False) -> bool:
@@ -164,7 +164,7 @@ class Writer:
     def save_last(self, take: Take, samples: int, agree: Agree = str) -> str:
         """Save the state after `samples` samples. Return "" after it is saved, or the reason why it cannot be saved.
 
-        `agree` is called once this rank's files are written or given up, and waits for all other ranks to call theirs.
+        `agree` is called once this rank's files are written or given up. It waits until all ranks have called it.
         """
         begun, self._awaited_samples = time.monotonic(), samples
         is_taken = self._try_again(samples)

@@ -42,7 +42,7 @@ SECONDS_TO_END = 5.0
 
 @dataclass(frozen=True)
 class Work:
-    """What the reader reads. The shared memory has several slots, and each slot holds the images of one batch."""
+    """The reader's task. The shared memory has several slots, and each slot holds the images of one batch."""
 
     config: Config
     dataset: Dataset

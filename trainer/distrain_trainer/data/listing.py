@@ -1,4 +1,4 @@
-"""List the names of a data set once per run, and keep the list beside the checkpoints.
+"""List the names of a data set once per run, and keep the list with the checkpoints.
 
 To list a million names takes a thousand requests to S3, or a request per folder to a file server. So only rank 0 lists
 the names, and writes the list to the run's checkpoint.uri. The other ranks read this list, and at a restart all ranks

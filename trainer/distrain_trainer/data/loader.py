@@ -18,7 +18,7 @@ from distrain_trainer.data.sampler import Indices, Part, Segment, count_steps_le
 from distrain_trainer.data.samples import Pixels, Samples, Shape
 from distrain_trainer.errors import DamagedSampleError, DataError
 
-# More threads than a small machine has cores, as most of them wait for S3.
+# More threads than a small machine has cores, because most threads wait for S3.
 THREADS = 16
 # The number of samples to prefetch, rounded down to whole batches, but at least two batches.
 SAMPLES_AHEAD = 64
@@ -28,9 +28,9 @@ SAMPLES_AHEAD = 64
 class Batch:
     """One rank's samples of a step. The arrays have the same shape at every step.
 
-    `samples` is this rank's number of samples, `global_samples` that of all ranks. A sample's weight is `ranks /
-    global_samples`, or 0 if the sample is damaged or only fills up the last batch of an epoch. Each rank sums its
-    weighted losses. The mean of these sums over the ranks is the mean over the global batch.
+    `samples` is the number of samples of this rank, `global_samples` the number of samples of all ranks. A sample's
+    weight is `ranks / global_samples`, or 0 if the sample is damaged or only fills up the last batch of an epoch. Each
+    rank sums its weighted losses. The mean of these sums over the ranks is the mean over the global batch.
     """
 
     images: Pixels

@@ -92,7 +92,7 @@ def count_steps_left(samples: int, batch_size: int, *, ranks: int, made: Sequenc
 
 
 def count_samples_left(samples: int, made: Sequence[Segment]) -> int:
-    """Return how many samples of an epoch are left after segments."""
+    """Return how many samples of an epoch are left after the segments `made`."""
     for segment in made:
         samples -= count_of_step(samples, 0, segment.steps * segment.batch_size, ranks=segment.ranks)
     return samples

@@ -1,6 +1,6 @@
 """Read tar shards in WebDataset's layout: for each sample an image `key.jpg` and its class number `key.cls`.
 
-A shard is read sequentially, from any of its samples on, and never held in memory completely.
+A shard is read sequentially, from any of its samples on, and is never held in memory completely.
 """
 
 from __future__ import annotations
@@ -95,9 +95,10 @@ class Shards:
         labels[slot] = sample.label
 
     def read(self, reading: Indices) -> Iterator[tuple[int, Sample]]:
-        """Yield the samples of `reading` with their numbers, in the same order. It must be ascending within each shard.
+        """Yield the samples of `reading` with their numbers, in the order of `reading`.
 
-        `reading` has gaps where samples were trained on before. Small gaps are read and dropped, large gaps skipped.
+        Within each shard `reading` must be ascending. It has gaps where samples were trained on before. Small gaps are
+        read and dropped, large gaps skipped.
         """
         runs = self._runs(reading)
         source = reader_of(self.cache, self.store, read_ahead.PIECE) if self.cache else self.store

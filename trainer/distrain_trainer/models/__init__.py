@@ -1,4 +1,4 @@
-"""Describe the included models, and load a user's.
+"""Describe the included models, and load a user's model.
 
 One file per model holds the model's layers, the shape of its data, and how it is commonly trained. Each framework's
 package builds a model from its description. `make schema` writes what the plugin needs into

@@ -14,7 +14,7 @@ class Ema:
 
     (Polyak and Juditsky 1992; as in Szegedy et al. 2016, arXiv:1512.00567, section 8.) The average begins with the
     weights before the first step. The means of batch normalization are not averaged. With a decay of 0 there is no
-    average. `parameters` are Gluon's, by their names, on one device.
+    average. `parameters` maps names to Gluon's parameters on one device.
     """
 
     def __init__(self, config: Config, parameters: Mapping[str, Any]) -> None:

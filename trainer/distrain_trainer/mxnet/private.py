@@ -22,7 +22,7 @@ def barrier(store: Any) -> None:
 
 
 def parameters_by_path(model: Any) -> dict[str, Any]:
-    """Map paths in the model, as in the files of Gluon's save_parameters, to parameters."""
+    """Map the parameters' paths in the model to parameters. Gluon's save_parameters writes the same paths."""
     return dict(model._collect_params_with_prefix())
 
 

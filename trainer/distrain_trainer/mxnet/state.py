@@ -15,7 +15,7 @@ from distrain_trainer.mxnet.server_optimizer import STATES, Keys
 
 
 class GluonState:
-    """The parameters of a model, the optimizer's state and the moving average of each, and the loss scaler of fp16."""
+    """A model's parameters, the optimizer's state and the moving average for each, and the loss scaler of fp16."""
 
     def __init__(self, model: Any, trainer: Any, ema: Ema | None = None) -> None:
         self._parameters = named(model)

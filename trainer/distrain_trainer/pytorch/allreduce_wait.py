@@ -17,7 +17,8 @@ import torch
 class AllReduceWait:
     """The wait of the current step.
 
-    On a GPU, its own clock measures the wait, because it computes later than this process.
+
+    A GPU's own clock measures the wait, because the GPU computes a step later than this process queues it.
     """
 
     def __init__(self, *, is_on_gpu: bool) -> None:

@@ -58,7 +58,7 @@ class Computer:
         local_ranks: int,
         layout_on_gpu: torch.memory_format = torch.contiguous_format,
     ) -> Computer:
-        """Choose one GPU of this machine, or, without GPUs, this rank's share of the processors.
+        """Choose one GPU of this machine. Without GPUs choose this rank's share of the processors.
 
         Raises DeviceError if there are more ranks than GPUs.
         """
@@ -89,8 +89,8 @@ class Computer:
     def seed(self, seed: int) -> None:
         """Seed the generators that layers such as dropout draw from, for the next step.
 
-        Not torch.manual_seed: without a GPU it stores the seed and a traceback of each call for ever, for when CUDA
-        starts.
+        This does not call torch.manual_seed: without a GPU, that function stores the seed and a traceback of every call
+        for ever, in case CUDA starts later.
         """
         torch.default_generator.manual_seed(seed)
         if self.device.type == "cuda":

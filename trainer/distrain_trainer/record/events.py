@@ -33,8 +33,7 @@ class Events:
     def __init__(self) -> None:
         self._world_size: float | None = None
         self._last_time = 0.0
-        # The number of step lines so far, and the number kept since the last halving. One of every `_interval` lines is
-        # kept.
+        # The number of step lines so far, and the number kept since the last halving. One in `_interval` lines is kept.
         self._seen = self._kept = 0
         self._interval = 1
         self._skipped: Event | None = None

@@ -59,7 +59,7 @@ def render(lines: Sequence[Line], writer: str) -> tuple[bytes, list[Line]]:
 
 
 def thin(lines: Sequence[Line], divisor: int = 1) -> list[Line]:
-    """Keep of each event the first line, the newest line, and some lines at even distances between them.
+    """Thin the lines of each event: keep the first, the newest, and some at even distances between them.
 
     An event's numbers must increase. Only the numbers decide which lines are kept, so earlier thinning makes no
     difference.

@@ -18,7 +18,7 @@ from distrain_trainer.record.lines import Line, UnreadableError
 from distrain_trainer.storage import Retry, Store, open_store
 
 FILE, LATER_FILE = "record.jsonl", "record-{}.jsonl"
-# Attempts to write in a row. Each but the first follows a write by another process.
+# Attempts to write in a row. A retry follows only after a write by another process.
 ATTEMPTS = 5
 # Seconds to wait for the last write. After a failure the other ranks wait only a little longer for rank 0 to end first
 # (SECONDS_FOR_RANK_0).
@@ -54,8 +54,7 @@ class Record(BackgroundWriter):
         # The lines in the file, and this process's lines that are not in the file yet.
         self._held: list[Line] = []
         self._new: list[Line] = []
-        # For each event, the number of lines that this process has added, and the number of these lines that are
-        # written.
+        # For each event, the number of this process's newest line, and the number of its newest line in the file.
         self._added: dict[str, int] = {}
         self._written: dict[str, int] = {}
         if uri:

@@ -20,7 +20,7 @@ class BrokenError(Exception):
 
 
 class Body:
-    """The content of an object, or of a range of it. boto3 retries requests, but not reads of their bodies.
+    """The content of an object, or of a range of its bytes. boto3 retries requests, but not reads of their bodies.
 
     After a broken connection the rest is requested with Range and If-Match. If the object has been replaced meanwhile,
     all of it is read again.

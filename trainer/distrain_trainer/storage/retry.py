@@ -32,9 +32,9 @@ SECONDS_TO_WAIT = 600.0
 SECONDS_BETWEEN_LINES = 60.0
 # Seconds between two attempts. The pause doubles each time, and is random so that ranks do not retry all at once.
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 15.0
-# Separate from the random numbers of the training.
+# A generator separate from the random numbers of the training.
 _chance = random.Random()
-# Thread id -> the time when its current call began.
+# Thread id -> the time when the thread's current call began.
 _calling: dict[int, float] = {}
 # A call that takes longer than this counts as waiting for the store.
 SECONDS_OF_A_CALL = 10.0

@@ -232,7 +232,7 @@ def train(
         weights.pull()  # Distributed: other workers have changed the weights since the last step.
         barrier.wait_before(step)  # Distributed: while the chief saves, all workers wait before the same step.
         seed_layers(seed_step(config, rank=rank, samples=samples))
-        # Distributed: the servers make one update per worker's batch, so the learning rate is that of one rank.
+        # Distributed: the servers make one update per worker's batch, so the learning rate is for one rank.
         rate = learning_rate(config, step=step, ranks=1, updates=ranks, samples=samples, epoch_samples=epoch_samples)
         samples += batch.global_samples
         loss, gradients = gradients_of(batch.images, batch.labels, batch.weights)

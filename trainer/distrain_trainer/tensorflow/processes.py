@@ -148,7 +148,7 @@ class Member:
                 given = tf.compat.v1.placeholder(tf.float32, [])
             answers = [self._answer(device, given) for device in self.cluster.reached()]
         self.graph.finalize()
-        # Wait here: after a refused connection gRPC backs off, and TensorFlow logs pages of warnings.
+        # Wait here, because after a refused connection gRPC backs off, and TensorFlow logs pages of warnings.
         wait_until_listening(self.cluster.awaited())
         while True:
             self._session = tf.compat.v1.Session(self._server.target, graph=self.graph, config=self._config)
