@@ -33,7 +33,7 @@ class TrainerError(Exception):
 
 
 class ArgumentError(TrainerError):
-    """An argument is out of its range, or does not fit another argument."""
+    """An argument is out of its range, or does not go with another."""
 
 
 class StorageError(TrainerError):
@@ -55,11 +55,11 @@ class ConflictError(StorageError):
 
 
 class CheckpointError(TrainerError):
-    """A checkpoint cannot be used for this run, for example because it was saved by another model."""
+    """A checkpoint cannot be used for this run, for example because it is of another model."""
 
 
 class FencedError(TrainerError):
-    """Another generation holds the lease on the run. This generation must not be restarted."""
+    """Another generation holds the run. This one must not be restarted."""
 
     exit_code = 4
 
@@ -102,7 +102,7 @@ class UnfitError(TrainerError):
 
 
 class LostPeerError(TrainerError):
-    """Another process of the job has ended or cannot be reached. Only the log of that process can say why."""
+    """Another process of the job has ended or cannot be reached. Only its own log can say why."""
 
     exit_code = 1
 
