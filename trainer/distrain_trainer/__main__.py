@@ -19,24 +19,24 @@ from distrain_trainer.models.user import find, is_users
 from distrain_trainer.packages import require
 from distrain_trainer.storage import Retry, open_store
 
-# The programs by framework and strategy. PyTorch uses DistributedDataParallel, or Horovod under mpirun.
+# The program for each framework and strategy. PyTorch uses DistributedDataParallel, or Horovod under mpirun.
 PROGRAMS = {
     "tensorflow": {"allreduce": "tensorflow.horovod", "parameter-server": "tensorflow.parameter_server"},
     "pytorch": {"allreduce": "pytorch.ddp"},
     "pytorch under mpirun": {"allreduce": "pytorch.horovod"},
     "mxnet": {"allreduce": "mxnet.horovod", "parameter-server": "mxnet.kvstore"},
 }
-# What servers and schedulers run instead of a program.
+# The module that servers and schedulers run instead of a program.
 SERVERS = {"mxnet.kvstore": "mxnet.server"}
 PACKAGES = {"tensorflow": "tensorflow", "pytorch": "torch", "mxnet": "mxnet"}
 
 
 def main(argv: Sequence[str]) -> None:
-    # Imports create no garbage, and collecting it took a fifth of the CPU time of importing TensorFlow.
+    # Imports create no garbage, but the collector took a fifth of the CPU time of importing TensorFlow.
     gc.disable()
     # TensorFlow's C++ code would log its CPU features and more.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-    # By default OpenMP's threads wait in a busy loop. On shared processors that is 40 times slower.
+    # By default OpenMP's threads wait in a busy loop, which is 40 times slower on shared processors.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
         config = parse(argv)
@@ -47,7 +47,7 @@ def main(argv: Sequence[str]) -> None:
         require_packages(config)
         dataset = None if holds_weights_only() else read_input(config)
         require_writable_output(config)
-        # Import the framework last, as it takes seconds: mistakes in the values show earlier.
+        # Import the framework last, because the import takes seconds. Mistakes in the values then show earlier.
         train = importlib.import_module(program).main
         # Imported objects stay, so exclude them from garbage collection during the training.
         gc.freeze()
@@ -91,14 +91,14 @@ def require_packages(config: Config) -> None:
 
 
 def read_input(config: Config) -> Dataset:
-    """Load the data. First check that a user's model can be imported, as reading the data may take long."""
+    """Load the data. First check that a user's model can be imported, because reading the data may take long."""
     if is_users(config.model):
         find(config.model)
     return load(config)
 
 
 def require_writable_output(config: Config) -> None:
-    """By rank 0: write log.txt unchanged, so that an output that cannot be written fails before the training."""
+    """By rank 0: rewrite log.txt with the same content, so that an unwritable output fails before the training."""
     if config.output and rank_from_environment() == 0:
         store = open_store(config.output, value="output.uri", retry=Retry())
         held = store.read_tagged("log.txt")

@@ -24,7 +24,7 @@ SYNTHETIC = "synthetic"
 
 @dataclass(frozen=True, kw_only=True)
 class Config(Recipe):
-    """The arguments of a run, with those of its recipe. batch_size is per rank."""
+    """The arguments of a run, including the arguments of its recipe. batch_size is per rank."""
 
     framework: str = argument("tensorflow", path="framework", choices=FRAMEWORKS)
     strategy: str = argument("allreduce", "how ranks exchange gradients", path="strategy", choices=STRATEGIES)
@@ -94,7 +94,7 @@ class Config(Recipe):
     )
 
     def __post_init__(self) -> None:
-        """Raise ArgumentError, with the chart value's path, if a value is invalid or two do not go together."""
+        """Raise ArgumentError, with the chart value's path, if a value is invalid or two values contradict."""
         if not (self.model in MODELS or is_users(self.model)):
             raise ArgumentError(
                 f"trainer.model: {self.model!r} is neither {', '.join(MODELS)} nor module:function, a model of your own"
@@ -193,7 +193,7 @@ def _numbers(text: str) -> tuple[float, ...]:
         raise argparse.ArgumentTypeError(f"{text!r} is no list of numbers, such as 30,60") from None
 
 
-# How the parser reads a field of each type other than text.
+# The parser's options for a field of each type, except text.
 TYPES: dict[Any, dict[str, Any]] = {
     "tuple[float, ...]": {"type": _numbers},
     "int": {"type": int},

@@ -1,4 +1,4 @@
-"""Define an exception per cause of failure, with its exit code, and end a rank on an exception."""
+"""Define one exception per cause of failure, with its exit code, and end a rank on an exception."""
 
 from __future__ import annotations
 
@@ -13,14 +13,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
-# Called with the exception that ends this process, after it is logged. They may take a few seconds.
+# Functions that end_rank calls with the exception that ends this process, after logging it. They may take a few
+# seconds.
 AT_END: list[Callable[[BaseException], None]] = []
 
 TERMINATION_LOG = Path("/dev/termination-log")
 
 # If all ranks meet the same error, only rank 0 should log it: the others wait this long for SIGTERM from the launcher.
 SECONDS_FOR_RANK_0 = 5.0
-# The same for errors of the storage, which ranks may meet at different times. After this long only this rank has it.
+# The same for errors of the storage, which ranks may meet at different times. If no SIGTERM arrives in this time, only
+# this rank has the error.
 SECONDS_TO_BE_ALONE = 15.0
 
 
@@ -69,7 +71,7 @@ class StoppedError(TrainerError):
 
 
 class FinishedError(TrainerError):
-    """The run has finished before, and nothing is left to do."""
+    """An earlier start has finished the run, and nothing is left to do."""
 
     exit_code = 0
 
@@ -91,7 +93,10 @@ class DivergedError(TrainerError):
 
 
 class UnfitError(TrainerError):
-    """Only this worker cannot reach the storage. The message begins with its pod's name, so the others can go on."""
+    """Only this worker cannot reach the storage.
+
+    The message begins with the pod's name, so that the other workers can go on without this pod.
+    """
 
     exit_code = 5
 
@@ -103,9 +108,9 @@ class LostPeerError(TrainerError):
 
 
 def rank_from_environment() -> int:
-    """Return this process's rank from the environment of mpirun, torchrun or the operator, or 0 if there is none.
+    """Return the rank that mpirun, torchrun or the operator has set in the environment, or 0 if none is set.
 
-    In a TFJob the chief has rank 0, in an MXJob worker 0. All other processes have a rank above 0.
+    Rank 0 is the chief in a TFJob, and worker 0 in an MXJob. All other processes have a rank above 0.
     """
     task, index = task_from_environment()
     if task:
@@ -129,7 +134,8 @@ def end_rank(error: BaseException) -> NoReturn:
     """End this process on an exception: print one line for a TrainerError, a traceback for others.
 
     Use os._exit, as MPI's clean exit would wait for the other ranks, which wait for this one in a collective. mpirun
-    ends them when it sees the exit code. Ranks other than 0 first wait for SIGTERM, to leave the logging to rank 0.
+    ends the other ranks when it sees the exit code. Ranks other than 0 first wait for SIGTERM, to leave the logging to
+    rank 0.
     """
     if isinstance(error, StoppedError):
         _exit(error.exit_code)

@@ -15,7 +15,7 @@ from distrain_trainer.log import Log
 
 # The chart sets this variable to workers.gpus in pods that request GPUs.
 ASKED = "DISTRAIN_GPUS"
-# Set only by the lab's device plugin, whose GPUs do not exist, in each container with such a GPU.
+# Set in each container that has a GPU from the lab's device plugin. These GPUs do not exist.
 PRETENDED = "DISTRAIN_PRETENDED_GPUS"
 CUDA_ERROR_NAMES = {
     35: "the driver is older than the image's CUDA",
@@ -29,8 +29,8 @@ CUDA_ERROR_NAMES = {
 def require_gpus(framework: str, *, visible: int, is_for_gpus: bool) -> None:
     """Raise DeviceError, with the likely cause, if the framework sees fewer GPUs than the pod requests.
 
-    `is_for_gpus` says whether the framework was built for GPUs. Call this before the ranks connect, as the others would
-    wait for a rank that fails later.
+    `is_for_gpus` says whether the framework was built for GPUs. Call this before the ranks connect: the other ranks
+    would wait for a rank that fails later.
     """
     asked = asked_for(os.environ)
     if visible >= asked:
@@ -83,7 +83,7 @@ def speaks() -> bool:
 
 
 def cause_of(environment: Mapping[str, str], root: Path) -> str:
-    """Return the likely reason why a framework that was built for GPUs does not see them, and the remedy."""
+    """Return the likely reason why a framework that was built for GPUs does not see the GPUs, and the remedy."""
     given = environment.get("NVIDIA_VISIBLE_DEVICES")
     hidden = environment.get("CUDA_VISIBLE_DEVICES")
     if hidden is not None and (shown := count_shown(hidden)) < max(1, asked_for(environment)):

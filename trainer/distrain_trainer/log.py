@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 
 @dataclass
 class Log:
-    """Print the run's lines if `speaks` is set, which it is on one rank. Keep them for log.txt."""
+    """Print the run's lines and keep them for log.txt, if `speaks` is set. Only one rank sets it."""
 
     speaks: bool
     lines: list[str] = field(default_factory=list)
 
     def print(self, line: str) -> None:
         if self.speaks:
-            # In one write, as other threads and processes print too, and Python may run without buffers.
+            # Print in one write, because other threads and processes print too, and Python may run unbuffered.
             print(f"{line}\n", end="", flush=True)
             self.lines.append(line)
 

@@ -16,7 +16,7 @@ MODULES = {
 
 
 def require(package: str, value: str) -> None:
-    """Raise ArgumentError if a package is missing that the chart's value `value` needs."""
+    """Raise ArgumentError if the image lacks `package`, which the chart value `value` needs."""
     if importlib.util.find_spec(MODULES[package]) is None:
         raise ArgumentError(
             f"{value}: needs the Python package {package}, which this image does not hold; set "

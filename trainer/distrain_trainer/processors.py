@@ -1,4 +1,7 @@
-"""Count the processors that a container may use. Programs see all of the machine's, and start a thread for each."""
+"""Count the processors that a container may use.
+
+Programs see all processors of the machine, and often start a thread for each one.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,10 @@ LIMITS = (("cpu.max",), ("cpu/cpu.cfs_quota_us", "cpu/cpu.cfs_period_us"))
 
 
 def count_processors(cgroups: Path = CGROUPS) -> int:
-    """Return the number of processors of the container's CPU limit, at least 1, or all visible ones without a limit."""
+    """Return the container's CPU limit in whole processors, at least 1.
+
+    Without a limit, count all visible processors.
+    """
     seen = len(os.sched_getaffinity(0))
     for files in LIMITS:
         try:

@@ -1,6 +1,6 @@
 """Declare the arguments of the recipe: how the weights are optimized, and what is done to the images.
 
-docs/recipe.md explains them. Config inherits them.
+docs/recipe.md explains the arguments. Config inherits them.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ T = TypeVar("T")
 OPTIMIZERS = ("sgd", "adam", "lars", "lamb")
 SCHEDULES = ("constant", "cosine", "step")
 RATE_SCALINGS = ("auto", "linear", "sqrt", "none")
-# The chart's value for arguments that have no value of their own.
+# The chart value that passes on arguments for which the chart has no separate value.
 EXTRA_ARGS = "trainer.extraArgs"
 
 
 def argument(
     default: T, help: str | None = None, *, path: str = "", minimum: float = -math.inf, choices: Sequence[str] = ()
 ) -> T:
-    """Return the field of a command line argument. `path` is the chart's value if it is not trainer.<argument>."""
+    """Return the field of a command line argument. `path` is its chart value if that is not trainer.<argument>."""
     metadata = {"help": help, "path": path, "minimum": minimum, "choices": choices or None}
     return field(default=default, metadata=metadata)
 
@@ -134,7 +134,7 @@ class Recipe:
                 )
 
     def _require_weights_on_servers(self) -> None:
-        """Refuse what needs all weights after a step on a worker: servers hold them, in parts."""
+        """Refuse arguments that need all weights after a step in one process: each server holds only a part of them."""
         if self.optimizer in ("lars", "lamb"):
             raise ArgumentError(
                 f"trainer.optimizer: {self.optimizer} needs the norm of each whole weight, and parameter servers hold "

@@ -13,15 +13,15 @@ from distrain_trainer.log import Log
 from distrain_trainer.storage import Retry, Store, open_store
 
 RESULTS = "results.json"
-# The files of the best model begin with this.
+# Prefix of the names of the best model's files.
 BEST = "best-"
-# The number of logged steps that are kept. Each manifest holds them, and a plot needs no more.
+# The number of logged steps to keep. Each manifest contains all kept steps, and a plot needs no more.
 LOGGED_KEPT = 1000
 
 
 @dataclass(frozen=True)
 class LoggedStep:
-    """The figures of one log line. The rate is that of one rank."""
+    """The figures of one log line. `images_per_sec` is the rate of one rank."""
 
     step: int
     images_per_sec: float
@@ -29,7 +29,11 @@ class LoggedStep:
 
 
 class Accuracy(NamedTuple):
-    """Shares of the test samples, from 0 to 1: whose label is the model's first choice, and is among its first five."""
+    """Shares of the test samples, from 0 to 1.
+
+    `top1` counts samples whose label is the model's first choice, `top5` samples whose label is among its first five
+    choices.
+    """
 
     top1: float
     top5: float
@@ -37,7 +41,7 @@ class Accuracy(NamedTuple):
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The accuracy after an epoch. `samples` are those trained on so far, by all ranks."""
+    """The accuracy after an epoch. `samples` is the number of samples that all ranks have trained on so far."""
 
     epoch: int
     step: int
@@ -49,8 +53,8 @@ class Evaluation:
 def add(history: list[LoggedStep], step: LoggedStep) -> None:
     """Append a logged step. Above LOGGED_KEPT, remove the step whose neighbors are nearest to each other.
 
-    So the steps that are kept are spread evenly over the run, including its first and last. The choice depends only on
-    the step numbers, so a resumed run keeps the same steps.
+    So the kept steps include the run's first and last step, and are spread evenly between them. The choice depends only
+    on the step numbers, so a resumed run keeps the same steps.
     """
     history.append(step)
     while len(history) > 2 * LOGGED_KEPT:  # Manifests of earlier trainers hold all steps.
@@ -66,8 +70,8 @@ class Results:
 
     `images_per_sec` is the rate of all ranks together, None if this start made no step. `accuracy` and `top5_accuracy`
     are between 0 and 1, None if there is no test data. `run` names the checkpoints' URI and generation, "" without
-    checkpoints. `model_file` is the name of the model's file beside results.json. `evaluations` are those of
-    --evaluate-every.
+    checkpoints. `model_file` is the name of the model's file in the folder of results.json. `evaluations` are the
+    results of the tests that --evaluate-every asks for.
     """
 
     framework: str
@@ -90,19 +94,21 @@ class Results:
 def write_outcome(uri: str, results: Results, log: Log, *, save: Callable[[Path], None]) -> None:
     """Write a run's outcome below `uri`. `save` writes the model to a local path with the name of its file.
 
-    It may write the model in other formats beside that file, as files or folders.
-    Raises StorageError if a file cannot be written.
+    `save` may also write the model in other formats to the same folder, as files or folders. Raises StorageError if a
+    file cannot be written.
     """
     store = _open(uri)
     names = _write_model(store, results.model_file, save)
-    # Write results.json after the model, which it names.
+    # Write results.json after the model, because it names the model.
     store.write(RESULTS, results.to_json().encode())
     log.print(f"{', '.join(names)}, results.json and log.txt are in {uri}")
     store.write("log.txt", log.text().encode())
 
 
 def write_best(uri: str, evaluation: Evaluation, *, model_file: str, save: Callable[[Path], None]) -> None:
-    """Write the model of the best evaluation so far below `uri`, beside the final one. Arguments as of write_outcome.
+    """Write the model of the best evaluation so far below `uri`, in addition to the final model.
+
+    The arguments are those of write_outcome.
 
     Raises StorageError if a file cannot be written.
     """
@@ -122,7 +128,7 @@ def _write_model(store: Store, name: str, save: Callable[[Path], None]) -> list[
         model = Path(folder) / name
         save(model)
         others = sorted(path for path in Path(folder).rglob("*") if path.is_file() and path != model)
-        # The model's own file comes last, so that all files are there if it is. results.json names it.
+        # Write the model's own file last: if it exists, all files exist. results.json names it.
         for path in (*others, model):
             store.write(path.relative_to(folder).as_posix(), path.read_bytes())
         return sorted(path.name for path in Path(folder).iterdir())

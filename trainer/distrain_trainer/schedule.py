@@ -16,10 +16,10 @@ def learning_rate(
 ) -> float:
     """Return the learning rate of a step, counted from 0, that begins after `samples` samples of all ranks.
 
-    One update of the weights takes the batches of `ranks` ranks, and a step makes `updates` of them. `epoch_samples` is
-    the number of samples of an epoch, None for synthetic data.
+    One update of the weights uses the batches of `ranks` ranks, and one step makes `updates` updates. `epoch_samples`
+    is the number of samples of an epoch, None for synthetic data.
 
-    Warm-up and milestones in epochs count samples, so that they stay where they are if the number of ranks changes.
+    Warm-up and milestones in epochs count samples, so a change of the number of ranks does not move them.
     """
     batch = config.batch_size * ranks * updates
     rise = _warmup(config, step, samples, epoch_samples, batch)
@@ -45,7 +45,7 @@ def scaled_rate(config: Config, *, ranks: int) -> float:
 def _warmup(config: Config, step: int, samples: int, epoch_samples: int | None, batch: int) -> float:
     """Return the factor of the warm-up, which rises linearly (Goyal et al. 2017, section 2.2).
 
-    It rises from 0 instead of the base rate, so that the rate rises for batches below the base too.
+    It rises from 0 instead of the base rate, so that the rate rises even if the global batch is below BASE_BATCH.
     """
     if config.warmup:
         return min(1.0, (step + 1) / config.warmup)
@@ -68,9 +68,11 @@ def _decay(config: Config, step: int, samples: int, epoch_samples: int | None, b
 
 
 def _share_after_warmup(config: Config, step: int, samples: int, epoch_samples: int | None, batch: int) -> float:
-    """Return which share of the training after the warm-up is done: of its samples, or with config.steps of its steps.
+    """Return the completed share of the training after the warm-up, from 0 to 1.
 
-    A warm-up in the other unit is converted with the present global batch.
+    The share counts samples, or steps if config.steps is set.
+
+    A warm-up in the other unit is converted with the current global batch.
     """
     of_epochs = config.warmup_epochs * (epoch_samples or 0)
     if config.epochs is not None and epoch_samples:

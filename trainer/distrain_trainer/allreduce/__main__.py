@@ -1,6 +1,7 @@
 """`python3 -m distrain_trainer.allreduce`: sum tensors of several sizes over all ranks, check the sums, and time them.
 
-`helm test` runs it on every rank. A job with wrong sums of gradients would train on, and nothing else would show it.
+`helm test` runs it on every rank. A job with wrong sums of gradients would train on, and nothing else would reveal the
+error.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from numpy.typing import NDArray
 from distrain_trainer.allreduce.backend import Backend
 from distrain_trainer.errors import ArgumentError, TrainerError, end_rank
 
-# The module for each backend, by the framework in the image.
+# The module for each backend and each framework in the image.
 BACKENDS = {
     "horovod": {"tensorflow": "horovod_tensorflow", "torch": "horovod_pytorch", "mxnet": "horovod_mxnet"},
     "torch": {"torch": "torch_distributed"},
@@ -61,7 +62,7 @@ def main(argv: Sequence[str]) -> None:
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     try:
         options = parse(argv)
-        # Import the framework last, as it takes seconds: mistakes in the arguments show earlier.
+        # Import the framework last, because the import takes seconds. Mistakes in the arguments then show earlier.
         backend: Backend = importlib.import_module(module_of(options.backend)).connect()
         run(options, backend)
         backend.close()

@@ -19,6 +19,6 @@ def connect() -> Backend:
 
 def all_reduce(tensor: Any) -> Any:
     total = hvd.allreduce(tensor, op=hvd.Sum, name=f"allreduce_{len(tensor)}")
-    # A GPU only queues the sum. Reading one number waits for all.
+    # On a GPU the sum is only queued. Reading one number waits for the whole sum.
     total[0].numpy()
     return total

@@ -1,4 +1,4 @@
-"""Hold a state as named arrays: their types and shapes, and which pieces of them a file has."""
+"""Represent a state as named arrays: their types and shapes, and the pieces of arrays in a file."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ TYPES = {
 }
 NAMES = {code: name for name, (code, _) in TYPES.items()}
 HELD = {code: np.dtype(held) for code, held in TYPES.values()}
-# Marks an array as bfloat16 where only the array itself is passed on: a structured type with one field of that name.
+# The NumPy type of an array of bfloat16 that is passed on without its Field: a structured type with the field
+# `bfloat16`.
 BFLOAT16 = np.dtype([("bfloat16", np.uint16)])
 
 
@@ -48,7 +49,10 @@ class Field:
 
     @classmethod
     def of(cls, name: str, dtype: str, shape: Iterable[int]) -> Field:
-        """Return the field of an array with a framework's type name. Raises ArgumentError unless in TYPES."""
+        """Return the field of an array, given a framework's type name.
+
+        Raises ArgumentError if TYPES lacks that name.
+        """
         if dtype not in TYPES:
             raise ArgumentError(
                 f"trainer.model: {name} is of type {dtype}, and a checkpoint holds {', '.join(TYPES)}; convert it"
@@ -57,7 +61,7 @@ class Field:
 
     @property
     def type_name(self) -> str:
-        """The name of the type in the frameworks."""
+        """The frameworks' name of the element type."""
         return NAMES[self.dtype]
 
     @property
@@ -71,7 +75,7 @@ Fields = Mapping[str, Field]
 
 @dataclass(frozen=True)
 class Cut:
-    """The piece of an array that a file holds, flattened: its first element's number, and the whole array's shape."""
+    """A piece of a flattened array in a file: the number of the piece's first element, and the whole array's shape."""
 
     start: int
     shape: tuple[int, ...]
@@ -86,12 +90,12 @@ def elements(array: Any, cut: Cut | None, size: int) -> Any:
 
 
 def subset(arrays: Mapping[str, Any], prefix: str) -> dict[str, Any]:
-    """Return the entries whose name has the prefix, by the names without it."""
+    """Return the entries whose name has the prefix, under their names without the prefix."""
     return {name.removeprefix(prefix): each for name, each in arrays.items() if name.startswith(prefix)}
 
 
 def require_same_model(fields: Fields, start: Fields) -> None:
-    """Raise ArgumentError if the model's arrays are not those of the start, as a checkpoint could not be loaded."""
+    """Raise ArgumentError if the model's arrays have changed since the start: a checkpoint could not be loaded."""
     before, now = subset(start, "model."), subset(fields, "model.")
     for name in sorted({*before, *now}):
         if before.get(name) != now.get(name):

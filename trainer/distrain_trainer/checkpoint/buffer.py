@@ -13,14 +13,14 @@ from distrain_trainer.checkpoint.layout import Part, header_of, places_in, plan,
 
 
 class Buffer:
-    """Host memory for one state. It is kept, as a copy into newly allocated pages takes five times as long."""
+    """Host memory for one state. It is reused, because a copy to newly allocated pages takes five times as long."""
 
     def __init__(self) -> None:
         self._memory = np.zeros(0, dtype=np.uint8)
         self._reserving = threading.Lock()
 
     def reserve(self, size: int, *, touches: bool = True) -> None:
-        """Allocate at least `size` bytes. Touch each page, unless all of them are written at once anyway."""
+        """Allocate at least `size` bytes. Touch each page, unless the caller writes all pages at once."""
         with self._reserving:
             if len(self._memory) < size:
                 self._memory = np.zeros(0, dtype=np.uint8)  # Free the old memory first.
@@ -69,7 +69,7 @@ def write_file(path: Path, arrays: Arrays) -> None:
     fields = widest_first(_fields_in(arrays))
     with path.open("wb") as file:
         file.write(header_of(fields, {}))
-        file.flush()  # tofile writes past Python's buffer.
+        file.flush()  # tofile bypasses Python's buffer.
         for name in fields:
             arrays[name].tofile(file)
 

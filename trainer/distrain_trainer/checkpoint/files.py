@@ -38,7 +38,7 @@ def name_of(generation: int, samples: int) -> str:
 
 
 def place(name: str) -> tuple[int, int]:
-    """Return the generation and the samples in a checkpoint's name. Checkpoints are ordered by them."""
+    """Return the generation and the samples in a checkpoint's name. Checkpoints are ordered by these two numbers."""
     generation, samples = name.split("-")
     return int(generation), int(samples)
 
@@ -62,7 +62,7 @@ def last_there(store: Store) -> tuple[int, str | None]:
         try:
             if _manifest(store, name):
                 return place(name)[0], name
-        except NewerError:  # `read` refuses it later.
+        except NewerError:  # `read` refuses this checkpoint later.
             return place(name)[0], name
     return 0, None
 
@@ -158,7 +158,7 @@ def prune(store: Store, *, keep: int, current: str, tell: Tell) -> None:
 
 
 def delete_torn(store: Store, *, before: str, tell: Tell) -> None:
-    """Delete incomplete checkpoints before `before`, as on a full disk they take the space for the next one.
+    """Delete incomplete checkpoints before `before`. On a full disk they would take the space of the next checkpoint.
 
     Checkpoints that cannot be deleted stay.
     """

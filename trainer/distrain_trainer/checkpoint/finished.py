@@ -17,9 +17,10 @@ Say = Callable[[str], None]
 
 
 def what_lacks(config: Config, subject: Subject, store: Store, head: Head, say: Say) -> str:
-    """Return what the values ask for and a finished run does not have, or "" if it has everything.
+    """Return what a finished run lacks of what the values ask for, or "" if it lacks nothing.
 
-    Raises CheckpointError if it is another training, or one on other data, StorageError if the output cannot be read.
+    Raises CheckpointError if the finished run has another subject or other data, StorageError if the output cannot be
+    read.
     """
     end = head.end
     if end is None:
@@ -38,7 +39,7 @@ def what_lacks(config: Config, subject: Subject, store: Store, head: Head, say: 
 
 
 def name_of_weights(config: Config, head: Head) -> str:
-    """Return the name in results.json of the weights that one generation has trained."""
+    """Return the name that results.json has for the weights of one generation."""
     return f"{config.checkpoint}#{head.generation}"
 
 
@@ -61,7 +62,10 @@ def _require_same_data(config: Config, end: End) -> None:
 
 
 def _steps_left(config: Config, subject: Subject, at: Position | End) -> int:
-    """Return how many steps, or with trainer.epochs samples, are left. Negative if more are done than asked for."""
+    """Return how many steps are left, or how many samples if trainer.epochs is set.
+
+    The result is negative if the run has more of them than the values ask for.
+    """
     if config.steps is not None:
         return config.steps - at.step
     assert config.epochs is not None

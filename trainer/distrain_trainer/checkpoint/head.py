@@ -1,4 +1,4 @@
-"""Read and change HEAD, the file that names the job that holds a run and the run's newest checkpoint."""
+"""Read and change HEAD. This file of a run names the job that holds the run, and the run's newest checkpoint."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from distrain_trainer.storage import Store
 FILE = "HEAD"
 TRAINING, STOPPED, FINISHED = "training", "stopped", "finished"
 SECONDS_BETWEEN_BEATS = 10.0
-# After this long without a new heartbeat the holder counts as gone.
+# The holder counts as gone after this long without a new heartbeat.
 SECONDS_OF_SILENCE = 30.0
 RETIRED_KEPT = 64
 

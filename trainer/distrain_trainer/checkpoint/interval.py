@@ -9,7 +9,7 @@ from dataclasses import dataclass
 # node, measured on cluster RSC-1 by Kokolis et al. 2024 ("Revisiting Reliability in Large-Scale Machine Learning
 # Research Clusters", arXiv:2410.21680). The plugin's derived values assume the same.
 GPU_DAYS_BETWEEN_FAILURES = 8 * 1000 / 6.50
-# The first checkpoint comes early, as the cost of saving is not known before it.
+# The first checkpoint comes early, because the cost of saving is unknown before.
 SECONDS_TO_FIRST = 60.0
 # Upper limit in seconds, for clusters whose machines fail more often than those of RSC-1.
 LONGEST = 1800.0
@@ -27,12 +27,12 @@ class Interval:
 
 
 def checkpoint_interval(cost: float, mtbf: float) -> float:
-    """Return the time of work between two checkpoints that loses the least time.
+    """Return the work time between two checkpoints at which the least time is lost.
 
     `cost` is the time for which a checkpoint stops the work, `mtbf` the mean time between failures; all in one unit.
     The formula is the higher order estimate of Daly 2006 ("A higher order estimate of the optimum checkpoint interval
-    for restart dumps", FGCS 22). Its first order is sqrt(2 cost MTBF) of Young 1974 ("A first order approximation to
-    the optimum checkpoint interval", CACM 17).
+    for restart dumps", FGCS 22). The first-order estimate is sqrt(2 cost MTBF), by Young 1974 ("A first order
+    approximation to the optimum checkpoint interval", CACM 17).
     """
     if cost >= 2 * mtbf:
         return mtbf
@@ -44,7 +44,7 @@ def interval(every: float | None, *, stall: float, write: float, ranks: int) -> 
     """Return the interval: `every` seconds if the values set it, else the interval that loses the least time.
 
     `stall` is the number of seconds for which the last checkpoint stopped the training, `write` the number that it took
-    in all. The training continues during the write, so the write costs no work. But the next checkpoint must wait for
+    in total. The training continues during the write, so the write costs no work. But the next checkpoint must wait for
     it, so a chosen interval is never shorter than `write`.
     """
     if every is not None:

@@ -13,13 +13,13 @@ from dataclasses import asdict, dataclass, replace
 
 from distrain_trainer.checkpoint.arrays import HELD, Cut, Cuts, Field, Fields
 
-# The largest part, except for larger arrays, which have a part of their own. A part is written in one call.
+# The largest size of a part. A larger array has a part of its own. A part is written in one call.
 PART_BYTES = 128 * 1024**2
 # Parts begin at multiples of this in the buffer, for fast copies. Arrays are cut at multiples of it.
 ALIGNMENT = 64
 # Smaller arrays are not cut: a rank saves the whole array or none of it.
 SMALLEST_CUT = 1024**2
-# The entry of a header that holds texts by name. Here the texts describe the cut arrays.
+# The entry of a header for named texts. Here these texts describe the cut arrays.
 METADATA = "__metadata__"
 
 
@@ -27,7 +27,7 @@ METADATA = "__metadata__"
 class Part:
     """A file of a checkpoint: its header, its fields, and the offset of its arrays in the buffer.
 
-    `cuts` are the arrays that continue in another file. The field of such an array is that of its piece.
+    `cuts` are the arrays that are split between files. For such an array, `fields` has the field of its piece.
     """
 
     file: str
@@ -52,7 +52,7 @@ class Part:
 
     @property
     def whole_fields(self) -> dict[str, Field]:
-        """The fields, with those of the whole arrays in place of their pieces."""
+        """The fields, with the field of the whole array instead of each piece."""
         return {**self.fields, **{name: Field(self.fields[name].dtype, cut.shape) for name, cut in self.cuts.items()}}
 
 
@@ -79,20 +79,20 @@ def _share(
     """Return one rank's fields by file, and its cuts."""
     if ranks == 1:
         return _groups(widest_first(fields)), {}
-    # An empty array has no bytes that could be between two edges.
+    # Empty arrays are not shared: they have no bytes between two edges.
     own = {name: field for name, field in fields.items() if name in unshared or not field.size}
     shared = widest_first({name: field for name, field in fields.items() if name not in own})
     edges = _edges(shared, sum(field.size for field in own.values()), ranks)
     found, cuts = _between(shared, edges[rank], edges[rank + 1])
-    # In a file with shared arrays, the own arrays with smaller elements would misalign them.
+    # In a file with shared arrays, rank 0's own arrays with smaller elements would misalign the shared arrays.
     groups = _groups(widest_first(own)) if own and rank == 0 else []
     return groups + (_groups(found) if found or not groups else []), cuts
 
 
 def _edges(shared: Fields, own: int, ranks: int) -> list[int]:
-    """Return the offsets in the sequence of shared arrays where the ranks' shares begin, and the end of the last one.
+    """Return the offsets at which the ranks' shares of the shared arrays begin, and the end of the last share.
 
-    Rank 0 has `own` bytes besides.
+    Rank 0 also has `own` bytes of arrays that are not shared.
     """
     total = sum(field.size for field in shared.values())
     first = max(0, (own + total) // ranks - own)
@@ -101,7 +101,7 @@ def _edges(shared: Fields, own: int, ranks: int) -> list[int]:
 
 
 def _snapped(shared: Fields, edge: int) -> int:
-    """Move an offset back to an element of a large array, or to the beginning of a small array."""
+    """Move an offset back to the start of an element of a large array, or to the start of a small array."""
     place = 0
     for field in shared.values():
         if edge < place + field.size:
@@ -181,7 +181,7 @@ def _cut_of(text: str) -> Cut:
 
 
 def lay_out(parts: Iterable[Part]) -> list[Part]:
-    """Place the arrays of a checkpoint's files in one buffer, with the pieces of each cut array side by side.
+    """Place the arrays of a checkpoint's files in one buffer, with the pieces of each cut array one after the other.
 
     Raises ValueError if a piece of an array is missing or out of order.
     """
@@ -201,7 +201,7 @@ def lay_out(parts: Iterable[Part]) -> list[Part]:
 
 
 def _after(part: Part, name: str, following: tuple[str, int] | None) -> tuple[str, int] | None:
-    """Return what must follow an array or a piece. Raises ValueError if the array itself is not what must follow."""
+    """Return the piece that must follow an array, or None. Raises ValueError if the array is not the expected piece."""
     piece, cut = part.fields[name], part.cuts.get(name)
     start = cut.start if cut else 0
     width = HELD[piece.dtype].itemsize
@@ -224,7 +224,7 @@ def places_in(part: Part) -> Iterator[tuple[str, int]]:
 
 
 def fields_of(parts: Iterable[Part]) -> dict[str, Field]:
-    """Return the fields of all parts, with those of whole arrays."""
+    """Return the fields of all parts, with the field of the whole array instead of its pieces."""
     return {name: field for part in parts for name, field in part.whole_fields.items()}
 
 

@@ -31,7 +31,7 @@ SECONDS_BETWEEN_CHECKS = 1.0
 SECONDS_OF_SKEW = 900.0
 # Attempts to change HEAD. More than one or two conflicts in a row mean that the store's tags are wrong.
 CONFLICTS = 10
-# No content has this MD5 sum.
+# An ETag that matches no file: no content is known to have this MD5 sum.
 WRONG_TAG = f'"{"0" * 32}"'
 
 
@@ -40,7 +40,7 @@ class Lease:
 
     def __init__(self, store: Store, head: Head, tag: str) -> None:
         self.store, self.head = store, head
-        # None after HEAD was deleted from outside: the next change creates it.
+        # None after somebody has deleted HEAD: the next change creates HEAD.
         self._tag: str | None = tag
         self._changing = threading.Lock()
         self._ended = threading.Event()
@@ -91,7 +91,7 @@ class Lease:
                 f"longer by generation {self.head.generation}; this job is over"
             )
             raise FencedError(self.fenced_by)
-        # Another job has asked for the run: no other process changes HEAD within a generation.
+        # The only change by another process within a generation is that another job has asked for the run.
         self.head, self._tag = found
 
     def beat(self) -> None:
@@ -205,8 +205,8 @@ def _ask(store: Store, head: Head, tag: str, mine: Holder, say: Say) -> None:
 class Liveness:
     """Judge whether the holder of HEAD is alive, by how long its heartbeat stays unchanged while this process waits.
 
-    At the first check the holder counts as dead only if the heartbeat is older than clocks may differ. A check that
-    comes late, for example after an outage of the store, restarts the count, as the holder could not write either.
+    At the first check the holder counts as dead only if the heartbeat is older than SECONDS_OF_SKEW. A late check, for
+    example after an outage of the store, restarts the count, because the holder could not write either.
     """
 
     last_beat: float = 0.0
@@ -214,7 +214,7 @@ class Liveness:
     last_check: float = 0.0
 
     def is_given(self, head: Head) -> bool:
-        """Return whether to wait for the holder of HEAD."""
+        """Return whether this process must wait for the holder of HEAD."""
         if head.state != TRAINING:
             return False
         now, before = time.monotonic(), self.last_check
@@ -230,7 +230,7 @@ class Liveness:
 def _probe(store: Store, say: Say) -> Callable[[Head], None]:
     """Test whether the store supports conditional writes, with a probe file.
 
-    Return a check of HEAD for runs of other jobs: it raises StorageError if the store ignores conditions.
+    Return a function that checks the HEAD of another job. It raises StorageError if the store ignores conditions.
     """
     name = f"probe-{uuid.uuid4()}"
     try:

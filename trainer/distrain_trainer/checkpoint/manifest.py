@@ -1,4 +1,4 @@
-"""Read and write a checkpoint's manifest: its files' checksums, the position in the data, and what is trained."""
+"""Read and write a checkpoint's manifest: the files' checksums, the position in the data, and the run's subject."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class FileSum:
 class Subject:
     """What a run trains, and on which data. A run can resume only from a checkpoint of the same subject.
 
-    `epoch_samples` is None for synthetic data. `shapes` are those of the model's arrays, by name.
+    `epoch_samples` is None for synthetic data. `shapes` maps the names of the model's arrays to their shapes.
     """
 
     framework: str
@@ -61,9 +61,9 @@ class Subject:
 class Manifest:
     """A checkpoint's manifest.json.
 
-    `ranks` is the number of ranks, `time` is in Unix seconds, `history` are the steps logged so far, and `evaluations`
-    those of --evaluate-every. `files` are in the order of the arrays in them: the pieces of an array that is cut follow
-    each other.
+    `ranks` is the number of ranks, `time` is in Unix seconds, `history` are the steps logged so far, `evaluations` the
+    results of the tests for --evaluate-every. `files` has the order of the arrays in the files: the pieces of a cut
+    array follow each other.
     """
 
     subject: Subject
@@ -93,7 +93,7 @@ class Manifest:
                 files={name: FileSum(**told["files"][name]) for name in told["files"]},
                 history=[LoggedStep(**step) for step in told["history"]],
                 format=told["format"],
-                # Earlier trainers wrote none.
+                # Earlier trainers wrote no evaluations.
                 evaluations=[Evaluation(**each) for each in told.get("evaluations", [])],
             )
             _require_types(manifest)
@@ -117,7 +117,7 @@ def _require_types(manifest: Manifest) -> None:
 
 
 def position_of(told: dict[str, Any]) -> Position:
-    """Return the position from its dictionary, as asdict makes it."""
+    """Return the position from a dictionary that `asdict` has made."""
     return Position(told["step"], told["samples"], tuple(Segment(**segment) for segment in told["segments"]))
 
 
@@ -142,9 +142,9 @@ def state_difference(there: Fields, here: Fields, later: Fields) -> str | None:
     """Return the first difference between a checkpoint's arrays and this run's, as text, or None if all can be loaded.
 
     `here` are the arrays at the start, `later` those that the optimizer adds for each weight at its first step. A
-    checkpoint holds all that are added for a weight, or none. The loss scaler, the moving average of the weights and
-    the optimizer's constants are not compared: the first two depend on trainer.precision and trainer.ema, the last may
-    be more in a newer framework.
+    checkpoint holds all arrays that are added for a weight, or none of them. The loss scaler, the moving average of the
+    weights and the optimizer's constants are not compared: the first two depend on trainer.precision and trainer.ema,
+    and a newer framework may have more constants.
     """
     stepped = {_weight_of(name) for name in there if name in later}
     expected = {**here, **{name: field for name, field in later.items() if _weight_of(name) in stepped}}
@@ -157,7 +157,7 @@ def state_difference(there: Fields, here: Fields, later: Fields) -> str | None:
 
 
 def _weight_of(name: str) -> str:
-    """Return an array's name without its last part, for example `optimizer.bias` of `optimizer.bias.step`."""
+    """Return an array's name without its last part, for example `optimizer.bias` for `optimizer.bias.step`."""
     return name.rpartition(".")[0]
 
 

@@ -11,7 +11,7 @@ class Outage:
     """A period in which checkpoints cannot be saved. It begins with the first failure and ends with the next success.
 
     A call that does not return, for example on a network volume whose server is gone, is an outage too: `silence` is
-    its duration. The saving thread records; the main thread asks.
+    its duration. The saving thread records an outage, and the main thread reads it.
     """
 
     def __init__(self) -> None:

@@ -1,6 +1,6 @@
 """Read checkpoints, and skip those that are torn: incomplete, or different from their manifest.
 
-Each rank can read its share of the files, several at once. A file's checksum is computed while others are read.
+Each rank can read its share of the files, several at once. A file's checksum is computed while other files are read.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from distrain_trainer.checkpoint.manifest import FileSum, Manifest, NewerError, 
 from distrain_trainer.errors import CheckpointError, MissingError
 from distrain_trainer.storage import Store
 
-# Bytes per read from the store, and how many reads are made at once: as boto3's own transfers of large files.
+# Bytes per read from the store, and the number of reads at once. boto3 uses the same for large files.
 PIECE = 8 * 1024**2
 READS = 10
-# Bytes of a file's beginning that are read first: more than most headers have.
+# The number of bytes that are read first from a file. Most headers are shorter.
 FIRST_BYTES = 64 * 1024
 
 
@@ -31,7 +31,7 @@ class DamagedCheckpointError(Exception):
 
 @dataclass(frozen=True)
 class Trained:
-    """What the run trains, and its arrays: at the start, and those that the optimizer adds at its first step.
+    """The run's subject, its arrays at the start, and the arrays that the optimizer adds at its first step.
 
     `former` decodes the file of a checkpoint of format 1.
     """
@@ -56,7 +56,7 @@ def newest_good(
     say: Callable[[str], None],
     read_files: ReadFiles,
 ) -> Checkpoint | None:
-    """Read the newest complete checkpoint, searching backwards from HEAD's. Log one line for each one skipped.
+    """Read the newest complete checkpoint, searching backwards from `newest`. Log one line per skipped checkpoint.
 
     Return None if no checkpoint can be read. Raises CheckpointError if the checkpoint is of another subject, or if none
     can be read and at least one has an unknown format.
@@ -85,7 +85,7 @@ def _candidates(store: Store, newest: str, first_generation: int) -> Iterator[st
 
 
 def read(store: Store, name: str, buffer: Buffer, trained: Trained, read_files: ReadFiles) -> Checkpoint:
-    """Read a checkpoint into the buffer. `read_files` reads its files, unless it is of format 1.
+    """Read a checkpoint into the buffer. `read_files` reads the checkpoint's files, except in format 1.
 
     Raises DamagedCheckpointError if it is incomplete, damaged or not a checkpoint, NewerError if its format is unknown,
     CheckpointError if it is of another subject, StorageError if the store cannot be read.
@@ -106,7 +106,7 @@ def read(store: Store, name: str, buffer: Buffer, trained: Trained, read_files: 
         else:
             found = replace(found, parts=_layout_of(store, found))
             read_files(found)
-        # Only now, as a damaged header may name other arrays.
+        # Compare only after the checksums are verified, because a damaged header may name other arrays.
         _require_none(state_difference(fields_of(found.parts), trained.fields, trained.later), store, name)
         return found
     except NewerError:
@@ -198,7 +198,7 @@ def _read_into(store: Store, path: str, into: memoryview, start: int, size: int)
 
 
 def _require_sum(part: Part, reads: Iterable[Future[memoryview]], sha256: str) -> None:
-    """Raise DamagedCheckpointError if a file, whose pieces are being read in order, has another checksum."""
+    """Raise DamagedCheckpointError if a file's checksum is wrong. `reads` are the reads of its pieces, in order."""
     digest = hashlib.sha256(part.header)
     for each in reads:
         digest.update(each.result())
@@ -210,7 +210,7 @@ def _read_former(store: Store, found: Checkpoint, buffer: Buffer, former: Callab
     """Read a checkpoint of format 1, and convert its arrays to the current format."""
     [(file, told)] = found.manifest.files.items()
     path = f"{found.name}/{file}"
-    # Before memory is reserved for the file: its size may be damaged in the manifest.
+    # Check the file's size before memory is reserved: the manifest may be damaged and have a wrong size.
     _read_into(store, path, memoryview(bytearray(1)), 0, told.size)
     content = bytearray(told.size)
     _read_into(store, path, memoryview(content), 0, told.size)

@@ -1,6 +1,6 @@
-"""Let rank 0 know which files of a checkpoint the other ranks have written, by a small file of each rank.
+"""Report to rank 0 which files of a checkpoint the other ranks have written. Each rank writes a small file, its report.
 
-The ranks write while the training goes on, so they have no other way to tell: a collective would stop the training.
+The ranks write checkpoints while the training goes on. A collective would stop the training, so ranks report in files.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from distrain_trainer.checkpoint.manifest import FileSum
 from distrain_trainer.errors import StorageError, UnavailableError
 from distrain_trainer.storage import Store
 
-# Seconds between two looks for a report. A volume such as NFS may show a file of another machine after half a minute.
+# Seconds between two checks for a report. A volume such as NFS may take half a minute to show a file of another
+# machine.
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0
 
 
@@ -68,7 +69,7 @@ def _read(store: Store, name: str, rank: int, start: str) -> dict[str, FileSum] 
 
 
 def delete(store: Store, name: str, ranks: int, tell: Tell) -> None:
-    """By rank 0: delete the reports, once the manifest has what is in them. Those that cannot be deleted stay."""
+    """By rank 0: delete the reports, once the manifest has their content. Reports that cannot be deleted stay."""
     with contextlib.suppress(StorageError):
         for rank in range(1, ranks):
             tell(f"deleting {store.path(path_of(name, rank))}")

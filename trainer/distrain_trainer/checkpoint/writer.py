@@ -28,13 +28,16 @@ FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
 # Seconds for which the last checkpoint is retried: after the grace period Kubernetes kills the pod.
 SECONDS_FOR_LAST = 20.0
 SECONDS_BETWEEN_CHECKS = 0.1
-# For how much longer than its own files took rank 0 waits for those of the other ranks, before it counts a failure.
+# Rank 0 waits for the other ranks' files as long as its own files took, plus this many seconds. Then the attempt fails.
 SECONDS_FOR_OTHERS = 120.0
 
 
 @dataclass(frozen=True)
 class Member:
-    """This rank among the ranks that save together. `start` is a random text that they share since this start."""
+    """This rank among the ranks that save together.
+
+    `start` is a random text, equal on all ranks, that identifies this start.
+    """
 
     rank: int
     ranks: int
@@ -66,16 +69,16 @@ class Snapshot:
 
 # Copies the state into the buffer, and describes it.
 Take = Callable[[], Snapshot]
-# Returns the first reason of any rank why it could not write its files, given this rank's, "" for none.
+# Takes the reason why this rank could not write its files, or "". Returns the first such reason of all ranks, or "".
 Agree = Callable[[str], str]
 
 
 class Writer:
     """Write snapshots in a thread. The main thread prints the lines that this thread puts into `lines`.
 
-    There is one buffer, so a snapshot can be taken only while no earlier one is being written. Each member writes its
-    own files; rank 0 also completes the checkpoint. The lease of the other ranks is a copy, with which they only check
-    that no other generation holds HEAD.
+    There is one buffer, so a snapshot can be taken only while no earlier snapshot is being written. Each member writes
+    its own files; rank 0 also completes the checkpoint. The other ranks have copies of the lease, and only check that
+    no other generation holds HEAD.
     """
 
     def __init__(self, lease: Lease, buffer: Buffer, config: Config, *, ranks: int, member: Member) -> None:
@@ -84,21 +87,22 @@ class Writer:
         # A snapshot in the buffer that is not yet given to the thread.
         self._held: Snapshot | None = None
         self._change = threading.Condition()
-        # Held while the buffer is read or written. `_given` is the snapshot in the buffer.
+        # Locked while the buffer is read or written. `_given` is the snapshot in the buffer.
         self._using_buffer = threading.Lock()
         self._is_busy = False
         self.outage = Outage()
-        # The samples of the last state whose files this rank has written.
+        # The samples seen in the last state whose files this rank has written.
         self._written_samples = -1
-        # The samples of the state that the main thread waits for: no earlier state is worth waiting for other ranks.
+        # The samples seen in the state that the main thread waits for. For earlier states rank 0 does not wait for
+        # other ranks.
         self._awaited_samples = -1
-        # The samples of the last state that could not be saved, and the time of the failure.
+        # The samples seen in the last state that could not be saved, and the time of the failure.
         self._failed = (-1, 0.0)
         self._taken = self._stall = 0.0
-        # For how long checkpoints have held the training up so far, in seconds.
+        # The number of seconds for which checkpoints have delayed the training so far.
         self.stalled = 0.0
         self.saved_samples = -1
-        # The samples of the checkpoint in HEAD. It is saved, even while older checkpoints are still being deleted.
+        # The samples seen in the checkpoint in HEAD. It is saved, even while older checkpoints are still being deleted.
         self._samples_in_head = -1
         self.seconds_left = math.inf
         """The training's, as far as it can be told."""
@@ -116,7 +120,7 @@ class Writer:
         return time.monotonic() + (SECONDS_TO_FIRST if every is None else every)
 
     def is_due(self) -> bool:
-        """Return whether a checkpoint is due and none is held or being written."""
+        """Return whether a checkpoint is due, and no snapshot is held or being written."""
         return time.monotonic() >= self._due and not self._is_busy and self._held is None
 
     def save(self, take: Take, *, wait: float = 0.0, holds: bool = False) -> bool:
@@ -146,7 +150,7 @@ class Writer:
         if self._held is None or step <= self._held.position.step:
             return
         if is_good:
-            self._taken = time.monotonic() - self._stall  # The step in between is no part of the checkpoint's cost.
+            self._taken = time.monotonic() - self._stall  # The step in between does not count as cost.
             self._give()
         else:
             self._held = None
@@ -160,13 +164,13 @@ class Writer:
     def save_last(self, take: Take, samples: int, agree: Agree = str) -> str:
         """Save the state after `samples` samples. Return "" after it is saved, or the reason why it cannot be saved.
 
-        `agree` is called once this rank's files are written or given up, and waits for all other ranks to call theirs.
+        `agree` is called once this rank's files are written or given up. It waits until all ranks have called it.
         """
         begun, self._awaited_samples = time.monotonic(), samples
         is_taken = self._try_again(samples)
         reason = self._written_or_not(take, samples, begun, is_taken=is_taken)
         if others := agree(reason):
-            self._awaited_samples = samples + 1  # The thread of rank 0 waits in vain for the files of a rank.
+            self._awaited_samples = samples + 1  # Rank 0's thread need not wait for the files.
             return others
         while not reason and self.saved_samples != samples:
             reason = self._why_not(samples, begun)
@@ -185,7 +189,7 @@ class Writer:
         return ""
 
     def _why_not(self, samples: int, begun: float) -> str:
-        """Return why the state after `samples` samples will not be saved, "" as long as it may be."""
+        """Return why the state after `samples` samples will not be saved, or "" if it may still be saved."""
         if self.lease.is_fenced:
             return self.lease.fenced_by
         return self.outage.reason if self._is_hopeless(samples, begun) else ""
@@ -201,7 +205,7 @@ class Writer:
     def _is_hopeless(self, samples: int, begun: float) -> bool:
         """Return whether to give up saving the state after `samples` samples, which began at the time `begun`.
 
-        Give up if it failed and SECONDS_FOR_LAST have passed. Wait for a write in progress, but no longer than
+        Give up if saving has failed and SECONDS_FOR_LAST have passed. Wait for a write in progress, but no longer than
         checkpoint.maxAge for one call.
         """
         with self._change:
@@ -246,7 +250,10 @@ class Writer:
                     self._succeed(snapshot)
 
     def _wait(self, pause: float) -> bool:
-        """Wait for a new snapshot, but at most `pause` seconds if one is to be retried. Return False after close."""
+        """Wait for a new snapshot, but at most `pause` seconds if a snapshot is to be retried.
+
+        Return False after close.
+        """
         with self._change:
             self._change.wait_for(lambda: self._is_closed or self._is_busy, pause or None)
             self._is_busy = True
@@ -268,7 +275,7 @@ class Writer:
             # A server that does not answer cannot delete files either.
             if not isinstance(error, UnavailableError):
                 files.delete_own(store, name, snapshot.parts, tell)
-                if not member.rank:  # Only rank 0 knows that it completes no older checkpoint now.
+                if not member.rank:  # Only rank 0 knows that no older checkpoint is being completed.
                     files.delete_torn(store, before=name, tell=tell)
             raise
         finally:
@@ -338,7 +345,10 @@ class Writer:
             self._change.notify_all()
 
     def _plan_next(self, seconds: float) -> str:
-        """Set the time of the next checkpoint, from the cost of the last one. Return a text about it for the log."""
+        """Set the time of the next checkpoint, from the cost of the last one.
+
+        Return a text about the interval for the log.
+        """
         following = interval(self._config.checkpoint_every, stall=self._stall, write=seconds, ranks=self._ranks)
         wait = max(0.0, following.seconds - seconds)
         self._due = time.monotonic() + wait

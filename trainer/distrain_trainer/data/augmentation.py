@@ -1,7 +1,7 @@
 """Crop, mirror and normalize images, as is usual for ImageNet.
 
-A random choice depends only on the seed, the epoch and the sample. So it is the same after a restart, and on any number
-of ranks.
+A random choice depends only on the seed, the epoch and the sample. So the choice is the same after a restart, and on
+any number of ranks.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 Box = tuple[float, float, float, float]
 
 USUAL_RATIO = (3 / 4, 4 / 3)
-# Attempts to find a crop within the image, before its centre is taken.
+# Attempts to find a random crop within the image. After that the image's centre is used.
 ATTEMPTS = 10
 
 
 @dataclass(frozen=True)
 class Moments:
-    """The mean and standard deviation of each channel, or one of each for all, of pixels between 0 and 1."""
+    """The mean and standard deviation of pixels between 0 and 1, per channel, or one of each for all channels."""
 
     mean: npt.NDArray[np.float32]
     std: npt.NDArray[np.float32]
@@ -46,10 +46,11 @@ class Moments:
 
 @dataclass(frozen=True)
 class Crops:
-    """Which part of an image is scaled to the size of the model's images.
+    """Choose the part of an image that is scaled to the size of the model's images.
 
-    For training it has a share of the area within `scale`, and a width divided by height within `ratio`. For tests it
-    is the centre of the image whose shorter side is scaled to `resize`. An empty value leaves that to Decoder.
+    For training, the part's share of the image's area is within `scale`, and its width divided by its height is within
+    `ratio`. For tests, the image's shorter side is scaled to `resize`, and the part is the centre. If `scale` or
+    `resize` is empty, Decoder chooses the part.
     """
 
     scale: tuple[float, ...] = ()
@@ -61,9 +62,9 @@ class Crops:
         return cls(config.augment_scale, config.augment_ratio or USUAL_RATIO, config.augment_test_resize)
 
     def for_training(self, width: int, height: int, random: np.random.Generator) -> Box:
-        """Return a random crop: Szegedy et al. 2015 (arXiv:1409.4842, section 6), as torchvision's RandomResizedCrop.
+        """Return a random crop: Szegedy et al. 2015 (arXiv:1409.4842, section 6), like torchvision's RandomResizedCrop.
 
-        If ten attempts do not fit into the image, return its centre with the nearest ratio.
+        If none of ten random crops fits into the image, return the image's centre with the nearest allowed ratio.
         """
         (least_share, most_share), (narrowest, widest) = self.scale, self.ratio
         for _ in range(ATTEMPTS):
@@ -100,12 +101,12 @@ def scaled(image: Image.Image, box: Box, width: int, height: int) -> Image.Image
 
 
 def is_grey(image: Image.Image) -> bool:
-    """Return whether an image has no colours, as those of digits: mirrored digits are wrong."""
+    """Return whether an image has no colours, like images of digits. Mirrored digits would be wrong."""
     return image.mode in ("1", "L", "LA", "I", "I;16", "F")
 
 
 def as_rgb(image: Image.Image) -> Image.Image:
-    if image.mode.startswith("I"):  # A PNG of 16 bits, of which Pillow's convert would make all above 255 white.
+    if image.mode.startswith("I"):  # A 16-bit PNG. Pillow's convert would turn all values above 255 into white.
         from PIL import Image
 
         image = Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))

@@ -1,8 +1,8 @@
-"""Read and decode a rank's batches in a process beside it.
+"""Read and decode a rank's batches in a separate process, the reader.
 
-Python runs one thread at a time. In the rank's own process, reading and decoding would hold up the thread that launches
-the GPU's kernels. The other process writes decoded images into memory that both share, as far ahead as MEMORY allows.
-It ends when the rank does, whatever ends the rank.
+Python runs one thread at a time. In the rank's own process, reading and decoding would delay the thread that launches
+the GPU's kernels. The reader writes decoded images into shared memory, as far ahead as MEMORY allows. The reader ends
+when the rank ends, for whatever reason.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ from distrain_trainer.data.position import Position
 from distrain_trainer.data.samples import Pixels
 from distrain_trainer.errors import LostPeerError, TrainerError
 
-# Bytes of decoded images that are held ahead of the training, in at least two batches and at most BATCHES.
+# The reader prefetches up to MEMORY bytes of decoded images, but at least two and at most BATCHES batches.
 MEMORY, BATCHES = 256 * 1024**2, 16
 SECONDS_TO_END = 5.0
 
 
 @dataclass(frozen=True)
 class Work:
-    """What the other process reads. It sends batches of `images`, one in each slot of the shared memory."""
+    """The reader's task. The shared memory has several slots, and each slot holds the images of one batch."""
 
     config: Config
     dataset: Dataset
@@ -66,9 +66,9 @@ class Work:
 def batches_from_beside(
     config: Config, dataset: Dataset, *, rank: int, ranks: int, start: Position = START
 ) -> Iterator[Batch]:
-    """Yield the batches of train_batches, which another process reads. Synthetic data and idx files need none.
+    """Yield the batches of train_batches from a reader process. Synthetic data and idx files need no reader.
 
-    The iterator raises what train_batches raises, and LostPeerError if the other process ends. end_batches ends it.
+    The iterator raises what train_batches raises, and LostPeerError if the reader ends. end_batches ends the reader.
     """
     if config.is_synthetic or isinstance(dataset.train, Arrays):
         return train_batches(config, dataset, rank=rank, ranks=ranks, start=start)
@@ -76,16 +76,16 @@ def batches_from_beside(
 
 
 def end_batches(batches: Iterator[Batch]) -> None:
-    """End the process beside this one after the last batch that is needed, as it holds memory and processor time."""
+    """End the reader after the last batch that is needed, because it uses memory and processor time."""
     if isinstance(batches, BatchesFromBeside):
         batches.end()
 
 
 class BatchesFromBeside:
-    """The batches of another process, as an iterator."""
+    """An iterator over the batches of a reader process."""
 
     def __init__(self, work: Work) -> None:
-        # Not /dev/shm, which is small in containers. Like it, this counts as the container's memory.
+        # Not /dev/shm, which is small in containers. A memfd counts as the container's memory too.
         file = os.memfd_create("batches")
         os.ftruncate(file, work.slots * work.batch_bytes)
         self._slots = work.slots_in(mmap.mmap(file, 0))
@@ -94,9 +94,9 @@ class BatchesFromBeside:
         self.process = _start(its, file)
         its.close()
         os.close(file)
-        with suppress(OSError):  # The process has ended. The first batch says so.
+        with suppress(OSError):  # The reader has ended. The first batch raises that error.
             self._connection.send_bytes(pickle.dumps(work))
-        # A thread copies the next batch meanwhile. numpy copies without Python's lock.
+        # A thread copies the next batch during the step. NumPy copies without holding Python's lock.
         self._copier = ThreadPoolExecutor(1)
         self._next = self._copier.submit(self._receive)
 
@@ -111,7 +111,7 @@ class BatchesFromBeside:
     def end(self) -> None:
         self.process.kill()
         self.process.wait()
-        # The thread ends at the connection's end.
+        # The thread ends because the other end of the connection is closed.
         self._copier.shutdown()
         self._connection.close()
 
@@ -140,8 +140,8 @@ class BatchesFromBeside:
 def _start(its: socket.socket, file: int) -> subprocess.Popen[bytes]:
     package = str(Path(__file__).parents[2])
     paths = [package, *filter(None, [os.environ.get("PYTHONPATH")])]
-    # In a session of its own: a launcher may send SIGTERM to the rank's process group, and the rank then trains on to
-    # the end of the step.
+    # Start the reader in its own session: a launcher may send SIGTERM to the rank's process group, and the rank then
+    # still finishes its step.
     return subprocess.Popen(
         [sys.executable, "-c", f"from {__name__} import serve; serve({its.fileno()}, {file})"],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
@@ -152,9 +152,9 @@ def _start(its: socket.socket, file: int) -> subprocess.Popen[bytes]:
 
 
 def serve(connection_file: int, memory_file: int) -> NoReturn:
-    """Be the process beside a rank: read batches into the slots of the memory, and send what else is in them.
+    """Run as the reader of a rank: read batches into the slots of the memory, and send the batches' other fields.
 
-    Send the exception that ends this.
+    If an exception ends the reading, send the exception.
     """
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
@@ -170,7 +170,7 @@ def serve(connection_file: int, memory_file: int) -> NoReturn:
             traceback.print_exc()
         with suppress(OSError):
             connection.send(error)
-            # Until the rank has read it, and ended.
+            # Wait until the rank has received the error and ended.
             threading.Event().wait()
     os._exit(0)
 
@@ -196,7 +196,7 @@ def _send_batches(work: Work, connection: Connection, slots: list[Pixels]) -> No
 
 
 def _take_back(connection: Connection, free: queue.Queue[int]) -> None:
-    """Receive the slots whose images the rank has copied. End this process when the rank has ended."""
+    """Receive the slots whose images the rank has copied. End the reader when the rank has ended."""
     with suppress(EOFError, OSError):
         while True:
             free.put(connection.recv())

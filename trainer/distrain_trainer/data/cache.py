@@ -1,8 +1,8 @@
-"""Keep what is read of shards on a volume, for later epochs and restarts, and for the pod's other ranks.
+"""Cache shards on a volume, for later epochs and restarts, and for the pod's other ranks.
 
-The cache holds pieces of shards, each in a file of its own: a rank reads a part of a shard, and its neighbour the rest.
-A piece is written beside its place and then renamed, so no process sees half of one. Its name holds the tag of the
-shard's content, so a shard that was replaced is read anew. The pieces used least recently make room for new ones.
+The cache holds pieces of shards, each in a separate file: a rank reads a part of a shard, and its neighbour the rest. A
+piece is written to a temporary file and then renamed, so no process sees half a piece. The name of a piece contains the
+tag of the shard's content, so a replaced shard is read again. The least recently used pieces are removed to make room.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ VALUE = "data.cache"
 SUFFIX, UNFINISHED = ".piece", ".part"
 # Bytes of the checksum at a piece's end.
 CHECKSUM = 4
-# When the cache is full, pieces are removed until this share of the limit is left.
+# When the cache is full, pieces are removed until the cache uses only this share of its limit.
 SHARE_LEFT = 0.9
-# A file that a killed process has left unfinished is removed after so many seconds.
+# An unfinished file of a killed process is removed after this many seconds.
 SECONDS_UNFINISHED = 600.0
 
 
@@ -41,12 +41,12 @@ class Cache:
     limit: int
 
 
-# The readers of this process. A fault of the volume is thus said once, whatever else is read there.
+# The readers of this process, one per cache and store. So each fault of a volume is logged once.
 _readers: dict[tuple[Cache, str], CachedReader] = {}
 
 
 def reader_of(cache: Cache, store: Store, piece: int) -> CachedReader:
-    """Return this process's reader of the store's files in pieces of `piece` bytes, which start at multiples of it."""
+    """Return this process's reader of the store's files. It caches pieces that start at multiples of `piece` bytes."""
     key = (cache, store.uri)
     if key not in _readers:
         _readers[key] = CachedReader(cache, store, piece)
@@ -71,7 +71,7 @@ class CachedReader:
                 usage.set(self._trim(self.cache.limit))
 
     def read_into(self, name: str, place: memoryview, *, start: int = 0) -> int:
-        """Read as Store.read_into does. Raises StorageError, and never for a fault of the cache."""
+        """Read like Store.read_into. Raises StorageError, but never because of a fault of the cache."""
         if self.is_off:
             return self.store.read_into(name, place, start=start)
         size, tag = self._stat(name)
@@ -80,13 +80,13 @@ class CachedReader:
             return size
         found = self.store.read_into(name, place, start=start)
         held = min(len(place), found - start)
-        # A part of a piece is not kept, but the last piece of a file is shorter.
+        # Keep only whole pieces. The last piece of a file may be shorter.
         if found == size and not start % self.piece and held in (self.piece, size - start):
             self._keep(path, place[:held])
         return found
 
     def _stat(self, name: str) -> tuple[int, str]:
-        """Ask for a file's size and tag once. A file is taken not to change while the run reads it."""
+        """Request a file's size and tag only once: files must not change while the run reads them."""
         if name not in self._stats:
             self._stats[name] = self.store.stat(name)
         return self._stats[name]
@@ -96,7 +96,7 @@ class CachedReader:
         return self.cache.folder / f"{key.hexdigest()[:32]}-{number:06}{SUFFIX}"
 
     def _is_read_from(self, path: Path, place: memoryview, first: int, left: int) -> bool:
-        """Read a part of a piece. Return False if it is not there. Remove it if it is damaged."""
+        """Read a part of a piece. Return False if the piece is not cached. Remove the piece if it is damaged."""
         try:
             content = path.read_bytes()
         except OSError:
@@ -124,14 +124,14 @@ class CachedReader:
             try:
                 with unfinished.open("r+b") as file:
                     file.write(b"".join([body, zlib.crc32(body).to_bytes(CHECKSUM, "big")]))
-                with self._usage():  # Nobody counts the files meanwhile, and might miss this one.
+                with self._usage():  # Otherwise another rank that counts the files may miss this one.
                     unfinished.replace(path)
             except OSError:
                 unfinished.unlink(missing_ok=True)
                 raise
 
     def _has_room(self, unfinished: Path, length: int) -> bool:
-        """Make a file of `length` bytes, which counts from now on. Return False if the limit is too low for it."""
+        """Reserve room by creating a file of `length` bytes. Return False if the cache's limit is too low for it."""
         with self._usage() as usage:
             if usage.get() + length > self.cache.limit:
                 usage.set(self._trim(max(0, int(self.cache.limit * SHARE_LEFT) - length)))
@@ -143,7 +143,7 @@ class CachedReader:
         return True
 
     def _trim(self, most: int) -> int:
-        """Remove the pieces used least recently until all files take up to `most` bytes. Return what they take."""
+        """Remove the least recently used pieces until all files take at most `most` bytes. Return the bytes left."""
         pieces, total = [], 0
         for entry in os.scandir(self.cache.folder):
             with suppress(FileNotFoundError):
@@ -162,14 +162,14 @@ class CachedReader:
 
     @contextmanager
     def _usage(self) -> Iterator[_Usage]:
-        """Lock the number of bytes in the cache against the other ranks."""
+        """Lock the file with the number of cached bytes, so that no other rank changes it."""
         with open(self.cache.folder / "usage", "a+b") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield _Usage(file.fileno())
 
     @contextmanager
     def _heeding_faults(self) -> Iterator[None]:
-        """On a fault of the volume, say so once, and read on without the cache."""
+        """On a fault of the volume, log one line, and read on without the cache."""
         try:
             yield
         except OSError as error:

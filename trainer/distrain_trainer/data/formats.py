@@ -172,7 +172,7 @@ def _known_classes(config: Config) -> int:
 
 
 def _decoder(config: Config, name: str, content: bytes) -> Decoder:
-    """Return the decoder of the images, to the size of --image-size if given, otherwise to the first image's size."""
+    """Return the decoder for images of the size --image-size, or without it of the first image's size."""
     require("pillow", "data.uri")
     size = config.image_size
     of_first, is_grey = look_at(content, name)

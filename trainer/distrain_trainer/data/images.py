@@ -30,8 +30,8 @@ class Decoder:
 
     Without `scales`, all images must have the shape of the image `first`. With `scales`, each image is scaled and
     cropped to the shape: at the centre, or, with `augments`, at a random place; `crops` may choose another part. With
-    `augments` and `flips` half of the images are mirrored. `moments` are for the caller, who puts the pixels into a
-    batch.
+    `augments` and `flips`, half of the images are mirrored. `moments` is for the caller, which normalizes the pixels
+    when it writes them into a batch.
     """
 
     shape: Shape
@@ -63,7 +63,7 @@ class Decoder:
         return np.asarray(self._mirrored(decoded, random))
 
     def _scaled(self, image: Image.Image, random: np.random.Generator) -> Image.Image:
-        """Return the image as RGB: a part of it, scaled to the shape, or without `scales` all of it as it is."""
+        """Return the image as RGB. With `scales`, return a part of the image, scaled to the shape."""
         height, width, _ = self.shape
         if not self.scales:
             return as_rgb(image)
@@ -74,7 +74,7 @@ class Decoder:
         return self._fit(image, random)
 
     def _fit(self, image: Image.Image, random: np.random.Generator) -> Image.Image:
-        """Scale the shorter side, and crop the other one: at the centre, or for training at random."""
+        """Scale the image until it covers the shape. Crop the rest at the centre, or for training at a random place."""
         from PIL import Image, ImageOps
 
         height, width, _ = self.shape
@@ -122,7 +122,7 @@ def is_image(name: str) -> bool:
 
 
 def look_at(content: bytes, name: str) -> tuple[Shape, bool]:
-    """Return an image's height, width and 3, and whether it is grey, from its header.
+    """Return an image's shape (height, width, 3) from its header, and whether the image is grey.
 
     Raises DamagedSampleError if it is not an image.
     """
@@ -134,14 +134,14 @@ def look_at(content: bytes, name: str) -> tuple[Shape, bool]:
 
 
 def _open(content: bytes) -> Image.Image:
-    # Imported here, as an image without Pillow can train on other data.
+    # Imported here, because a container image without Pillow can train on other data.
     from PIL import Image
 
     return Image.open(io.BytesIO(content), formats=("JPEG", "PNG"))
 
 
 def _decode_small(image: Image.Image, side: int) -> None:
-    """Decode a JPEG at 1/2, 1/4 or 1/8 of its size if that is large enough for `side`, as it is faster."""
+    """Decode a JPEG at 1/2, 1/4 or 1/8 of its size if that is large enough for `side`, because that is faster."""
     shorter = min(image.size)
     image.draft("RGB", (image.width * side // shorter, image.height * side // shorter))
 

@@ -1,7 +1,8 @@
-"""List the names of a data set once per run, and keep the list beside the checkpoints.
+"""List the names of a data set once per run, and keep the list with the checkpoints.
 
-A list of a million names takes S3 a thousand requests, or a file server as many as there are folders. So rank 0 lists
-them, and writes the list to the run's checkpoint.uri. The other ranks read it there, and so do all ranks at a restart.
+To list a million names takes a thousand requests to S3, or a request per folder to a file server. So only rank 0 lists
+the names, and writes the list to the run's checkpoint.uri. The other ranks read this list, and at a restart all ranks
+do.
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ from distrain_trainer.storage import Retry, Store, open_store
 
 FILE = "data-names"
 FORMAT = 1
-# A page of S3. A data set with no more names is listed by each rank at each start: that is one request, as reading the
-# list would be.
+# The names in one page of S3. If a data set has no more names, each rank lists it at each start. That takes one
+# request, like reading the stored list.
 FEW = 1000
-# How long ranks wait for rank 0's list, and seconds between two looks. After that a rank lists the names itself.
+# Seconds that a rank waits for rank 0's list before it lists the names itself, and seconds between two checks.
 LONGEST_WAIT, SECONDS_BETWEEN = 600.0, 1.0
 
 
@@ -45,7 +46,10 @@ def list_names(config: Config, store: Store) -> Sequence[str]:
 
 
 def _is_shared(config: Config) -> bool:
-    """Return whether all ranks surely see the same checkpoint.uri. A folder may be of this pod or this node alone."""
+    """Return whether all ranks certainly see the same files at checkpoint.uri.
+
+    Another pod or node may have another folder.
+    """
     return config.checkpoint.startswith("s3://")
 
 
@@ -59,7 +63,7 @@ def _wait(kept: Store, config: Config) -> Sequence[str] | None:
 
 
 def _read(kept: Store, config: Config) -> Sequence[str] | None:
-    """Return the list that was kept, None if there is none, or if it is of other data."""
+    """Return the stored list, or None if there is no list, or if the list is of other data."""
     found = kept.read_tagged(FILE)
     if found is None:
         return None
@@ -77,7 +81,7 @@ def _write(kept: Store, config: Config, names: Sequence[str]) -> None:
 
 
 def _head(config: Config) -> dict[str, object]:
-    """Return what the list depends on: another value of any of these makes it invalid."""
+    """Return the values that the list depends on. If any of them has changed, the list is invalid."""
     job = os.environ.get("DISTRAIN_JOB", "") if config.resume == "never" else ""
     endpoint = os.environ.get("AWS_ENDPOINT_URL_S3", "") if config.data.startswith("s3://") else ""
     return {"format": FORMAT, "data": config.data, "endpoint": endpoint, "job": job}

@@ -18,9 +18,9 @@ from distrain_trainer.data.sampler import Indices, Part, Segment, count_steps_le
 from distrain_trainer.data.samples import Pixels, Samples, Shape
 from distrain_trainer.errors import DamagedSampleError, DataError
 
-# More threads than a small machine has cores, as most of them wait for S3.
+# More threads than a small machine has cores, because most threads wait for S3.
 THREADS = 16
-# The number of prefetched samples, in whole batches and at least two batches.
+# The number of samples to prefetch, rounded down to whole batches, but at least two batches.
 SAMPLES_AHEAD = 64
 
 
@@ -28,9 +28,9 @@ SAMPLES_AHEAD = 64
 class Batch:
     """One rank's samples of a step. The arrays have the same shape at every step.
 
-    `samples` is this rank's number of samples, `global_samples` that of all ranks. A sample's weight is `ranks /
-    global_samples`, or 0 if the sample is damaged or only fills up the last batch of an epoch. So the mean over the
-    ranks of their weighted sums is the mean over the global batch.
+    `samples` is the number of samples of this rank, `global_samples` the number of samples of all ranks. A sample's
+    weight is `ranks / global_samples`, or 0 if the sample is damaged or only fills up the last batch of an epoch. Each
+    rank sums its weighted losses. The mean of these sums over the ranks is the mean over the global batch.
     """
 
     images: Pixels
@@ -41,7 +41,7 @@ class Batch:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no sample has a weight, for example if this rank has no sample left in the epoch's last step."""
+        """Whether all samples have weight 0, for example if this rank has no sample left in the epoch's last step."""
         return not self.weights.any()
 
 
@@ -93,7 +93,7 @@ def train_batches(
     """Yield one rank's batches from a position on, without end. The iterator raises StorageError or DataError.
 
     `place` returns memory for the next batch's images, and `ahead` is the number of batches to prefetch. By default the
-    memory is new, and SAMPLES_AHEAD says how many.
+    memory is new, and SAMPLES_AHEAD determines the number of batches.
     """
     samples, size = dataset.train, config.batch_size
     if config.is_synthetic:
@@ -108,7 +108,7 @@ def train_batches(
         )
 
     first = start.samples // len(samples)
-    # Lazily, as each part holds the indices of a whole epoch.
+    # Compute parts lazily, because each part holds the indices of a whole epoch.
     parts = (part(epoch, start.segments if epoch == first else ()) for epoch in itertools.count(first))
     damage = Damage(len(samples), config.max_bad_share)
     return _batches(samples, parts, size, ranks, damage, place=place, ahead=ahead)
@@ -154,7 +154,10 @@ def _batches(
     place: Callable[[], Pixels] | None = None,
     ahead: int | None = None,
 ) -> Iterator[Batch]:
-    """Yield the batches in order, prefetching some. An exception of a thread is raised at its batch."""
+    """Yield the batches in order, prefetching some.
+
+    An exception in a thread is raised when the caller reaches its batch.
+    """
     # One thread reads sequentially, and passes the work to the others.
     reader, workers = ThreadPoolExecutor(1), ThreadPoolExecutor(THREADS)
     begun = _begin(samples, parts, batch_size, ranks, workers, place or partial(_new, batch_size, samples.shape))

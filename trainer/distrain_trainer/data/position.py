@@ -33,7 +33,7 @@ class Position:
 
 @dataclass(frozen=True)
 class SampleCount:
-    """How many samples all ranks have seen before a step, in a run that goes on from `start` at one size.
+    """Count the samples that all ranks have seen before a step, if the number of ranks is constant after `start`.
 
     `epoch_samples` is the number of samples of an epoch, None for synthetic data.
     """

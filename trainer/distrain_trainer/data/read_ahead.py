@@ -1,4 +1,4 @@
-"""Read files ahead of need: several pieces of several files at once, within a limit of memory."""
+"""Prefetch files: request several pieces of several files at once, within a limit of memory."""
 
 from __future__ import annotations
 
@@ -10,17 +10,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-# Bytes per request, and requests at once. One connection to S3 is slow, and each request waits for its answer.
+# Bytes per request, and the number of requests at once. One connection to S3 is slow, and each request waits for its
+# answer.
 PIECE = 4 * 1024**2
 REQUESTS = 16
 # Bytes of all pieces that are held or requested, per rank.
 MEMORY = 256 * 1024**2
-# Bytes that are copied from a piece at once, unless a reader asks for more. The larger, the more is copied twice.
+# Bytes that are copied from a piece at once, unless a reader asks for more. A larger buffer copies more bytes twice.
 BUFFER = 4096
 
 
 class Source(Protocol):
-    """Where files are read: a Store, or a cache of one."""
+    """The source of the files: a Store, or a cache of a Store."""
 
     def read_into(self, name: str, place: memoryview, *, start: int = 0) -> int: ...
 
@@ -29,7 +30,7 @@ class Source(Protocol):
 class Span:
     """The part of a file that will be read: from byte `start` on, about `share` of the file, and not beyond `end`.
 
-    Both limits are estimates: they say where to stop reading ahead. A reader may go on beyond them.
+    `end` and `share` are estimates of where to stop prefetching. A reader may read beyond them.
     """
 
     name: str
@@ -40,7 +41,7 @@ class Span:
 
 @dataclass(eq=False)
 class Piece:
-    """Bytes of a file from `start` on, in a buffer. `length` counts them once they are there."""
+    """Bytes of a file from `start` on, in a buffer. When the bytes have arrived, `length` is their number."""
 
     start: int
     buffer: bytearray
@@ -69,19 +70,20 @@ class OpenFile:
 
     @property
     def has_more(self) -> bool:
-        """Whether a piece can be requested. The first piece of a file tells its size."""
+        """Whether another piece can be requested. The response for a file's first piece contains the file's size."""
         return not self.pieces if self.size is None else self.next < min(self.size, self.limit)
 
     def claim(self, buffer: bytearray) -> Piece:
         end = self.next + len(buffer) if self.size is None else min(self.size, self.limit)
-        # All but the first and the last begin and end at multiples of a piece's size, as those in a cache do.
+        # All pieces but the first and the last begin and end at multiples of a piece's size, like the pieces in a
+        # cache.
         piece = Piece(self.next, buffer, min(len(buffer) - self.next % len(buffer), end - self.next))
         self.next += piece.length
         self.pieces.append(piece)
         return piece
 
     def learn(self, size: int) -> None:
-        """Take note of the file's size, and so of the part to read ahead."""
+        """Store the file's size, and compute the limit of prefetching from it."""
         if self.size is None:
             estimate = size if self.span.share >= 1 else int(size * self.span.share) + PIECE
             self.limit = max(self.limit, estimate if self.span.end is None else min(estimate, self.span.end))
@@ -91,13 +93,13 @@ class OpenFile:
 class ReadAhead:
     """Files that one thread reads in a fixed order, each from front to back, while other threads fetch what follows.
 
-    The file being read has the first claim on a free buffer, then those after it in order. So the reader always gets
-    on, however few buffers there are.
+    A free buffer goes to the file being read first, then to the following files in their order. So the reader always
+    makes progress, even with few buffers.
     """
 
     def __init__(self, source: Source, spans: Sequence[Span]) -> None:
         self._source, self._spans = source, iter(spans)
-        # The file being read, and those after it with pieces that are held or requested.
+        # The file being read, and the following files with pieces that are held or requested.
         self._files: deque[OpenFile] = deque()
         lock = threading.Lock()
         self._arrived, self._claimable = threading.Condition(lock), threading.Condition(lock)
@@ -105,7 +107,7 @@ class ReadAhead:
         self._free: list[bytearray] = []
         self._unmade = MEMORY // PIECE
         for _ in range(REQUESTS):
-            # Daemons, as at the process's end nobody waits for a request that S3 does not answer.
+            # Daemon threads: the process can end while a request waits for S3.
             threading.Thread(target=self._fetch, daemon=True).start()
 
     @contextmanager
@@ -122,7 +124,7 @@ class ReadAhead:
                 self._drop(file, len(file.pieces))
 
     def close(self) -> None:
-        """End the threads. Those that wait for an answer end after it."""
+        """End the threads. A thread that waits for an answer ends after the answer."""
         with self._claimable:
             self._is_closed = True
             self._claimable.notify_all()
@@ -144,7 +146,10 @@ class ReadAhead:
         return None
 
     def _make_first(self, file: OpenFile, at: int) -> None:
-        """Drop the pieces that do not have the byte `at`. If none has it, have it requested."""
+        """Drop all pieces before the one with the byte `at`.
+
+        If there is none, drop all pieces and request this byte.
+        """
         self._drop(file, next((place for place, piece in enumerate(file.pieces) if piece.covers(at)), len(file.pieces)))
         if not file.pieces:
             file.next, file.limit = at, max(file.limit, at + PIECE)
@@ -208,7 +213,7 @@ class ReadAhead:
 
 
 class _Raw(io.RawIOBase):
-    """An open file as Python's file object."""
+    """An open file as a Python file object."""
 
     def __init__(self, ahead: ReadAhead, file: OpenFile) -> None:
         self._ahead, self._file, self._at = ahead, file, file.span.start

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-# Size of the shuffle buffer in samples. Shards' samples wait in it, compressed. A larger buffer shuffles better.
+# Size of the shuffle buffer in samples. It holds compressed samples of shards. A larger buffer shuffles better.
 SHUFFLE_BUFFER = 1000
 
 Indices = npt.NDArray[np.int64]
@@ -59,8 +59,8 @@ def part_of_epoch(
     """Return a rank's part of the samples of an epoch that are left after the segments `made`.
 
     `shards` are the numbers of samples in the files that are read sequentially, empty for other formats. All ranks make
-    the same number of steps. The ranks' runs differ by at most one sample, so in the last step a rank may have fewer
-    samples than others, or none.
+    the same number of steps. The lengths of the ranks' runs differ by at most one sample, so in the last step a rank
+    may have fewer samples than others, or none.
     """
     sampler = EpochSampler(seed, epoch, is_in_a_row=bool(shards))
     left = sampler.order(samples, shards)
@@ -76,7 +76,10 @@ def part_of_epoch(
 
 
 def split(made: Sequence[Segment], batch_size: int, *, ranks: int) -> tuple[Sequence[Segment], int]:
-    """Return the completed segments, and the steps already made in the segment that continues with the same sizes."""
+    """Return the completed segments, and the steps made in the current segment.
+
+    The last segment is the current one if its number of ranks and its batch size are the same.
+    """
     if made and made[-1].is_of(ranks, batch_size):
         return made[:-1], made[-1].steps
     return made, 0
@@ -89,7 +92,7 @@ def count_steps_left(samples: int, batch_size: int, *, ranks: int, made: Sequenc
 
 
 def count_samples_left(samples: int, made: Sequence[Segment]) -> int:
-    """Return how many samples of an epoch are left after segments."""
+    """Return how many samples of an epoch are left after the segments `made`."""
     for segment in made:
         samples -= count_of_step(samples, 0, segment.steps * segment.batch_size, ranks=segment.ranks)
     return samples
@@ -160,7 +163,7 @@ def order_of_shards(sizes: Sequence[int], *, seed: int, epoch: int) -> Indices:
 
 
 def through_buffer(run: Indices, size: int, random: np.random.Generator) -> Indices:
-    """Shuffle a run by a buffer: draw each sample at random from the up to `size` samples read and not yet drawn."""
+    """Shuffle a run with a buffer of `size` samples: draw each sample at random from the buffer, then refill it."""
     buffer, waiting = run[:size].tolist(), iter(run[size:].tolist())
     drawn = []
     for share in random.random(len(run)):

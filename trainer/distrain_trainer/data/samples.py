@@ -32,7 +32,7 @@ class Samples(Protocol):
     def __len__(self) -> int: ...
 
     def works(self, part: Part) -> Iterator[list[Work]]:
-        """Yield for each step of a rank's part the functions that fill its batch."""
+        """For each step of a rank's part, yield the functions that fill the step's batch."""
 
 
 def put(image: npt.NDArray[np.uint8], place: Pixels, moments: Moments | None = None) -> None:

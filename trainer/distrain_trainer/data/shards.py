@@ -1,6 +1,6 @@
 """Read tar shards in WebDataset's layout: for each sample an image `key.jpg` and its class number `key.cls`.
 
-A shard is read sequentially, from any of its samples on, and never held in memory completely.
+A shard is read sequentially, from any of its samples on, and is never held in memory completely.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from typing import Self
 
 SIZES = "sizes.json"
-# Bytes per read when only headers are read, and when only the first sample is.
+# Bytes per read when only headers are read, and when only the first sample is read.
 WALKING, LOOKING = 4096, 1024**2
 WALKERS = 16
 BLOCK = tarfile.BLOCKSIZE
@@ -95,9 +95,10 @@ class Shards:
         labels[slot] = sample.label
 
     def read(self, reading: Indices) -> Iterator[tuple[int, Sample]]:
-        """Yield the samples of `reading` with their numbers, in its order, which goes forwards through each shard.
+        """Yield the samples of `reading` with their numbers, in the order of `reading`.
 
-        `reading` has gaps where samples were trained on before. Small gaps are read and dropped, large gaps skipped.
+        Within each shard `reading` must be ascending. It has gaps where samples were trained on before. Small gaps are
+        read and dropped, large gaps skipped.
         """
         runs = self._runs(reading)
         source = reader_of(self.cache, self.store, read_ahead.PIECE) if self.cache else self.store
@@ -110,7 +111,7 @@ class Shards:
                     yield from zip(numbers.tolist(), itertools.compress(samples, wanted), strict=True)
 
     def _runs(self, reading: Indices) -> list[tuple[Shard, int, int, Indices]]:
-        """Return the runs of samples to read: a shard, the first sample in it, how many, and which numbers of them."""
+        """Return the runs to read: the shard, the first sample in it, the count to read, and the numbers to yield."""
         starts = np.cumsum([0, *self.shards])
         # side="right", as an empty shard starts at the same number as the next shard and has no samples.
         owners = np.searchsorted(starts, reading, side="right") - 1
@@ -129,7 +130,7 @@ def span_of(shard: Shard, first: int, count: int) -> Span:
     last = first + count
     if not shard.starts:
         return Span(shard.name, share=last / shard.samples)
-    # The header after the last sample shows that it is complete.
+    # The header after the last sample shows that the sample is complete.
     return Span(shard.name, shard.starts[first], shard.starts[last] + BLOCK if last < shard.samples else None)
 
 
@@ -292,7 +293,7 @@ class Header(tarfile.TarInfo):
             size, checksum = (int(field.partition(b"\0")[0], 8) for field in (buf[124:136], buf[148:156]))
         except ValueError:
             return None
-        # The checksum counts its own field as spaces. Old programs mark a folder by a slash alone.
+        # The checksum counts its own field as spaces. Old programs mark a folder only by a trailing slash.
         if name.endswith("/") or checksum != sum(buf) - sum(buf[148:156]) + 8 * ord(" "):
             return None
         header = cls(f"{prefix}/{name}" if prefix else name)

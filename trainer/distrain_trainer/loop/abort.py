@@ -1,9 +1,9 @@
 """End every process of a job with parameter servers when one of them is lost.
 
-mpirun and torchrun end the other ranks when one fails. Jobs with parameter servers have no such launcher, and their
-processes would wait for ever for the lost one. So each process keeps a connection to the first process (MXNet's
+mpirun and torchrun end the other ranks when one fails. Jobs with parameter servers have no such launcher, and the other
+processes would wait for ever for the lost process. So each process keeps a connection to the first process (MXNet's
 scheduler or TensorFlow's chief). If a connection closes without a goodbye, the first process logs which process is
-lost, and ends. This closes all other connections, and their processes end too. As all processes end, a restarted
+lost, and exits. This closes all other connections, and their processes end too. As all processes end, a restarted
 process never joins old ones.
 """
 
@@ -22,7 +22,7 @@ from typing import NoReturn
 from distrain_trainer.errors import StoppedError
 
 GOODBYE = b"goodbye\n"
-# Sent when the run has stopped as requested, after a step from which it can resume.
+# Sent when the run has stopped as requested. It can resume from the step after which it has stopped.
 STOPPED = b"stopped\n"
 SECONDS_BETWEEN_TRIES = 0.5
 SECONDS_BETWEEN_LINES = 60.0

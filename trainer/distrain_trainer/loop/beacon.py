@@ -1,4 +1,4 @@
-"""Tell the other ranks by UDP that this rank is busy, and receive the same from them.
+"""Send UDP datagrams to the other ranks while this rank is busy, and receive their datagrams.
 
 Ranks that wait in a collective cannot see why another rank is late: it may hang, wait for its input, or compile. A rank
 that waits for input or compiles sends a datagram each second.
@@ -54,7 +54,7 @@ class Beacon:
     def _hear(self) -> None:
         known = {other.token for other in self._others}
         while True:
-            with contextlib.suppress(OSError):  # An error of an earlier send is raised here.
+            with contextlib.suppress(OSError):  # recv also raises the error of an earlier send.
                 if self._socket.recv(TOKEN_BYTES) in known:
                     self.last_heard = time.monotonic()
 

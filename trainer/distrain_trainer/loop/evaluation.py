@@ -1,4 +1,4 @@
-"""Test the model after epochs, and keep the best one."""
+"""Test the model after epochs, and keep the best model."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class Evaluator:
     """Test a run's model. All ranks call its methods at the same steps.
 
     `tests` is the number of test samples of all ranks, 0 if the data has none. `count` tests the model on all ranks,
-    and returns how many samples have their label as first choice, and among the first five. `save` writes the model
-    that `count` tests to a local path, whose name is `model`.
+    and returns the numbers of samples whose label is the model's first choice, and among its first five choices. `save`
+    writes the model that `count` tests to a local path with the file name `model`.
     """
 
     run: Run
@@ -32,9 +32,9 @@ class Evaluator:
     model: str
 
     def is_due(self) -> bool:
-        """Return whether the steps so far end an epoch after which the values ask for a test that was not made yet.
+        """Return whether the last step has ended an epoch that is to be tested and is not tested yet.
 
-        A process that was killed before the test leaves it to the next one.
+        If a process is killed before the test, the next process makes the test.
         """
         every, of_epoch = self.run.config.evaluate_every, self.run.subject.epoch_samples
         if not (every and of_epoch and self.tests):
@@ -46,7 +46,7 @@ class Evaluator:
     def test_between_steps(self) -> None:
         with self.run.watchdog.paused():
             self._keep(self._accuracy())
-            self.run.group.gather(None)  # Distributed: rank 0 may still write the best model.
+            self.run.group.gather(None)  # Distributed: wait, because rank 0 may still write the best model.
 
     def at_end(self) -> Accuracy | None:
         """Return the accuracy after the last step, None without test samples. Called after the watchdog has stopped."""
@@ -62,7 +62,7 @@ class Evaluator:
         return Accuracy(top1 / self.tests, top5 / self.tests)
 
     def _keep(self, accuracy: Accuracy) -> None:
-        """Log and record the accuracy, and write the model if it is better than all before."""
+        """Log and record the accuracy, and write the model if it is better than all earlier ones."""
         run, position = self.run, self.run.position
         assert run.subject.epoch_samples
         epoch = position.samples // run.subject.epoch_samples
@@ -87,9 +87,10 @@ class Evaluator:
 
 
 def count_right(logits: Any, labels: Any, weights: Any) -> tuple[int, int]:
-    """Count the samples whose label has the largest logit, and one of the five largest. All are arrays of NumPy.
+    """Count the samples whose label has the largest logit, and those with one of the five largest.
 
-    `logits` has the shape (samples, classes), the others (samples,). Samples of weight 0 do not count.
+    All arguments are NumPy arrays. `logits` has the shape (samples, classes), the other arrays (samples,). Samples of
+    weight 0 do not count.
     """
     counts = weights > 0
     first = logits.argmax(axis=1) == labels

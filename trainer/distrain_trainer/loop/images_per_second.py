@@ -1,6 +1,6 @@
-"""Measure a rank's images per second, and write the log lines that say it.
+"""Measure a rank's images per second, and format the log lines with this rate.
 
-They have the format of tf_cnn_benchmarks, which existing tools can read.
+The lines have the format of tf_cnn_benchmarks, which existing tools can read.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 
 RULE = "-" * 64
 HEADER = "Step\tImg/sec\ttotal_loss"
-# The jitter is computed over this many of the last steps, as a median cannot be updated step by step.
+# The jitter is computed over this many of the last steps, because a median cannot be updated step by step.
 JITTER_STEPS = 1000
 
 

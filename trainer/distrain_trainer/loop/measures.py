@@ -30,7 +30,7 @@ def set_position(run: Run, step: int, samples: int) -> None:
 
 
 def set_logged(run: Run, *, loss: float, images_per_second: float) -> None:
-    """Set the metrics that are known at logged steps only, and those that the record counts over all starts."""
+    """Set the metrics that are known only at logged steps, and the counters that the record keeps over all starts."""
     if run.group.rank == 0:
         starts = run.record.count("start")
         run.metrics.set(

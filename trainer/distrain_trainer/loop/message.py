@@ -1,7 +1,7 @@
-"""What the ranks tell each other at each step: the sum of their messages, computed beside the gradients' averages.
+"""Define the message of a rank at each step. A step sums the messages of all ranks, and averages their gradients.
 
-A message has the shape (SIZE,), float64: the rank's loss, and a 1 at the place of its reason to stop. The sum gives the
-mean loss, and the largest reason, so that all ranks stop at the same step.
+A message has the shape (SIZE,), float64: the rank's loss, and a 1 at the index of the rank's reason to stop. From the
+sum every rank computes the mean loss and the largest reason, so that all ranks stop at the same step.
 """
 
 from __future__ import annotations

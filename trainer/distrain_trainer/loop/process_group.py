@@ -1,4 +1,4 @@
-"""The ranks of a run, and the collectives that a run needs of every framework."""
+"""The ranks of a run, and the collectives that a run needs from every framework."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from distrain_trainer.checkpoint.buffer import Buffer
 CHUNK = 4 * 1024**2
 # Bytes that a rank receives at once from all ranks.
 CHUNKS = 64 * 1024**2
-# The first and the last byte of what a rank has in its buffer.
+# The start and end offset of the bytes that a rank has in its buffer.
 Span = tuple[int, int]
 
 
@@ -33,12 +33,12 @@ class ProcessGroup:
     @classmethod
     def of_horovod(cls, hvd: Any) -> ProcessGroup:
         """Return the group of all ranks. `hvd` is Horovod's module for a framework, after its init()."""
-        # Give names. Horovod's default is the name of the value's type, which may differ between ranks.
+        # Pass fixed names: Horovod's default name is the value's type, which may differ between ranks.
         broadcast = functools.partial(hvd.broadcast_object, name="value")
         return cls(hvd.rank(), hvd.size(), broadcast, functools.partial(hvd.allgather_object, name="values"))
 
     def share(self, buffer: Buffer, spans: Sequence[Span]) -> None:
-        """Copy the span of each rank's buffer to the buffers of all ranks, which are large enough.
+        """Copy each rank's span of its buffer to the buffers of all ranks. All buffers must be large enough.
 
         The ranks send piece by piece, so that no rank needs memory for a second copy.
         """

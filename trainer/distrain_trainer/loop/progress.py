@@ -22,7 +22,7 @@ from distrain_trainer.results import Accuracy, LoggedStep, Results
 
 
 class Counted(Protocol):
-    """The sample counts of a step: a Batch, or a worker's report of one."""
+    """The sample counts of a step, in a Batch or in a worker's report of a step."""
 
     @property
     def samples(self) -> int: ...
@@ -59,8 +59,8 @@ class Progress:
         """Record the step just made, which took `seconds`, and log it if it is due.
 
         `mean` averages the loss over the ranks; all ranks call it at the same steps. A loss that is not finite marks a
-        step that was left out. Raises DivergedError after more than config.max_bad_steps such steps in a row, and if
-        the last step of the run is one.
+        step that was left out. Raises DivergedError after more than config.max_bad_steps such steps in a row, or if the
+        last step of the run was left out.
         """
         self.speed.add(samples=batch.samples, global_samples=batch.global_samples, seconds=seconds)
         self.samples += batch.global_samples
@@ -86,7 +86,7 @@ class Progress:
                 results.add(self.run.history, LoggedStep(self.speed.steps, self.speed.rate, mean_loss))
 
     def _judge(self, loss: float) -> None:
-        """Count the consecutive steps that were left out because the loss or a gradient was not finite."""
+        """Count the consecutive steps that were left out because their loss or a gradient was not finite."""
         if math.isfinite(loss):
             self.run.bad_steps = 0
             return

@@ -9,7 +9,7 @@ import numpy as np
 
 from distrain_trainer.config import Config
 
-# Horovod reduces each tensor separately, and Open MPI always uses recursive doubling, which works for any size.
+# Make Horovod reduce each tensor separately, and Open MPI always use recursive doubling, which works for any size.
 PINNED = {
     "HOROVOD_FUSION_THRESHOLD": "0",
     "OMPI_MCA_coll_tuned_use_dynamic_rules": "1",

@@ -1,7 +1,8 @@
 """Acquire a run, and load its newest complete checkpoint.
 
-Ranks that train in step and see the same folder or bucket read together: each reads its share of the files, and gets
-the rest from the others. Otherwise rank 0 reads alone: checkpoints in its own pod, or those of parameter servers.
+Ranks that train in lockstep and see the same folder or bucket read together: each rank reads its share of the files,
+and receives the rest from the other ranks. Otherwise only rank 0 reads: if each pod has its own folder, and with
+parameter servers.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from distrain_trainer.loop.run import Run
 
 VALUE = "checkpoint.uri"
-# A checkpoint that has been read, None if there is none, and what each rank has of it in its buffer.
+# The checkpoint that was read, or None, and the span of it that each rank has in its buffer.
 Loaded = tuple[Checkpoint | None, Sequence[Span]]
 
 
@@ -76,7 +77,10 @@ def _store_of_training(run: Run) -> Store:
 
 
 def _see_one_place(run: Run, store: Store, start: str) -> bool:
-    """Return whether all ranks see the files that rank 0 writes. A folder may be another one in each pod."""
+    """Return whether all ranks see the files that rank 0 writes.
+
+    The same path may be a different folder in each pod.
+    """
     name = f"probe-{start}"
     if run.group.rank == 0:
         store.write(name, b"1")
@@ -88,7 +92,7 @@ def _see_one_place(run: Run, store: Store, start: str) -> bool:
 
 
 def _lead(run: Run, store: Store, head: Head) -> Loaded:
-    """By rank 0: read the newest good checkpoint, and tell the other ranks."""
+    """By rank 0: read the newest good checkpoint, and tell the other ranks which checkpoint was read."""
     found: Checkpoint | None = None
     if head.checkpoint is not None:
         found = reader.newest_good(
@@ -105,7 +109,7 @@ def _lead(run: Run, store: Store, head: Head) -> Loaded:
 
 
 def _read_files(run: Run, store: Store, found: Checkpoint) -> None:
-    """By rank 0: read a checkpoint, together with the other ranks if they see it."""
+    """By rank 0: read a checkpoint, together with the other ranks if they see its files."""
     if not run.saves_together:
         reader.read_files(store, found, found.parts, run.buffer)
         return
@@ -115,7 +119,7 @@ def _read_files(run: Run, store: Store, found: Checkpoint) -> None:
 
 
 def _spans(run: Run, found: Checkpoint) -> list[Span]:
-    """Return what each rank has in its buffer of the checkpoint that was read."""
+    """Return the span of the checkpoint that each rank has in its buffer after reading."""
     if found.manifest.format == 1 or not run.saves_together:  # Rank 0 has read it alone.
         return [(0, max(part.end for part in found.parts))] + [(0, 0)] * (run.group.size - 1)
     shares = reader.shares(found.parts, run.group.size)
@@ -123,7 +127,7 @@ def _spans(run: Run, found: Checkpoint) -> list[Span]:
 
 
 def _follow(run: Run, store: Store) -> Loaded:
-    """By the other ranks: read the shares that rank 0 asks for, until there is a checkpoint that all could read."""
+    """By the other ranks: read the shares that rank 0 asks for, until all ranks could read a checkpoint."""
     told: Checkpoint | Loaded = run.group.broadcast(None)
     while isinstance(told, Checkpoint):
         run.group.gather(_read_share(run, store, told))
@@ -132,7 +136,7 @@ def _follow(run: Run, store: Store) -> Loaded:
 
 
 def _read_share(run: Run, store: Store, found: Checkpoint) -> str:
-    """Read this rank's share of a checkpoint. Return "", or what is damaged."""
+    """Read this rank's share of a checkpoint. Return "", or a message about a damaged file."""
     try:
         reader.read_files(store, found, reader.shares(found.parts, run.group.size)[run.group.rank], run.buffer)
     except DamagedCheckpointError as error:

@@ -56,13 +56,14 @@ class Run:
     saves_together: bool = False
     # The number of steps that had begun when all ranks took their last snapshots.
     taken_step: int = 0
-    # The steps from the beginning of the run to its end, and those made before this start.
+    # The number of steps of the whole run, and the number of steps made before this start.
     steps: int = 0
     resumed_step: int = 0
     resumed_from: str | None = None
     # The time after the first step of this start. That step also compiles, so it is not timed.
     begun: float | None = None
-    # How many steps in a row, up to the last one, were left out because the loss or a gradient was not finite.
+    # The number of consecutive steps, up to the last step, that were left out because the loss or a gradient was not
+    # finite.
     bad_steps: int = 0
     record: Record = field(default_factory=Record)
     metrics: Figures = field(default_factory=Figures)
@@ -125,7 +126,7 @@ class Run:
 
     @property
     def asked(self) -> int:
-        """This rank's request to stop or to save, a number of stop_flag.
+        """This rank's request to stop or to save, as a number of stop_flag.
 
         The program passes the ranks' maximum to end_step.
         """
@@ -143,9 +144,9 @@ class Run:
 
     @property
     def is_due(self) -> bool:
-        """Whether a checkpoint is due. None is due after a bad step, as the weights may be the cause.
+        """Whether a checkpoint is due. After a bad step none is due, because the weights may be the cause.
 
-        It would also push out the checkpoints from before the weights broke.
+        Saving such weights would also push out the good checkpoints.
         """
         return self.writer is not None and self.writer.is_due() and not self.bad_steps
 
@@ -155,7 +156,10 @@ class Run:
         self.end_step(self.position.step, asked=asked, may_save=may_save)
 
     def begin_step(self, samples: int) -> None:
-        """Count a step on `samples` samples of all ranks. The state is now the one after it, once it is computed."""
+        """Count a step on `samples` samples of all ranks.
+
+        The state is the state after this step, once the step is computed.
+        """
         self.position = self.position.after_step(
             samples,
             ranks=self.group.size,
@@ -164,20 +168,20 @@ class Run:
         )
 
     def end_step(self, step: int, *, asked: int, may_save: bool = True) -> None:
-        """After the outcome of a step is known, save a checkpoint if one is due, after the last step that has begun.
+        """End a step whose outcome is known. If a checkpoint is due, save the state after the last step that has begun.
 
         `step` is the number of steps whose outcome is known, `asked` the largest `asked` of all ranks. If `asked` is a
-        reason to stop, no more steps may have begun. Raises StoppedError, FencedError or UnavailableError then.
+        reason to stop, no later step may have begun, and this raises StoppedError, FencedError or UnavailableError.
         """
         self._heed(asked)
         if self.writer is not None:
             saving.end_step(self, self.writer, step, asked=asked, may_save=may_save)
 
     def heed_stop(self, *others: int) -> None:
-        """Stop if any rank was asked to. Called by all ranks after the evaluation, before the outcome is written.
+        """Stop if any rank was asked to stop. Called by all ranks after the evaluation, before the outcome is written.
 
-        `others` are the requests of processes outside the group. A failing store is no reason to stop any more. Raises
-        StoppedError or FencedError.
+        `others` are the requests of processes outside the group. At this point a failing store is not a reason to stop.
+        Raises StoppedError or FencedError.
         """
         if self.config.checkpoint:
             asked = self.asked
@@ -225,8 +229,8 @@ class Run:
     def _leave(self, writer: Writer, asked: int) -> str:
         """Save a checkpoint, and release the lease. Return "", or the reason why one of the two fails.
 
-        After a bad step save none: the newest checkpoint stays the one from before the bad steps. Only rank 0 has a
-        lease to release.
+        After a bad step save no checkpoint: the newest checkpoint remains the one from before the bad steps. Only rank
+        0 has a lease to release.
         """
         try:
             if saving.is_bad(self):
@@ -236,7 +240,8 @@ class Run:
             if self.group.rank:
                 return ""
             saving.tell(self, writer)
-            # Before the lease is released: the next holder would take this process for killed.
+            # Record the stop before the lease is released. Otherwise the next holder would assume that this process was
+            # killed.
             self._record_stop(asked)
             writer.lease.end(STOPPED, max_age=self.config.checkpoint_max_age)
         except (FencedError, StorageError, TimeoutError) as error:
@@ -253,7 +258,8 @@ class Run:
     def save_end(self) -> None:
         """Save the last state if checkpoint_at_end is set. Called by all ranks after the last step.
 
-        A process that is killed in the evaluation then loses no step, and a later start with more epochs trains on.
+        Then a process that is killed during the evaluation loses no step, and a later start with more epochs continues
+        from this state.
         """
         if self.writer is None or not self.config.checkpoint_at_end:
             return

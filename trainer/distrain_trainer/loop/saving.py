@@ -1,4 +1,4 @@
-"""Save a run's state: take snapshots between two steps, and tell what has become of them."""
+"""Save a run's state: take snapshots between two steps, and log the writer's results."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def end_step(run: Run, writer: Writer, step: int, *, asked: int, may_save: bool) -> None:
-    """After the outcome of a step is known, decide on the snapshot that is held, and take one if it is due.
+    """End a step whose outcome is known: save or drop the held snapshot, and take another one if it is due.
 
     The arguments are those of Run.end_step.
     """
@@ -28,7 +28,7 @@ def end_step(run: Run, writer: Writer, step: int, *, asked: int, may_save: bool)
         prepare(run)
     writer.seconds_left = _seconds_left(run, run.begun)
     tell(run, writer)
-    # A step's loss shows whether the weights after the step before, which may be held, are good.
+    # The held snapshot may have the weights from before this step. This step's loss shows whether they are good.
     writer.settle(step, is_good=not run.bad_steps)
     if may_save and _takes_now(run, step, asked):
         run.state.wait()  # Otherwise the copy would wait, and the step's time would count as checkpoint cost.
@@ -36,7 +36,7 @@ def end_step(run: Run, writer: Writer, step: int, *, asked: int, may_save: bool)
 
 
 def _takes_now(run: Run, step: int, asked: int) -> bool:
-    """Return whether to take a snapshot. If the ranks save together, all return the same."""
+    """Return whether to take a snapshot. If the ranks save together, the result is the same on all ranks."""
     if not run.saves_together:
         return run.is_due
     # A step that began before the last snapshot may still carry the request for that snapshot.
@@ -75,7 +75,7 @@ def snapshot(run: Run) -> Snapshot:
 
 
 def is_bad(run: Run) -> bool:
-    """Return whether the last step was left out. If the ranks save together, all return the same."""
+    """Return whether the last step was left out. If the ranks save together, the result is the same on all ranks."""
     return any(run.group.gather(bool(run.bad_steps))) if run.saves_together else bool(run.bad_steps)
 
 
@@ -93,7 +93,7 @@ def _first_reason(run: Run, own: str) -> str:
 
 
 def tell(run: Run, writer: Writer) -> None:
-    """Log what the writer has done, and record it. Ranks other than 0 only tell of an outage, on stderr."""
+    """Log what the writer has done, and record it. Ranks other than 0 only log outages, on stderr."""
     line = writer.outage.line()
     if run.group.rank:
         if line:

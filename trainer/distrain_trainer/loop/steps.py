@@ -1,4 +1,4 @@
-"""Make the steps of a run whose ranks train in step, each on its own part of every global batch."""
+"""Make the steps of a run whose ranks train in lockstep, each rank on its own part of every global batch."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from distrain_trainer.schedule import learning_rate
 class Outcome(NamedTuple):
     """What is known after a step.
 
-    `loss` is this rank's. It is NaN if the step was left out, unless an fp16 loss scale above 1 is the cause. `asked`
-    is the largest request of all ranks, to stop or to save, `mean_loss` the mean of their losses. `allreduce_wait` is
-    how many seconds this rank waited for the averages of the gradients after its own were computed, None if that is
-    unknown.
+    `loss` is this rank's loss. It is NaN if the step was left out, unless an fp16 loss scale above 1 is the cause.
+    `asked` is the largest request of all ranks, to stop or to save. `mean_loss` is the mean loss of all ranks.
+    `allreduce_wait` is the number of seconds that this rank waited for the averages of the gradients after its own
+    gradients were computed, None if unknown.
     """
 
     loss: float
@@ -48,10 +48,11 @@ def make_steps(
     ahead: int = 0,
     evaluator: Evaluator | None = None,
 ) -> Progress:
-    """Make all remaining steps. `prepare` turns batches into what steps take.
+    """Make all remaining steps. `prepare` turns batches into the input of `make_step`.
 
-    Begin `ahead` more steps before the outcome of one is waited for: a GPU then never waits for this process. Between
-    steps `evaluator` tests the model. Raises DivergedError after too many bad steps, StoppedError on a request to stop.
+    Before waiting for the outcome of a step, begin `ahead` more steps, so that a GPU never waits for this process.
+    `evaluator` tests the model between steps. Raises DivergedError after too many bad steps, StoppedError on a request
+    to stop.
     """
     config, rank, ranks = run.config, run.group.rank, run.group.size
     # Distributed: each rank trains on its own part of the samples.
@@ -80,7 +81,7 @@ def make_steps(
 
 @dataclass
 class BegunSteps:
-    """Steps that the device computes, and whose outcomes are not known yet. On each rank they are the same steps."""
+    """The steps that have begun and whose outcomes are not known yet. They are the same steps on all ranks."""
 
     run: Run
     progress: Progress
@@ -104,7 +105,7 @@ class BegunSteps:
         batch, outcome, started = self.steps.popleft()
         loss, asked, mean_loss, allreduce_wait = outcome()
         end = time.perf_counter()
-        # A step that began while the one before was computed took the time since that one's end.
+        # If a step began before the previous step ended, its time counts from the previous step's end.
         seconds, self.last_end = end - max(started, self.last_end), end
         self.run.metrics.made_step(
             samples=batch.samples,

@@ -18,7 +18,7 @@ SIGNALS = {signal.SIGTERM: SIGTERM, signal.SIGUSR1: SIGUSR1}
 
 
 class StopRequest:
-    """A request to stop this process: `reason` is that of the first signal received, or NOTHING."""
+    """A request to stop this process. `reason` is the reason for the first signal received, or NOTHING."""
 
     def __init__(self) -> None:
         self.reason = NOTHING

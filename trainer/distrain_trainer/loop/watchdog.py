@@ -18,8 +18,8 @@ from distrain_trainer.storage.retry import is_waited_for
 
 T = TypeVar("T")
 
-# A step may take TIMES_THE_MEDIAN times the median, but at least LEAST_SECONDS: slow reads and checkpoints make single
-# steps longer.
+# A step may take TIMES_THE_MEDIAN times the median, or LEAST_SECONDS if that is longer: slow reads and checkpoints make
+# single steps longer.
 LEAST_SECONDS = 30.0
 TIMES_THE_MEDIAN = 10
 # The median is taken over this many of the last steps.
@@ -34,7 +34,7 @@ STEPS_THAT_COMPILE = 3
 FIRST_STEP_SECONDS = 3600.0
 # A rank that has waited this long for its input tells the others.
 SECONDS_OF_INPUT = 3.0
-# Datagrams come each second; a few may be lost.
+# Another rank counts as busy for this long after its last datagram. Datagrams come each second; a few may be lost.
 SECONDS_HEARD = 5.0
 # Source files of the frameworks' compilers. A thread with one of them on its stack is compiling.
 COMPILERS = (
@@ -103,7 +103,7 @@ class Watchdog:
 
     @property
     def limit(self) -> float:
-        """The seconds that a step may take without an excuse."""
+        """The seconds that a step may take if no rank waits for input, compiles or is paused."""
         if self._steps == 0:
             return FIRST_STEP_SECONDS
         if self._steps < STEPS_THAT_COMPILE:
@@ -135,7 +135,7 @@ class Watchdog:
         return next((limit for since, limit in limits if now - since > limit), None)
 
     def _is_busy(self, now: float) -> bool:
-        """Return whether this rank waits for its input, compiles or is paused, so it does not hang."""
+        """Return whether this rank waits for its input, compiles or is paused. In these cases it does not hang."""
         waits = self._is_paused or now - self._waits_since > SECONDS_OF_INPUT or is_waited_for()
         return waits or compiles(sys._current_frames().get(self._main))
 

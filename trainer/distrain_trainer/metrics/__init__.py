@@ -1,4 +1,4 @@
-"""Serve figures of the training to Prometheus, in the format OpenMetrics. docs/metrics.md describes each metric.
+"""Serve metrics of the training to Prometheus, in the format OpenMetrics. docs/metrics.md describes each metric.
 
 figures.py keeps what one rank has measured. families.py gives the figures of a pod's ranks their names, types and
 units. server.py answers Prometheus.

@@ -1,4 +1,4 @@
-"""Turn the figures of a pod's ranks into metrics, with names and units by the conventions of OpenMetrics."""
+"""Turn the figures of a pod's ranks into metrics. Names and units follow the conventions of OpenMetrics."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from distrain_trainer.metrics.figures import BUCKETS, Figures
 
 
 class Described(NamedTuple):
-    """The name of a metric without its prefix, its help text, and its unit, which the name ends with."""
+    """The name of a metric without its prefix, its help text, and its unit. The name ends with the unit."""
 
     name: str
     help: str
@@ -28,7 +28,7 @@ class Described(NamedTuple):
 
 PREFIX = "distrain_"
 INFO = Described("run", "What this run trains.")
-# Of the run. Rank 0 alone serves them.
+# Metrics of the run. Only rank 0 serves them.
 GAUGES = (
     Described("world_size", "Ranks that train."),
     Described("step", "Steps in the history of the weights. After a kill it goes back to the last checkpoint."),
@@ -45,7 +45,7 @@ COUNTERS = (
     Described("checkpoint_stall_seconds", "Time for which checkpoints have held the training up.", "seconds"),
 )
 CHECKPOINT_WRITE = Described("checkpoint_write_seconds", "Time from the copy of a state to its checkpoint.", "seconds")
-# Of each rank, with the label `rank`. They begin at 0 in each process.
+# Metrics of each rank, with the label `rank`. They begin at 0 in each process.
 COUNTERS_OF_RANKS = (
     Described("trained_samples", "Samples that the rank has trained on, those of steps lost in a kill included."),
     Described("input_wait_seconds", "Time for which the rank has waited for its next batch.", "seconds"),

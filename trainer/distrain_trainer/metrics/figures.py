@@ -1,4 +1,4 @@
-"""Keep what one rank has measured, as plain numbers: a step of the training adds to them in a few microseconds."""
+"""Keep the figures that one rank has measured, as plain numbers. Adding a step takes a few microseconds."""
 
 from __future__ import annotations
 
@@ -14,17 +14,18 @@ BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.
 class Figures:
     """The figures of one rank since its process started, or of the whole run.
 
-    The training changes them, and a thread of the server reads them. `of_run` is empty on all ranks but 0. A figure
-    that is unknown is missing.
+    The training thread changes the figures, and a thread of the metrics server reads them. `of_run` is empty on all
+    ranks but 0. An unknown figure has no entry.
     """
 
     rank: int = 0
     # The labels of distrain_run_info.
     info: dict[str, str] = field(default_factory=dict)
-    # By the names of the metrics in families.py.
+    # Figures by the names of the metrics in families.py.
     of_run: dict[str, float] = field(default_factory=dict)
     of_rank: dict[str, float] = field(default_factory=dict)
-    # How many steps are in each bucket and in no smaller one. The last bucket has no limit.
+    # The number of steps in each bucket. A step counts only in the smallest bucket that it fits in. The last bucket has
+    # no upper limit.
     steps_per_bucket: list[int] = field(default_factory=lambda: [0] * (len(BUCKETS) + 1))
 
     def set(self, **figures: float | None) -> None:
@@ -32,7 +33,7 @@ class Figures:
         self.of_run.update({name: figure for name, figure in figures.items() if figure is not None})
 
     def begin_steps(self) -> None:
-        """Set the counters of this rank to 0, as Prometheus takes no counter's first value for an increase."""
+        """Set this rank's counters to 0, because Prometheus does not count a counter's first value as an increase."""
         self.of_rank.update(step_seconds=0.0, trained_samples=0.0)
 
     def made_step(
@@ -40,7 +41,8 @@ class Figures:
     ) -> None:
         """Record a step of this rank.
 
-        `input_wait` is the sum of all steps so far; `allreduce_wait` is that of this step. None means unknown.
+        `input_wait` is the total wait of all steps so far, `allreduce_wait` the wait of this step alone. None means
+        unknown.
         """
         self.steps_per_bucket[bisect.bisect_left(BUCKETS, seconds)] += 1
         self.of_rank["step_seconds"] += seconds
@@ -65,7 +67,7 @@ class Figures:
         )
 
     def to_json(self) -> bytes:
-        """Return the figures of the rank, for another process of this pod. Only rank 0, which serves, has others."""
+        """Return this rank's figures, for another process of this pod. Figures of the run are not included."""
         told = {"rank": self.rank, "of_rank": dict(self.of_rank), "steps_per_bucket": list(self.steps_per_bucket)}
         return json.dumps(told).encode()
 

@@ -1,7 +1,7 @@
-"""Answer Prometheus. The first rank of each pod listens on the port, and asks the other ranks of the pod.
+"""Answer Prometheus. The first rank of each pod listens on the port, and asks the pod's other ranks for their figures.
 
-A pod with several GPUs has a rank per GPU, and one port. Its other ranks answer on Unix sockets with abstract names,
-which need no folder and end with the process.
+A pod with several GPUs has a rank per GPU, but only one port. The other ranks answer on abstract Unix sockets, which
+need no folder and disappear with the process.
 """
 
 from __future__ import annotations
@@ -16,14 +16,17 @@ from dataclasses import dataclass
 
 from distrain_trainer.metrics.figures import Figures
 
-# All addresses of the pod: those of IPv6 and IPv4, or of IPv4 alone if the machine has no IPv6.
+# "::" listens on all IPv6 and IPv4 addresses of the pod. "0.0.0.0" is used if the machine has no IPv6.
 ADDRESSES = ("::", "0.0.0.0")
-# A rank that does not answer for this long is left out of the answer.
+# Seconds to wait for a rank. The answer to Prometheus leaves out a rank that takes longer.
 SECONDS_TO_ANSWER = 1.0
 
 
 def serve_metrics(figures: Figures, port: int | None) -> None:
-    """Serve the figures in threads, if `port` is set. If that fails, log one line: the training goes on without."""
+    """Serve the figures in threads, if `port` is set.
+
+    If that fails, log one line: the training goes on without metrics.
+    """
     if port is None:
         return
     local_rank, local_ranks = local_ranks_from_environment()
@@ -40,7 +43,7 @@ def serve_metrics(figures: Figures, port: int | None) -> None:
 
 
 def local_ranks_from_environment() -> tuple[int, int]:
-    """Return the number of this rank among those of its pod, and how many these are."""
+    """Return this rank's number within its pod, and the number of ranks in the pod."""
     names = ("OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"), ("LOCAL_RANK", "LOCAL_WORLD_SIZE")
     for rank, ranks in names:
         if rank in os.environ and ranks in os.environ:
@@ -50,7 +53,7 @@ def local_ranks_from_environment() -> tuple[int, int]:
 
 @dataclass(frozen=True, eq=False)
 class Pod:
-    """The collector of prometheus-client: it returns the metrics of all ranks of this pod."""
+    """A collector for prometheus-client. It returns the metrics of all ranks of this pod."""
 
     figures: Figures
     port: int
@@ -80,7 +83,7 @@ def _listen(pod: Pod) -> None:
 
 
 def _address(port: int, local_rank: int) -> str:
-    # With hostNetwork the pods of a node share these names, but not the port.
+    # With hostNetwork the pods of a node share these names, so the pod's port makes each name unique.
     return f"\0distrain-metrics-{port}-{local_rank}"
 
 
@@ -100,7 +103,7 @@ def _answer_each(figures: Figures, listener: socket.socket) -> None:
 
 
 def _ask(address: str) -> Figures | None:
-    """Return the figures of another rank of this pod, None if it does not answer."""
+    """Return the figures of another rank of this pod, or None if that rank does not answer."""
     with contextlib.suppress(OSError, ValueError), socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
         connection.settimeout(SECONDS_TO_ANSWER)
         connection.connect(address)

@@ -1,8 +1,8 @@
-"""Describe the included models, and load a user's.
+"""Describe the included models, and load a user's model.
 
-One file per model holds its layers, the data that it takes and how it is commonly trained. Each framework's package
-builds a model from its description. `make schema` writes what the plugin needs into charts/distrain/files/models.json,
-because the packaged plugin holds the chart but not the trainer.
+One file per model holds the model's layers, the shape of its data, and how it is commonly trained. Each framework's
+package builds a model from its description. `make schema` writes what the plugin needs into
+charts/distrain/files/models.json, because the packaged plugin holds the chart but not the trainer.
 
 To add a model, write its file, add it to MODELS, and run `make schema`. Tests then name what else must list it: the
 values schema, docs/training.md and the help of `helm distrain init`.
@@ -17,5 +17,5 @@ MODELS = {model.name: model for model in (mnist.MODEL, resnet50.MODEL, vgg16.MOD
 
 
 def describe(name: str) -> Model:
-    """Return the description of an included model, or for a user's model what is assumed of it."""
+    """Return the description of an included model, or the description that is assumed for a user's model."""
     return MODELS.get(name, user.MODEL)

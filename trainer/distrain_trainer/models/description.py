@@ -1,4 +1,4 @@
-"""What a model's description holds. This package imports no framework."""
+"""Define what a model's description contains. This package imports no framework."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Shape = tuple[int, ...]
 class Convolution:
     """A square convolution with ReLU. The image is padded, so that only `stride` makes it smaller.
 
-    A normalized one has no bias, and batch normalization before ReLU.
+    A normalized convolution has no bias, and has batch normalization before ReLU.
     """
 
     filters: int
@@ -108,7 +108,7 @@ class Training:
 
 @dataclass(frozen=True, kw_only=True)
 class Model:
-    """A model. `layers` come before its last layer, which is dense and gives one logit per class."""
+    """A model. `layers` are all layers except the last one, a dense layer that gives one logit per class."""
 
     name: str
     title: str
@@ -120,14 +120,15 @@ class Model:
     layers: tuple[Layer, ...] = ()
     # In PyTorch, initialize the weights after He et al. 2015. Keras and MXNet initialize all models after Glorot.
     is_initialized_after_he: bool = False
-    # The function of keras.applications or of Gluon's model zoo that those frameworks use instead of `layers`. Their
-    # checkpoints and saved models have its names for the weights.
+    # In Keras and Gluon, this function of keras.applications or of Gluon's model zoo builds the model instead of
+    # `layers`. It determines the names of the weights in checkpoints and saved models.
     keras: str = ""
     gluon: str = ""
-    # Trainable parameters by framework, with `shape` and `classes`.
+    # The number of trainable parameters in each framework, for `shape` and `classes`.
     parameters: Mapping[str, int] = field(default_factory=dict)
     data_set: DataSet | None = None
     training: Training
-    # Of one NVIDIA P100 in fp32 at batch size 64: tf_cnn_benchmarks, May 2017, DGX-1, synthetic data
-    # (tensorflow.org/performance/benchmarks). On a faster GPU, communication takes a larger share of a step.
+    # Images per second of one NVIDIA P100 in fp32 at batch size 64. Source: tf_cnn_benchmarks, May 2017, DGX-1,
+    # synthetic data (tensorflow.org/performance/benchmarks). On a faster GPU, communication takes a larger share of a
+    # step.
     p100_images_per_second: float | None = None

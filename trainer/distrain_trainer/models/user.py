@@ -1,4 +1,6 @@
-"""Load a user's model, `trainer.model: module:function`. Every mistake in it raises a one-line ArgumentError.
+"""Load a user's model, `trainer.model: module:function`.
+
+Every mistake in the user's code raises a one-line ArgumentError.
 
 The function is called as function(shape, classes). `shape` is (height, width, channels) in every framework. It returns
 a model of the framework, which maps images to one logit per class.
@@ -20,7 +22,7 @@ from typing import Any
 from distrain_trainer.errors import ArgumentError
 from distrain_trainer.models.description import Model, Shape, Training
 
-# What is assumed of a user's model: the size of synthetic images, and where the training may begin.
+# The description that is assumed for a user's model: the size of synthetic images, and first values for the training.
 MODEL = Model(
     name="module:function",
     title="your own",
@@ -83,7 +85,7 @@ def require_logits(name: str, *, shape: Shape, classes: int, forward: Callable[[
 
 
 def require_used(name: str, parameters: Iterable[str], used: Container[str]) -> None:
-    """Raise ArgumentError if the model's output depends on some of its parameters only."""
+    """Raise ArgumentError if the model's output does not depend on all of its parameters."""
     for parameter in parameters:
         if parameter not in used:
             raise ArgumentError(

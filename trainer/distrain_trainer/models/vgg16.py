@@ -34,7 +34,7 @@ MODEL = Model(
     gluon="vgg16",
     parameters={"tensorflow": 138_357_544, "pytorch": 138_357_544, "mxnet": 138_357_544},
     data_set=DataSet("ImageNet", 1_281_167),
-    # From Simonyan and Zisserman 2014, who used a batch of 256, for which the learning rate is.
+    # From Simonyan and Zisserman 2014. The learning rate is for a batch of 256, which they used.
     training=Training(batch_size=64, learning_rate=0.01, epochs=74, precision="fp16"),
     p100_images_per_second=154.0,
 )

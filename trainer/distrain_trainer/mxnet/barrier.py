@@ -1,4 +1,4 @@
-"""Stop the workers of an MXJob, which may be at different steps, after the same step to save a checkpoint."""
+"""Stop the workers of an MXJob, which may be at different steps, after one common step to save a checkpoint."""
 
 from __future__ import annotations
 

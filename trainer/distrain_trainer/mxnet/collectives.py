@@ -34,7 +34,7 @@ class Collectives:
         return math.nan if others else float(total)
 
     def count(self, number: int) -> int:
-        """Return the sum of all workers' counts. The table of `pairs` holds no losses, so it adds counts exactly."""
+        """Return the sum of all workers' counts. The table of `pairs` never holds losses, so its sums are exact."""
         return round(sum(first for first, _ in self.pairs(number, 0)))
 
     def pairs(self, first: float, second: float) -> list[tuple[float, float]]:
@@ -46,12 +46,13 @@ class Collectives:
     def _added(self, key: int, values: Any) -> Any:
         """Return the sum of all workers' arrays.
 
-        A server's array is the sum of all pushes so far. The result is its value after this call minus that before it.
+        A server's array is the sum of all pushes so far. The result is the array's value after this call minus its
+        value before the call.
         """
         before, after = (mx.nd.zeros(len(values), dtype="float64") for _ in range(2))
         self._store.pull(key, out=before)
         before.wait_to_read()
-        private.barrier(self._store)  # Distributed: all workers have read the value before.
+        private.barrier(self._store)  # Distributed: by now all workers have read the old value.
         self._store.pushpull(key, mx.nd.array(values, dtype="float64"), out=after)
         after.wait_to_read()
         private.barrier(self._store)  # Distributed: all workers have pushed.

@@ -1,4 +1,4 @@
-"""Keep an exponential moving average of the weights, which may be tested and saved instead of them."""
+"""Keep an exponential moving average of the weights, which can be tested and saved instead of the weights."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from distrain_trainer.config import Config
 class Ema:
     """The moving average e of each trained weight w: after each step e = decay * e + (1 - decay) * w.
 
-    (Polyak and Juditsky 1992; as in Szegedy et al. 2016, arXiv:1512.00567, section 8.) It begins with the weights of
-    the first step. The means of batch normalization are the model's own. With a decay of 0 there is no average.
-    `parameters` are Gluon's, by their names, on one device.
+    (Polyak and Juditsky 1992; as in Szegedy et al. 2016, arXiv:1512.00567, section 8.) The average begins with the
+    weights before the first step. The means of batch normalization are not averaged. With a decay of 0 there is no
+    average. `parameters` maps names to Gluon's parameters on one device.
     """
 
     def __init__(self, config: Config, parameters: Mapping[str, Any]) -> None:
@@ -25,12 +25,15 @@ class Ema:
         self.is_loaded = False
 
     def begin(self) -> None:
-        """Begin with the weights, unless a checkpoint's averages are loaded. Called once all ranks' weights agree."""
+        """Set the averages to the weights, unless a checkpoint's averages are loaded.
+
+        Call it when all ranks' weights agree.
+        """
         if not self.is_loaded:
             self._copy(self._weights, self.averages)
 
     def load(self, averages: Mapping[str, Any]) -> None:
-        """Take a checkpoint's averages, by the names of their weights."""
+        """Load a checkpoint's averages. `averages` maps the name of each weight to its average."""
         self._copy(averages, self.averages)
         self.is_loaded = True
 
@@ -41,7 +44,7 @@ class Ema:
 
     @contextlib.contextmanager
     def applied(self) -> Iterator[None]:
-        """Give the model the averages as weights in the body of the `with`, and then its own again."""
+        """Use the averages as the model's weights in the body of the `with`, then restore the model's own weights."""
         own = {name: weight.copy() for name, weight in self._weights.items()}
         self._copy(self.averages, self._weights)
         try:

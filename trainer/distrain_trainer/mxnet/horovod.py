@@ -81,8 +81,8 @@ def process_group() -> ProcessGroup:
 def broadcast(value: Any) -> Any:
     """Return rank 0's value."""
     shared = hvd.broadcast_object(value, name="value")  # Distributed
-    # Rank 0 has only queued the broadcast. Horovod would drop a second one of the same name, and the other ranks would
-    # wait for it for ever.
+    # Rank 0 has only queued the broadcast. Horovod would drop a second broadcast of the same name, and the other ranks
+    # would wait for it for ever.
     mx.nd.waitall()
     return shared
 
@@ -148,13 +148,14 @@ def make_train_step(
                 # fp16 cannot represent small gradients, so the loss is scaled up and the gradients are scaled back.
                 with amp.scale_loss(loss, trainer) as scaled:
                     mx.autograd.backward(scaled)
-        told = sum_of_ranks(message_of(loss, asked))  # Distributed: beside the averages of the gradients.
+        told = sum_of_ranks(message_of(loss, asked))  # Distributed: in addition to the averages of the gradients.
         if not is_half:
             loss.backward()
         trainer.allreduce_grads()
         # Distributed: the averages are equal on all ranks, so all ranks leave the step out, or none does.
         is_left_out = not are_finite([each.grad() for each in trained])
-        # With an fp16 loss scale above 1, the scale caused the overflow: the trainer skips the step and lowers it.
+        # With an fp16 loss scale above 1, the scale caused the overflow: the trainer skips the step and lowers the
+        # scale.
         is_scale = is_half and loss_scaler_of(trainer).loss_scale > 1
         if is_half or not is_left_out:
             # 1 instead of the batch size: the samples' weights have turned the sum into a mean already.
@@ -188,7 +189,7 @@ def test(config: Config, dataset: Dataset, model: Any, device: Any, ema: Ema) ->
 
 
 def evaluate(config: Config, dataset: Dataset, model: Any, device: Any) -> tuple[float, float]:
-    """Return how many test samples have their label as the model's first choice, and among its first five."""
+    """Return the numbers of test samples whose label is the model's first choice, and among its first five choices."""
     # Distributed: each rank tests on its own part of the samples.
     right = count_right(model, evaluation_batches(config, dataset, rank=hvd.rank(), ranks=hvd.size()), device)
     total = hvd.allreduce(mx.nd.array(right, dtype="float64"), op=hvd.Sum, name="right")  # Distributed

@@ -135,7 +135,7 @@ def keys_of(config: Config, model: Any) -> Keys:
 
 
 def open_collectives(config: Config, worker: Worker, keys: Keys) -> Collectives:
-    """Make the servers add up pushed numbers, on which the workers' collective operations are built."""
+    """Make the servers add up pushed numbers. The workers' collective operations use these sums."""
     if worker.index == 0:  # Distributed: one worker sends the optimizer to the servers.
         nothing = SampleCount(Position(), 1, config.batch_size, None)
         sums = ServerOptimizer(config, pushes=1, ranks=1, loss_scale=1, keys=NOTHING_BUT_SUMS, count=nothing)
@@ -204,7 +204,7 @@ def train(
 
 
 def mean_over(worker: Worker, collectives: Collectives) -> Callable[[float], float]:
-    """Return the function that averages a loss over the workers, or with dist_async the identity."""
+    """Return the function that averages a loss over the workers. With dist_async it returns the loss unchanged."""
     if "async" in worker.store.type:
         return lambda loss: loss  # Distributed: workers do not wait for each other, so worker 0 logs its own loss.
     return lambda loss: collectives.sum(loss) / worker.store.num_workers  # Distributed
@@ -261,7 +261,7 @@ def share_statistics(model: Any, collectives: Collectives) -> None:
 
 
 def evaluate(config: Config, dataset: Dataset, model: Any, worker: Worker, collectives: Collectives) -> tuple[int, int]:
-    """Return how many test samples have their label as the model's first choice, and among its first five."""
+    """Return the numbers of test samples whose label is the model's first choice, and among its first five choices."""
     # Distributed: each rank tests on its own part of the samples.
     parts = [evaluation_batches(config, dataset, rank=rank, ranks=worker.ranks) for rank in worker.own_ranks]
     counts = [count_right(model, part, device) for part, device in zip(parts, worker.devices, strict=True)]

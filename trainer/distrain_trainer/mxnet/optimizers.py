@@ -1,4 +1,4 @@
-"""The optimizers of the MXNet programs: its own, and those that it lacks or has with other formulas."""
+"""The optimizers of the MXNet programs: MXNet's own, and optimizers that it lacks or computes differently."""
 
 from __future__ import annotations
 
@@ -22,19 +22,25 @@ def make_optimizer(config: Config, **options: Any) -> Any:
 
 
 def decays(weight: Any) -> bool:
-    """Return whether weight decay is for a weight: not for biases and normalization, which have one dimension."""
+    """Return whether weight decay applies to a weight.
+
+    Biases and normalization, which have one dimension, have none.
+    """
     return len(weight.shape) > 1
 
 
 def exempt_from_decay(parameters: Iterable[Any]) -> None:
-    """Exempt Gluon's biases and weights of normalization from weight decay, which an optimizer has for all."""
+    """Exempt Gluon's biases and normalization weights from weight decay. By default it applies to all parameters."""
     for parameter in parameters:
         if not decays(parameter):
             parameter.wd_mult = 0.0
 
 
 class AdamW(mx.optimizer.Adam):  # type: ignore[misc]
-    """Adam with decoupled weight decay (Loshchilov and Hutter 2019, arXiv:1711.05101). MXNet 1.9's is coupled."""
+    """Adam with decoupled weight decay (Loshchilov and Hutter 2019, arXiv:1711.05101).
+
+    Decay in MXNet 1.9 is coupled.
+    """
 
     wd: float
 
@@ -51,7 +57,7 @@ class Lars(mx.optimizer.Optimizer):  # type: ignore[misc]
     """Layer-wise Adaptive Rate Scaling with momentum: You et al. 2017, arXiv:1708.03888, algorithm 1.
 
     The trust ratio is trust * |w| / (|g| + weight decay * |w|), 1 if a norm is 0. Biases and the weights of
-    normalization are not scaled. MXNet 1.9's LARS scales them by their names.
+    normalization are not scaled. MXNet 1.9's LARS decides by the names of weights whether it scales them.
     """
 
     def __init__(self, momentum: float = 0.9, trust: float = 0.001, **options: Any) -> None:

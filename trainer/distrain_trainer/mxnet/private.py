@@ -1,6 +1,6 @@
-"""Reach into private names of MXNet 1.9, where it has no public way. No other module does.
+"""Use private names of MXNet 1.9 that have no public equivalent. No other module uses any.
 
-MXNet gets no more releases, so these names stay as they are.
+There will be no more releases of MXNet, so these names will not change.
 """
 
 from __future__ import annotations
@@ -12,22 +12,25 @@ from typing import Any
 import numpy as np
 from mxnet.base import _LIB, check_call
 
-# The attributes of the loss scaler (fp16) that change during the training. Only loss_scale can be read publicly.
+# The attributes of the loss scaler (fp16) that change during the training. Only loss_scale has a public name.
 SCALES = ("loss_scale", "next_loss_scale", "unskipped")
 
 
 def barrier(store: Any) -> None:
-    """Wait until every worker of a KVStore has called this. MXNet's own documentation names `_barrier` for it."""
+    """Wait until every worker of a KVStore has called this. MXNet's own documentation uses `_barrier` too."""
     store._barrier()
 
 
 def parameters_by_path(model: Any) -> dict[str, Any]:
-    """Map paths in the model, as in the files of Gluon's save_parameters, to parameters."""
+    """Map the parameters' paths in the model to parameters. Gluon's save_parameters writes the same paths."""
     return dict(model._collect_params_with_prefix())
 
 
 def updater_of(trainer: Any) -> Any:
-    """Return what holds the optimizer's state of a trainer with one device. save_states only writes it to a file."""
+    """Return the object with the optimizer's state, for a trainer with one device.
+
+    The public save_states can only write the state to a file.
+    """
     [updater] = trainer._updaters
     return updater
 
@@ -59,7 +62,7 @@ def copy_from_gpu(array: Any, place: Any) -> None:
 
 
 def view(array: Any) -> Any:
-    """Return the bytes of an array of the host, once it is computed. They share the array's memory."""
+    """Wait until an array on the host is computed, and return its bytes. They share the array's memory."""
     array.wait_to_read()
     pointer = ctypes.c_void_p()
     check_call(_LIB.MXNDArrayGetData(array.handle, ctypes.byref(pointer)))

@@ -39,7 +39,7 @@ class JobEnvironment:
             ) from None
 
     def join(self) -> AbortChannel:
-        """Open the abort channel, on the port after that of ps-lite."""
+        """Open the abort channel. Its port is ps-lite's port plus 1."""
         if self.role == "scheduler":
             return abort.listen(self.port + 1)
         return abort.connect(self.host, self.port + 1, f"{self.role} {self.index}")

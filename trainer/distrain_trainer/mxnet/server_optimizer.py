@@ -21,7 +21,7 @@ class Keys:
     """The keys of the arrays on the servers.
 
     The key modulo `servers` selects the server; a large array is split over all servers. The optimizer keeps `states`
-    arrays of each weight's size. Their keys are chosen so that they are on the same server as the weight.
+    arrays of each weight's size. The keys of these arrays are chosen so that they are on the same server as the weight.
     """
 
     weights: int
@@ -65,8 +65,8 @@ class ServerOptimizer(mx.optimizer.Optimizer):  # type: ignore[misc]
 
     With dist_sync a server makes one update per step, with dist_async one per worker and step: `pushes` updates per
     step. An update receives the sum of the gradients of `ranks` ranks and divides it by `ranks`. The learning rate is
-    that for a global batch of `ranks` ranks. `count` counts the samples of all ranks before a step. The weights of the
-    keys in `exempt` do not decay: a server does not know their shapes.
+    for a global batch of `ranks` ranks. `count` counts the samples of all ranks before a step. The weights of the keys
+    in `exempt` do not decay; a server cannot find them itself, because it does not know shapes.
     """
 
     def __init__(
@@ -86,7 +86,8 @@ class ServerOptimizer(mx.optimizer.Optimizer):  # type: ignore[misc]
             config,
             rescale_grad=1 / (ranks * loss_scale),
             lr_scheduler=schedule,
-            # Unused beside a schedule, but MXNet prints a warning if it differs from the schedule's base rate.
+            # With a schedule this rate is unused, but MXNet prints a warning if it differs from the schedule's base
+            # rate.
             learning_rate=schedule.base_lr,
             begin_num_update=count.start.step * pushes,
         )

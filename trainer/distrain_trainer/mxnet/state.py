@@ -1,4 +1,4 @@
-"""Save and load the state of an MXNet program that checkpoints hold."""
+"""Save an MXNet program's state in checkpoints, and load it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from distrain_trainer.mxnet.server_optimizer import STATES, Keys
 
 
 class GluonState:
-    """The parameters of a model, the optimizer's state and the moving average of each, and the loss scaler of fp16."""
+    """A model's parameters, the optimizer's state and the moving average for each, and the loss scaler of fp16."""
 
     def __init__(self, model: Any, trainer: Any, ema: Ema | None = None) -> None:
         self._parameters = named(model)
@@ -97,7 +97,7 @@ class GluonState:
 
 
 def named(model: Any) -> dict[str, Any]:
-    """Map paths in the model to parameters. A parameter outside of the model's blocks has its own name."""
+    """Map paths in the model to parameters. A parameter outside the model's blocks keeps its own name."""
     places = {id(parameter): place for place, parameter in private.parameters_by_path(model).items()}
     return {places.get(id(each), name): each for name, each in model.collect_params().items()}
 
@@ -113,7 +113,7 @@ def field_of(name: str, array: Any) -> Field:
 def copy_to_host(array: Any, place: Any, cut: Cut | None = None) -> None:
     """Copy an array, or a piece of it, into host memory, as asnumpy does, but without allocating memory.
 
-    Between host memory NumPy copies, as MXNet takes 1.05 to 1.7 times as long.
+    NumPy copies an array on the host, because MXNet takes 1.05 to 1.7 times as long.
     """
     if array.context.device_type == "cpu":
         flat = private.view(array).view(place.dtype)
@@ -134,9 +134,9 @@ def parts_of(state: Any) -> list[Any]:
 
 
 def read_former(content: bytes, weights: Mapping[int, str], keys: Mapping[int, str]) -> Arrays:
-    """Return the arrays of an MXNet file of checkpoint format 1, by their names today.
+    """Return the arrays of an MXNet file of checkpoint format 1, under their names today.
 
-    The file numbers parameters; `weights` gives their names. `keys` gives the names by the optimizer's keys.
+    The file numbers the parameters. `weights` maps these numbers to names, `keys` maps the optimizer's keys to names.
     """
     found = {}
     for path, array in mx.nd.load_frombuffer(content).items():
@@ -186,7 +186,7 @@ class ServersState:
         mx.nd.waitall()
 
     def unshared(self) -> tuple[str, ...]:
-        return ()  # Worker 0 saves all.
+        return ()  # Worker 0 saves all arrays.
 
     def copy(self, into: Arrays, cuts: Cuts) -> None:
         """Copy the worker's own parameters, and pull the other arrays from the servers, one after the other."""

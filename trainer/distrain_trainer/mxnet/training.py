@@ -47,8 +47,8 @@ def choose_precision(config: Config, device: Any, log: Log) -> bool:
 def make_loss(model: Any, label_smoothing: float = 0.0) -> Callable[[Batch, Any], Any]:
     """Return the function that computes one rank's loss of a batch on a device. The loss is an array of one number.
 
-    With label smoothing e the loss is (1 - e) times that of the label plus e times the mean of the losses of all
-    classes (Szegedy et al. 2016, arXiv:1512.00567, section 7).
+    With label smoothing e the loss is (1 - e) times the label's loss plus e times the mean of the losses of all classes
+    (Szegedy et al. 2016, arXiv:1512.00567, section 7).
     """
     model.hybridize(static_alloc=True)
     cross_entropy = mx.gluon.loss.SoftmaxCrossEntropyLoss()
@@ -88,7 +88,7 @@ def are_finite(arrays: Sequence[Any]) -> bool:
 
 
 def count_right(model: Any, batches: Iterable[Batch], device: Any) -> tuple[int, int]:
-    """Count the samples whose label has the largest logit, and one of the five largest."""
+    """Count the samples whose label has the largest logit, and those whose label has one of the five largest logits."""
     counts = [
         evaluation.count_right(model(to_model(batch.images, device)).asnumpy(), batch.labels, batch.weights)
         for batch in batches
@@ -97,10 +97,10 @@ def count_right(model: Any, batches: Iterable[Batch], device: Any) -> tuple[int,
 
 
 def saver(model: Any, shape: Shape, device: Any, ema: Ema | None = None) -> Callable[[Path], None]:
-    """Return the function that writes the weights that are tested to a file that Gluon's load_parameters reads.
+    """Return the function that writes the tested weights to a file for Gluon's load_parameters.
 
-    Beside it the function writes what SymbolBlock.imports reads: the graph in NAME-symbol.json, its weights in
-    NAME-0000.params. They need no Python code of the model.
+    In the same folder the function writes files for SymbolBlock.imports: the graph to NAME-symbol.json, its weights to
+    NAME-0000.params. SymbolBlock.imports needs no Python code of the model.
     """
 
     def save(path: Path) -> None:

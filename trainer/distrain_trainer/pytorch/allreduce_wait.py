@@ -1,7 +1,7 @@
 """Measure how long a step waits for the averages of the gradients after this rank's own gradients are computed.
 
-The sum of the two is the time of the backward pass. Only the wait is a cost of the network: what the ranks exchange
-while they still compute gradients costs nothing. Nothing here waits for the GPU.
+A backward pass first computes gradients, and then has this wait. Only the wait is a cost of the network: data that
+ranks exchange while they compute gradients costs no time. The functions here do not wait for the GPU.
 """
 
 from __future__ import annotations
@@ -15,7 +15,11 @@ import torch
 
 
 class AllReduceWait:
-    """The wait of the current step. A GPU's own clock measures it, since the GPU computes later than this process."""
+    """The wait of the current step.
+
+
+    A GPU's own clock measures the wait, because the GPU computes a step later than this process queues it.
+    """
 
     def __init__(self, *, is_on_gpu: bool) -> None:
         self._is_on_gpu = is_on_gpu
@@ -41,7 +45,7 @@ class AllReduceWait:
         self._begun = self._now()
 
     def end(self) -> Callable[[], float | None]:
-        """End the wait. Return the function that gives its seconds, to call when the step's outcome is known.
+        """End the wait. Return a function that gives its seconds. Call that function when the step's outcome is known.
 
         The function returns None if this step's wait has not begun: the hook is on the parameter that was last in the
         first step, and a user's model may leave that parameter out in a later step.
@@ -50,7 +54,7 @@ class AllReduceWait:
         for number, hook in enumerate(self._hooks):
             if number != self._last:
                 hook.remove()
-        # The gradients come in the same order in each step, so one hook is enough after the first.
+        # The gradients come in the same order in each step, so one hook is enough after the first step.
         self._hooks = []
         if begun is None:
             return lambda: None

@@ -1,4 +1,4 @@
-"""Turn batches into tensors, and copy them to a GPU while the step before is computed."""
+"""Turn batches into tensors, and copy them to a GPU while the previous step is computed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import torch
 
 from distrain_trainer.data import Batch
 
-# Batches that are copied to the GPU before they are needed.
+# The number of batches that are copied to the GPU in advance.
 AHEAD = 2
 
 
@@ -38,7 +38,7 @@ class TensorBatch:
         return self.images, self.labels, self.weights
 
     def to(self, device: Any) -> TensorBatch:
-        """Copy to a GPU by way of page-locked memory, from which the GPU copies by itself."""
+        """Copy to page-locked memory, and from there to a GPU, which copies without this process."""
         images, labels, weights = (tensor.pin_memory().to(device, non_blocking=True) for tensor in self.tensors())
         return TensorBatch(images, labels, weights, self.samples, self.global_samples, self.is_empty)
 
@@ -53,7 +53,7 @@ class TensorBatch:
 
 
 def upload_ahead(batches: Iterator[Batch], device: Any) -> Iterator[TensorBatch]:
-    """Yield the batches as tensors on a GPU. A thread and a CUDA stream of their own copy those that come next."""
+    """Yield the batches as tensors on a GPU. A separate thread and CUDA stream copy the next batches."""
     if isinstance(batches, repeat):
         # Synthetic data is one batch again and again: it stays on the GPU.
         yield from repeat(TensorBatch.of(next(batches)).to(device))
@@ -71,7 +71,10 @@ def upload_ahead(batches: Iterator[Batch], device: Any) -> Iterator[TensorBatch]
 
 
 def _upload(batches: Iterator[Batch], device: Any, stream: Any) -> tuple[TensorBatch, Any] | None:
-    """Begin to copy the next batch. Return it with the event of the copy's end, or None after the last one."""
+    """Begin to copy the next batch. Return the batch, and the CUDA event at the copy's end.
+
+    Return None after the last batch.
+    """
     batch = next(batches, None)
     if batch is None:
         return None
@@ -80,7 +83,7 @@ def _upload(batches: Iterator[Batch], device: Any, stream: Any) -> tuple[TensorB
 
 
 def _hand_over(batch: TensorBatch, is_copied: Any) -> None:
-    """Have the current stream wait for the copy, and keep the memory until it has used it."""
+    """Make the current stream wait for the copy, and keep the batch's memory until that stream has used it."""
     current = torch.cuda.current_stream()
     current.wait_event(is_copied)
     for tensor in batch.tensors():

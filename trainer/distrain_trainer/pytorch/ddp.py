@@ -56,7 +56,8 @@ def lost_ranks_named() -> Iterator[None]:
         finding = str(error).splitlines()[0]
         if not isinstance(error, dist.DistError) and "gloo" not in finding:
             raise
-        # Without torchrun, end at once: waiting would keep the old TCPStore open, where restarted ranks rendezvous.
+        # Without torchrun, end at once: waiting would keep the old TCPStore open, and restarted ranks would connect to
+        # it.
         if "TORCHELASTIC_RUN_ID" in os.environ:
             termination_requested_within(SECONDS_FOR_RANK_0)
         raise LostPeerError(f"the ranks have lost each other ({finding}); the one that ended first says why") from None
@@ -154,12 +155,12 @@ def train(dataset: Dataset, setup: Setup, evaluator: Evaluator) -> Progress:
     share_buffers_and_uncommon_weights(model)  # Distributed
     # Distributed: DistributedDataParallel broadcasts rank 0's weights. After the first step it rebuilds its gradient
     # buckets in the order in which gradients arrived, which changes how sums are rounded. With find_unused_parameters
-    # it keeps the buckets, so a resumed run computes the same bits. Without, it waits for the gradient of every
-    # parameter, and a user's forward pass may leave out some. A user's forward pass may also need rank 0's buffers;
-    # those of distrain's own models only matter in the evaluation.
+    # it keeps the buckets, so a resumed run computes the same bits. Without find_unused_parameters, it waits for the
+    # gradient of every parameter, but a user's forward pass may leave out some parameters. A user's forward pass may
+    # also need rank 0's buffers. The buffers of distrain's own models only matter in the evaluation.
     is_of_user = is_users(config.model)
     finds_unused = config.deterministic or is_of_user
-    # A single rank does without, as DistributedDataParallel copies each gradient into a bucket.
+    # A single rank does not use DistributedDataParallel, which would copy each gradient into a bucket.
     replica = (
         model
         if dist.get_world_size() == 1
@@ -177,9 +178,9 @@ def train(dataset: Dataset, setup: Setup, evaluator: Evaluator) -> Progress:
 
 
 def share_buffers_and_uncommon_weights(model: Any) -> None:
-    """Broadcast rank 0's buffers, and its tensors that DistributedDataParallel cannot broadcast and so shall ignore.
+    """Broadcast rank 0's buffers, and the tensors that DistributedDataParallel cannot broadcast.
 
-    These are tensors of UNKNOWN_TYPES, and tensors made by expand().
+    DistributedDataParallel ignores these tensors: tensors of UNKNOWN_TYPES, and tensors made by expand().
     """
     buffers = dict(model.named_buffers())
     tensors = {**dict(model.named_parameters()), **buffers}
@@ -199,7 +200,7 @@ def broadcast(tensors: dict[str, Any]) -> None:
 
 
 def evaluate(dataset: Dataset, setup: Setup, config: Config) -> tuple[float, float]:
-    """Return how many test samples have their label as the model's first choice, and among its first five."""
+    """Return the numbers of test samples whose label is the model's first choice, and among its first five choices."""
     # Distributed: each rank has its own batch normalization statistics. Test with rank 0's, which are saved.
     take_from_rank_0(dict(setup.model.named_buffers()), broadcast)
     # Distributed: each rank tests on its own part of the samples.
@@ -212,11 +213,14 @@ def evaluate(dataset: Dataset, setup: Setup, config: Config) -> tuple[float, flo
 
 
 def sum_beside(numbers: Any) -> Callable[[], Any]:
-    """Start to add up the ranks' tensors beside the step. Return the function that gives the sum."""
+    """Start to sum a tensor over the ranks during the step.
+
+    Return the function that waits for the sum and returns it.
+    """
     begun = dist.all_reduce(numbers, async_op=True)  # Distributed
 
     def total() -> Any:
-        begun.wait()  # On a GPU, what is queued after this waits, but this process does not.
+        begun.wait()  # On a GPU, later work in the queue waits, but this process does not.
         return numbers
 
     return total

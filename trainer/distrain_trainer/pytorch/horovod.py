@@ -46,8 +46,9 @@ def main(config: Config, dataset: Dataset) -> None:
     computer = Computer.choose(config, log, local_rank=hvd.local_rank(), local_ranks=hvd.local_size())
 
     model = computer.build(config, dataset, rank=hvd.rank())
-    # Distributed: DistributedOptimizer averages each gradient over the ranks as soon as it is computed. It has its own
-    # state, apart from the optimizer that it is made from. Checkpoints save and load the state of DistributedOptimizer.
+    # Distributed: DistributedOptimizer averages each gradient over the ranks as soon as it is computed.
+    # DistributedOptimizer has its own state, separate from the wrapped optimizer's. Checkpoints contain the state of
+    # DistributedOptimizer.
     optimizer = hvd.DistributedOptimizer(make_optimizer(config, model), named_parameters=model.named_parameters())
     scaler = computer.scaler()
     setup = Setup(computer, model, optimizer, scaler, Ema(config, model))
@@ -74,7 +75,7 @@ def train(dataset: Dataset, setup: Setup, evaluator: Evaluator) -> Progress:
 
 @contextlib.contextmanager
 def averaged(optimizer: Any) -> Iterator[None]:
-    """Wait for the averages of the gradients, and make the optimizer's step in the body of the `with`."""
+    """Wait for the averages of the gradients. The body of the `with` then makes the optimizer's step."""
     optimizer.synchronize()  # Distributed: the scaler checks the averages for infinities.
     with optimizer.skip_synchronize():  # Distributed: the averages are there already.
         yield
@@ -85,7 +86,7 @@ def broadcast(tensors: dict[str, Any]) -> None:
 
 
 def evaluate(dataset: Dataset, setup: Setup, config: Config) -> tuple[float, float]:
-    """Return how many test samples have their label as the model's first choice, and among its first five."""
+    """Return the numbers of test samples whose label is the model's first choice, and among its first five choices."""
     # Distributed: each rank has its own batch normalization statistics. Test with rank 0's, which are saved.
     take_from_rank_0(dict(setup.model.named_buffers()), broadcast)
     # Distributed: each rank tests on its own part of the samples.
@@ -97,6 +98,9 @@ def evaluate(dataset: Dataset, setup: Setup, config: Config) -> tuple[float, flo
 
 
 def sum_beside(numbers: Any) -> Callable[[], Any]:
-    """Start to add up the ranks' tensors beside the step. Return the function that gives the sum."""
+    """Start to sum a tensor over the ranks during the step.
+
+    Return the function that waits for the sum and returns it.
+    """
     begun = hvd.allreduce_async(numbers, op=hvd.Sum, name="told")  # Distributed
     return lambda: hvd.synchronize(begun)

@@ -95,7 +95,7 @@ class _Bottleneck(nn.Module):  # type: ignore[misc]  # torch is not installed wh
 
 
 def _normalized(channels: int, filters: int, *, size: int, stride: int) -> nn.Module:
-    """Build a convolution followed by batch normalization, whose bias makes that of the convolution superfluous."""
+    """Build a convolution followed by batch normalization. The latter has a bias, so the convolution needs none."""
     convolution = nn.Conv2d(channels, filters, size, stride, padding=size // 2, bias=False)
     return nn.Sequential(convolution, nn.BatchNorm2d(filters))
 

@@ -1,4 +1,4 @@
-"""The optimizers of the PyTorch programs. PyTorch has no LARS and no LAMB, so these are here."""
+"""The optimizers of the PyTorch programs. PyTorch lacks LARS and LAMB, so this module defines them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from distrain_trainer.config import Config
 
 
 def make_optimizer(config: Config, model: Any) -> Any:
-    """Return the optimizer; each step sets its learning rate. A fused one changes all weights in a few kernels."""
+    """Return the optimizer.
+
+    Each step sets its learning rate. A fused optimizer changes all weights in a few kernels.
+    """
     decay = config.weight_decay
     if config.optimizer == "lars":
         return Lars(model.parameters(), weight_decay=decay)
@@ -35,12 +38,12 @@ def groups_of(model: Any, decay: float) -> list[dict[str, Any]]:
 
 
 def decays(parameter: Any) -> bool:
-    """Return whether weight decay is for a parameter: not for biases and normalization, which have one dimension."""
+    """Return whether a parameter has weight decay. Biases and normalization, which have one dimension, have none."""
     return bool(parameter.dim() > 1)
 
 
 def begin_momentum(optimizer: Any) -> None:
-    """Begin with zeros: fused SGD takes uninitialized memory as momentum if its first step is left out."""
+    """Set the momentum to zeros. If the first step is left out, fused SGD would use uninitialized memory instead."""
     for group in optimizer.param_groups:
         for parameter in group["params"] if "momentum" in group else ():
             optimizer.state[parameter].setdefault("momentum_buffer", torch.zeros_like(parameter))
@@ -56,8 +59,8 @@ class Layerwise(torch.optim.Optimizer):  # type: ignore[misc]  # torch is not in
     def step(self, closure: Callable[[], Any] | None = None) -> None:
         """Make the step, or change nothing if the attribute `found_inf` is set to a tensor that is not 0.
 
-        Fused optimizers of PyTorch have the same attribute. A GPU so gets the step before it is known here whether the
-        gradients are finite.
+        PyTorch's fused optimizers have the same attribute. So the step can be queued on a GPU before this process knows
+        whether the gradients are finite.
         """
         for group in self.param_groups:
             for parameter in group["params"]:
@@ -70,7 +73,7 @@ class Layerwise(torch.optim.Optimizer):  # type: ignore[misc]  # torch is not in
             tensor.copy_(new if is_left_out is None else torch.where(is_left_out > 0, tensor, new))
 
     def _updated(self, parameter: Any, state: dict[str, Any], group: dict[str, Any]) -> Iterator[tuple[Any, Any]]:
-        """Yield the tensors of the state and the parameter, with their values after the step."""
+        """Yield the tensors of the state and the parameter, each with its value after the step."""
         raise NotImplementedError
 
 
@@ -116,7 +119,7 @@ class Lamb(Layerwise):
 
     def _updated(self, parameter: Any, state: dict[str, Any], group: dict[str, Any]) -> Iterator[tuple[Any, Any]]:
         if not state:
-            # On the device, as steps that are left out are not counted. PyTorch would load a "step" to the CPU.
+            # Count on the device, which decides whether a step is left out. PyTorch would load a "step" to the CPU.
             state["updates"] = torch.zeros((), dtype=parameter.dtype, device=parameter.device)
             state["exp_avg"], state["exp_avg_sq"] = torch.zeros_like(parameter), torch.zeros_like(parameter)
         gradient, step = parameter.grad, state["updates"] + 1

@@ -1,4 +1,4 @@
-"""Save and load the state of a PyTorch program that checkpoints hold."""
+"""Save a PyTorch program's state in checkpoints, and load it."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from distrain_trainer.errors import ArgumentError
 from distrain_trainer.pytorch.ema import Ema
 from distrain_trainer.pytorch.optimizers import Lamb
 
-# What a parameter group does not take from a checkpoint, as the values may have changed.
+# The settings of a parameter group that are not loaded from a checkpoint, because the user may have changed them.
 OF_VALUES = ("weight_decay", "decoupled_weight_decay")
 
 
 class TorchState:
     """The tensors and numbers in the state dictionaries of a model, its optimizer and its gradient scaler.
 
-    An optimizer's state dictionary numbers the parameters; here their names are used instead. `optimizer` must be the
-    one whose step() is called: Horovod's wrapper has its own state, apart from the wrapped optimizer's.
+    An optimizer's state dictionary numbers the parameters; checkpoints use their names instead. `optimizer` must be the
+    object whose step() is called: Horovod's wrapper has its own state, separate from the wrapped optimizer's.
     """
 
     def __init__(self, model: Any, optimizer: Any, scaler: Any, ema: Ema | None = None) -> None:
@@ -121,7 +121,7 @@ def flat(
         name = by_number.get(number, number)
         found |= {f"optimizer.{name}.{slot}": value for slot, value in kept.items()}
     for number, group in enumerate(optimizer["param_groups"]):
-        # Not whether it is fused: earlier checkpoints do not say it.
+        # Leave out `fused`, which earlier checkpoints do not contain.
         found |= {f"group.{number}.{key}": value for key, value in group.items() if key not in ("params", "fused")}
     found |= {f"scaler.{key}": value for key, value in scaler.items()}
     return {name: of_number(value) for name, value in found.items() if value is not None}
@@ -170,7 +170,7 @@ def type_of(tensor: Any) -> str:
 
 
 def copy_to_host(tensor: Any, place: Any) -> None:
-    """Copy a tensor into host memory. Between host memory NumPy copies, as copy_ takes 1.2 to 2 times as long."""
+    """Copy a tensor into host memory. NumPy copies a host tensor, because copy_ takes 1.2 to 2 times as long."""
     if tensor.device.type == "cpu":
         place[...] = to_array(tensor).view(place.dtype)
     else:
@@ -178,13 +178,13 @@ def copy_to_host(tensor: Any, place: Any) -> None:
 
 
 def to_array(tensor: Any) -> Any:
-    """Return a tensor of the host as an array. It shares the tensor's memory where NumPy can show its values."""
+    """Return a tensor on the host as an array. It shares the tensor's memory if NumPy can represent the values."""
     if tensor.dtype == torch.bfloat16:
         return tensor.detach().view(torch.uint16).numpy().view(BFLOAT16)
     return tensor.detach().resolve_conj().resolve_neg().numpy()
 
 
 def to_tensor(array: Any, dtype: Any = torch.bfloat16) -> Any:
-    """Return a tensor that shares an array's memory. NumPy has no bfloat16, so those arrays are held as uint16."""
+    """Return a tensor that shares an array's memory. NumPy has no bfloat16, so such arrays are held as uint16."""
     tensor = torch.from_numpy(array)
     return tensor.view(dtype) if (tensor.dtype, dtype) == (torch.uint16, torch.bfloat16) else tensor

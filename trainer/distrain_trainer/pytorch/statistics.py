@@ -1,4 +1,4 @@
-"""Keep a model's buffers from before a step, so that the step's changes of them can be undone."""
+"""Keep a model's buffers from before a step, so that the step's changes can be undone."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-# Types whose values select_all can choose on the device. Those of batch normalization are among them.
+# The types that select_all supports. The buffers of batch normalization have these types.
 SELECTABLE = (torch.float32, torch.float64, torch.int64)
 # A module and the name of one of its buffers.
 Place = tuple[Any, str]
@@ -44,7 +44,10 @@ class Statistics:
 
     @torch.no_grad()  # type: ignore[untyped-decorator]  # torch is not installed where types are checked
     def restore_if(self, is_bad: Any) -> None:
-        """Undo the step's changes if a boolean tensor is true. Usually this does not wait for the GPU to compute it."""
+        """Undo the step's changes if a boolean tensor is true.
+
+        Usually this does not wait until the GPU has computed it.
+        """
         buffers = self._buffers()
         values = [without_repeats(buffer) for buffer in buffers.values()]
         is_kept = are_same(buffers, self._before) and shapes(values) == shapes(self._copies)
@@ -54,7 +57,7 @@ class Statistics:
             self.restore()
 
     def _buffers(self) -> dict[Place, Any]:
-        # Not model.named_buffers(), which takes longer than copying them on a GPU.
+        # Not model.named_buffers(), which takes longer than copying the buffers on a GPU.
         return {
             (module, name): buffer
             for module in self._modules
@@ -72,7 +75,7 @@ def shapes(tensors: list[Any]) -> list[Any]:
 
 
 def select_all(is_true: Any, sources: list[Any], targets: list[Any]) -> None:
-    """Copy tensors to others if a boolean tensor is true. Those of one type take a few kernels instead of one each."""
+    """Copy `sources` to `targets` if a boolean tensor is true. A few kernels copy all tensors of one type."""
     for kind in {target.dtype for target in targets}:
         pairs = [pair for pair in zip(sources, targets, strict=True) if pair[1].dtype == kind]
         before, now = (torch.cat([tensor.reshape(-1) for tensor in each]) for each in zip(*pairs, strict=True))
@@ -82,7 +85,7 @@ def select_all(is_true: Any, sources: list[Any], targets: list[Any]) -> None:
 
 
 def copy_all(sources: list[Any], targets: list[Any]) -> None:
-    """Copy tensors to others. On a GPU, those of one type take one kernel instead of one each."""
+    """Copy `sources` to `targets`. On a GPU, one kernel copies all tensors of one type."""
     by_type: dict[Any, tuple[list[Any], list[Any]]] = {}
     for source, target in zip(sources, targets, strict=True):
         of_type = by_type.setdefault((source.dtype, source.device), ([], []))

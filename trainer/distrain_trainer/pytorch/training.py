@@ -58,7 +58,7 @@ class Computer:
         local_ranks: int,
         layout_on_gpu: torch.memory_format = torch.contiguous_format,
     ) -> Computer:
-        """Choose one GPU of this machine, or, without GPUs, this rank's share of the processors.
+        """Choose one GPU of this machine. Without GPUs choose this rank's share of the processors.
 
         Raises DeviceError if there are more ranks than GPUs.
         """
@@ -89,8 +89,8 @@ class Computer:
     def seed(self, seed: int) -> None:
         """Seed the generators that layers such as dropout draw from, for the next step.
 
-        Not torch.manual_seed: without a GPU it stores the seed and a traceback of each call for ever, for when CUDA
-        starts.
+        This does not call torch.manual_seed: without a GPU, that function stores the seed and a traceback of every call
+        for ever, in case CUDA starts later.
         """
         torch.default_generator.manual_seed(seed)
         if self.device.type == "cuda":
@@ -98,11 +98,14 @@ class Computer:
 
     @property
     def steps_ahead(self) -> int:
-        """The steps that a GPU is given before the outcome of the one before is known, so that it always has work."""
+        """The number of steps to queue on a GPU before the previous step's outcome is known.
+
+        The GPU then always has work.
+        """
         return 1 if self.device.type == "cuda" else 0
 
     def upload(self, batches: Iterator[Batch]) -> Iterator[TensorBatch]:
-        """Copy batches to the device. To a GPU, copy the next one while a step is computed on this one."""
+        """Copy batches to the device. To a GPU, copy the next batch while it computes a step."""
         return upload_ahead(batches, self.device) if self.device.type == "cuda" else map(TensorBatch.of, batches)
 
     def logits(self, model: Any, batch: TensorBatch) -> Any:
@@ -121,7 +124,10 @@ class Computer:
         return torch.amp.GradScaler(self.device.type, enabled=self.precision == torch.float16)
 
     def count_right(self, model: Any, batches: Iterator[Batch]) -> Any:
-        """Count the samples whose label has the largest logit, and one of the five largest. Return both in a tensor."""
+        """Count the samples whose label has the largest logit, and those with one of the five largest.
+
+        Return both counts in one tensor.
+        """
         model.eval()
         right = torch.zeros(2, dtype=torch.float64, device=self.device)
         with torch.no_grad():
@@ -136,7 +142,7 @@ class Computer:
 
 def require_asked_gpus(config: Config) -> None:
     """Raise DeviceError if PyTorch sees fewer GPUs than the pod requests, or has no C compiler to compile for them."""
-    # The CPU images hold PyPI's PyTorch, which reports a CUDA version, but without CUDA libraries such as this one.
+    # The CPU images contain PyPI's PyTorch without CUDA libraries such as this one. It still reports a CUDA version.
     kernels = Path(torch.__file__).parent / "lib" / "libtorch_cuda_linalg.so"
     is_for_gpus = torch.version.hip is not None or (torch.version.cuda is not None and kernels.exists())
     gpus = torch.cuda.device_count()
@@ -148,17 +154,18 @@ def require_asked_gpus(config: Config) -> None:
 
 
 def choose_kernels(config: Config) -> None:
-    """Let cuDNN choose its fastest kernels by trying them, and compute fp32 products in TF32, as convolutions are."""
+    """Let cuDNN try its kernels and choose the fastest. Compute fp32 matrix products in TF32, like convolutions."""
     if not config.deterministic:
         torch.backends.cudnn.benchmark = True
     torch.set_float32_matmul_precision("high")
 
 
 def compile_forward(model: Any) -> None:
-    """Compile the model's forward pass, and with it the backward pass, in place: the names in checkpoints stay."""
+    """Compile the model's forward and backward pass in place, so that the names in checkpoints do not change."""
     forward = model.forward
 
-    # torch.compile skips functions of PyTorch itself, such as nn.Sequential's, but not those that this one calls.
+    # torch.compile skips functions of PyTorch itself, such as nn.Sequential's, but not functions that this function
+    # calls.
     def whole(images: Any) -> Any:
         return forward(images)
 
@@ -168,18 +175,18 @@ def compile_forward(model: Any) -> None:
 def choose_threads(local_ranks: int) -> None:
     """Share this container's processors among its ranks: PyTorch's default is a thread per processor of the machine.
 
-    Keep OMP_NUM_THREADS if the user has set it, or torchrun, which sets 1 for each of several ranks.
+    Keep OMP_NUM_THREADS if the user or torchrun has set it. torchrun sets 1 if a pod has several ranks.
     """
     if "OMP_NUM_THREADS" not in os.environ:
         torch.set_num_threads(max(1, count_processors() // local_ranks))
 
 
 def change_weights(optimizer: Any, scaler: Any, statistics: Statistics, batch: TensorBatch, loss: Any) -> Any:
-    """Make the optimizer's step with gradients that are the same on all ranks, and return this rank's loss, a tensor.
+    """Make the optimizer's step with gradients that are equal on all ranks. Return this rank's loss, a tensor.
 
-    If a gradient is not finite, the step is left out on all ranks, and the loss returned is NaN. While the fp16 loss
-    scale before the step is above 1, the scale is the cause, and the loss is returned as it is. A batch without samples
-    does not change the statistics. Without fp16 nothing here waits for the GPU.
+    If a gradient is not finite, the step is left out on all ranks, and the loss returned is NaN. But if the fp16 loss
+    scale was above 1 before the step, the scale is the cause, and the loss is returned unchanged. A batch without
+    samples does not change the statistics. Without fp16 this function does not wait for the GPU.
     """
     if scaler.is_enabled():
         one = torch.ones((), device=loss.device)
@@ -197,22 +204,23 @@ def change_weights(optimizer: Any, scaler: Any, statistics: Statistics, batch: T
 def make_step_if_finite(optimizer: Any) -> Any:
     """Make the optimizer's step if all gradients are finite. Return whether it is left out, a boolean tensor.
 
-    The optimizer itself leaves the step out, so a GPU gets it before it is known here whether the gradients are finite.
+    The optimizer itself leaves the step out. So the step can be queued on a GPU before this process knows whether the
+    gradients are finite.
     """
     gradients = [each.grad for group in optimizer.param_groups for each in group["params"] if each.grad is not None]
     is_left_out = ~torch.isfinite(torch.nn.utils.get_total_norm(gradients, norm_type=math.inf))
-    optimizer.found_inf = is_left_out.float()  # The attribute by which torch.amp.GradScaler tells fused optimizers.
+    optimizer.found_inf = is_left_out.float()  # torch.amp.GradScaler sets it for fused optimizers too.
     optimizer.step()
     return is_left_out
 
 
 @dataclass(frozen=True)
 class OfRanks:
-    """What DistributedDataParallel and Horovod each do in their own way during a step.
+    """The parts of a step that differ between DistributedDataParallel and Horovod.
 
     `sum` starts to add up a small tensor of each rank, and returns the function that gives the sum. The optimizer's
     step is made within `averaged(optimizer)`, once the gradients are the ranks' averages. `averages_in_backward` says
-    whether the backward pass itself waits for them.
+    whether the backward pass itself waits for the averages.
     """
 
     ranks: int
@@ -223,7 +231,10 @@ class OfRanks:
 
 @dataclass(frozen=True)
 class Setup:
-    """What a rank trains, and what it trains it with. `optimizer` is the one whose step() is called."""
+    """The model that a rank trains, and the objects that the training needs.
+
+    `optimizer` is the object whose step() is called.
+    """
 
     computer: Computer
     model: Any
@@ -240,7 +251,7 @@ class Setup:
 
 
 def run_steps(dataset: Dataset, setup: Setup, model: Any, evaluator: Evaluator, of_ranks: OfRanks) -> Progress:
-    """Make all remaining steps with `model`, which may wrap the trained one.
+    """Make all remaining steps with `model`, which may wrap the trained model.
 
     Raises DivergedError after too many bad steps, StoppedError on a request to stop.
     """
@@ -259,7 +270,7 @@ def run_steps(dataset: Dataset, setup: Setup, model: Any, evaluator: Evaluator, 
         optimizer.zero_grad()
         statistics.keep()
         loss = computer.loss(model, batch)
-        told = told_by_ranks(message_of(loss.detach(), asked))  # Distributed: beside the averages of the gradients.
+        told = told_by_ranks(message_of(loss.detach(), asked))  # Distributed: while the gradients are averaged.
         scaler.scale(loss).backward()  # Distributed: the gradients are averaged over the ranks meanwhile.
         if wait is not None and not of_ranks.averages_in_backward:
             wait.begin()
@@ -274,9 +285,9 @@ def run_steps(dataset: Dataset, setup: Setup, model: Any, evaluator: Evaluator, 
 
 
 def measured_wait(config: Config, computer: Computer, model: Any, of_ranks: OfRanks) -> AllReduceWait | None:
-    """Return the wait for the averages of the gradients, which each step measures. None with a single rank.
+    """Return the object that measures each step's wait for the averages of the gradients. None with a single rank.
 
-    No GPU was at hand to try it on, so a GPU measures it only for a run whose metrics are asked for.
+    No GPU was available to test this, so a GPU measures the wait only in runs that serve metrics.
     """
     is_on_gpu = computer.device.type == "cuda"
     if of_ranks.ranks == 1 or (is_on_gpu and config.metrics_port is None):
@@ -290,14 +301,14 @@ def message_of(loss: Any, asked: int) -> Any:
     """Return this rank's message, as in distrain_trainer.loop.message."""
     numbers = torch.zeros(message.SIZE, dtype=torch.float64, device=loss.device)
     numbers[0] = loss
-    numbers[1 + asked].fill_(1)  # Not an assignment of 1, which waits for the GPU.
+    numbers[1 + asked].fill_(1)  # Assigning 1 would wait for the GPU.
     return numbers
 
 
 def outcome_of(
     loss: Any, told: Any, ranks: int, waited: Callable[[], float | None] = lambda: None
 ) -> Callable[[], Outcome]:
-    """Return the function that waits for a step's outcome, but for none of the work that a GPU was given after it.
+    """Return the function that waits for a step's outcome, but not for work that was queued on a GPU after the step.
 
     `waited` gives the step's wait for the averages of the gradients, once the outcome is known.
     """
@@ -315,7 +326,10 @@ def outcome_of(
 
 @torch.no_grad()  # type: ignore[untyped-decorator]  # torch is not installed where types are checked
 def take_from_rank_0(tensors: Mapping[str, Any], broadcast: Callable[[dict[str, Any]], None]) -> None:
-    """Overwrite the tensors with rank 0's. They are sent as bytes, as no communicator supports every type."""
+    """Overwrite the tensors with rank 0's.
+
+    The tensors are sent as bytes, because no communicator supports every type.
+    """
     own = {name: without_repeats(tensor) for name, tensor in tensors.items()}
     whole = {name: tensor.resolve_conj().contiguous() for name, tensor in own.items()}
     broadcast({name: tensor.view(-1).view(torch.uint8) for name, tensor in whole.items() if tensor.numel()})

@@ -1,6 +1,8 @@
-"""Keep the record of a run: a small file of events and samples of steps beside the run's output. See docs/record.md.
+"""Keep the record of a run: a small file with events and some of the steps, next to the run's output.
 
-On request also keep it as event files for TensorBoard. See docs/tensorboard.md.
+See docs/record.md.
+
+On request also write event files for TensorBoard. See docs/tensorboard.md.
 """
 
 from __future__ import annotations

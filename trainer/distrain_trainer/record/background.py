@@ -14,10 +14,10 @@ SECONDS_BETWEEN_WARNINGS = 600.0
 
 
 class BackgroundWriter(ABC):
-    """A thread that writes what is new, until it is closed or another job has taken the run over."""
+    """A thread that writes new content, until it is closed or another job has taken over the run."""
 
     def __init__(self, subject: str, say: Callable[[str], None]) -> None:
-        """`subject` names what is written, for the log."""
+        """`subject` names the written files in log lines."""
         self._subject, self._say = subject, say
         self._change = threading.Condition()
         self._is_closed = self._is_fenced = self._is_failing = False
@@ -30,7 +30,7 @@ class BackgroundWriter(ABC):
 
     @abstractmethod
     def _write(self) -> None:
-        """Write what is new. Raises FencedError if another job has taken the run over, and StorageError."""
+        """Write the new content. Raises FencedError if another job has taken over the run, and StorageError."""
 
     def close(self) -> None:
         """Begin the last write."""
@@ -54,7 +54,7 @@ class BackgroundWriter(ABC):
 
     def _pause(self) -> None:
         with self._change:
-            if self._is_closed:  # The last write has failed. This process waits some seconds more for it.
+            if self._is_closed:  # The last write has failed. Retry it soon: the process waits only some seconds.
                 self._change.wait(1)
             else:
                 self._change.wait_for(lambda: self._is_closed, SECONDS_BETWEEN_WRITES)

@@ -17,9 +17,9 @@ from distrain_trainer.record.events import Event, Events
 from distrain_trainer.storage import Retry, Store, open_store
 
 FOLDER = "tensorboard"
-# TensorBoard reads all files whose names have `tfevents`, one after the other, in the order of their names.
+# TensorBoard reads all files whose names have `tfevents`, one after the other, sorted by name.
 NAME = re.compile(r"events\.out\.tfevents\.(\d{10})\..*")
-# A file of this size is complete, and another one begins: S3 gets a file anew whenever it grows.
+# Begin another file at this size, because a file that grows is uploaded to S3 again as a whole.
 BYTES_PER_FILE = 1_000_000
 
 
@@ -32,7 +32,7 @@ class EventFiles(BackgroundWriter):
         self._events = Events()
         self._new: list[Event] = []
         self._store: Store | None = None
-        # The file that grows: its number, its name, and what the storage has of it.
+        # The current file: its number, its name, and the content that is already in the storage.
         self._number, self._name, self._content = 0, "", b""
         self._thread.start()
 
@@ -65,12 +65,12 @@ class EventFiles(BackgroundWriter):
             self._begin_file()
 
     def _open(self) -> Store:
-        """Choose a name that follows those of earlier starts, even if this pod's clock is behind theirs."""
+        """Choose a file name that sorts after the names of earlier starts, even if this pod's clock is slow."""
         store = open_store(self._uri, value=self._value, retry=Retry(seconds=0, is_awaited=False))
         try:
             found = [int(match[1]) for name in store.names() if (match := NAME.fullmatch(name))]
         except StorageError:
-            # There is no folder yet, or the keys may not list it: then the clock alone orders the files.
+            # The folder does not exist yet, or the access keys may not list it. Then the clock alone orders the files.
             found = []
         self._number = max(found, default=0)
         self._begin_file()

@@ -1,4 +1,4 @@
-"""Turn the lines of a record into TensorBoard's events, and encode these. docs/tensorboard.md lists the scalars."""
+"""Turn the lines of a record into TensorBoard events, and encode the events. docs/tensorboard.md lists the scalars."""
 
 from __future__ import annotations
 
@@ -7,16 +7,19 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-# The form of the file, which its first event names.
+# The version of the file format. The first event of a file contains it.
 FILE_VERSION = "brain.Event:2"
-# After so many kept steps the next ones are kept half as often. So a million steps give at most 10,000 events.
+# After this many kept steps, keep later steps half as often. So a million steps give at most 10,000 events.
 KEPT_BETWEEN_HALVINGS = 1000
 OF_A_STEP = ("loss", "images_per_second", "checkpoint_stall_seconds_total")
 OF_A_TEST = ("accuracy", "top5_accuracy")
 
 
 class Event(NamedTuple):
-    """Scalars at a step, or the beginning of a process: TensorBoard then drops later steps of the process before."""
+    """Scalars at a step, or the start of a process.
+
+    At a start, TensorBoard drops the previous process's later steps.
+    """
 
     step: int
     wall_time: float
@@ -30,16 +33,16 @@ class Events:
     def __init__(self) -> None:
         self._world_size: float | None = None
         self._last_time = 0.0
-        # Of the lines of steps: how many there were, how many are kept since the last halving, and one in how many is.
+        # The number of step lines so far, and the number kept since the last halving. One in `_interval` lines is kept.
         self._seen = self._kept = 0
         self._interval = 1
         self._skipped: Event | None = None
 
     def of(self, line: str, figures: Mapping[str, Any]) -> list[Event]:
-        """Return the events that a line of the record adds. Its kind is `line`: start, step, end or another one."""
+        """Return the events for a line of the record. `line` is the line's kind: start, step, end or another one."""
         if line == "start":
             self._world_size = figures.get("world_size")
-            # The steps up to the checkpoint stay.
+            # TensorBoard keeps the steps up to the checkpoint.
             return [self._event(figures["step"] + 1, {}, is_start=True)]
         if line == "step":
             return self._thinned(self._step(figures))
@@ -52,7 +55,7 @@ class Events:
         return self._event(figures["step"], found)
 
     def _end(self, figures: Mapping[str, Any]) -> list[Event]:
-        """Return the last step, if it is not kept yet, and the accuracies of a finished run."""
+        """Return the last step if it was not kept, and the accuracies of a finished run."""
         found = [self._skipped] if self._skipped is not None else []
         self._skipped = None
         if figures.get("accuracy") is not None:
@@ -68,7 +71,7 @@ class Events:
         return Event(step, self._last_time, known, is_start)
 
     def _thinned(self, event: Event) -> list[Event]:
-        """Return the event if it is kept. The newest one that is not is kept at the end."""
+        """Return the event if it is kept. If the run's last step is not kept, `_end` returns it."""
         is_kept = self._seen % self._interval == 0
         self._seen += 1
         if not is_kept:
@@ -89,12 +92,12 @@ def encoded_head(wall_time: float) -> bytes:
 
 
 def encoded(events: Iterable[Event]) -> bytes:
-    """Return events as an event file has them."""
+    """Return events in the encoding of an event file."""
     return b"".join(_framed(_message(event).SerializeToString()) for event in events)
 
 
 def _message(event: Event) -> Any:
-    # Imported here, as only runs with event files need them, and not in the thread that trains.
+    # Imported here, because only runs with event files need these modules. The thread that trains does not import them.
     from tensorboardX.proto.event_pb2 import Event as Message
     from tensorboardX.proto.event_pb2 import SessionLog
     from tensorboardX.proto.summary_pb2 import Summary

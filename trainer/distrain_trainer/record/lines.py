@@ -11,17 +11,17 @@ from typing import Any
 VERSION = 1
 # The largest size of a record in bytes.
 LIMIT = 1_000_000
-# How many lines of an event are kept.
+# The number of lines that are kept of an event.
 KEPT = {"step": 2000, "checkpoint": 500}
 KEPT_OF_OTHERS = 200
-# Texts are cut to so many characters, so that no line is long.
+# Texts are cut to this many characters, so that no line is long.
 LONGEST_TEXT = 500
 
 Line = dict[str, Any]
 
 
 class UnreadableError(Exception):
-    """A file is no record, or one of a newer version."""
+    """A file is not a record, or has a newer version."""
 
 
 def line_of(event: str, number: int, figures: Mapping[str, Any]) -> Line:
@@ -59,9 +59,10 @@ def render(lines: Sequence[Line], writer: str) -> tuple[bytes, list[Line]]:
 
 
 def thin(lines: Sequence[Line], divisor: int = 1) -> list[Line]:
-    """Return the lines that are kept of each event: the first, the newest, and some at even distances between them.
+    """Thin the lines of each event: keep the first, the newest, and some at even distances between them.
 
-    An event's numbers must increase. They alone decide, so it does not matter how often the lines were thinned before.
+    An event's numbers must increase. Only the numbers decide which lines are kept, so earlier thinning makes no
+    difference.
     """
     newest = newest_numbers(lines)
     lengths = {event: _length(number, KEPT.get(event, KEPT_OF_OTHERS) // divisor) for event, number in newest.items()}
@@ -76,7 +77,7 @@ def thin(lines: Sequence[Line], divisor: int = 1) -> list[Line]:
 
 
 def _length(newest: int, kept: int) -> int:
-    """Return the length of the intervals of numbers from which one line each is kept: a power of 2."""
+    """Return the length of an interval of numbers, a power of 2. Of each interval one line is kept."""
     length = 1
     while newest > length * max(1, kept):
         length *= 2
@@ -89,7 +90,7 @@ def newest_numbers(lines: Iterable[Line]) -> dict[str, int]:
 
 
 def _numbered(lines: list[Line]) -> list[Line]:
-    """Return the lines with a `number` that increases for each event. Programs of users may leave it out."""
+    """Return the lines with a `number` that increases for each event. Lines of users' programs may lack it."""
     newest: dict[str, int] = {}
     for line in lines:
         event, number = line["event"], line.get("number")
@@ -99,7 +100,7 @@ def _numbered(lines: list[Line]) -> list[Line]:
 
 
 def read(content: bytes) -> tuple[list[Line], str]:
-    """Return the lines of a record, and who wrote it. A cut last line is dropped.
+    """Return the lines of a record, and the id of its last writer. An incomplete last line is dropped.
 
     Raises UnreadableError if another line cannot be read, or the version is newer than VERSION.
     """
@@ -110,7 +111,7 @@ def read(content: bytes) -> tuple[list[Line], str]:
             try:
                 found.append(_parsed(text))
             except ValueError:
-                if number < len(texts):  # The last text has no newline, unless it is empty.
+                if number < len(texts):  # If the last text is not empty, its line is incomplete.
                     raise UnreadableError(f"line {number} is no JSON object with an event") from None
     version = found[0].get("version", VERSION) if found else VERSION
     if type(version) is not int or version > VERSION:

@@ -18,20 +18,21 @@ from distrain_trainer.record.lines import Line, UnreadableError
 from distrain_trainer.storage import Retry, Store, open_store
 
 FILE, LATER_FILE = "record.jsonl", "record-{}.jsonl"
-# Attempts to write in a row. Each but the first follows a write by another process.
+# Attempts to write in a row. A retry follows only after a write by another process.
 ATTEMPTS = 5
-# Seconds to wait for the last write. After a failure the other ranks wait no longer for rank 0 to end first.
+# Seconds to wait for the last write. After a failure the other ranks wait only a little longer for rank 0 to end first
+# (SECONDS_FOR_RANK_0).
 SECONDS_FOR_LAST, SECONDS_FOR_FINISHED = 3.0, 30.0
-# Lines that wait for the storage are thinned when there are more: an outage may last for days.
+# If more lines than this wait for the storage, they are thinned: an outage may last for days.
 MOST_LINES = 10_000
-# The causes of an end are FINISHED and STOPPED, and this one.
+# A run ends with one of the causes FINISHED, STOPPED and FAILED.
 FAILED = "failed"
 
 
 class Record(BackgroundWriter):
     """The record of a run at `uri`. With an empty `uri`, as on all ranks but 0, it does nothing.
 
-    `event_files`, if there are any, get each line too, and end with the record.
+    `event_files`, if given, receives each line too, and is closed together with the record.
     """
 
     def __init__(
@@ -46,14 +47,14 @@ class Record(BackgroundWriter):
         super().__init__("record", say)
         self._uri, self._value, self._lease, self._event_files = uri, value, lease, event_files
         self._writer = uuid.uuid4().hex
-        # The file, once it is chosen. The tag is None if there is no such file.
+        # The record's file, once it is chosen. The tag is None if the file does not exist.
         self._store: Store | None = None
         self._name = FILE
         self._tag: str | None = None
-        # The lines in the file, and those of this process that are not in it yet.
+        # The lines in the file, and this process's lines that are not in the file yet.
         self._held: list[Line] = []
         self._new: list[Line] = []
-        # How many lines of each event this process has added, and which of them is the last one in the file.
+        # For each event, the number of this process's newest line, and the number of its newest line in the file.
         self._added: dict[str, int] = {}
         self._written: dict[str, int] = {}
         if uri:
@@ -77,7 +78,7 @@ class Record(BackgroundWriter):
         return lines.line_of(event, self._added[event], figures)
 
     def count(self, event: str) -> int | None:
-        """Return how many lines of an event the run has had, over all its starts. None if that is not known yet."""
+        """Return the number of lines of an event in all starts of the run, or None if that is not known yet."""
         if self._store is None:
             return None
         with self._change:
@@ -116,7 +117,10 @@ class Record(BackgroundWriter):
         return bool(self._new)
 
     def _write(self) -> None:
-        """Write the file, unless another process has: then read it again first. Raises FencedError and StorageError."""
+        """Write the file.
+
+        If another process has changed it, read it again first. Raises FencedError and StorageError.
+        """
         store = self._store or self._open()
         for _ in range(ATTEMPTS):
             with self._change:
@@ -140,7 +144,7 @@ class Record(BackgroundWriter):
         raise UnavailableError(f"{store.value}: {store.path(self._name)} is never what its tag says it is")
 
     def _follow(self, new: list[Line]) -> list[Line]:
-        """Return new lines with the numbers that follow those of the lines in the file."""
+        """Return new lines with numbers that continue the numbers in the file."""
         held = lines.newest_numbers(self._held)
         return [
             {**line, "number": held.get(event, 0) + line["number"] - self._written.get(event, 0)}
@@ -149,7 +153,7 @@ class Record(BackgroundWriter):
         ]
 
     def _open(self) -> Store:
-        """Read the record that is there, and add lines about what happened between it and this start."""
+        """Read the existing record, and add lines about what happened between its last line and this start."""
         store = open_store(self._uri, value=self._value, retry=Retry(seconds=0, is_awaited=False))
         self._name, self._tag, self._held = FILE, None, []
         number, name = 2, FILE
@@ -173,14 +177,14 @@ class Record(BackgroundWriter):
         return starts_in_file[-1:] if "start" in self._written else []
 
     def _begin_another(self, store: Store, reason: str, held: Sequence[Line] = ()) -> None:
-        """Leave the file as it is, and begin the next one with the lines of this run that are known."""
+        """Leave the file as it is, and begin the next file with the lines `held`."""
         _, _, number = self._name.removesuffix(".jsonl").partition("-")
         following = LATER_FILE.format(int(number or "1") + 1)
         self._say(f"record: {store.path(self._name)} is not continued, as {reason}; it stays, and {following} begins")
         self._name, self._tag, self._held = following, None, [*held]
 
     def _read_again(self, store: Store) -> None:
-        """Read what another process has written. Raises FencedError if that one has taken the run over."""
+        """Read what another process has written. Raises FencedError if that process has taken over the run."""
         found = store.read_tagged(self._name)
         if found is None:  # Somebody has deleted the file. This process knows what was in it.
             self._tag = None

@@ -1,4 +1,4 @@
-"""Tell from a record what happened between its last line and a new start: a kill, or another number of ranks."""
+"""Infer from a record what happened between its last line and a new start: a kill, or a new number of ranks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from distrain_trainer.record.lines import Line
 
 
 def between(held: Sequence[Line], start: Line) -> list[tuple[str, dict[str, Any]]]:
-    """Return the events, with their figures, that belong between the lines of a record and a new start."""
+    """Return the events, with their figures, that happened between the last line of a record and a new start."""
     turns = [line for line in held if line["event"] in ("start", "end")]
     events: list[tuple[str, dict[str, Any]]] = []
     if turns and turns[-1]["event"] == "start":

@@ -13,7 +13,8 @@ __all__ = ["FolderStore", "Retry", "S3Store", "Store", "open_store"]
 def open_store(uri: str, *, value: str, retry: Retry | None = None) -> Store:
     """Return the store at s3://bucket/prefix or at an absolute folder. Nothing is read or written yet.
 
-    With `retry`, repeat a call while S3 does not answer. Without, it raises UnavailableError within about a minute.
+    With `retry`, the store repeats a call while S3 does not answer. Without `retry`, the call raises UnavailableError
+    within about a minute.
     """
     if uri.startswith("s3://"):
         bucket, _, prefix = uri.removeprefix("s3://").partition("/")

@@ -10,7 +10,8 @@ from typing import Any
 # After this many connections in a row without any new byte, the server counts as unavailable.
 FAILURES = 3
 SECONDS_BETWEEN = 1.0
-# Bytes per read. If a connection breaks, the bytes of the unfinished read are lost, so failures make reads smaller.
+# Bytes per read. If a connection breaks, the bytes of the unfinished read are lost, so each failure in a row makes
+# reads smaller.
 PIECE = 1024**2
 
 
@@ -19,7 +20,7 @@ class BrokenError(Exception):
 
 
 class Body:
-    """The content of an object, or of a range of it. boto3 retries requests, but not reads of their bodies.
+    """The content of an object, or of a range of its bytes. boto3 retries requests, but not reads of their bodies.
 
     After a broken connection the rest is requested with Range and If-Match. If the object has been replaced meanwhile,
     all of it is read again.
@@ -37,7 +38,10 @@ class Body:
         """The size of the whole object, None if no response has told it."""
 
     def read(self) -> None:
-        """Fill `place` or `content`, and set `held`, the number of bytes. Raises botocore's exceptions, BrokenError."""
+        """Fill `place` or `content`, and set `held`, the number of bytes.
+
+        Raises botocore's exceptions and BrokenError.
+        """
         failures = restarts = 0
         while self._size is None or self.held < self._size:
             had = self.held
@@ -113,7 +117,7 @@ class Body:
 
 
 def _object_size(answer: dict[str, Any], *, is_all: bool) -> int | None:
-    """Return the size of the object of a response, from Content-Range (`bytes 0-99/1234`) if that is of a part."""
+    """Return the size of the whole object. A response with only a part has it in Content-Range (`bytes 0-99/1234`)."""
     if is_all:
         return answer.get("ContentLength")
     size = answer.get("ContentRange", "").rpartition("/")[2]

@@ -55,7 +55,7 @@ class FolderStore:
             file.seek(start)
             held = file.readinto(place)
             size = os.fstat(file.fileno()).st_size
-        # Another process may have cut the file since.
+        # Another process may have truncated the file meanwhile.
         return size if held == len(place) else min(size, start + held)
 
     def stat(self, name: str) -> tuple[int, str]:
@@ -108,7 +108,7 @@ class FolderStore:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.touch()
             with path.open("r+b") as file:
-                # Less is there if somebody has deleted or cut the file.
+                # The file is shorter if somebody has deleted or truncated it.
                 start = min(held, path.stat().st_size)
                 file.seek(start)
                 file.write(content[start:])

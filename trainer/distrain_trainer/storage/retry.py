@@ -32,14 +32,15 @@ SECONDS_TO_WAIT = 600.0
 SECONDS_BETWEEN_LINES = 60.0
 # Seconds between two attempts. The pause doubles each time, and is random so that ranks do not retry all at once.
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 15.0
-# Separate from the random numbers of the training.
+# A generator separate from the random numbers of the training.
 _chance = random.Random()
-# Thread id -> the time when its current call began.
+# Thread id -> the time when the thread's current call began.
 _calling: dict[int, float] = {}
 # A call that takes longer than this counts as waiting for the store.
 SECONDS_OF_A_CALL = 10.0
-# id of each Retry whose last call failed as unavailable -> the time of the failure. It counts for SECONDS_IN_VAIN,
-# or until the next successful call: the writer of checkpoints retries after up to a minute.
+# id of each Retry whose last call failed as unavailable -> the time of the failure. A failure counts for
+# SECONDS_IN_VAIN, or until the next successful call, because the writer of checkpoints may pause for a minute before it
+# retries.
 _in_vain: dict[int, float] = {}
 SECONDS_IN_VAIN = 120.0
 
@@ -52,7 +53,7 @@ def is_waited_for() -> bool:
 
 
 class Retry:
-    """Retry failed calls to a store for a limited time. All threads that share it log an outage only once.
+    """Retry failed calls to a store for a limited time. Threads that share a Retry log an outage only once.
 
     If a store refuses the first call (wrong keys, no such bucket), the call fails at once. If the store has allowed the
     same verb before, a refusal is retried too: the permission may come back, and the training is worth the wait.
@@ -121,7 +122,7 @@ class Retry:
             pause = min(LONGEST_PAUSE, 2 * pause)
 
     def _may_pass(self, verb: str, error: StorageError) -> bool:
-        # After the main thread has ended, nobody needs the result: only prefetching threads still run.
+        # After the main thread has ended, nothing needs the result: only prefetching threads still run.
         if isinstance(error, MissingError) or not threading.main_thread().is_alive():
             return False
         return isinstance(error, UnavailableError) or verb in self._allowed
@@ -129,7 +130,7 @@ class Retry:
     def _tell(self, line: str, failing_since: float) -> None:
         with self._lock:
             self._out_since = failing_since if self._out_since is None else self._out_since
-            # In the first minute only rank 0 logs, as all ranks may wait for the same outage.
+            # In the first minute only rank 0 logs, because all ranks may wait for the end of the same outage.
             spoken = self._last_line if rank_from_environment() == 0 else max(failing_since, self._last_line)
             if time.monotonic() - spoken >= SECONDS_BETWEEN_LINES:
                 self._last_line, self._is_told = time.monotonic(), True

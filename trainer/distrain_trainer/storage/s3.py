@@ -43,7 +43,7 @@ class S3Store:
     retry: Retry = field(default_factory=lambda: Retry(seconds=0))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Return how another process makes the same store: with a connection of its own, and retries as Retry's."""
+        """Return how another process recreates this store, with its own connection and a default Retry."""
         return _reopen, (self.uri, self.value, self.bucket, self.prefix)
 
     def path(self, name: str) -> str:
@@ -141,9 +141,9 @@ class S3Store:
         return body
 
     def _is_listed(self, name: str, refusal: dict[str, Any]) -> bool:
-        """Return whether a file that the server does not find exists all the same.
+        """Return whether a file exists although the server has answered 404.
 
-        An ingress answers 404, without S3's code, while the server behind it restarts.
+        An ingress answers 404, without S3's error code, while the server behind the ingress restarts.
         """
         if refusal["Error"]["Code"] == "NoSuchKey":
             return False
@@ -161,8 +161,8 @@ class S3Store:
     def _put_if(self, name: str, content: bytes, tag: str | None) -> str | None:
         """Return the new tag, or None if the caller must read the file to know whether it was written.
 
-        That is the case if the condition is false (another tag, or the file exists though tag is None), and if the
-        response has no tag.
+        None is returned if the condition is false (the tag differs, or the file exists although `tag` is None), and if
+        the response has no tag.
         """
         from botocore.exceptions import ClientError
 
@@ -210,7 +210,7 @@ def _reopen(uri: str, value: str, bucket: str, prefix: str) -> S3Store:
 
 
 def connect(uri: str, value: str) -> Any:
-    """Return a boto3 client for the S3 server of the environment's variables. No request is sent yet."""
+    """Return a boto3 client for the S3 server that the environment variables name. No request is sent yet."""
     import boto3
     import urllib3
     from botocore.config import Config

@@ -21,7 +21,7 @@ FINAL_STATUS = (501, 505)
 # Words in a TLS error that mean a broken connection to the server or a proxy, and not an untrusted certificate.
 CUT_OFF = ("EOF", "timed out", "reset", "closed")
 
-# OpenSSL's words for an answer without TLS; which one it uses depends on its version.
+# OpenSSL's errors for an answer without TLS. The error depends on OpenSSL's version.
 WITHOUT_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "PACKET_LENGTH_TOO_LONG", "UNKNOWN_PROTOCOL")
 
 
@@ -54,7 +54,7 @@ def refused(store: S3Store, verb: str, response: dict[str, Any]) -> StorageError
 def is_of_missing_file(response: dict[str, Any]) -> bool:
     """Return whether an error response means that there is no such file.
 
-    S3's code is NoSuchKey. A proxy in front of the server may replace the body of a 404, and the code with it.
+    S3's code is NoSuchKey. A proxy in front of the server may replace the body of a 404, which contains the code.
     """
     status = response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
     code: str = response["Error"].get("Code", "")
@@ -62,7 +62,7 @@ def is_of_missing_file(response: dict[str, Any]) -> bool:
 
 
 def failed(store: S3Store, verb: str, error: Exception) -> StorageError:
-    """Return the exception for a request that got no response."""
+    """Return the exception for a request without a response."""
     from botocore import exceptions
 
     where = store.client.meta.endpoint_url

@@ -27,7 +27,8 @@ def pages(store: S3Store, prefix: str) -> Iterator[list[str]]:
     while is_more:
         page, by_token = store.ask("list", partial(_page, store, prefix, last, token))
         keys = [entry["Key"] for entry in page.get("Contents", [])]
-        # After a token, keys come in the server's order, sorted or not. After StartAfter all keys must be larger.
+        # With a token, the server decides the order of the keys. With StartAfter, all keys must be larger than the last
+        # one.
         if last and (last in keys if by_token else any(key <= last for key in keys)):
             raise repeats(store)
         yield keys
@@ -39,14 +40,14 @@ def pages(store: S3Store, prefix: str) -> Iterator[list[str]]:
 def all_keys(store: S3Store, prefix: str) -> list[str]:
     """Return the keys that begin with `prefix`, in any order. Raises StorageError.
 
-    A page holds 1,000 keys, and the next page can only be asked for after it. So list the folders for themselves, at
-    once.
+    A page holds 1,000 keys, and the next page can be requested only after it. So list each folder separately, and
+    several folders at once.
     """
     try:
         return _keys_by_folder(store, prefix)
     except UnavailableError:
         raise
-    except StorageError:  # Not every server knows Delimiter.
+    except StorageError:  # Not every server supports Delimiter.
         return [*chain.from_iterable(pages(store, prefix))]
 
 
@@ -81,7 +82,7 @@ def _folder(store: S3Store, prefix: str) -> tuple[list[str], list[str]]:
 
 
 def _page(store: S3Store, prefix: str, last: str, token: str) -> tuple[Any, bool]:
-    """List a page of keys. Also return whether the token selected it; otherwise StartAfter, the last key, did."""
+    """List a page of keys. Also return whether the request selected the page by its token, or else by the last key."""
     from botocore.exceptions import ClientError
 
     ask = partial(store.client.list_objects_v2, Bucket=store.bucket, Prefix=prefix)
@@ -96,13 +97,14 @@ def _page(store: S3Store, prefix: str, last: str, token: str) -> tuple[Any, bool
 
 
 def keep_keys_alone(response_dict: dict[str, Any], customized_response_dict: dict[str, Any], **_: Any) -> None:
-    """Parse the keys of a page, and leave out its other fields, which take botocore ten times as long.
+    """Parse only the keys of a page. With all other fields, botocore would take ten times as long.
 
-    A handler of botocore's event before-parse. What is in `customized_response_dict` is in the parsed response.
+    This is a handler of botocore's event before-parse. botocore copies `customized_response_dict` to the parsed
+    response.
     """
     try:
         page = ElementTree.fromstring(response_dict["body"])
-    except ElementTree.ParseError:  # botocore says what is wrong.
+    except ElementTree.ParseError:  # botocore then reports the error.
         return
     namespace = page.tag.removesuffix("ListBucketResult")
     entries = page.findall(f"{namespace}Contents")

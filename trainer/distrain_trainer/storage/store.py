@@ -9,7 +9,7 @@ from distrain_trainer.errors import MissingError
 
 
 class Store(Protocol):
-    """A place for files. `uri` is its address, `value` the path of the chart value that holds it (`data.uri`)."""
+    """A storage for files. `uri` is its address, `value` the path of the chart value with this address (`data.uri`)."""
 
     @property
     def uri(self) -> str: ...
@@ -21,13 +21,13 @@ class Store(Protocol):
         """Return a file's full path or URL, for messages."""
 
     def names(self, folders: str = ".*") -> Iterator[str]:
-        """Yield the path of every file in the store, relative to `uri`. Raises StorageError if they cannot be listed.
+        """Yield the path of every file in the store, relative to `uri`. Raises StorageError if files cannot be listed.
 
         Top-level folders whose name does not match the regular expression `folders` may be left out.
         """
 
     def all_names(self) -> list[str]:
-        """Return the path of every file, in any order. Faster than `names` where there are many in several folders."""
+        """Return the path of every file, in any order. Faster than `names` if several folders hold many files."""
 
     def read(self, name: str, *, start: int = 0, length: int | None = None) -> bytes:
         """Return up to `length` bytes of a file from byte `start` on. The result is shorter at the file's end.
@@ -36,13 +36,13 @@ class Store(Protocol):
         """
 
     def read_into(self, name: str, place: memoryview, *, start: int = 0) -> int:
-        """Fill `place` with a file's bytes from byte `start` on, as far as the file goes. Return the file's size.
+        """Fill `place` with a file's bytes from byte `start` on, up to the file's end. Return the file's size.
 
         Raises MissingError if there is no such file, StorageError if it cannot be read.
         """
 
     def stat(self, name: str) -> tuple[int, str]:
-        """Return a file's size and a tag that another content does not have. Raises StorageError."""
+        """Return a file's size, and a tag that changes with the file's content. Raises StorageError."""
 
     def write(self, name: str, content: bytes | memoryview) -> None:
         """Write a file completely or not at all. Raises StorageError if it cannot be written."""
@@ -50,7 +50,8 @@ class Store(Protocol):
     def extend(self, name: str, content: bytes, held: int) -> None:
         """Write a file whose first `held` bytes are in the store already. Raises StorageError if it cannot be written.
 
-        A folder gets the rest alone, so that programs that have the file open see it. S3 gets all, as it cannot append.
+        In a folder only the rest is appended, so that programs that have the file open see it. To S3, which cannot
+        append, the whole file is uploaded.
         """
 
     def delete(self, name: str) -> None:
@@ -60,7 +61,7 @@ class Store(Protocol):
         """Return a file's content and the tag of that content, for write_if. Return None if there is no such file."""
 
     def write_if(self, name: str, content: bytes, tag: str | None) -> str:
-        """Write a file only if it still has `tag`, or, with None, only if it does not exist. Return its new tag.
+        """Write a file only if it still has `tag`, or if `tag` is None and the file does not exist. Return its new tag.
 
         Raises ConflictError if another process has changed the file, StorageError if it cannot be written.
         """

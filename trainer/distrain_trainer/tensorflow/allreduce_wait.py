@@ -1,4 +1,4 @@
-"""Measure in the graph of a step how long it waits for the averages after this rank's gradients are computed."""
+"""Measure in a step's graph how long the step waits for the averages after this rank has computed its gradients."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class AllReduceWait:
         self._computed: Any = None
 
     def tape(self) -> Any:
-        """Return a tape that notes when the gradients are computed. Horovod's tape asks it for them."""
+        """Return a gradient tape that records when the gradients are computed. Horovod's tape calls its `gradient`."""
         wait = self
 
         class Tape(tf.GradientTape):  # type: ignore[misc]  # tensorflow is not installed where types are checked
@@ -27,13 +27,13 @@ class AllReduceWait:
         return Tape()
 
     def end(self, averages: Sequence[Any]) -> Any:
-        """Return the seconds from this rank's last gradient to the last average, NaN without a tape of `tape`."""
+        """Return the seconds from this rank's last gradient to the last average, NaN if `tape` was not used."""
         if self._computed is None:
             return tf.constant(float("nan"), tf.float64)
         return timestamp_after(averages) - self._computed
 
 
 def timestamp_after(tensors: Sequence[Any]) -> Any:
-    """Return the time when all of the tensors are computed, on a CPU. A user's model may leave gradients out."""
+    """Return the time at which all tensors are computed, on a CPU. A weight without a gradient has None as tensor."""
     with tf.control_dependencies([tensor for tensor in tensors if tensor is not None]):
         return tf.timestamp()

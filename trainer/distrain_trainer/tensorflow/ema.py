@@ -1,4 +1,4 @@
-"""Keep an exponential moving average of the weights, which may be tested and saved instead of them."""
+"""Keep an exponential moving average of the weights, which can be tested and saved instead of the weights."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from distrain_trainer.config import Config
 class Ema:
     """The moving average e of each trained weight w: after each step e = decay * e + (1 - decay) * w.
 
-    (Polyak and Juditsky 1992; as in Szegedy et al. 2016, arXiv:1512.00567, section 8.) It begins with the weights of
-    the first step. The means of batch normalization are the model's own. With a decay of 0 there is no average.
+    (Polyak and Juditsky 1992; as in Szegedy et al. 2016, arXiv:1512.00567, section 8.) The average begins with the
+    weights before the first step. The means of batch normalization are not averaged. With a decay of 0 there is no
+    average.
     """
 
     def __init__(self, config: Config, model: Any) -> None:
@@ -26,7 +27,10 @@ class Ema:
         self._make_update = tf.function(self._update)
 
     def begin(self) -> None:
-        """Begin with the weights, unless a checkpoint's averages are loaded. Called once all ranks' weights agree."""
+        """Set the averages to the weights, unless a checkpoint's averages are loaded.
+
+        Call it when all ranks' weights agree.
+        """
         if not self.is_loaded:
             self._copy(self.weights, self.averages)
 
@@ -40,7 +44,7 @@ class Ema:
 
     @contextlib.contextmanager
     def applied(self) -> Iterator[None]:
-        """Give the model the averages as weights in the body of the `with`, and then its own again."""
+        """Use the averages as the model's weights in the body of the `with`, then restore the model's own weights."""
         own = [tf.identity(weight) for weight in self.weights]
         self._copy(self.averages, self.weights)
         try:

@@ -62,7 +62,7 @@ def main(config: Config, dataset: Dataset) -> None:
     ema = Ema(config, model)
     # Distributed: rank 0 acquires the run's checkpoints, and all ranks resume from the newest one.
     run = Run.begin(config, dataset, KerasState(model, optimizer, ema), ProcessGroup.of_horovod(hvd), log)
-    if not run.position.samples:  # All ranks have loaded the same checkpoint otherwise.
+    if not run.position.samples:  # Otherwise all ranks have loaded the same checkpoint.
         share_start(model, optimizer)
 
     def save(path: Path) -> None:
@@ -118,7 +118,7 @@ def train(dataset: Dataset, model: Any, optimizer: Any, evaluator: Evaluator, em
 def measures_wait(run: Run) -> bool:
     """Return whether to measure the wait for the averages of the gradients.
 
-    TensorFlow has no clock for it on a GPU, and refuses to tell the time in a deterministic run.
+    TensorFlow cannot read the clock of a GPU, and refuses to read any clock in a deterministic run.
     """
     return run.group.size > 1 and not has_gpu() and not run.config.deterministic
 
@@ -126,14 +126,14 @@ def measures_wait(run: Run) -> bool:
 def make_train_step(
     config: Config, model: Any, optimizer: Any, ema: Ema, *, measures_wait: bool = False
 ) -> Callable[..., Any]:
-    """Return the function that makes one step, compiled to a graph: each operation outside of it costs as much again.
+    """Return the function that makes one step, compiled to a graph: each operation outside the graph adds overhead.
 
     Its arguments are a batch's arrays, the learning rate, the seed of layers such as dropout, and this rank's request
     to stop. It returns this rank's loss, the sum of the ranks' messages (distrain_trainer.loop.message), and the
-    seconds of the wait for the averages, None unless `measures_wait`. The loss is NaN if the step was left out, unless
-    an fp16 loss scale above 1 is the cause.
+    seconds that this rank has waited for the averages, None unless `measures_wait`. The loss is NaN if the step was
+    left out, unless an fp16 loss scale above 1 is the cause.
     """
-    # AutoGraph would convert all of Horovod, which takes three seconds at each start and has no use.
+    # AutoGraph would convert all of Horovod. That takes three seconds at each start, and is not needed.
     allreduce = tf.autograph.experimental.do_not_convert(hvd.allreduce)
     is_scaled = isinstance(optimizer, tf.keras.mixed_precision.LossScaleOptimizer)
     seed_layers = tf.autograph.experimental.do_not_convert(seeder(model))
@@ -150,7 +150,7 @@ def make_train_step(
             target = optimizer.get_scaled_loss(loss) if is_scaled else loss
         told = message_of(loss, asked)
         if hvd.size() > 1:
-            told = allreduce(told, op=hvd.Sum, name="told")  # Distributed: beside the averages of the gradients.
+            told = allreduce(told, op=hvd.Sum, name="told")  # Distributed: while the gradients are averaged.
             tape = hvd.DistributedGradientTape(tape)  # Distributed: averages the gradients over the ranks.
         gradients = tf.autograph.experimental.do_not_convert(tape.gradient)(target, model.trainable_variables)
         seconds = tf.autograph.experimental.do_not_convert(wait.end)(gradients) if measures_wait else None
@@ -160,7 +160,7 @@ def make_train_step(
         gradients = with_decay(config, gradients, model.trainable_variables)
         pairs = list(zip(gradients, model.trainable_variables, strict=True))
         if is_scaled:
-            # The optimizer leaves the step out itself and lowers the scale. With a scale above 1 this is no error.
+            # The optimizer itself leaves the step out and lowers the scale. With a scale above 1 this is not an error.
             is_told = tf.logical_and(is_left_out, optimizer.loss_scale <= 1)
             optimizer.apply_gradients(pairs)
         else:
@@ -193,7 +193,7 @@ def share_statistics(model: Any) -> None:
 
 
 def evaluate(config: Config, dataset: Dataset, model: Any, ema: Ema) -> tuple[float, float]:
-    """Return how many test samples have their label as the model's first choice, and among its first five."""
+    """Return the numbers of test samples whose label is the model's first choice, and among its first five choices."""
     share_statistics(model)
     with ema.applied():
         right = count_right(config, dataset, model, rank=hvd.rank(), ranks=hvd.size())

@@ -1,4 +1,4 @@
-"""The optimizers of TensorFlow's Horovod program. Keras 2.15 has no LARS and no LAMB, so these are here."""
+"""The optimizers of TensorFlow's Horovod program. Keras 2.15 lacks LARS and LAMB, so this module defines them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from distrain_trainer.config import Config
 
 
 def make_optimizer(config: Config, variables: Iterable[Any]) -> Any:
-    """Return the optimizer of the variables. Weight decay of SGD is not its own; see `with_decay`."""
+    """Return the optimizer for the variables. It does not apply SGD's weight decay; `with_decay` does."""
     optimizers, decay = tf.keras.optimizers, config.weight_decay
     if config.optimizer == "lars":
         return Lars(weight_decay=decay)
@@ -28,14 +28,15 @@ def make_optimizer(config: Config, variables: Iterable[Any]) -> Any:
 
 
 def decays(variable: Any) -> bool:
-    """Return whether weight decay is for a variable: not for biases and normalization, which have one dimension."""
+    """Return whether a variable has weight decay. Biases and normalization, which have one dimension, have none."""
     return len(variable.shape) > 1
 
 
 def with_decay(config: Config, gradients: Iterable[Any], variables: Iterable[Any]) -> list[Any]:
-    """Return the gradients of SGD with those of the weight decay, decay * weight. For others, return them unchanged.
+    """For SGD, add the weight decay, decay * weight, to the gradients. For other optimizers, return them unchanged.
 
-    Keras' weight decay for SGD is decoupled; those of PyTorch, MXNet and Goyal et al. 2017 (arXiv:1706.02677) are not.
+    Keras' weight decay for SGD is decoupled. In PyTorch, MXNet and Goyal et al. 2017 (arXiv:1706.02677), the weight
+    decay for SGD is not decoupled.
     """
     decay = config.weight_decay if config.optimizer == "sgd" else 0.0
     return [

@@ -4,7 +4,7 @@ The same command runs in every process of a TFJob. The parameter servers (ps) ho
 worker pulls the weights, computes the gradients of its own batch and pushes them, without waiting for other workers.
 The chief initializes the weights, logs the progress, saves checkpoints and writes the outcome.
 
-Lines that exist only because the training is distributed are marked `# Distributed:`; here most lines do.
+Lines that exist only because the training is distributed are marked `# Distributed:`; here these are most lines.
 """
 
 from __future__ import annotations
@@ -78,7 +78,8 @@ def main(config: Config, dataset: Dataset | None) -> None:
         serve(cluster, config)
         return
     assert dataset is not None
-    # Distributed: a process that fails here never listens, and the others would wait for it. So each one checks first.
+    # Distributed: if one process failed later and never listened, the others would wait for it. So each process checks
+    # first.
     count_steps(config, dataset, ranks=cluster.workers)
     if cluster.task == "chief":
         lead(cluster, config, dataset)
@@ -128,7 +129,10 @@ def lead(cluster: Cluster, config: Config, dataset: Dataset) -> None:
 
 
 def resume(config: Config, dataset: Dataset, weights: SharedWeights, member: Member, log: Log) -> Run:
-    """Acquire the run's checkpoints, and resume from the newest one. The chief alone calls it, as a group of one."""
+    """Acquire the run's checkpoints, and resume from the newest one.
+
+    Only the chief calls this, as a group of one process.
+    """
     group = ProcessGroup(0, member.cluster.workers, lambda value: value, lambda value: [value], shares_state=False)
     try:
         return Run.begin(config, dataset, weights, group, log)
@@ -161,7 +165,10 @@ def follow(member: Member, run: Run) -> Progress:
 
 
 def evaluate(dataset: Dataset, member: Member, run: Run) -> Accuracy | None:
-    """Return the accuracy over the workers' test samples, None if there are none. Stop if any process was asked to."""
+    """Return the accuracy over the workers' test samples, or None without any.
+
+    Stop if any process was asked to stop.
+    """
     member.tell_workers("test")  # Distributed: no worker changes the weights any more.
     answers = member.gather()
     servers = member.run(member.signs)[1:]  # Distributed: a request to any worker or server stops all.
@@ -181,7 +188,7 @@ def work(cluster: Cluster, config: Config, dataset: Dataset) -> None:
     member = Member(cluster)
     weights = SharedWeights(config, model, member)
     member.connect()
-    require_asked_gpus()  # Distributed: after connecting, as the others would wait for a worker that fails before.
+    require_asked_gpus()  # Distributed: connect first, because others would wait for a worker that fails earlier.
     member.report(has_gpu())
 
     # Distributed: the chief has written the weights to the servers by now.
@@ -225,12 +232,12 @@ def train(
         weights.pull()  # Distributed: other workers have changed the weights since the last step.
         barrier.wait_before(step)  # Distributed: while the chief saves, all workers wait before the same step.
         seed_layers(seed_step(config, rank=rank, samples=samples))
-        # Distributed: the servers make one update per worker's batch, so the learning rate is that of one rank.
+        # Distributed: the servers make one update per worker's batch, so the learning rate is for one rank.
         rate = learning_rate(config, step=step, ranks=1, updates=ranks, samples=samples, epoch_samples=epoch_samples)
         samples += batch.global_samples
         loss, gradients = gradients_of(batch.images, batch.labels, batch.weights)
         if step == start.step:
-            require_same_model(model_fields(model), fields)  # The servers hold no variable that the step has added.
+            require_same_model(model_fields(model), fields)  # A step must not add variables: the servers lack them.
         # A step without samples or without finite gradients changes nothing on the servers.
         if math.isfinite(loss) and not batch.is_empty:
             weights.push(gradients, rate=rate)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 
 def spread(sizes: Sequence[int], servers: int) -> list[int]:
-    """Return the server of each variable: largest first, each to the server with the smallest total so far."""
+    """Return the server for each variable. The largest variables are placed first, each on the least loaded server."""
     held, chosen = [0] * servers, [0] * len(sizes)
     for number in sorted(range(len(sizes)), key=lambda number: -sizes[number]):
         chosen[number] = held.index(min(held))

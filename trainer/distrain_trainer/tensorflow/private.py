@@ -1,4 +1,4 @@
-"""Reach into private names of TensorFlow and Keras 2.15, where they have no public way. No other module does."""
+"""Use private names of TensorFlow and Keras 2.15 that have no public equivalent. No other module uses any."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 
 def loss_scale_of(optimizer: Any) -> Any:
-    """Return a LossScaleOptimizer's variable of the loss scale. `loss_scale` is a copy of its value."""
+    """Return the variable with a LossScaleOptimizer's loss scale. Its attribute `loss_scale` is a copy of the value."""
     return optimizer._loss_scale.current_loss_scale
 
 

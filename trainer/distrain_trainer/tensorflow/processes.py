@@ -1,7 +1,7 @@
 """The processes of a TFJob: their addresses, and the messages that they send to each other.
 
-Each process runs a TensorFlow server and a session. An op that a session's graph places on another process's device
-runs there. Queues and variables on that device are found by name.
+Each process runs a TensorFlow server and a session. If a session's graph places an op on another process's device, the
+op runs in that process. Processes find the queues and variables on a device by name.
 """
 
 from __future__ import annotations
@@ -66,20 +66,20 @@ class Cluster:
         return {f"{task} {index}": host for task in tasks for index, host in enumerate(self.addresses[task])}
 
     def join(self) -> AbortChannel:
-        """Open the abort channel, on the port after that of the chief's server."""
+        """Open the abort channel. Its port is the port of the chief's server plus 1."""
         host, _, port = self.addresses["chief"][0].rpartition(":")
         if self.task == "chief":
             return abort.listen(int(port) + 1)
         return abort.connect(host, int(port) + 1, f"{self.task} {self.index}", first="the chief", tells=True)
 
     def hear(self) -> list[tuple[str, int]]:
-        """Return the readers of the word queues that this process uses: for the chief all others, else itself."""
+        """Return the readers of the word queues that this process uses: for the chief all others, otherwise itself."""
         if self.task == "chief":
             return [(task, index) for task in ("worker", "ps") for index in range(len(self.addresses[task]))]
         return [(self.task, self.index)]
 
     def tell(self) -> list[int]:
-        """Return the workers whose figure queues this process uses: for the chief all, for a worker itself."""
+        """Return the workers whose figure queues this process uses: for the chief all workers, for a worker itself."""
         return {"chief": list(range(self.workers)), "worker": [self.index], "ps": []}[self.task]
 
     def reached(self) -> list[str]:
@@ -114,7 +114,8 @@ class Member:
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
-        # The TensorFlow server carries messages and weights. The model runs outside it and uses the GPU alone.
+        # The TensorFlow server carries messages and weights, and must not use the GPU. The model runs outside this
+        # server.
         self._config = tf.compat.v1.ConfigProto(device_count={"GPU": 0}, device_filters=cluster.reached())
         self._server = tf.distribute.Server(cluster.addresses, cluster.task, cluster.index, config=self._config)
         self._abort_channel = cluster.join()
@@ -140,14 +141,14 @@ class Member:
             self.signs = [number.read_value() for number in (pause, *asked)]
 
     def connect(self) -> None:
-        """Finalize the graph and open the session. Wait until every process that it reaches answers."""
+        """Finalize the graph and open the session. Wait until every process that the session reaches answers."""
         own = device_of(self.cluster.task, self.cluster.index)
         with self.graph.as_default():
             with tf.device(f"{own}/device:CPU:0"):
                 given = tf.compat.v1.placeholder(tf.float32, [])
             answers = [self._answer(device, given) for device in self.cluster.reached()]
         self.graph.finalize()
-        # Wait here: after a refused connection gRPC backs off, and TensorFlow logs pages of warnings.
+        # Wait here, because after a refused connection gRPC backs off, and TensorFlow logs pages of warnings.
         wait_until_listening(self.cluster.awaited())
         while True:
             self._session = tf.compat.v1.Session(self._server.target, graph=self.graph, config=self._config)
@@ -193,7 +194,7 @@ class Member:
         self.run(queue.put, {queue.content: word})
 
     def wait_for(self, word: str) -> str:
-        """By the others: wait for the chief's `word`, and return its argument.
+        """By a worker or server: wait for the chief's `word`, and return its argument.
 
         Raises StoppedError or FinishedError if the chief sends "stop" or "end" instead.
         """

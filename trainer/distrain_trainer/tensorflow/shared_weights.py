@@ -51,7 +51,7 @@ class SharedWeights:
         pairs = list(zip(self._given, self._shared, strict=True))
         trained, counted = pairs[: len(self._trained)], pairs[len(self._trained) :]
         optimizer = _optimizer(config, self._rate)
-        # Decoupled weight decay (Loshchilov and Hutter 2019, arXiv:1711.05101). That of SGD is in the gradients.
+        # Decoupled weight decay (Loshchilov and Hutter 2019, arXiv:1711.05101). SGD's weight decay is in the gradients.
         decay = config.weight_decay if config.optimizer == "adam" else 0.0
         shrinks = [
             shared.assign_sub(self._rate * decay * shared, use_locking=True, read_value=False)
@@ -78,7 +78,7 @@ class SharedWeights:
         self._member.run(self._write, self._feed([variable.numpy() for variable in self._trained + self._counted]))
 
     def pull(self) -> None:
-        """Copy the servers' weights into the model, and read the signs."""
+        """Copy the servers' weights into the model, and read the signs: the pause number and the stop requests."""
         self._pulled, self.signs = self._member.run([self._read, self._member.signs])
         for variable, value in zip(self._trained + self._counted, self._pulled, strict=True):
             variable.assign(value)
@@ -106,7 +106,7 @@ class SharedWeights:
         return bytes_of(self._trained)
 
     def wait(self) -> None:
-        """Do nothing: the chief computes no step."""
+        """Do nothing: the chief makes no steps."""
 
     def unshared(self) -> tuple[str, ...]:
         return ()  # The servers hold the only copy.

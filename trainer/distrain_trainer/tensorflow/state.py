@@ -1,4 +1,4 @@
-"""Save and load the state of a TensorFlow program that checkpoints hold."""
+"""Save a TensorFlow program's state in checkpoints, and load it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from distrain_trainer.checkpoint.arrays import Arrays, Cuts, Field, Fields, elem
 from distrain_trainer.tensorflow.ema import Ema
 from distrain_trainer.tensorflow.private import loss_scale_of, to_host
 
-# The loss scaler's names in checkpoint format 1, and today's.
+# The names of the loss scaler's variables in checkpoint format 1 -> their names today.
 FORMER_SCALE = {"scale": "scaler.scale", "scale-steps": "scaler.scale-steps"}
 
 
@@ -29,7 +29,7 @@ class KerasState:
         numbered = {f"model-{number}": variable for number, variable in enumerate(model.variables)}
         numbered |= {f"optimizer-{number}": variable for number, variable in enumerate(optimizer.variables)}
         if isinstance(optimizer, tf.keras.mixed_precision.LossScaleOptimizer):
-            # LossScaleOptimizer.variables lists only those of the inner optimizer.
+            # LossScaleOptimizer.variables lists only the inner optimizer's variables.
             scale = {"scale": loss_scale_of(optimizer), "scale-steps": optimizer.dynamic_counter}
             self._variables |= {f"scaler.{name}": variable for name, variable in scale.items()}
         if ema is not None:
@@ -42,7 +42,7 @@ class KerasState:
         return fields | model_fields(self._model)  # A step may have added variables to the model.
 
     def later_fields(self) -> Fields:
-        return {}  # `build` has made the optimizer's variables.
+        return {}  # `build` has already created the optimizer's variables.
 
     def trained_bytes(self) -> int:
         return bytes_of(self._model.trainable_variables)
@@ -61,8 +61,8 @@ class KerasState:
 
     def load(self, arrays: Arrays) -> None:
         for name, array in arrays.items():
-            # A checkpoint may have a loss scale or moving averages that this run does not need. It has no other arrays
-            # than this run: any difference is refused before.
+            # A checkpoint may have a loss scale or moving averages that this run does not need. All its other arrays
+            # exist in this run: any other difference was refused before.
             if name in self._variables:
                 variable = self._variables[name]
                 # Copy, as a variable may keep the memory of the given array.
@@ -109,6 +109,6 @@ def field_of(name: str, variable: Any) -> Field:
 
 
 def to_variable(array: Any, dtype: Any) -> Any:
-    """Return an array in its variable's type. NumPy has no bfloat16, so those arrays are held as uint16."""
+    """Return an array in its variable's type. NumPy has no bfloat16, so such arrays are held as uint16."""
     is_bfloat16 = array.dtype == np.uint16 and dtype == tf.bfloat16
     return array.view(dtype.as_numpy_dtype) if is_bfloat16 else array

@@ -55,19 +55,19 @@ def make_deterministic() -> None:
 
 
 def seed(config: Config, *, rank: int) -> None:
-    """Seed the weight initialization, and make layers use generators that seeder can seed again."""
+    """Seed the weight initialization, and make layers use generators that `seeder` can seed again."""
     tf.keras.utils.set_random_seed(config.seed + rank)  # Distributed: dropout then differs between ranks.
     tf.keras.backend.experimental.enable_tf_random_generator()
     tf.random.set_global_generator(tf.random.Generator.from_seed(config.seed + rank))
 
 
 def seeder(model: Any) -> Callable[[Any], None]:
-    """Return a function that seeds layers such as dropout, for the next step. It may be a part of a graph."""
+    """Return a function that seeds layers such as dropout for the next step. A graph may contain this function."""
     generators = [*generators_of(model), tf.random.get_global_generator()]
 
     def seed_layers(seed: Any) -> None:
         for number, generator in enumerate(generators):
-            # The number, as two equal layers would otherwise have equal dropout.
+            # Include the number: otherwise two equal layers would have equal dropout.
             generator.reset(tf.stack([0, number, tf.cast(seed, tf.int64)]))
 
     return seed_layers
@@ -76,7 +76,7 @@ def seeder(model: Any) -> Callable[[Any], None]:
 def loss_of(model: Any, images: Any, labels: Any, weights: Any, *, label_smoothing: float = 0.0) -> Any:
     """Return the sum of a batch's losses, each times its sample's weight.
 
-    With label smoothing e a sample's loss is (1 - e) times that of the label plus e times the mean of the losses of all
+    With label smoothing e a sample's loss is (1 - e) times its label's loss plus e times the mean of the losses of all
     classes (Szegedy et al. 2016, arXiv:1512.00567, section 7).
     """
     logits = tf.cast(model(images, training=True), tf.float32)
@@ -94,7 +94,7 @@ def are_finite(gradients: Iterable[Any]) -> Any:
 
 @functools.cache
 def predictor(model: Any) -> Callable[[Any], Any]:
-    """Return the function that computes a model's logits in a test. A model has one, as each is compiled to a graph."""
+    """Return the function that computes a model's logits in a test, compiled to a graph. It is cached per model."""
     return tf.function(lambda images: logits_of(model, images))  # type: ignore[no-any-return]
 
 
@@ -103,7 +103,7 @@ def logits_of(model: Any, images: Any) -> Any:
 
 
 def count_right(config: Config, dataset: Dataset, model: Any, *, rank: int, ranks: int) -> tuple[int, int]:
-    """Count this rank's test samples whose label has the largest logit, and one of the five largest."""
+    """Count this rank's test samples whose label has the largest logit, and those with one of the five largest."""
     predict = predictor(model)
     counts = [
         evaluation.count_right(predict(batch.images).numpy(), batch.labels, batch.weights)
@@ -114,7 +114,9 @@ def count_right(config: Config, dataset: Dataset, model: Any, *, rank: int, rank
 
 
 def write_model(model: Any, shape: Shape, path: Path) -> None:
-    """Write the model for `tf.keras.models.load_model`, and beside it as a SavedModel, which needs no code of it.
+    """Write the model for `tf.keras.models.load_model`, and in the same folder as a SavedModel.
+
+    A SavedModel can be loaded without the model's code.
 
     The SavedModel's function `serve` takes images, float32[N, height, width, channels], and returns float32 logits.
     """
