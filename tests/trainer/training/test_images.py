@@ -14,8 +14,8 @@ from lab.datasets.pictures import encode, numbered, write_image_folder, write_sh
 from tests.trainer.conftest import ProgramInImage, assert_refused
 
 DATA = ("--data", "/data/images")
-# The error that is logged if one rank fails in the training while the others wait for its gradients. If each process has
-# its own log, the chief's log names the process whose log has the cause.
+# The error that is logged if one rank fails in the training while other ranks wait for its gradients. If each process
+# has its own log, the chief's log names the process whose log has the cause.
 ELSEWHERE = r"worker \d has ended before the training, .* its log says why"
 
 
