@@ -16,7 +16,7 @@ from lab.paths import CACHE_DIR, KUBECONFIG, REPOSITORY
 RELEASE = "demo"
 # Enough epochs for the third worker to join, also on machines many times faster than two cores. If the user may not
 # patch pods, kubelet needs a minute and a half to update the hostfile.
-EPOCHS_ON_LAB, EPOCHS_ELSEWHERE = 120, 600
+EPOCHS_ON_LAB, EPOCHS_ELSEWHERE = 240, 1200
 HELM_DATA = CACHE_DIR / "helm-data"
 REPORT = CACHE_DIR / "demo-report"
 

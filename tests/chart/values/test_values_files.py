@@ -118,9 +118,9 @@ def test_images_s3_streams_images(helm: Path) -> None:
 def test_resnet50_imagenet_has_the_published_recipe(helm: Path) -> None:
     rendered = of_file(helm, "resnet50-imagenet")
 
-    batch = size(rendered)["Worker"] * int(rendered.job["spec"]["nprocPerNode"]) * 256
+    batch = size(rendered)["Worker"] * int(rendered.job["spec"]["nprocPerNode"]) * 512
     assert batch == 8192
     arguments = set(rendered.container("Worker")["args"])
-    assert {"--batch-size=256", "--epochs=90", "--warmup-epochs=5", "--learning-rate=0.1"} <= arguments
+    assert {"--batch-size=512", "--epochs=90", "--warmup-epochs=5", "--learning-rate=0.1"} <= arguments
     assert {"--schedule=step", "--milestones=30,60,80", "--decay-factor=0.1", "--weight-decay=0.0001"} <= arguments
     assert {"--augment-scale=0.08,1", "--augment-test-resize=256", "--image-size=224"} <= arguments

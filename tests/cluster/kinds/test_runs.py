@@ -27,7 +27,7 @@ def test_demo_learns_the_digits_and_goes_on_with_another_worker(lab_operators: N
         [sys.executable, "-m", "lab", "demo"],
         # Use fewer epochs than a user's demo. With other tests on the machine, the third worker still joins in the
         # first quarter.
-        env={**os.environ, "FRAMEWORK": framework, "EPOCHS": "60"},
+        env={**os.environ, "FRAMEWORK": framework, "EPOCHS": "200"},
         cwd=REPOSITORY,
         capture_output=True,
         text=True,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import random
+import re
 import string
 from pathlib import Path
 from typing import Any
@@ -108,7 +109,7 @@ def test_release_that_helm_cannot_record_is_refused(
 
     outcome = run("check", "-f", str(tmp_path / "values.yaml"), "--offline", "--assume-nodes", "4x8")
 
-    assert ("Helm's record of the release: 1,2" in outcome.out) == is_refused, outcome
+    assert bool(re.search(r"Helm's record of the release: 1,\d{3},\d{3} bytes", outcome.out)) == is_refused, outcome
     assert (outcome.code == 11) == is_refused
 
 

@@ -90,7 +90,7 @@ def test_missing_right_is_the_one_that_the_api_server_names() -> None:
         (500, r"nodes cannot be read: http.* answers 500: .*refused with 500; try again"),
         (429, r"nodes cannot be read: http.* answers 429: .*refused with 429; try again"),
         (400, r"nodes cannot be read: http.* answers 400: .*refused with 400; check KUBECONFIG and --kube-context"),
-        (404, r"http.* does not answer like Kubernetes: nodes: .*refused with 404; check KUBECONFIG and --kube-con"),
+        (404, r"http.* does not answer like Kubernetes: .*refused with 404; check KUBECONFIG and --kube-context"),
     ],
 )
 def test_failing_server_is_quoted_with_the_next_step(api: FakeApi, tmp_path: Path, status: int, words: str) -> None:

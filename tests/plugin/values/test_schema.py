@@ -247,8 +247,8 @@ def test_refusal_of_a_form_says_how_to_write_it(path: str, entry: dict[str, Any]
 @pytest.mark.parametrize(
     ("value", "found", "words"),
     [
-        ("workers.shm", "4GB", 'Size of /dev/shm in each worker; null is 1Gi, or the worker\'s memory limit where that '
-         'is less. Write it as "8Gi".'),
+        ("workers.shm", "4GB", 'Size of /dev/shm in each worker; null is 1Gi, or the worker\'s memory limit if the '
+         'limit is less. Write it as "8Gi".'),
         ("workers.memory", 16.5, 'it needs text or a whole number or null, such as "16Gi"'),
         ("launcher.memory", "1gi", 'Write it as "1Gi".'),
         ("workers.cpu", "2.5x", 'Write it as "500m".'),
@@ -256,7 +256,7 @@ def test_refusal_of_a_form_says_how_to_write_it(path: str, entry: dict[str, Any]
         ("data.uri", "s3:/digits", 'Write it as "s3://digits/idx", or leave it empty.'),
         ("data.uri", "s4://digits", 'Write it as "s3://digits/idx", or leave it empty.'),
         ("data.uri", "data/digits", 'Write it as "/data/digits", or leave it empty.'),
-        ("data.uri", "synthetic", 'empty is synthetic data (random numbers). '
+        ("data.uri", "synthetic", 'empty is synthetic (random) data. '
          'Write it as "/data/digits", or leave it empty.'),
         ("workers.nodeSelector", {"a b": "c"}, 'is not an allowed name here; use one such as "team"'),
         ("workers.nodeSelector", {"a": "b c"}, 'workers.nodeSelector.a: "b c" does not have the right form. '
@@ -271,9 +271,9 @@ def test_refusal_of_a_form_says_how_to_write_it(path: str, entry: dict[str, Any]
         ("network.subnets", ["fd00::/8"], 'network.subnets[0]: "fd00::/8" does not have the right form. Write it as'),
         ("s3.addressingStyle", "host", '"host" is not known; use path, virtual or null'),
         ("s3.secretName", "Bad_Name", 's3.secretName: "Bad_Name" does not have the right form'),
-        ("trainer.install", [""], 'trainer.install[0]: "" does not have the right form. A package, and perhaps its '
-         'version; no flag of pip. Write it as "boto3==1.42.0".'),
-        ("trainer.install", ["--pre"], 'no flag of pip. Write it as "boto3'),
+        ("trainer.install", [""], 'trainer.install[0]: "" does not have the right form. A package name, with or '
+         'without a version; flags of pip are refused. Write it as "boto3==1.42.0".'),
+        ("trainer.install", ["--pre"], 'flags of pip are refused. Write it as "boto3'),
     ],
 )  # fmt: skip
 def test_common_slip_is_answered_with_the_next_step(value: str, found: object, words: str) -> None:
