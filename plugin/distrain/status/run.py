@@ -269,5 +269,5 @@ def _age(states: Sequence[kube.Workload], now: float) -> int | None:
     born = min(state.metadata.creation_timestamp or "" for state in states)
     try:
         return seconds_since(born, datetime.fromtimestamp(now, timezone.utc))
-    except (TypeError, ValueError):  # No time, or one without a zone.
+    except (TypeError, ValueError):  # The time is missing, or has no time zone.
         return None

@@ -125,7 +125,7 @@ def test_checkpoint_holds_every_array_and_number_of_the_live_program(runs: Runs)
     saved = saved_state.arrays(checkpoint)
     assert lacking_of(live, saved) == []
     assert any(name.startswith("optimizer.") for name, _ in live)
-    # The seed and the samples seen determine a step's random numbers; the step determines its learning rate.
+    # A step's random numbers depend on the seed and the samples seen, its learning rate on the step and the samples seen.
     manifest = json.loads((checkpoint / "manifest.json").read_text())
     assert manifest["subject"]["seed"] == 0
     if runs.ranks == 1:

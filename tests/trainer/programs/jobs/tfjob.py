@@ -2,8 +2,8 @@
 
 The program prints the chief's output, or the other processes' output if the chief prints nothing. As with the operator,
 the job ends when the chief ends, with the chief's exit code. If the chief fails, the program ends the processes that
-still run, like cleanPodPolicy Running. With `--without-operator` they must end by themselves. The program names a
-process that does not end on stderr. With `--forked` this process imports TensorFlow, and forks the others (forked.py).
+still run, like cleanPodPolicy Running. With `--without-operator` they must end by themselves. If a process does not
+end, stderr names the process. With `--forked` this process imports TensorFlow, and forks the others (forked.py).
 """
 
 from __future__ import annotations
