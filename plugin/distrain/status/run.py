@@ -44,7 +44,7 @@ class Held(Struct, frozen=True):
 
 
 class Observed(Struct, frozen=True):
-    """What was read of a run.
+    """The objects and logs that were read for a run.
 
     `objects` belong to its current job, `replaced` to a job that is being deleted. `logs` are the logs of the
     `speakers`; the first log has the newest step, if any log has one. The clock of that log's node is `behind` by so

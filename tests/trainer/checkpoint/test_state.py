@@ -125,7 +125,8 @@ def test_checkpoint_holds_every_array_and_number_of_the_live_program(runs: Runs)
     saved = saved_state.arrays(checkpoint)
     assert lacking_of(live, saved) == []
     assert any(name.startswith("optimizer.") for name, _ in live)
-    # A step's random numbers depend on the seed and the samples seen, its learning rate on the step and the samples seen.
+    # A step's random numbers depend on the seed and the samples seen. Its learning rate depends on the step and the
+    # samples seen.
     manifest = json.loads((checkpoint / "manifest.json").read_text())
     assert manifest["subject"]["seed"] == 0
     if runs.ranks == 1:
