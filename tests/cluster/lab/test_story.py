@@ -42,7 +42,7 @@ def test_answer_of_helm_is_its_stdout_and_the_user_sees_what_it_says(
     assert capfd.readouterr().err == "waiting\n"
 
 
-@pytest.mark.parametrize(("given", "epochs"), [("", "600"), ("50", "50")])
+@pytest.mark.parametrize(("given", "epochs"), [("", "1200"), ("50", "50")])
 def test_run_that_was_over_too_early_is_answered_with_more_epochs(
     site: Site, monkeypatch: pytest.MonkeyPatch, given: str, epochs: str
 ) -> None:
