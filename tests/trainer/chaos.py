@@ -19,7 +19,8 @@ from tests.trainer.fixtures import saved_state
 from tests.trainer.programs.jobs.killed import Kill
 
 BATCH_SIZE = 32
-# Steps that a kill may need at most, since ten steps after each start are not logged; and further steps of the run.
+# The number of steps that a training needs for each kill (ten steps after each start are not logged), and for the rest
+# of the run.
 STEPS_PER_KILL, STEPS_BESIDES = 32, 30
 # After mpirun is killed, the ranks continue to train for a second: up to this number of steps.
 STEPS_WITHOUT_MPIRUN = 100
