@@ -98,7 +98,7 @@ def _assigned(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
         for target in node.targets:
             yield from _unpacked(target, node.value)
     elif isinstance(node, (ast.For, ast.comprehension)) and isinstance(node.target, ast.Name):
-        yield node.target.id, node.iter  # The items, if all_texts can find them.
+        yield node.target.id, node.iter  # all_texts then looks for the texts of the items.
     elif isinstance(node, (ast.AnnAssign, ast.NamedExpr)) and isinstance(node.target, ast.Name) and node.value:
         yield node.target.id, node.value
 

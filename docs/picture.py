@@ -17,7 +17,7 @@ from lab.written_part import with_part
 TARGET = Path(__file__).with_name("architecture.md")
 GOLDEN = REPOSITORY / "tests" / "chart" / "golden"
 BEGIN = "<!-- drawn by `make docs` -->\n"
-# The golden file that shows the pods of each kind.
+# For each kind of job, the golden file that shows its pods.
 FORMS = {
     "MPIJob": "mpijob-v2beta1",
     "Plain": "plain",

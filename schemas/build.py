@@ -133,7 +133,7 @@ def merged(entry: Any, definitions: Schema, always: frozenset[str] = frozenset()
 
 
 def without_copies(schema: Schema) -> Schema:
-    """Replace equal lists and maps in the definitions by one definition. Each entry of a schema costs Helm time."""
+    """Replace equal lists and maps in the definitions by one definition. Helm needs time for each entry of a schema."""
     places: dict[str, list[str]] = {}
     for name, entry in schema["definitions"].items():
         for place, rules in collections(entry, name):

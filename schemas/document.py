@@ -44,7 +44,7 @@ def _is_leaf(entry: Schema) -> bool:
 
 
 def _rows(schema: Schema, prefix: str, definitions: Schema) -> Iterator[tuple[str, ...]]:
-    """Yield a row per value. A group inside a group has no row, unless it has a default."""
+    """Yield a row per value. A map of values gets its own row only if it has a default."""
     for name, entry in schema["properties"].items():
         path = f"{prefix}{name}"
         if _is_leaf(entry) or "default" in entry:

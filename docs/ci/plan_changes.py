@@ -264,7 +264,7 @@ class Planner:
         there = [each for each in self._options.common if tree.target(each)]
         found = []
         for number, each in enumerate([*there, path]):
-            # The file gets a fixed name, because its path in git may begin with a dash or contain a comma.
+            # Use a generated file name, because the path in git may begin with a dash or contain a comma.
             target = Path(folder, f"{when}-{number}.yaml")
             target.write_bytes(tree.read(each))
             found.append(str(target))

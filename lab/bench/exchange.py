@@ -2,8 +2,8 @@
 
 First, one worker trains: a step takes `alone` seconds. Meanwhile, another run of one worker keeps the second core as
 busy as a second rank would. Then two workers train over links that tc's token bucket filter slows down: a step takes
-`together` seconds. The all-reduce of `helm test` over the same links gives `exchange`, the seconds of the exchange by
-itself. For K bytes of gradients and N ranks, a ring sends 2(N-1)K/N bytes. The hidden time is
+`together` seconds. The all-reduce of `helm test` over the same links gives `exchange`: the seconds of an exchange
+without training. For K bytes of gradients and N ranks, a ring sends 2(N-1)K/N bytes. The hidden time is
 
     hidden = alone + exchange - together.
 
@@ -27,7 +27,7 @@ FRAMEWORKS = ("pytorch", "tensorflow", "mxnet")
 RATE, WORKERS, BATCH, STEPS = 1e9, 2, 4, 8
 PARAMETERS = 138_357_544
 BACKWARD = 2 / 3
-# The goal: the trainer hides at least this share of the time that can be hidden.
+# The trainer must hide at least this share of the time that can be hidden.
 GOAL = 0.8
 RIGHT, SIZE = "all-reduce is right", 64 * 1024**2
 TEST = ["python3", "-m", "distrain_trainer.allreduce", "--backend=horovod", "--sizes=64Mi", "--repeats=5"]

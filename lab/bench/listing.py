@@ -1,8 +1,8 @@
 """Measure the start on a million images in S3, first without and then with the list of their names.
 
 `PYTHONPATH=trainer python -m lab.bench.listing` starts a server that answers a list request as S3 does, after 50 ms,
-with the names of 1,000 classes of 1,000 images. No real server: a million files would take the bench an hour. The bench
-fails if a start takes longer than SECONDS.
+with the names of 1,000 classes of 1,000 images. A real server is not used, because creating a million files would take
+an hour. The bench fails if a start takes longer than SECONDS.
 """
 
 from __future__ import annotations
@@ -76,10 +76,10 @@ class Lister(BaseHTTPRequestHandler):
         self.wfile.write(content)
 
     def log_message(self, format: str, *arguments: object) -> None:
-        """Say nothing."""
+        """Print nothing."""
 
 
-# What a real server says of each object, which a client must read over.
+# Fields that a real server returns for each object. The client must parse and ignore them.
 OTHER = (
     "<LastModified>2026-01-01T00:00:00.000Z</LastModified><ETag>&quot;d41d8cd98f00b204e9800998ecf8427e&quot;</ETag>"
     "<Size>110000</Size><StorageClass>STANDARD</StorageClass>"

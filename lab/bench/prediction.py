@@ -3,8 +3,8 @@
 The prediction needs the samples/sec of one worker. To measure it, one worker trains while another run of one worker
 keeps the second core as busy as a second rank would. Then tc's token bucket filter slows the workers' links down to
 three rates. At each rate, the all-reduce of `helm test` measures bandwidth and latency. The bench compares the median
-of the predictions from five such tests with the median of five runs. Exit code 1: a prediction is off by more than 10
-%.
+of the predictions from five such tests with the median of five runs. It exits with 1 if a prediction is off by more
+than 10 %.
 """
 
 from __future__ import annotations

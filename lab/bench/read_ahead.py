@@ -1,10 +1,10 @@
-"""Hold the trainer's reading of shards from a distant S3 to a bare client's.
+"""Compare how fast the trainer and a bare client read shards from a distant S3 server.
 
-`PYTHONPATH=trainer python -m lab.bench.read_ahead` starts an S3 server and a proxy before it: 50 ms until each answer,
-90 MB/s per connection. In turn, a bare client and the trainer read all shards through the proxy: with the same library,
-requests of the same size, and as many at once. The bare client drops what it reads. The trainer takes the tar files
-apart and shuffles, but does not decode. The bench fails below SHARE of the bare client's speed, unless the trainer
-reaches GOAL images/s.
+`PYTHONPATH=trainer python -m lab.bench.read_ahead` starts an S3 server behind a proxy, which delays each answer by 50
+ms and limits each connection to 90 MB/s. A bare client and the trainer take turns to read all shards through the proxy,
+with the same library, request size and number of concurrent requests. The bare client discards the data. The trainer
+unpacks the tar files and shuffles, but does not decode. The bench fails if the trainer is slower than SHARE of the bare
+client's speed and slower than GOAL images/s.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def _upload(server: Server, folder: Path) -> dict[str, int]:
 
 
 def _images() -> Iterator[tuple[bytes, int]]:
-    """Yield one image again and again. Decoders ignore the bytes after its end."""
+    """Yield the same image repeatedly, with padding after its end. Decoders ignore the padding."""
     [(image, label)] = photographs(1, size=224, classes=8)
     return itertools.repeat((image.ljust(BYTES, b"."), label))
 

@@ -1,8 +1,8 @@
 """Measure `check` against an API server on loopback with 5,000 nodes and 150,000 pods.
 
 `python -m lab.bench.reading` prints the total time, the memory, the time of the first request, and the time of reading
-without any processing. The bench measures a server that sends pods in protobuf, then a server that sends only JSON. The
-packaged plugin is installed as Helm installs it.
+all pods without any processing. The bench measures a server that sends pods in protobuf, then a server that sends only
+JSON. The bench installs the packaged plugin as Helm installs it.
 """
 
 from __future__ import annotations

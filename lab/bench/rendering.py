@@ -19,7 +19,7 @@ from lab.builds.golang import binary
 from lab.paths import CHART, REPOSITORY
 
 PAIRS = 20
-# The limit of the schema's cost: the time with the schema divided by the time without a schema.
+# The largest allowed ratio: rendering time with the schema divided by the time with a schema that allows everything.
 LIMIT = 1.15
 EMPTY_MAP = "{apiVersion: v1, kind: ConfigMap, metadata: {name: small}}\n"
 VALUES = REPOSITORY / "values" / "vgg16.yaml"
@@ -53,7 +53,7 @@ def _without_schema(chart: Path) -> Path:
 
 
 def _ratio(helm: str, other: Path, *flags: str) -> float:
-    """Return the median ratio of two durations of `helm template`: for a job, and for the other chart."""
+    """Return the median ratio of the duration of `helm template` for a job to its duration for the other chart."""
     ours = [str(CHART), "--values", str(VALUES)]
     return statistics.median(_seconds(helm, *ours) / _seconds(helm, str(other), *flags) for _ in range(PAIRS))
 

@@ -139,7 +139,7 @@ def _shapes(nodes: list[Node]) -> Mapping[str, Job]:
 
 
 def hard_jobs() -> Mapping[str, tuple[list[Node], Job]]:
-    """Return jobs that are hard to decide: all nodes differ, so neither sums of resources nor a search is quick."""
+    """Return jobs that are hard to decide: all nodes differ, so the solver must search through many assignments."""
     nodes = _unlike(250, pods=6)
     names, many = frozenset(node.name for node in nodes), _unlike(2_000, pods=100)
     workers, servers = frozenset({"worker"}), frozenset({"ps"})

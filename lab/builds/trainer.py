@@ -76,6 +76,6 @@ def _put(made: Path, folder: Path) -> None:
     except OSError:
         if not folder.exists():  # If it exists, another process has made the same copy.
             raise
-    os.utime(folder)  # Without this, the copy would have the modification time of its source.
+    os.utime(folder)  # The newest copies are kept, so set the time. A copy has the modification time of its source.
     for path in sorted(COPIES.iterdir(), key=lambda path: path.stat().st_mtime, reverse=True)[KEPT:]:
         shutil.rmtree(path, ignore_errors=True)

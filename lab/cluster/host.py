@@ -12,7 +12,8 @@ from lab.paths import CACHE_DIR
 
 COMMANDS = ("containerd", "runc", "iptables", "conntrack", "ip", "nsenter", "unshare", "buildah", "mmdebstrap")
 CNI_PLUGIN = "/usr/lib/cni/bridge"
-# GB of free disk space. The first start needs 9 for programs and images and 10 for Go's caches. Later starts need 2.
+# Required free disk space in GB. The first start uses 9 GB for programs and images, and 10 GB for Go's caches. Later
+# starts use 2 GB.
 FREE_GB_COLD, FREE_GB_WARM = 20, 3
 CAP_NET_ADMIN, CAP_SYS_ADMIN = 12, 21
 

@@ -202,7 +202,7 @@ def leave(line: str) -> None:
 
 
 def _redacted(line: str) -> str:
-    # Imported here, because --help says nothing that needs its regular expressions.
+    # Import only here: --help prints nothing to redact, and need not wait for the regular expressions.
     from distrain.redact import redact
 
     return redact(line)

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
         def read(self, size: int, /) -> bytes: ...
 
 
-# The most bytes that are read. Kubernetes stores a release in an object of at most 1 MiB, compressed.
+# Size limits in bytes for the files that distrain reads. Helm stores a release, compressed, in an object of at most 1
+# MiB.
 VALUES = 16 * 2**20
 TOKEN = 2**20
 MANIFEST = 64 * 2**20

@@ -14,7 +14,7 @@ from distrain.redact import redact
 
 # A character with a meaning in CommonMark, or in the dialects of GitHub and GitLab.
 SPECIAL = re.compile(r"([\\`*_\[\]<>|~&$!])")
-# A word that GitHub or GitLab may turn into a link or a mention. A backslash does not prevent that, a code span does.
+# A word that GitHub or GitLab may turn into a link or a mention. Only a code span prevents this; a backslash does not.
 LINK = re.compile(r"[@#%^]|://|www\.", re.IGNORECASE)
 
 

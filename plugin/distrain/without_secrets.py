@@ -10,15 +10,15 @@ from distrain.redact import ENTRY, HIDDEN, NAMES, redact, remember
 
 # Fields that repeat the whole object, or say who has changed which field.
 LEFT_OUT = ("managedFields", "kubectl.kubernetes.io/last-applied-configuration")
-# Fields that hold a program's words.
+# Fields with the command and arguments of a program.
 COMMANDS = ("command", "args")
-# Fields whose names users and drivers choose, so that each of them may be a secret.
+# Maps whose keys are chosen by users and drivers, so each value may be a secret.
 FREE = ("annotations", "labels", "options", "volumeAttributes")
-# Kubernetes' own fields that have a secret-like name, and hold the name of an object, a label or a file.
+# Kubernetes' own fields with a secret-like name that contain only the name of an object, a label or a file.
 PLAIN = ("key", "topologyKey", "secretName", "secretNamespace", "secretFile", "keyring")
-# Fields of an image, whose tag follows a ":" like a value.
+# Fields with an image name. Its tag follows a ":" and must not be mistaken for a secret value.
 IMAGES = ("image", "imageID")
-# A value: a word, or several in quotes. A header's value may begin with its scheme.
+# A value: one word, or several words in quotes. A header's value may begin with a scheme such as Bearer.
 VALUE = r"((?:(?:Basic|Bearer)\s+)?(?:\"[^\"]*\"|'[^']*'|[^\s,;]+))"
 # A secret-like name and its value in a text: NAME=VALUE, NAME: VALUE, or --NAME VALUE.
 PAIR = re.compile(rf"(?:(?:{NAMES.pattern}|authorization)[\w.\-]*[\"']?\s*[:=])\s*{VALUE}", re.IGNORECASE)

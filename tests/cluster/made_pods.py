@@ -208,7 +208,7 @@ def remove_classes() -> None:
 
 
 def differences(kinds: Collection[tuple[str, str]], count: int) -> Iterator[str]:
-    """Give `count` jobs to their controllers, and yield the differences from the prediction, with the job's seed."""
+    """Create `count` random jobs. Yield the differences between controllers' pods and the prediction, with the seed."""
     # Each call has its own namespace, because the previous one may still be terminating.
     namespace = f"made-pods-{os.getpid()}-{next(_numbers)}"
     client.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})

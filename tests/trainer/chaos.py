@@ -19,14 +19,15 @@ from tests.trainer.fixtures import saved_state
 from tests.trainer.programs.jobs.killed import Kill
 
 BATCH_SIZE = 32
-# The most steps that a kill takes (after a start ten steps are not logged), and the steps of the run besides.
+# The number of steps that a training needs for each kill (ten steps after each start are not logged), and for the rest
+# of the run.
 STEPS_PER_KILL, STEPS_BESIDES = 32, 30
-# When mpirun is killed, the ranks train on for a second.
+# After mpirun is killed, the ranks continue to train for a second: up to this number of steps.
 STEPS_WITHOUT_MPIRUN = 100
 MOST_LINES = 10
 # One in this many kills happens while the run restarts.
 STARTS = 5
-# Otherwise torchrun keeps one store for all restarts, in which ranks find the addresses of dead ranks.
+# Without this variable torchrun keeps one store for all restarts, and new ranks read addresses of dead ranks there.
 AS_IN_THE_CHART = {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
 
 
@@ -39,7 +40,7 @@ class Case:
 
     @property
     def victims(self) -> list[str]:
-        """The names, as in killed.py, of the processes that may be killed."""
+        """The processes that may be killed, by their names in killed.py."""
         part, *others = PARTS[self.name]
         return [*(f"{part} {rank}" for rank in range(self.ranks)), *others]
 
@@ -64,9 +65,9 @@ CASES = [
     Case("pytorch-ddp", 3),
     Case("pytorch-horovod", 2),
     Case("mxnet-horovod", 2),
-    # A server adds up gradients in the order of arrival. With two workers the sum does not depend on the order.
+    # A server sums gradients in the order of arrival. A sum of two gradients does not depend on the order.
     Case("mxnet-kvstore", 2),
-    # Workers update the servers' weights asynchronously. Only a single worker repeats the same order.
+    # Workers update the servers' weights asynchronously. Only with a single worker the order is the same in each run.
     Case("tensorflow-ps", 1),
 ]
 Plan = list[tuple[str, int, float]]
@@ -88,7 +89,7 @@ IN_FOLDERS = Place()
 
 @contextmanager
 def in_faulty_s3(server: Server, digits: Path, fault: dict[str, Fault]) -> Iterator[Place]:
-    """Put the digits into a new bucket, behind a proxy that injects `fault` into requests all the time."""
+    """Upload the digits to a new bucket, behind a proxy that injects `fault` into requests all the time."""
     client, bucket = server.boto3_client(), f"chaos-{time.monotonic_ns()}"
     client.create_bucket(Bucket=bucket)
     for path in digits.iterdir():
@@ -128,7 +129,7 @@ def random_plan(case: Case, kills: int, chance: random.Random) -> Plan:
 
 
 def steps_for(plan: Plan) -> int:
-    """Return how many steps a training needs so that every kill of the plan happens."""
+    """Return the number of steps after which every kill of the plan has happened."""
     without_mpirun = sum(STEPS_WITHOUT_MPIRUN for victim, _, _ in plan if victim == "mpirun")
     return STEPS_BESIDES + STEPS_PER_KILL * len(plan) + without_mpirun
 
@@ -161,7 +162,7 @@ def train(
 
 
 def started(case: Case) -> list[str]:
-    """Return the command that starts the ranks. For mpirun, killed.py puts distrain-launch before it."""
+    """Return the command that starts the ranks. killed.py prepends distrain-launch to an mpirun command."""
     module = ["-m", "distrain_trainer"]
     in_each_pod = ["/opt/distrain/bin/distrain-run", "--max-restarts=1000", "--restart-window=1", "--", "python3"]
     if case.name == "mxnet-kvstore":
@@ -185,7 +186,7 @@ def started(case: Case) -> list[str]:
 
 
 def weights_in(folder: Path) -> bytes:
-    """Return the weights that a run has written, without the date in Keras' files."""
+    """Return the bytes of the weights that a run has written, without the date in Keras' files."""
     for name in ("model.pt", "model.params"):
         if (folder / name).exists():
             return (folder / name).read_bytes()

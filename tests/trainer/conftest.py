@@ -1,4 +1,4 @@
-"""Run the trainer's programs inside their images with the working tree's code, and provide digits in an S3 server."""
+"""Run the trainer's programs in their images with the code of the working tree. Provide digits in an S3 server."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from lab.waiting import free_port
 from tests.matrix import leave_each_to_one
 
 DIGITS_IN_IMAGE = "/data/digits"
-# Without these, programs warn on stderr: torchrun sets one thread per rank, and gloo looks up this host's name.
+# Without these variables, programs warn on stderr: torchrun sets one thread per rank, and gloo looks up the host name.
 OF_THIS_MACHINE = {"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
-# Programs that run inside the images: alone (jobs) or as the ranks of a run.
+# Scripts that run inside the images: starters of processes (jobs), and replacements for a rank's program.
 SCRIPTS = Path(__file__).parent / "programs"
 USER_MODELS_FOLDER = Path(__file__).parent / "user_models"
 
 Run = subprocess.CompletedProcess[str]
-# Returns the command that starts a number of ranks of python3.
+# Returns a command prefix: it starts python3, with the arguments that follow, as each of a number of ranks.
 Starter = Callable[[int], list[str]]
 
 
@@ -36,12 +36,12 @@ def mpirun_of(ranks: int, bind_to: str = "none") -> list[str]:
 
 
 def torchrun_of(ranks: int) -> list[str]:
-    # torchrun's default port is the same for two tests that run at once.
+    # With torchrun's default port, two tests that run at once would use the same port.
     return ["torchrun", f"--master-port={free_port()}", f"--nproc-per-node={ranks}", "--no-python", "python3"]
 
 
 def forked_of(ranks: int) -> list[str]:
-    """Start ranks of PyTorch that import it once, as torchrun's do not."""
+    """Start ranks of PyTorch as forks of one process, so that PyTorch is imported only once."""
     return ["python3", "/forked.py", str(ranks), "python3"]
 
 
@@ -56,7 +56,7 @@ def tfjob_of(workers: int) -> list[str]:
 
 
 def forked_tfjob_of(workers: int) -> list[str]:
-    """Start the processes of a TFJob as forks of one process, which has imported TensorFlow for all."""
+    """Start the processes of a TFJob as forks of one process, so that TensorFlow is imported only once."""
     return [*tfjob_of(workers)[:2], "--forked", *tfjob_of(workers)[2:]]
 
 
@@ -68,7 +68,7 @@ def mxjob_of(workers: int, servers: int = 1, after_failure: str = "end") -> list
 class Program:
     """A program of the trainer.
 
-    `framework` selects its image, `arguments` the program. `model` is the name of the model's file in its output.
+    `framework` selects the image, and `arguments` select the program. `model` is the file name of the saved model.
     """
 
     framework: str
@@ -77,7 +77,7 @@ class Program:
     model: str
 
 
-# All programs must behave the same: tests with the fixture `program` run with each of them.
+# All programs must behave the same, so tests with the fixture `program` run with each program.
 PROGRAMS = {
     "tensorflow-horovod": Program("tensorflow", ("--framework=tensorflow",), mpirun_of, "model.keras"),
     "tensorflow-ps": Program(
@@ -89,11 +89,11 @@ PROGRAMS = {
     "mxnet-kvstore": Program("mxnet", ("--framework=mxnet", "--strategy=parameter-server"), mxjob_of, "model.params"),
 }
 
-# Starters that import the framework once for all processes, for tests that do not ask how the processes began.
+# Starters that import the framework once for all processes, for tests that do not depend on how processes are started.
 FORKED: dict[str, Starter] = {"pytorch-ddp": forked_of, "tensorflow-ps": forked_tfjob_of}
 
-# It starts fastest, so it runs the tests of code that all programs share: PyTorch and TensorFlow take longer to import,
-# and other jobs have processes beside the ranks.
+# The program that starts fastest. It runs the tests of code that all programs share: PyTorch and TensorFlow take longer
+# to import, and other jobs have processes in addition to the ranks.
 FASTEST = "mxnet-horovod"
 
 # A user's model for each framework, written as small.py into a folder on PYTHONPATH.
@@ -133,7 +133,7 @@ def wrong_classes(shape, classes):
 
 @dataclass(frozen=True)
 class Mpirun:
-    """Run a command in a framework's image, as a number of ranks on this machine."""
+    """Runs a command in a framework's image, as a number of ranks on this machine."""
 
     digits: Path
 
@@ -152,7 +152,7 @@ class Mpirun:
 
 @dataclass(frozen=True)
 class ProgramInImage:
-    """Run `python3 -m distrain_trainer` with a program's arguments and others, on a number of ranks."""
+    """Runs `python3 -m distrain_trainer` on a number of ranks, with the program's arguments and further arguments."""
 
     name: str
     program: Program
@@ -200,7 +200,7 @@ def assert_refused(run: Run, message: str, *, code: int | tuple[int, ...] = 2) -
     """Assert that a run ended with one error line that matches `message`, and with no other error."""
     lines = [line for line in run.stderr.splitlines() if line.startswith("distrain: ")]
     by_torchrun = "torchrun" in run.args
-    # torchrun exits with 1 whatever the rank's code, and prints its own traceback and then the line again.
+    # torchrun exits with 1 for every exit code of a rank. It prints its own traceback, and repeats the rank's line.
     codes = (1,) if by_torchrun else code if isinstance(code, tuple) else (code,)
     assert run.returncode in codes, run.stderr
     assert len(lines) == 1, run.stderr
@@ -212,7 +212,7 @@ def assert_refused(run: Run, message: str, *, code: int | tuple[int, ...] = 2) -
 
 @pytest.fixture(autouse=True)
 def _stopped_watchdogs(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Stop each watchdog that a test starts in this process: it would end the process minutes later."""
+    """Stop each watchdog that a test starts in this process: a watchdog would end the process minutes later."""
     started: list[Watchdog] = []
     start = Watchdog.start
 
@@ -226,7 +226,7 @@ def _stopped_watchdogs(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         watchdog.stop()
 
 
-@pytest.hookimpl(tryfirst=True)  # Before tests are deselected by their marks.
+@pytest.hookimpl(tryfirst=True)  # Run before pytest deselects tests by their marks.
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Run each test marked `shared` with the fastest program only."""
     leave_each_to_one(items, "shared", "program", [FASTEST])
@@ -238,7 +238,7 @@ def mpirun(digits: Path) -> Mpirun:
 
 
 def tried_by(*names: str) -> pytest.MarkDecorator:
-    """Run a test with the fixture `program` for these programs; run it for the others only with the full matrix."""
+    """Run a test with the fixture `program` for these programs, and for the other programs only in the full matrix."""
     params = [pytest.param(name, marks=[] if name in names else pytest.mark.full) for name in PROGRAMS]
     return pytest.mark.parametrize("program", params, indirect=True)
 

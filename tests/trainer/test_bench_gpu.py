@@ -14,7 +14,7 @@ from tests.trainer.conftest import OF_THIS_MACHINE
 FIGURES = {"trainer", "bare", "ratio"}
 
 
-# It measures on a GPU, and imports PyTorch four times to do so.
+# Full matrix only: the bench is made for GPUs, and imports PyTorch four times.
 @pytest.mark.full
 def test_gpu_bench_writes_the_figures_of_trainer_and_bare_loop(tmp_path: Path) -> None:
     tmp_path.chmod(0o777)
@@ -34,7 +34,7 @@ def test_gpu_bench_writes_the_figures_of_trainer_and_bare_loop(tmp_path: Path) -
         mounts={REPOSITORY / "lab": "/lab-folder/lab", tmp_path: "/out"},
     )
 
-    # 1: the trainer is slower than the goal, as with so few steps on the CPU it may be.
+    # Exit code 1 means that the trainer is slower than the goal, which may happen with so few steps on the CPU.
     assert run.returncode in (0, 1), run.stderr
     assert "mnist fp32, batch 8: trainer " in run.stdout, run.stderr
     [outcome] = json.loads((tmp_path / "figures").read_text())["outcomes"]

@@ -1,4 +1,4 @@
-"""Test the mends that the images make to Horovod."""
+"""Test the patch that the images apply to Horovod."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import pytest
 from tests.trainer.conftest import SCRIPTS, mpirun_of, run_in_image
 
 
-# A change of the images alone can undo a mend.
+# Full matrix only, because only a change of the images can undo the patch.
 @pytest.mark.full
 def test_broadcast_of_mxnet_reads_no_name_that_was_freed(digits: Path) -> None:
-    # Freed memory is overwritten at once, and a broadcast of one rank is done at once.
+    # These variables make malloc overwrite freed memory immediately, and Horovod run each broadcast without a pause.
     env = {"MALLOC_PERTURB_": "165", "HOROVOD_CYCLE_TIME": "0"}
     script = {SCRIPTS / "jobs/broadcasts.py": "/broadcasts.py"}
 

@@ -1,4 +1,4 @@
-"""Test that a command line gives a Config, or an error of one line that names the wrong value."""
+"""Test that a command line is parsed into a Config, or refused with one error line that names the wrong value."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_empty_output_writes_nothing() -> None:
 
 @pytest.fixture
 def image_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An image that holds every framework."""
+    """Make every framework importable, as in an image that contains all of them."""
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: name)
 
 
@@ -115,7 +115,7 @@ def test_framework_that_the_image_lacks_is_refused() -> None:
 
 
 def test_later_argument_overrides_an_earlier_one() -> None:
-    # The arguments of trainer.extraArgs come last.
+    # The chart appends the arguments of trainer.extraArgs at the end.
     config = parse([*FROM_THE_CHART, "--log-every", "1"])
 
     assert config.log_every == 1

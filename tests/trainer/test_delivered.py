@@ -1,4 +1,4 @@
-"""Test the trainer that the chart delivers: in the image of its framework without distrain, as torchrun starts it."""
+"""Test the trainer that the chart delivers: under torchrun, in an image with the framework but without distrain."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.trainer.conftest import DIGITS_IN_IMAGE, OF_THIS_MACHINE
 
 SCRIPTS = trainer.TARGET.parent
 DELIVERED = "/opt/distrain/bin/distrain-trainer"
-# OpenShift gives a pod such a user, which no image knows, and the group 0.
+# OpenShift runs a pod with such a user id, which is not in the image's /etc/passwd, and with the group 0.
 USER = "1000660000:0"
 
 

@@ -1,4 +1,4 @@
-"""Test the exit code and the message with which a rank ends on an error."""
+"""Test a rank's exit code and message after an error."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 import distrain_trainer
 from distrain_trainer import errors
 
-# Rank 1 of a job. It waits for minutes, in which rank 0 can log an error that all ranks have.
+# Rank 1 of a job. After an error it waits for minutes, so that rank 0 can log the error if all ranks have it.
 RANK_1 = """
 import os, signal, threading
 from distrain_trainer.loop.stop_flag import StopRequest

@@ -1,4 +1,4 @@
-"""Test what the labels of the trainer's images say about what the images hold."""
+"""Test that the labels of the trainer's images describe the images' content."""
 
 from __future__ import annotations
 

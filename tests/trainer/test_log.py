@@ -1,4 +1,4 @@
-"""Test the figures of log lines, of the recorded history, and of the learning rate schedule."""
+"""Test the figures of log lines and of the history, and the learning rate schedule."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_total_is_of_all_ranks_between_rules() -> None:
 
 
 def test_first_steps_do_not_count_as_speed() -> None:
-    # The first step compiles for a minute.
+    # The first step takes a minute, because it compiles.
     speed = timed(60.0, 1.0, 1.0, untimed=1)
 
     assert speed.rate == pytest.approx(10)
@@ -109,7 +109,7 @@ def test_logged_steps_that_are_kept_are_spread_evenly_over_the_run(logged: int) 
 
     gaps = {after - before for before, after in pairwise(steps)}
     assert (len(steps), steps[0], steps[-1]) == (1000, 0, logged - 1)
-    # The last step is always kept, so it may be close to another. Other gaps differ by less than a factor of three.
+    # The last step is always kept, so its gap may be small. Other gaps differ by less than a factor of three.
     assert max(gaps) < 3 * min({after - before for before, after in pairwise(steps[:-1])})
 
 

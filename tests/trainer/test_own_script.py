@@ -1,4 +1,4 @@
-"""Run the scripts of docs/own-script.md in the images, as the ranks of a run that is stopped and goes on."""
+"""Run the scripts of docs/own-script.md in the images, as the ranks of a run that is stopped and resumed."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ from tests.trainer.conftest import OF_THIS_MACHINE, SCRIPTS, Run, mpirun_of, tor
 PAGE = (REPOSITORY / "docs" / "own-script.md").read_text(encoding="utf-8")
 TITLES = {"pytorch": "PyTorch", "tensorflow": "TensorFlow", "mxnet": "MXNet"}
 STARTERS = {"pytorch": torchrun_of, "tensorflow": mpirun_of, "mxnet": mpirun_of}
-# So many samples are 200 steps of two ranks, and 398 of one that goes on after the first step of two.
+# Two ranks need 200 steps for this number of samples. If one rank continues after the first step, that rank needs 398
+# steps.
 SAMPLES = 2 * 32 * 200
 
 
 def script_of(framework: str) -> str:
-    """Return the page's script for a framework."""
+    """Return the page's script for this framework."""
     section = PAGE.partition(f"\n## {TITLES[framework]}\n")[2].partition("\n## ")[0]
     (script,) = re.findall(r"^```python\n(.*?)^```$", section, flags=re.MULTILINE | re.DOTALL)
     return str(script)
@@ -42,7 +43,7 @@ def run_script(framework: str, folder: Path, command: list[str]) -> Run:
 
 
 def told(run: Run) -> list[dict[str, float]]:
-    """Return the figures of the lines for programs."""
+    """Return the figures of the progress lines for programs."""
     return [json.loads(line) for line in re.findall(r"^distrain-progress: (.*)$", run.stdout, flags=re.MULTILINE)]
 
 
@@ -50,7 +51,7 @@ def test_pytorch_script_stops_on_all_ranks_and_goes_on_at_another_size(tmp_path:
     run = run_script("pytorch", tmp_path, ["python3", "/stopped.py", "--forked", "/train.py"])
 
     assert re.findall("^exit codes: (.*)$", run.stdout, flags=re.MULTILINE) == ["143 143", "0"], run.stderr
-    # After the one step of two ranks.
+    # One rank continues after the first step, which two ranks made.
     assert [(line["step"], line["samples"]) for line in told(run)] == [(100, 3232), (200, 6432), (300, 9632)]
 
 
@@ -72,7 +73,7 @@ def test_script_stops_on_all_ranks_and_goes_on_under_its_starter(tmp_path: Path,
         for ranks, more in ((2, ["/stopped.py"]), (1, []))
     )
 
-    # torchrun exits with 1 whatever its ranks exit with, and reports their exit codes.
+    # torchrun exits with 1 for every exit code of a rank, and reports the ranks' exit codes.
     assert stopped.returncode == 143 or "exitcode  : 143" in stopped.stderr, stopped.stderr
     assert told(stopped) == []
     assert went_on.returncode == 0, went_on.stderr

@@ -1,4 +1,4 @@
-"""Test what a run writes at its end."""
+"""Test the results that a run writes at its end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Test that `make sbom` writes what an image and the plugin consist of."""
+"""Test that `make sbom` lists the components of an image and of the plugin."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from lab.builds import sbom
 
 
 def packages(path: Path) -> dict[str, str]:
-    """Return the versions of a file's components, by package URL without its version."""
+    """Return the versions of the components in an SBOM file, keyed by package URL without version."""
     return {each["purl"].split("@")[0]: each["version"] for each in json.loads(path.read_text())["components"]}
 
 

@@ -1,4 +1,4 @@
-"""Test the images with a user id that they do not know and the group 0, as OpenShift gives them to a pod."""
+"""Test the images with the group 0 and a user id that is not in /etc/passwd, as OpenShift runs pods."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from schemas import trainer
 
 SCRIPTS = trainer.TARGET.parent
 UNKNOWN = 1000660000
-# A launcher and a worker in one container. ssh-keygen, sshd, ssh and mpirun all look the user up.
+# A launcher and a worker in one container. ssh-keygen, sshd, ssh and mpirun all look up the user in /etc/passwd.
 SCRIPT = r"""
 set -eu
 mkdir /tmp/ssh

@@ -1,6 +1,7 @@
-"""Train with the fastest plain loop of PyTorch, and print its figures as JSON: no checks, no log, no other ranks.
+"""Train with the fastest plain loop of PyTorch, and print its figures as JSON.
 
-The model comes from the trainer. The batch stays on the device, and no value is read before the end.
+The model comes from the trainer. The loop runs on one rank, without checks and logs. The batch stays on the device, and
+the loop reads no value from the device before the end.
 """
 
 from __future__ import annotations

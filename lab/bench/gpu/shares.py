@@ -23,7 +23,7 @@ from distrain_trainer.loop.watchdog import Watchdog
 
 Interval = tuple[float, float]
 
-# The number of steps before profiling, which also compile and choose kernels, and the number of profiled steps.
+# The number of steps before profiling, in which PyTorch compiles and chooses kernels, and the number of profiled steps.
 BEFORE, PROFILED = 12, 10
 
 

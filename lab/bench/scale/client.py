@@ -19,7 +19,7 @@ from lab.paths import KUBECONFIG
 # When many runs are installed or removed, this many commands run at the same time.
 AT_ONCE = 4
 
-# Linux counts the starting process into a command's peak memory, so a small process starts the command.
+# Linux includes the memory of the starting process in a command's peak memory, so a small process starts the command.
 WATCH = """
 import resource, subprocess, sys, time
 started = time.monotonic()

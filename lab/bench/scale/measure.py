@@ -31,7 +31,7 @@ KINDS: dict[str, Figures] = {
     "PyTorchJob": {"framework": "pytorch"},
     "Plain": {"framework": "pytorch", "job": {"kind": "Plain"}},
 }
-# The number of pods per job other than workers, without pods that end early.
+# The number of pods per job besides the workers. Pods that end early are not counted.
 OTHERS = {"MPIJob": 1, "PyTorchJob": 0, "Plain": 1}
 
 

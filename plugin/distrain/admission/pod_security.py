@@ -34,7 +34,7 @@ CHECKS: dict[str, Sequence[Check]] = {"restricted": (*BASELINE, *RESTRICTED), "b
 class Standard(Struct, frozen=True):
     """A level with the checks of Kubernetes 1.`minor`, or with the latest checks.
 
-    An API server of Kubernetes 1.`server` has no newer checks. None means that its version is not known.
+    An API server of Kubernetes 1.`server` has no newer checks. `server` is None if the API server's version is unknown.
     """
 
     level: str

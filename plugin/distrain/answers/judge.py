@@ -76,7 +76,7 @@ def _described(request: Request, manifest: str | None) -> Described:
 
 def _described_offline(request: Request) -> Described:
     """Render the job for the APIs in the snapshot; without one, with the newest API version of the job's kind."""
-    # Imported for values only: a manifest's job needs no derived values.
+    # Import only here, for jobs from values: a job from a manifest needs no derived values.
     from distrain.derive.measured import measured
     from distrain.helm.record_size import with_record
     from distrain.helm.render import Template

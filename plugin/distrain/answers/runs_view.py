@@ -51,7 +51,7 @@ class Asked(NamedTuple):
 
 
 def show(cluster: Cluster, asked: Asked) -> int:
-    """Show the runs. The exit code tells that the run `name` has failed, or that Ctrl-C has ended the watch."""
+    """Show the runs. The exit code shows whether the run `name` has failed, or Ctrl-C has ended the watch."""
     view = View(cluster, asked)
     try:
         return view.follow() if asked.watches or asked.goal else view.once()

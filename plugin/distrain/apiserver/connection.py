@@ -135,7 +135,7 @@ class Connection:
                 return answer
 
     def stream(self, path: str, seconds: float, accept: str = JSON) -> Stream:
-        """Send a GET request whose response goes on for a long time; raise UnreachableError if none begins.
+        """Send a GET request with a long-lived response. Raise UnreachableError if no response begins.
 
         The server may be silent for `seconds` plus the read timeout of other requests. There is no retry, because only
         the caller knows where to continue.
@@ -187,8 +187,8 @@ class Connection:
         # Headers come first: an exec plugin may return a client certificate that the connection needs.
         headers = self._headers(question, renewed=renewed)
         access = self._access
-        # An HTTP request to a proxy has the whole URL. TLS is tunnelled through the proxy, so its requests have only
-        # the path.
+        # A plain HTTP request through a proxy contains the whole URL. TLS is tunnelled through the proxy, so an HTTPS
+        # request contains only the path.
         start = access.server if access.proxy and not access.tls else urlsplit(access.server).path
         return self._pools.connection_from_url(access.server).urlopen(
             question.method,

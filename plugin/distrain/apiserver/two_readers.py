@@ -1,7 +1,7 @@
 """Read a long list with two processes: each reads, decodes and sums up every other page.
 
-Reading from TLS takes more than one second per gigabyte, and so does decoding. One Python process could do only one of
-the two at a time.
+Reading from TLS takes more than one second per gigabyte, and so does decoding. A single Python process cannot read and
+decode at the same time.
 """
 
 from __future__ import annotations

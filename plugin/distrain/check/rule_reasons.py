@@ -23,7 +23,7 @@ def between_pods(role: Role) -> Iterator[str]:
 def refused_by_rules(nodes: Sequence[Node], role: Role) -> dict[str, str]:
     """Map each node to a rule's message if the node has resources for more of the role's pods than the rule allows."""
     found: dict[str, str] = {}
-    # The scheduler's filters in reverse order: the message of the first filter stays.
+    # Apply the scheduler's filters in reverse order, so that the message of the first filter overwrites later ones.
     for anti_affinity in role.anti_affinity:
         found |= dict.fromkeys(_crowded(nodes, role, anti_affinity), NOT_APART)
     far = set(_far(nodes, role, role.affinity)) if role.affinity else set()

@@ -14,7 +14,7 @@ from distrain.command_line.arguments import (
 )
 from distrain.command_line.labels import labels
 
-# The chart is beside the modules: a folder in a wheel and in the plugin's archive, a symbolic link in a checkout.
+# The chart is next to the modules: a folder in a wheel and in the plugin's archive, a symbolic link in a checkout.
 CHART = os.path.realpath(os.path.join(os.path.dirname(__file__), os.pardir, "chart"))
 # Helm's flags for single values, each with a description.
 VALUE_FLAGS = {

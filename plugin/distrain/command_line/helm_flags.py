@@ -10,7 +10,7 @@ TITLE = "Helm's flags that are refused"
 INTRODUCTION = """\
 `install`, `upgrade` and `template` take the flags of Helm's commands of the same name, with the same meaning; but
 `--wait` follows the training job. These flags are refused:"""
-# Helm 4's values of --wait: what Helm waits with, or hookOnly for no wait.
+# The values of --wait in Helm 4 (how Helm waits; hookOnly means not to wait), and the equivalent boolean.
 WAITS = {"watcher": "true", "legacy": "true", "hookOnly": "false"}
 # The way out for a flag that changes how Helm renders or applies a chart.
 HELM_ITSELF = "give Helm itself the values that `helm distrain derive` prints: `helm ... -f -`"

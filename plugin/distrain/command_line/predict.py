@@ -45,7 +45,7 @@ def add(parser: Parser) -> None:
     parser.add_argument("-o", "--output", choices=["text", "json", "yaml"], default="text", help="form of the answer")
 
 
-# Smaller and larger numbers are mistakes, for example a wrong unit.
+# Smaller and larger numbers are refused as mistakes, for example a wrong unit.
 SMALLEST, LARGEST = 1e-6, 1e9
 LARGEST_COUNT = 10**15
 # In seconds. A number without a unit is seconds, too.

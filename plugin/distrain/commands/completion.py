@@ -173,7 +173,7 @@ def _choices(path: Sequence[str]) -> list[str]:
 
 def _schema() -> dict[str, Any]:
     """Return the chart's schema, an empty one if the file does not exist."""
-    # Imported late, as below, because each press of the Tab key waits for every import.
+    # Import only here, because each press of the Tab key waits for all imports.
     import json
 
     try:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # pyhelm3 is slow to import, see release/transaction.py
 def run(options: argparse.Namespace) -> int:
     request = Request(options)
     if options.values_before:
-        # Imported here, because other upgrades do not need it.
+        # Import only here, because other upgrades do not need this module.
         from distrain.changes.plan_offline import plan_offline
 
         return plan_offline(request)

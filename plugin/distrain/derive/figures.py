@@ -226,7 +226,7 @@ def _trainer_words(container: kube.Container) -> list[str] | None:
 
 
 def _options(words: list[str]) -> dict[str, str]:
-    """Parse options written as --name=value or --name value; the last one of a name counts."""
+    """Parse options written as --name=value or --name value. If an option is repeated, the last value counts."""
     found = {}
     for word, following in zip(words, [*words[1:], ""], strict=True):
         if word.startswith("--"):

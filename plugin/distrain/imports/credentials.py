@@ -185,9 +185,9 @@ def _secret_urls(value: str) -> Iterator[re.Match[str]]:
 
 
 def _in_word(word: str, before: str) -> Iterator[tuple[int, int, str]]:
-    """Yield start, end and name of each credential in a word of a program; `before` is the word before it.
+    """Yield start, end and name of each credential in a command's word. `before` is the previous word of the command.
 
-    The word may be a script: then its other words stay.
+    If the word is a script, only the credentials in the script are yielded, so that the rest of the script stays.
     """
     if before.startswith("-") and "=" not in before and not word.startswith("-") and is_named(before, word):
         yield 0, len(word), before

@@ -11,7 +11,7 @@ from distrain.imports.elsewhere import why_left_out
 from distrain.imports.jobs.job_resource import read_job
 from distrain.imports.ledger import Ledger, Path, leaves, text
 
-# Lists of a pod whose items a patch of Kubernetes finds by this key.
+# Lists in a pod whose items a strategic merge patch identifies by this key.
 MERGED = {
     "containers": "name",
     "initContainers": "name",

@@ -12,7 +12,7 @@ from distrain.errors import UnwrittenError, ValuesError, is_full, reason
 
 
 class Folder:
-    """A new or empty folder. Raises ValuesError if it has files, UnwrittenError if it cannot be written."""
+    """A new or empty folder. Raises ValuesError if the folder has files, UnwrittenError if it cannot be written."""
 
     def __init__(self, path: str) -> None:
         self.path = Path(path)

@@ -29,9 +29,9 @@ class Tested(Struct, frozen=True):
 
 
 def read(text: str, place: str) -> Tested:
-    """Return the network that the table in a log shows.
+    """Return the network's figures from the table in the log of `helm test`.
 
-    Raises ValuesError if it has no table of at least two ranks and sizes.
+    Raises ValuesError if the log has no table for at least two ranks and two sizes.
     """
     # If the log has several tests, the last one counts.
     *_, head = [None, *HEAD.finditer(text)]

@@ -14,7 +14,7 @@ from distrain.workload.manifest import WORKER
 
 OUT_OF_MEMORY = "OOMKilled"
 OWN_LINE = "distrain: "
-# What the worker's script says if sshd ended, and what sshd said before.
+# The end of the worker script's message after sshd has ended, and a message that sshd logs before it ends.
 SSHD_ENDED = "its last lines say why"
 PORT_IN_USE = re.compile(r"^Bind to port (?P<port>\d+) on \S+ failed: Address already in use", re.MULTILINE)
 

@@ -19,7 +19,7 @@ def words_of(failed: kube.Condition, found: JobState) -> str:
     """Return why the job failed, and the next step if it is known. `failed` is the job's condition."""
     message = one_line(failed.message)
     if failed.reason == DEADLINE[0] or DEADLINE[1] in message:
-        # The pods' programs only say that they were stopped.
+        # Do not use the pods' logs: their last lines only say that the programs were stopped.
         return (
             "job.activeDeadlineSeconds: the run was active for longer than this; "
             "raise it: with checkpoint.uri the run goes on from its last checkpoint"

@@ -19,7 +19,7 @@ from distrain.progress.start import JobState, Log, has_started, lasting, own_pod
 from distrain.workload.manifest import Job
 from distrain.workload.wording import listed
 
-# What --wait waits for: the values of --wait-for.
+# The values of --wait-for: the event for which --wait waits.
 FIRST_STEP, PODS = "first-step", "pods"
 POLL_SECONDS = 1.0
 # The limit of a wait if the user sets none.

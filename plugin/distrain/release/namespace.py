@@ -36,7 +36,7 @@ KINDS = (
 )
 # Kubernetes creates these in every namespace.
 GIVEN = {("serviceaccounts", "default"), ("configmaps", "kube-root-ca.crt")}
-# The annotation of a created namespace: the installation's operation.
+# Annotation of a namespace that distrain has created. Its value identifies the installation.
 OPERATION = "distrain/operation"
 
 

@@ -56,7 +56,7 @@ def of_all(cluster: Cluster, namespace: str, named: Callable[[str], Iterable[Res
     """Yield the orphans of all releases of a namespace; `named` returns the resources of a release's last revision."""
     flags = cluster.target.kubectl_flags
     for resource, job in jobs_in(cluster, namespace):
-        # Another tool manages a job that Helm did not create.
+        # Skip jobs without Helm's annotation, because another tool manages them.
         release = ownership_of(job.metadata).annotations.get(HELMS_OWN, "")
         if not release or not _is_left(job.metadata) or end_of(job):
             continue

@@ -30,7 +30,7 @@ MOST_LINES = 5
 
 
 class ChartSource(Struct, frozen=True):
-    """The source of an Application that has the chart, and the source's path in the Application.
+    """The source in an Argo CD Application that provides the chart, and the source's field path.
 
     `rendered_from` completes "write LINE ..." if Argo CD does not render the chart itself.
     """

@@ -33,7 +33,8 @@ MARKERS = {"start": ">", "checkpoint": "|", "rescale": "D", "kill": "x", "end": 
 MOST_MARKED = 60
 # The XML declaration and matplotlib's description of the file. Neither belongs into a page.
 HEAD, METADATA = re.compile(r"^.*?(?=<svg)", re.DOTALL), re.compile(r" *<metadata>.*?</metadata>\n", re.DOTALL)
-# matplotlib names the same groups in each SVG. Only what a plot uses twice needs its name.
+# matplotlib gives groups the same ids in each SVG, so ids would clash in a page. Only elements that the plot references
+# need an id.
 NAMES = re.compile(r'(<(?:g|svg)\b[^>]*?) id="[^"]*"')
 FONTS = re.compile(r"font: (?:\w+ )*?([\d.]+)px [^;\"]*|font-family: [^;\"]*;? ?")
 

@@ -17,7 +17,7 @@ from distrain.pods.counted_pod import CountedPod
 from distrain.scheduler.volume_binding import class_of
 
 PREFIX = "attachable volumes of "
-# More volumes than any job has, for a node whose CSINode sets no limit.
+# The limit for a node whose CSINode sets none: more volumes than any job has.
 UNLIMITED = 10**9
 # The CSI drivers that attach volumes of Kubernetes' own former plugins, by the volume's source and by provisioner.
 # Kubernetes pkg/scheduler/framework/plugins/nodevolumelimits/utils.go: isCSIMigrationOn
@@ -34,8 +34,8 @@ MIGRATED = {
     "kubernetes.io/gce-pd": "pd.csi.storage.gke.io",
 }
 
-# A CSI driver, and the name of the persistent volume. The scheduler uses the driver's name of the volume instead. The
-# counts differ only if several persistent volumes represent one volume.
+# The name of the CSI driver, and the name of the PersistentVolume. The scheduler uses the driver's volume handle
+# instead of the PersistentVolume's name. The counts differ only if several PersistentVolumes have the same handle.
 CsiVolume = tuple[str, str]
 Names = Mapping[str, set[CsiVolume]]
 

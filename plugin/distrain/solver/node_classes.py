@@ -23,7 +23,7 @@ from distrain.solver.reduce import asked, labels
 MANY = 1_000_000
 # The most different sums of requests that `_sums` computes.
 MANY_SUMS = 256
-# The count for a node that is in no domain.
+# The pod count for a node that belongs to no topology domain.
 NOWHERE = -MANY
 
 

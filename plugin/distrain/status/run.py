@@ -44,7 +44,7 @@ class Held(Struct, frozen=True):
 
 
 class Observed(Struct, frozen=True):
-    """What was read of a run.
+    """The objects and logs that were read for a run.
 
     `objects` belong to its current job, `replaced` to a job that is being deleted. `logs` are the logs of the
     `speakers`; the first log has the newest step, if any log has one. The clock of that log's node is `behind` by so
@@ -269,5 +269,5 @@ def _age(states: Sequence[kube.Workload], now: float) -> int | None:
     born = min(state.metadata.creation_timestamp or "" for state in states)
     try:
         return seconds_since(born, datetime.fromtimestamp(now, timezone.utc))
-    except (TypeError, ValueError):  # No time, or one without a zone.
+    except (TypeError, ValueError):  # The time is missing, or has no time zone.
         return None

@@ -166,7 +166,7 @@ def _wrapped(label: str, words: str, width: int | None) -> list[str]:
     if width is None:
         return [f"{label:<{LABEL}} {words}"]
     size, width = LABEL if width >= NARROW else SHORT_LABEL, max(width, NARROWEST)
-    # The label of the first line is the run's name, which may be long; its words are the phase.
+    # In the first line, `label` is the run's name, which may be long, and `words` is the run's phase.
     label = _cut(label, max(size, width - len(words) - 1))
     return textwrap.wrap(
         words,

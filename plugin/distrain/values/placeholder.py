@@ -11,7 +11,7 @@ from distrain.errors import ValuesError
 REGISTRY = "registry.invalid/"
 # The image for an imported source that names no image.
 IMAGE = f"{REGISTRY}image-to-fill-in"
-# The first word of a command if the imported source does not name the program.
+# The placeholder for the program's name in a command, if the imported source does not name the program.
 PROGRAM = "PROGRAM-TO-FILL-IN"
 
 

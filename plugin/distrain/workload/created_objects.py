@@ -23,7 +23,7 @@ OF_CLUSTER = frozenset(
         *("ValidatingAdmissionPolicyBinding", "ValidatingWebhookConfiguration", "VolumeAttributesClass"),
     )
 )
-# Kinds whose objects are judged like existing objects of the cluster.
+# If a manifest creates objects of these kinds, `check` treats them like objects that exist in the cluster.
 STORAGE: Mapping[str, type[Any]] = {
     "PersistentVolume": PersistentVolume,
     "PersistentVolumeClaim": PersistentVolumeClaim,

@@ -46,7 +46,7 @@ _ATTRIBUTES = {each.encode_name: each.name for each in msgspec.structs.fields(ku
 REPLICAS = {kind.name: _ATTRIBUTES[kind.replicas] for kind in KUBEFLOW.values()}
 OTHERS = {("batch/v1", "Job"), ("apps/v1", "StatefulSet"), ("v1", "Pod")}
 KINDS = ", ".join([*KUBEFLOW, "Job, StatefulSet or Pod"])
-# Kinds that make pods, and that no command judges.
+# Kinds that create pods but that distrain's commands do not support.
 NOT_JUDGED = {
     *("Deployment", "ReplicaSet", "DaemonSet", "ReplicationController", "CronJob"),
     *("LeaderWorkerSet", "JobSet", "TrainJob", "RayJob", "RayCluster", "PaddleJob", "XGBoostJob"),

@@ -15,9 +15,9 @@ MOST_DATA = 2**20
 # apimachinery pkg/api/validation/objectmeta.go, TotalAnnotationSizeLimitB: the bytes of all keys and values
 MOST_OF_ANNOTATIONS = 2**18
 ANNOTATIONS = "metadata.annotations"
-# etcd server/embed/config.go, DefaultMaxRequestBytes: the object as it is stored, in one request.
+# etcd server/embed/config.go, DefaultMaxRequestBytes: limit for the stored object, which is written in one request.
 MOST_STORED = 3 * 2**19
-# Kubernetes apiserver pkg/server/config.go, MaxRequestBodyBytes: the object as Helm and kubectl send it, in JSON.
+# Kubernetes apiserver pkg/server/config.go, MaxRequestBodyBytes: limit for the JSON that Helm and kubectl send.
 MOST_SENT = 3 * 2**20
 # A message names the smallest field that has at least this share of the object.
 SHARE = 0.25

@@ -12,7 +12,8 @@ from tests.cluster.client_faults.release_state import BEFORE, CHANGED, ROLLED_BA
 Line = Mapping[str, Any]
 
 CODES = (0, 2, 3, 4, 5, 130, 141)
-# UNDONE: words of the last line if the release is unchanged. NEXT: words of a next step if the release has changed.
+# UNDONE: texts in the command's last line if the release is unchanged. NEXT: texts that tell the user's next step if
+# the release has changed.
 UNDONE = ("uninstalled again", "rolled back to revision 1", "nothing was changed", "deleted again")
 NEXT = (
     "helm uninstall",

@@ -81,7 +81,7 @@ def _of(provider: str, cpus: int, memory: int = 16) -> Instance:
         pytest.param(GKE, 4, 80, id="gke-4"),
         pytest.param(EKS, 4, 80, id="eks-4"),
         pytest.param(EKS, 96, 310, id="eks-96"),
-        # The table in AKS' documentation.
+        # These values are from the table in AKS' documentation.
         *(
             pytest.param(AKS, cpus, reserved, id=f"aks-{cpus}")
             for cpus, reserved in ((1, 60), (2, 100), (4, 140), (8, 180), (16, 260), (32, 420), (64, 740))

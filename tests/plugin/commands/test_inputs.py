@@ -25,7 +25,7 @@ pytestmark = pytest.mark.either_helm
 
 SMALL = "gpus: null\nworkers: {replicas: 3, gpus: 0}\n"
 STEPS = "trainer: {steps: 7}\n"
-# Two values that come from two flags.
+# The expected replicas and argument. Their values are given with two different flags.
 WANTED = (3, "--steps=7")
 TEMPLATE = ["template", "run1", "--offline", "--show-only", "templates/mpijob.yaml"]
 

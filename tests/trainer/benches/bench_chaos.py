@@ -1,9 +1,9 @@
-"""`make bench-chaos`: trainings that are killed at random, over and over, each held against an unbroken one.
+"""`make bench-chaos`: kill processes of trainings at random, and compare the results with uninterrupted trainings.
 
-All programs; in every other run the data and the checkpoints lie in an S3 that fails all along.
+The bench runs all programs. In every other run, the data and the checkpoints are in an S3 server with permanent faults.
 
-What came of each is kept in the cache, by the code's hash: after Ctrl-C, or a day later, it goes on where it was.
-Prints a table, and exits with 1 when the weights of one run differ from those of the unbroken one.
+The results are kept in the cache under the hash of the code, so that a second call continues where the first one ended.
+The bench prints tables, and exits with 1 if a run's weights or state differ from those of the uninterrupted run.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ from tests.trainer.fixtures.faults import FAULTS
 
 TESTS = Path(__file__).parents[1]
 KILLS_PER_RUN = 5
-# The same in all runs of a case, whoever is killed: one that has finished before its last kill counts those before.
+# All runs of a case make the same number of steps. If a run finishes before its last planned kill, only the kills that
+# have happened count.
 STEPS = 200
 SECONDS_BETWEEN = 1.0
 HEADINGS = (
@@ -46,13 +47,13 @@ HEADINGS = (
     "seconds to the next step, median",
     "worst",
 )
-# Where few points leave none of a sort.
+# Stands for a figure that no kill point provides.
 NONE = [math.nan]
 Line = Mapping[str, Any]
 
 
 def main() -> int:
-    """Make the points that are missing, and tell of all. Returns 1 when a training came out otherwise."""
+    """Make the missing kill points, and print the tables. Return 1 if a training's result differs."""
     parser = argparse.ArgumentParser(prog="make bench-chaos")
     parser.add_argument("--points", type=int, default=1000, help="kill points in all")
     points = parser.parse_args().points
@@ -74,7 +75,7 @@ def main() -> int:
 
 
 def code_hash() -> str:
-    """Return the hash of all that decides what comes out."""
+    """Return the hash of all files that influence the results."""
     files = [*(REPOSITORY / "trainer").rglob("*"), *(CHART / "files").iterdir()]
     files += [TESTS / "chaos.py", TESTS / "fixtures" / "faults.py"]
     files += [SCRIPTS / "jobs" / name for name in ("killed.py", "mxjob.py", "tfjob.py")]
@@ -87,7 +88,7 @@ def read(results: Path) -> list[Line]:
 
 
 def missing(results: Path, points: int) -> Iterator[Case]:
-    """Return what to run next until there are so many points: the unbroken one of a case first, and cases in turn."""
+    """Yield the case with the fewest kill points until all cases together have `points` kill points."""
     while True:
         lines = read(results)
         made = {case: sum(len(line["kills"]) for line in lines if line["case"] == str(case)) for case in CASES}
@@ -98,7 +99,7 @@ def missing(results: Path, points: int) -> Iterator[Case]:
 
 
 def one_run(case: Case, lines: list[Line], digits: Path, server: Server) -> Line:
-    """Train once: unbroken, where that was not done yet, else with kills; each other time in S3 that fails as well."""
+    """Train once. The first run of a case is uninterrupted, later runs have kills, and every other run a faulty S3."""
     expected = next((line["weights"] for line in lines if line["case"] == str(case) and not line["plan"]), None)
     plan = random_plan(case, KILLS_PER_RUN, random.Random()) if expected else []
     made = sum(line["case"] == str(case) for line in lines)
@@ -141,7 +142,7 @@ def told(line: Line) -> str:
 
 
 def table(lines: list[Line]) -> list[str]:
-    """Return a row per case and kind of process that was killed."""
+    """Return a table with a row for each case and each kind of killed process."""
     found: dict[tuple[str, str], list[tuple[Line, Kill]]] = {}
     for line in lines:
         for kill in (Kill(**each) for each in line["kills"]):
@@ -151,7 +152,7 @@ def table(lines: list[Line]) -> list[str]:
 
 
 def seconds_by_program(lines: list[Line]) -> list[str]:
-    """Return the seconds to the next step while S3 works: a row per kind of killed process, a column per program."""
+    """Return a table of the seconds to the next step without S3 faults, by kind of killed process and by program."""
     working = [line for line in lines if not line["fault"]]
     found = seconds_by(working, lambda line, kill: (kill.victim.split()[0], line["case"].partition(",")[0]))
     programs = sorted({program for _, program in found})
@@ -162,7 +163,7 @@ def seconds_by_program(lines: list[Line]) -> list[str]:
 
 
 def seconds_by_fault(lines: list[Line]) -> list[str]:
-    """Return the seconds to the next step of all programs together: a row per fault of S3."""
+    """Return a table of the seconds to the next step, over all programs: a row per fault of S3."""
     found = seconds_by(lines, lambda line, _: (line["fault"] or "none",))
     rows: list[tuple[str, ...]] = [("fault of S3", "points", "seconds"), ("---",) * 3]
     rows += [(*key, str(len(found[key])), median_and_worst(found[key])) for key in sorted(found)]
@@ -195,13 +196,13 @@ def figures(points: list[tuple[Line, Kill]]) -> tuple[str, ...]:
 
 
 def ratios(points: list[tuple[Line, Kill]], *, in_training: bool) -> list[float]:
-    """Return the time to the next step over the cold start's, of kills that came in training or before it went on."""
+    """Return the time to the next step divided by the cold start's time, for each kill in training or in a restart."""
     chosen = [(line, kill.seconds_to_step) for line, kill in points if (kill.lines > 0) == in_training]
     return [seconds / line["cold_start"] for line, seconds in chosen if seconds is not None]
 
 
 def seconds_lost(kill: Kill) -> float:
-    """Return how long the steps took that were made once more; the next kill tells, where that came before them."""
+    """Return the time of the steps that the run had to repeat; 0 if the next kill came before the next step."""
     if kill.seconds_to_step is None:
         return 0.0
     return max(0, kill.last_step - (kill.resumed_step or 0)) * kill.step_seconds

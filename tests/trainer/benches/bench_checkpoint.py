@@ -1,7 +1,7 @@
 """`make bench`: measure how long a checkpoint of 512 MiB stops the training of two ranks, and how much memory it uses.
 
-Each rank has a core of its own. The memory is that beside the live state, divided by the state's size, on the rank that
-uses most: while it saves, and while it resumes.
+Each rank has its own core. The bench prints the memory besides the live state, divided by the state's size, of the rank
+that uses the most: while saving, and while resuming.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MOST_MEMORY = 1.25
 NETS = {"tensorflow": "keras_net", "pytorch": "torch_net", "mxnet": "gluon_net"}
 # Images of 16x16x3 = 768 numbers, so that large.py has many layers.
 DATA = ("--image-size=16", "--classes=10", "--batch-size=1")
-# A higher rate breaks the weights of so many layers, and a step that is left out saves nothing.
+# With a higher rate the loss of such a deep model becomes NaN, and no checkpoint is saved after a step with NaN.
 RATE = "--learning-rate=1e-9"
 ARGUMENTS = (*DATA, RATE, "--checkpoint=/out/checkpoints", "--checkpoint-every=0.001", "--checkpoint-at-end")
 

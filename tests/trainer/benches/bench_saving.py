@@ -1,9 +1,10 @@
-"""`make bench`: measure how long a checkpoint stops a step beside a copy of memory, and a restart beside a bare client.
+"""`make bench`: compare a checkpoint's pause with a copy of memory, and a restart's reading with a bare S3 client.
 
-`PYTHONPATH=trainer python -m tests.trainer.benches.bench_saving 512 4096` takes the sizes of the state in MiB. Its
-arrays are NumPy's, without a framework. One rank saves and reads the whole state, so these are also the bytes per rank.
-The S3 server is on this machine and shares its processors. A proxy before it makes it as slow as a distant server: 50
-ms until each answer, 90 MB/s per connection. A restart reads the manifest and the files, and checks their sums.
+`PYTHONPATH=trainer python -m tests.trainer.benches.bench_saving 512 4096` measures states of 512 and 4096 MiB. The
+state consists of NumPy arrays, without a framework. One rank saves and reads the whole state.
+
+The S3 server runs on the same machine and shares its processors. A proxy makes the server as slow as a distant one: 50
+ms until each answer, and 90 MB/s per connection. A restart reads the manifest and the files, and verifies checksums.
 """
 
 from __future__ import annotations
@@ -37,14 +38,14 @@ ROUNDS = 3
 # Seconds until each answer, and bytes per second of a connection.
 DELAY, RATE = 0.05, 90_000_000
 STEPS: dict[str, object] = {"steps": 10**9, "epochs": None}
-# At most so many times as long as memcpy, and at least this share of a bare client's rate.
+# Limits: the pause divided by the time of memcpy, and the trainer's reading rate divided by a bare client's rate.
 LONGEST_STALL = 1.2
 SLOWEST_RESTORE = 0.9
 MIB = 1024**2
 
 
 class Layers(Counter):
-    """A state of arrays of ARRAY_MIB each."""
+    """A state that consists of arrays of ARRAY_MIB each."""
 
     def __init__(self, mib: int) -> None:
         super().__init__()
@@ -74,7 +75,7 @@ def main() -> int:
 
 
 def measure(mib: int) -> bool:
-    """Return whether a state of this size is saved and read within the limits."""
+    """Save and read a state of this size, print the figures, and return whether they are within the limits."""
     with tempfile.TemporaryDirectory() as folder, on_loopback(Path(folder) / "s3") as server:
         server.boto3_client().create_bucket(Bucket="bench")
         with of_server(server, server.endpoint), redirect_stdout(io.StringIO()):
@@ -99,13 +100,13 @@ def of_server(server: Server, endpoint: str) -> Iterator[None]:
 
 
 def save(mib: int) -> tuple[float, float]:
-    """Save a state. Return the median seconds for which that stops a step, and those of a copy of as many bytes."""
+    """Save a state. Return the median seconds of the pause in a step, and of copying the same arrays in memory."""
     state = Layers(mib)
     run = begin("s3://bench/run", state, checkpoint_every=0.001, checkpoint_keep=1, **STEPS)
     writer = run.writer
     assert writer
     make_step(run)
-    wait_until(lambda: len(run.buffer.span(0, mib * MIB)) == mib * MIB)  # A thread has allocated it.
+    wait_until(lambda: len(run.buffer.span(0, mib * MIB)) == mib * MIB)  # A thread allocates the buffer.
     places = {name: np.zeros_like(array) for name, array in state.layers.items()}
     stalls, copies = [], []
     for _ in range(ROUNDS):
@@ -114,7 +115,7 @@ def save(mib: int) -> tuple[float, float]:
             make_step(run)
         stalls.append(writer.stalled - before)
         copies.append(seconds_of(lambda: copy(state.layers, places)))
-        make_step(run)  # Settles the snapshot, so that it is written.
+        make_step(run)  # The snapshot is written only after the next step was good.
         wait_until(lambda: not writer._is_busy)
     end(run)
     return statistics.median(stalls), statistics.median(copies)
@@ -126,7 +127,7 @@ def copy(arrays: Mapping[str, Any], places: Mapping[str, Any]) -> None:
 
 
 def restore(mib: int) -> tuple[float, float]:
-    """Return the median seconds in which a bare client reads the newest checkpoint's files, and the trainer resumes."""
+    """Return the median seconds in which a bare client reads the checkpoint's files, and those of the trainer."""
     client = connect("s3://bench", "checkpoint.uri")
     files = files_of(client)
     state, bare, trainer = Layers(mib), [], []
@@ -167,7 +168,7 @@ def files_of(client: Any) -> dict[str, int]:
 
 
 def read_bare(client: Any, files: Mapping[str, int]) -> None:
-    """Read files into memory as fast as boto3 can: as many requests at once, of as many bytes, as the trainer's."""
+    """Read files into memory with boto3 alone, with as many concurrent requests of the same size as the trainer."""
     pieces = [
         (key, start, min(size, start + reader.PIECE))
         for key, size in files.items()

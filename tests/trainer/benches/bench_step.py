@@ -1,7 +1,7 @@
-"""`make bench`: measure the trainer's own share of a step, beside the plain loop of the framework.
+"""`make bench`: measure how much time the trainer adds to a step of the framework's plain training loop.
 
-The model is so small that the share shows. One rank: the trainer may add MOST_MICROSECONDS to a step of the plain loop.
-The two run in turn, and the medians of ROUNDS are compared.
+The model is so small that the added time is visible. One rank runs, and may add at most MOST_MICROSECONDS to a step.
+The plain loop and the trainer take turns for ROUNDS rounds, and the bench compares medians.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ PROGRESS = "distrain-progress: "
 
 
 def main(names: list[str]) -> int:
-    """Print a line per program. Return 1 if the trainer's share is above the limit in one of them."""
+    """Print a line per program. Return 1 if the trainer adds more than the limit in one of them."""
     shares = [own_share(name) for name in names or NAMES]
     print(f"limit: {MOST_MICROSECONDS:.0f} us")
     return int(max(shares) > MOST_MICROSECONDS)
 
 
 def own_share(name: str) -> float:
-    """Return the microseconds per step that a program takes beyond those of the plain loop, with one rank."""
+    """Return the microseconds that a program with one rank adds to a step of the plain loop."""
     with tempfile.TemporaryDirectory() as folder:
         Path(folder).chmod(0o755)
         (Path(folder) / "small.py").write_text(USER_MODELS[PROGRAMS[name].framework])
@@ -50,7 +50,7 @@ def bare(name: str, models: Path) -> float:
 
 
 def trained(name: str, models: Path) -> float:
-    """Return the microseconds per step, with all that happens between steps, the median of the logged lines."""
+    """Return the trainer's microseconds per step, including the work between steps: the median of the logged lines."""
     program = PROGRAMS[name]
     what = ["--model=small:net", "--image-size=4", "--classes=10", "--batch-size=1", "--learning-rate=1e-4"]
     steps = [f"--steps={STEPS}", f"--log-every={STEPS // LINES}"]
@@ -58,7 +58,7 @@ def trained(name: str, models: Path) -> float:
         program.framework, [*program.starter(1), "-m", "distrain_trainer", *program.arguments, *what, *steps], models
     )
     lines = [line.removeprefix(PROGRESS) for line in ended.stdout.splitlines() if line.startswith(PROGRESS)]
-    # The first line comes right after the first step, which also compiles.
+    # The first line is logged after the first step, which also compiles.
     return 1e6 / median(float(json.loads(line)["images_per_second"]) for line in lines[1:])
 
 

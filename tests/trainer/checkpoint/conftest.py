@@ -1,4 +1,4 @@
-"""Fixtures of the checkpoints' tests: a disk that fails, and how often a holder renews its heartbeat in HEAD."""
+"""Provide a failing disk and faster heartbeats in HEAD to the tests of checkpoints."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["in_threads"]
 
 @pytest.fixture(autouse=True)
 def beats_that_end(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """End the heartbeats of a test with it. Otherwise dozens of them would all be quick in later tests."""
+    """Stop a test's heartbeats at its end. Otherwise dozens of heartbeats would all beat quickly in later tests."""
     begun, beat = list[Lease](), Lease.beat
 
     def noted(lease: Lease) -> None:

@@ -1,7 +1,8 @@
 """Test that checkpoints of format 1 are read: one file in the framework's own format, with numbered arrays.
 
-Those in former/ were written by the programs of commit f6afcd5: two ranks with Adam were stopped after a few steps on
-the model in former/tiny.py. live.json beside each holds what live_state.py found in rank 0 then, by today's names.
+The programs of commit f6afcd5 wrote the checkpoints in former/: two ranks with Adam were stopped after a few steps on
+the model in former/tiny.py. The live.json of each checkpoint lists the arrays that live_state.py found in rank 0 at
+that time, with today's names.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ READERS = {
     "mxnet-kvstore": "mxnet-kvstore",
     "tensorflow-ps": "tensorflow-ps",
 }
-# What `make test` tries: all but mxnet-horovod, whose state is like mxnet-kvstore's.
+# The programs that `make test` runs. mxnet-horovod is left out, because its state is like mxnet-kvstore's.
 TRIED = ("pytorch-ddp", "tensorflow-horovod", "tensorflow-ps", "mxnet-kvstore")
 
 
@@ -41,7 +42,7 @@ def torch_net(shape, classes):
 
 
 def copy_of(writer: str, folder: Path) -> Path:
-    """Return a copy of a program's checkpoint, for processes in an image to write to."""
+    """Return a copy of a program's checkpoint that processes in an image may write to."""
     shutil.copytree(FORMER / writer, folder / "run")
     for path in (folder, *folder.rglob("*")):
         path.chmod(0o777)
@@ -70,7 +71,7 @@ def test_checkpoint_of_the_first_format_is_taken_over_whole(writer: str, digits:
     saved = saved_state.arrays(saved_state.newest(folder))
     live = json.loads((FORMER / writer / "live.json").read_text())
     lacking = [name for name, told in live if not (name in saved and told.items() <= saved[name].items())]
-    # Format 1 did not hold the learning rate, which each step sets.
+    # Format 1 did not contain the learning rate, because each step sets the rate.
     assert not {*lacking} - {"optimizer.learning_rate"}
 
 
@@ -78,7 +79,7 @@ def test_checkpoint_of_the_first_format_is_taken_over_whole(writer: str, digits:
     ("writer", "said"),
     [
         pytest.param("pytorch-ddp", "1.bias is missing there and 10 here", id="shapes"),
-        # test_files.py refuses these without a program.
+        # test_files.py tests these refusals without a program.
         pytest.param("mxnet-horovod", "framework is mxnet there and pytorch here", id="framework", marks=FULL),
         pytest.param("pytorch-ddp", "trainer.model is tiny:torch_net there and mnist here", id="model", marks=FULL),
     ],

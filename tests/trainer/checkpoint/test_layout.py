@@ -1,4 +1,4 @@
-"""Test how a state's arrays are shared out among the ranks, and put together again."""
+"""Test how a state's arrays are divided among the ranks, and joined again."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def written(state: Arrays, rank: int, ranks: int, unshared: set[str]) -> tuple[l
 
 
 def loaded(files: dict[str, bytes]) -> Arrays:
-    """Put the arrays of files together, as a reader of all of them does."""
+    """Return the arrays in the files. Join arrays that are divided between files."""
     found, buffer = [], Buffer()
     for file, content in files.items():
         found.append(layout.parse(file, content[: layout.header_size(content)], len(content)))

@@ -1,4 +1,4 @@
-"""Test that only one generation of a run holds HEAD: a newer one acquires it, and the older one ends for good."""
+"""Test that only one generation of a run holds HEAD: a newer generation acquires HEAD, and the older one ends."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def test_silence_counts_while_the_store_is_there_alone(monkeypatch: pytest.Monke
     clock.now = 1.0
     liveness, head = Liveness(), Head.first(A)
     waited_for = []
-    # The third check comes after an outage, during which the holder could not write either.
+    # The third check follows an outage of 40 s, during which the holder could not write its heartbeat either.
     for seconds in (0, 1, 40, *[1] * 31):
         clock.sleep(seconds)
         waited_for.append(liveness.is_given(head))
@@ -156,7 +156,7 @@ def test_one_that_is_told_to_end_while_it_waits_ends(store: Store, monkeypatch: 
 
 
 def test_jobs_that_start_at_once_get_a_generation_each(store: Store) -> None:
-    # A server that stores keys in folders deletes a folder with its last file, and then concurrent writes to it fail.
+    # A server that stores keys in folders deletes a folder with its last file. Then concurrent writes to it fail.
     store.write("another", b"")
     with ThreadPoolExecutor(6) as starts:
         holders = list(starts.map(lambda number: take(store, Holder("run-a", (f"pod-{number}",))), range(6)))
@@ -196,7 +196,7 @@ def test_finished_run_is_not_taken_but_to_begin_anew(store: Store) -> None:
     take(store, A).end(FINISHED)
 
     assert leases.acquire(store, A, resumes=True, lacks=nothing, say=print) is None
-    # A restart of the job that has just finished.
+    # The same job restarts after it has finished.
     assert leases.acquire(store, A, resumes=False, lacks=nothing, say=print) is None
     assert take(store, B, resumes=False).head.since == 2
 

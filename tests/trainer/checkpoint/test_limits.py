@@ -1,4 +1,4 @@
-"""Test what happens exactly at the limits of time and number, with a clock that the test sets."""
+"""Test what happens exactly at the limits of times and counts, with a fake clock."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.trainer.fixtures.unsteady_s3 import Clock
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    """The time of outages and of waiting for a holder."""
+    """The fake clock for outages, and for waiting until a holder of HEAD stops."""
     clock = Clock()
     clock.now = 1000.0
     monkeypatch.setattr(outage, "time", clock)
@@ -143,7 +143,7 @@ def test_holder_is_gone_after_exactly_the_silence(clock: Clock) -> None:
         clock.sleep(seconds)
         found.append(liveness.is_given(head))
 
-    # A check that is late by more than ten seconds would start the count again.
+    # A check that is more than ten seconds late would restart the count.
     assert found == [True, True, True, True, False]
 
 
@@ -166,7 +166,7 @@ def test_head_is_read_once_a_second_while_a_holder_is_there(
     original, this_thread = heads.read, threading.get_ident()
 
     def read(store: Store) -> tuple[Head, str] | None:
-        # The heartbeats of both, in threads of their own, read it too.
+        # The heartbeat threads of both holders read HEAD, too.
         if threading.get_ident() == this_thread:
             reads.append(clock.now)
         return original(store)
@@ -175,7 +175,7 @@ def test_head_is_read_once_a_second_while_a_holder_is_there(
 
     assert take(store, B).head.generation == 2
 
-    # The holder does not renew its heartbeat.
+    # The first holder does not renew its heartbeat, so the second one takes over after 30 s of silence.
     assert reads == [1000.0 + second for second in range(31)]
 
 
@@ -280,7 +280,7 @@ def test_heart_beats_until_the_lease_ends(tmp_path: Path, monkeypatch: pytest.Mo
     lease.end(STOPPED)
     while beats.acquire(blocking=False):
         pass
-    # One beat may have been on its way.
+    # One heartbeat may have been in progress when the lease ended.
     assert not all(beats.acquire(timeout=0.1) for _ in range(4))
 
 
@@ -288,7 +288,7 @@ def test_store_that_heeds_no_tags_is_refused_to_a_second_job(tmp_path: Path, mon
     original = FolderStore.write_if
 
     def write_if(store: FolderStore, name: str, content: bytes, tag: str | None) -> str:
-        # It refuses to create a file that is there, and replaces a file whatever its tag is.
+        # The store refuses to create an existing file, but replaces a file without comparing tags.
         held = store.read_tagged(name)
         return original(store, name, content, held[1] if held and tag else tag)
 

@@ -1,4 +1,4 @@
-"""Test that a checkpoint is loaded only if it holds exactly the arrays of the model and the optimizer."""
+"""Test that a checkpoint is loaded only if it contains exactly the arrays of the model and the optimizer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Test that failures to save checkpoints are logged and retried, and stop the run in the end."""
+"""Test that failures to save checkpoints are logged and retried, and eventually stop the run."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_end_of_a_training_whose_write_never_returns_is_a_failure(at_end: bool, 
     run = begin(tmp_path, checkpoint_every=0.001, checkpoint_max_age=0.2, checkpoint_at_end=at_end)
     hang(tmp_path)
     assert run.writer
-    steps_until(run, lambda: run.writer and run.writer._using_buffer.locked())  # The thread writes.
+    steps_until(run, lambda: run.writer and run.writer._using_buffer.locked())  # The writer's thread is writing.
 
     with pytest.raises(
         UnavailableError, match=r"^checkpoint\.maxAge: the training is over, but writing .* has not ret"
@@ -224,7 +224,7 @@ def test_run_on_a_full_disk_goes_on_and_saves_once_there_is_room(
     steps_until(run, lambda: run.lease and run.lease.head.checkpoint)
     run.finish()
 
-    # The record finds no room either, and says so in a line of its own.
+    # The record cannot be written either, and logs this in a separate line.
     shown = capsys.readouterr().out.splitlines()
     failed, saved, *_, end = [line for line in shown if not line.startswith("record: ")]
     assert failed.startswith("checkpoint: step ")

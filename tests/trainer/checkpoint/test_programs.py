@@ -17,7 +17,7 @@ STOPPED = r"^stopped at step (\d+) \((\d+) samples\) after (SIG\w+); resumes the
 
 
 def interrupted(program: ProgramInImage, folder: Path, plan: str, *arguments: str, ranks: int = 2) -> Run:
-    """Run a program with interrupted.py's `plan`, with its checkpoints and its outcome in a folder."""
+    """Run a program with the `plan` of signals for interrupted.py. Checkpoints and results are written to `folder`."""
     folder.mkdir(exist_ok=True)
     folder.chmod(0o777)
     options = ["--checkpoint", "/out/checkpoints", "--checkpoint-every", "0.1", "--output", "/out", *arguments]
@@ -29,7 +29,7 @@ def interrupted(program: ProgramInImage, folder: Path, plan: str, *arguments: st
     return program(*ARGUMENTS, *options, ranks=ranks, mounts=mounts, starter=starter)
 
 
-# All programs stop, resume and finish by the same code.
+# All programs use the same code to stop, resume and finish.
 @tried_by("mxnet-horovod")
 def test_stopped_run_goes_on_where_it_stood_at_another_size_until_it_is_finished(
     program: ProgramInImage, tmp_path: Path
@@ -68,7 +68,7 @@ def test_finished_run_trains_on_when_more_is_asked_for_and_writes_to_another_out
     assert (elsewhere.returncode, (tmp_path / "elsewhere" / program.program.model).exists()) == (0, True)
 
 
-# Each program has its own code around the evaluation; that of the chief of a TFJob, in the full matrix, differs most.
+# Each program has its own code around the evaluation. The code of a TFJob's chief differs most: see the full matrix.
 @tried_by("mxnet-horovod")
 def test_run_stopped_in_its_test_resumes_after_the_last_step_to_test_and_write(
     program: ProgramInImage, tmp_path: Path
@@ -115,7 +115,7 @@ def test_state_that_the_first_step_adds_is_refused_before_anything_is_saved(
 
     assert run.returncode != 0, run.stdout
     refusal = r"trainer\.model: \S*late is absent before a training step and float32\[\] after it"
-    if program.name == "tensorflow-ps":  # The worker's own log says why. The output is the chief's.
+    if program.name == "tensorflow-ps":  # The output is the chief's. Only the worker's own log has the cause.
         refusal = "worker 0 has ended"
     assert re.search(f"distrain: {refusal}", run.stderr), run.stdout + run.stderr
     assert not [*tmp_path.glob("checkpoints/*/manifest.json")]

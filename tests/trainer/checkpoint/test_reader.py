@@ -1,4 +1,4 @@
-"""Test what is read of a checkpoint: each file once, and files of format 1 by the framework's decoder."""
+"""Test how a checkpoint is read: each file once, and a file of format 1 by the framework's decoder."""
 
 from __future__ import annotations
 
@@ -58,12 +58,12 @@ def test_file_is_read_once_in_pieces(
 
     assert state.weight.tolist() == [1] * 50
     lengths = [length for name, length in reads if name == "1-10/state-0.safetensors"]
-    # First the beginning with the header, then the arrays piece by piece.
+    # The first read is for the header; the other reads get the arrays piece by piece.
     assert lengths == [size + 1, *[100] * 4]
 
 
 def as_former(checkpoint: Path, **given: list[float]) -> None:
-    """Turn a checkpoint into one of format 1, where the arrays have no names in the manifest."""
+    """Convert a checkpoint to format 1, in which the manifest does not name the arrays."""
     (checkpoint / "state-0.safetensors").unlink()
     content = io.BytesIO()
     np.savez(content, **{name: np.array(array) for name, array in given.items()})

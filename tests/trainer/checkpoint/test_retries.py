@@ -1,4 +1,4 @@
-"""Test how the writer tries again: its pauses, what it deletes, and when it gives the last state up."""
+"""Test how the writer retries: its pauses, the files that it deletes, and when it gives up saving the last state."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.trainer.fixtures.unsteady_s3 import Clock
 
 
 class Failing:
-    """Let the next writes of a state fail with an error."""
+    """Makes the next writes of a state fail with an error."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.left = 0.0
@@ -46,7 +46,7 @@ def failing(monkeypatch: pytest.MonkeyPatch) -> Failing:
 
 @pytest.fixture
 def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """Record the pauses before the writer tries again, and shorten them."""
+    """Record the pauses before the writer's retries, and shorten these pauses."""
     found: list[float] = []
     original = Writer._wait
 
@@ -63,7 +63,7 @@ def saved(run: Run, samples: int) -> bool:
 
 
 def give(run: Run) -> None:
-    """Give the writer the state after one more step, without waiting for it."""
+    """Make a step and let the writer save the state. Do not wait until the state is saved."""
     assert run.writer
     run.position = run.position.after_step(10, ranks=1, batch_size=10, epoch_samples=100)
     assert run.writer.save(partial(snapshot, run), wait=10)
@@ -125,7 +125,7 @@ class WallClock(Clock):
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    """The writer's time."""
+    """The writer's fake clock."""
     clock = WallClock()
     clock.now = 1000.0
     monkeypatch.setattr("distrain_trainer.checkpoint.writer.time", clock)
@@ -160,7 +160,7 @@ def test_last_state_is_given_up_once_it_failed_and_its_time_is_over(
 
 
 def test_last_state_is_tried_for_half_of_the_time_that_a_rank_has_to_stop() -> None:
-    # The step that the rank is in, and the last attempt to save, need the other half.
+    # The rank needs the other half to end its current step, and for the last attempt to save.
     grace = re.search(r"ternary (\d+) \$theirs", (CHART / "templates" / "pod" / "_pod.tpl").read_text())
 
     assert grace
@@ -182,7 +182,7 @@ def test_checkpoint_is_due_after_the_interval_unless_one_is_held_or_written(cloc
     assert not writer.is_due()
     writer.settle(2, is_good=False)
     assert writer.is_due()
-    # Nothing was given to the thread.
+    # The writer's thread received no state to write.
     assert (writer._given, writer.saved_samples) == (None, -1)
 
 

@@ -1,4 +1,4 @@
-"""Test how a run holds HEAD: it hands over at a step, ends once it is fenced, and survives a deleted HEAD."""
+"""Test how a run holds HEAD: it hands HEAD over after a step, ends when it is fenced, and survives a deleted HEAD."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_fenced_run_ends_at_its_next_step(tmp_path: Path) -> None:
 def test_run_whose_checkpoints_are_deleted_writes_its_next_one_and_goes_on(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     save_step(run := begin(folder))
-    # Rename, so that all files vanish at once: a heartbeat during a deletion would write HEAD again.
+    # Rename the folder, so that all files vanish at once. A heartbeat during a deletion would write HEAD again.
     folder.rename(tmp_path / "deleted")
 
     save_step(run)

@@ -1,4 +1,4 @@
-"""Test that a checkpoint holds a program's whole state, so that a resumed run ends like an uninterrupted one."""
+"""Test that a checkpoint contains a program's whole state, so that a resumed run ends like an uninterrupted run."""
 
 from __future__ import annotations
 
@@ -38,15 +38,16 @@ ARGUMENTS = (
 WALKERS = ("live_pytorch.py", "live_tensorflow.py", "live_mxnet.py")
 OPTIMIZERS = ("sgd", "adam")
 STOPPED = re.compile(r"^stopped at step (\d+) .*; resumes there$", re.M)
-# Several asynchronous workers never give the same result twice (docs/training.md says how much it differs): use one.
+# Two runs with several asynchronous workers never have the same result (see docs/training.md), so use one worker.
 ONE_WORKER = "tensorflow-ps"
-# The program whose whole state each run of the tests compares with an unbroken run's, and with which optimizer.
-# test_chaos.py compares that of mxnet-horovod after kills, and test_strategies.py that of pytorch-horovod. The tests
-# below compare what the others save and restore. All programs seed their steps by the same code, which this one shows
-# with a model that draws from the generators of Python and NumPy. One worker starts the fewest processes.
+# The program and optimizer for which each run of the tests compares the whole state with an uninterrupted run's state.
+# test_chaos.py does this for mxnet-horovod after kills, and test_strategies.py for pytorch-horovod. For the other
+# programs, the tests below compare the saved state with the restored state. All programs share the code that seeds a
+# step, so this program alone trains a model that draws from the generators of Python and NumPy. It runs with one
+# worker, to start as few processes as possible.
 TRIED = ("mxnet-kvstore", "sgd")
 DRAWS = "--model=drawing:net"
-# The program whose state in fp16 each run of the tests compares.
+# The program for which each run of the tests compares the state in fp16.
 TRIED_IN_FP16 = "pytorch-horovod"
 # Parameter servers scale the loss in fp16 by a constant. In the other programs the scale is part of the state.
 WITH_FIXED_SCALE = ("tensorflow-ps", "mxnet-kvstore")
@@ -99,12 +100,12 @@ class Runs:
 
 
 def lacking_of(live: list[tuple[str, Any]], saved: Mapping[str, Any]) -> list[str]:
-    """Return the names of the live arrays and numbers (live_state.py) that are not saved, or not as they are."""
+    """Return the names of live arrays and numbers (live_state.py) that are not saved, or saved with other values."""
     return [name for name, told in live if not (name in saved and told.items() <= saved[name].items())]
 
 
 def cases() -> list[Any]:
-    """Return TRIED, and for the full matrix each program with each optimizer."""
+    """Return TRIED as a case, and for the full matrix each program with each optimizer."""
     others = itertools.product(PROGRAMS, OPTIMIZERS)
     full = [pytest.param((*case, 2, []), marks=pytest.mark.full, id="-".join(case)) for case in others]
     return [pytest.param((*TRIED, 1, [DRAWS]), id="-".join((*TRIED, "drawing"))), *full]
@@ -124,7 +125,8 @@ def test_checkpoint_holds_every_array_and_number_of_the_live_program(runs: Runs)
     saved = saved_state.arrays(checkpoint)
     assert lacking_of(live, saved) == []
     assert any(name.startswith("optimizer.") for name, _ in live)
-    # The seed and the samples seen determine a step's random numbers; the step determines its learning rate.
+    # A step's random numbers depend on the seed and the samples seen. Its learning rate depends on the step and the
+    # samples seen.
     manifest = json.loads((checkpoint / "manifest.json").read_text())
     assert manifest["subject"]["seed"] == 0
     if runs.ranks == 1:
@@ -144,7 +146,7 @@ def test_stopped_and_resumed_run_ends_with_the_bits_of_an_unbroken_one(runs: Run
     assert saved_state.arrays(resumed) == saved_state.arrays(unbroken)
 
 
-# `make test` leaves it to the test above, whose model draws such numbers.
+# Full matrix only, because the model of the test above also draws such numbers.
 @pytest.mark.full
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_numbers_that_a_model_draws_from_python_and_numpy_follow_from_the_step(
@@ -156,7 +158,7 @@ def test_numbers_that_a_model_draws_from_python_and_numpy_follow_from_the_step(
     assert saved_state.arrays(resumed) == saved_state.arrays(unbroken)
 
 
-# `make test` leaves it to test_former_formats.py, where one worker's server loads a state and saves it again.
+# Full matrix only, because in test_former_formats.py a server with one worker loads a state and saves it again.
 @pytest.mark.full
 @pytest.mark.parametrize("optimizer", ["adam", "sgd"])
 def test_servers_of_two_asynchronous_workers_resume_the_bits_that_were_saved(
@@ -170,7 +172,7 @@ def test_servers_of_two_asynchronous_workers_resume_the_bits_that_were_saved(
     saved = saved_state.arrays(saved_state.newest(tmp_path / "checkpoints"))
     assert lacking_of(json.loads((tmp_path / "live.json").read_text()), saved) == []
 
-    # No step is left, so the chief saves at once what it has restored on the servers.
+    # No step is left, so the chief immediately saves the state that it has restored on the servers.
     resumed = run(more=[f"--steps={found[1]}"])
 
     assert resumed.returncode == 0, resumed.stdout + resumed.stderr
@@ -200,7 +202,7 @@ def test_fp16_with_its_loss_scale_is_saved_and_resumed(
     live = json.loads((tmp_path / "live.json").read_text())
     saved = saved_state.arrays(saved_state.newest(tmp_path / "checkpoints"))
 
-    # No step is left, so the run saves at once what it has restored.
+    # No step is left, so the run immediately saves the state that it has restored.
     resumed = run(more=(*more, f"--steps={found[1]}"))
 
     assert resumed.returncode == 0, resumed.stdout + resumed.stderr

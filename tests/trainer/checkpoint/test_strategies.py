@@ -1,4 +1,4 @@
-"""Test that a checkpoint of a framework's one program is loaded whole by the other one, or refused."""
+"""Test that a framework's second program loads the whole state from the first program's checkpoint, or refuses it."""
 
 from __future__ import annotations
 

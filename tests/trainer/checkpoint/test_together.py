@@ -1,4 +1,4 @@
-"""Test that all ranks save and read their shares of a checkpoint, and that nothing half-written counts as whole."""
+"""Test that all ranks save and read their shares of a checkpoint, and that incomplete checkpoints do not count."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ FULL = "checkpoint.uri: the disk is full; free some of it"
 
 
 class Averaged(Counter):
-    """A state with a large weight, and with means that each rank has of its own."""
+    """A state with a large weight, and with means that differ between the ranks."""
 
     def __init__(self, rank: int) -> None:
         super().__init__(SIZE)
@@ -65,14 +65,14 @@ def start(folder: Path, group: ProcessGroup, **values: object) -> Run:
 
 
 def newest(run: Run) -> str | None:
-    """Return the checkpoint that HEAD names, the same on all ranks."""
+    """Return the checkpoint that HEAD names. All ranks get what rank 0 reads."""
     head = heads.read(run.writer.lease.store) if run.writer else None
     found: str | None = run.group.broadcast(head and head[0].checkpoint)
     return found
 
 
 def steps_until(run: Run, condition: Callable[[Run], Any]) -> None:
-    """Make steps until rank 0 sees the condition, at most 20 s long."""
+    """Make steps until the condition holds on rank 0, for at most 20 s."""
     end = time.monotonic() + 20
     while not run.group.broadcast(bool(condition(run)) or time.monotonic() > end):
         make_step_together(run)
@@ -92,7 +92,7 @@ def save_one(run: Run) -> str:
 
 
 def end(run: Run) -> None:
-    """Stop all ranks, which saves the last state."""
+    """Stop all ranks. This saves the last state."""
     run.request.reason = stop_flag.SIGTERM
     with pytest.raises(StoppedError):
         make_step_together(run)
@@ -124,7 +124,7 @@ def test_every_rank_writes_as_many_bytes_and_the_manifest_lists_all_files(tmp_pa
 
     [folder] = [path.parent for path in tmp_path.glob("*/manifest.json")]
     told = json.loads((folder / "manifest.json").read_text())
-    # Rank 0 has a second file, for what the ranks do not share.
+    # Rank 0 writes a second file for the arrays that may differ between the ranks.
     assert [*told["files"]] == [f"state-{number}.safetensors" for number in (0, 4, 1, 2, 3)]
     assert {path.name for path in folder.iterdir()} == {*told["files"], "manifest.json"}
     sizes = {file: (folder / file).stat().st_size for file in told["files"]}
@@ -149,7 +149,7 @@ def test_ranks_save_again_and_again_and_keep_the_last_ones(tmp_path: Path) -> No
 
 
 class Faults:
-    """Let the writes of one rank's files fail, or wait."""
+    """Makes the writes of one rank's files fail or wait."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.file, self.error = "", StorageError(FULL)
@@ -236,7 +236,7 @@ def test_checkpoint_of_a_rank_that_died_is_skipped(tmp_path: Path, monkeypatch: 
         good.append(save_one(run))
         assert run.writer
         if group.rank:
-            run.writer.close()  # From now on this rank writes nothing.
+            run.writer.close()  # This rank writes nothing from now on.
         else:
             monkeypatch.setattr(writer, "SECONDS_FOR_OTHERS", 0.1)
         steps_until(run, lambda run: run.writer and run.writer.outage)
@@ -361,7 +361,7 @@ def test_request_of_a_step_that_began_before_the_snapshot_is_not_heeded_again(tm
         run = start(tmp_path, group, checkpoint_every=1000)
         taken = []
         for step in range(1, 6):
-            run.begin_step(10)  # One step ahead.
+            run.begin_step(10)  # Begin a step before the previous step's outcome is known.
             if step > 1:
                 run.end_step(step - 1, asked=stop_flag.SAVE if step in (3, 4) else stop_flag.NOTHING)
                 taken.append(run.taken_step)

@@ -1,4 +1,4 @@
-"""Test that checkpoints are written beside the training, one at a time, and at the chosen interval."""
+"""Test that checkpoints are written in the background, one at a time, and at the chosen interval."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_step_does_not_wait_for_a_write(disk: Disk, tmp_path: Path) -> None:
     for _ in range(20):
         make_step(run)
 
-    # A step that waited for the write would start the next one.
+    # If a step waited for the write, that step would start a second write.
     assert disk.writes == 1
     disk.may_go_on.set()
 
@@ -104,7 +104,7 @@ def test_finished_run_has_waited_for_the_write_that_was_on(disk: Disk, tmp_path:
 def test_finished_run_sleeps_while_it_waits_for_the_write(tmp_path: Path) -> None:
     found = begin(tmp_path).writer
     assert found
-    # A loop without a pause would take the processor from the write.
+    # A loop without pauses would take processor time from the write.
     found._thread = Mock(spec=threading.Thread, is_alive=Mock(side_effect=[True, True, False]))
 
     found.close()
@@ -155,7 +155,7 @@ def test_interval_is_the_plugins(cost: float, mtbf: float) -> None:
     ("every", "stall", "write", "ranks", "seconds", "reason"),
     [
         pytest.param(90, 5, 200, 8, 90, "checkpoint.every", id="given"),
-        # 8 of 1230.8 GPU-days are 153.8 days between failures; sqrt(2 x 0.01 s x 13 292 308 s) is 515.6 s.
+        # 8 GPUs fail once in 1230.8 / 8 = 153.8 days, or 13 292 308 s; sqrt(2 x 0.01 s x 13 292 308 s) is 515.6 s.
         pytest.param(None, 0.01, 60, 8, 515.6, "auto: loses least for 8 ranks .* 0.01 s for each", id="by-the-stall"),
         pytest.param(None, 5, 60, 8, 1800, "auto: at most 30 minutes", id="never-longer-than-half-an-hour"),
         pytest.param(None, 0.01, 700, 8, 700, "auto: writing one takes 700 s", id="never-shorter-than-writing"),
@@ -177,7 +177,7 @@ def test_interval_follows_from_how_long_the_training_stands_still(
 @pytest.mark.parametrize(
     ("left", "told"),
     [
-        # The time that saving takes is subtracted from the 90 s: on a busy machine some seconds.
+        # The time of saving is subtracted from the 90 s. On a busy machine, saving takes some seconds.
         pytest.param(45, "none is due before the run's end", id="ends-before"),
         pytest.param(95, r"next in (4[5-9]|[5-8]\d|90) s \(checkpoint\.every\)", id="goes-on"),
     ],

@@ -1,4 +1,4 @@
-"""Test input as people have it: it is trained on as far as it is good, or a line names the file that is not."""
+"""Test imperfect input from users: the run trains on the good samples, or an error line names the bad file."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_shard_of_many_small_files_takes_no_more_memory(tmp_path: Path, monkeypa
     tracemalloc.stop()
 
     assert read == count
-    # Of headers alone, tarfile would hold 20,000 of about a kilobyte.
+    # tarfile would keep all 20,000 headers in memory, each of about a kilobyte.
     assert most < 5e6
 
 
@@ -95,7 +95,7 @@ def test_headers_are_read_as_python_reads_them(tmp_path: Path, tar_format: int) 
             folder = tarfile.TarInfo(f"{name}.d")
             folder.type = tarfile.DIRTYPE
             tar.addfile(folder)
-        # As tar wrote a folder before 1988.
+        # Before 1988, tar wrote a folder in this way.
         old = tarfile.TarInfo("old/")
         old.type = tarfile.AREGTYPE
         tar.addfile(old)

@@ -1,4 +1,4 @@
-"""Test that shards are kept on a volume: read once, shared, never half, within the limit, and left out on a fault."""
+"""Test the cache of shards on a volume: ranks share complete pieces within the limit, and faults disable the cache."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from lab.datasets.pictures import numbered, write_shards
 from tests.trainer.fixtures.datasets import config_of, epoch_of, numbers_in
 
 PIECE = 1000
-# What a piece takes in the cache.
+# Bytes of a piece's file in the cache, which also contains a checksum.
 KEPT = PIECE + 4
 
 
@@ -35,7 +35,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def files(tmp_path: Path) -> dict[str, bytes]:
-    """Files of a store at shards/, by name."""
+    """The content of each file in the store at shards/, keyed by name."""
     (tmp_path / "shards").mkdir()
     made = {f"{number}.tar": random.Random(number).randbytes(4500 + number) for number in range(4)}
     for name, content in made.items():
@@ -45,7 +45,7 @@ def files(tmp_path: Path) -> dict[str, bytes]:
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
-    """The pieces that were read from folders, not from the cache."""
+    """The pieces that were read from the store instead of the cache."""
     seen: list[tuple[str, int]] = []
     original = FolderStore.read_into
 
@@ -58,7 +58,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
 
 
 def reader(tmp_path: Path, limit: int = 1_000_000) -> CachedReader:
-    """Return the reader of a new process."""
+    """Return a reader as a new process creates it."""
     return CachedReader(Cache(tmp_path / "cache", limit), open_store(str(tmp_path / "shards"), value="data.uri"), PIECE)
 
 
@@ -102,7 +102,7 @@ def test_ranks_share_what_each_has_read(
     asked.clear()
     epoch_of(config, load(config), ranks=2)
 
-    # A sample takes 2 KiB. The zeros that end a tar are not always read.
+    # A sample has 2 KiB. Only the zeros at the end of a tar may have been missing in the cache.
     assert all(start > 30 * 2048 for _, start in asked)
 
 
@@ -163,7 +163,7 @@ def test_limit_is_kept_by_removing_what_was_used_least_recently(
     read(source, "1.tar")
     read(source, "0.tar")
 
-    # Two files take ten pieces, so the third needs the room of some of the second's.
+    # Two files have ten pieces, so the third file replaces some pieces of the second one.
     read(source, "2.tar")
 
     assert taken(tmp_path) <= limit
@@ -203,7 +203,7 @@ def test_many_readers_at_once_read_what_is_there_within_the_limit(
             names = chance.sample(sorted(files), 3)
             if read(source, *names) != [files[name] for name in names]:
                 faults.append(f"{names} differ")
-            with source._usage():  # Nobody removes pieces meanwhile.
+            with source._usage():  # This lock keeps other readers from removing pieces.
                 if (now := taken(tmp_path)) > limit:
                     faults.append(f"{now} bytes")
 

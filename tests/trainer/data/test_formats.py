@@ -1,4 +1,4 @@
-"""Test that every format is detected in folders and in S3, and gives each sample once per epoch over all ranks."""
+"""Test that every format is detected in folders and in S3, and that all ranks together read each sample once."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from lab.datasets.digits import write_idx
 from lab.datasets.pictures import encode, numbered, write_image_folder, write_shards
 from tests.trainer.fixtures.datasets import config_of, epoch_of, numbers_in
 
-# Prime, so that no number of ranks divides it. Each sample's pixels hold its number.
+# Prime numbers, so that no number of ranks divides them. The pixels of each sample contain the sample's number.
 SAMPLES, TESTS = 23, 7
 SIZES = (9, 1, 0, 13)
 
@@ -145,7 +145,7 @@ def test_s3_gives_what_the_folder_gives(numbered_folder: Path, s3: Any) -> None:
 
 
 def test_place_without_folders_of_its_own_is_trained_on_whole(tmp_path: Path) -> None:
-    # A class named train must not be mistaken for the folder of the training data.
+    # The trainer must not mistake a class named train for the folder of the training data.
     for name in ("plane", "train"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "1.PNG").write_bytes(encode(np.zeros((8, 8, 3), dtype=np.uint8), "PNG"))

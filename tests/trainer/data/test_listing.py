@@ -1,4 +1,4 @@
-"""Test that the names of a large data set are listed once per run, by rank 0, and kept beside the checkpoints."""
+"""Test that rank 0 lists the names of a large data set once per run, and stores the list next to the checkpoints."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def listed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The places whose names were all listed."""
+    """The URIs of the stores in which all names were listed."""
     places: list[str] = []
     for store in (FolderStore, S3Store):
         original: Any = store.all_names
@@ -56,7 +56,7 @@ def config_of(images: Path, checkpoint: str, **values: Any) -> Config:
 
 @pytest.fixture(params=["folder", "s3"])
 def checkpoint(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """A place for checkpoints, which all ranks see."""
+    """A checkpoint URI that all ranks can read: a folder, and a bucket in S3."""
     if request.param == "folder":
         yield str(tmp_path / "checkpoints")
         return
@@ -130,7 +130,7 @@ def test_rank_that_waits_in_vain_lists_the_names_itself(
 def test_folder_of_checkpoints_is_not_waited_for(
     rank: int, images: Path, tmp_path: Path, listed: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # It may be the pod's own, and then no other pod's list appears there.
+    # The folder may be the pod's own, and then the list of rank 0 in another pod never appears there.
     names = names_of(rank, config_of(images, str(tmp_path / "own")), monkeypatch)
 
     assert names == NAMES

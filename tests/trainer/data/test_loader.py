@@ -22,7 +22,7 @@ LABELS = np.zeros(2000, dtype=np.int64)
 
 
 class Counted(Arrays):
-    """Samples that count the batches that were read."""
+    """Samples that count how many batches were read."""
 
     read = 0
 
@@ -48,7 +48,7 @@ def test_so_many_batches_are_read_ahead(batch_size: int, ahead: int) -> None:
 
 
 class Slow(Arrays):
-    """Samples whose second batch is not read before `released` is set."""
+    """Samples whose second batch cannot be read until `released` is set."""
 
     released = threading.Event()
 

@@ -19,7 +19,7 @@ SHARDS = {"each-for-itself": lambda samples: (), "in-a-row": lambda samples: (sa
 def steps_of(
     samples: int, batch: int, ranks: int, made: tuple[Segment, ...], shards: tuple[int, ...], epoch: int = 0
 ) -> Iterator[tuple[list[int], int]]:
-    """Yield for each step the samples of all ranks, and the number of samples that the ranks report."""
+    """Yield the samples of all ranks in each step, and the number of samples that the ranks report for the step."""
     parts = [
         part_of_epoch(samples, batch, seed=3, epoch=epoch, rank=rank, ranks=ranks, shards=shards, made=made)
         for rank in range(ranks)

@@ -1,4 +1,4 @@
-"""Test that files read ahead come whole and in order, several at once, within the limit of memory."""
+"""Test that files are read ahead in parallel within the memory limit, and arrive complete and in order."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Delayed(FolderStore):
-    """Files in memory. Each request takes a random time, and is counted."""
+    """A store with files in memory. Each request takes a random time and is counted."""
 
     def __init__(self, files: dict[str, bytes], *, seed: int = 0, longest: float = 0.003) -> None:
         super().__init__("/data", "data.uri")
@@ -103,7 +103,7 @@ def test_no_more_is_read_ahead_than_the_memory_holds(sizes: tuple[int, ...]) -> 
 
 
 def test_span_ends_the_reading_ahead_and_not_the_reading() -> None:
-    # More files follow than there are buffers, so they hold all when the first file turns out to need one more.
+    # More files follow than there are buffers, so no buffer is free when the first file needs another one.
     files = files_of(20_000, *[5000] * 10)
     store = Delayed(files)
     spans = [Span("0.tar", 2000, 4000), *[Span(f"{number}.tar") for number in range(1, 11)]]

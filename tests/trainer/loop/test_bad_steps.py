@@ -1,4 +1,4 @@
-"""Test that the weights of steps that were left out are not saved, and do not push out good checkpoints."""
+"""Test that the weights after steps that were left out are not saved, and that good checkpoints are kept."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.trainer.fixtures.disk import wait_until
 
 
 class Training:
-    """A run of 100 steps, for which a checkpoint is always due."""
+    """A run of 100 steps in which a checkpoint is due after each step."""
 
     def __init__(self, folder: Path) -> None:
         self.run = begin(folder, epochs=None, steps=100, checkpoint_every=0.001, checkpoint_keep=1)
@@ -32,13 +32,13 @@ class Training:
         make_step(self.run)
 
     def good_steps_until_saved(self) -> str:
-        """Make good steps until one is saved, and the state after the last one is held. Return the checkpoint."""
+        """Make good steps until a checkpoint is saved and the writer holds a later state. Return the checkpoint."""
         writer = self.run.writer
         assert writer
         for _ in range(50):
             self.step(1.0)
             wait_until(lambda: not writer._is_busy)
-            time.sleep(0.002)  # For the next checkpoint to be due.
+            time.sleep(0.002)  # Then the next checkpoint is due.
             if (saved := newest(self.run)) and writer._held:
                 return saved
         pytest.fail("it was never saved")
@@ -52,7 +52,7 @@ def newest(run: Run) -> str | None:
 def test_checkpoint_from_before_the_weights_broke_stays_the_newest(tmp_path: Path) -> None:
     training = Training(tmp_path)
     saved = training.good_steps_until_saved()
-    # The last good step has broken the weights, so its state, though due, is not saved either.
+    # The last good step has broken the weights, so the state that the writer holds must not be saved either.
     for _ in range(5):
         training.step(math.nan)
         time.sleep(0.02)

@@ -1,4 +1,4 @@
-"""Test a run between its last step and its outcome: it saves the last state, and stops if a rank was asked to."""
+"""Test a run after its last step: it saves the last state, and stops before writing results if a rank was told to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Test what a step's outcome says of the messages of all ranks."""
+"""Test how the messages of all ranks are combined into the outcome of a step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Test that no rank judges that another rank hangs while that one waits for slow input."""
+"""Test that a rank that waits for slow input does not count as hanging."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 from tests.trainer.conftest import FORKED, SCRIPTS, ProgramInImage
 
 
-# All programs except TensorFlow's parameter servers, where only the chief detects hangs. Under mpirun, the rank that
-# waits for the other one would use a processor.
+# TensorFlow's parameter servers are left out, because only their chief detects hangs. `make test` runs pytorch-ddp,
+# because under mpirun a waiting rank would use a processor.
 @pytest.mark.parametrize(
     "program",
     [

@@ -1,6 +1,6 @@
-"""Test that a rank that hangs ends the run, and that slow input or a compiler does not.
+"""Test that a hanging rank ends the run, and that slow input or a compiler does not.
 
-All tests but one have a clock of their own, because a busy machine may hold up any thread for seconds.
+All tests except one use a fake clock, because a busy machine may delay any thread for seconds.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Clock:
         return self.now
 
     def wait(self, dog: Watchdog, seconds: float, each_second: Callable[[], None] = lambda: None) -> float | None:
-        """Return the limit that is exceeded within these seconds, None if none is."""
+        """Advance the clock by up to `seconds`. Return the limit that is exceeded, or None."""
         for _ in range(round(seconds)):
             self.now += 1
             each_second()
@@ -60,7 +60,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 @pytest.fixture
 def dog(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Watchdog:
-    """A watchdog before the first step, which looks only when the test says so."""
+    """A watchdog before the first step. It has no thread, so it checks only when the test calls it."""
     monkeypatch.setattr(threading.Thread, "start", lambda _: None)
     dog = Watchdog()
     dog.start()
@@ -71,7 +71,7 @@ def dog(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Watchdog:
 
 @pytest.fixture
 def trained(dog: Watchdog, clock: Clock) -> Watchdog:
-    """A watchdog that has seen four steps of a second each."""
+    """A watchdog after four steps of one second each."""
     for _ in range(4):
         clock.now += 1
         dog.made_step(1.0)
@@ -173,7 +173,7 @@ def test_busy_rank_is_heard_and_a_stranger_is_not(monkeypatch: pytest.MonkeyPatc
     stranger.say_busy()
     other.say_busy()
 
-    # Loopback keeps the order of datagrams, so the stranger's is read by now, too.
+    # Loopback keeps the order of datagrams, so the stranger's datagram has been read before.
     wait_until("the other rank's datagram", lambda: ours.last_heard > float("-inf"), pause=0.01)
     assert ours.last_heard == 1
 

@@ -1,4 +1,4 @@
-"""Test what Prometheus gets of each program."""
+"""Test the metrics that Prometheus scrapes from each program."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from lab.waiting import free_port
 from tests.trainer.conftest import DIGITS_IN_IMAGE, SCRIPTS, ProgramInImage, tried_by
 
-# A pod has one task of these jobs, and each task has the pod's port.
+# The programs whose tasks run in separate pods. Several tasks on one machine would need the same port.
 TASKS = ("tensorflow-ps", "mxnet-kvstore")
 MEASURE_WAIT = ("tensorflow-horovod", "pytorch-ddp", "pytorch-horovod")
 
 
-# test_prometheus.py scrapes pytorch-ddp. The record of two ranks in test_training.py has TensorFlow's wait.
+# test_prometheus.py scrapes pytorch-ddp. test_training.py checks TensorFlow's waiting time in the record of two ranks.
 @tried_by("mxnet-kvstore")
 def test_metrics_of_a_run_that_has_made_its_steps(program: ProgramInImage, tmp_path: Path) -> None:
     tmp_path.chmod(0o777)

@@ -1,4 +1,4 @@
-"""Test with a real Prometheus what it keeps of a run over a rescale, and each query of the Grafana dashboard."""
+"""Test the metrics of a rescaled run in a real Prometheus, and each query of the Grafana dashboard."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from tests.prometheus import QUERIES, Prometheus, filled
 from tests.trainer.conftest import DIGITS_IN_IMAGE, FORKED, SCRIPTS, ProgramInImage
 from tests.trainer.fixtures import rescaled_record
 
-# Labels as the PodMonitor of the chart gives them.
+# The labels that the chart's PodMonitor sets.
 LABELS = {"namespace": "team", "pod": "run1-worker-0", "app_kubernetes_io_instance": "run1"}
-# In this test the window of the queries holds both starts of the run.
+# In this test, the window of the queries covers both starts of the run.
 VARIABLES = {"namespace": "team", "release": "run1", "window": "1h"}
 # A start takes seconds. On a busy machine it takes minutes.
 LONGEST_SECONDS = 900
-# Steps at the end of each start.
+# The last step of each start.
 LENGTHS = (30, 60)
 
 
 @dataclass(frozen=True)
 class Rescaled:
-    """A Prometheus that has seen a run over a rescale, its last answer's time, and the run's program and output."""
+    """A Prometheus server that has scraped a rescaled run, the time of its last sample, and the program and output."""
 
     prometheus: Prometheus
     end: float
@@ -65,7 +65,7 @@ def rescaled(tmp_path_factory: pytest.TempPathFactory, digits: Path) -> Iterator
                 (out / f"begin-{before}").touch()
                 wait_for(server, run, f"distrain_step == {steps} and distrain_checkpoint_write_seconds_count >= 1")
                 [(end, _)] = [series["value"] for series in server.ask("query", query="distrain_step")]
-            finally:  # Otherwise a failed test would wait for a run that waits for this file.
+            finally:  # The run waits for these files, so create them even if the test fails.
                 for name in (f"begin-{before}", f"end-{steps}"):
                     (out / name).touch()
             assert run.result().returncode == 0, run.result().stderr
@@ -74,7 +74,7 @@ def rescaled(tmp_path_factory: pytest.TempPathFactory, digits: Path) -> Iterator
 
 
 def wait_for(server: Prometheus, run: Any, condition: str) -> None:
-    """Wait until the condition holds for a series. The labels of the rank do not matter."""
+    """Wait until the condition holds for a series, regardless of the label `rank`."""
     first, _, second = condition.partition(" and ")
 
     def holds() -> bool:
@@ -101,17 +101,17 @@ def test_counters_are_right_over_a_rescale(rescaled: Rescaled) -> None:
 
 
 def extrapolated_at_most(samples: int) -> float:
-    """Return the largest factor by which Prometheus' increase() exceeds what so many samples show.
+    """Return the largest factor by which Prometheus' increase() exceeds the increase between the samples.
 
-    It goes on to each end of the window: all the way where that is less than 1.1 mean intervals of the samples,
-    otherwise by half an interval (extrapolatedRate in Prometheus' promql/functions.go). Here the window begins long
-    before the first sample.
+    Prometheus extrapolates in both directions. If an end of the window is less than 1.1 mean sample intervals away,
+    Prometheus extrapolates to that end, otherwise by half an interval (extrapolatedRate in Prometheus'
+    promql/functions.go). Here the window begins long before the first sample.
     """
     return 1 + (0.5 + 1.1) / (samples - 1)
 
 
 def values_of(server: Prometheus, selector: str, *, at_step: int | None = None) -> list[float]:
-    """Return all values of one series, or those that it had at a step."""
+    """Return all values of one series, or only the values at step `at_step`."""
     steps = dict(server.samples("distrain_step"))
     return [value for time, value in server.samples(selector) if at_step in (None, steps.get(time))]
 

@@ -1,4 +1,4 @@
-"""The formulas of the optimizers and of the moving average, in NumPy's double precision."""
+"""Compute the formulas of the optimizers and of the moving average with NumPy in double precision."""
 
 from __future__ import annotations
 
@@ -13,7 +13,11 @@ MEAN, SQUARE = 0.9, 0.999
 
 
 class Epsilon(NamedTuple):
-    """Adam's constant. If it `is_hat`, it is added before the bias is corrected (Kingma and Ba 2014, section 2)."""
+    """Adam's constant epsilon.
+
+    With `is_hat` it is the epsilon of the formula at the end of section 2 of Kingma and Ba 2014, which is added before
+    the bias of the second moment is corrected.
+    """
 
     size: float
     is_hat: bool = False
@@ -22,7 +26,7 @@ class Epsilon(NamedTuple):
 def weights_after(
     optimizer: str, weight: Array, gradients: list[Array], *, rate: float, decay: float, epsilon: Epsilon
 ) -> Iterator[Array]:
-    """Yield a weight after each step. A weight of one dimension does not decay, and no norm scales its update."""
+    """Yield a weight after each step. A weight with one dimension does not decay, and its update is not scaled."""
     steps = {"sgd": sgd, "adam": adam, "lars": lars, "lamb": lamb}
     weight = np.asarray(weight, dtype=np.float64)
     decay = decay if weight.ndim > 1 else 0.0
@@ -80,9 +84,9 @@ def averages_after(start: Array, weights: list[Array], decay: float) -> Iterator
 
 
 def smoothed_loss(logits: Array, labels: Array, weights: Array, smoothing: float) -> float:
-    """Return the weighted sum of cross entropies with labels of 1 - smoothing, and smoothing / classes for each class.
+    """Return the weighted sum of cross entropies with smoothed labels (Szegedy et al. 2016, arXiv:1512.00567).
 
-    (Szegedy et al. 2016, arXiv:1512.00567, section 7.)
+    A smoothed label is smoothing / classes for each class, plus 1 - smoothing for the sample's class (section 7).
     """
     classes = logits.shape[1]
     wanted = np.full(logits.shape, smoothing / classes)

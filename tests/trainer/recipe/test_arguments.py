@@ -1,4 +1,4 @@
-"""Test that a recipe which is wrong, or does not fit the run, is refused by the path of its value."""
+"""Test that wrong recipe values, or values that do not fit the run, are refused with an error that names the value."""
 
 from __future__ import annotations
 

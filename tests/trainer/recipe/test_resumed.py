@@ -1,4 +1,4 @@
-"""Test that a run with a whole recipe, stopped between an epoch and its test, ends with the bits of an unbroken one."""
+"""Test that a run with many recipe values, stopped between an epoch and its test, ends like an uninterrupted run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.trainer.checkpoint.test_state import STOPPED, train
 from tests.trainer.conftest import ProgramInImage
 from tests.trainer.fixtures import saved_state
 
-# With two ranks of 128 samples an epoch has six steps. A run that is asked to stop after a step makes one more.
+# With two ranks and batches of 128 samples, an epoch has six steps. A run that receives SIGTERM makes one more step.
 ASKED_AFTER = 5
 ALLREDUCE = ["mxnet-horovod", "pytorch-ddp", "pytorch-horovod", "tensorflow-horovod"]
 RECIPE = (
@@ -35,7 +35,7 @@ def outcome(folder: Path) -> dict[str, Any]:
     manifest = json.loads((checkpoint / "manifest.json").read_text())
     results = json.loads((folder / "results.json").read_text())
     best = json.loads((folder / "best-evaluation.json").read_text())
-    # A file of Keras has the time at which it was written.
+    # Keras' model file is left out, because it contains the time of writing.
     models = {path.name: path.read_bytes() for path in folder.glob("*model.p*")}
     return {
         "arrays": saved_state.arrays(checkpoint),
@@ -65,6 +65,6 @@ def test_run_with_a_recipe_is_resumed_with_the_very_bits(program: ProgramInImage
     assert ended == ended_resumed
     assert [each["epoch"] for each in ended["saved"]] == [1]
     assert any(name.startswith("ema.") for name in ended["arrays"])
-    # In an epoch of so few samples the average is not the weights yet.
+    # After so few steps the averages still differ from the weights.
     arrays = ended["arrays"]
     assert all(arrays[f"model.{name[4:]}"] != arrays[name] for name in arrays if name.startswith("ema."))

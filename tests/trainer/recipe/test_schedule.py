@@ -1,4 +1,4 @@
-"""Compare the learning rate of each step with the formulas of the schedules and of the scaling."""
+"""Compare the learning rate of each step with the formulas of the schedules and of the batch scaling."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from distrain_trainer.data.sampler import part_of_epoch
 from distrain_trainer.schedule import learning_rate
 from tests.trainer.fixtures.counter_run import DATASET
 
-# 100 samples, of which each rank takes 10 in a step.
+# 100 samples; each rank trains on 10 samples per step.
 SAMPLES, BATCH = len(DATASET.train), 10
 
 
@@ -25,7 +25,7 @@ def config_of(**values: Any) -> Config:
 
 
 def rates(config: Config, steps: int, *, ranks: int = 1) -> list[float]:
-    """Return the rates of a run's first steps."""
+    """Return the learning rates of a run's first steps."""
     count = SampleCount(Position(), ranks, BATCH, SAMPLES)
     return [
         learning_rate(config, step=step, ranks=ranks, samples=count.before(step), epoch_samples=SAMPLES)
@@ -107,7 +107,7 @@ def test_rate_grows_with_the_global_batch_as_is_meant_for_the_optimizer(
 def test_samples_before_a_step_are_those_of_the_steps_made(
     sizes: list[tuple[int, int, int]], samples: int, is_synthetic: bool
 ) -> None:
-    """Count the samples of each step, in segments of so many ranks, batch sizes and steps, as a run does."""
+    """Compare with a run that counts the samples of each step. A run has segments: (ranks, batch size, steps)."""
     position = Position()
     for ranks, size, steps in sizes:
         start = position

@@ -1,4 +1,4 @@
-"""Test that TensorFlow's parameter servers decay and lower the rate as its Horovod program does."""
+"""Test that TensorFlow's parameter servers apply weight decay and schedules like TensorFlow's Horovod program."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ RECIPE = (
     "--model=small:net",
 )
 
-# An epoch has three steps. The momentum of Keras has the rates of its steps, that of the servers the last one: so the
-# rate of SGD stays here.
+# An epoch has three steps. The rate of SGD is constant here, because Keras and the servers treat a change differently:
+# in Keras' momentum each gradient keeps the rate of its step, and the servers apply the current rate to all.
 OPTIMIZERS = {"sgd": ("--optimizer=sgd",), "adam": ("--optimizer=adam", "--schedule=step", "--milestones=1")}
 
 

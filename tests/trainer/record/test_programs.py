@@ -1,4 +1,4 @@
-"""Test that each program keeps a record of its run: as it trains, and when it comes back at another size."""
+"""Test that each program writes a record of its run, during the training and after a restart at another size."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from tests.trainer.conftest import DIGITS_IN_IMAGE, ProgramInImage, tried_by
 from tests.trainer.fixtures import rescaled_record
 from tests.trainer.fixtures.event_files import scalars, steps
 
-# Steps at the end of each start. Two ranks with batches of 64 have seen 768 samples after six.
+# The last step of each start. Two ranks with batches of 64 have seen 768 samples after six steps.
 LENGTHS = (6, 10)
 
 
-# metrics/test_prometheus.py reads the record of pytorch-ddp, and training/test_training.py TensorFlow's wait.
+# Full matrix only: metrics/test_prometheus.py reads the record of pytorch-ddp, and training/test_training.py checks
+# TensorFlow's waiting time.
 @pytest.mark.full
 def test_record_of_a_run_that_is_longer_and_smaller_the_second_time(program: ProgramInImage, tmp_path: Path) -> None:
     tmp_path.chmod(0o777)
@@ -29,7 +30,7 @@ def test_record_of_a_run_that_is_longer_and_smaller_the_second_time(program: Pro
     rescaled_record.assert_told(tmp_path / "outcome", program, LENGTHS, checkpoint="1-768")
 
 
-# All programs write event files by the same code.
+# All programs use the same code to write event files.
 @tried_by("mxnet-horovod")
 def test_tensorboard_reads_a_run_that_is_longer_the_second_time(program: ProgramInImage, tmp_path: Path) -> None:
     tmp_path.chmod(0o777)

@@ -1,4 +1,4 @@
-"""Test S3 servers that lack a feature: the trainer works without it, or fails with one line, and never waits."""
+"""Test S3 servers that lack a feature: the trainer works without the feature, or fails at once with one line."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_answer_that_stays_the_same_for_ever_is_not_waited_for(status: int, cloc
 
 
 def without_code(asked: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a server's request whose 404 lacks S3's error code, as behind a proxy with an error page of its own."""
+    """Wrap a client method: a 404 lacks S3's error code, as behind a proxy that sends its own error page."""
 
     def ask(**given: Any) -> Any:
         try:
@@ -166,7 +166,7 @@ def test_file_is_not_taken_for_missing_when_the_bucket_is(clock: Clock) -> None:
 
 
 def lister(heeds: tuple[str, ...], keys: list[str], *, token_lasts: bool = True) -> Callable[..., dict[str, Any]]:
-    """Return list_objects_v2 of a server with pages of two keys. It only obeys `heeds` to find the next page."""
+    """Return list_objects_v2 of a server with two keys per page, which finds the next page only by `heeds`."""
 
     def list_objects(**asked: str) -> dict[str, Any]:
         start = 0
@@ -197,7 +197,7 @@ KEYS = [f"run/{letter}" for letter in "abcde"]
 def test_list_goes_on_by_what_the_server_heeds(heeds: tuple[str, ...], token_lasts: bool) -> None:
     store = store_of(SimpleNamespace(list_objects_v2=lister(heeds, KEYS, token_lasts=token_lasts)))
 
-    # A wrong server may make the listing endless.
+    # With a faulty server the listing could be endless, so read at most nine names.
     assert list(itertools.islice(store.names(), 9)) == [*"abcde"]
 
 
@@ -231,7 +231,10 @@ def test_server_whose_list_comes_again_and_again_is_named(list_objects: Any, clo
 
 
 def by_folder(heeds: tuple[str, ...], keys: list[str]) -> Callable[..., dict[str, Any]]:
-    """Return list_objects_v2 of a server with pages of two entries. Other than `heeds` it ignores what it is asked."""
+    """Return list_objects_v2 of a server with two entries per page.
+
+    The server ignores Delimiter and ContinuationToken unless they are in `heeds`.
+    """
 
     def list_objects(**asked: str) -> dict[str, Any]:
         prefix = asked["Prefix"]
@@ -298,7 +301,7 @@ def test_folders_are_listed_at_once() -> None:
 
     store_of(SimpleNamespace(list_objects_v2=list_objects)).all_names()
 
-    # Eight classes and one other folder.
+    # Eight folders of classes and one other folder are listed at the same time.
     assert most == 9
 
 
@@ -334,7 +337,7 @@ def test_keys_of_a_page_are_read_without_the_rest(page: bytes, monkeypatch: pyte
 
 
 class Raw(io.BytesIO):
-    """The body of an answer, as urllib3 has it."""
+    """The body of an answer, with the interface of urllib3."""
 
     def stream(self, **_: object) -> list[bytes]:
         return [self.read()]

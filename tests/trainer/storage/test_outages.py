@@ -1,4 +1,4 @@
-"""Test that calls to an S3 server that is broken, busy or away are retried for as long as an outage may last."""
+"""Test that calls to a broken, busy or unreachable S3 server are retried until the limit for outages."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def unsteady(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Unsteady]]:
         happens = staticmethod(lambda: None)
         asked = []  # noqa: RUF012
 
-    # Other tests may have left failed calls here.
+    # Earlier tests may have left failed calls in this dict.
     monkeypatch.setattr("distrain_trainer.storage.retry._in_vain", {})
     monkeypatch.setattr("distrain_trainer.storage.retry.FIRST_PAUSE", 0.01)
     monkeypatch.setattr("distrain_trainer.storage.retry.LONGEST_PAUSE", 0.02)
@@ -49,14 +49,14 @@ class Refusal(BaseHTTPRequestHandler):
         self.wfile.write(b"<Error><Code>AccessDenied</Code></Error>")
 
     def log_message(self, format: str, *arguments: object) -> None:
-        """Say nothing."""
+        """Print nothing."""
 
 
 def test_server_that_starts_later_is_waited_for_and_its_refusal_is_final(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with HTTPServer(("127.0.0.1", 0), Refusal, bind_and_activate=False) as server:
-        server.server_bind()  # Until it listens, connections are refused.
+        server.server_bind()  # Connections are refused until the server listens.
         endpoint = f"http://127.0.0.1:{server.server_port}"
         monkeypatch.setenv("AWS_ENDPOINT_URL_S3", endpoint)
         with pytest.raises(UnavailableError):
@@ -277,7 +277,7 @@ def test_wait_for_the_storage_is_told_from_a_hang(unsteady: type[Unsteady], monk
 
 
 def test_checkpoints_that_get_no_answer_tell_that_input_may_be_late(unsteady: type[Unsteady]) -> None:
-    # A TFJob's chief reads no data itself. It must not judge that workers hang if they wait for data.
+    # A TFJob's chief reads no data itself. If workers wait for data, the chief must not treat them as hanging.
     store = open_store("s3://data/set", value="checkpoint.uri")
     unsteady.happens = staticmethod(lambda: "SlowDown")
     with pytest.raises(UnavailableError):

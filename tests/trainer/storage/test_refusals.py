@@ -84,7 +84,7 @@ def test_wrong_keys_are_told_from_a_missing_bucket(
 
 
 def test_denied_access_names_the_place_and_the_verb() -> None:
-    # A stub answers, as the S3 server denies nothing to its root user.
+    # Use a stub, because the S3 server denies nothing to its root user.
     store = open_store("s3://theirs/x", value="output.uri")
     assert isinstance(store, S3Store)
     with Stubber(store.client) as stub:
@@ -124,7 +124,7 @@ def test_unreachable_endpoint_is_named(endpoint: str, message: str, monkeypatch:
 
     with pytest.raises(StorageError, match=message) as raised:
         open_store("s3://datasets/digits", value="data.uri").read("a.gz")
-    # A failed DNS lookup may be temporary, an invalid URL is not.
+    # A failed DNS lookup may be temporary, but an invalid URL stays invalid.
     assert raised.value.exit_code == (2 if "no URL" in message else 1)
 
 
@@ -143,7 +143,7 @@ def test_silent_endpoint_is_given_up_within_a_minute(silent_endpoint: str, monke
     with pytest.raises(StorageError, match=r"^s3\.endpoint: http://127.* cannot be reached \(.*timed out"):
         open_store("s3://datasets/digits", value="data.uri").read("a.gz")
 
-    # Three attempts and the pauses between them, which take 10 s at most. Other failures are repeated for ten minutes.
+    # boto3 makes three attempts, with pauses of at most 10 s in total. Other failures are retried for ten minutes.
     assert time.monotonic() - started < 300
 
 

@@ -140,7 +140,7 @@ def test_file_is_written_only_over_the_content_that_was_read(store: Store) -> No
     ("answers", "held"),
     [
         pytest.param([(b"1", tag_of(b"2")), (b"2", tag_of(b"2"))], (b"2", tag_of(b"2")), id="of-two-writes"),
-        # For example, the ETag of an encrypted object is not an MD5 sum.
+        # The ETag need not be an MD5 sum: for example, that of an encrypted object is not.
         pytest.param([(b"1", '"tag"')] * 9, (b"1", '"tag"'), id="no-sum-of-its-content"),
     ],
 )
@@ -200,7 +200,7 @@ def test_linked_folder_is_listed(tmp_path: Path) -> None:
 
 
 def test_marker_of_an_empty_folder_is_no_file() -> None:
-    # A stub answers, as the S3 server stores such keys as folders.
+    # Use a stub, because the S3 server stores such keys as folders.
     store = open_store("s3://b/set", value="data.uri")
     assert isinstance(store, S3Store)
     with Stubber(store.client) as stub:
@@ -220,7 +220,7 @@ def test_marker_of_an_empty_folder_is_no_file() -> None:
     ],
 )
 def test_key_has_no_empty_part(uri: str, key: str) -> None:
-    # A stub answers, as the S3 server stores keys as paths, in which double slashes make no difference.
+    # Use a stub, because the S3 server stores keys as paths, in which double slashes make no difference.
     store = open_store(uri, value="output.uri")
     assert isinstance(store, S3Store)
     with Stubber(store.client) as stub:

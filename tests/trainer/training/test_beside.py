@@ -1,4 +1,4 @@
-"""Test a run whose process beside a rank is killed, and that no such process is left after a stop."""
+"""Test a run in which a rank's reading process is killed, and that no reading process is left after a stop."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ARGUMENTS = ("--data=/data/images", "--batch-size=4", "--steps=100000", "--log-e
 
 
 def processes(folder: Path, words: str) -> list[int]:
-    """Return the processes with these words in their command line that have this folder mounted."""
+    """Return the pids of processes with `words` in their command line that have the folder mounted."""
     found = []
     for each in Path("/proc").glob("[0-9]*"):
         try:
@@ -49,7 +49,7 @@ def when_both_ranks_train(folder: Path, act: Callable[[], object]) -> threading.
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A folder of images that the trainer, which runs as another user, may read."""
+    """A folder of images that the trainer may read, although it runs as another user."""
     tmp_path.chmod(0o755)
     write_image_folder(tmp_path, numbered(40))
     return tmp_path
@@ -62,7 +62,7 @@ def test_rank_whose_reading_process_is_killed_ends_the_run_with_a_line(program: 
     run = program(*ARGUMENTS, mounts={folder: "/data/images"})
     killer.join()
 
-    # 1 tells the launcher to start the ranks again.
+    # The launcher restarts the ranks after exit code 1.
     assert run.returncode == 1, run.stderr
     assert "data.uri: the process that reads and decodes this rank's images was ended by signal 9" in run.stderr
     assert not beside(folder)

@@ -1,4 +1,4 @@
-"""Test that a training whose processes are killed at random times ends with the weights of an uninterrupted one."""
+"""Test that a training whose processes are killed at random times ends with the same weights as without kills."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from lab.s3.server import Server
 from tests.trainer.chaos import CASES, Case, in_faulty_s3, random_plan, steps_for, train
 from tests.trainer.fixtures.faults import FAULTS
 
-# Each run of the tests kills a process of this program. `make bench-chaos` kills all programs', 1,000 times in all.
+# The program that `make test` kills. `make bench-chaos` kills processes of all programs, 1,000 times in total.
 TRIED = Case("mxnet-horovod", 2)
 KILLS = 2
-# Seconds between checkpoints, so short that a checkpoint is nearly always being written.
+# Seconds between checkpoints. The interval is so short that a checkpoint is being written nearly all the time.
 SECONDS_BETWEEN = 0.1
 
 
 def cases() -> list[Any]:
-    """Return the cases and their numbers of kills. All but TRIED with one kill run only in the full matrix."""
+    """Return the cases with their numbers of kills. Only TRIED with one kill runs outside the full matrix."""
     others = [pytest.param(case, KILLS, marks=pytest.mark.full, id=str(case)) for case in CASES]
     return [pytest.param(TRIED, 1, id=f"{TRIED}, 1 kill"), *others]
 
@@ -41,7 +41,7 @@ def test_run_killed_at_random_ends_with_the_very_weights_of_an_unbroken_one(
     assert killed.run.returncode == 0, (plan, killed.run.stdout + killed.run.stderr)
     assert "resumed from" not in unbroken.run.stdout
     assert len(killed.kills) == kills, (plan, killed.run.stdout)
-    # A kill may come before the first checkpoint: the run then begins again.
+    # If a kill comes before the first checkpoint, the run begins again from step 0.
     trained_on = [kill for kill in killed.kills if kill.after_checkpoint and kill.seconds_to_step is not None]
     assert all(kill.resumed_step is not None for kill in trained_on), (plan, killed.run.stdout)
     resumed = f" on {case.ranks} ranks (before {case.ranks})\n" in killed.run.stdout
@@ -50,7 +50,7 @@ def test_run_killed_at_random_ends_with_the_very_weights_of_an_unbroken_one(
     assert killed.state == unbroken.state, plan
 
 
-# On the lab, test_kills_kinds.py kills a TFJob's server, too, also in the full matrix alone.
+# Full matrix only. On the lab, test_kills_kinds.py also kills a TFJob's server in the full matrix.
 @pytest.mark.full
 def test_tfjob_starts_again_once_for_each_kill(digits: Path, tmp_path: Path) -> None:
     plan = [(victim, 2, 0.5) for victim in ("ps 0", "worker 0", "chief 0")]

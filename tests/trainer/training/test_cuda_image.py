@@ -1,4 +1,4 @@
-"""Test PyTorch's image for GPUs as far as a machine without GPUs can: two ranks train digits in it on the CPU."""
+"""Test PyTorch's image for GPUs on a machine without GPUs: two ranks train on digits on the CPU."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.trainer.conftest import DIGITS_IN_IMAGE, run_in_image, torchrun_of
 
 IMAGE = "pytorch-cuda"
 DIGITS = ("--framework=pytorch", "--model=mnist", f"--data={DIGITS_IN_IMAGE}", "--epochs=5", "--learning-rate=0.05")
-# Streaming multiprocessors of A100, H100 and B200. `_cuda_getArchFlags` needs no GPU, torch.cuda.get_arch_list() does.
+# GPU architectures of A100, H100 and B200. `_cuda_getArchFlags` works without a GPU, unlike torch.cuda.get_arch_list().
 ARCHITECTURES = {"sm_80", "sm_90", "sm_100"}
 ASK = "import torch; print(torch._C._cuda_getArchFlags())"
 

@@ -1,4 +1,4 @@
-"""Test whole runs on image folders and tar shards, and their errors for data that cannot be trained on."""
+"""Test whole runs on image folders and tar shards, and the runs' errors for invalid data."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from lab.datasets.pictures import encode, numbered, write_image_folder, write_sh
 from tests.trainer.conftest import ProgramInImage, assert_refused
 
 DATA = ("--data", "/data/images")
-# The error of a rank that fails during the training, while the others wait for its gradients. If each process has its
-# own log, the chief's log names the process whose log has the cause.
+# The error that is logged if one rank fails in the training while other ranks wait for its gradients. If each process
+# has its own log, the chief's log names the process whose log has the cause.
 ELSEWHERE = r"worker \d has ended before the training, .* its log says why"
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A folder that the trainer, which runs as another user, may read."""
+    """A folder that the trainer may read, although it runs as another user."""
     tmp_path.chmod(0o755)
     return tmp_path
 
@@ -80,7 +80,7 @@ def cut_a_shard(folder: Path) -> None:
             id="image",
             marks=pytest.mark.full,
         ),
-        # data/test_images.py refuses these without a program.
+        # data/test_images.py tests these errors without a program.
         pytest.param(
             mix_sizes,
             r"data\.uri: .*0\.png is 8x8x3 and .*1\.png 9x8x3; add --image-size=8 to",

@@ -20,7 +20,7 @@ LEARNS = shlex.split(f"--data {DIGITS_IN_IMAGE} --model normalized:net --batch-s
 Arrays = list[npt.NDArray[np.generic]]
 
 
-# test_pytorch.py has PyTorch leave out a step.
+# test_pytorch.py tests that PyTorch leaves out a step.
 @tried_by("mxnet-kvstore")
 def test_step_with_a_loss_that_is_no_number_is_left_out_by_all_ranks(program: ProgramInImage) -> None:
     run = program(
@@ -35,7 +35,7 @@ def test_step_with_a_loss_that_is_no_number_is_left_out_by_all_ranks(program: Pr
     assert float(run.stdout.partition("test accuracy: ")[2].split()[0]) >= 0.8
 
 
-# All programs except TensorFlow's parameter servers, which hold the statistics for all workers.
+# TensorFlow's parameter servers are left out, because they hold one set of statistics for all workers.
 @pytest.mark.parametrize(
     "program",
     [

@@ -1,4 +1,4 @@
-"""Test what is specific to MXNet: its parameter servers, and the arithmetic of both of its programs."""
+"""Test what is specific to MXNet: its parameter servers, and the arithmetic of its two programs."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_two_ranks_make_the_weights_of_one_with_the_whole_batch(
     name: str, steps: str, digits: Path, tmp_path: Path
 ) -> None:
     alone, together = (ProgramInImage.named(each, digits) for each in ("mxnet-horovod", name))
-    # The servers compute the rate and the decay, and know neither the samples nor the shapes of the weights.
+    # The servers compute rate and decay without knowing the number of samples or the shapes of the weights.
     recipe = ("--steps", steps, "--weight-decay=0.05", "--schedule=step", "--milestones=1", "--decay-factor=0.5")
     one = weights_of(alone, tmp_path / "one", *recipe, "--batch-size", "1436", ranks=1)
     two = weights_of(together, tmp_path / "two", *recipe, "--batch-size", "718", ranks=2)
@@ -76,7 +76,7 @@ def test_two_ranks_make_the_weights_of_one_with_the_whole_batch(
 @pytest.mark.parametrize(
     ("kind", "ranks", "servers", "epochs"),
     [
-        # A single worker learns the same each time.
+        # With a single worker, each run has the same result.
         pytest.param("dist_async", 1, 1, 6, id="async-1"),
         pytest.param("dist_async", 2, 2, 20, id="async-2", marks=pytest.mark.full),
         pytest.param("dist_async", 4, 1, 20, id="async-4", marks=pytest.mark.full),

@@ -37,12 +37,12 @@ def test_lost_process_ends_the_others(program: ProgramInImage, which: str) -> No
     assert_refused(run, f"{which} has ended before the training, and so all others do; its log says why", code=1)
 
 
-# In the test before, too, the server and the other worker end because the chief has ended.
+# Full matrix only: in the previous test, too, the server and the other worker end because the chief has ended.
 @pytest.mark.full
 def test_lost_chief_ends_the_others(program: ProgramInImage) -> None:
     run = run_until_one_ends(program, "chief 0")
 
-    # The chief logs nothing: these are the lines of the server and of two workers.
+    # The chief logs nothing. The three lines are from the server and the two workers.
     assert run.returncode == 9, run.stderr
     assert run.stderr.count("distrain: the chief has ended before the training, and so all others do") == 3
 

@@ -1,4 +1,4 @@
-"""Test what is specific to PyTorch: its models, and that several ranks compute the same as one rank."""
+"""Test what is specific to PyTorch: its models, and that several ranks have the same result as one rank."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tests.trainer.conftest import (
 )
 from tests.trainer.fixtures import saved_state
 
-# Raises the error that gloo raises in a rank when another rank ends.
+# Script that raises the error that gloo raises in a rank when another rank ends.
 LOSES_THE_OTHER = """
 import os, time
 from unittest.mock import patch
@@ -48,7 +48,7 @@ TURNING: dict[str, Any] = {
     "env": {"PYTHONPATH": "/models"},
     "mounts": {USER_MODELS_FOLDER / "turning.py": "/models/turning.py"},
 }
-# Loads a state from one model into another, and then reuses the memory of the state's arrays.
+# Script that loads one model's state into another model, and then reuses the memory of the state's arrays.
 TAKEN_OVER = """
 import numpy as np, torch, turning
 from distrain_trainer.checkpoint.buffer import Buffer
@@ -68,7 +68,7 @@ for array in arrays.values():
 differing = [name for name, tensor in there.state_dict().items() if not torch.equal(tensor, here.state_dict()[name])]
 print(differing, here[0].calls)
 """
-# Loads a state from the file of a checkpoint of format 1.
+# Script that loads a state from a checkpoint file of format 1.
 TAKEN_OVER_FROM_FORMER = """
 import io, torch, turning
 from distrain_trainer.checkpoint.buffer import Buffer
@@ -88,7 +88,7 @@ fields = state.fields()
 print([name for name, field in fields_of(parts).items() if name.startswith("model.") and field != fields[name]])
 print([name for name, tensor in there.state_dict().items() if not torch.equal(tensor, here.state_dict()[name])])
 """
-# Undoes a step that replaced buffers by others, and one that removed a buffer.
+# Script that undoes a step that replaced buffers, and a step that removed a buffer.
 UNDONE = """
 import torch, turning
 from distrain_trainer.pytorch.statistics import Statistics
@@ -106,7 +106,7 @@ statistics.restore()
 print(model[0].last)
 """
 
-# Prints the number of trainable parameters of each included model, and of mnist for digits of 8 x 8 pixels.
+# Script that prints the number of trainable parameters of each built-in model, and of mnist for 8 x 8 pixels.
 COUNT_PARAMETERS = """
 import torch
 from distrain_trainer.models import MODELS
@@ -118,7 +118,8 @@ with torch.device("meta"):  # The weights are described, and not computed.
     print("mnist of 8x8", sum(each.numel() for each in build("mnist", shape=(8, 8, 1), classes=10).parameters()))
 """
 
-# Seeds steps on a CPU. Prints how many calls PyTorch stores for when CUDA starts, and whether a seed repeats numbers.
+# Script that seeds steps on a CPU. It prints how many calls PyTorch queues until CUDA is initialized, and whether equal
+# seeds give equal numbers.
 SEEDS = """
 import torch
 from distrain_trainer.pytorch.training import Computer
@@ -129,7 +130,7 @@ for seed in (1, 2, 1):
 print(len(torch.cuda._queued_calls) - stored, numbers[0] == numbers[2] != numbers[1])
 """
 
-# Runs each of the scripts that its argument holds by name, and prints as JSON what they print.
+# Script whose argument is a JSON map of scripts by name. It runs each script, and prints their outputs as JSON.
 RUN_EACH = """
 import contextlib, io, json, sys, traceback
 printed = {}
@@ -154,7 +155,7 @@ SCRIPTS_TO_RUN = {
 
 Weights = Mapping[str, npt.NDArray[np.float32]]
 PROGRAMS = ["pytorch-ddp", "pytorch-horovod"]
-# For one rank, and code that both programs share: mpirun starts faster than torchrun, which imports PyTorch itself.
+# For code that both programs share. mpirun starts faster than torchrun, because torchrun itself imports PyTorch.
 ONE_PROGRAM = pytest.mark.parametrize("program", one_of(["pytorch-horovod", "pytorch-ddp"]), indirect=True)
 
 
@@ -165,7 +166,7 @@ def program(request: pytest.FixtureRequest, digits: Path) -> ProgramInImage:
 
 @pytest.fixture(scope="module")
 def printed(digits: Path) -> Mapping[str, str]:
-    """What each of SCRIPTS_TO_RUN prints. One process runs them all, as PyTorch takes seconds to import."""
+    """The output of each script in SCRIPTS_TO_RUN. One process runs them all, as importing PyTorch takes seconds."""
     command = ["python3", "-c", RUN_EACH, json.dumps(SCRIPTS_TO_RUN)]
     run = run_in_image("pytorch", command, digits, **TURNING, timeout=300)
     assert run.returncode == 0, run.stderr
@@ -179,10 +180,10 @@ def test_models_have_their_published_parameters(printed: Mapping[str, str]) -> N
     assert printed["counted"].splitlines() == [*expected, "mnist of 8x8 53002"]
 
 
-# A single rank needs nothing to start it.
+# A single rank can also run without mpirun and torchrun.
 @pytest.fixture(scope="module", params=one_of(["nothing", "pytorch-horovod", "pytorch-ddp"]))
 def resnet50(request: pytest.FixtureRequest, digits: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """A run of one rank that writes its model, and then loads the weights from it."""
+    """A run of one rank that writes its model, and then loads the written weights into a new model."""
     starter, name = (alone_of, "pytorch-ddp") if request.param == "nothing" else (None, request.param)
     out = tmp_path_factory.mktemp("resnet50")
     out.chmod(0o777)
@@ -225,7 +226,7 @@ def weights_after(
 
 @dataclass(frozen=True)
 class Alone:
-    """The weights of one rank, which both programs must reach."""
+    """The weights after a run of one rank. Both programs must reach the same weights on two ranks."""
 
     optimizer: str
     weights: Weights
@@ -238,7 +239,7 @@ def alone(request: pytest.FixtureRequest, digits: Path, tmp_path_factory: pytest
     return Alone(request.param, weights)
 
 
-# `make test` tries Horovod in test_training.py, with TensorFlow.
+# `make test` runs this with DDP. Horovod is tested with TensorFlow in test_training.py.
 @pytest.mark.parametrize("program", one_of(["pytorch-ddp", "pytorch-horovod"]), indirect=True)
 def test_two_ranks_end_where_one_with_the_whole_batch_does(
     alone: Alone, program: ProgramInImage, tmp_path: Path
@@ -278,16 +279,16 @@ def test_state_of_the_first_format_is_taken_over_in_every_type(printed: Mapping[
 
 @dataclass(frozen=True)
 class Resumed:
-    """The log of two ranks that make two steps, are started again and make a third one, and what they saved last."""
+    """A run of two ranks that is restarted after two steps and makes a third one: its log and its last checkpoint."""
 
     log: str
     saved: Mapping[str, Mapping[str, Any]]
 
 
-# pytorch-ddp first: DistributedDataParallel handles the buffers, too.
+# `make test` runs pytorch-ddp, because DistributedDataParallel also handles buffers.
 @pytest.fixture(scope="module", params=one_of(PROGRAMS))
 def resumed(request: pytest.FixtureRequest, digits: Path, tmp_path_factory: pytest.TempPathFactory) -> Resumed:
-    """A model with every sort of state, for several tests."""
+    """A resumed run of a model with every kind of state, shared by several tests."""
     program, folder, log = ProgramInImage.named(request.param, digits), tmp_path_factory.mktemp("resumed"), ""
     folder.chmod(0o777)
     mounts = {**TURNING["mounts"], folder: "/out"}
@@ -358,7 +359,7 @@ def test_state_that_cannot_be_kept_ends_the_run_before_its_first_step(
 @pytest.mark.parametrize("program", one_of(PROGRAMS), indirect=True)
 @pytest.mark.parametrize("ranks", one_of([1, 2]))
 def test_outcome_that_is_read_a_step_later_changes_nothing(program: ProgramInImage, ranks: int, tmp_path: Path) -> None:
-    # One step is left out, and restores the statistics of batch normalization.
+    # The step that is left out restores the statistics of batch normalization.
     usual, behind = (
         train_with_a_bad_batch(program, tmp_path / name, *more, ranks=ranks)
         for name, *more in (("at-once",), ("later", "--ahead"))

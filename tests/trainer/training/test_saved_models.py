@@ -1,4 +1,4 @@
-"""Run the lines of docs/training.md that load a run's model without the trainer, in the frameworks' images."""
+"""Run the code of docs/training.md that loads a run's model without the trainer, in the frameworks' images."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from tests.trainer.conftest import ProgramInImage, Run, run_in_image
 
 PAGE = (REPOSITORY / "docs" / "training.md").read_text(encoding="utf-8")
 TITLES = {"tensorflow-horovod": "TensorFlow", "pytorch-ddp": "PyTorch", "mxnet-horovod": "MXNet"}
-# Sets `images` as each framework takes them, and `expected`, the logits by the framework's own file of the model.
+# Code that runs first. It sets `images` in the framework's layout, and `expected`, the logits of the framework's own
+# model file.
 BEFORE = {
     "tensorflow": """
 import os
@@ -50,14 +51,14 @@ print(logits.shape, np.abs(logits - expected).max() <= 1e-5 * np.abs(expected).m
 
 
 def code_of(section: str, title: str) -> str:
-    """Return the code block after the paragraph of a section that begins with a framework's name."""
+    """Return the code block after the section's paragraph that begins with `title`, a framework's name."""
     text = PAGE.partition(f"\n### {section}\n")[2].partition("\n### ")[0]
     (code,) = re.findall(rf"^{title}(?:.+\n)+\n((?:    .*\n|\n)+)", text, flags=re.MULTILINE)
     return textwrap.dedent(code)
 
 
 def load(framework: str, title: str, folder: Path) -> Run:
-    """Run the page's lines in a run's output, and compare their logits with those of the framework's own file."""
+    """Run the page's code in a run's output folder, and compare its logits with those of the framework's own file."""
     (folder / "load.py").write_text(BEFORE[framework] + code_of("Load the model elsewhere", title) + AFTER)
     command = ["sh", "-c", "cd /out && exec python3 load.py"]
     return run_in_image(framework, command, folder, env={"PYTHONPATH": "/out"}, mounts={folder: "/out"}, timeout=240)

@@ -1,4 +1,4 @@
-"""The built-in TensorFlow model, preceded by a layer with variables that are no floating-point numbers."""
+"""The built-in TensorFlow model, after a layer whose variables are not floating-point numbers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from distrain_trainer.tensorflow import models
 
 
 class Counted(tf.keras.layers.Layer):
-    """Count the training steps, and remember that there was one."""
+    """A layer that counts training steps, and sets a flag in the first one."""
 
     def build(self, shape: Any) -> None:
         self.steps = self.add_weight(name="steps", shape=(), dtype=tf.int64, initializer="zeros", trainable=False)

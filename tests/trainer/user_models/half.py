@@ -1,11 +1,11 @@
-"""Models that overflow in fp16 until the loss scale has become smaller. Tests put this folder on PYTHONPATH."""
+"""Models that overflow in fp16 until the loss scale has been reduced. Tests put this folder on PYTHONPATH."""
 
 from __future__ import annotations
 
 from math import prod
 from typing import Any
 
-# Factor of the images, and so of the gradients: in fp16 they overflow with the frameworks' first loss scale.
+# Images are multiplied by this factor, so gradients overflow in fp16 with the frameworks' initial loss scale.
 LARGE = 16
 
 
@@ -29,7 +29,7 @@ def gluon_net(shape: Any, classes: int) -> Any:
     from mxnet.gluon import nn
 
     class Product(nn.HybridBlock):
-        """A dense layer without a matrix product, which MXNet lacks for fp16 on the CPU."""
+        """A dense layer without a matrix product: on the CPU, MXNet has no matrix product in fp16."""
 
         def __init__(self) -> None:
             super().__init__()

@@ -1,4 +1,4 @@
-"""Models of 256 MiB, one per framework. With the momentum of each weight the state has 512 MiB."""
+"""Models of 256 MiB, one per framework. With the momentum of each weight, the state has 512 MiB."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A model for PyTorch that checkpoints activations in the reentrant way. Tests put this folder on PYTHONPATH."""
+"""A PyTorch model that calls torch.utils.checkpoint with use_reentrant=True. Tests put this folder on PYTHONPATH."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PyTorch models with uncommon state, which each training step changes. Tests put this folder on PYTHONPATH."""
+"""PyTorch models whose uncommon state changes in each training step. Tests put this folder on PYTHONPATH."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def expanded(shape: tuple[int, ...], classes: int) -> Any:
 
 
 class Replaced(nn.Module):
-    """A model that replaces its buffers in each training step by other tensors, and has a buffer made by expand()."""
+    """A model that replaces its buffers with other tensors in each training step. One buffer is made by expand()."""
 
     steps: Any
     seen: Any
@@ -95,7 +95,7 @@ def replaced(shape: tuple[int, ...], classes: int) -> Any:
 
 
 class Typed(nn.Module):
-    """A model with buffers of every type that a checkpoint can hold, random on each rank.
+    """A model with buffers of every type that a checkpoint can hold. Their values are random on each rank.
 
     The first training step prints their digest.
     """

@@ -27,8 +27,8 @@ workers.replicas, because operators never change an existing pod.
 {{- /*
 distrain.pod.template
   Takes a role. An empty job name means that the content hash is being computed. The hash leaves out the labels and
-  annotations of pods that an operator creates, because they do not affect the training. It contains those of a Plain
-  job's pods, because a Job's pod template is immutable.
+  annotations of pods that an operator creates, because they do not affect the training. The hash contains the labels
+  and annotations of a Plain job's pods, because a Job's pod template is immutable.
 */}}
 {{- define "distrain.pod.template" -}}
 {{- if or .job .root.Job.isPlain -}}

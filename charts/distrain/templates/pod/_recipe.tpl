@@ -1,13 +1,14 @@
 {{- /*
-The recipe of a training: arguments of the trainer for values that values.yaml leaves out.
+The trainer's arguments for the recipe values. These values have no defaults in values.yaml.
 
-  distrain.recipe.arguments  a list of arguments
-  distrain.recipe.value      text of a value
+  distrain.recipe.arguments  list of arguments
+  distrain.recipe.value      a value as text
 */}}
 
 {{- /*
 distrain.recipe.arguments
-  Takes .Values.trainer. A value that is not set has no argument, so that a job of an older chart keeps its content hash.
+  Takes .Values.trainer. A value that is not set adds no argument, so a job that an older chart installed keeps its
+  content hash.
 */}}
 {{- define "distrain.recipe.arguments" -}}
 {{- $lines := list -}}
@@ -29,7 +30,7 @@ distrain.recipe.arguments
 
 {{- /*
 distrain.recipe.value
-  Takes a number, a word, a boolean, or a list of numbers, which is joined by commas.
+  Takes a number, a word, a boolean, or a list of numbers. The numbers of a list are joined by commas.
 */}}
 {{- define "distrain.recipe.value" -}}
 {{- if kindIs "slice" . -}}

@@ -185,7 +185,7 @@ distrain.validate.pod.containerSecurity
 
 {{- /*
 distrain.validate.pod.env
-  If two variables have the same name, the last one silently wins. An operator adds its variables after the user's.
+  If two variables have the same name, the last one silently wins. Operators add their own variables after the user's.
 */}}
 {{- define "distrain.validate.pod.env" -}}
 {{- $owners := dict -}}

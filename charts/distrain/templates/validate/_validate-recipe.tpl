@@ -1,6 +1,6 @@
 {{- /*
-Rules on the recipe of a training, across several values. The trainer checks each value by itself. With a command, the
-values of the trainer are ignored.
+Rules for combinations of recipe values. The trainer checks each value on its own. If `command` is set, the trainer's
+values are ignored.
 */}}
 {{- define "distrain.validate.recipe" -}}
 {{- $trainer := .Values.trainer -}}

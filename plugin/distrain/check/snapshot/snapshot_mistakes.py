@@ -1,4 +1,4 @@
-"""List what is wrong in a snapshot that cannot be used: all objects that no API server would return."""
+"""List the mistakes in a snapshot that cannot be used: the objects that an API server would never return."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def of_list(content: bytes, forms: Mapping[str, type[Any]]) -> list[str]:
 
 
 def error_of(look: Callable[[Any], object], item: Any) -> Exception | None:
-    """Return the error that `look` raises for an object, None if it raises none."""
+    """Return the error that `look` raises for an object, or None."""
     try:
         look(item)
     except (msgspec.DecodeError, ValueError, RecursionError) as error:

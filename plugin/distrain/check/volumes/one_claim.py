@@ -33,7 +33,7 @@ class Elsewhere(Struct, frozen=True):
     claim: str
 
 
-# The possible locations of a volume, a refusal of all pods, or words about what is not judged.
+# The judgement on a claim: the volume's possible locations, a refusal of all pods, or a text about what is not judged.
 Judged = VolumeRule | Elsewhere | Refusal | str
 
 

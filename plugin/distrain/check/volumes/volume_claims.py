@@ -108,7 +108,7 @@ def _of_own(claim: OwnClaim, place: str, role: PodRole, objects: Dependencies) -
 
 
 def _of_one_pod(rule: BoundVolume | UnboundVolume, claim: OwnClaim, role: PodRole) -> BoundVolume | UnboundVolume:
-    """Return the rule with a name that is the same for all pods, unless a volume is reserved for this pod."""
+    """Return the rule with a claim name that is the same for all pods, unless a volume is reserved for this pod."""
     if isinstance(rule, BoundVolume) or (rule.is_reserved and role.replicas > 1):
         return rule
     return replace(rule, claim=claim.name, is_per_pod=True)

@@ -28,7 +28,7 @@ SECTIONS = {
     "TFJob": {"Worker": "workers", "PS": "servers", "Chief": "launcher", "Master": "launcher"},
     "MXJob": {"Worker": "workers", "Server": "servers", "Scheduler": "scheduler"},
 }
-# The roles that the chart's job always has, and the sections of the values for them.
+# The roles that the chart's job always has, and their sections in the values.
 NEEDED = {
     "TFJob": {"PS": "servers", "Chief": "launcher"},
     "MXJob": {"Server": "servers", "Scheduler": "scheduler"},
@@ -58,7 +58,7 @@ def read_job(item: dict[str, Any], origin: str, origins: Mapping[Path, Path] | N
     draft.credentials.secret = f"{draft.name}-credentials"
     draft.know(("apiVersion",), ("kind",), ("status",))
     if origins is not None:
-        # The controllers of the other forms leave no pods that hold GPUs, so a missing cleanPodPolicy needs no note.
+        # A missing cleanPodPolicy needs no note: with the original form, no pods keep GPUs after the job has ended.
         draft.know(("spec", "runPolicy", "cleanPodPolicy"))
     roles = [*_roles(draft, origin)]
     _metadata(draft)

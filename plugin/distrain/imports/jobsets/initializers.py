@@ -8,7 +8,7 @@ from distrain.imports.jobsets.replicated_jobs import ReplicatedJob, count_pods, 
 from distrain.imports.ledger import Path, text
 from distrain.imports.translation import Translation
 
-# Fields that Kubernetes refuses in an initContainer that ends.
+# Fields that Kubernetes refuses in an init container, unless its restartPolicy is Always.
 NOT_INITIAL = ("livenessProbe", "readinessProbe", "startupProbe", "lifecycle")
 POD_WHY = "an initContainer has it from the workers' pods"
 STORAGE_URI = "STORAGE_URI"

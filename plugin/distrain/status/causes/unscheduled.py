@@ -31,7 +31,7 @@ GANG = ("PodGroup", "sibling pods", "podGroup")
 # What coscheduling says that a gang lacks: Go's form of quantities, such as nvidia.com/gpu:{{1 0} {<nil>} DecimalSI}.
 GAP = re.compile(r"resource gap: map\[(?P<lacks>[^\]]*)\]")
 LACK = re.compile(r"(?P<resource>[\w./-]+):\{\{(?P<number>\d+) (?P<scale>-?\d+)\}")
-# Fragments of messages, each with the next step.
+# Patterns of the scheduler's messages, each with the next step for the user.
 ADVICE = (
     (
         r"taints? \{node\.kubernetes\.io/(?:not-ready|unreachable)",

@@ -39,7 +39,7 @@ class Way:
 
 
 class Bench:
-    """A watch of the workers a and b. The watch's thread is not started."""
+    """The launcher's watch of the workers a and b, without the watch's thread."""
 
     def __init__(self, module: ModuleType, folder: Path, *, is_live: bool = True) -> None:
         self.way, self.hostfile, self.stopping = Way(), folder / "hostfile", threading.Event()

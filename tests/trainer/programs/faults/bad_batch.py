@@ -1,4 +1,4 @@
-"""Run as a program's ranks: the eleventh batch of rank 0 holds NaN, as a broken GPU may produce."""
+"""Run as a program's ranks: the eleventh batch of rank 0 contains NaN, as a broken GPU may produce."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from distrain_trainer import __main__, data
 from distrain_trainer.data import Batch
 
-# The first step whose loss is logged, and so averaged over the ranks.
+# A step whose loss is logged, so that the loss is averaged over the ranks.
 BAD = 10
 batches_from_beside = data.batches_from_beside
 
@@ -23,7 +23,7 @@ def with_a_bad_one(*arguments: Any, rank: int, **named: Any) -> Iterator[Batch]:
         yield batch
 
 
-# Patch before the program is imported, as it imports the name.
+# Patch before the program is imported, because the program imports the function by name.
 setattr(data, "batches_from_beside", with_a_bad_one)  # noqa: B010
 
 if __name__ == "__main__":

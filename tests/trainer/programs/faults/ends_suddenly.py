@@ -1,4 +1,4 @@
-"""Run as a TFJob's processes: the one that ENDS_SUDDENLY names exits without a goodbye after the training has begun."""
+"""Run as a TFJob's processes: the process named in ENDS_SUDDENLY exits without a goodbye during the training."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from distrain_trainer.errors import task_from_environment
 from distrain_trainer.tensorflow import processes
 
 SECONDS_OF_TRAINING = 1
-# The chief reports here that it is connected to all processes. A server cannot know this itself.
+# The chief creates this file when it is connected to all processes. A server cannot detect this itself.
 BEGUN = Path(tempfile.gettempdir()) / "begun"
 
 connect = processes.Member.connect

@@ -1,4 +1,4 @@
-"""Run as a program's ranks: rank 1 fails after its first step, while the others may already wait for its gradients."""
+"""Run as a program's ranks: rank 1 fails after its first step, when other ranks may already wait for its gradients."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def failing_add(self: Progress, *arguments: Any, **named: Any) -> None:
     fail_on_rank_1()
 
 
-# With parameter servers a worker may call only one of the two functions. Patch both before the program is imported, as
-# it imports the names.
+# With parameter servers a worker may call only one of the two functions. Patch both before the program is imported,
+# because the program imports the functions by name.
 setattr(schedule, "learning_rate", failing_rate)  # noqa: B010
 setattr(Progress, "add", failing_add)  # noqa: B010
 __main__.main(sys.argv[1:])

@@ -23,6 +23,6 @@ def with_a_slow_one(*arguments: Any, rank: int, ranks: int, **named: Any) -> Ite
         yield batch
 
 
-# Patch before the program is imported, as it imports the name.
+# Patch before the program is imported, because the program imports the function by name.
 setattr(data, "batches_from_beside", with_a_slow_one)  # noqa: B010
 __main__.main(sys.argv[1:])

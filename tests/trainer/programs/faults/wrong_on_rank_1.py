@@ -1,4 +1,4 @@
-"""Run under mpirun: rank 1 receives one wrong number in the sum of the last size."""
+"""Run the all-reduce test under mpirun: rank 1 receives one wrong number in each sum of 256 numbers."""
 
 from __future__ import annotations
 

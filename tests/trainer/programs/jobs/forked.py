@@ -1,9 +1,9 @@
-"""Run inside the image: a command as each rank of a PyTorch run, with the variables that torchrun sets.
+"""Run inside the image: start a command as each rank of a PyTorch run, with the variables that torchrun sets.
 
     python3 forked.py RANKS python3 -m MODULE ARGUMENTS...
 
-PyTorch and TensorFlow each take 3 seconds of a processor to import, and torchrun and each of its ranks would import
-PyTorch. Here one process imports it, and forks the others.
+Importing PyTorch or TensorFlow takes 3 seconds of processor time, and torchrun and each of its ranks would import
+PyTorch. Here one process imports PyTorch, and forks the ranks.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import IO
 
 
 class Forked:
-    """A process that runs `python3 -m MODULE ...` or `python3 SCRIPT ...`; use it as a subprocess.Popen."""
+    """A forked process that runs `python3 -m MODULE ...` or `python3 SCRIPT ...`, with methods of subprocess.Popen."""
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ def run(arguments: Sequence[str]) -> None:
 
 
 def prepare(framework: str) -> None:
-    """Import a framework, with the variables that distrain_trainer sets before it does."""
+    """Import a framework after setting the environment variables that distrain_trainer sets before its import."""
     os.environ.update(OMP_WAIT_POLICY="PASSIVE", TF_CPP_MIN_LOG_LEVEL="2", TORCH_CPP_LOG_LEVEL="ERROR")
     importlib.import_module(framework)
 
@@ -104,7 +104,7 @@ def main() -> None:
 
 
 def free_port() -> str:
-    """Return a free port. Linux takes the ports of outgoing connections from 32768 on."""
+    """Return a free port below 32768. Linux assigns ports from 32768 on to outgoing connections."""
     while True:
         with socket.socket() as probe, suppress(OSError):
             probe.bind(("localhost", port := random.randrange(20_000, 32_768)))
@@ -112,7 +112,7 @@ def free_port() -> str:
 
 
 def end_of(processes: Sequence[Forked]) -> int:
-    """Wait until a process fails, and end the others, or until all have succeeded. Return the exit code."""
+    """Wait until all processes have succeeded or one has failed, then kill the others. Return the exit code."""
     while True:
         codes = [process.poll() for process in processes]
         failed = [code for code in codes if code]

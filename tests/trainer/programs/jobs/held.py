@@ -1,6 +1,6 @@
 """Run inside the image: train as `python3 -m distrain_trainer`, and wait for a file before and after the steps.
 
-The files are /out/begin-STEP and /out/end-STEP. So Prometheus gets what is served at both, however fast the steps are.
+The files are /out/begin-STEP and /out/end-STEP. So Prometheus can scrape at both times, even if the steps are fast.
 """
 
 from __future__ import annotations

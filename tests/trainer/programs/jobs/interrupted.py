@@ -2,8 +2,9 @@
 
     python3 interrupted.py SIGTERM@9,SIGUSR1@20,end COMMAND...
 
-A signal is sent when the log shows its step or a later one, to another rank each time. `end` waits for the run's end.
-The runs' output is printed. The exit code is the last run's.
+Each entry of the first argument is for one start. A signal is sent when the log shows the given step or a later one,
+each time to another rank. `end` waits until the run ends. The program prints the output of all starts, and exits with
+the last start's exit code.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ def pids_of_ranks() -> list[int]:
 
 
 def name_of(environment: bytes) -> str:
-    """Return a process's rank or task from its environment, or "" for MXNet's servers and scheduler."""
+    """Return a process's rank or task from its environment. Return "" for MXNet's servers and scheduler."""
     variables = dict(each.partition("=")[::2] for each in environment.decode().split("\0"))
     told = json.loads(variables.get("TF_CONFIG") or variables.get("MX_CONFIG") or "{}").get("task")
     if told:

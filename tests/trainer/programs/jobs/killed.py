@@ -1,16 +1,17 @@
-"""Run inside the image: run a training to its end, and kill one of its processes after another.
+"""Run inside the image: run a training to its end, and kill its processes one after the other.
 
     python3 killed.py PLAN RANKS COMMAND...
 
-PLAN is a JSON list of [victim, lines, share]. The victim is killed after the log has shown `lines` steps since the last
-start, and `share` times 0.15 s more. With 0 lines it is killed during the restart, `share` of its expected time after
-the previous kill.
+PLAN is a JSON list of [victim, lines, share]. The program kills the victim `share` times 0.15 s after the log has shown
+`lines` steps since the last start. If `lines` is 0, the program kills the victim during the restart: after `share`
+times the expected restart time, counted from the previous kill.
 
-Processes are restarted as in the pods. distrain-launch, through a worker's sshd, or torchrun restarts `rank N`. If
-`torchrun` is the victim, all processes of its container are killed and it is started again. distrain-run restarts the
-processes of an MXJob or TFJob: `scheduler 0`, `server 0`, `worker 1`, `chief 0`, `ps 0`.
+Processes are restarted as in the pods. `rank N` is restarted by torchrun, or by distrain-launch through a worker's
+sshd. If `torchrun` is the victim, all processes of its container are killed, and torchrun is started again. The
+processes of an MXJob or TFJob are restarted by distrain-run: `scheduler 0`, `server 0`, `worker 1`, `chief 0`, `ps 0`.
 
-The runs' output is printed, and then a line `chaos: ` with the outcome of each kill. The exit code is the last run's.
+The program prints the output of all starts, and then a line `chaos: ` with the outcome of each kill. It exits with the
+last start's exit code.
 """
 
 from __future__ import annotations
@@ -32,13 +33,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 SCRIPTS = Path("/opt/distrain/bin")
-# Environment variable that marks this run's processes: /proc also shows processes of other tests, of the same user.
+# Environment variable that marks this run's processes, because /proc also shows processes of other tests.
 MARK = f"CHAOS={uuid.uuid4()}"
 STEP = re.compile(r"(\d+)\timages/sec: ([\d.]+)")
 RESUMED = re.compile(r"resumed from \S+: step (\d+),")
 HEADER = "Step\tImg/sec"
 SECONDS_AFTER_LINE = 0.15
-# The expected time of a restart, as a share of the first start, which takes longer.
+# The expected time of a restart divided by the time of the first start, which takes longer.
 PART_OF_START = 0.7
 
 
@@ -46,8 +47,8 @@ PART_OF_START = 0.7
 class Kill:
     """A planned kill and its outcome.
 
-    `after_checkpoint`: a whole checkpoint was in the folder before the kill. Not known for checkpoints in S3: False.
-    `seconds_to_step` counts from the kill; None if the next kill came earlier.
+    `after_checkpoint`: the folder contained a complete checkpoint before the kill. Always False for checkpoints in S3.
+    `seconds_to_step`: time from the kill to the next step. None if another kill came first.
     """
 
     victim: str
@@ -76,7 +77,7 @@ class Chaos:
     def hear(self, line: str) -> None:
         """Process a line of the log, and start the timer of the next kill if it is due.
 
-        Other processes print, too, so what they say may stand before it in its line.
+        Other processes print, too, so their output may precede the trainer's output in the same line.
         """
         if HEADER in line:
             self.trains = True
@@ -159,14 +160,14 @@ def start_worker(ranks: int) -> tuple[subprocess.Popen[bytes], list[str]]:
     key = folder / "id_rsa"
     subprocess.run(["ssh-keygen", "-q", "-t", "ecdsa", "-m", "PEM", "-N", "", "-f", str(key)], check=True)
     shutil.copy(f"{key}.pub", folder / "authorized_keys")
-    # mpirun starts ranks at this address through ssh, as on another machine, as no interface has this address.
+    # No interface has this address, so mpirun starts the ranks through ssh, as on another machine.
     host = "127.0.0.2"
     with socket.create_server((host, 0)) as free:
         port = free.getsockname()[1]
     (folder / "hostfile").write_text(f"{host} slots={ranks}\n")
     options = [f"--ssh-port={port}", f"--ssh-folder={folder}"]
     worker = subprocess.Popen([str(SCRIPTS / "distrain-worker"), *options, "--grace=11"], env=environment())
-    # A restart window of one second, so that the launcher does not wait longer after many restarts.
+    # With a restart window of one second, the launcher does not lengthen its pauses after many restarts.
     restarts = ["--max-restarts=1000", "--restart-window=1", f"--hostfile={folder}/hostfile"]
     return worker, [str(SCRIPTS / "distrain-launch"), *options, *restarts]
 
@@ -177,10 +178,10 @@ def environment() -> dict[str, str]:
 
 
 def victims(which: str, dead: set[int]) -> list[int]:
-    """Return the pids to kill, if they exist: one, or torchrun and all processes of its container."""
+    """Return the pids to kill that exist now: the victim's pid, or torchrun's with all processes of its container."""
     found = marked()
     if which == "torchrun":
-        # torchrun first, as it would restart the others.
+        # Kill torchrun first, because torchrun would restart the other processes.
         return [pid for each in ("torchrun", *found) for pid in found[each]] if which in found else []
     return [pid for pid in found.get(which, []) if pid not in dead][:1]
 

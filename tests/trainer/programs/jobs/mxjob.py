@@ -1,11 +1,11 @@
-"""Run inside the image: start a scheduler, servers and workers as an MXJob does, and end them as its operator does.
+"""Run inside the image: start a scheduler, servers and workers as an MXJob does, and end them as the operator does.
 
     python3 mxjob.py WORKERS SERVERS AFTER_FAILURE COMMAND...
 
-With AFTER_FAILURE "end", the other processes are ended after one has failed, as the operator does for a job that is not
-restarted. With "wait", they must end by themselves. The workers' output is printed as it is, that of the others with
-the process's name before each line. The exit code is that of the first process that failed, or 99 if a process had not
-ended half a minute later.
+With AFTER_FAILURE "end", the program ends the other processes after one process has failed, as the operator does for a
+job that is not restarted. With "wait", the other processes must end by themselves. The program prints the workers'
+output unchanged, and other processes' lines with the process's name in front. The exit code is the code of the first
+process that failed, or 99 if another process has not ended half a minute later.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def main() -> None:
 def free_ports() -> int:
     """Return a free port such that the next port is free too.
 
-    Linux takes the ports of outgoing connections from 32768 on, so none of them takes these meanwhile.
+    Linux assigns ports from 32768 on to outgoing connections, so no connection occupies these ports before their use.
     """
     while True:
         port = random.randrange(20_000, 32_000)
@@ -58,7 +58,7 @@ def free_ports() -> int:
 
 def start(command: list[str], environment: dict[str, str], name: str) -> subprocess.Popen[bytes]:
     if name:
-        # sed ends together with the process, and prints complete lines.
+        # sed ends together with the process, and prints only complete lines.
         command = ["/bin/bash", "-c", 'exec "$@" > >(sed -u "s/^/$0/") 2> >(sed -u "s/^/$0/" >&2)', name, *command]
     return subprocess.Popen(command, env={**os.environ, **environment})
 

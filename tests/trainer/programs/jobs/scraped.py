@@ -1,6 +1,6 @@
-"""Run inside the image: train as `python3 -m distrain_trainer`, and print what Prometheus gets after the last step.
+"""Run inside the image: train as `python3 -m distrain_trainer`, and print the metrics after the last step.
 
-All ranks have recorded their last step then, as they have met before.
+The ranks wait for each other before the metrics are printed, so all ranks have recorded their last step.
 """
 
 from __future__ import annotations

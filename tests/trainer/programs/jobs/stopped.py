@@ -1,9 +1,9 @@
-"""Run inside the image: a script of a user, of which rank 1 receives SIGTERM as soon as it handles it.
+"""Run inside the image: run a user's script; rank 1 receives SIGTERM as soon as it has a handler for SIGTERM.
 
     python3 stopped.py SCRIPT                    as one rank, under mpirun or torchrun
     python3 stopped.py --forked SCRIPT           two ranks of PyTorch that stop, then one that goes on to the end
 
-The exit code is that of the script, or that of the rank that goes on. Nothing is sent where there is no rank 1.
+The exit code is that of the script, or that of the rank that continues. With a single rank, no signal is sent.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def main() -> None:
 
 
 def ask_this_process() -> None:
-    """Send SIGTERM to this process as soon as it handles that signal; its first step comes later."""
+    """Send SIGTERM to this process as soon as it has a handler for SIGTERM, which is before its first step."""
     while signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
         time.sleep(0.01)
     os.kill(os.getpid(), signal.SIGTERM)

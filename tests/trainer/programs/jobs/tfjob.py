@@ -1,9 +1,9 @@
 """Run inside the image: run a command as every process of a TFJob on loopback, with TF_CONFIG set.
 
-The chief's output is printed, or that of the others if the chief prints nothing. As with the operator, the job ends
-with the chief, and with its exit code. If that is an error, the processes that still run are ended (cleanPodPolicy
-Running). With `--without-operator` they must end by themselves. A process that does not end is named on stderr.
-With `--forked` this process imports TensorFlow, and the others are forked from it (forked.py).
+The program prints the chief's output, or the other processes' output if the chief prints nothing. As with the operator,
+the job ends when the chief ends, with the chief's exit code. If the chief fails, the program ends the processes that
+still run, like cleanPodPolicy Running. With `--without-operator` they must end by themselves. If a process does not
+end, stderr names the process. With `--forked` this process imports TensorFlow, and forks the others (forked.py).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Process:
         self._said: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed when this process ends
         out = None if name == "chief 0" else self._said
         environment = {**os.environ, "TF_CONFIG": json.dumps(told)}
-        # The chart mounts a user's volumes, and so the user's modules, only in the chief and the workers.
+        # The chart mounts a user's volumes with the user's modules only in the chief and the workers.
         if name.startswith("ps"):
             environment.pop("PYTHONPATH", None)
         self.process = self.begin(command, env=environment, stdout=out, stderr=self._said)
@@ -78,9 +78,9 @@ def start(workers: int, servers: int, command: list[str]) -> list[Process]:
 
 
 def addresses(count: int) -> list[str]:
-    """Return free ports in a row.
+    """Return addresses with consecutive free ports.
 
-    Linux takes the ports of outgoing connections from 32768 on, so none of them takes one of these meanwhile.
+    Linux assigns ports from 32768 on to outgoing connections, so no connection occupies these ports before their use.
     """
     while True:
         first = random.randrange(20_000, 32_768 - count)

@@ -1,8 +1,8 @@
 """Run alone in a framework's image: make steps of each optimizer with given gradients, and compute losses of logits.
 
-The arguments are the framework, the decay of the moving average, the label smoothing, and weight decays. /out/given.npz
-has the weights at first and the gradients of each step, by name: `matrix` and `bias` of a dense layer; and logits with
-their labels and weights. /out/found.npz gets the weights and moving averages after each step, and the losses.
+The arguments are the framework, the decay of the moving average, the label smoothing, and weight decays. The input is
+/out/given.npz: the initial weights `matrix` and `bias` of a dense layer, their gradients in each step, and logits with
+labels and sample weights. The output is /out/found.npz: weights and moving averages after each step, and the losses.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from distrain_trainer.recipe import OPTIMIZERS
 
 RATE = 0.5
 Arrays = dict[str, Any]
-# Makes a step with gradients. Returns the weights and the averages.
+# Makes a step with the given gradients. Returns the weights and the averages.
 Step = Callable[[Arrays], tuple[Arrays, Arrays]]
 
 
@@ -146,7 +146,7 @@ def loss_of_tensorflow(batch: Batch, smoothing: float) -> float:
 def main() -> None:
     framework, ema, smoothing, *decays = sys.argv[1:]
     given, found = np.load("/out/given.npz"), {}
-    # A model that only flattens images takes their pixels as logits.
+    # The model only flattens images, so the logits are passed to it as pixels.
     images = given["logits"][:, np.newaxis, np.newaxis]
     batch = Batch(images, given["labels"], given["weights"], samples=len(images), global_samples=len(images))
     for each in ("0", smoothing):

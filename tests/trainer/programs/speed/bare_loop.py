@@ -1,7 +1,7 @@
-"""Run inside an image: train a user's model in the plain loop of a framework, and print the microseconds per step.
+"""Run inside an image: train a user's model in a framework's plain loop, and print the microseconds per step.
 
-`bare_loop.py FRAMEWORK STEPS` trains `small.net`, the model that the trainer gets, on one batch of one image. Nothing
-is checked, logged, saved or exchanged. The steps are timed in parts of the same size, and the median part is printed.
+`bare_loop.py FRAMEWORK STEPS` trains the same model as the trainer, `small.net`, on one batch of one image. The loop
+checks, logs, saves and exchanges nothing. It times the steps in equal parts, and prints the median part.
 """
 
 from __future__ import annotations

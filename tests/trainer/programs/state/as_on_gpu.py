@@ -40,7 +40,7 @@ CHOOSE = {"tensorflow": in_tensorflow, "pytorch": in_pytorch, "mxnet": in_mxnet}
 
 if __name__ == "__main__":
     config = parse(sys.argv[1:])
-    # MKL-DNN refuses fp16. Without it MXNet computes in fp16 on the CPU too, except for matrix products.
+    # MKL-DNN does not support fp16. Without MKL-DNN, MXNet computes in fp16 on the CPU, except for matrix products.
     os.environ["MXNET_MKLDNN_ENABLED"] = "0"
     if not holds_weights_only():  # MXNet's servers start when MXNet is imported.
         CHOOSE[config.framework](importlib.import_module(__main__.program_of(config)))

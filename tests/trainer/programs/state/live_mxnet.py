@@ -1,4 +1,4 @@
-"""Find the state in MXNet's live objects; see live_state.py."""
+"""Find the training state in MXNet's live objects. See live_state.py."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def of_trainer(trainer: Any, places: dict[int, str]) -> Iterator[tuple[str, Any]
 
 
 def on_servers(config: Any, parameters: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield the type and shape of each trained weight's optimizer state. The servers hold the state itself."""
+    """Yield the type and shape of each trained weight's optimizer state. Only the servers have its values."""
     for name, parameter in parameters.items():
         if parameter.grad_req != "null":
             state = make_optimizer(config).create_state(0, parameter.list_data()[0])

@@ -1,8 +1,8 @@
 """Run as a process of any program: write the state of rank 0's live objects after the last step to /out/live.json.
 
-It finds the model, optimizer, scheduler and scaler that exist in the process, independently of what the program passes
-to its checkpoints. With STOP_AFTER=k rank 0 receives SIGTERM after step k, as when its pod ends. The last step is then
-the one after which it stops.
+The program finds the model, optimizer, scheduler and scaler that exist in the process, independently of the objects
+that are saved in checkpoints. With STOP_AFTER=k rank 0 receives SIGTERM after step k, as when its pod ends. Then the
+last step is the step after which the run stops.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ end_step = Run.end_step
 
 
 def told(array: Any) -> dict[str, Any]:
-    """Return the type, shape and digest of an array or a number. Return descriptions of servers' arrays unchanged."""
+    """Return the type, shape and digest of an array or a number. Return a description of a server's array unchanged."""
     if isinstance(array, dict):
         return array
     array = np.asarray(array)

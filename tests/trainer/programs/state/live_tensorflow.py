@@ -1,4 +1,4 @@
-"""Find the state in TensorFlow's live objects; see live_state.py."""
+"""Find the training state in TensorFlow's live objects. See live_state.py."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
-# Names in checkpoints of the variables of Keras's loss scaler.
+# Variables of Keras's loss scaler, and their names in checkpoints.
 SCALER = {"current_loss_scale": "scaler.scale", "good_steps": "scaler.scale-steps"}
 Alive = Callable[[Any], list[Any]]
 
@@ -19,7 +19,7 @@ def walk(config: Any, alive: Alive) -> Iterator[tuple[str, Any]]:
 
 
 def in_this_process(model: Any, alive: Alive) -> Iterator[tuple[str, Any]]:
-    # Random generators are no state: they are seeded before each step, from the seed and the samples seen.
+    # Random generators are not part of the state, because each step seeds them from the seed and the samples seen.
     drawing = {id(generator.state) for generator in alive(tf.random.Generator)}
     # Keras counts the batches of fit, evaluate and predict, which the trainer does not call.
     counting = {id(each) for each in (model._train_counter, model._test_counter, model._predict_counter)}
@@ -34,9 +34,9 @@ def in_this_process(model: Any, alive: Alive) -> Iterator[tuple[str, Any]]:
 
 
 def on_servers(model: Any, graphs: list[Any]) -> Iterator[tuple[str, Any]]:
-    """Yield the types and shapes of the model's variables, and of the optimizer's on the servers.
+    """Yield the types and shapes of the model's variables, and of the optimizer's variables on the servers.
 
-    The servers' other variables are the signs of the barrier and of stop requests.
+    Skip the servers' other variables, which implement the barrier and stop requests.
     """
     [graph] = graphs
     for variable in model.variables:

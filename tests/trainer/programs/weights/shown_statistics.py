@@ -1,6 +1,6 @@
 """Run as a program's ranks: each rank writes its batch normalization statistics to /out/<rank>.npz.
 
-The running means and variances are those at the moment when the evaluation begins.
+Each rank writes the running means and variances when the evaluation begins.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Run as a rank of TensorFlow's Horovod program: train without dropout, and write this rank's weights to /out.
 
-They are written after the model is built, before rank 0 shares its weights, and at the end.
+The rank writes its weights twice: after building the model, before rank 0 shares its weights; and at the end.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Run as the ranks of an MXNet program: write each rank's weights after the training to /out/<rank>.npz.
 
-The model has no dropout, so that the same samples give the same weights on any number of ranks.
+The model has no dropout, so the same samples give the same weights on any number of ranks.
 """
 
 from __future__ import annotations

@@ -67,7 +67,7 @@ def _of_token(path: str, where: str, token: Token) -> Iterator[str]:
     if seconds is not None and seconds > LONGEST_TOKEN:
         rule = "may not specify a duration larger than 2^32 seconds"
         yield invalid(f"{where}.serviceAccountToken.expirationSeconds", seconds, rule)
-    # The API server names the path of the volume here, not of the source.
+    # In these messages, the API server's field path starts at the volume, not at the source.
     if not token.path:
         yield required(f"{path}.path")
     else:
