@@ -160,18 +160,18 @@ def train(dataset: Dataset, setup: Setup, evaluator: Evaluator) -> Progress:
     # also need rank 0's buffers. The buffers of distrain's own models only matter in the evaluation.
     is_of_user = is_users(config.model)
     finds_unused = config.deterministic or is_of_user
-    # A single rank does not use DistributedDataParallel, which would copy each gradient into a bucket.
-    replica = (
-        model
-        if dist.get_world_size() == 1
-        else DistributedDataParallel(
+    # A single rank needs no replica. A user's model has one all the same: what DistributedDataParallel refuses is then
+    # refused before the run grows to two ranks.
+    if dist.get_world_size() == 1 and not is_of_user:
+        replica = model
+    else:
+        replica = DistributedDataParallel(
             model,
             find_unused_parameters=finds_unused,
             static_graph=not finds_unused and not config.compile,  # torch.compile splits the graph by gradient buckets.
             broadcast_buffers=is_of_user,
             gradient_as_bucket_view=True,
         )
-    )
     of_ranks = OfRanks(dist.get_world_size(), sum_beside, averages_in_backward=True)
     with gradient_computed_twice_named():
         return run_steps(dataset, setup, replica, evaluator, of_ranks)
