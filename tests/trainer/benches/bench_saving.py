@@ -164,7 +164,8 @@ def end(run: Run) -> None:
 def files_of(client: Any) -> dict[str, int]:
     """Return the files of the only checkpoint, and their sizes."""
     found = client.list_objects_v2(Bucket="bench", Prefix="run/")["Contents"]
-    return {entry["Key"]: entry["Size"] for entry in found if "/state-" in entry["Key"]}
+    names = [entry["Key"] for entry in found if "/state-" in entry["Key"]]
+    return {name: client.head_object(Bucket="bench", Key=name)["ContentLength"] for name in names}
 
 
 def read_bare(client: Any, files: Mapping[str, int]) -> None:
