@@ -176,3 +176,14 @@ def test_data_without_test_samples_has_no_accuracy(tmp_path: Path) -> None:
 
     assert evaluator.at_end() is None
     assert run.evaluations == []
+
+
+def test_logits_that_are_not_numbers_are_never_right() -> None:
+    logits = np.full((3, 10), np.nan, dtype=np.float32)
+    logits[2, :2] = 1.0, 2.0
+
+    assert count_right(logits, np.array([0, 0, 1]), np.ones(3)) == (1, 1)
+
+
+def test_first_choice_is_among_the_first_five_of_equal_logits() -> None:
+    assert count_right(np.zeros((4, 100), dtype=np.float32), np.zeros(4, dtype=int), np.ones(4)) == (4, 4)

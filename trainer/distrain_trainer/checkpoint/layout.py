@@ -168,7 +168,16 @@ def parse(file: str, header: bytes, size: int) -> Part:
         cuts = {name: _cut_of(texts[name]) for name in fields if name in texts}
         part = Part(file, len(header), header, fields, cuts)
         is_whole = part.size == size
-    except (KeyError, TypeError, AttributeError, RecursionError, UnicodeDecodeError, json.JSONDecodeError):
+    # OverflowError: a damaged number may be infinite.
+    except (
+        KeyError,
+        TypeError,
+        AttributeError,
+        RecursionError,
+        OverflowError,
+        UnicodeDecodeError,
+        json.JSONDecodeError,
+    ):
         is_whole = False
     if not is_whole:
         raise ValueError(f"{file} is no file of arrays")

@@ -262,6 +262,7 @@ class Writer:
     def _write(self, snapshot: Snapshot) -> None:
         name, store = self._name_of(snapshot), self.lease.store
         tell, member, begun = self.outage.note, self._member, time.monotonic()
+        sums: dict[str, FileSum] | None = None
         try:
             # Check the lease first: if HEAD was deleted, another job may write checkpoints of the same names.
             self._require_lease()
@@ -272,8 +273,10 @@ class Writer:
                 self._note_written(snapshot)
                 self._complete(snapshot, name, sums, time.monotonic() - begun)
         except StorageError as error:
-            # A server that does not answer cannot delete files either.
-            if not isinstance(error, UnavailableError):
+            # A server that does not answer cannot delete files either. Files that are complete stay: rank 0 may have
+            # read their report, although this rank was told that it was not written.
+            is_reported = member.rank > 0 and sums is not None
+            if not isinstance(error, UnavailableError) and not is_reported:
                 files.delete_own(store, name, snapshot.parts, tell)
                 if not member.rank:  # Only rank 0 knows that no older checkpoint is being completed.
                     files.delete_torn(store, before=name, tell=tell)

@@ -92,8 +92,11 @@ def count_right(logits: Any, labels: Any, weights: Any) -> tuple[int, int]:
     All arguments are NumPy arrays. `logits` has the shape (samples, classes), the other arrays (samples,). Samples of
     weight 0 do not count.
     """
-    counts = weights > 0
+    logits = np.where(np.isnan(logits), -np.inf, logits)
+    # A model that gives no number for a sample knows no class of it.
+    counts = (weights > 0) & (logits.max(axis=1) > -np.inf)
     first = logits.argmax(axis=1) == labels
     best = min(BEST_OF, logits.shape[1])
     among = (np.argpartition(-logits, best - 1, axis=1)[:, :best] == labels[:, np.newaxis]).any(axis=1)
-    return int(first[counts].sum()), int(among[counts].sum())
+    # Of equal logits argpartition may choose others than argmax.
+    return int(first[counts].sum()), int((among | first)[counts].sum())
