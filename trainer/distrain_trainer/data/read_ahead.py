@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from distrain_trainer.storage.raw_file import RawFile
+
 # Bytes per request, and the number of requests at once. One connection to S3 is slow, and each request waits for its
 # answer.
 PIECE = 4 * 1024**2
@@ -212,35 +214,21 @@ class ReadAhead:
         self._claimable.notify()
 
 
-class _Raw(io.RawIOBase):
+class _Raw(RawFile):
     """An open file as a Python file object."""
 
     def __init__(self, ahead: ReadAhead, file: OpenFile) -> None:
-        self._ahead, self._file, self._at = ahead, file, file.span.start
+        super().__init__(file.span.start)
+        self._ahead, self._file = ahead, file
         self._piece: Piece | None = None
 
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._at
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        if whence == io.SEEK_END:
-            raise io.UnsupportedOperation("the end is not known")
-        self._at = offset + (self._at if whence == io.SEEK_CUR else 0)
-        return self._at
-
     def readinto(self, buffer: Any) -> int:
-        if self._piece is None or not self._piece.covers(self._at):
-            self._piece = self._ahead.piece_at(self._file, self._at)
+        if self._piece is None or not self._piece.covers(self.at):
+            self._piece = self._ahead.piece_at(self._file, self.at)
             if self._piece is None:
                 return 0
-        first = self._at - self._piece.start
+        first = self.at - self._piece.start
         count = min(len(buffer), self._piece.length - first)
         buffer[:count] = self._piece.place[first : first + count]
-        self._at += count
+        self.at += count
         return count

@@ -27,6 +27,7 @@ from distrain_trainer.data.sampler import SHUFFLE_BUFFER, Indices, Part
 from distrain_trainer.data.samples import Pixels, Shape, Work, put
 from distrain_trainer.errors import DataError
 from distrain_trainer.storage import Store
+from distrain_trainer.storage.raw_file import RawFile
 
 if TYPE_CHECKING:
     from typing import Self
@@ -301,31 +302,17 @@ class Header(tarfile.TarInfo):
         return header
 
 
-class _Ranges(io.RawIOBase):
+class _Ranges(RawFile):
     """A file in a store as a file object. Each read requests a byte range."""
 
     def __init__(self, store: Store, name: str) -> None:
-        self._store, self._name, self._at = store, name, 0
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._at
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        if whence == io.SEEK_END:
-            raise io.UnsupportedOperation("the end is not known")
-        self._at = offset + (self._at if whence == io.SEEK_CUR else 0)
-        return self._at
+        super().__init__()
+        self._store, self._name = store, name
 
     def readinto(self, buffer: Any) -> int:
-        content = self._store.read(self._name, start=self._at, length=len(buffer))
+        content = self._store.read(self._name, start=self.at, length=len(buffer))
         buffer[: len(content)] = content
-        self._at += len(content)
+        self.at += len(content)
         return len(content)
 
 
