@@ -155,8 +155,8 @@ def test_later_argument_overrides_an_earlier_one() -> None:
             id="unknown-kvstore",
         ),
         pytest.param(
-            "--steps 1 --compile",
-            r"^trainer\.extraArgs: --compile is PyTorch's, and this run is tensorflow's; remove it$",
+            "--steps 1 --compile --framework mxnet",
+            r"^trainer\.extraArgs: --compile is PyTorch's and TensorFlow's, and this run is mxnet's; remove it$",
             id="compile-of-another",
         ),
         pytest.param(

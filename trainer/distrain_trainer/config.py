@@ -129,9 +129,9 @@ class Config(Recipe):
                 "trainer.tensorboard: event files need a place, and output.uri is empty; set it, or set "
                 "trainer.tensorboard to false"
             )
-        if self.compile and self.framework != "pytorch":
+        if self.compile and self.framework == "mxnet":
             raise ArgumentError(
-                f"trainer.extraArgs: --compile is PyTorch's, and this run is {self.framework}'s; remove it"
+                "trainer.extraArgs: --compile is PyTorch's and TensorFlow's, and this run is mxnet's; remove it"
             )
 
     def _check_length(self) -> None:

@@ -76,6 +76,13 @@ def tell_precision(config: Config, log: Log, *, has_gpu: bool) -> None:
         log.print(f"trainer.precision: {config.precision} needs a GPU and none is visible; training in fp32")
 
 
+def compiles(config: Config, log: Log, *, has_gpu: bool) -> bool:
+    """Return whether to compile the model. Log a line if this is requested and no GPU is visible."""
+    if config.compile and not has_gpu:
+        log.print("trainer.extraArgs: --compile needs a GPU and none is visible; the model is not compiled")
+    return config.compile and has_gpu
+
+
 def speaks() -> bool:
     """Return whether this is the first of the processes that train."""
     task, index = task_from_environment()

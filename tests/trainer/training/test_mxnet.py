@@ -38,6 +38,22 @@ for name, described in MODELS.items():
     parameters = build(name, shape=described.shape, classes=described.classes).collect_params().values()
     print(name, sum(each.data().size for each in parameters if each.grad_req != "null"))
 """
+# Prints how many of three random numbers the seeds of a step repeat, for each of two models.
+SEEDS = """
+import mxnet as mx
+from distrain_trainer.mxnet.training import seeder
+from mxnet.gluon import nn
+
+def numbers_after(seed_layers):
+    seed_layers(1)
+    return mx.nd.random.uniform(shape=3).asnumpy()
+
+for layers in ([nn.Flatten(), nn.Dense(2)], [nn.Flatten(), nn.Dropout(0.5), nn.Dense(2)]):
+    model = nn.HybridSequential()
+    model.add(*layers)
+    seed_layers = seeder(model)
+    print(len(layers), sum(numbers_after(seed_layers) == numbers_after(seed_layers)))
+"""
 LEARN = ("--optimizer", "adam", "--learning-rate", "0.01", "--warmup", "20")
 
 
@@ -54,6 +70,13 @@ def weights_of(program: ProgramInImage, folder: Path, *arguments: str, ranks: in
     run = program(*arguments, "--data", DIGITS_IN_IMAGE, ranks=ranks, script="/weights.py", mounts=mounts)
     assert run.returncode == 0, run.stderr
     return [list(np.load(folder / f"{rank}.npz").values()) for rank in range(ranks)]
+
+
+def test_only_a_model_that_draws_random_numbers_is_seeded_in_each_step(digits: Path) -> None:
+    run = run_in_image("mxnet", ["python3", "-c", SEEDS], digits, env=None, mounts=None, timeout=120)
+
+    assert run.returncode == 0, run.stderr
+    assert run.stdout == "2 0\n3 3\n"
 
 
 @pytest.mark.parametrize("name", one_of(["mxnet-kvstore", "mxnet-horovod"]))

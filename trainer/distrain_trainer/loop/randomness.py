@@ -22,9 +22,10 @@ def seed_step(config: Config, *, rank: int, samples: int) -> int:
 
     The step begins after `samples` samples of all ranks. The seed is below 2**31.
     """
-    seed = int(np.random.SeedSequence((config.seed, rank, samples)).generate_state(1)[0]) >> 1
-    seed_python(seed)
-    return seed
+    # Python hashes a text with SHA-512, so the seeds of neighbouring steps and ranks have nothing in common.
+    random.seed(f"{config.seed} {rank} {samples}")
+    np.random.seed(random.getrandbits(32))
+    return random.getrandbits(31)
 
 
 def seed_python(seed: int) -> None:

@@ -16,7 +16,7 @@ import mxnet as mx
 from mxnet.contrib import amp
 
 from distrain_trainer.config import Config
-from distrain_trainer.data import Batch, Dataset, evaluation_batches
+from distrain_trainer.data import Dataset, evaluation_batches
 from distrain_trainer.gpus import require_gpu_of_rank
 from distrain_trainer.log import Log
 from distrain_trainer.loop import message
@@ -27,19 +27,21 @@ from distrain_trainer.loop.randomness import pin_all_reduce, seed_python
 from distrain_trainer.loop.run import Run
 from distrain_trainer.loop.steps import Outcome, make_steps
 from distrain_trainer.mxnet import models
+from distrain_trainer.mxnet.batches import DeviceBatch, on_device
 from distrain_trainer.mxnet.ema import Ema
 from distrain_trainer.mxnet.optimizers import exempt_from_decay, make_optimizer
 from distrain_trainer.mxnet.private import loss_scaler_of
 from distrain_trainer.mxnet.state import GluonState, named
 from distrain_trainer.mxnet.training import (
     MODEL,
+    Loss,
     Statistics,
     are_finite,
     choose_precision,
     count_right,
-    make_loss,
     require_asked_gpus,
     saver,
+    seeder,
 )
 
 
@@ -116,39 +118,44 @@ def train(
 ) -> Progress:
     """Train the model in place. Raises DivergedError after too many bad steps, StoppedError on a request to stop."""
     run = evaluator.run
-    train_step = make_train_step(model, trainer, device, is_half, run.config.label_smoothing)
+    train_step = make_train_step(model, trainer, is_half, run.config.label_smoothing)
+    seed_layers = seeder(model)
     ema.begin()
 
-    def make_step(batch: Batch, *, rate: float, seed: int, asked: int) -> Callable[[], Outcome]:
-        mx.random.seed(seed)
+    def make_step(batch: DeviceBatch, *, rate: float, seed: int, asked: int) -> Callable[[], Outcome]:
+        seed_layers(seed)
         trainer.set_learning_rate(rate)
         loss, told = train_step(batch, asked)
         ema.update()
+        if told is None:
+            return lambda: Outcome(loss, asked, loss)
         return lambda: message.outcome(loss, told.asnumpy().tolist(), run.group.size)
 
-    return make_steps(run, dataset, make_step, evaluator=evaluator)
+    prepare = functools.partial(on_device, device=device)
+    return make_steps(run, dataset, make_step, prepare=prepare, evaluator=evaluator)
 
 
 def make_train_step(
-    model: Any, trainer: Any, device: Any, is_half: bool, label_smoothing: float = 0.0
-) -> Callable[[Batch, int], tuple[float, Any]]:
+    model: Any, trainer: Any, is_half: bool, label_smoothing: float = 0.0
+) -> Callable[[DeviceBatch, int], tuple[float, Any]]:
     """Return the function that makes one step with a batch, and with this rank's request to stop.
 
-    It returns this rank's loss, and the sum of the ranks' messages (distrain_trainer.loop.message). The loss is NaN if
-    the step was left out, unless an fp16 loss scale above 1 is the cause.
+    It returns this rank's loss, and the sum of the ranks' messages (distrain_trainer.loop.message), None if there is
+    one rank. The loss is NaN if the step was left out, unless an fp16 loss scale above 1 is the cause.
     """
-    loss_of, statistics = make_loss(model, label_smoothing), Statistics(model)
+    loss_of, statistics = Loss(model, label_smoothing), Statistics(model)
     trained = [each for each in model.collect_params().values() if each.grad_req != "null"]
 
-    def train_step(batch: Batch, asked: int) -> tuple[float, Any]:
+    def train_step(batch: DeviceBatch, asked: int) -> tuple[float, Any]:
         statistics.keep()
         with mx.autograd.record():
-            loss = loss_of(batch, device)
+            loss = loss_of(batch.images, batch.labels, batch.weights)
             if is_half:
                 # fp16 cannot represent small gradients, so the loss is scaled up and the gradients are scaled back.
                 with amp.scale_loss(loss, trainer) as scaled:
                     mx.autograd.backward(scaled)
-        told = sum_of_ranks(message_of(loss, asked))  # Distributed: in addition to the averages of the gradients.
+        # Distributed: in addition to the averages of the gradients. A single rank has nothing to add up.
+        told = sum_of_ranks(message_of(loss, asked)) if hvd.size() > 1 else None
         if not is_half:
             loss.backward()
         trainer.allreduce_grads()
@@ -175,8 +182,7 @@ def message_of(loss: Any, asked: int) -> Any:
 
 
 def sum_of_ranks(numbers: Any) -> Any:
-    # Distributed: a single rank has nothing to add.
-    return hvd.allreduce(numbers, op=hvd.Sum, name="told") if hvd.size() > 1 else numbers
+    return hvd.allreduce(numbers, op=hvd.Sum, name="told")  # Distributed
 
 
 def test(config: Config, dataset: Dataset, model: Any, device: Any, ema: Ema) -> tuple[float, float]:

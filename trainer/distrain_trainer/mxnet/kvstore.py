@@ -19,7 +19,6 @@ import mxnet as mx
 
 from distrain_trainer.config import Config
 from distrain_trainer.data import (
-    Batch,
     Dataset,
     Position,
     SampleCount,
@@ -36,6 +35,7 @@ from distrain_trainer.loop.randomness import seed_python, seed_step
 from distrain_trainer.loop.run import Run
 from distrain_trainer.mxnet import models, private
 from distrain_trainer.mxnet.barrier import Barrier
+from distrain_trainer.mxnet.batches import DeviceBatch, on_device
 from distrain_trainer.mxnet.collectives import Collectives
 from distrain_trainer.mxnet.optimizers import decays
 from distrain_trainer.mxnet.server import JobEnvironment
@@ -43,13 +43,14 @@ from distrain_trainer.mxnet.server_optimizer import NOTHING_BUT_SUMS, STATES, Ke
 from distrain_trainer.mxnet.state import ServersState
 from distrain_trainer.mxnet.training import (
     MODEL,
+    Loss,
     Statistics,
     are_finite,
     choose_precision,
     count_right,
-    make_loss,
     require_asked_gpus,
     saver,
+    seeder,
 )
 
 # fp16 cannot represent small gradients, so the loss is multiplied by this and the gradients are divided by it.
@@ -178,11 +179,13 @@ def train(
 ) -> Progress:
     """Train the model in place. Raises DivergedError after too many bad steps, StoppedError on a request to stop."""
     train_step = make_train_step(model, parameters, worker, loss_scale, run.config.label_smoothing)
+    seed_layers = seeder(model)
     # Distributed: each rank trains on its own part of the samples.
-    parts = [
+    sources = [
         batches_from_beside(run.config, dataset, rank=rank, ranks=worker.ranks, start=run.position)
         for rank in worker.own_ranks
     ]
+    parts = [on_device(source, device) for source, device in zip(sources, worker.devices, strict=True)]
     run.metrics.begin_steps()
     progress = Progress.start(run)
     barrier = Barrier(collectives, worker.store, run)
@@ -190,7 +193,7 @@ def train(
         started = time.perf_counter()
         batches = [run.watchdog.next(part) for part in parts]
         # Distributed: dropout differs between workers.
-        mx.random.seed(seed_step(run.config, rank=worker.index, samples=run.position.samples))
+        seed_layers(seed_step(run.config, rank=worker.index, samples=run.position.samples))
         loss = train_step(batches)
         whole = dataclasses.replace(batches[0], samples=sum(batch.samples for batch in batches))
         seconds = time.perf_counter() - started
@@ -198,8 +201,8 @@ def train(
         progress.add(whole, loss=loss, seconds=seconds, mean=mean_over(worker, collectives))
         # Distributed: while worker 0 saves the servers' state, all workers wait.
         barrier.made_step(step + 1, whole.global_samples)
-    for part in parts:
-        end_batches(part)
+    for source in sources:
+        end_batches(source)
     return progress
 
 
@@ -212,17 +215,17 @@ def mean_over(worker: Worker, collectives: Collectives) -> Callable[[float], flo
 
 def make_train_step(
     model: Any, parameters: Sequence[Any], worker: Worker, loss_scale: int, label_smoothing: float
-) -> Callable[[Sequence[Batch]], float]:
+) -> Callable[[Sequence[DeviceBatch]], float]:
     """Return the function that makes one step with a batch per device and returns this worker's mean loss.
 
     The loss is NaN if a gradient is not finite; the servers then leave this step out.
     """
-    loss_of, statistics = make_loss(model, label_smoothing), Statistics(model)
+    loss_of, statistics = Loss(model, label_smoothing), Statistics(model)
 
-    def train_step(batches: Sequence[Batch]) -> float:
+    def train_step(batches: Sequence[DeviceBatch]) -> float:
         statistics.keep()
         with mx.autograd.record():
-            losses = [loss_of(batch, device) for batch, device in zip(batches, worker.devices, strict=True)]
+            losses = [loss_of(batch.images, batch.labels, batch.weights) for batch in batches]
             targets = [loss * loss_scale for loss in losses]
         mx.autograd.backward(targets)
         gradients = [parameter.list_grad() for parameter in parameters]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,11 @@ from distrain_trainer.mxnet.models import to_model
 
 # The name of the file with the weights.
 MODEL = "model.params"
+# Operators that draw no random numbers. A graph with any other operator is seeded before each step.
+WITHOUT_RANDOMNESS = {
+    *("null", "Activation", "BatchNorm", "Concat", "Convolution", "Flatten", "FullyConnected", "LayerNorm", "Pooling"),
+    *("Reshape", "_copy", "_mul_scalar", "_plus_scalar", "elemwise_add", "elemwise_mul", "transpose"),
+}
 
 
 def require_asked_gpus() -> None:
@@ -44,25 +50,37 @@ def choose_precision(config: Config, device: Any, log: Log) -> bool:
     return True
 
 
-def make_loss(model: Any, label_smoothing: float = 0.0) -> Callable[[Batch, Any], Any]:
-    """Return the function that computes one rank's loss of a batch on a device. The loss is an array of one number.
+def seeder(model: Any) -> Callable[[int], None]:
+    """Return the function that seeds the model's operators for the next step, for example those of dropout.
+
+    MXNet seeds 1,024 generators, which takes a millisecond. If no operator of the model uses one, do nothing.
+    """
+    operators = {node["op"] for node in json.loads(model(mx.sym.var("data")).tojson())["nodes"]}
+    return (lambda seed: None) if operators <= WITHOUT_RANDOMNESS else mx.random.seed
+
+
+class Loss(mx.gluon.HybridBlock):  # type: ignore[misc]  # mxnet is not installed where types are checked
+    """The loss of one rank's batch, an array of one number. The model and its loss are one graph, called once per step.
 
     With label smoothing e the loss is (1 - e) times the label's loss plus e times the mean of the losses of all classes
     (Szegedy et al. 2016, arXiv:1512.00567, section 7).
     """
-    model.hybridize(static_alloc=True)
-    cross_entropy = mx.gluon.loss.SoftmaxCrossEntropyLoss()
 
-    def loss(batch: Batch, device: Any) -> Any:
-        labels, weights = (mx.nd.array(each, ctx=device) for each in (batch.labels, batch.weights))
-        logits = model(to_model(batch.images, device)).astype("float32")
-        losses = cross_entropy(logits, labels)
-        if label_smoothing:
-            of_classes = -logits.log_softmax(axis=1).mean(axis=1)
-            losses = (1 - label_smoothing) * losses + label_smoothing * of_classes
-        return (weights * losses).sum()
+    def __init__(self, model: Any, label_smoothing: float = 0.0) -> None:
+        super().__init__()
+        self.model = model
+        self._label_smoothing = label_smoothing
+        self._cross_entropy = mx.gluon.loss.SoftmaxCrossEntropyLoss()
+        # All batches have one shape, so MXNet can queue the whole graph at once.
+        self.hybridize(static_alloc=True, static_shape=True)
 
-    return loss
+    def hybrid_forward(self, operators: Any, images: Any, labels: Any, weights: Any) -> Any:
+        logits = operators.cast(self.model(images), dtype="float32")
+        losses, smoothing = self._cross_entropy(logits, labels), self._label_smoothing
+        if smoothing:
+            of_classes = -operators.mean(operators.log_softmax(logits, axis=1), axis=1)
+            losses = (1 - smoothing) * losses + smoothing * of_classes
+        return operators.sum(weights * losses)
 
 
 class Statistics:

@@ -6,7 +6,6 @@ from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import repeat
 from typing import Any
 
 import torch
@@ -38,7 +37,12 @@ class TensorBatch:
         return self.images, self.labels, self.weights
 
     def to(self, device: Any) -> TensorBatch:
-        """Copy to page-locked memory, and from there to a GPU, which copies without this process."""
+        """Copy to page-locked memory, and from there to a GPU, which copies without this process.
+
+        A CPU needs no copy.
+        """
+        if device.type == "cpu":
+            return self
         images, labels, weights = (tensor.pin_memory().to(device, non_blocking=True) for tensor in self.tensors())
         return TensorBatch(images, labels, weights, self.samples, self.global_samples, self.is_empty)
 
@@ -54,9 +58,6 @@ class TensorBatch:
 
 def upload_ahead(batches: Iterator[Batch], device: Any) -> Iterator[TensorBatch]:
     """Yield the batches as tensors on a GPU. A separate thread and CUDA stream copy the next batches."""
-    if isinstance(batches, repeat):
-        # Synthetic data is one batch again and again: it stays on the GPU.
-        yield from repeat(TensorBatch.of(next(batches)).to(device))
     stream = torch.cuda.Stream(device)
     thread = ThreadPoolExecutor(1)
     try:

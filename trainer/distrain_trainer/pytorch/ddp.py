@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 import os
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -160,21 +161,37 @@ def train(dataset: Dataset, setup: Setup, evaluator: Evaluator) -> Progress:
     # also need rank 0's buffers. The buffers of distrain's own models only matter in the evaluation.
     is_of_user = is_users(config.model)
     finds_unused = config.deterministic or is_of_user
-    # A single rank needs no replica. A user's model has one all the same: what DistributedDataParallel refuses is then
-    # refused before the run grows to two ranks.
-    if dist.get_world_size() == 1 and not is_of_user:
-        replica = model
-    else:
-        replica = DistributedDataParallel(
-            model,
-            find_unused_parameters=finds_unused,
-            static_graph=not finds_unused and not config.compile,  # torch.compile splits the graph by gradient buckets.
-            broadcast_buffers=is_of_user,
-            gradient_as_bucket_view=True,
-        )
+    replicate = functools.partial(
+        DistributedDataParallel,
+        model,
+        find_unused_parameters=finds_unused,
+        static_graph=not finds_unused and not config.compile,  # torch.compile splits the graph by gradient buckets.
+        broadcast_buffers=is_of_user,
+        gradient_as_bucket_view=True,
+    )
+    forward = replicate() if dist.get_world_size() > 1 else model
+    if dist.get_world_size() == 1 and is_of_user:
+        forward = forward_of_one(model, replicate)
     of_ranks = OfRanks(dist.get_world_size(), sum_beside, averages_in_backward=True)
     with gradient_computed_twice_named():
-        return run_steps(dataset, setup, replica, evaluator, of_ranks)
+        return run_steps(dataset, setup, forward, evaluator, of_ranks)
+
+
+def forward_of_one(model: Any, replicate: Callable[[], Any]) -> Callable[[Any], Any]:
+    """Return the forward pass of a single rank's model, which comes from a user.
+
+    A single rank needs no replica. The first step has one all the same: what DistributedDataParallel refuses is then
+    refused before the run grows to two ranks.
+    """
+
+    def passes() -> Iterator[Any]:
+        replica = replicate()
+        yield replica
+        del replica  # Kept until here, as the first backward pass needs it too.
+        yield from itertools.repeat(model)
+
+    pass_of_step = passes()
+    return lambda images: next(pass_of_step)(images)
 
 
 def share_buffers_and_uncommon_weights(model: Any) -> None:

@@ -42,9 +42,10 @@ class Ema:
             average.copy_(averages[name])
         self.is_loaded = True
 
-    @torch.no_grad()  # type: ignore[untyped-decorator]  # torch is not installed where types are checked
     def update(self) -> None:
-        if self.averages:
+        if not self.averages:
+            return
+        with torch.no_grad():
             torch._foreach_lerp_(list(self.averages.values()), list(self._weights.values()), 1 - self._decay)
 
     @contextlib.contextmanager

@@ -46,10 +46,11 @@ def main(config: Config, dataset: Dataset) -> None:
     computer = Computer.choose(config, log, local_rank=hvd.local_rank(), local_ranks=hvd.local_size())
 
     model = computer.build(config, dataset, rank=hvd.rank())
-    # Distributed: DistributedOptimizer averages each gradient over the ranks as soon as it is computed.
-    # DistributedOptimizer has its own state, separate from the wrapped optimizer's. Checkpoints contain the state of
-    # DistributedOptimizer.
-    optimizer = hvd.DistributedOptimizer(make_optimizer(config, model), named_parameters=model.named_parameters())
+    optimizer = make_optimizer(config, model)
+    if hvd.size() > 1:
+        # Distributed: averages each gradient over the ranks as soon as it is computed. DistributedOptimizer has its own
+        # state, separate from the wrapped optimizer's. Checkpoints contain the state of DistributedOptimizer.
+        optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=model.named_parameters())
     scaler = computer.scaler()
     setup = Setup(computer, model, optimizer, scaler, Ema(config, model))
     # Distributed: rank 0 acquires the run's checkpoints, and all ranks resume from the newest one.
@@ -69,7 +70,8 @@ def train(dataset: Dataset, setup: Setup, evaluator: Evaluator) -> Progress:
     model = setup.model
     # Distributed: start every rank from rank 0's weights. The optimizer's state is empty, or loaded on every rank.
     take_from_rank_0({**model.state_dict(), **dict(model.named_buffers())}, broadcast)
-    of_ranks = OfRanks(hvd.size(), sum_beside, averages_in_backward=False, averaged=averaged)
+    averages = averaged if hvd.size() > 1 else contextlib.nullcontext
+    of_ranks = OfRanks(hvd.size(), sum_beside, averages_in_backward=False, averaged=averages)
     return run_steps(dataset, setup, model, evaluator, of_ranks)
 
 

@@ -23,9 +23,13 @@ class Statistics:
         self._before: dict[Place, Any] = {}
         self._copies: list[Any] = []
 
-    @torch.no_grad()  # type: ignore[untyped-decorator]  # torch is not installed where types are checked
     def keep(self) -> None:
         buffers = self._buffers()
+        if buffers or self._before:
+            self._keep(buffers)
+
+    @torch.no_grad()  # type: ignore[untyped-decorator]  # torch is not installed where types are checked
+    def _keep(self, buffers: dict[Place, Any]) -> None:
         values = [without_repeats(buffer) for buffer in buffers.values()]
         if are_same(buffers, self._before) and shapes(values) == shapes(self._copies):
             copy_all(values, self._copies)
@@ -42,13 +46,17 @@ class Statistics:
             without_repeats(buffer).copy_(values)
             setattr(module, name, buffer)
 
-    @torch.no_grad()  # type: ignore[untyped-decorator]  # torch is not installed where types are checked
     def restore_if(self, is_bad: Any) -> None:
         """Undo the step's changes if a boolean tensor is true.
 
         Usually this does not wait until the GPU has computed it.
         """
         buffers = self._buffers()
+        if buffers or self._before:
+            self._restore_if(is_bad, buffers)
+
+    @torch.no_grad()  # type: ignore[untyped-decorator]  # torch is not installed where types are checked
+    def _restore_if(self, is_bad: Any, buffers: dict[Place, Any]) -> None:
         values = [without_repeats(buffer) for buffer in buffers.values()]
         is_kept = are_same(buffers, self._before) and shapes(values) == shapes(self._copies)
         if is_kept and all(value.dtype in SELECTABLE for value in values):

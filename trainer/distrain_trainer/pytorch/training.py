@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from distrain_trainer.checkpoint.buffer import write_file
 from distrain_trainer.config import Config
 from distrain_trainer.data import Batch, Dataset
 from distrain_trainer.errors import DeviceError
-from distrain_trainer.gpus import require_gpu_of_rank, require_gpus, tell_precision
+from distrain_trainer.gpus import compiles, require_gpu_of_rank, require_gpus, tell_precision
 from distrain_trainer.log import Log
 from distrain_trainer.loop import message
 from distrain_trainer.loop.evaluation import BEST_OF, Evaluator
@@ -64,9 +65,8 @@ class Computer:
         """
         gpus = torch.cuda.device_count()
         tell_precision(config, log, has_gpu=gpus > 0)
+        compiles(config, log, has_gpu=gpus > 0)
         if gpus == 0:
-            if config.compile:
-                log.print("trainer.extraArgs: --compile needs a GPU and none is visible; the model is not compiled")
             choose_threads(local_ranks)
             return cls(torch.device("cpu"), torch.float32, label_smoothing=config.label_smoothing)
         require_gpu_of_rank(local_rank, local_ranks=local_ranks, visible=gpus)
@@ -106,18 +106,23 @@ class Computer:
 
     def upload(self, batches: Iterator[Batch]) -> Iterator[TensorBatch]:
         """Copy batches to the device. To a GPU, copy the next batch while it computes a step."""
+        if isinstance(batches, repeat):
+            # Synthetic data is one batch again and again: it stays on the device.
+            return repeat(TensorBatch.of(next(batches)).to(self.device))
         return upload_ahead(batches, self.device) if self.device.type == "cuda" else map(TensorBatch.of, batches)
 
     def logits(self, model: Any, batch: TensorBatch) -> Any:
         """Return the model's logits of a batch, in fp32."""
-        with torch.autocast(self.device.type, dtype=self.precision, enabled=self.precision != torch.float32):
+        if self.precision == torch.float32:
+            return model(batch.channels_first(self.layout)).float()
+        with torch.autocast(self.device.type, dtype=self.precision):
             return model(batch.channels_first(self.layout)).float()
 
     def loss(self, model: Any, batch: TensorBatch) -> Any:
         """Return this rank's loss of a batch. The mean of all ranks' losses is the loss of the global batch."""
         logits, smoothing = self.logits(model, batch), self.label_smoothing
         losses = torch.nn.functional.cross_entropy(logits, batch.labels, reduction="none", label_smoothing=smoothing)
-        return (batch.weights * losses).sum()
+        return torch.dot(batch.weights, losses)
 
     def scaler(self) -> Any:
         """Return the gradient scaler: fp16 cannot represent small gradients, so the loss is scaled up."""
@@ -207,11 +212,21 @@ def make_step_if_finite(optimizer: Any) -> Any:
     The optimizer itself leaves the step out. So the step can be queued on a GPU before this process knows whether the
     gradients are finite.
     """
-    gradients = [each.grad for group in optimizer.param_groups for each in group["params"] if each.grad is not None]
-    is_left_out = ~torch.isfinite(torch.nn.utils.get_total_norm(gradients, norm_type=math.inf))
-    optimizer.found_inf = is_left_out.float()  # torch.amp.GradScaler sets it for fused optimizers too.
+    parameters = [each for group in optimizer.param_groups for each in group["params"]]
+    gradients, device = [each.grad for each in parameters if each.grad is not None], parameters[0].device
+    found_inf, one = torch.zeros((), device=device), torch.ones((), device=device)
+    # torch.amp.GradScaler also calls this function, and sets found_inf for fused optimizers. It multiplies by one.
+    torch._amp_foreach_non_finite_check_and_unscale_(gradients, found_inf, one)
+    optimizer.found_inf = found_inf
     optimizer.step()
-    return is_left_out
+    return found_inf > 0
+
+
+def clear_gradients(optimizer: Any) -> None:
+    """Do what optimizer.zero_grad() does, which takes five times as long because it also tells PyTorch's profiler."""
+    for group in optimizer.param_groups:
+        for parameter in group["params"]:
+            parameter.grad = None
 
 
 @dataclass(frozen=True)
@@ -250,27 +265,28 @@ class Setup:
             write_file(path.with_suffix(".safetensors"), {name: to_array(value) for name, value in weights.items()})
 
 
-def run_steps(dataset: Dataset, setup: Setup, model: Any, evaluator: Evaluator, of_ranks: OfRanks) -> Progress:
-    """Make all remaining steps with `model`, which may wrap the trained model.
+def run_steps(
+    dataset: Dataset, setup: Setup, forward: Callable[[Any], Any], evaluator: Evaluator, of_ranks: OfRanks
+) -> Progress:
+    """Make all remaining steps. `forward` is the model's forward pass, for example that of an object that wraps it.
 
     Raises DivergedError after too many bad steps, StoppedError on a request to stop.
     """
     computer, optimizer, scaler, run = setup.computer, setup.optimizer, setup.scaler, evaluator.run
-    statistics = Statistics(model)
+    statistics = Statistics(setup.model)
     begin_momentum(optimizer)
     setup.ema.begin()
-    wait = measured_wait(run.config, computer, model, of_ranks)
-    # Distributed: a single rank has nothing to add.
-    told_by_ranks = of_ranks.sum if of_ranks.ranks > 1 else lambda numbers: lambda: numbers
+    wait = measured_wait(run.config, computer, setup.model, of_ranks)
 
     def make_step(batch: TensorBatch, *, rate: float, seed: int, asked: int) -> Callable[[], Outcome]:
         for group in optimizer.param_groups:
             group["lr"] = rate
         computer.seed(seed)
-        optimizer.zero_grad()
+        clear_gradients(optimizer)
         statistics.keep()
-        loss = computer.loss(model, batch)
-        told = told_by_ranks(message_of(loss.detach(), asked))  # Distributed: while the gradients are averaged.
+        loss = computer.loss(forward, batch)
+        # Distributed: while the gradients are averaged. A single rank has nothing to add up.
+        told = of_ranks.sum(message_of(loss.detach(), asked)) if of_ranks.ranks > 1 else None
         scaler.scale(loss).backward()  # Distributed: the gradients are averaged over the ranks meanwhile.
         if wait is not None and not of_ranks.averages_in_backward:
             wait.begin()
@@ -278,7 +294,7 @@ def run_steps(dataset: Dataset, setup: Setup, model: Any, evaluator: Evaluator, 
             waited = wait.end() if wait is not None else lambda: None
             loss = change_weights(optimizer, scaler, statistics, batch, loss.detach())
         setup.ema.update()
-        return outcome_of(loss, told(), of_ranks.ranks, waited)
+        return outcome_of_one(loss, asked) if told is None else outcome_of(loss, told(), of_ranks.ranks, waited)
 
     ahead = computer.steps_ahead
     return make_steps(run, dataset, make_step, prepare=computer.upload, ahead=ahead, evaluator=evaluator)
@@ -310,18 +326,40 @@ def outcome_of(
 ) -> Callable[[], Outcome]:
     """Return the function that waits for a step's outcome, but not for work that was queued on a GPU after the step.
 
-    `waited` gives the step's wait for the averages of the gradients, once the outcome is known.
+    `told` is the sum of the ranks' messages. `waited` gives the step's wait for the averages of the gradients, once the
+    outcome is known.
     """
-    numbers = torch.cat([loss.double().view(1), told]).to("cpu", non_blocking=True)
-    is_copied = torch.cuda.current_stream().record_event() if loss.is_cuda else None
+    numbers = begin_copy(torch.cat([loss.double().view(1), told]))
 
     def outcome() -> Outcome:
-        if is_copied is not None:
-            is_copied.synchronize()
-        own, *told = numbers.tolist()
+        own, *told = numbers()
         return message.outcome(own, told, ranks, waited())
 
     return outcome
+
+
+def outcome_of_one(loss: Any, asked: int) -> Callable[[], Outcome]:
+    """Return the function that waits for the outcome of a step of a single rank."""
+    numbers = begin_copy(loss.view(1))
+
+    def outcome() -> Outcome:
+        (own,) = numbers()
+        return Outcome(own, asked, own)
+
+    return outcome
+
+
+def begin_copy(numbers: Any) -> Callable[[], list[float]]:
+    """Begin to copy a tensor from its device. Return the function that waits for the copy, and gives the numbers."""
+    copy = numbers.to("cpu", non_blocking=True)
+    is_copied = torch.cuda.current_stream().record_event() if numbers.is_cuda else None
+
+    def copied() -> list[float]:
+        if is_copied is not None:
+            is_copied.synchronize()
+        return copy.tolist()  # type: ignore[no-any-return]
+
+    return copied
 
 
 @torch.no_grad()  # type: ignore[untyped-decorator]  # torch is not installed where types are checked

@@ -15,8 +15,8 @@ import numpy as np
 import tensorflow as tf
 
 from distrain_trainer.config import Config
-from distrain_trainer.data import Batch, Dataset
-from distrain_trainer.gpus import tell_precision
+from distrain_trainer.data import Dataset
+from distrain_trainer.gpus import compiles, tell_precision
 from distrain_trainer.log import Log
 from distrain_trainer.loop import message
 from distrain_trainer.loop.evaluation import Evaluator
@@ -27,6 +27,7 @@ from distrain_trainer.loop.run import Run
 from distrain_trainer.loop.steps import Outcome, make_steps
 from distrain_trainer.tensorflow import models
 from distrain_trainer.tensorflow.allreduce_wait import AllReduceWait
+from distrain_trainer.tensorflow.batches import TensorBatch, as_tensors
 from distrain_trainer.tensorflow.ema import Ema
 from distrain_trainer.tensorflow.optimizers import make_optimizer, with_decay
 from distrain_trainer.tensorflow.state import KerasState
@@ -36,6 +37,7 @@ from distrain_trainer.tensorflow.training import (
     choose_device,
     choose_precision,
     count_right,
+    forward_of,
     has_gpu,
     loss_of,
     make_deterministic,
@@ -99,20 +101,25 @@ def share_start(model: Any, optimizer: Any) -> None:
 def train(dataset: Dataset, model: Any, optimizer: Any, evaluator: Evaluator, ema: Ema) -> Progress:
     """Train the model in place. Raises DivergedError after too many bad steps, StoppedError on a request to stop."""
     run = evaluator.run
-    train_step = make_train_step(run.config, model, optimizer, ema, measures_wait=measures_wait(run))
+    forward = forward_of(model, is_compiled=compiles(run.config, run.log, has_gpu=has_gpu()))
+    train_step = make_train_step(run.config, model, forward, optimizer, ema, measures_wait=measures_wait(run))
     ema.begin()
 
-    def make_step(batch: Batch, *, rate: float, seed: int, asked: int) -> Callable[[], Outcome]:
-        numbers = np.float32(rate), np.int64(seed), np.int32(asked)
-        loss, told, wait = train_step(batch.images, batch.labels, batch.weights, *numbers)
+    def make_step(batch: TensorBatch, *, rate: float, seed: int, asked: int) -> Callable[[], Outcome]:
+        numbers = tf.constant([rate, seed, asked], tf.float64)  # One tensor, as each one takes time.
+        loss, told, wait = train_step(batch.images, batch.labels, batch.weights, numbers)
 
         def outcome() -> Outcome:
+            own = float(loss)
+            if told is None:
+                return Outcome(own, asked, own)
             seconds = None if wait is None else float(wait)
-            return message.outcome(float(loss), told.numpy().tolist(), run.group.size, seconds)
+            return message.outcome(own, told.numpy().tolist(), run.group.size, seconds)
 
         return outcome
 
-    return make_steps(run, dataset, make_step, evaluator=evaluator)
+    prepare = functools.partial(as_tensors, has_gpu=has_gpu())
+    return make_steps(run, dataset, make_step, prepare=prepare, evaluator=evaluator)
 
 
 def measures_wait(run: Run) -> bool:
@@ -124,14 +131,21 @@ def measures_wait(run: Run) -> bool:
 
 
 def make_train_step(
-    config: Config, model: Any, optimizer: Any, ema: Ema, *, measures_wait: bool = False
+    config: Config,
+    model: Any,
+    forward: Callable[[Any], Any],
+    optimizer: Any,
+    ema: Ema,
+    *,
+    measures_wait: bool = False,
 ) -> Callable[..., Any]:
-    """Return the function that makes one step, compiled to a graph: each operation outside the graph adds overhead.
+    """Return the function that makes one step, as one graph: each operation outside the graph adds overhead.
 
-    Its arguments are a batch's arrays, the learning rate, the seed of layers such as dropout, and this rank's request
-    to stop. It returns this rank's loss, the sum of the ranks' messages (distrain_trainer.loop.message), and the
-    seconds that this rank has waited for the averages, None unless `measures_wait`. The loss is NaN if the step was
-    left out, unless an fp16 loss scale above 1 is the cause.
+    Its arguments are a batch's tensors, and the learning rate, the seed of layers such as dropout, and this rank's
+    request to stop, float64[3]. It returns this rank's loss, the sum of the ranks' messages
+    (distrain_trainer.loop.message), None if there is one rank, and the seconds that this rank has waited for the
+    averages, None unless `measures_wait`. The loss is NaN if the step was left out, unless an fp16 loss scale above 1
+    is the cause.
     """
     # AutoGraph would convert all of Horovod. That takes three seconds at each start, and is not needed.
     allreduce = tf.autograph.experimental.do_not_convert(hvd.allreduce)
@@ -139,18 +153,20 @@ def make_train_step(
     seed_layers = tf.autograph.experimental.do_not_convert(seeder(model))
     counted = model.non_trainable_variables  # For example batch normalization statistics.
 
-    def train_step(images: Any, labels: Any, weights: Any, rate: Any, seed: Any, asked: Any) -> Any:
+    def train_step(images: Any, labels: Any, weights: Any, numbers: Any) -> Any:
+        rate, seed, asked = tf.unstack(numbers)
         seed_layers(seed)
-        optimizer.learning_rate.assign(rate)
+        optimizer.learning_rate.assign(tf.cast(rate, tf.float32))
         before = [tf.identity(variable) for variable in counted]
         wait = AllReduceWait()
         with wait.tape() if measures_wait else tf.GradientTape() as tape:
-            loss = loss_of(model, images, labels, weights, label_smoothing=config.label_smoothing)
+            loss = loss_of(forward, images, labels, weights, label_smoothing=config.label_smoothing)
             # fp16 cannot represent small gradients, so the loss is scaled up and the gradients are scaled back.
             target = optimizer.get_scaled_loss(loss) if is_scaled else loss
-        told = message_of(loss, asked)
+        told = None
         if hvd.size() > 1:
-            told = allreduce(told, op=hvd.Sum, name="told")  # Distributed: while the gradients are averaged.
+            # Distributed: while the gradients are averaged.
+            told = allreduce(message_of(loss, tf.cast(asked, tf.int32)), op=hvd.Sum, name="told")
             tape = hvd.DistributedGradientTape(tape)  # Distributed: averages the gradients over the ranks.
         gradients = tf.autograph.experimental.do_not_convert(tape.gradient)(target, model.trainable_variables)
         seconds = tf.autograph.experimental.do_not_convert(wait.end)(gradients) if measures_wait else None

@@ -26,7 +26,7 @@ from distrain_trainer.checkpoint.manifest import position_of
 from distrain_trainer.config import Config
 from distrain_trainer.data import Dataset, Position, batches_from_beside, count_steps, end_batches
 from distrain_trainer.errors import FinishedError, StoppedError
-from distrain_trainer.gpus import tell_precision
+from distrain_trainer.gpus import compiles, tell_precision
 from distrain_trainer.log import Log
 from distrain_trainer.loop.process_group import ProcessGroup
 from distrain_trainer.loop.progress import Progress
@@ -48,6 +48,7 @@ from distrain_trainer.tensorflow.training import (
     choose_device,
     choose_precision,
     count_right,
+    forward_of,
     has_gpu,
     loss_of,
     require_asked_gpus,
@@ -107,7 +108,9 @@ def lead(cluster: Cluster, config: Config, dataset: Dataset) -> None:
     weights = SharedWeights(config, model, member)
     member.connect()  # Distributed: waits for every worker and server.
     weights.put()  # Distributed: all start from the chief's weights.
-    tell_precision(config, log, has_gpu=all(gpus for (gpus,) in member.gather()))
+    have_gpus = all(gpus for (gpus,) in member.gather())
+    tell_precision(config, log, has_gpu=have_gpus)
+    compiles(config, log, has_gpu=have_gpus)
     run = resume(config, dataset, weights, member, log)
 
     # Distributed: all workers start at the position that the chief resumed from.
@@ -257,10 +260,11 @@ def make_gradients(config: Config, model: Any) -> Callable[..., Any]:
     The loss is NaN if any gradient is not finite, for example after an overflow in fp16.
     """
     is_scaled = tf.keras.mixed_precision.global_policy().name == "mixed_float16"
+    forward = forward_of(model, is_compiled=config.compile and has_gpu())
 
     def gradients_of(images: Any, labels: Any, weights: Any) -> tuple[Any, Any]:
         with tf.GradientTape() as tape:
-            loss = loss_of(model, images, labels, weights, label_smoothing=config.label_smoothing)
+            loss = loss_of(forward, images, labels, weights, label_smoothing=config.label_smoothing)
             target = loss * FP16_SCALE if is_scaled else loss
         gradients = tape.gradient(target, model.trainable_variables, unconnected_gradients="zero")
         loss = tf.where(are_finite(gradients), loss, np.nan)

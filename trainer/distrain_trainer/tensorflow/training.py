@@ -73,13 +73,24 @@ def seeder(model: Any) -> Callable[[Any], None]:
     return seed_layers
 
 
-def loss_of(model: Any, images: Any, labels: Any, weights: Any, *, label_smoothing: float = 0.0) -> Any:
+def forward_of(model: Any, *, is_compiled: bool) -> Callable[[Any], Any]:
+    """Return the model's forward pass in training. If it is compiled, by XLA, its gradient is compiled too."""
+
+    def forward(images: Any) -> Any:
+        return model(images, training=True)
+
+    return tf.function(forward, jit_compile=True) if is_compiled else forward
+
+
+def loss_of(
+    forward: Callable[[Any], Any], images: Any, labels: Any, weights: Any, *, label_smoothing: float = 0.0
+) -> Any:
     """Return the sum of a batch's losses, each times its sample's weight.
 
     With label smoothing e a sample's loss is (1 - e) times its label's loss plus e times the mean of the losses of all
     classes (Szegedy et al. 2016, arXiv:1512.00567, section 7).
     """
-    logits = tf.cast(model(images, training=True), tf.float32)
+    logits = tf.cast(forward(images), tf.float32)
     losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
     if label_smoothing:
         of_classes = -tf.reduce_mean(tf.nn.log_softmax(logits), axis=1)

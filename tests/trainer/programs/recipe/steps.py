@@ -129,18 +129,21 @@ def loss_of_pytorch(batch: Batch, smoothing: float) -> float:
 def loss_of_mxnet(batch: Batch, smoothing: float) -> float:
     import mxnet as mx
 
-    from distrain_trainer.mxnet.training import make_loss
+    from distrain_trainer.mxnet.batches import DeviceBatch
+    from distrain_trainer.mxnet.training import Loss
 
-    return float(make_loss(mx.gluon.nn.Flatten(), smoothing)(batch, mx.cpu()).asscalar())
+    given = DeviceBatch.of(batch, mx.cpu())
+    return float(Loss(mx.gluon.nn.Flatten(), smoothing)(given.images, given.labels, given.weights).asscalar())
 
 
 def loss_of_tensorflow(batch: Batch, smoothing: float) -> float:
     import tensorflow as tf
 
-    from distrain_trainer.tensorflow.training import loss_of
+    from distrain_trainer.tensorflow.training import forward_of, loss_of
 
     model = tf.keras.Sequential([tf.keras.layers.Input(batch.images.shape[1:]), tf.keras.layers.Flatten()])
-    return float(loss_of(model, batch.images, batch.labels, batch.weights, label_smoothing=smoothing))
+    forward = forward_of(model, is_compiled=False)
+    return float(loss_of(forward, batch.images, batch.labels, batch.weights, label_smoothing=smoothing))
 
 
 def main() -> None:

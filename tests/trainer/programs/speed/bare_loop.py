@@ -1,7 +1,8 @@
 """Run inside an image: train a user's model in a framework's plain loop, and print the microseconds per step.
 
-`bare_loop.py FRAMEWORK STEPS` trains the same model as the trainer, `small.net`, on one batch of one image. The loop
-checks, logs, saves and exchanges nothing. It times the steps in equal parts, and prints the median part.
+`bare_loop.py PROGRAM STEPS` trains the same model as the trainer's program, `small.net`, on one batch of one image. The
+loop checks, logs and saves nothing. If several ranks run it, it averages their gradients as the program does, and rank
+0 prints. The loop times the steps in equal parts, and prints the median part.
 """
 
 from __future__ import annotations
@@ -20,11 +21,41 @@ net = importlib.import_module("small").net
 IMAGES, LABELS = np.random.default_rng(1).random((1, *SHAPE), dtype=np.float32), np.zeros(1, dtype=np.int64)
 
 
-def pytorch() -> tuple[Callable[[], Any], Callable[[], None]]:
+Step = Callable[[], Any]
+Wait = Callable[[], None]
+
+
+def pytorch_ddp() -> tuple[Step, Wait, int]:
+    import torch
+    import torch.distributed as dist
+
+    dist.init_process_group("gloo")
+    model = net(SHAPE, CLASSES)
+    if dist.get_world_size() > 1:
+        model = torch.nn.parallel.DistributedDataParallel(model)
+    return step_of_pytorch(model, optimizer_of_pytorch(model)), lambda: None, dist.get_rank()
+
+
+def pytorch_horovod() -> tuple[Step, Wait, int]:
+    import horovod.torch as hvd
+
+    hvd.init()
+    model = net(SHAPE, CLASSES)
+    optimizer = optimizer_of_pytorch(model)
+    if hvd.size() > 1:
+        optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=model.named_parameters())
+    return step_of_pytorch(model, optimizer), lambda: None, hvd.rank()
+
+
+def optimizer_of_pytorch(model: Any) -> Any:
     import torch
 
-    model = net(SHAPE, CLASSES)
-    optimizer = torch.optim.SGD(model.parameters(), lr=1e-4, momentum=0.9, fused=True)
+    return torch.optim.SGD(model.parameters(), lr=1e-4, momentum=0.9, fused=True)
+
+
+def step_of_pytorch(model: Any, optimizer: Any) -> Step:
+    import torch
+
     images, labels = torch.from_numpy(IMAGES).permute(0, 3, 1, 2).contiguous(), torch.from_numpy(LABELS)
 
     def step() -> None:
@@ -32,12 +63,14 @@ def pytorch() -> tuple[Callable[[], Any], Callable[[], None]]:
         torch.nn.functional.cross_entropy(model(images), labels).backward()
         optimizer.step()
 
-    return step, lambda: None
+    return step
 
 
-def tensorflow() -> tuple[Callable[[], Any], Callable[[], None]]:
+def tensorflow_horovod() -> tuple[Step, Wait, int]:
+    import horovod.tensorflow as hvd
     import tensorflow as tf
 
+    hvd.init()
     model, optimizer = net(SHAPE, CLASSES), tf.keras.optimizers.SGD(1e-4, momentum=0.9)
     optimizer.build(model.trainable_variables)
     images, labels = tf.constant(IMAGES), tf.constant(LABELS)
@@ -46,23 +79,29 @@ def tensorflow() -> tuple[Callable[[], Any], Callable[[], None]]:
         with tf.GradientTape() as tape:
             logits = model(images, training=True)
             loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits))
+        if hvd.size() > 1:
+            tape = hvd.DistributedGradientTape(tape)
         gradients = tape.gradient(loss, model.trainable_variables)
         optimizer.apply_gradients(zip(gradients, model.trainable_variables, strict=True))
         return loss
 
     compiled = tf.function(train)
-    return lambda: compiled(images, labels), lambda: None
+    return lambda: compiled(images, labels), lambda: None, hvd.rank()
 
 
-def mxnet() -> tuple[Callable[[], Any], Callable[[], None]]:
+def mxnet_horovod() -> tuple[Step, Wait, int]:
+    import horovod.mxnet as hvd
     import mxnet as mx
 
+    hvd.init()
     model = net(SHAPE, CLASSES)
     model.initialize()
     model.hybridize(static_alloc=True)
-    trainer = mx.gluon.Trainer(model.collect_params(), "sgd", {"learning_rate": 1e-4, "momentum": 0.9}, kvstore=None)
-    cross_entropy = mx.gluon.loss.SoftmaxCrossEntropyLoss()
     images, labels = mx.nd.array(IMAGES.transpose(0, 3, 1, 2)), mx.nd.array(LABELS)
+    model(images)  # Gluon infers the shapes of the weights.
+    # With a single rank, DistributedTrainer exchanges nothing.
+    trainer = hvd.DistributedTrainer(model.collect_params(), "sgd", {"learning_rate": 1e-4, "momentum": 0.9})
+    cross_entropy = mx.gluon.loss.SoftmaxCrossEntropyLoss()
 
     def step() -> None:
         with mx.autograd.record():
@@ -70,13 +109,18 @@ def mxnet() -> tuple[Callable[[], Any], Callable[[], None]]:
         loss.backward()
         trainer.step(1)
 
-    return step, mx.nd.waitall
+    return step, mx.nd.waitall, hvd.rank()
+
+
+PROGRAMS = {each.__name__: each for each in (pytorch_ddp, pytorch_horovod, tensorflow_horovod, mxnet_horovod)}
 
 
 def main() -> None:
-    step, wait = {"pytorch": pytorch, "tensorflow": tensorflow, "mxnet": mxnet}[sys.argv[1]]()
+    step, wait, rank = PROGRAMS[sys.argv[1].replace("-", "_")]()
     steps = int(sys.argv[2]) // PARTS
-    print(f"microseconds per step: {median(seconds(step, wait, steps) for _ in range(PARTS)) / steps * 1e6:.1f}")
+    figure = median(seconds(step, wait, steps) for _ in range(PARTS)) / steps * 1e6
+    if rank == 0:
+        print(f"microseconds per step: {figure:.1f}")
 
 
 def seconds(step: Callable[[], Any], wait: Callable[[], None], steps: int) -> float:

@@ -1,0 +1,51 @@
+"""Test --compile with TensorFlow. Without a GPU, a run does not compile, so this test compiles by hand, for the CPU."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.trainer.conftest import ProgramInImage, run_in_image
+
+# Prints whether the compiled forward pass gives the same loss and gradients, and whether XLA compiles both passes.
+COMPARES = """
+import numpy as np
+import tensorflow as tf
+from distrain_trainer.tensorflow.training import forward_of, loss_of
+
+layers = tf.keras.layers
+model = tf.keras.Sequential([layers.Input((8, 8, 3)), layers.Conv2D(4, 3), layers.BatchNormalization(),
+                             layers.Flatten(), layers.Dense(10)])
+images = tf.random.stateless_normal((16, 8, 8, 3), (1, 2))
+labels, weights = tf.range(16) % 10, tf.fill([16], 1 / 16)
+
+def step_of(forward):
+    def step():
+        with tf.GradientTape() as tape:
+            loss = loss_of(forward, images, labels, weights)
+        return loss, tape.gradient(loss, model.trainable_variables)
+    return tf.function(step)
+
+plain, compiled = (step_of(forward_of(model, is_compiled=is_compiled)) for is_compiled in (False, True))
+(loss, gradients), (other_loss, others) = plain(), compiled()
+np.testing.assert_allclose(other_loss, loss, rtol=1e-5)
+for gradient, other in zip(gradients, others, strict=True):
+    np.testing.assert_allclose(other, gradient, rtol=1e-3, atol=1e-5)
+functions = compiled.get_concrete_function().graph.as_graph_def().library.function
+print(sum("_XlaMustCompile" in each.attr for each in functions))
+"""
+
+
+def test_xla_compiles_both_passes_and_changes_neither_loss_nor_gradients(digits: Path) -> None:
+    run = run_in_image("tensorflow", ["python3", "-c", COMPARES], digits, env=None, mounts=None, timeout=120)
+
+    assert run.returncode == 0, run.stderr
+    assert int(run.stdout) >= 2
+
+
+def test_run_without_a_gpu_says_that_it_does_not_compile(digits: Path) -> None:
+    program = ProgramInImage.named("tensorflow-horovod", digits)
+
+    run = program("--steps", "2", "--batch-size", "4", "--compile", ranks=1)
+
+    assert run.returncode == 0, run.stderr
+    assert "trainer.extraArgs: --compile needs a GPU and none is visible; the model is not compiled" in run.stdout
