@@ -75,39 +75,41 @@ class CachedReader:
         if self.is_off:
             return self.store.read_into(name, place, start=start)
         size, tag = self._stat(name)
-        path = self._path(name, tag, start // self.piece)
-        if self._is_read_from(path, place, start % self.piece, size - start):
+        wanted = min(len(place), max(0, size - start))
+        if wanted and self._is_read_from(self._path(name, tag, start), place[:wanted], start % self.piece):
             return size
-        found = self.store.read_into(name, place, start=start)
-        held = min(len(place), found - start)
-        # Keep only whole pieces. The last piece of a file may be shorter.
-        if found == size and not start % self.piece and held in (self.piece, size - start):
-            self._keep(path, place[:held])
-        return found
+        # The file may have been replaced since `_stat`, so only the tag that comes with the bytes is theirs.
+        size, tag = self.store.read_tagged_into(name, place, start=start)
+        held = min(len(place), max(0, size - start))
+        if tag:
+            self._stats[name] = size, tag
+            # Keep only whole pieces. The last piece of a file may be shorter.
+            if held and not start % self.piece and held in (self.piece, size - start):
+                self._keep(self._path(name, tag, start), place[:held])
+        return size
 
     def _stat(self, name: str) -> tuple[int, str]:
-        """Request a file's size and tag only once: files must not change while the run reads them."""
+        """Return a file's size and tag as last seen. Request them only once: a read tells them too."""
         if name not in self._stats:
             self._stats[name] = self.store.stat(name)
         return self._stats[name]
 
-    def _path(self, name: str, tag: str, number: int) -> Path:
+    def _path(self, name: str, tag: str, start: int) -> Path:
         key = hashlib.sha256("\0".join([self.store.uri, name, tag, str(self.piece)]).encode(errors="surrogateescape"))
-        return self.cache.folder / f"{key.hexdigest()[:32]}-{number:06}{SUFFIX}"
+        return self.cache.folder / f"{key.hexdigest()[:32]}-{start // self.piece:06}{SUFFIX}"
 
-    def _is_read_from(self, path: Path, place: memoryview, first: int, left: int) -> bool:
-        """Read a part of a piece. Return False if the piece is not cached. Remove the piece if it is damaged."""
+    def _is_read_from(self, path: Path, place: memoryview, first: int) -> bool:
+        """Read a part of a piece from its byte `first` on. Return False if the piece is not cached. Remove the piece if it is damaged."""
         try:
             content = path.read_bytes()
         except OSError:
             return False
         body = memoryview(content)[:-CHECKSUM]
-        wanted = min(len(place), left)
-        if len(body) < first + wanted or zlib.crc32(body).to_bytes(CHECKSUM, "big") != content[-CHECKSUM:]:
+        if len(body) < first + len(place) or zlib.crc32(body).to_bytes(CHECKSUM, "big") != content[-CHECKSUM:]:
             with suppress(OSError):
                 path.unlink()
             return False
-        place[:wanted] = body[first : first + wanted]
+        place[:] = body[first : first + len(place)]
         with suppress(OSError):
             os.utime(path)
         return True
