@@ -231,6 +231,37 @@ def test_pieces_that_other_ranks_are_writing_count(tmp_path: Path, files: dict[s
     assert taken(tmp_path) <= 2 * KEPT
 
 
+def test_limit_is_kept_after_a_rank_was_killed_while_it_wrote_the_usage(
+    tmp_path: Path, files: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limit = 12 * KEPT
+    source, other = reader(tmp_path, limit), reader(tmp_path, limit)
+    read(source, "0.tar", "1.tar")
+
+    def killed(*_: object) -> int:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "pwrite", killed)
+        with pytest.raises(KeyboardInterrupt):
+            other.read_into("2.tar", memoryview(bytearray(PIECE)))
+    read(source, "2.tar", "3.tar")
+
+    assert 5 * KEPT < taken(tmp_path) <= limit
+
+
+@pytest.mark.parametrize("left", [b"", b"0000", b"12", bytes(20), b"-0000000000000000001"])
+def test_usage_that_cannot_be_read_is_counted_again(tmp_path: Path, files: dict[str, bytes], left: bytes) -> None:
+    limit = 12 * KEPT
+    source = reader(tmp_path, limit)
+    read(source, "0.tar", "1.tar")
+    (tmp_path / "cache" / "usage").write_bytes(left)
+
+    read(source, "2.tar", "3.tar")
+
+    assert 5 * KEPT < taken(tmp_path) <= limit
+
+
 def test_cache_that_a_lower_limit_begins_with_is_cut(tmp_path: Path, files: dict[str, bytes]) -> None:
     read(reader(tmp_path), *files)
 

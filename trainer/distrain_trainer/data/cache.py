@@ -27,6 +27,8 @@ VALUE = "data.cache"
 SUFFIX, UNFINISHED = ".piece", ".part"
 # Bytes of the checksum at a piece's end.
 CHECKSUM = 4
+# Digits of the number in the file `usage`.
+DIGITS = 20
 # When the cache is full, pieces are removed until the cache uses only this share of its limit.
 SHARE_LEFT = 0.9
 # An unfinished file of a killed process is removed after this many seconds.
@@ -99,7 +101,10 @@ class CachedReader:
         return self.cache.folder / f"{key.hexdigest()[:32]}-{start // self.piece:06}{SUFFIX}"
 
     def _is_read_from(self, path: Path, place: memoryview, first: int) -> bool:
-        """Read a part of a piece from its byte `first` on. Return False if the piece is not cached. Remove the piece if it is damaged."""
+        """Read a part of a piece, from its byte `first` on. Return False if the piece is not cached.
+
+        Remove the piece if it is damaged.
+        """
         try:
             content = path.read_bytes()
         except OSError:
@@ -134,15 +139,21 @@ class CachedReader:
 
     def _has_room(self, unfinished: Path, length: int) -> bool:
         """Reserve room by creating a file of `length` bytes. Return False if the cache's limit is too low for it."""
+        limit = self.cache.limit
         with self._usage() as usage:
-            if usage.get() + length > self.cache.limit:
-                usage.set(self._trim(max(0, int(self.cache.limit * SHARE_LEFT) - length)))
-            if usage.get() + length > self.cache.limit:
-                return False
-            with unfinished.open("wb") as file:
-                file.truncate(length)
-            usage.set(usage.get() + length)
-        return True
+            used = usage.get()
+            if used is None:
+                used = self._trim(limit)
+            if used + length > limit:
+                used = self._trim(max(0, int(limit * SHARE_LEFT) - length))
+            has_room = used + length <= limit
+            # Count the file before it exists: if this process is killed, the next `_trim` corrects a number that is too
+            # large. With a number that is too small, the cache would exceed its limit.
+            usage.set(used + length if has_room else used)
+            if has_room:
+                with unfinished.open("wb") as file:
+                    file.truncate(length)
+        return has_room
 
     def _trim(self, most: int) -> int:
         """Remove the least recently used pieces until all files take at most `most` bytes. Return the bytes left."""
@@ -165,9 +176,12 @@ class CachedReader:
     @contextmanager
     def _usage(self) -> Iterator[_Usage]:
         """Lock the file with the number of cached bytes, so that no other rank changes it."""
-        with open(self.cache.folder / "usage", "a+b") as file:
+        file = os.open(self.cache.folder / "usage", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        try:
             fcntl.flock(file, fcntl.LOCK_EX)
-            yield _Usage(file.fileno())
+            yield _Usage(file)
+        finally:
+            os.close(file)
 
     @contextmanager
     def _heeding_faults(self) -> Iterator[None]:
@@ -190,14 +204,17 @@ FULL = (errno.ENOSPC, errno.EDQUOT)
 
 @dataclass(frozen=True)
 class _Usage:
-    """The number of bytes in the cache, in an open file."""
+    """The number of bytes in the cache, in an open file, always with DIGITS digits.
+
+    So one call writes the number: a killed process leaves either the old number or the new one.
+    """
 
     file: int
 
-    def get(self) -> int:
-        text = os.pread(self.file, 32, 0)
-        return int(text) if text.isdigit() else 0
+    def get(self) -> int | None:
+        """Return the number, or None if the file is new or damaged."""
+        text = os.pread(self.file, DIGITS, 0)
+        return int(text) if len(text) == DIGITS and text.isdigit() else None
 
     def set(self, count: int) -> None:
-        os.ftruncate(self.file, 0)
-        os.pwrite(self.file, str(count).encode(), 0)
+        os.pwrite(self.file, b"%0*d" % (DIGITS, count), 0)
