@@ -236,7 +236,9 @@ class Writer:
             with self._using_buffer:
                 snapshot = self._given
                 if snapshot is None:
-                    self._is_busy, pause = False, 0.0
+                    pause = 0.0
+                    with self._change:  # The main thread may have given a snapshot since.
+                        self._is_busy = self._given is not None
                     continue
                 try:
                     self._write(snapshot)
