@@ -105,7 +105,7 @@ class Watched(writer.Writer):
             self.has_found_nothing = None
             event.set()
             # The other thread cannot give a snapshot while this one holds the condition.
-            self.may_go_on.wait(0 if self._change._is_owned() else 30)  # type: ignore[attr-defined]
+            self.may_go_on.wait(0 if self._change._is_owned() else 30)
         return found
 
     @_given.setter
