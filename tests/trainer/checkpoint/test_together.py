@@ -200,6 +200,59 @@ def test_rank_that_cannot_write_keeps_the_checkpoint_from_being_whole(
     assert "; resumes there\n" in out
 
 
+class LostAnswers:
+    """Writes rank 1's report, and tells rank 1 that it is not written. Rank 0's manifest waits for `may_complete`."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.may_complete, self.fails_again = threading.Event(), False
+        self.reports = 0
+        original = FolderStore.write
+
+        def write(store: FolderStore, name: str, content: bytes | memoryview) -> None:
+            if name.endswith("manifest.json"):
+                assert self.may_complete.wait(30)
+            if name.endswith("/state-1.safetensors") and self.reports and self.fails_again:
+                raise StorageError(FULL)
+            original(store, name, content)
+            if name.endswith("/rank-1.json"):
+                self.reports += 1
+                raise StorageError(FULL)
+
+        monkeypatch.setattr(FolderStore, "write", write)
+
+
+@pytest.mark.parametrize("attempts", [1, 2], ids=["told-that-the-report-is-not-written", "and-the-retry-fails"])
+def test_files_whose_report_rank_0_may_have_read_stay(
+    attempts: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lost, failures = LostAnswers(monkeypatch), list[int]()
+    # With a pause, no retry writes the files again.
+    monkeypatch.setattr(writer, "FIRST_PAUSE", 60 if attempts == 1 else 0.02)
+    monkeypatch.setattr(writer, "LONGEST_PAUSE", 60)
+    lost.fails_again = attempts == 2
+    fail = writer.Writer._fail
+
+    def noted(of: writer.Writer, *told: Any) -> None:
+        fail(of, *told)
+        failures.append(of._member.rank)
+        if failures.count(1) == attempts:
+            lost.may_complete.set()
+
+    monkeypatch.setattr(writer.Writer, "_fail", noted)
+
+    def work(group: ProcessGroup) -> None:
+        run = start(tmp_path, group, checkpoint_every=1000)
+        make_step_together(run)
+        assert run.writer
+        run.writer.save(partial(snapshot, run))
+        wait_until(lambda: newest_in(tmp_path) == "1-10")
+
+    Ranks(2).run(work)
+
+    assert failures[:attempts] == [1] * attempts
+    assert Ranks(2).run(lambda group: start(tmp_path, group).resumed_from) == ["1-10", "1-10"]
+
+
 def test_rank_that_cannot_write_for_too_long_ends_the_run(faults: Faults, tmp_path: Path) -> None:
     faults.file = "state-1.safetensors"
 

@@ -98,14 +98,13 @@ class Watched(writer.Writer):
     _snapshot: writer.Snapshot | None = None
 
     @property
-    def _given(self) -> writer.Snapshot | None:  # type: ignore[override]
+    def _given(self) -> writer.Snapshot | None:
         found = self._snapshot
         event = self.has_found_nothing
         if found is None and event is not None and threading.current_thread() is self._thread:
             self.has_found_nothing = None
             event.set()
-            # The other thread cannot give a snapshot while this one holds the condition.
-            self.may_go_on.wait(0 if self._change._is_owned() else 30)
+            self.may_go_on.wait(30)
         return found
 
     @_given.setter

@@ -93,6 +93,8 @@ class Writer:
         self.outage = Outage()
         # The samples seen in the last state whose files this rank has written.
         self._written_samples = -1
+        # The samples seen in the last state whose files this rank has reported, or has tried to report.
+        self._reported_samples = -1
         # The samples seen in the state that the main thread waits for. For earlier states rank 0 does not wait for
         # other ranks.
         self._awaited_samples = -1
@@ -264,20 +266,20 @@ class Writer:
     def _write(self, snapshot: Snapshot) -> None:
         name, store = self._name_of(snapshot), self.lease.store
         tell, member, begun = self.outage.note, self._member, time.monotonic()
-        sums: dict[str, FileSum] | None = None
         try:
             # Check the lease first: if HEAD was deleted, another job may write checkpoints of the same names.
             self._require_lease()
             sums = files.write(store, name, snapshot.parts, self._buffer, tell)
             if member.rank:
+                self._reported_samples = snapshot.position.samples
                 reports.write(store, name, member.rank, member.start, sums, tell)
             else:
                 self._note_written(snapshot)
                 self._complete(snapshot, name, sums, time.monotonic() - begun)
         except StorageError as error:
-            # A server that does not answer cannot delete files either. Files that are complete stay: rank 0 may have
-            # read their report, although this rank was told that it was not written.
-            is_reported = member.rank > 0 and sums is not None
+            # A server that does not answer cannot delete files either. Files that were reported once stay: rank 0 may
+            # have read the report, although this rank was told that it was not written.
+            is_reported = self._reported_samples == snapshot.position.samples
             if not isinstance(error, UnavailableError) and not is_reported:
                 files.delete_own(store, name, snapshot.parts, tell)
                 if not member.rank:  # Only rank 0 knows that no older checkpoint is being completed.
