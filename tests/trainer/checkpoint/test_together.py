@@ -253,6 +253,28 @@ def test_files_whose_report_rank_0_may_have_read_stay(
     assert Ranks(2).run(lambda group: start(tmp_path, group).resumed_from) == ["1-10", "1-10"]
 
 
+def test_state_that_one_rank_has_not_taken_is_given_up_for_a_later_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # One attempt takes 0.3 s, and the pauses are shorter than the interval between two checkpoints.
+    monkeypatch.setattr(writer, "SECONDS_FOR_OTHERS", 0.3)
+    monkeypatch.setattr(writer, "LONGEST_PAUSE", 0.1)
+
+    def work(group: ProcessGroup) -> None:
+        run = start(tmp_path, group, checkpoint_every=0.5)
+        assert run.writer
+        if group.rank == 1:  # As if a call to the store took long.
+            run.writer._using_buffer.acquire()
+        steps_until(run, lambda run: run.writer and run.writer._is_busy)
+        if group.rank == 1:
+            run.writer._using_buffer.release()
+        steps_until(run, lambda run: run.writer and run.writer.outage)
+        until_saved_after(run, None)
+        end(run)
+
+    Ranks(2).run(work)
+
+
 def test_rank_that_cannot_write_for_too_long_ends_the_run(faults: Faults, tmp_path: Path) -> None:
     faults.file = "state-1.safetensors"
 

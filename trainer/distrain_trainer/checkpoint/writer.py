@@ -332,9 +332,12 @@ class Writer:
         reason = str(error) if isinstance(error, StorageError) else f"{type(error).__name__}: {error}"
         with self._change:
             self.outage.add(snapshot.position.step, reason)
+            # A retry of the same state does not postpone the next one: if another rank has not taken this state, all
+            # retries fail.
+            if self._failed[0] != snapshot.position.samples:
+                self._due = self._due_without_cost()
             self._failed = (snapshot.position.samples, time.monotonic())
             self._is_busy = False
-            self._due = self._due_without_cost()
             self._change.notify_all()
 
     def _succeed(self, snapshot: Snapshot) -> None:
