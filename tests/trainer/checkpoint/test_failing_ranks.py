@@ -148,13 +148,64 @@ def test_state_that_one_rank_has_not_taken_is_given_up_for_a_later_one(
     def work(group: ProcessGroup) -> None:
         run = start(tmp_path, group, checkpoint_every=0.5)
         assert run.writer
-        if group.rank == 1:  # As if a call to the store took long.
+        if group.rank == 1:  # Then this rank cannot take the state.
             run.writer._using_buffer.acquire()
         steps_until(run, lambda run: run.writer and run.writer._is_busy)
         if group.rank == 1:
             run.writer._using_buffer.release()
         steps_until(run, lambda run: run.writer and run.writer.outage)
         until_saved_after(run, None)
+        end(run)
+
+    Ranks(2).run(work)
+
+
+def test_no_state_is_taken_while_a_rank_still_reports_the_last_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    may_return = threading.Event()
+    original = FolderStore.write
+
+    def write(store: FolderStore, name: str, content: bytes | memoryview) -> None:
+        original(store, name, content)
+        if name.endswith("/rank-1.json"):
+            may_return.wait(30)
+
+    monkeypatch.setattr(FolderStore, "write", write)
+
+    def work(group: ProcessGroup) -> None:
+        run = start(tmp_path, group)
+        first = save_one(run)
+        taken = run.taken_step
+        for _ in range(20):
+            make_step_together(run)
+        assert (run.taken_step, newest(run)) == (taken, first)
+        may_return.set()
+        until_saved_after(run, first)
+        end(run)
+
+    Ranks(2).run(work)
+
+
+def test_state_that_a_slow_rank_still_writes_is_not_replaced(
+    faults: Faults, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer, "SECONDS_FOR_OTHERS", 0.05)
+    faults.file = "/state-1.safetensors"
+    faults.may_go_on.clear()
+    failures: list[Any] = []
+    fail = writer.Writer._fail
+    monkeypatch.setattr(writer.Writer, "_fail", lambda of, *told: (failures.append(told), fail(of, *told)))
+
+    def work(group: ProcessGroup) -> None:
+        run = start(tmp_path, group)
+        steps_until(run, lambda run: run.taken_step)
+        taken = run.taken_step
+        steps_until(run, lambda _: len(failures) > 3)
+        assert run.taken_step == taken
+        faults.file = ""
+        faults.may_go_on.set()
+        save_one(run)
         end(run)
 
     Ranks(2).run(work)

@@ -125,6 +125,11 @@ class Writer:
         """Return whether a checkpoint is due, and no snapshot is held or being written."""
         return time.monotonic() >= self._due and not self._is_busy and self._held is None
 
+    @property
+    def has_unsaved(self) -> bool:
+        """Whether a snapshot is held, is being written or is to be retried."""
+        return self._is_busy or self._given is not None or self._held is not None
+
     def save(self, take: Take, *, wait: float = 0.0, holds: bool = False) -> bool:
         """Take a snapshot, and let the thread save it. It replaces a snapshot that could not be saved.
 
@@ -260,8 +265,8 @@ class Writer:
         """
         with self._change:
             self._change.wait_for(lambda: self._is_closed or self._is_busy, pause or None)
-            self._is_busy = True
-            return not self._is_closed
+            self._is_busy = not self._is_closed
+            return self._is_busy
 
     def _write(self, snapshot: Snapshot) -> None:
         name, store = self._name_of(snapshot), self.lease.store

@@ -95,7 +95,7 @@ class BegunSteps:
         """Wait for the outcomes of all steps but the last `leave`. Raises DivergedError, and StoppedError."""
         while len(self.steps) > leave:
             asked = self._end_first()
-            while asked > stop_flag.SAVE and self.steps:  # All ranks stop after the last step that has begun.
+            while asked > stop_flag.BUSY and self.steps:  # All ranks stop after the last step that has begun.
                 asked = max(asked, self._end_first())
             self.run.end_step(self.progress.speed.steps, asked=asked)
 
