@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from distrain_trainer.checkpoint import writer
-from distrain_trainer.errors import FencedError
+from distrain_trainer.errors import FencedError, StorageError
 from distrain_trainer.loop import stop_flag
 from distrain_trainer.loop.process_group import ProcessGroup
 from distrain_trainer.loop.saving import snapshot
+from distrain_trainer.storage import FolderStore
 from tests.trainer.fixtures.disk import wait_until
 from tests.trainer.fixtures.ranks import Ranks, make_step_together
 from tests.trainer.fixtures.together import (
@@ -23,6 +24,7 @@ from tests.trainer.fixtures.together import (
     newest,
     newest_in,
     quick,
+    save_one,
     saved_by,
     start,
     steps_until,
@@ -144,6 +146,23 @@ def test_rank_0_saves_alone_if_the_ranks_have_folders_of_their_own(tmp_path: Pat
     assert [path.parent.name for path in tmp_path.glob("*/HEAD")] == ["0"]
     assert Ranks(3).run(resume) == [(2.0 * SIZE, 2)] * 3
     assert not [*tmp_path.rglob("probe-*")]
+
+
+def test_store_without_the_right_to_delete_is_no_reason_to_end_at_the_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(store: FolderStore, name: str) -> None:
+        raise StorageError(f"the keys may not delete {name}")
+
+    monkeypatch.setattr(FolderStore, "delete", refuse)
+
+    def work(group: ProcessGroup) -> None:
+        run = start(tmp_path, group)
+        save_one(run)
+        end(run)
+
+    Ranks(2).run(work)
+    assert len([*tmp_path.glob("*/manifest.json")]) > 0
 
 
 @pytest.mark.parametrize("file", ["state-0.safetensors", "state-1.safetensors"])
