@@ -193,9 +193,13 @@ def test_state_that_a_slow_rank_still_writes_is_not_replaced(
     monkeypatch.setattr(writer, "SECONDS_FOR_OTHERS", 0.05)
     faults.file = "/state-1.safetensors"
     faults.may_go_on.clear()
-    failures: list[Any] = []
-    fail = writer.Writer._fail
-    monkeypatch.setattr(writer.Writer, "_fail", lambda of, *told: (failures.append(told), fail(of, *told)))
+    failures, fail = list[Any](), writer.Writer._fail
+
+    def noted(of: writer.Writer, *told: Any) -> None:
+        failures.append(told)
+        fail(of, *told)
+
+    monkeypatch.setattr(writer.Writer, "_fail", noted)
 
     def work(group: ProcessGroup) -> None:
         run = start(tmp_path, group)
