@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 from distrain_trainer.config import Config
 
@@ -61,10 +62,15 @@ def _decay(config: Config, step: int, samples: int, epoch_samples: int | None, b
     steps after the warm-up (He et al. 2019, arXiv:1812.01187, section 5.1).
     """
     if config.schedule == "step" and epoch_samples:
-        return config.decay_factor ** sum(samples >= each * epoch_samples for each in config.milestones)
+        return config.decay_factor ** sum(samples >= _exact(each) * epoch_samples for each in config.milestones)
     if config.schedule == "cosine":
         return 0.5 * (1 + math.cos(math.pi * _share_after_warmup(config, step, samples, epoch_samples, batch)))
     return 1.0
+
+
+def _exact(number: float) -> Fraction:
+    """Return the decimal number that the user has written. In floating point, 0.07 * 100 is above 7."""
+    return Fraction(repr(number))
 
 
 def _share_after_warmup(config: Config, step: int, samples: int, epoch_samples: int | None, batch: int) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,6 +12,7 @@ from distrain_trainer.checkpoint import head as heads
 from distrain_trainer.checkpoint import lease as leases
 from distrain_trainer.checkpoint import writer
 from distrain_trainer.checkpoint.lease import Lease
+from distrain_trainer.checkpoint.writer import Writer
 from tests.trainer.fixtures.disk import Disk
 from tests.trainer.fixtures.ranks import in_threads
 
@@ -30,6 +32,23 @@ def beats_that_end(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     yield
     for lease in begun:
         lease._ended.set()
+
+
+@pytest.fixture(autouse=True)
+def writers_that_end(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Stop a test's writers at its end. Otherwise a writer that failed would retry during later tests."""
+    begun, original = list[Writer](), Writer.__init__
+
+    def noted(writer: Writer, *arguments: Any, **named: Any) -> None:
+        original(writer, *arguments, **named)
+        begun.append(writer)
+
+    monkeypatch.setattr(Writer, "__init__", noted)
+    yield
+    for each in begun:
+        with each._change:
+            each._is_closed = True
+            each._change.notify_all()
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ import re
 import signal
 import threading
 import time
+from functools import partial
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -16,6 +17,7 @@ from distrain.derive import formulas
 from distrain_trainer.checkpoint import interval, writer
 from distrain_trainer.errors import StoppedError, Termination
 from distrain_trainer.loop import stop_flag
+from distrain_trainer.loop.saving import snapshot
 from tests.trainer.fixtures.counter_run import Counter, begin, make_step, save_step
 from tests.trainer.fixtures.disk import Disk, steps_until, wait_until
 
@@ -86,6 +88,52 @@ def test_state_whose_copy_failed_is_not_saved(disk: Disk, tmp_path: Path) -> Non
     assert run.writer
     assert run.writer._thread.is_alive()
     assert not [*tmp_path.glob("*/manifest.json")]
+
+
+class Watched(writer.Writer):
+    """A writer whose thread, once it has found nothing to write, lets another thread give it a snapshot first."""
+
+    has_found_nothing: threading.Event | None = None
+    may_go_on = threading.Event()
+    _snapshot: writer.Snapshot | None = None
+
+    @property
+    def _given(self) -> writer.Snapshot | None:
+        found = self._snapshot
+        event = self.has_found_nothing
+        if found is None and event is not None and threading.current_thread() is self._thread:
+            self.has_found_nothing = None
+            event.set()
+            self.may_go_on.wait(30)
+        return found
+
+    @_given.setter
+    def _given(self, snapshot: writer.Snapshot | None) -> None:
+        self._snapshot = snapshot
+
+
+def test_snapshot_that_is_given_while_the_thread_finds_none_is_saved(
+    disk: Disk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("distrain_trainer.loop.resume.Writer", Watched)
+    disk.is_full = True
+    run = begin(tmp_path, checkpoint_every=1000)
+    found = run.writer
+    assert isinstance(found, Watched)
+    make_step(run)
+    found.save(partial(snapshot, run))
+    wait_until(lambda: found.outage)
+    disk.is_full = False
+    found.has_found_nothing = has_found_nothing = threading.Event()
+
+    # The thread wakes up to try again, and the snapshot that it tried to save is replaced by one that is held.
+    found.save(partial(snapshot, run), holds=True)
+    assert has_found_nothing.wait(30)
+    found._give()
+    found.may_go_on.set()
+
+    wait_until(lambda: found.saved_samples == run.position.samples)
+    assert not found._is_busy
 
 
 def test_finished_run_has_waited_for_the_write_that_was_on(disk: Disk, tmp_path: Path) -> None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import errno
 import itertools
 import json
+import os
 import random
 import threading
 from contextlib import closing
+from io import BufferedReader, FileIO
 from pathlib import Path
 from typing import Any
 
@@ -47,13 +49,13 @@ def files(tmp_path: Path) -> dict[str, bytes]:
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
     """The pieces that were read from the store instead of the cache."""
     seen: list[tuple[str, int]] = []
-    original = FolderStore.read_into
+    original = FolderStore.read_tagged_into
 
-    def watched(self: FolderStore, name: str, place: memoryview, *, start: int = 0) -> int:
+    def watched(self: FolderStore, name: str, place: memoryview, *, start: int = 0) -> tuple[int, str]:
         seen.append((name, start))
         return original(self, name, place, start=start)
 
-    monkeypatch.setattr(FolderStore, "read_into", watched)
+    monkeypatch.setattr(FolderStore, "read_tagged_into", watched)
     return seen
 
 
@@ -154,6 +156,52 @@ def test_shard_that_was_replaced_is_read_anew(tmp_path: Path, files: dict[str, b
     assert read(reader(tmp_path), "0.tar") == [files["0.tar"][::-1]]
 
 
+@pytest.mark.parametrize("is_known", [False, True], ids=["replaced-before-the-look", "replaced-after-the-look"])
+def test_piece_of_a_shard_that_was_replaced_and_put_back_is_not_kept_as_its_own(
+    tmp_path: Path, files: dict[str, bytes], is_known: bool
+) -> None:
+    path, source = tmp_path / "shards" / "0.tar", reader(tmp_path)
+    if is_known:
+        source._stat("0.tar")
+    kept = path.rename(tmp_path / "kept")
+    path.write_bytes(files["0.tar"][::-1])
+    assert read(source, "0.tar") == [files["0.tar"][::-1]]
+    kept.rename(path)
+
+    assert read(reader(tmp_path), "0.tar") == [files["0.tar"]]
+
+
+def test_piece_of_a_shard_that_changes_during_the_read_is_not_kept(
+    tmp_path: Path, files: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "shards" / "0.tar"
+
+    class Changing(BufferedReader):
+        def readinto(self, place: Any) -> int:
+            found = super().readinto(place)
+            os.utime(path, ns=(1, 1))
+            return found
+
+    source = reader(tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "open", lambda path, mode: Changing(FileIO(path)))
+        assert source.read_into("0.tar", memoryview(bytearray(PIECE))) == 4500
+
+    assert not [*(tmp_path / "cache").glob("*.piece")]
+    assert source.read_into("0.tar", memoryview(bytearray(PIECE))) == 4500
+    assert len([*(tmp_path / "cache").glob("*.piece")]) == 1
+
+
+def test_bytes_beyond_a_shards_end_are_none_in_the_cache_too(tmp_path: Path, files: dict[str, bytes]) -> None:
+    source = reader(tmp_path)
+    read(source, "0.tar")
+    before = sorted((tmp_path / "cache").iterdir())
+
+    for start in (4500, 4600, 5000, 9000):
+        assert read(source, "0.tar", start=start) == [b""]
+    assert sorted((tmp_path / "cache").iterdir()) == before
+
+
 def test_limit_is_kept_by_removing_what_was_used_least_recently(
     tmp_path: Path, files: dict[str, bytes], asked: list[tuple[str, int]]
 ) -> None:
@@ -181,6 +229,37 @@ def test_pieces_that_other_ranks_are_writing_count(tmp_path: Path, files: dict[s
     read(reader(tmp_path, 10 * KEPT), *files)
 
     assert taken(tmp_path) <= 2 * KEPT
+
+
+def test_limit_is_kept_after_a_rank_was_killed_while_it_wrote_the_usage(
+    tmp_path: Path, files: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limit = 12 * KEPT
+    source, other = reader(tmp_path, limit), reader(tmp_path, limit)
+    read(source, "0.tar", "1.tar")
+
+    def killed(*_: object) -> int:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "pwrite", killed)
+        with pytest.raises(KeyboardInterrupt):
+            other.read_into("2.tar", memoryview(bytearray(PIECE)))
+    read(source, "2.tar", "3.tar")
+
+    assert 5 * KEPT < taken(tmp_path) <= limit
+
+
+@pytest.mark.parametrize("left", [b"", b"0000", b"12", bytes(20), b"-0000000000000000001"])
+def test_usage_that_cannot_be_read_is_counted_again(tmp_path: Path, files: dict[str, bytes], left: bytes) -> None:
+    limit = 12 * KEPT
+    source = reader(tmp_path, limit)
+    read(source, "0.tar", "1.tar")
+    (tmp_path / "cache" / "usage").write_bytes(left)
+
+    read(source, "2.tar", "3.tar")
+
+    assert 5 * KEPT < taken(tmp_path) <= limit
 
 
 def test_cache_that_a_lower_limit_begins_with_is_cut(tmp_path: Path, files: dict[str, bytes]) -> None:

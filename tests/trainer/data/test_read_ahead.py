@@ -5,12 +5,15 @@ from __future__ import annotations
 import random
 import threading
 import time
+from collections.abc import Callable
 from contextlib import closing
+from types import CodeType, FrameType
+from typing import Any
 
 import pytest
 
 from distrain_trainer.data import read_ahead
-from distrain_trainer.data.read_ahead import ReadAhead, Span
+from distrain_trainer.data.read_ahead import OpenFile, ReadAhead, Span
 from distrain_trainer.errors import StorageError
 from distrain_trainer.storage import FolderStore
 
@@ -152,6 +155,60 @@ def test_error_is_raised_where_the_file_is_read() -> None:
         assert read_one(ahead, 777) == files["0.tar"]
         with pytest.raises(StorageError, match=r"^lost\.tar cannot be read$"):
             read_one(ahead, 777)
+
+
+def lines_of(function: Callable[..., Any]) -> list[tuple[CodeType, int]]:
+    """Return the function's code and each of its lines, without the line of `def`."""
+    code = function.__code__
+    lines = sorted({line for *_, line in code.co_lines() if line})
+    return [(code, line) for line in lines if line > code.co_firstlineno]
+
+
+OF_THREADS = (
+    ReadAhead._fetch,
+    ReadAhead._claim,
+    ReadAhead._first_with_more,
+    ReadAhead._open_next,
+    ReadAhead._buffer,
+    ReadAhead._release,
+    OpenFile.claim,
+    OpenFile.learn,
+)
+# The first line of _fetch_all is `try`, and its last lines pass the error on.
+PLACES = [*lines_of(ReadAhead._fetch_all)[1:3], *(place for function in OF_THREADS for place in lines_of(function))]
+
+
+@pytest.mark.parametrize("time_of_failure", [1, 7])
+@pytest.mark.parametrize("place", PLACES, ids=lambda place: f"{place[0].co_name}:{place[1]}")
+def test_error_anywhere_in_the_threads_reaches_the_reader(place: tuple[CodeType, int], time_of_failure: int) -> None:
+    passed = 0
+
+    def trace(frame: FrameType, event: str, _: object) -> Any:
+        nonlocal passed
+        if event == "line" and (frame.f_code, frame.f_lineno) == place:
+            passed += 1
+            if passed >= time_of_failure:
+                raise MemoryError("no memory")
+        return trace
+
+    files, found, errors = files_of(*[5000] * 8), list[bytes](), list[BaseException]()
+
+    def read() -> None:
+        threading.settrace(trace)  # For the threads that start from here on.
+        try:
+            with closing(ReadAhead(Delayed(files), [Span(name) for name in files])) as ahead:
+                threading.settrace(None)
+                found.extend(read_one(ahead, 777) for _ in files)
+        except MemoryError as error:
+            errors.append(error)
+
+    reader = threading.Thread(target=read, daemon=True)
+    reader.start()
+    reader.join(20)
+
+    assert not reader.is_alive()
+    # A place may be reached only after everything has been read.
+    assert errors or found == [*files.values()]
 
 
 def test_threads_end_when_the_files_are_closed() -> None:

@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
+import numpy as np
 import pytest
 
 from distrain_trainer.checkpoint.files import place
 from distrain_trainer.errors import DivergedError, StoppedError
-from distrain_trainer.loop import stop_flag
+from distrain_trainer.loop import message, stop_flag
+from distrain_trainer.loop.process_group import ProcessGroup
 from distrain_trainer.loop.progress import Progress
 from distrain_trainer.loop.run import Run
-from tests.trainer.fixtures.counter_run import begin, make_step
+from distrain_trainer.loop.steps import Outcome, make_steps
+from tests.trainer.fixtures.counter_run import DATASET, Counter, begin, make_step
 from tests.trainer.fixtures.disk import wait_until
+from tests.trainer.fixtures.ranks import Ranks, in_threads
+
+__all__ = ["in_threads"]
 
 
 class Training:
@@ -99,3 +107,29 @@ def test_run_whose_last_steps_are_bad_has_diverged(tmp_path: Path) -> None:
         match=r"^trainer\.learningRate: the loss is nan at step 3; lower .* \(the run's last 2 of 3 steps\)$",
     ):
         progress.add(step, loss=math.nan, seconds=1.0, mean=lambda value: value)
+
+
+def test_loss_that_is_bad_on_one_rank_keeps_no_rank_from_saving(in_threads: None, tmp_path: Path) -> None:
+    def work(group: ProcessGroup) -> tuple[int, int]:
+        run = begin(tmp_path, state := Counter(), group=group, epochs=None, steps=60, checkpoint_every=0.001)
+
+        def make_step(batch: Any, *, rate: float, seed: int, asked: int) -> Callable[[], Outcome]:
+            time.sleep(0.01)
+            state.weight += 1
+            step = run.position.step + 1
+            # Only the loss of rank 1 is bad, and all gradients are finite.
+            own = math.nan if group.rank == 1 and step % 20 in range(10, 16) else 1.0
+            mine = np.zeros(message.SIZE)
+            mine[0], mine[1 + asked] = own, 1
+            told = np.sum(group.gather(mine), axis=0)
+            return lambda: message.outcome(own, told.tolist(), group.size)
+
+        make_steps(run, DATASET, make_step)
+        run.finish()
+        assert run.writer
+        return run.writer.saved_samples, run.bad_steps
+
+    [(saved, bad_steps), of_rank_1] = Ranks(2).run(work)
+
+    assert (saved, bad_steps) == of_rank_1
+    assert saved > 40 * 20

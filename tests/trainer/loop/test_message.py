@@ -29,10 +29,18 @@ def test_outcome_has_the_mean_loss_and_the_largest_reason_of_all_ranks(reasons: 
 
     outcome = message.outcome(1.0, told.tolist(), 3, 0.5)
 
-    assert outcome == (1.0, largest, 3.0, 0.5)
+    assert outcome == (3.0, largest, 0.5)
 
 
 def test_step_that_was_left_out_has_no_mean_loss() -> None:
     outcome = message.outcome(math.nan, message_of(1.0, stop_flag.NOTHING).tolist(), 1)
 
-    assert math.isnan(outcome.mean_loss)
+    assert math.isnan(outcome.loss)
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+def test_loss_of_one_rank_that_is_not_finite_is_bad_on_all_ranks(bad: float) -> None:
+    losses = (1.0, bad, 2.0)
+    told = np.sum([message_of(loss, stop_flag.NOTHING) for loss in losses], axis=0)
+
+    assert not any(math.isfinite(message.outcome(own, told.tolist(), 3).loss) for own in losses)

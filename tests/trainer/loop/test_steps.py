@@ -36,7 +36,7 @@ class Device:
         def outcome() -> Outcome:
             self.events.append(f"end {step}")
             reason = stop_flag.SIGTERM if step == self.asks_at else asked
-            return Outcome(1.0, reason, 1.0)
+            return Outcome(1.0, reason)
 
         return outcome
 

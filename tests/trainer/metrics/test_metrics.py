@@ -114,7 +114,7 @@ def test_metrics_of_a_rank_are_added_up_step_by_step(tmp_path: Path, port: int) 
     run = begin(tmp_path, epochs=None, steps=3, metrics_port=port)
 
     def make_step(*_arguments: Any, **_more: Any) -> Any:
-        return lambda: Outcome(1.0, 0, 1.0, allreduce_wait=0.25)
+        return lambda: Outcome(1.0, 0, allreduce_wait=0.25)
 
     make_steps(run, DATASET, make_step)
 
@@ -174,7 +174,7 @@ def test_counters_begin_at_0(tmp_path: Path, port: int) -> None:
 
     def make_step(*_arguments: Any, **_more: Any) -> Any:
         found.append(scrape(port))
-        return lambda: Outcome(1.0, 0, 1.0)
+        return lambda: Outcome(1.0, 0)
 
     make_steps(run, DATASET, make_step)
 

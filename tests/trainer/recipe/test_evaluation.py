@@ -30,7 +30,7 @@ def make_step_of(run: Run, *, kill_before: int = 0) -> Callable[..., Callable[[]
             raise KeyboardInterrupt
         assert isinstance(run.state, Counter)
         run.state.weight += 1
-        return lambda: Outcome(1.0, asked, 1.0)
+        return lambda: Outcome(1.0, asked)
 
     return make_step
 

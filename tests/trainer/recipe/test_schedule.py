@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from distrain_trainer.config import Config
@@ -59,6 +61,24 @@ def test_step_multiplies_the_rate_when_each_epoch_of_the_milestones_is_over(rank
     of_epoch = math.ceil(SAMPLES / (ranks * BATCH))
     expected = [0.1] * 2 * of_epoch + [0.05] * 2 * of_epoch + [0.025] * of_epoch
     assert rates(config, 5 * of_epoch, ranks=ranks) == pytest.approx(expected)
+
+
+# With a multiple of 1,000 samples, a milestone of three decimals is a whole number of samples.
+@given(
+    st.decimals("0.001", 1000, places=3), st.integers(1, 10**7) | st.integers(1, 10**4).map(lambda count: count * 1000)
+)
+@example(Decimal("0.07"), 100)
+@example(Decimal("1.1"), 10)
+def test_step_begins_a_milestone_at_the_sample_of_its_decimal(milestone: Decimal, epoch_samples: int) -> None:
+    config = config_of(schedule="step", milestones=(float(milestone),), decay_factor=0.5)
+    first = math.ceil(Fraction(milestone) * epoch_samples)
+
+    found = [
+        learning_rate(config, step=0, ranks=1, samples=samples, epoch_samples=epoch_samples)
+        for samples in (first - 1, first, first + 1)
+    ]
+
+    assert found == [0.1, 0.05, 0.05]
 
 
 def test_warm_up_in_epochs_rises_over_all_samples_of_them() -> None:

@@ -69,6 +69,16 @@ def test_part_of_a_file_is_read_into_memory_and_the_file_tells_its_size(
     assert place == part.ljust(length, b".")
 
 
+def test_bytes_come_with_the_tag_of_their_version(store: Store) -> None:
+    store.write("digits", b"0123456789")
+    before, place = store.stat("digits"), memoryview(bytearray(3))
+    store.write("digits", b"9876543210+")
+
+    assert store.read_tagged_into("digits", place, start=2) == store.stat("digits")
+    assert (bytes(place), store.stat("digits")[0]) == (b"765", 11)
+    assert store.stat("digits")[1] not in ("", before[1])
+
+
 def test_file_that_is_not_there_cannot_be_read_into_memory(store: Store) -> None:
     store.write("digits", b"0123456789")
 

@@ -93,6 +93,8 @@ class Writer:
         self.outage = Outage()
         # The samples seen in the last state whose files this rank has written.
         self._written_samples = -1
+        # The samples seen in the last state whose files this rank has reported, or has tried to report.
+        self._reported_samples = -1
         # The samples seen in the state that the main thread waits for. For earlier states rank 0 does not wait for
         # other ranks.
         self._awaited_samples = -1
@@ -122,6 +124,11 @@ class Writer:
     def is_due(self) -> bool:
         """Return whether a checkpoint is due, and no snapshot is held or being written."""
         return time.monotonic() >= self._due and not self._is_busy and self._held is None
+
+    @property
+    def has_unsaved(self) -> bool:
+        """Whether a snapshot is held, is being written or is to be retried."""
+        return self._is_busy or self._given is not None or self._held is not None
 
     def save(self, take: Take, *, wait: float = 0.0, holds: bool = False) -> bool:
         """Take a snapshot, and let the thread save it. It replaces a snapshot that could not be saved.
@@ -236,7 +243,9 @@ class Writer:
             with self._using_buffer:
                 snapshot = self._given
                 if snapshot is None:
-                    self._is_busy, pause = False, 0.0
+                    pause = 0.0
+                    with self._change:  # The main thread may have given a snapshot since.
+                        self._is_busy = self._given is not None
                     continue
                 try:
                     self._write(snapshot)
@@ -256,26 +265,26 @@ class Writer:
         """
         with self._change:
             self._change.wait_for(lambda: self._is_closed or self._is_busy, pause or None)
-            self._is_busy = True
-            return not self._is_closed
+            self._is_busy = not self._is_closed
+            return self._is_busy
 
     def _write(self, snapshot: Snapshot) -> None:
         name, store = self._name_of(snapshot), self.lease.store
         tell, member, begun = self.outage.note, self._member, time.monotonic()
-        sums: dict[str, FileSum] | None = None
         try:
             # Check the lease first: if HEAD was deleted, another job may write checkpoints of the same names.
             self._require_lease()
             sums = files.write(store, name, snapshot.parts, self._buffer, tell)
             if member.rank:
+                self._reported_samples = snapshot.position.samples
                 reports.write(store, name, member.rank, member.start, sums, tell)
             else:
                 self._note_written(snapshot)
                 self._complete(snapshot, name, sums, time.monotonic() - begun)
         except StorageError as error:
-            # A server that does not answer cannot delete files either. Files that are complete stay: rank 0 may have
-            # read their report, although this rank was told that it was not written.
-            is_reported = member.rank > 0 and sums is not None
+            # A server that does not answer cannot delete files either. Files that were reported once stay: rank 0 may
+            # have read the report, although this rank was told that it was not written.
+            is_reported = self._reported_samples == snapshot.position.samples
             if not isinstance(error, UnavailableError) and not is_reported:
                 files.delete_own(store, name, snapshot.parts, tell)
                 if not member.rank:  # Only rank 0 knows that no older checkpoint is being completed.
@@ -328,9 +337,12 @@ class Writer:
         reason = str(error) if isinstance(error, StorageError) else f"{type(error).__name__}: {error}"
         with self._change:
             self.outage.add(snapshot.position.step, reason)
+            # A retry of the same state does not postpone the next one: if another rank has not taken this state, all
+            # retries fail.
+            if self._failed[0] != snapshot.position.samples:
+                self._due = self._due_without_cost()
             self._failed = (snapshot.position.samples, time.monotonic())
             self._is_busy = False
-            self._due = self._due_without_cost()
             self._change.notify_all()
 
     def _succeed(self, snapshot: Snapshot) -> None:

@@ -27,6 +27,8 @@ VALUE = "data.cache"
 SUFFIX, UNFINISHED = ".piece", ".part"
 # Bytes of the checksum at a piece's end.
 CHECKSUM = 4
+# Digits of the number in the file `usage`.
+DIGITS = 20
 # When the cache is full, pieces are removed until the cache uses only this share of its limit.
 SHARE_LEFT = 0.9
 # An unfinished file of a killed process is removed after this many seconds.
@@ -75,39 +77,44 @@ class CachedReader:
         if self.is_off:
             return self.store.read_into(name, place, start=start)
         size, tag = self._stat(name)
-        path = self._path(name, tag, start // self.piece)
-        if self._is_read_from(path, place, start % self.piece, size - start):
+        wanted = min(len(place), max(0, size - start))
+        if wanted and self._is_read_from(self._path(name, tag, start), place[:wanted], start % self.piece):
             return size
-        found = self.store.read_into(name, place, start=start)
-        held = min(len(place), found - start)
-        # Keep only whole pieces. The last piece of a file may be shorter.
-        if found == size and not start % self.piece and held in (self.piece, size - start):
-            self._keep(path, place[:held])
-        return found
+        # The file may have been replaced since `_stat`, so only the tag that comes with the bytes is theirs.
+        size, tag = self.store.read_tagged_into(name, place, start=start)
+        held = min(len(place), max(0, size - start))
+        if tag:
+            self._stats[name] = size, tag
+            # Keep only whole pieces. The last piece of a file may be shorter.
+            if held and not start % self.piece and held in (self.piece, size - start):
+                self._keep(self._path(name, tag, start), place[:held])
+        return size
 
     def _stat(self, name: str) -> tuple[int, str]:
-        """Request a file's size and tag only once: files must not change while the run reads them."""
+        """Return a file's size and tag as last seen. Request them only once: a read tells them too."""
         if name not in self._stats:
             self._stats[name] = self.store.stat(name)
         return self._stats[name]
 
-    def _path(self, name: str, tag: str, number: int) -> Path:
+    def _path(self, name: str, tag: str, start: int) -> Path:
         key = hashlib.sha256("\0".join([self.store.uri, name, tag, str(self.piece)]).encode(errors="surrogateescape"))
-        return self.cache.folder / f"{key.hexdigest()[:32]}-{number:06}{SUFFIX}"
+        return self.cache.folder / f"{key.hexdigest()[:32]}-{start // self.piece:06}{SUFFIX}"
 
-    def _is_read_from(self, path: Path, place: memoryview, first: int, left: int) -> bool:
-        """Read a part of a piece. Return False if the piece is not cached. Remove the piece if it is damaged."""
+    def _is_read_from(self, path: Path, place: memoryview, first: int) -> bool:
+        """Read a part of a piece, from its byte `first` on. Return False if the piece is not cached.
+
+        Remove the piece if it is damaged.
+        """
         try:
             content = path.read_bytes()
         except OSError:
             return False
         body = memoryview(content)[:-CHECKSUM]
-        wanted = min(len(place), left)
-        if len(body) < first + wanted or zlib.crc32(body).to_bytes(CHECKSUM, "big") != content[-CHECKSUM:]:
+        if len(body) < first + len(place) or zlib.crc32(body).to_bytes(CHECKSUM, "big") != content[-CHECKSUM:]:
             with suppress(OSError):
                 path.unlink()
             return False
-        place[:wanted] = body[first : first + wanted]
+        place[:] = body[first : first + len(place)]
         with suppress(OSError):
             os.utime(path)
         return True
@@ -132,15 +139,21 @@ class CachedReader:
 
     def _has_room(self, unfinished: Path, length: int) -> bool:
         """Reserve room by creating a file of `length` bytes. Return False if the cache's limit is too low for it."""
+        limit = self.cache.limit
         with self._usage() as usage:
-            if usage.get() + length > self.cache.limit:
-                usage.set(self._trim(max(0, int(self.cache.limit * SHARE_LEFT) - length)))
-            if usage.get() + length > self.cache.limit:
-                return False
-            with unfinished.open("wb") as file:
-                file.truncate(length)
-            usage.set(usage.get() + length)
-        return True
+            used = usage.get()
+            if used is None:
+                used = self._trim(limit)
+            if used + length > limit:
+                used = self._trim(max(0, int(limit * SHARE_LEFT) - length))
+            has_room = used + length <= limit
+            # Count the file before it exists: if this process is killed, the next `_trim` corrects a number that is too
+            # large. With a number that is too small, the cache would exceed its limit.
+            usage.set(used + length if has_room else used)
+            if has_room:
+                with unfinished.open("wb") as file:
+                    file.truncate(length)
+        return has_room
 
     def _trim(self, most: int) -> int:
         """Remove the least recently used pieces until all files take at most `most` bytes. Return the bytes left."""
@@ -163,9 +176,12 @@ class CachedReader:
     @contextmanager
     def _usage(self) -> Iterator[_Usage]:
         """Lock the file with the number of cached bytes, so that no other rank changes it."""
-        with open(self.cache.folder / "usage", "a+b") as file:
+        file = os.open(self.cache.folder / "usage", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        try:
             fcntl.flock(file, fcntl.LOCK_EX)
-            yield _Usage(file.fileno())
+            yield _Usage(file)
+        finally:
+            os.close(file)
 
     @contextmanager
     def _heeding_faults(self) -> Iterator[None]:
@@ -188,14 +204,17 @@ FULL = (errno.ENOSPC, errno.EDQUOT)
 
 @dataclass(frozen=True)
 class _Usage:
-    """The number of bytes in the cache, in an open file."""
+    """The number of bytes in the cache, in an open file, always with DIGITS digits.
+
+    So one call writes the number: a killed process leaves either the old number or the new one.
+    """
 
     file: int
 
-    def get(self) -> int:
-        text = os.pread(self.file, 32, 0)
-        return int(text) if text.isdigit() else 0
+    def get(self) -> int | None:
+        """Return the number, or None if the file is new or damaged."""
+        text = os.pread(self.file, DIGITS, 0)
+        return int(text) if len(text) == DIGITS and text.isdigit() else None
 
     def set(self, count: int) -> None:
-        os.ftruncate(self.file, 0)
-        os.pwrite(self.file, str(count).encode(), 0)
+        os.pwrite(self.file, b"%0*d" % (DIGITS, count), 0)

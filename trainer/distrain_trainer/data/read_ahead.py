@@ -108,14 +108,17 @@ class ReadAhead:
         self._is_closed = False
         self._free: list[bytearray] = []
         self._unmade = MEMORY // PIECE
+        # The exception that has ended a thread.
+        self._failure: BaseException | None = None
         for _ in range(REQUESTS):
             # Daemon threads: the process can end while a request waits for S3.
-            threading.Thread(target=self._fetch, daemon=True).start()
+            threading.Thread(target=self._fetch_all, daemon=True).start()
 
     @contextmanager
     def next_file(self) -> Iterator[io.BufferedReader]:
-        """Open the next span's file, at the span's start. Reading raises StorageError."""
+        """Open the next span's file, at the span's start. Reading raises StorageError, and whatever ends a thread."""
         with self._arrived:
+            self._require_threads()
             file = self._files[0] if self._files else self._open_next()
             assert file is not None
         try:
@@ -134,10 +137,12 @@ class ReadAhead:
     def piece_at(self, file: OpenFile, at: int) -> Piece | None:
         """Wait for the piece with the byte `at` and return it, None at the file's end. Drop the pieces before it.
 
-        Raises StorageError.
+        Raises StorageError, and whatever ends a thread.
         """
         with self._arrived:
             while file.size is None or at < file.size:
+                # First: the thread may have ended with the reader's piece half recorded.
+                self._require_threads()
                 if not (file.pieces and file.pieces[0].covers(at)):
                     self._make_first(file, at)
                 if file.pieces and file.pieces[0].is_done:
@@ -146,6 +151,11 @@ class ReadAhead:
                     return file.pieces[0]
                 self._arrived.wait()
         return None
+
+    def _require_threads(self) -> None:
+        """Raise the exception that has ended a thread. Then other threads may end too, and nothing more arrives."""
+        if self._failure is not None:
+            raise self._failure
 
     def _make_first(self, file: OpenFile, at: int) -> None:
         """Drop all pieces before the one with the byte `at`.
@@ -164,24 +174,34 @@ class ReadAhead:
             if piece.is_done:
                 self._release(piece.buffer)
 
-    def _fetch(self) -> None:
-        while (claimed := self._claim()) is not None:
-            file, piece = claimed
-            error: Exception | None = None
-            try:
-                size = self._source.read_into(file.span.name, piece.place, start=piece.start)
-            except Exception as caught:
-                error = caught
-            with self._arrived:
-                piece.is_done, piece.error = True, error
-                if error is None:
-                    if file.size is None:  # Now there are more pieces to request.
-                        self._claimable.notify(REQUESTS)
-                    piece.length = min(piece.length, max(0, size - piece.start))
-                    file.learn(size)
-                if piece.is_dropped:
-                    self._release(piece.buffer)
-                self._arrived.notify()
+    def _fetch_all(self) -> None:
+        try:
+            while (claimed := self._claim()) is not None:
+                self._fetch(*claimed)
+        except BaseException as error:  # For example MemoryError: the reader would wait for ever.
+            self._fail(error)
+
+    def _fail(self, error: BaseException) -> None:
+        self._failure = error
+        with self._arrived:
+            self._arrived.notify_all()
+
+    def _fetch(self, file: OpenFile, piece: Piece) -> None:
+        error: Exception | None = None
+        try:
+            size = self._source.read_into(file.span.name, piece.place, start=piece.start)
+        except Exception as caught:
+            error = caught
+        with self._arrived:
+            piece.is_done, piece.error = True, error
+            if error is None:
+                if file.size is None:  # Now there are more pieces to request.
+                    self._claimable.notify(REQUESTS)
+                piece.length = min(piece.length, max(0, size - piece.start))
+                file.learn(size)
+            if piece.is_dropped:
+                self._release(piece.buffer)
+            self._arrived.notify()
 
     def _claim(self) -> tuple[OpenFile, Piece] | None:
         """Wait until a piece can be requested. Return None when the files are closed."""

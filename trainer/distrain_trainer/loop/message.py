@@ -16,8 +16,11 @@ SIZE = 1 + len(stop_flag.REASONS)
 
 
 def outcome(own: float, told: Sequence[float], ranks: int, allreduce_wait: float | None = None) -> Outcome:
-    """Return a step's outcome. `own` is this rank's loss, and `told` the sum of the messages of all `ranks`."""
+    """Return a step's outcome. `told` is the sum of the messages of all `ranks`.
+
+    `own` is this rank's loss after the step. It is NaN on all ranks if the step was left out.
+    """
     total, *counts = told
     asked = max(reason for reason, count in zip(stop_flag.REASONS, counts, strict=True) if count)
-    # A step that was left out has no mean loss.
-    return Outcome(own, asked, total / ranks if math.isfinite(own) else own, allreduce_wait)
+    # A step that was left out has no mean loss. A loss that is not finite makes the sum of all ranks not finite.
+    return Outcome(total / ranks if math.isfinite(own) else own, asked, allreduce_wait)

@@ -7,6 +7,7 @@ parameter servers.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import uuid
 from collections.abc import Sequence
@@ -19,7 +20,7 @@ from distrain_trainer.checkpoint.head import Head, Holder
 from distrain_trainer.checkpoint.lease import Lease
 from distrain_trainer.checkpoint.reader import DamagedCheckpointError
 from distrain_trainer.checkpoint.writer import Member, Writer
-from distrain_trainer.errors import FinishedError
+from distrain_trainer.errors import FinishedError, StorageError
 from distrain_trainer.loop.process_group import Span
 from distrain_trainer.storage import Retry, Store, open_store
 
@@ -87,7 +88,8 @@ def _see_one_place(run: Run, store: Store, start: str) -> bool:
     run.group.gather(None)
     sees = run.group.gather(store.read_tagged(name) is not None)
     if run.group.rank == 0:
-        store.delete(name)
+        with contextlib.suppress(StorageError):  # The keys may lack the right to delete.
+            store.delete(name)
     return all(sees)
 
 

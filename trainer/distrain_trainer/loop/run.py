@@ -139,8 +139,11 @@ class Run:
             return self.request.reason or stop_flag.ANOTHER_JOB
         if outage.seconds > self.config.checkpoint_max_age:
             return stop_flag.NO_CHECKPOINT
-        saves = self.saves_together and self.group.rank == 0 and self.is_due
-        return stop_flag.SAVE if saves else stop_flag.NOTHING
+        if not self.saves_together:
+            return stop_flag.NOTHING
+        if self.group.rank:
+            return stop_flag.BUSY if self.writer.has_unsaved else stop_flag.NOTHING
+        return stop_flag.SAVE if self.is_due else stop_flag.NOTHING
 
     @property
     def is_due(self) -> bool:
@@ -199,7 +202,7 @@ class Run:
             raise UnavailableError(
                 f"checkpoint.maxAge: nothing could be saved for {self.config.checkpoint_max_age:.0f} s{why}"
             )
-        if asked > stop_flag.SAVE:
+        if asked > stop_flag.BUSY:
             self._stop(asked)
 
     def _stop(self, asked: int) -> None:

@@ -20,15 +20,14 @@ from distrain_trainer.schedule import learning_rate
 class Outcome(NamedTuple):
     """What is known after a step.
 
-    `loss` is this rank's loss. It is NaN if the step was left out, unless an fp16 loss scale above 1 is the cause.
-    `asked` is the largest request of all ranks, to stop or to save. `mean_loss` is the mean loss of all ranks.
-    `allreduce_wait` is the number of seconds that this rank waited for the averages of the gradients after its own
-    gradients were computed, None if unknown.
+    `loss` is the mean loss of all ranks. It is NaN if the step was left out, unless an fp16 loss scale above 1 is the
+    cause. It is finite on all ranks or on none, so all ranks decide alike whether to save. `asked` is the largest
+    request of all ranks, to stop or to save. `allreduce_wait` is the number of seconds that this rank waited for the
+    averages of the gradients after its own gradients were computed, None if unknown.
     """
 
     loss: float
     asked: int
-    mean_loss: float
     allreduce_wait: float | None = None
 
 
@@ -96,14 +95,14 @@ class BegunSteps:
         """Wait for the outcomes of all steps but the last `leave`. Raises DivergedError, and StoppedError."""
         while len(self.steps) > leave:
             asked = self._end_first()
-            while asked > stop_flag.SAVE and self.steps:  # All ranks stop after the last step that has begun.
+            while asked > stop_flag.BUSY and self.steps:  # All ranks stop after the last step that has begun.
                 asked = max(asked, self._end_first())
             self.run.end_step(self.progress.speed.steps, asked=asked)
 
     def _end_first(self) -> int:
         """Wait for the outcome of the first step, and record it. Return the largest stop request of all ranks."""
         batch, outcome, started = self.steps.popleft()
-        loss, asked, mean_loss, allreduce_wait = outcome()
+        loss, asked, allreduce_wait = outcome()
         end = time.perf_counter()
         # If a step began before the previous step ended, its time counts from the previous step's end.
         seconds, self.last_end = end - max(started, self.last_end), end
@@ -113,5 +112,5 @@ class BegunSteps:
             input_wait=self.run.watchdog.waited,
             allreduce_wait=allreduce_wait,
         )
-        self.progress.add(batch, loss=loss, seconds=seconds, mean=lambda _: mean_loss)
+        self.progress.add(batch, loss=loss, seconds=seconds, mean=lambda mean: mean)
         return asked

@@ -10,9 +10,9 @@ from types import FrameType
 
 from distrain_trainer.errors import Termination
 
-# What a rank asks of all ranks: nothing, to save a checkpoint together, or to stop for one of the reasons above SAVE.
-# The largest number of all ranks decides.
-NOTHING, SAVE, SIGTERM, SIGUSR1, ANOTHER_JOB, NO_CHECKPOINT, FENCED = REASONS = range(7)
+# What a rank asks of all ranks: nothing, to save a checkpoint together, not to save because this rank still writes the
+# last one, or to stop for one of the reasons above BUSY. The largest number of all ranks decides.
+NOTHING, SAVE, BUSY, SIGTERM, SIGUSR1, ANOTHER_JOB, NO_CHECKPOINT, FENCED = REASONS = range(8)
 WORDS = {SIGTERM: "SIGTERM", SIGUSR1: "SIGUSR1", ANOTHER_JOB: "another job asked for the run"}
 SIGNALS = {signal.SIGTERM: SIGTERM, signal.SIGUSR1: SIGUSR1}
 

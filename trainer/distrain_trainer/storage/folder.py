@@ -51,17 +51,21 @@ class FolderStore:
             return file.read(-1 if length is None else length)
 
     def read_into(self, name: str, place: memoryview, *, start: int = 0) -> int:
+        return self.read_tagged_into(name, place, start=start)[0]
+
+    def read_tagged_into(self, name: str, place: memoryview, *, start: int = 0) -> tuple[int, str]:
         with self._opened(name) as file:
+            before = _size_and_tag(file)
             file.seek(start)
             held = file.readinto(place)
-            size = os.fstat(file.fileno()).st_size
+            size, tag = _size_and_tag(file)
         # Another process may have truncated the file meanwhile.
-        return size if held == len(place) else min(size, start + held)
+        size = size if held == len(place) else min(size, start + held)
+        return size, tag if (size, tag) == before else ""
 
     def stat(self, name: str) -> tuple[int, str]:
         with self._opened(name) as file:
-            told = os.fstat(file.fileno())
-        return told.st_size, f"{told.st_mtime_ns}-{told.st_size}"
+            return _size_and_tag(file)
 
     @contextmanager
     def _opened(self, name: str) -> Iterator[io.BufferedReader]:
@@ -153,6 +157,11 @@ class FolderStore:
             raise self._cannot_write(path, error) from None
         with file:
             yield
+
+
+def _size_and_tag(file: io.BufferedReader) -> tuple[int, str]:
+    told = os.fstat(file.fileno())
+    return told.st_size, f"{told.st_mtime_ns}-{told.st_size}"
 
 
 def _tag(content: bytes) -> str:

@@ -67,12 +67,15 @@ class S3Store:
         raise absent(self, name, found)
 
     def read_into(self, name: str, place: memoryview, *, start: int = 0) -> int:
+        return self.read_tagged_into(name, place, start=start)[0]
+
+    def read_tagged_into(self, name: str, place: memoryview, *, start: int = 0) -> tuple[int, str]:
         found = self.ask("read", lambda: self._found(name, start, len(place), place) or self._held())
         if not isinstance(found, Body):
             raise absent(self, name, found)
         if found.object_size is not None:
-            return found.object_size
-        return start + found.held if 0 < found.held < len(place) else self.stat(name)[0]
+            return found.object_size, found.tag
+        return start + found.held if 0 < found.held < len(place) else self.stat(name)[0], found.tag
 
     def stat(self, name: str) -> tuple[int, str]:
         told = self.ask("read", lambda: self._head(name))

@@ -41,6 +41,12 @@ class Store(Protocol):
         Raises MissingError if there is no such file, StorageError if it cannot be read.
         """
 
+    def read_tagged_into(self, name: str, place: memoryview, *, start: int = 0) -> tuple[int, str]:
+        """Read like `read_into`. Return the file's size, and the tag that `stat` returns for the content that was read.
+
+        The tag is "" if the file has changed during the read, or if the store has no tags.
+        """
+
     def stat(self, name: str) -> tuple[int, str]:
         """Return a file's size, and a tag that changes with the file's content. Raises StorageError."""
 
