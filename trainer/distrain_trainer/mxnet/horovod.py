@@ -128,7 +128,7 @@ def train(
         loss, told = train_step(batch, asked)
         ema.update()
         if told is None:
-            return lambda: Outcome(loss, asked, loss)
+            return lambda: Outcome(loss, asked)
         return lambda: message.outcome(loss, told.asnumpy().tolist(), run.group.size)
 
     prepare = functools.partial(on_device, device=device)

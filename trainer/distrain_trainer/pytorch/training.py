@@ -344,7 +344,7 @@ def outcome_of_one(loss: Any, asked: int) -> Callable[[], Outcome]:
 
     def outcome() -> Outcome:
         (own,) = numbers()
-        return Outcome(own, asked, own)
+        return Outcome(own, asked)
 
     return outcome
 

@@ -112,7 +112,7 @@ def train(dataset: Dataset, model: Any, optimizer: Any, evaluator: Evaluator, em
         def outcome() -> Outcome:
             own = float(loss)
             if told is None:
-                return Outcome(own, asked, own)
+                return Outcome(own, asked)
             seconds = None if wait is None else float(wait)
             return message.outcome(own, told.numpy().tolist(), run.group.size, seconds)
 
