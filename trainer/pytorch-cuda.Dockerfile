@@ -8,19 +8,13 @@
 
 ARG BASE_IMAGE=debian:bookworm-slim
 
-FROM ${BASE_IMAGE} AS build
+# distrain's packages are separate, so that their versions need not suit PyTorch's.
+FROM ${BASE_IMAGE} AS plugin
 RUN apt-get update \
     && DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends python3.11-venv \
     && rm -rf /var/lib/apt/lists/* /var/cache/apt/*
-RUN python3.11 -m venv /opt/venv
+RUN python3.11 -m venv /opt/venv && python3.11 -m venv --without-pip /opt/plugin
 COPY trainer/pip-install /usr/local/bin/
-COPY trainer/requirements/pytorch-cuda.txt trainer/requirements/trainer.txt /requirements/
-RUN --mount=type=secret,id=ca-bundle \
-    pip-install --no-deps -r /requirements/pytorch-cuda.txt && pip-install -r /requirements/trainer.txt
-
-# distrain's packages are separate, so that their versions need not suit PyTorch's.
-FROM build AS plugin
-RUN python3.11 -m venv --without-pip /opt/plugin
 COPY plugin/requirements.txt /requirements/plugin.txt
 RUN --mount=type=secret,id=ca-bundle \
     pip-install --target /opt/plugin/lib/python3.11/site-packages -r /requirements/plugin.txt \
@@ -30,11 +24,16 @@ FROM ${BASE_IMAGE} AS environment
 # torch.compile (trainer.extraArgs: [--compile]) compiles with gcc and Python's headers.
 RUN apt-get update \
     && DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends \
-        ca-certificates gcc libc6-dev python3.11 python3.11-dev \
+        ca-certificates gcc libc6-dev python3.11-dev python3.11-venv \
     && rm -rf /var/lib/apt/lists/* /var/cache/apt/* \
     && groupadd --gid 1000 distrain \
     && useradd --uid 1000 --gid 1000 --create-home --shell /bin/sh distrain
-COPY --from=build /opt/venv /opt/venv
+COPY trainer/pip-install /usr/local/bin/
+COPY trainer/requirements/pytorch-cuda.txt trainer/requirements/trainer.txt /requirements/
+# In this stage, and not copied from another: the packages have 7 GB, and a copy would need as much again.
+RUN --mount=type=secret,id=ca-bundle \
+    python3.11 -m venv /opt/venv \
+    && pip-install --no-deps -r /requirements/pytorch-cuda.txt && pip-install -r /requirements/trainer.txt
 COPY --from=plugin /opt/plugin /opt/plugin
 COPY trainer/plugin/distrain /usr/local/bin/
 COPY trainer/plugin/distrain.py /opt/venv/lib/python3.11/site-packages/
