@@ -35,7 +35,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Rendering:
-    """The result from one Helm version: the manifest or the error message, and the notes of `helm install`."""
+    """What one Helm version prints: the manifest or the error message, and the notes of `helm install`."""
 
     manifest: str = ""
     notes: str = field(default="", compare=False)

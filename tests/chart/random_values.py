@@ -21,12 +21,12 @@ from tests.chart.mutations import SCHEMA, Schema, resolved
 
 Values = dict[str, Any]
 
-# The share of keys that get a random value: of keys in values.yaml, and of keys that values.yaml leaves out. All other
-# keys keep their defaults.
+# SHARE is the share of keys in values.yaml that get a random value. FEW is the share of keys missing in values.yaml
+# that get a random value. All other keys keep their default values.
 SHARE, FEW = 0.25, 0.1
 
 
-# Parts of a pod to choose from.
+# Values for parts of a pod. The random choice takes some of the items under each key.
 PARTS = yaml.safe_load(
     """
 tolerations:
@@ -82,8 +82,8 @@ podSpec:
   terminationGracePeriodSeconds: 3600
 """
 )
-# Values for keys that values.yaml leaves out. Most of these keys are accepted at the top level and in every role.
-# Containers and volumes have other names than those in PARTS.
+# Possible values for keys that are not in values.yaml. The chart accepts most of these keys both at the top level and
+# in every role. The names of containers and volumes here differ from the names in PARTS.
 ROLE_VALUES = yaml.safe_load(
     """
 resources:
@@ -198,7 +198,7 @@ POOLS: dict[str, Pool] = {
     "digest": one("", "sha256:" + 64 * "a"), "pullSecrets": one([], ["login", "1e3"]),
     "data.cache.folder": one(""), "data.cache.size": one("100Gi", "1.5T", "500M", 10**12),
     "maxBadShare": one(None, 0, 0.001, 1e-5, "0.05", "1e-3", 1),
-    # The others need a strategy, and would change the values of every seed.
+    # The other optimizers need a certain strategy. Adding them would also change the random values of every seed.
     "optimizer": one("sgd", "adam"),
     "learningRate": one(0.1, 1e-7, "1e-5", "0.05", 3), "key": one("zone", "topology.kubernetes.io/zone"),
     "shm": one("1Gi", "64M", "2.5Gi", "2000000"), "s3.endpoint": one("", "https://s3.example.com", "http://10.0.0.1:9000/a"),
@@ -218,13 +218,13 @@ def pool_of(path: str, entry: Schema) -> Pool:
     if "boolean" in known["type"]:
         return one(True, False)
     if "minimum" in known:
-        # The end of the range reveals a Go template that uses int32 instead of int64, or prints 1e+09.
+        # The largest allowed number reveals a Go template that uses int32 instead of int64, or that prints 1e+09.
         return one(*examples, known["minimum"], known["maximum"])
     return one(*examples, *(["abc", "1e3"] if "string" in known["type"] and "pattern" not in known else []))
 
 
-# These keys are drawn with a separate random generator, so that other values of the same seed stay the same. See
-# random_values.
+# The values of these keys come from a separate random generator, so that the other values of a seed do not depend on
+# them. See random_values.
 APART = ("job.suspend", "trainer.delivery", "trainer.tensorboard", "data.cache.folder", "data.cache.size")
 
 
@@ -250,8 +250,8 @@ def random_keys(chance: random.Random, schema: Schema = SCHEMA, prefix: str = ""
 def random_values(chance: random.Random, seed: int) -> Values:
     """Return random values for a request of this seed. The chart's rules on several values are ignored.
 
-    The keys of APART and the keys that values.yaml leaves out have separate random generators. A comparison of pods can
-    leave these keys out and still get the same pods.
+    The values of the keys in APART, and of the keys that values.yaml leaves out, come from separate random generators.
+    A test that compares pods can leave these keys out and still get the same pods.
     """
     values = random_keys(chance)
     for path in APART:
@@ -313,7 +313,7 @@ def random_request(seed: int) -> Request:
 
 
 def random_requests(count: int, first: int = 0) -> Iterator[Request]:
-    """Yield `count` requests; a request's name contains its seed."""
+    """Yield `count` requests. The name of a request is its seed."""
     return (random_request(seed) for seed in range(first, first + count))
 
 

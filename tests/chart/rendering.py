@@ -1,6 +1,6 @@
 """Render the chart with Helm and return parsed YAML.
 
-Results are cached by arguments, because many tests need the same results.
+The module caches each result by its arguments, because many tests need the same results.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ ROLES = {
 
 
 ENV_OF_RANKS = ("DISTRAIN_JOB", "DISTRAIN_POD_UID", "DISTRAIN_GPUS")
-# Lock that a thread holds while it uses the renderer.
+# A thread holds this lock while it sends a request to the renderer and reads the answer.
 _TURN = threading.Lock()
 
 
@@ -44,7 +44,7 @@ _TURN = threading.Lock()
 class Rendered:
     """The output of `helm template`, as text and parsed.
 
-    Hooks are listed separately, because Helm does not count them as part of the release.
+    The hooks are in a separate list, because Helm does not count hooks as part of the release.
     """
 
     text: str
@@ -89,7 +89,7 @@ class Rendered:
     def replicas(self) -> dict[str, Yaml]:
         """Return the replica specs by role.
 
-        For a Plain job, return the specs of its Jobs under the operators' role names.
+        For a Plain job, return the specs of its Jobs, keyed by the role names that the operators use.
         """
         if not self.is_plain:
             return dict(self.job["spec"][ROLES[self.job["kind"]]])
@@ -97,7 +97,7 @@ class Rendered:
         return {role.capitalize(): job["spec"] for role, job in jobs.items()}
 
     def pod(self, role: str) -> Yaml:
-        """Return the spec of a role's pods. The role is Launcher, Worker, ..."""
+        """Return the spec of a role's pods. `role` is the operators' name of a role, such as Launcher or Worker."""
         return self.replicas[role]["template"]["spec"]
 
     def pods(self) -> dict[str, Yaml]:
@@ -111,7 +111,7 @@ class Rendered:
         return container
 
     def env(self, role: str) -> dict[str, Yaml]:
-        """Return a role's environment variables without the variables of every rank, which test_pods.py tests."""
+        """Return a role's environment variables, except the variables of every rank, which test_pods.py tests."""
         variables = self.container(role).get("env", [])
         return {variable["name"]: variable for variable in variables if variable["name"] not in ENV_OF_RANKS}
 
@@ -183,7 +183,7 @@ def template(
 def ask(request: dict[str, Any]) -> Yaml:
     """Send one request to lab/builds/go/render and return its answer.
 
-    Paths in the request are relative to this folder.
+    The renderer resolves paths in the request relative to the working directory of this process.
     """
     stdin, stdout = _renderer().stdin, _renderer().stdout
     assert stdin is not None
@@ -202,10 +202,11 @@ def _renderer() -> subprocess.Popen[str]:
 def start_renderer() -> subprocess.Popen[str]:
     """Start lab/builds/go/render on the chart.
 
-    The program ends when its stdin closes, at the latest with this process.
+    The program ends when its stdin is closed, which happens at the latest when this process ends.
     """
     command = [golang.binary("render"), CHART]
-    # Garbage collection is off: it would take a fifth of the time, and memory is sufficient.
+    # With GOGC=800, Go rarely collects garbage. Its default would take a fifth of the time, and the machine has enough
+    # memory.
     environment = {**os.environ, "GOGC": "800"}
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
 

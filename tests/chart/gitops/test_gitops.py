@@ -1,6 +1,6 @@
 """Test which health Argo CD and Flux, with their own health checks, report for a job from its operator's status.
 
-The files statuses/<kind>-<state>.yaml and statuses/<kind>-<state>-<words>.yaml contain jobs in that state.
+Each file statuses/<kind>-<state>.yaml or statuses/<kind>-<state>-<words>.yaml contains a job in the state <state>.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def test_status_of_an_operator_is_recognized(file: Path) -> None:
 def test_every_state_of_every_kind_is_tried(kind: str) -> None:
     states = {file.stem.split("-")[1] for file in STATUSES if file.stem.startswith(f"{kind.lower()}-")}
 
-    # mpi-operator never sets Restarting, because the launcher is a batch Job.
+    # mpi-operator never sets the condition Restarting, because the launcher is a batch Job.
     assert states >= SEEN.keys() - ({"restarting"} if kind == "MPIJob" else set())
 
 

@@ -16,7 +16,10 @@ PAIRS = [(profile, name) for profile in PROFILES for name in FILES]
 
 
 def arguments(profile: str, name: str) -> list[str]:
-    """Return the arguments for helm or the plugin that select a pair. The profile comes last."""
+    """Return the arguments that make helm or the plugin use a pair of values file and profile.
+
+    The profile comes last.
+    """
     return ["--namespace", NAMESPACE, "--values", str(FILES[name]), "--values", str(PROFILES[profile])]
 
 

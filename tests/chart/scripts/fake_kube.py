@@ -33,7 +33,7 @@ class Kube:
     answer: Answer
     requests: list[str] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)
-    # The number of bytes to cut off the end of each answer.
+    # The fake API cuts off this number of bytes at the end of each answer.
     cut: int = 0
 
     @property
@@ -41,7 +41,7 @@ class Kube:
         return self.folder / "account"
 
     def change(self, script: str, line: str, other: str) -> None:
-        """Shorten a script's waiting times from minutes to fractions of a second."""
+        """Replace one line of a script, to shorten a waiting time from minutes to fractions of a second."""
         path = self.folder / "bin" / script
         text = path.read_text()
         assert text.count(f"\n{line}\n") == 1

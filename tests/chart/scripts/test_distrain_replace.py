@@ -80,7 +80,8 @@ def test_job_of_another_content_is_ended_and_waited_for(kube: Kube) -> None:
     assert re.match(r"distrain-replace: ended MPIJob run1 in \d+ s, so that Helm can create it with", done.stdout)
     assert cluster.deleted == [MPIJOB]
     assert cluster.jobs == {}
-    # kubectl describe and Helm still show this message when the log is gone.
+    # The script also writes its output to the termination message, which Helm and `kubectl describe` show after the log
+    # is gone.
     assert (kube.folder / "message").read_text() == done.stdout
 
 

@@ -89,7 +89,7 @@ def test_launchers_log_is_the_result(kube: Kube) -> None:
 
 
 def test_without_a_launcher_the_rank_that_measured_tells(kube: Kube) -> None:
-    # torchrun may make any worker rank 0.
+    # torchrun may choose any worker as rank 0. Here it is worker 2, so only its log contains the result.
     workers = [pod("worker", "Succeeded", f"run1-test-worker-{index}") for index in (10, 2, 0)]
     kube.answer = Cluster(workers, worker_0="nothing\n", worker_2=LOG, worker_10="nothing\n")
 

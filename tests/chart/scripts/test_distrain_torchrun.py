@@ -152,8 +152,8 @@ def test_step_of_an_earlier_stop_is_not_the_last_ones(bench: Bench) -> None:
 
 
 def test_step_of_an_earlier_stop_that_nobody_reads_yet_is_not_the_last_ones(bench: Bench) -> None:
-    # Nobody reads this pod's log, so the script blocks while it writes the line. SIGTERM arrives before the script
-    # reads the next line.
+    # Nobody reads the pod's log here, so the pipe is full and the script blocks while it writes a line. SIGTERM arrives
+    # before the script has read the program's next line.
     lines = "printf '%060000d\\n' 1; sleep 1; printf 'stopped at step 7 (56 samples)\\n%060000d\\n' 1"
     process = bench.start(f"trap 'exit 1' TERM; {lines}; touch written; while :; do sleep 0.05; done")
     wait_until("both are written", (bench.folder / "written").exists, seconds=60)

@@ -44,7 +44,7 @@ def test_unknown_user_is_added(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, 
 
 
 def test_known_user_is_not_added(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    # root exists on this machine.
+    # User 0 is root, who has an entry in this machine's /etc/passwd.
     assert copy_of(IMAGES, monkeypatch, tmp_path, 0) == IMAGES
 
 

@@ -84,7 +84,7 @@ KINDS_OF_PODS = {
 
 
 def templates(helm: Path, kind: str, *values: str) -> dict[str, Yaml]:
-    """Return the pod templates of a job, keyed by role."""
+    """Return the pod template of each of the job's roles."""
     field, _, chosen = KINDS_OF_PODS[kind]
     [job, *_] = of_kind(documents(helm, *chosen, *values), kind)
     return {role: replica["template"] for role, replica in job["spec"][field].items()}

@@ -32,7 +32,7 @@ def prepare() -> None:
 
 
 def answer(question: bytes) -> bytes:
-    """Return a DNS response: the address of WORKER, or an error for any other name."""
+    """Return a DNS response: the IP address of WORKER, or an error for any other name."""
     name = question[12:].split(b"\0")[0]
     is_known, is_address = WORKER.split(".")[0].encode() in name, question[-3] == 1
     head = question[:2] + (b"\x81\x80" if is_known else b"\x81\x83") + b"\0\1"
