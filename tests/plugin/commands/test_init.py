@@ -31,12 +31,12 @@ ALL_SERVED = {"v1": ("PyTorchJob", "TFJob", "MXJob"), "v2beta1": ("MPIJob",)}
 
 @pytest.fixture
 def helm(helm4: Path) -> Path:
-    """Run with only one version of Helm, because `init` uses little of Helm."""
+    """Run these tests with only one version of Helm, because `init` calls few commands of Helm."""
     return helm4
 
 
 def _with_images(base: Object, *names: str) -> Object:
-    """Return the node with the images, each listed with a tag and with a digest."""
+    """Return the node with a list of images. Each image is listed with its tag and with its digest."""
     images = [{"names": [f"{name.rpartition(':')[0]}@sha256:{'0' * 64}", name]} for name in names]
     return {**base, "status": {**base["status"], "images": [*images, {}]}}
 
