@@ -1,4 +1,5 @@
-"""Test which facts are read about a release before it is changed: whether its job runs, since when, and its manager."""
+"""Test which facts about a release are read before it is changed: whether its job runs, since when, and who manages it.
+"""
 
 from __future__ import annotations
 

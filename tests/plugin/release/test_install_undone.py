@@ -184,7 +184,7 @@ def test_internal_error_after_helms_success_undoes_nothing() -> None:
     with pytest.raises(ZeroDivisionError) as bug:
         install_with(helm, start=failing(ZeroDivisionError()), told=told)
 
-    # Python prints an exception's notes at the end of its traceback.
+    # Python prints the notes of an exception at the end of the traceback.
     assert (helm.uninstalled, told, bug.value.__notes__) == ([], ["notes"], [STAYS])
 
 
@@ -265,7 +265,7 @@ def test_signal_while_helm_runs_takes_effect_after_it(number: int) -> None:
 
 
 def test_terminal_that_is_closed_undoes_nothing() -> None:
-    # Under nohup, the tests themselves ignore the signal, so the signal would have no effect anyway.
+    # If the tests run under nohup, they ignore SIGHUP. Then the test would succeed without checking anything.
     signal.signal(signal.SIGHUP, signal.default_int_handler)
     helm = FakeHelm()
     helm.during = lambda: send_signal(signal.SIGHUP)
@@ -276,7 +276,7 @@ def test_terminal_that_is_closed_undoes_nothing() -> None:
 
 @pytest.mark.parametrize("number", SIGNALS)
 def test_signal_that_was_ignored_before_stays_ignored(number: int) -> None:
-    # nohup ignores signals like this, and so does a shell script for its background jobs.
+    # nohup starts a program with this signal ignored. So does a shell script that starts a background job.
     signal.signal(number, signal.SIG_IGN)
     helm = FakeHelm()
     helm.during = lambda: send_signal(number)

@@ -43,7 +43,7 @@ ODD = {
     "number-in-quotes": '"7"',
     "login": f'"https://me:{SECRET}@host/x?token={SECRET}"',
 }
-# Fields with words. In these fields, "nan" is a valid word.
+# Fields with words. The word "nan" is valid in these fields, because they contain words.
 WORDS = ("framework", "model", "job", "checkpoint", "cause", "reason")
 EVENTS = ("start", "step", "checkpoint", "rescale", "end")
 NOW = 1767225600.0
@@ -91,7 +91,7 @@ def test_no_field_of_a_step_line_makes_a_senseless_answer(odd: str) -> None:
 
 
 def _record(name: str, odd: str) -> Iterator[str]:
-    """Yield the lines of a record. Each line has the odd value in this field."""
+    """Yield the lines of a record of a run. In each event's last line, the field `name` has the odd value."""
     plain: dict[str, Object] = {
         "start": {"world_size": 2, "steps": 1000},
         "step": {"step": 7, "images_per_second": 5.0, "images_per_second_mean": 5.0},

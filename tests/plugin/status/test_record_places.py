@@ -1,4 +1,6 @@
-"""Test where `status` finds a run's record: in S3, also if the pods are gone and only the release's values name it."""
+"""Test where `status` finds a run's record in S3, even if the pods are gone and only the release's values name the
+place.
+"""
 
 from __future__ import annotations
 
@@ -213,7 +215,7 @@ def test_run_whose_job_was_removed_without_a_record_is_told_how(api: FakeApi, st
 
 
 def _removed(api: FakeApi) -> None:
-    """Leave only the objects that a release keeps after its job is removed: Helm's Secret and the scripts."""
+    """Delete all objects except those that a release keeps after its job is removed: Helm's Secret and the scripts."""
     api.answers[f"{NAMESPACE}/secrets"] = [{"metadata": {"name": "s", "labels": {"owner": "helm", "name": "run1"}}}]
     api.answers[f"{NAMESPACE}/configmaps"] = [{"metadata": {"name": "run1-scripts", "labels": LABELS}}]
 

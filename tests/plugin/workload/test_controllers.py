@@ -1,4 +1,6 @@
-"""Test which fields each controller adds to and removes from the pods of each role. made_pods.py compares real pods."""
+"""Test which fields each controller adds to and removes from the pods of each role. made_pods.py compares this with
+real pods.
+"""
 
 from __future__ import annotations
 

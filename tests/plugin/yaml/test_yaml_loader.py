@@ -1,7 +1,8 @@
-"""Test that YAML is read as Helm and kubectl read it. One rendering compares random documents with Helm's own reading.
+"""Test that YAML is read as Helm and kubectl read it. A single run of `helm template` reads all random documents, so
+that they can be compared.
 
-The message of a failure contains the document. Helm reads every number as a float, so large integers are compared as
-floats.
+If a document is read differently, the failure message contains this document. Helm reads every number as a float, so
+the tests compare large integers as floats.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Test which losses the plan of an upgrade reports: the steps since the last checkpoint, and their time."""
+"""Test which losses the plan of an upgrade reports: the steps after the last checkpoint, and the time that they took.
+"""
 
 from __future__ import annotations
 

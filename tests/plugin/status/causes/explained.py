@@ -1,4 +1,7 @@
-"""Read the line that says why a run does not continue, and serve events about the run, for the tests of causes."""
+"""Read the line of `status` that says why a run does not continue, and serve events about the run.
+
+The tests of causes use both.
+"""
 
 from __future__ import annotations
 
