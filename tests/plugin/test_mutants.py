@@ -1,5 +1,4 @@
-"""Test `make bench-mutants`: its files exist, a mutant runs the tests of the changed statement, survivors are counted.
-"""
+"""Test `make bench-mutants`: its files exist, mutants run the tests of the changed statement, survivors are counted."""
 
 from __future__ import annotations
 

@@ -21,8 +21,7 @@ CHUNK = 100
 
 
 def failures(seeds: Sequence[int], kind: str | None = None, *, as_process: bool = False) -> Iterator[str]:
-    """Yield a text for each seed for which the program's answer has a mistake: the mistake, the input and the answer.
-    """
+    """For each seed whose answer has a mistake, yield a text with the mistake, the input and the answer."""
     with bench() as place:
         for seed in seeds:
             given = random_input(seed, kind)

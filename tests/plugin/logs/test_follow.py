@@ -1,5 +1,4 @@
-"""Test `logs --follow` as a user runs it: after restarts and with new pods and jobs, no line is lost or printed twice.
-"""
+"""Test that `logs --follow` loses no line and prints no line twice, after restarts and with new pods and jobs."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Test which facts about a release are read before it is changed: whether its job runs, since when, and who manages it.
-"""
+"""Test what is read about a release before it is changed: whether its job runs, since when, and who manages it."""
 
 from __future__ import annotations
 

@@ -174,8 +174,8 @@ def _prepare(name: str, run: Run, program: Program, cluster: FakeApi) -> None:
 @pytest.mark.parametrize(
     ("name", "streams"),
     [
-        # In the full matrix, every command is tried with every way to lose the output. By default, each command is
-        # tried once, and so is each way to lose the output.
+        # In the full matrix, every command is tried with every way to lose the output. By default, every command
+        # and every way to lose the output occurs at least once.
         pytest.param(name, streams, id=f"{name}-{streams}", marks=[] if tried else pytest.mark.full)
         for number, name in enumerate(COMMANDS)
         for place, streams in enumerate(STREAMS)

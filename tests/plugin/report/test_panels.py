@@ -139,8 +139,7 @@ def test_other_sizes_are_predicted_from_the_smallest_one() -> None:
     line = next(series for series in panel.series if series.label == "predicted")
     first, last = (place[1] for place in line.places if place)
     assert first == pytest.approx(1000)
-    # For eight ranks, the predicted line includes the time to exchange 4 MB over 9 Gbit/s, and the wait for the slowest
-    # rank.
+    # The prediction includes the exchange of 4 MB over 9 Gbit/s, and the wait for the slowest of eight ranks.
     assert 3000 < last < 4000
     assert "over 9 Gbit/s between the ranks, which is assumed" in panel.words
 

@@ -24,7 +24,7 @@ SHORT = [start(0, 2), event("end", 1, cause="finished", exit_code=0)]
 
 @pytest.fixture
 def drawing_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Report:
-    """Return a function that runs `distrain report` in an empty folder, with drawing."""
+    """Return a function that runs `distrain report` in an empty folder and draws the picture."""
     work = tmp_path / "work"
     work.mkdir()
     monkeypatch.chdir(work)
@@ -33,7 +33,7 @@ def drawing_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pyte
 
 @pytest.fixture
 def report(drawing_report: Report, monkeypatch: pytest.MonkeyPatch) -> Report:
-    """Return a function that runs `distrain report` in an empty folder, without drawing.
+    """Return a function that runs `distrain report` in an empty folder.
 
     The function does not draw the picture, because drawing would take most of a test's time.
     """

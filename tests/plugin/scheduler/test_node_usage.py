@@ -17,8 +17,7 @@ from distrain.workload.manifest import from_manifest
 from lab.static_api import protobuf
 from tests.plugin.check.random_clusters import Case, random_case
 
-# Numbers of random cases. The number of random cases. CASES is large, because only a few random cases fill some parts
-# of the usage.
+# Numbers of random cases. CASES is large, because only a few random cases fill some parts of the usage.
 CASES, FEW = 600, 200
 
 

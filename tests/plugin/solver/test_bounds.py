@@ -1,4 +1,4 @@
-"""Test for which jobs the bounds give an answer, and which.
+"""Test the answers that the bounds give without a search.
 
 If a job is too large for the search, only the bounds can give an answer.
 """

@@ -91,7 +91,7 @@ def test_no_field_of_a_step_line_makes_a_senseless_answer(odd: str) -> None:
 
 
 def _record(name: str, odd: str) -> Iterator[str]:
-    """Yield the lines of a record of a run. In each event's last line, the field `name` has the odd value."""
+    """Yield the lines of a run's record. For each event, one line has the odd value in the field `name`."""
     plain: dict[str, Object] = {
         "start": {"world_size": 2, "steps": 1000},
         "step": {"step": 7, "images_per_second": 5.0, "images_per_second_mean": 5.0},

@@ -1,6 +1,4 @@
-"""Test where `status` finds a run's record in S3, even if the pods are gone and only the release's values name the
-place.
-"""
+"""Test that `status` finds a run's record in S3, even if the pods are gone and only the release's values name it."""
 
 from __future__ import annotations
 

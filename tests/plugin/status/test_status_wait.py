@@ -62,10 +62,9 @@ def test_wait_ends_with_the_goal_or_the_run(
 
 @pytest.fixture
 def first_look(api: FakeApi) -> Callable[[Callable[[], object]], None]:
-    """Return a function that takes an action. The action is called when the program reads the run's log for the first
-    time.
+    """Return a function that sets an action. The action is taken when the program first reads the run's log.
 
-    When the log is read, the run already exists.
+    When the program reads the log, the run already exists.
     """
 
     def act(then: Callable[[], object]) -> None:
@@ -256,10 +255,7 @@ def test_wait_tells_steps_once_a_minute_and_other_changes_at_once(
 
 @pytest.fixture
 def at_first_line(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]], None]:
-    """Return a function that takes an action.
-
-    The action is called after the program has printed its first line about the run.
-    """
+    """Return a function that sets an action. The action is taken after the program's first line about the run."""
     say = console.say
     left: list[Callable[[], object]] = []
 

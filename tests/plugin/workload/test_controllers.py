@@ -1,5 +1,6 @@
-"""Test which fields each controller adds to and removes from the pods of each role. made_pods.py compares this with
-real pods.
+"""Test which fields a controller adds to and removes from the pods of each role.
+
+made_pods.py compares the same fields with real pods.
 """
 
 from __future__ import annotations

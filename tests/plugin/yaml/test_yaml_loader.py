@@ -1,5 +1,4 @@
-"""Test that YAML is read as Helm and kubectl read it. A single run of `helm template` reads all random documents, so
-that they can be compared.
+"""Test that YAML is read as Helm and kubectl read it. Helm reads all random documents in a single rendering.
 
 If a document is read differently, the failure message contains this document. Helm reads every number as a float, so
 the tests compare large integers as floats.

@@ -1,5 +1,4 @@
-"""Test which losses the plan of an upgrade reports: the steps after the last checkpoint, and the time that they took.
-"""
+"""Test which losses the plan of an upgrade reports: the steps since the last checkpoint, and how long they took."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Test which upgrades are refused: upgrades that change nothing, and upgrades whose new job would train from the
-beginning.
-"""
+"""Test which upgrades are refused: those that change nothing, and those whose job would train from the beginning."""
 
 from __future__ import annotations
 
