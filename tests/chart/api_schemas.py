@@ -63,7 +63,7 @@ def native_schema() -> Schema:
     text = (source / "api/openapi-spec/swagger.json").read_text(encoding="utf-8")
     definitions = json.loads(text)["definitions"]
     for name in ("api.resource.Quantity", "util.intstr.IntOrString"):
-        # The API also accepts numbers, although the schema says string.
+        # The schema describes these types as strings, but the API also accepts numbers.
         definitions[f"io.k8s.apimachinery.pkg.{name}"] = {}
     return {"definitions": closed(definitions)}
 

@@ -43,7 +43,7 @@ def of_kind(found: list[Yaml], kind: str, name: str = "") -> list[Yaml]:
 
 
 def hooks(found: list[Yaml], event: str) -> list[Yaml]:
-    """Return the hooks that Helm creates for an event, in Helm's order."""
+    """Return the hooks for an event such as pre-install, in the order in which Helm creates them."""
     chosen = [one for one in found if event in annotation(one, HOOK).split(",")]
     return sorted(chosen, key=lambda one: int(annotation(one, WEIGHT)))
 

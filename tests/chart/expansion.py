@@ -47,7 +47,7 @@ def expanded(manifest: str) -> Iterator[dict[str, Any]]:
 
 
 def distinct_pods(manifests: Iterable[str]) -> list[dict[str, Any]]:
-    """Return one of the pods that differ only in their names, arguments and variables, for each such set of pods."""
+    """Return the distinct pods. Pods that differ only in names, arguments and environment variables count as one."""
     pods = (each for manifest in manifests for each in expanded(manifest) if each["kind"] == "Pod")
     shapes: dict[str, dict[str, Any]] = {}
     for pod in pods:

@@ -192,7 +192,7 @@ def fit_security(values: Values, form: Form, chance: random.Random) -> None:
 
 
 def fit_containers(values: Values, form: Form, chance: random.Random) -> None:
-    """Mount only volumes that the values define, each name once."""
+    """Mount only volumes that the values define. Give each container another name."""
     values["volumeMounts"] = [
         {"name": volume["name"], "mountPath": f"/{volume['name']}", "readOnly": chance.random() < 0.5}
         for volume in values.get("volumes", [])

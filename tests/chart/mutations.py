@@ -52,7 +52,7 @@ class Place:
 
 
 def pointer(path: Path) -> str:
-    """Return a JSON pointer, as Helm writes it."""
+    """Return the JSON pointer with which Helm's error messages name this path."""
     return "".join(f"/{str(part).replace('~', '~0').replace('/', '~1')}" for part in path)
 
 

@@ -175,7 +175,7 @@ def one(*choices: Any) -> Pool:
 
 
 def pairs(keys: list[str], values: list[Any]) -> Pool:
-    """Return a map with a few of the keys, each with any of the values."""
+    """Return a map in which a few of the keys have random values."""
     return lambda chance: {key: chance.choice(values) for key in chance.sample(keys, chance.randrange(len(keys) + 1))}
 
 
@@ -208,7 +208,7 @@ POOLS: dict[str, Pool] = {
 
 
 def pool_of(path: str, entry: Schema) -> Pool:
-    """Return a function that draws a value: from the pool for its path or name, otherwise from its schema."""
+    """Return a function that draws a random value from the pool for its path or name, or else from its schema."""
     if path in POOLS or path.rpartition(".")[2] in POOLS:
         return POOLS.get(path) or POOLS[path.rpartition(".")[2]]
     known = resolved(entry)
@@ -233,7 +233,7 @@ def is_apart(path: str, entry: Schema) -> bool:
 
 
 def random_keys(chance: random.Random, schema: Schema = SCHEMA, prefix: str = "") -> Values:
-    """Return random values for some keys. The chart's rules on several values are ignored."""
+    """Return random values for some keys. The values may break the chart's rules on combinations of values."""
     values: Values = {}
     for name, entry in schema["properties"].items():
         path = f"{prefix}{name}"
@@ -248,7 +248,7 @@ def random_keys(chance: random.Random, schema: Schema = SCHEMA, prefix: str = ""
 
 
 def random_values(chance: random.Random, seed: int) -> Values:
-    """Return random values for a request of this seed. The chart's rules on several values are ignored.
+    """Return random values for a request of this seed. They may break the chart's rules on combinations of values.
 
     The values of the keys in APART, and of the keys that values.yaml leaves out, come from separate random generators.
     A test that compares pods can leave these keys out and still get the same pods.
@@ -280,7 +280,7 @@ def add_optional_keys(values: Values, chance: random.Random, schema: Schema = SC
 
 
 def add_nulls(values: Values, chance: random.Random, schema: Schema = SCHEMA) -> None:
-    """Set some of the keys to null that values.yaml leaves out and that have no value."""
+    """Set some keys to null. These keys are not in values.yaml and have no value yet."""
     for name, entry in schema["properties"].items():
         if is_optional(entry):
             values.update({name: None} if name not in values and chance.random() < FEW else {})
@@ -294,7 +294,7 @@ def careless_values(seed: int) -> Values:
 
 
 def random_request(seed: int) -> Request:
-    """Return valid values, and the cluster and names for which the chart is rendered."""
+    """Return a request with valid random values, a random release and namespace, and the API versions of a cluster."""
     chance = random.Random(seed)
     form = chance.choice(FORMS)
     values = random_values(chance, seed)
@@ -318,7 +318,7 @@ def random_requests(count: int, first: int = 0) -> Iterator[Request]:
 
 
 def prune(values: Values) -> Values:
-    """Return the values without groups that have become empty."""
+    """Return the values without groups that no longer contain any key."""
     return {name: value for name, value in values.items() if value != {} or name not in GROUPS}
 
 

@@ -87,7 +87,7 @@ class Rendered:
 
     @property
     def replicas(self) -> dict[str, Yaml]:
-        """Return the replica specs by role.
+        """Return the replica specs of the job, keyed by role.
 
         For a Plain job, return the specs of its Jobs, keyed by the role names that the operators use.
         """
@@ -157,7 +157,7 @@ def parse(text: str) -> list[Yaml]:
 
 
 def refusal(helm: Path, *arguments: str, **options: Any) -> str:
-    """Return the message with which Helm refuses the values. Fail if Helm renders the chart."""
+    """Return the message with which Helm refuses the values. If Helm accepts the values, the test fails."""
     done = template(helm, *arguments, **options)
     assert done.returncode != 0, f"rendered with {arguments}"
     return done.stderr
@@ -169,8 +169,8 @@ def template(
 ) -> subprocess.CompletedProcess[str]:
     """Return the result of `helm template RELEASE CHART` with these arguments.
 
-    For distrain's chart, one process of lab/builds/go/render answers for both Helms in a fraction of the time.
-    test_many.py compares it with Helm.
+    For distrain's chart, lab/builds/go/render runs instead of Helm. It prints the same output in a fraction of the
+    time. test_many.py compares the two outputs.
     """
     if chart != CHART:
         return run(helm, "template", release, str(chart), *arguments)

@@ -135,7 +135,10 @@ def _answer(helm: str, command: Sequence[str], stdin: bytes) -> bytes | None:
 
 
 def _arguments(flags: Sequence[str], stdin: str) -> list[str] | None:
-    """Return the flags with a file instead of stdin. Return None if the renderer does not know one of the flags."""
+    """Return the flags, with the path of a file in place of stdin.
+
+    Return None if the renderer does not know one of the flags.
+    """
     found, words = [], iter(flags)
     for flag in words:
         found.append(flag)

@@ -28,7 +28,7 @@ def annotation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _read(helm: Path, source: Source, template: Template) -> Any:
-    """Return the values and the manifest, or the refusal."""
+    """Return the values and manifests that the plugin reads through Helm, or its error."""
     try:
         program = Helm(str(helm))
         program.expect_text(source.chart, template)

@@ -66,7 +66,8 @@ def _fixtures(item: pytest.Item) -> set[str]:
 def bare_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Hide the user's kubeconfig and Helm from the tests, and remove the pauses between retries.
 
-    One process renders the chart for all tests (served_helm.py). In the full matrix, each command starts Helm.
+    One process renders the chart for all tests (served_helm.py). In the full matrix, each command starts the real Helm
+    instead.
     """
     if os.environ.get("FULL") != "1":
         monkeypatch.setattr("distrain.helm.processes._started", served_helm.started)
@@ -97,7 +98,7 @@ def signals() -> Iterator[None]:
 
 @pytest.fixture
 def run(helm: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], signals: None) -> Run:
-    """Return a function that runs `distrain` with these arguments, under each Helm."""
+    """Return a function that runs `distrain` with these arguments, under each version of Helm."""
     monkeypatch.setenv("HELM_BIN", str(helm))
 
     def run(*arguments: str) -> Outcome:

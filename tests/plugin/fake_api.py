@@ -256,7 +256,7 @@ def _since(log: bytes, query: dict[str, list[str]], clock: float) -> bytes:
 
 
 def _is_labelled(item: Object, selector: str) -> bool:
-    """Apply a label selector with terms such as a=b. Objects without a `labels` field match every selector."""
+    """Tell whether a selector such as a=b,c=d selects the object. Objects without `labels` match every selector."""
     labels = (item.get("metadata") or {}).get("labels")
     terms = [term.partition("=") for term in selector.split(",") if term]
     return labels is None or all(labels.get(key) == value for key, _, value in terms)

@@ -163,7 +163,7 @@ def namespace(name: str, level: str = "") -> Object:
 
 
 def definition(kind: str, *versions: str) -> Object:
-    """Return a Kubeflow CustomResourceDefinition that serves these versions, by default those the chart renders."""
+    """Return a CustomResourceDefinition of Kubeflow. By default, it serves the versions that the chart renders."""
     served = [{"name": name, "served": True} for name in versions or ("v1", "v2beta1")]
     spec = {"group": "kubeflow.org", "names": {"kind": kind}, "versions": served}
     metadata = {"name": f"{kind.lower()}s.kubeflow.org"}

@@ -91,7 +91,7 @@ def test_helm_checks_the_schema_once_and_renders_no_more_than_is_used(
     cli.run([*arguments, "-f", str(GIVEN)])
 
     runs = log.read_text().splitlines()
-    # Some Helm processes run in parallel.
+    # Some Helm processes run in parallel, so the order of their lines in the log may differ.
     is_printing = [run.startswith("template values ") for run in runs]
     assert sorted(is_printing) == [*[False] * renderings, True]
     assert [("--skip-schema-validation" not in run) for run in runs] == is_printing

@@ -22,7 +22,7 @@ from tests.chart.rendering import REPOSITORY
 DOCS = REPOSITORY / "docs"
 STATUSES = sorted((Path(__file__).parent / "statuses").glob("*.yaml"))
 KINDS = ["MPIJob", "PyTorchJob", "MXJob", "TFJob"]
-# State of the job -> health in Argo CD, health in Flux.
+# SEEN maps the state of a job to its health in Argo CD and its health in Flux.
 SEEN = {
     "created": ("Progressing", "InProgress"),
     "running": ("Progressing", "Current"),
@@ -116,7 +116,8 @@ def test_suspension_counts_more_than_an_old_restart() -> None:
 
 
 def test_failed_counts_more_than_succeeded() -> None:
-    # training-operator sets both conditions if one worker of an elastic PyTorchJob succeeded and another failed.
+    # If one worker of an elastic PyTorchJob has succeeded and another has failed, training-operator sets both Succeeded
+    # and Failed.
     told = judge(job(condition("Created"), condition("Succeeded"), condition("Failed")))
 
     assert (told["argocd"], told["flux"]) == ("Degraded", "Failed")

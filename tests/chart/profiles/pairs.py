@@ -24,7 +24,7 @@ def arguments(profile: str, name: str) -> list[str]:
 
 
 def pods(helm: Path, profile: str) -> list[Yaml]:
-    """Render all values files with the profile, and return one Pod per shape (see distinct_pods)."""
+    """Render all values files with the profile, and return the distinct pods (see `distinct_pods`)."""
     manifests = [rendered(helm, profile, name).text for name in FILES]
     return expansion.distinct_pods(manifests)
 

@@ -110,7 +110,7 @@ def level_of(profile: str) -> str:
 
 @functools.cache
 def violated(helm: Path) -> dict[tuple[str, str], set[str]]:
-    """Return Pod Security admission's messages for each profile's pods, under the profile's own level and baseline."""
+    """For each profile's pods, return Pod Security admission's messages at the profile's own level and at baseline."""
     asked = [
         (profile, level, pod)
         for profile in PROFILES

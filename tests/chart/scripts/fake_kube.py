@@ -20,13 +20,16 @@ from lab.cluster.certificates import Authority
 from tests.chart.rendering import CHART
 
 Object = dict[str, Any]
-# (method, path with query, body) -> (status, answer).
+# A function that gets a request's method, path with query, and body, and returns the answer's status and body.
 Answer = Callable[[str, str, Object | None], tuple[int, Object | str]]
 
 
 @dataclass
 class Kube:
-    """The API and the folder with the ServiceAccount's files. A test sets the answers and reads the requests."""
+    """A fake API server, and the folder with the files of a ServiceAccount.
+
+    A test sets the fake API server's answers, and reads the requests that it got.
+    """
 
     folder: Path
     port: int

@@ -24,7 +24,10 @@ ENDED = "distrain: mpirun ended with exit code {}; this pod's log says why"
 
 
 def launch(pod: Pod, *arguments: str, hostfile: str = WORKER, options: Sequence[str] = ()) -> Running:
-    """Start distrain-launch next to the workers. `arguments` are mpirun's arguments, followed by the program."""
+    """Start distrain-launch on the machine on which the workers run.
+
+    `arguments` are mpirun's arguments, followed by the program.
+    """
     (pod.folder / "hostfile").write_text(hostfile)
     log = pod.folder / "termination-log"
     log.write_text("")
@@ -44,7 +47,7 @@ def read(path: Path) -> bytes:
         return b""
 
 
-# Shorter waiting times for the tests.
+# SHORTER replaces waiting times in the scripts by shorter ones.
 SHORTER = {
     "SECONDS_BETWEEN_LOOKS = 2": 0.05,
     "SECONDS_BETWEEN_TRIES = 1": 0.05,
@@ -177,7 +180,7 @@ def greeting_server(
 def follow(process: subprocess.Popen[str], words: str) -> str:
     """Read a program's output up to a line that contains these words.
 
-    Return all lines up to and including this line.
+    Return all lines that were read, including the line with these words.
     """
     assert process.stdout is not None
     seen = ""

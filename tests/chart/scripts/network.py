@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 
 from tests.chart.scripts.pods import Pod, Running, make_pod, wait_for
 
-# IP version -> the format of a pod's address, with prefix length. `nodad` makes an IPv6 address usable at once.
+# SUBNETS maps the IP version to the format of a pod's address and to the length of the prefix. `nodad` makes an IPv6
+# address usable at once.
 SUBNETS = {4: ("10.213.7.{:d}", "24"), 6: ("fd00:7::{:x}", "64 nodad")}
 
 

@@ -93,7 +93,10 @@ class Pod:
 
 @dataclass(frozen=True)
 class Running:
-    """A running script. The command that isolates the script does not forward signals."""
+    """A running script.
+
+    Signals are sent to the script itself, because the command that isolates it does not forward them.
+    """
 
     process: subprocess.Popen[str]
 
@@ -110,7 +113,7 @@ class Running:
         os.kill(self.script_pid(), number)
 
     def end(self, timeout: float = 60) -> tuple[int, str]:
-        """Wait until the script has ended. Return its exit code and output."""
+        """Wait until the script has ended. Return the script's exit code and output."""
         try:
             output, _ = self.process.communicate(timeout=timeout)
         except subprocess.TimeoutExpired:
@@ -183,7 +186,10 @@ def children(pid: int) -> list[int]:
 
 
 def program(pid: int) -> str:
-    """Return the name of a process's program. A zombie keeps its name."""
+    """Return the name of a process's program.
+
+    The name of a process that has ended can be read until its parent has waited for it.
+    """
     try:
         return Path(f"/proc/{pid}/comm").read_text().strip()
     except OSError:

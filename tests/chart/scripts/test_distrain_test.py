@@ -42,7 +42,7 @@ def unplaced(reason: str = "Unschedulable") -> Object:
 
 
 class Cluster:
-    """A fake API that returns the next list of pods at each request, and repeats the last list."""
+    """A fake API server. Each request gets the next list of pods. After the last list, this list is repeated."""
 
     def __init__(self, *looks: list[Object], **logs: str) -> None:
         self.looks = list(looks)
@@ -69,7 +69,7 @@ def run(kube: Kube, timeout: str = "60", **settings: str) -> tuple[int, list[str
 
 
 def message_file(kube: Kube) -> Path:
-    """Return the file of the Pod's termination message."""
+    """Return the path of the file with the Pod's termination message."""
     return kube.folder / "termination-log"
 
 

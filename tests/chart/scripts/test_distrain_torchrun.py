@@ -15,7 +15,7 @@ from tests.chart.scripts.launching import follow
 from tests.chart.scripts.pods import SCRIPTS
 from tests.chart.scripts.supervising import COUNT, OUT_OF_MEMORY, Bench, put_oom_kills
 
-# The line that torchrun 2.9 prints, and how this line begins in older versions.
+# FAILED is the line that torchrun 2.9 prints about a failed rank. OLDER is the same line from an older version.
 FAILED = "E1122 03:43:52.125000 8 torch/distributed/elastic/multiprocessing/api.py:882] failed (exitcode: {}) local_rank: 0 (pid: 12) of binary: /opt/venv/bin/python3"  # noqa: E501
 OLDER = "ERROR:torch.distributed.elastic.multiprocessing.api:failed (exitcode: {}) local_rank: 0 (pid: 9) of binary: /usr/bin/python3"  # noqa: E501
 FOR_EVER = "trap 'exit 1' TERM; while :; do sleep 0.05; done"
@@ -27,7 +27,7 @@ def bench(tmp_path: Path) -> Bench:
 
 
 def fails(*codes: int, line: str = FAILED) -> str:
-    """Return a shell command that logs, like torchrun, ranks that fail one after the other with these exit codes."""
+    """Return a shell command that prints what torchrun prints when ranks fail in this order with these exit codes."""
     return "; ".join(f"echo '{line.format(code)}'" for code in codes)
 
 

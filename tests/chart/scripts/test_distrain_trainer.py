@@ -46,7 +46,7 @@ class Bench:
         script = self.folder / "distrain-trainer"
         self._write(script, self.text.replace("/opt/distrain/trainer", str(self.folder)).encode())
         self._write(self.folder / "trainer.tar.bz2", archive_of({"constraints.txt": "extra==1.0\n", **self.files}))
-        # -S hides the packages of the tests' own environment.
+        # With the option -S, Python does not find the packages of the tests' own environment.
         index = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(self.folder / "wheels"), "PIP_CONFIG_FILE": os.devnull}
         return subprocess.Popen(
             [sys.executable, "-S", str(script), *argv],

@@ -15,7 +15,10 @@ UNKNOWN = 1000660000
 
 
 def copy_of(passwd: str | None, monkeypatch: pytest.MonkeyPatch, folder: Path, user: int) -> str:
-    """Run distrain-user with this /etc/passwd, as this user in group 0. Return the file that the script writes."""
+    """Run distrain-user with this /etc/passwd, as this user in group 0.
+
+    Return the content of the file that the script writes.
+    """
     script = pods.load("distrain-user")
     source, target = folder / "passwd", folder / "copy"
     if passwd is not None:

@@ -34,7 +34,8 @@ OF_MANY_NOTES = (
     "SUSPENDED: job.suspend", "Before an upgrade", "WARNING: output.uri and checkpoint.uri", "WARNING: s3.secretName",
     "WARNING: network.rdma.resource", "WARNING: s3.insecureTLS", "gang.scheduler volcano works",
 )  # fmt: skip
-# Only the training-operator and newer mpi-operators set this label.
+# The pods of these kinds have the label training.kubeflow.org/job-name. Only training-operator and newer mpi-operators
+# set this label.
 LABELLED = ("mpijob-v2beta1", "mpijob-v1", "pytorchjob-elastic", "pytorchjob-master", "mxjob-v1", "tfjob")
 
 

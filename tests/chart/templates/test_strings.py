@@ -75,7 +75,7 @@ def takes(path: str, word: str) -> bool:
 def schedulers(kind: str) -> list[str]:
     """Return the gang schedulers to test with this kind of job.
 
-    scheduler-plugins is left out, because it has no queue.
+    The gang scheduler scheduler-plugins is left out, because it has no queues.
     """
     if kind in ("mpijob-v1alpha2", "mxjob-v1beta1"):
         return ["none"]

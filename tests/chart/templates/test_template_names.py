@@ -12,7 +12,7 @@ DEFINE = re.compile(r'\{\{-? *define "([^"]+)"')
 
 
 def defines() -> Iterator[tuple[str, str]]:
-    """Yield each named template with the name of its file, without extension and leading underscore."""
+    """Yield the name of each named template, and its file's name without the extension and the leading underscore."""
     for path in TEMPLATES:
         for name in DEFINE.findall(path.read_text(encoding="utf-8")):
             yield name, stem(path.name)

@@ -95,7 +95,7 @@ def samples(path: str, entry: Schema, base: Values) -> list[Any]:
 
 @functools.cache
 def base(kind: str) -> Values:
-    """Return the base values for a kind: the context, and the values that select the kind."""
+    """Return the values to which the tested value is added: CONTEXT, and the values that select the kind."""
     values: Values = CONTEXT
     gang = "none" if kind in ("mpijob-v1alpha2", "mxjob-v1beta1") else "volcano"
     for assignment in (*KINDS[kind], f"gang.scheduler={gang}"):

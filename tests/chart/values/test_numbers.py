@@ -62,7 +62,7 @@ def file_of(folder: Path, path: str, spelling: str) -> str:
 
 
 def ways(folder: Path, path: str, spelling: str) -> dict[str, list[str]]:
-    """Return the arguments that set the value to this number, by method."""
+    """Return the arguments that set the value to this number, keyed by the method: a values file or a flag."""
     return {
         "file": ["--values", file_of(folder, path, spelling)],
         "set": ["--set", f"{path}={spelling}"],

@@ -111,7 +111,7 @@ def test_every_role_takes_the_same_values() -> None:
 # These keywords limit nothing. Two entries of the schema with the same limits may differ in them.
 NOTES: Schema = {"description": "", "examples": [], "default": None}
 
-# A value that breaks one limit, and a similar value that is accepted.
+# Each tuple has the keyword of a limit, a value that breaks this limit, and a similar value that is accepted.
 QUANTITY = [("pattern", "16GB", "16G"), ("pattern", "0", "1"), ("pattern", "lots", "1.5Gi")]
 AMOUNTS = [
     ("propertyNames", {"limits": {"a b": 1}}, {"limits": {"rdma/hca_a": 1}}),

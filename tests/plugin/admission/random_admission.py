@@ -101,7 +101,7 @@ def _unlabelled(item: Object) -> Object:
 
 
 def random_case(seed: int) -> Case:
-    """Return the case of a seed."""
+    """Return the random case that this seed always gives."""
     make = Maker(random.Random(seed))
     classes = make.classes()
     limits = [make.limit_range(f"l{number}") for number in range(make.random.choice([0, 0, 1, 1, 2]))]

@@ -26,7 +26,10 @@ IDS = (0, 1000, 2**31 - 1), (-1, 2**31)
 
 @dataclass(frozen=True)
 class Case:
-    """An object of a manifest, and the object that the API server validates: the same object, or an operator's pod."""
+    """An object of a manifest, and the object that the API server validates.
+
+    This is the same object, or the pod that an operator creates.
+    """
 
     item: Object
     validated: Object
@@ -37,7 +40,7 @@ class Case:
 
 
 def random_case(seed: int) -> Case:
-    """Return the case of a seed."""
+    """Return the random case that this seed always gives."""
     make = Maker(random.Random(seed))
     kind = make.random.choice([*KINDS, "Job"])
     item = {"apiVersion": KINDS[kind], "kind": kind, **make.object_of(kind)}
@@ -120,7 +123,7 @@ class Maker(Placement, Containers):
         return _sized({**spec, "template": template})
 
     def _selector_of(self, labels: Object) -> Object:
-        """Return a selector that mostly matches the labels."""
+        """Return a label selector that matches these labels in most cases."""
         if self._wrong():
             return self.random.choice([{}, {"selector": {}}, {"selector": self._selector()}])
         return {"selector": {"matchLabels": {key: labels[key] for key in list(labels)[:1]} or {"app": "x"}}}

@@ -67,7 +67,7 @@ def _all(refusals: Sequence[Object], key: str) -> set[str]:
 
 
 def _plain(words: str) -> str:
-    """Return a message with all quantities in one notation."""
+    """Return the message with all quantities written in the same notation."""
     return QUANTITY.sub(_thousandths, words)
 
 

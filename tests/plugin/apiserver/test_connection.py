@@ -39,7 +39,7 @@ def _target(api: FakeApi, folder: Path, **cluster: object) -> Target:
 
 
 def _pod(name: str, on: str = "") -> Object:
-    """Return a pod in a namespace with the pod's name, so that tests can distinguish pods."""
+    """Return a pod whose namespace has the pod's name, so that a test can distinguish pods by their namespaces."""
     found = pod(name, on=on)
     return {**found, "metadata": {**found["metadata"], "namespace": name}}
 

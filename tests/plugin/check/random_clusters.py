@@ -140,7 +140,7 @@ def _placed(item: Object, namespace: str) -> Object:
 
 
 def random_case(seed: int, features: frozenset[str] = FEATURES) -> Case:
-    """Return the case of a seed."""
+    """Return the random case that this seed always gives."""
     random = Random(seed)
     share = random.choice([0.05, 0.15, 0.3])
     maker = Maker(random, frozenset(each for each in sorted(features) if random.random() < share))

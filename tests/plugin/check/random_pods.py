@@ -28,7 +28,7 @@ KEYS = ("kubernetes.io/hostname", "zone", "rack")
 
 @dataclass(frozen=True)
 class Labels:
-    """Label keys, and values to choose from."""
+    """Maps each label key to the values from which random labels are chosen."""
 
     values: dict[str, tuple[str, ...]]
 
@@ -68,7 +68,10 @@ def made(kind: str, name: str, **metadata: Any) -> Object:
 
 
 def requested(spec: Object) -> dict[str, int]:
-    """Estimate a pod's requests, to create cases in which the gang barely fits. The estimate may be wrong."""
+    """Estimate a pod's requests, so that a case can be created in which the gang barely fits.
+
+    The estimate may differ from what Kubernetes computes.
+    """
     return pod_request(msgspec.convert(spec, kube.PodSpec))
 
 
@@ -103,7 +106,7 @@ def as_stored(spec: Object, labels: dict[str, str]) -> None:
 
 @dataclass(frozen=True)
 class Maker:
-    """Create parts of pods with the chosen features."""
+    """Creates random parts of pods. Only the features in `features` can occur."""
 
     random: Random
     features: frozenset[str]

@@ -25,7 +25,7 @@ STEPS = [step for job in JOBS.values() for step in job["steps"]]
 
 
 def _scripts() -> dict[str, str]:
-    """Return the shell text of each job."""
+    """Return the shell commands of each CI job."""
     found = {f"github-{name}": "\n".join(step.get("run", "") for step in job["steps"]) for name, job in JOBS.items()}
     jobs = {name: job for name, job in GITLAB.items() if isinstance(job, dict) and "script" in job}
     return found | {name: "\n".join([*job["before_script"], *job["script"]]) for name, job in jobs.items()}

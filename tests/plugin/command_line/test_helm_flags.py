@@ -28,7 +28,7 @@ NO_TEMPLATE = "is no template that Helm can fill in; correct its braces and func
 
 @functools.cache
 def _flags_of_helm(helm: str, command: str) -> dict[str, bool]:
-    """Return Helm's flags for a command: name -> whether the flag takes a value."""
+    """Return Helm's flags for a command. The name of a flag is mapped to whether the flag takes a value."""
     program = [str(golang.binary(helm)), command, "--help"]
     printed = subprocess.run(program, capture_output=True, text=True, check=True).stdout
     found = FLAG.findall(printed.partition("\nFlags:\n")[2])

@@ -137,7 +137,7 @@ def test_values_merge_as_helm_merges_them(run: Run, cluster: FakeApi, tmp_path: 
     second.write_text("workers: {replicas: 3, gpuResource: nvidia.com/gpu}")
     count.write_text("2")
 
-    # Helm applies files in their order, then --set-json, then --set, whatever the order of the flags is.
+    # Helm applies values files first, then --set-json, then --set. The order of the flags does not matter.
     outcome = run(
         *("check", "-o", "json", "--set", "workers.gpus=1", "--set-json", "workers.gpus=7"),
         *("-f", str(first), "--values", str(second), "--set-string", "env[0].name=N"),

@@ -100,9 +100,9 @@ def printed(
     capfd: pytest.CaptureFixture[str],
     signals: None,
 ) -> Callable[[list[str], str], tuple[int, str]]:
-    """Return a function that runs a command with a kubeconfig in one of the forms.
+    """Return a function that runs a command with one of the kubeconfigs in WAYS.
 
-    The function returns the exit code and all output.
+    The function returns the command's exit code and all its output.
     """
     monkeypatch.setattr("distrain.apiserver.connection.sleep", lambda _: None)
 

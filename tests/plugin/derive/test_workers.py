@@ -168,7 +168,8 @@ def test_nodes_that_do_not_admit_the_workers_do_not_count(derive: Derive, snapsh
 
 
 def test_worker_gets_its_share_of_the_nodes_cpus_and_memory(derive: Derive, snapshot: Callable[..., str]) -> None:
-    # The node has 64 CPUs and 512Gi. A DaemonSet uses 2 CPUs and 2Gi, and the launcher 100m and 512Mi.
+    # The node has 64 CPUs and 512Gi of memory. A DaemonSet requests 2 CPUs and 2Gi of memory. The launcher requests
+    # 100m CPU and 512Mi of memory.
     pods = [pod(name, on=name, owner="DaemonSet", cpu="2", memory="2Gi") for name in "ab"]
     nodes = snapshot([node(name, gpu="8", cpu="64", memory="512Gi") for name in "ab"], pods)
 
@@ -204,7 +205,7 @@ def test_share_is_that_of_the_smallest_node_with_a_worker(derive: Derive, snapsh
 def test_share_below_one_core_is_rounded_to_tenths(derive: Derive, snapshot: Callable[..., str]) -> None:
     nodes = snapshot([node("a", gpu="8", cpu="4", memory="32Gi")])
 
-    # The launcher requests 100m and 512Mi.
+    # The launcher requests 100m CPU and 512Mi of memory.
     assert derive("gpus: 1\n", "--snapshot", nodes).workers["cpu"] == "400m"
 
 

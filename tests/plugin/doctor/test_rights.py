@@ -13,7 +13,7 @@ from distrain.doctor import operators, rights
 from distrain.doctor.rights import PLAIN, Right
 from lab.paths import CHART
 
-# Values that select each kind of job.
+# Maps each kind of job to the values that select this kind.
 KINDS = {
     "MPIJob": "framework=tensorflow",
     "PyTorchJob": "framework=pytorch",

@@ -35,7 +35,7 @@ OTHER_FILES = [
 
 
 def broken_object(random: Random, tree: Any) -> Any:
-    """Return the tree with one to four changes, or with many."""
+    """Return the tree with one to four random changes, or with many."""
     tree = copy.deepcopy(tree)
     most = len(list(_places(tree))) + MOST_NEW_PLACES
     for _ in range(random.choice([1, 1, 1, 2, 4, 20])):
@@ -149,7 +149,7 @@ def as_json(tree: Any) -> bytes:
 
 
 def broken_file(random: Random, tree: Any, write: Callable[[Any], bytes]) -> bytes:
-    """Break the objects, the text written from them, or both."""
+    """Break the objects, the YAML text that is written from them, or both."""
     way = random.random()
     text = write(broken_object(random, tree) if way < 0.75 else tree)
     return broken_text(random, text) if way > 0.7 else text

@@ -22,7 +22,7 @@ from tests.plugin.inputs.mutations import as_json, as_yaml, broken_file, broken_
 from tests.plugin.objects import mpi_job, node, pod
 
 Object = dict[str, Any]
-# A placeholder for the fake server's address.
+# This placeholder is replaced by the fake server's address.
 SERVER = "SERVER"
 GOOD = {"job.yaml": as_yaml(mpi_job()), "snapshot.json": as_json({"items": [{"kind": "Node", **node("a", gpu="16")}]})}
 CHECK = ("check", "--manifest", "job.yaml")
@@ -192,7 +192,7 @@ def _values_texts() -> list[bytes]:
 
 
 def served() -> dict[str, Any]:
-    """Return the fake server's answers before they are spoiled."""
+    """Return the fake server's answers, before `spoiled` changes them."""
     return {"/api/v1/nodes": [node("a", gpu="16")], "/api/v1/pods": [pod("p", on="a", gpu="1")]} | {
         f"/api/v1/namespaces/team/{plural}": [] for plural in ("resourcequotas", "limitranges")
     }

@@ -127,7 +127,7 @@ def test_helm_installs_the_unpacked_archive_and_runs_it(home: HelmHome, plugin: 
 
 @pytest.mark.parametrize("helm", one_of(["helm4", "helm3"]), indirect=True)
 def test_helm_installs_the_archive_from_the_web_again_and_again(home: HelmHome, handout: Handout) -> None:
-    # Helm 3 does not verify signatures.
+    # Helm 3 has no --keyring here, because it does not verify the signatures of plugins.
     flags = ["--keyring", str(handout.keyring)] if "helm4" in home.helm.name else []
     for _ in range(2):
         installed = home.run("plugin", "install", handout.url, *flags)

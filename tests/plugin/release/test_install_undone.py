@@ -110,7 +110,7 @@ def test_job_that_someone_removed_is_told_with_what_became_of_the_release(
 
 
 def test_job_that_is_gone_from_a_release_that_is_there_undoes_nothing_with_atomic() -> None:
-    # An upgrade by another user ends the job before Helm records that upgrade's revision.
+    # Another user's upgrade ends the job before Helm has recorded the revision of this upgrade.
     helm = FakeHelm()
 
     with pytest.raises(GoneError) as gone:

@@ -13,7 +13,7 @@ from distrain.report.figures import Run, run_of
 BUCKET = "reports"
 # 2026-01-01 00:00:00 UTC.
 BEGIN = 1767225600
-# A model of a million parameters.
+# The model in these records has a million parameters.
 PARAMETER_BYTES = 4_000_000
 VALUES = {"framework": "pytorch", "strategy": "allreduce", "batch_size": 64, "precision": "fp32", "data": "synthetic"}
 

@@ -50,7 +50,7 @@ NOW = 1767225600.0
 
 
 def _run(job: Object, pods: list[Object], log: str = "", record: str = "") -> dict[str, Any]:
-    """Return the answer of `status -o json`, after checking it and the printed screen for secrets and odd numbers."""
+    """Check that `status` prints no secrets and no odd numbers. Return its answer with -o json."""
     objects = [(Resource(job["apiVersion"], job["kind"], job["metadata"]["name"]), msgspec.convert(job, kube.Workload))]
     typed = msgspec.convert(pods, list[kube.Pod])
     seen = Observed("run1", "team", objects, typed, speakers=typed[:1], logs=[timed(log)] if pods else [])

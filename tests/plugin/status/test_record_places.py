@@ -26,7 +26,7 @@ Release = Callable[[dict[str, Any]], object]
 DONE = live({**MPI, "status": {}}, "Succeeded")
 KEY = "team/run1/record.jsonl"
 CONTENT = records.content(records.rescaled())
-# Seconds for which a test's fake Helm does not answer.
+# In one of the tests, the fake Helm waits this number of seconds before it answers.
 ASLEEP = 20
 
 

@@ -128,7 +128,7 @@ def _as_floats(found: Any) -> Any:
 
 
 def _read_by_helm(folder: Path, helm: Path, texts: Sequence[bytes]) -> list[Any]:
-    """Return Helm's reading of each text. Each text must be a mapping."""
+    """Return the values that Helm reads from each of the YAML texts. Each text must be a YAML mapping."""
     for name in ("templates", "read"):
         (folder / name).mkdir()
     (folder / "Chart.yaml").write_text("apiVersion: v2\nname: a\nversion: 0.0.0\n")

@@ -24,7 +24,10 @@ RESOLVER = "nameserver 127.0.0.1\noptions timeout:1 attempts:1\n"
 
 
 def prepare() -> None:
-    """Make this program's name server the resolver. Nothing outside the namespaces changes."""
+    """Let the name server that this program runs resolve all names.
+
+    The change is visible only inside the namespaces of this program.
+    """
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
     file = Path(tempfile.mkdtemp()) / "resolv.conf"
     file.write_text(RESOLVER, encoding="utf-8")

@@ -19,7 +19,7 @@ from tests.matrix import one_of
 
 pytestmark = pytest.mark.skipif(not pods.IS_ROOT, reason="needs root, for namespaces")
 
-# Shorter waiting times for the test.
+# SHORTER replaces waiting times in the scripts by shorter ones.
 SHORTER = [
     ("distrain_watch.py", "SECONDS_BETWEEN_CHECKS = 10", 1),
     ("distrain_watch.py", "SECONDS_OF_SILENCE = 30", 5),
@@ -194,7 +194,7 @@ def test_cut_network_ends_the_wait(network: Network) -> None:
 
 
 def process_of(running: Running, name: str) -> int:
-    """Return the first process of this name below a script."""
+    """Return the first descendant of a script that has this process name."""
 
     def find() -> int:
         below = [running.script_pid()]

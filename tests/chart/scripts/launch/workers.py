@@ -23,7 +23,10 @@ LOSING = TRAINING.replace("    sleep", "    test -e lost && rm lost && exit 1\n 
 
 @dataclass
 class Workers:
-    """The fake workers of a bench. Each worker has its own address."""
+    """Fake workers for a launcher that is started in the folder of `bench`.
+
+    Each fake worker has an address of its own.
+    """
 
     bench: Bench
     answering: dict[int, contextlib.ExitStack] = field(default_factory=dict)

@@ -28,7 +28,7 @@ def options(pod: Yaml) -> dict[str, str]:
 
 
 def job_and_own(helm: Path, *assignments: str) -> tuple[Yaml, Yaml]:
-    """Return the test's job and the release's job."""
+    """Return the job that `helm test` creates, and the job of the release."""
     found = documents(helm, *assignments)
     kind = options(only(hooks(found, "test"), "Pod"))["--kind"]
     own = only([one for one in found if not annotation(one, HOOK)], kind)
@@ -106,7 +106,8 @@ def test_job_is_tried_once_and_ends_even_without_helm(helm: Path, kind: str) -> 
     policy = job["spec"]["runPolicy"]
     assert policy.get("backoffLimit") == {"MPIJob": 0, "PyTorchJob": None}[kind]
     assert policy["activeDeadlineSeconds"] == 360
-    # An elastic PyTorchJob succeeds with its first worker, but only the pod of rank 0 has the result.
+    # An elastic PyTorchJob counts as succeeded when its first worker has succeeded. But only the pod of rank 0 has the
+    # result.
     assert policy["cleanPodPolicy"] == {"MPIJob": "Running", "PyTorchJob": "None"}[kind]
     assert "'image': 's'" not in str(job)
 

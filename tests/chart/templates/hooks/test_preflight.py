@@ -90,8 +90,8 @@ def test_pod_comes_last_before_install_and_upgrade(helm: Path) -> None:
 
 
 def test_only_the_refusal_stays(helm: Path) -> None:
-    # After the Pod has failed, Helm applies hook-succeeded to the hooks that had succeeded before. Argo CD applies
-    # hook-failed.
+    # If the Pod fails, Helm still deletes the earlier hooks that have succeeded and have the policy hook-succeeded.
+    # Argo CD applies hook-failed.
     *needed, pod = preflight(helm)
 
     assert {annotation(one, DELETE) for one in needed} == {"before-hook-creation,hook-succeeded,hook-failed"}

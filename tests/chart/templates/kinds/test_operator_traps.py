@@ -181,7 +181,7 @@ def test_16_kubeflow_edit_may_use_the_jobs(helm: Path) -> None:
 
 
 def test_17_no_empty_list_reaches_the_elastic_policy(helm: Path) -> None:
-    """The training-operator panics on `rdzvConf: []`."""
+    """training-operator crashes if a job contains `rdzvConf: []`."""
     policy = render_with(helm, KINDS["pytorchjob-elastic"]).job["spec"]["elasticPolicy"]
 
     assert set(policy) == {"minReplicas", "maxReplicas", "rdzvBackend", "rdzvConf", "maxRestarts"}
@@ -190,7 +190,7 @@ def test_17_no_empty_list_reaches_the_elastic_policy(helm: Path) -> None:
 
 @pytest.mark.parametrize("kind", MPI)
 def test_18_launcher_has_no_gpu_and_so_is_no_host(helm: Path, kind: str) -> None:
-    """If the launcher's limits name a GPU, the operator adds it to the hostfile of an MPIJob v1."""
+    """If the limits of an MPIJob v1's launcher contain a GPU, the operator adds the launcher to the hostfile."""
     limits = render_with(helm, (*KINDS[kind], "workers.gpus=8")).container("Launcher")["resources"]["limits"]
 
     assert set(limits) == {"memory"}

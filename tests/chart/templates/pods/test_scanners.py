@@ -66,7 +66,7 @@ SCANNERS: dict[str, Callable[[Path], set[Failure]]] = {"checkov": checkov, "kube
 
 
 def write_profiles(folder: Path) -> None:
-    """Write a file for each profile with its pods for all files in values/, one pod per shape."""
+    """For each profile, write a file with the distinct pods of all files in values/."""
     for profile in PROFILES:
         shapes = pods(golang.binary("helm4"), profile)
         for number, pod in enumerate(shapes):

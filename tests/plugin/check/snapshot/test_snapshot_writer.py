@@ -58,7 +58,7 @@ def _judged(content: bytes, job: Job) -> Report:
 
 
 def _policies(seed: int) -> list[Object]:
-    """Return a quota and a LimitRange for the gang's namespace, for every other seed."""
+    """For every second seed, return a quota and a LimitRange in the gang's namespace."""
     metadata = {"name": "policy", "namespace": "team"}
     hard = {"pods": str(seed % 7 + 1), "requests.cpu": str(seed % 11 + 1)}
     quota = {"metadata": metadata, "spec": {"hard": hard}, "status": {"hard": hard, "used": {"pods": str(seed % 3)}}}
