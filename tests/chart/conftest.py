@@ -12,7 +12,7 @@ from tests.chart.notes import visible_notes
 WITH_ONE_HELM = [Path(__file__).parent / name for name in ("profiles", "templates", "values")]
 
 
-@pytest.hookimpl(tryfirst=True)  # This hook must run before the hook that reads the marks.
+@pytest.hookimpl(tryfirst=True)  # This pytest hook must run before the hook that reads the marks of the tests.
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the tests that run with only one of the two Helm versions by default.
 

@@ -280,7 +280,7 @@ def add_optional_keys(values: Values, chance: random.Random, schema: Schema = SC
 
 
 def add_nulls(values: Values, chance: random.Random, schema: Schema = SCHEMA) -> None:
-    """Set some keys to null. These keys are not in values.yaml and have no value yet."""
+    """Set some keys to null. Such keys are not in values.yaml and have no value yet."""
     for name, entry in schema["properties"].items():
         if is_optional(entry):
             values.update({name: None} if name not in values and chance.random() < FEW else {})

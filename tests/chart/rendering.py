@@ -169,8 +169,8 @@ def template(
 ) -> subprocess.CompletedProcess[str]:
     """Return the result of `helm template RELEASE CHART` with these arguments.
 
-    For distrain's chart, lab/builds/go/render runs instead of Helm. It prints the same output in a fraction of the
-    time. test_many.py compares the two outputs.
+    For distrain's chart, lab/builds/go/render runs instead of Helm. lab/builds/go/render prints the same output as Helm
+    in a fraction of the time. test_many.py compares the two outputs.
     """
     if chart != CHART:
         return run(helm, "template", release, str(chart), *arguments)
@@ -205,8 +205,8 @@ def start_renderer() -> subprocess.Popen[str]:
     The program ends when its stdin is closed, which happens at the latest when this process ends.
     """
     command = [golang.binary("render"), CHART]
-    # With GOGC=800, Go rarely collects garbage. Its default would take a fifth of the time, and the machine has enough
-    # memory.
+    # With GOGC=800, Go rarely collects garbage. Go's default would spend a fifth of the time on garbage collection, and
+    # the machine has enough memory.
     environment = {**os.environ, "GOGC": "800"}
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
 

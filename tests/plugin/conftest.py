@@ -19,8 +19,8 @@ from tests.plugin.objects import node
 from tests.plugin.program import Outcome, Run, called, hold
 from tests.plugin.report.records import BUCKET
 
-# A shell script that acts as Helm. It returns the values of a release from a file. If this file is missing, Helm says
-# that the release does not exist.
+# A shell script that acts as Helm. The script returns the values of a release from a file. If this file is missing,
+# Helm says that the release does not exist.
 HELM = """#!/bin/sh
 [ -e {values} ] || {{ echo 'Error: release: not found' >&2; exit 1; }}
 case $1 in
@@ -47,7 +47,7 @@ HELM_SETS = (
 )
 
 
-@pytest.hookimpl(tryfirst=True)  # This hook must run before the hook that reads the marks.
+@pytest.hookimpl(tryfirst=True)  # This pytest hook must run before the hook that reads the marks of the tests.
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Run each test of a command with only one version of Helm, because most commands use Helm in the same way.
 
@@ -72,8 +72,8 @@ def bare_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     if os.environ.get("FULL") != "1":
         monkeypatch.setattr("distrain.helm.processes._started", served_helm.started)
     for name in HELM_SETS:
-        # monkeypatch must set the variable before it deletes it. Then it restores the variable even if a command sets
-        # it from a flag.
+        # monkeypatch must set the variable before it deletes it. Then monkeypatch restores the variable even if a
+        # command sets it from a flag.
         monkeypatch.setenv(name, "")
         monkeypatch.delenv(name)
     monkeypatch.setattr("distrain.apiserver.connection.sleep", lambda seconds: None)

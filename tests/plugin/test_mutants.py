@@ -79,7 +79,7 @@ def test_mutant_runs_the_quickest_tests_that_execute_its_statement() -> None:
     }
 
     assert choice.tests_of(mutant, SOURCE, recorded, is_traced=True) == ["quick", "slow"]
-    # Without a recorded trace, every test may execute the changed line. So slower tests are chosen, too.
+    # Without a recorded trace, every test may execute the changed line. So the mutant is also tried with slower tests.
     assert choice.tests_of(mutant, SOURCE, recorded, is_traced=False) == ["other", "quick", "slow", "slower"]
 
 
@@ -106,7 +106,7 @@ def test_test_that_hangs_ends_the_process(tmp_path: Path) -> None:
 
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, for a process namespace")
-# This program leaves a process behind. The process has its own session and keeps stdout open.
+# The program LEAVES leaves a process behind. The process has its own session and keeps stdout open.
 LEAVES = """
 import subprocess, sys, time
 from tests.mutants import keeper
@@ -119,7 +119,7 @@ def leave():
 
 print(keeper.run(leave, limit=10))
 """
-# This program kills all processes that it can see, except itself.
+# The program KILLS kills all processes that it can see, except itself.
 KILLS = """
 import os, signal, subprocess
 from tests.mutants import keeper

@@ -34,8 +34,8 @@ RESTRICTED = f'"{LEVEL}": "restricted"'
 every_pair = pytest.mark.parametrize(("profile", "name"), PAIRS)
 
 
-# This run is a PyTorchJob with a Master. The Pod Security level `restricted` refuses the init container that
-# training-operator adds to the Workers of such a job.
+# MASTER is a values file with a PyTorchJob that has a Master. The Pod Security level `restricted` refuses the init
+# container that training-operator adds to the Workers of such a job.
 MASTER = "mnist-pytorch"
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from tests.chart.scripts import pods
 from tests.chart.scripts.pods import Pod, Running
 
-# On its own host, mpirun starts ranks without ssh. It recognizes only 127.0.0.1 as its own host, so this worker has
+# On its own host, mpirun starts ranks without ssh. mpirun recognizes only 127.0.0.1 as its own host, so this worker has
 # another address. The tests start only one real worker, because two Open MPI daemons that share /tmp sometimes wait for
 # each other forever. Real pods do not share /tmp, so this does not happen in a cluster.
 WORKER = "127.0.0.2 slots=3\n"
@@ -59,10 +59,10 @@ SHORTER = {
 }
 REPLACED = (
     *((f"\n{line}\n", f"\n{line.partition(' = ')[0]} = {seconds}\n") for line, seconds in SHORTER.items()),
-    ('CGROUP = "/sys/fs/cgroup"', 'CGROUP = "cgroup"'),  # This cgroup is a folder in the working directory.
+    ('CGROUP = "/sys/fs/cgroup"', 'CGROUP = "cgroup"'),  # The scripts read this folder instead of the cgroup of a pod.
 )
-# A fake mpirun. Its ranks stop at a step boundary when the file `stop` exists, and finish when the test creates the
-# file `finish`.
+# A fake mpirun. The fake ranks stop at a step boundary when the file `stop` exists, and finish when the test creates
+# the file `finish`.
 TRAINING = """
 rm -f stop
 echo "training on $2"

@@ -42,7 +42,7 @@ def unplaced(reason: str = "Unschedulable") -> Object:
 
 
 class Cluster:
-    """A fake API server. Each request gets the next list of pods. After the last list, this list is repeated."""
+    """A fake API server. Each request gets the next list of pods. The last list of pods is returned again and again."""
 
     def __init__(self, *looks: list[Object], **logs: str) -> None:
         self.looks = list(looks)
@@ -89,7 +89,8 @@ def test_launchers_log_is_the_result(kube: Kube) -> None:
 
 
 def test_without_a_launcher_the_rank_that_measured_tells(kube: Kube) -> None:
-    # torchrun may choose any worker as rank 0. Here it is worker 2, so only its log contains the result.
+    # torchrun may choose any worker as rank 0. Here the rank is in worker 2, so only the log of worker 2 contains the
+    # result.
     workers = [pod("worker", "Succeeded", f"run1-test-worker-{index}") for index in (10, 2, 0)]
     kube.answer = Cluster(workers, worker_0="nothing\n", worker_2=LOG, worker_10="nothing\n")
 

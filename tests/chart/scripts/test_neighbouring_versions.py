@@ -1,7 +1,7 @@
 """Test released scripts with current scripts: the old ones in the launcher, the new ones in the worker, or vice versa.
 
 When a user upgrades the chart, the scripts of a running job are replaced in place. Programs that are running keep the
-old scripts, but a recreated pod starts with the new scripts. So old and new scripts must work together.
+old scripts, but a recreated pod starts with the new scripts. So the old scripts and the new scripts must work together.
 
 The folder `previous` contains the scripts of the last release. After a release, replace the files in the folder: cp
 charts/distrain/files/* tests/chart/scripts/previous/
@@ -43,7 +43,7 @@ trap 'echo saved; exit 143' TERM
 echo "training, environment: $FROM_POD"
 while ! test -e {folder}/finish; do sleep 0.05; done
 """
-# This text occurs in a rank's output, but not in the line in which the launcher prints its command.
+# TRAINING occurs in a rank's output, but not in the line in which the launcher prints its command.
 TRAINING = "training, environment: the worker's"
 
 
@@ -154,7 +154,7 @@ def test_failure_that_one_version_has_kept_ends_the_next_ones_launcher(
 
 @tried_with(launcher="new", worker="old")
 def test_worker_whose_scripts_change_in_place_takes_ranks_in(versions: Versions, launcher: str, worker: str) -> None:
-    # sshd starts the script again for every command. After the change, it starts the new script, which reads the
+    # sshd starts the script again for every command. After the change, sshd starts the new script, which reads the
     # environment file written by the old script.
     at_work = versions.start_worker(worker)
     versions.put(versions.worker_pod, launcher)

@@ -58,8 +58,8 @@ def test_process_1_ends_on_a_sigterm_from_before_its_handler(name: str, tmp_path
     assert process.returncode == 128 + signal.SIGTERM, told
 
 
-# This program stands for a process 1 that starts slowly. It also runs the preStop hook, which kubelet would run in the
-# same pod.
+# This program stands for a process 1 that starts slowly. The program also runs the preStop hook, which kubelet would
+# run in the same pod.
 SLOW_START = """
 import signal, subprocess, sys, time
 hook = subprocess.Popen([sys.executable, sys.argv[1]])

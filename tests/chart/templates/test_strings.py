@@ -37,8 +37,8 @@ Loader.add_implicit_resolver(
     "tag:yaml.org,2002:float", re.compile(r"^[-+]?[0-9]+[eE][-+]?[0-9]+$"), list("-+0123456789")
 )
 
-# These values contain WORD in keys and values of maps and lists. WITH_NAMES is for all kinds, WITH_MPI for kinds with
-# MPI, and WITH_TEXT for words that are not valid names.
+# In these values, maps and lists contain WORD as keys and as values. WITH_NAMES is for all kinds, WITH_MPI for kinds
+# with MPI, and WITH_TEXT for words that are not valid names.
 WITH_NAMES = """
 workers:
   nodeSelector: {WORD: WORD}

@@ -45,7 +45,7 @@ def test_prefix_of_a_named_template_is_its_file() -> None:
 def test_no_two_files_of_named_templates_have_one_name() -> None:
     """A template's prefix contains the name of its file without the folder.
 
-    So file names must be unique across all folders.
+    So two files with named templates must not have the same name, even in different folders.
     """
     names = [path.name for path in TEMPLATES if path.name.startswith("_")]
 

@@ -114,7 +114,8 @@ DOCUMENTS: dict[str, dict[str, Any]] = {
     "few need": yaml.safe_load(FEW_NEED),
     **{file.name: yaml.safe_load(file.read_text(encoding="utf-8")) for file in sorted(VALUES.glob("*.yaml"))},
 }
-# The files in values/ add few keys to those in values.yaml. So by default, the test mutates only one of these files.
+# The files in values/ add few keys to those in values.yaml. So by default, the test mutates only one of the files in
+# values/.
 TRIED = ("values.yaml", "kubernetes", "few need", "vgg16.yaml")
 # Some values are refused because another value is missing. NEEDS maps each of them to the missing value, which the
 # error message names.
@@ -143,7 +144,8 @@ def test_there_are_thousands_of_mutations_of_every_kind(mutated: dict[str, list[
     "name", [pytest.param(name, marks=() if name in TRIED else pytest.mark.full) for name in DOCUMENTS]
 )
 def test_helm_refuses_every_mutation_and_says_where(name: str, mutated: dict[str, list[Mutation]]) -> None:
-    # Both versions of Helm use the same validator. So Helm 4 gets every mutation, but Helm 3 only every tenth.
+    # Both versions of Helm use the same validator. So the test renders every mutation with Helm 4, but only every tenth
+    # with Helm 3.
     requests = [
         Request(mutation.name, mutation.values, helms=("helm4", "helm3") if index % 10 == 0 else ("helm4",))
         for index, mutation in enumerate(mutated[name])

@@ -28,7 +28,7 @@ IDS = (0, 1000, 2**31 - 1), (-1, 2**31)
 class Case:
     """An object of a manifest, and the object that the API server validates.
 
-    This is the same object, or the pod that an operator creates.
+    The validated object is the same object, or the pod that an operator creates from it.
     """
 
     item: Object

@@ -57,7 +57,7 @@ def _compared(case: Case, admitted: dict[str, Any]) -> Iterator[tuple[str, Any, 
     small = any(each.verdict == Verdict.IMPOSSIBLE for each in quotas)
     yield "quotas without other pods", small, any("empty" in each for each in theirs)
     # Kubernetes' message about a quota contains the amounts of one object. The plugin's message contains the sum over
-    # all pods and claims. So the messages are compared only if there is a single pod.
+    # all pods and claims. So the test compares the messages only if there is a single pod.
     if case.pods == 1 and not case.has_claims and not any("count/jobs.batch" in each.reason for each in quotas):
         yield "words of quotas", words <= {_plain(each.reason) for each in quotas}, True
 

@@ -26,7 +26,7 @@ from tests.plugin.fake_api import FakeApi, make_certificate, running, write_kube
 from tests.plugin.objects import Object, node, pod
 
 PODS = "/api/v1/pods"
-# Pods for three pages of a list. With three pages, the plugin starts two processes to read them.
+# NAMES fills three pages of a list of pods. With three pages, the plugin starts two processes to read them.
 NAMES = [f"p{number}" for number in range(2 * PAGE_SIZE + 1)]
 
 

@@ -17,7 +17,10 @@ EXEC_VERSION = "client.authentication.k8s.io/v1"
 
 
 def _plugin(folder: Path, answer: dict[str, Any] | str, **settings: Any) -> dict[str, Any]:
-    """Return the `user` entry of a kubeconfig. Its exec plugin records its input and prints `answer` as credentials."""
+    """Return the `user` entry of a kubeconfig.
+
+    The user's exec plugin records its input and prints `answer` as credentials.
+    """
     text = answer if isinstance(answer, str) else json.dumps({"apiVersion": EXEC_VERSION, **answer})
     (folder / "answer").write_text(text)
     program = folder / "login"

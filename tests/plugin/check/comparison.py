@@ -67,8 +67,8 @@ class RealScheduler:
 class Outcome:
     """The plugin's and the scheduler's answers for a case. `error` says why no answer is possible.
 
-    `reasons` contains the plugin's reasons. It is empty if the gang has several roles. If a gang has several roles, the
-    plugin and the scheduler may name different roles in their reasons.
+    `reasons` contains the plugin's reasons. `reasons` is empty if the gang has several roles. If a gang has several
+    roles, the plugin and the scheduler may name different roles in their reasons.
     """
 
     checked: str

@@ -375,7 +375,7 @@ def with_usage(item: Object, used: Mapping[str, Object]) -> Object:
 
 
 def created_pods(workload: Object, count: int, namespace: str) -> list[Object]:
-    """Return the pods that the controller creates. They have only the fields that quotas and LimitRanges read."""
+    """Return the pods that the controller creates. These pods have only the fields that quotas and LimitRanges read."""
     metadata, template = workload["metadata"], workload["spec"]["template"]
     first = workload["spec"].get("ordinals", {}).get("start", 0)
     names = (f"{metadata['name']}-{first + number}" for number in range(count))

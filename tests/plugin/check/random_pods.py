@@ -186,8 +186,8 @@ class Maker:
         amounts: Object = {}
         if random.random() < 0.8:
             amounts["cpu"] = cpu_of(random, random.choice(millis))
-            # Kubernetes rounds the pod-level amount and each container's amount. So it would refuse
-            # some pod-level amounts that are exactly the sum of the containers' amounts.
+            # Kubernetes rounds the pod-level amount and each container's amount. So Kubernetes would refuse some
+            # pod-level amounts that are exactly the sum of the containers' amounts.
             if random.random() < 0.05 and not self.has("pod-level"):
                 amounts["cpu"] = random.choice(["1000100u", "0.3334", "100n"])
         if random.random() < 0.7:
@@ -206,7 +206,10 @@ class Maker:
         return {"requests": {**amounts, **exact}, "limits": exact}
 
     def _pod_level(self, spec: Object) -> Object:
-        """Return pod-level resources. They are at least as large as the sum of the containers' resources."""
+        """Return pod-level resources.
+
+        The pod-level amounts are at least as large as the sum of the containers' amounts.
+        """
         found = requested({key: spec[key] for key in ("containers", "initContainers") if key in spec})
         more = self.random.choice([0, 500])
         amounts = {"cpu": cpu_of(self.random, found.get("cpu", 0) + more)}

@@ -28,7 +28,10 @@ TOKEN = "secret-token"
 
 @dataclass
 class Host:
-    """A fake GitHub or GitLab with one pull request. It answers every request with the same HTTP status."""
+    """A fake GitHub or GitLab with one pull request.
+
+    The fake server answers every request with the same HTTP status.
+    """
 
     kind: str
     comments: list[dict[str, Any]] = field(default_factory=list)

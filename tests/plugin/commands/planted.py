@@ -22,8 +22,8 @@ from tests.plugin.release.recorded import chart_values
 LOGIN, VALUE = "geheim7f3a", "wertvoll9c1d"
 EXEC_VERSION = "client.authentication.k8s.io/v1"
 JOB_PATH = f"/apis/kubeflow.org/v2beta1/namespaces/team/mpijobs/{JOB}"
-# LOGINS contains the forms of a user's login in a kubeconfig or in the environment. Each of the logins contains several
-# secrets.
+# LOGINS contains the forms of a user's login in a kubeconfig or in the environment. Each entry of LOGINS contains
+# several secrets.
 LOGINS: dict[str, dict[str, Any]] = {
     "token": {"token": f"{LOGIN}-token"},
     "token-file": {"tokenFile": "token"},

@@ -25,7 +25,7 @@ NOBODY = "127.0.0.1:1"
 def _exec(status: dict[str, str], more: str = "") -> dict[str, Any]:
     """Return a kubeconfig's `user` entry.
 
-    Its exec plugin prints the credential `status`, followed by the text `more`.
+    The user's exec plugin prints the credential `status`, followed by the text `more`.
     """
     answer = json.dumps({"apiVersion": EXEC_VERSION, "kind": "ExecCredential", "status": status}) + more
     plugin = {"apiVersion": EXEC_VERSION, "command": "printf", "args": ["%s", answer], "interactiveMode": "Never"}

@@ -51,7 +51,7 @@ def test_help_of_init_names_every_model() -> None:
 @pytest.mark.parametrize(
     ("model", "layers", "multiplications"),
     [
-        # VGG16 has 16 layers with weights. It needs 15.47 billion multiplications, counted without biases.
+        # VGG16 has 16 layers with weights. VGG16 needs 15.47 billion multiplications, counted without biases.
         pytest.param("vgg16", 16, 15.47e9, id="vgg16"),
         # The 18 layers are the first convolution, 16 blocks and the classifier. ResNet-50 needs 4.09 billion
         # multiplications if the 3x3 convolution has the stride.

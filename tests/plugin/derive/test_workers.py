@@ -113,7 +113,8 @@ def test_total_follows_from_free_gpus_first(derive: Derive, snapshot: Callable[.
     busy = derive("gpus: 32\n", "--snapshot", snapshot(nodes, [pod("p", on="a", gpu="8")]))
 
     assert (full.workers["replicas"], full.workers["gpus"], full.err) == (4, 8, "")
-    # In the second snapshot, two nodes are free, and the two others have 7 and 6 free GPUs. So each worker gets 6.
+    # In the second snapshot, two nodes are free, and the two others have 7 and 6 free GPUs. So `derive` chooses 4
+    # workers of 6 GPUs.
     assert (used.workers["replicas"], used.workers["gpus"]) == (4, 6)
     assert used.err == "distrain: gpus: 24 on whole nodes of 8 GPUs do not fit, so there are 4 workers of 6 each\n"
     assert (busy.workers["replicas"], busy.workers["gpus"]) == (4, 8)

@@ -57,7 +57,7 @@ def test_caller_who_may_only_list_pods_gets_an_answer(cluster: FakeApi, capsys: 
         *("  unknown  nodes", "  unknown  GPUs", "  unknown  default class", "  unknown  ReadWriteMany"),
         *("  unknown  namespace team", "  unknown  all namespaces"),
     ]
-    # Every user may read the discovery API. It shows which operators run, but not always their versions.
+    # Every user may read the discovery API. The discovery API shows which operators run, but not always their versions.
     assert any(
         line.startswith("  ok       mpi-operator: serves MPIJob v2beta1; its version is unknown") for line in lines
     )
@@ -285,7 +285,7 @@ def test_same_cluster_gives_the_same_lines(cluster: FakeApi, examine: Doctor) ->
 
 
 def _survey(**parts: Any) -> Survey:
-    """Return what `doctor` has read of a cluster. It could read only the given parts."""
+    """Return what `doctor` has read of a cluster. `doctor` could read only the given parts of the cluster."""
     unread = Unread("you may not")
     names = ("version", "served", "deployments", "nodes", "state", "storage_classes", "namespaces", "own", "user")
     return Survey(**{**dict.fromkeys([*names, "allowed"], unread), "namespace": "team", "kubectl_flags": "", **parts})

@@ -22,7 +22,7 @@ from tests.plugin.inputs.mutations import as_json, as_yaml, broken_file, broken_
 from tests.plugin.objects import mpi_job, node, pod
 
 Object = dict[str, Any]
-# This placeholder is replaced by the fake server's address.
+# SERVER is replaced by the fake server's address.
 SERVER = "SERVER"
 GOOD = {"job.yaml": as_yaml(mpi_job()), "snapshot.json": as_json({"items": [{"kind": "Node", **node("a", gpu="16")}]})}
 CHECK = ("check", "--manifest", "job.yaml")

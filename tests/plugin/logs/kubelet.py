@@ -51,7 +51,7 @@ class Kubelet:
             self.changed.notify_all()
 
     def write(self, pod: str, *lines: str | bytes, gap: float = 0.25) -> None:
-        """Write lines to the log of the running container. There are `gap` seconds between two lines."""
+        """Write lines to the log of the running container. The lines' times are `gap` seconds apart."""
         with self.changed:
             for line in lines:
                 self.now += gap

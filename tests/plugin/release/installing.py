@@ -28,7 +28,7 @@ OPERATION = Operation("abc")
 class FakeHelm:
     """A fake Helm.
 
-    After `install` was called, the release exists. `owner` identifies the operation that has created the release.
+    The release exists as soon as `install` was called. `owner` identifies the operation that has created the release.
     """
 
     def __init__(

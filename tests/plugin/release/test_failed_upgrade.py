@@ -26,7 +26,7 @@ JOB = Resource("kubeflow.org/v2beta1", "MPIJob", "run1-1234abcd")
 
 
 class FakeHelm:
-    """A fake Helm. `upgrade` creates a revision or fails. Before it returns, it calls `during`."""
+    """A fake Helm. `upgrade` creates a revision or fails. Before `upgrade` returns, it calls `during`."""
 
     def __init__(self, *, fails: DistrainError | None = None, has_made: bool = True) -> None:
         self.fails, self._has_made = fails, has_made

@@ -18,7 +18,8 @@ from tests.plugin.program import SECRETS, Run
 
 pytestmark = pytest.mark.either_helm
 
-# A fake Helm that records the arguments of install and upgrade. It fails if an argument contains the word REFUSED.
+# A fake Helm that records the arguments of install and upgrade. The fake Helm fails if an argument contains the word
+# REFUSED.
 HELM = """\
 #!/bin/sh
 case "$1" in

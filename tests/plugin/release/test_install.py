@@ -98,8 +98,7 @@ def test_busy_cluster_is_accepted_when_the_user_allows_it(run: Run, cluster: Fak
 
     outcome = run("install", "run1", "--set", "workers.gpus=4", "--allow-busy")
 
-    # The fake API is not a complete Kubernetes, so Helm fails. But the command has tried to install, which the test
-    # checks.
+    # The fake API is not a complete Kubernetes, so Helm fails. The test checks that the command has tried to install.
     assert outcome.code == 4
     assert "distrain: busy: " in outcome.err
     assert "distrain: run1: Helm could not install it: " in outcome.err

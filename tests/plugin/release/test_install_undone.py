@@ -265,7 +265,8 @@ def test_signal_while_helm_runs_takes_effect_after_it(number: int) -> None:
 
 
 def test_terminal_that_is_closed_undoes_nothing() -> None:
-    # If the tests run under nohup, they ignore SIGHUP. Then the test would succeed without checking anything.
+    # If the tests run under nohup, they ignore SIGHUP. With SIGHUP ignored, the test would succeed without checking
+    # anything.
     signal.signal(signal.SIGHUP, signal.default_int_handler)
     helm = FakeHelm()
     helm.during = lambda: send_signal(signal.SIGHUP)
@@ -276,7 +277,7 @@ def test_terminal_that_is_closed_undoes_nothing() -> None:
 
 @pytest.mark.parametrize("number", SIGNALS)
 def test_signal_that_was_ignored_before_stays_ignored(number: int) -> None:
-    # nohup starts a program with this signal ignored. So does a shell script that starts a background job.
+    # nohup starts a program with this signal ignored. A shell script also ignores this signal in its background jobs.
     signal.signal(number, signal.SIG_IGN)
     helm = FakeHelm()
     helm.during = lambda: send_signal(number)

@@ -29,8 +29,8 @@ from tests.plugin.program import SECRETS, Outcome, Run
 from tests.plugin.release.recorded import chart_values, own_objects
 
 VALUES = {"gpus": 2, "workers": {"replicas": 2, "gpus": 1}}
-# A fake Helm. Its install, upgrade, uninstall and rollback report success and change nothing. All other commands are
-# passed to the real Helm.
+# A fake Helm. If this Helm is called with install, upgrade, uninstall or rollback, it reports success and changes
+# nothing. All other commands are passed to the real Helm.
 HELM = """\
 #!/bin/sh
 case "$1" in install | upgrade | uninstall | rollback) echo "$1" >> {calls} ;; esac

@@ -51,7 +51,7 @@ def _owned_by_flux(running: Recorded) -> None:
 def _owned_by_argo(running: Recorded, helm: Object, **metadata: Any) -> None:
     """Make the job part of an Argo CD Application whose Helm settings are `helm`.
 
-    In this case, Helm has no record of a release.
+    Helm itself has no record of a release.
     """
     running.api.answers[SECRETS] = releases()
     job = {**running.job, "metadata": {**running.job["metadata"], **(metadata or {"annotations": OF_ARGO})}}

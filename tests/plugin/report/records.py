@@ -44,7 +44,7 @@ def steps(
 ) -> list[dict[str, Any]]:
     """Return lines of a record, one for every tenth step.
 
-    Each step takes 0.2 s and trains 64 samples per rank. It waits for its input for 0.05 s of this time.
+    Each step takes 0.2 s and trains 64 samples per rank. In each step, 0.05 s are spent waiting for the input.
 
     `wait` is the number of seconds per step spent waiting for the all-reduce, or None if this was not measured.
     """

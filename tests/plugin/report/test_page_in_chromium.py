@@ -17,8 +17,8 @@ from tests.plugin.report import records
 from tests.plugin.report.records import event, start
 
 CHROMIUM = "/usr/bin/chromium"
-# If it runs as root, as in a container, Chromium needs --no-sandbox. It is safe to run without a sandbox, because the
-# page contains no script.
+# If it runs as root, as in a container, Chromium needs --no-sandbox. Chromium is safe without a sandbox here, because
+# the page contains no script.
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
 WIDTHS = (390, 1280, 1920)
 SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")

@@ -166,14 +166,13 @@ def test_pods_that_are_in_a_zone_already_count() -> None:
     (rule,) = spread_role(nodes, 1).spread
     workers = replace(worker_role(nodes, 3), spread=(replace(rule, present={"a": 3}),))
 
-    # Zone a already has 3 pods. So 3 new pods may go to zone b, but none to zone a.
+    # Zone a already has 3 pods. So 3 new pods may go to zone b, but no new pod may go to zone a.
     assert _both(_judge(nodes, replace(workers, nodes=frozenset({"b0"})))) == (True, True)
     assert _both(_judge(nodes, replace(workers, nodes=frozenset({"a0"})))) == (False, False)
 
 
 def test_search_counts_with_a_zone_that_becomes_the_smallest() -> None:
-    # The launcher may take the only place in zone b. If the launcher is in zone b, zone a may have only one worker more
-    # than zone b.
+    # The launcher may take the only place in zone b. Then zone a may have only one worker more than zone b.
     nodes = zone("a", 8) + zone("b", 1)
     (rule,) = spread_role(nodes, 1).spread
     workers = replace(worker_role(nodes, 3), spread=(replace(rule, present={"b": 1}),))
@@ -187,7 +186,7 @@ def test_launcher_waits_for_the_workers_that_it_has_to_be_near() -> None:
     nodes = zone("a", 2) + zone("b", 2)
     launcher = replace(launcher_role(nodes), affinity=Affinity(("zone",), WORKERS))
 
-    # Two workers may fill one of the zones. Then the launcher, which must be in the zone of a worker, finds no place.
+    # Two workers may fill one of the zones. Then the launcher, which must be near a worker, finds no place there.
     assert _both(_judge(nodes, launcher, worker_role(nodes, 2))) == (False, True)
     assert _both(_judge(nodes, launcher, worker_role(nodes, 1))) == (True, True)
     assert _both(_judge(nodes, launcher, replace(worker_role(nodes, 1), nodes=frozenset()))) == (False, False)

@@ -167,7 +167,8 @@ def test_worker_whose_sshd_is_slow_is_not_lost(workers: Workers) -> None:
     launcher = workers.start(0, options=(LIVE, "--max-restarts=0", "--lost-worker-timeout=0.3"))
     workers.fall_silent(0)
 
-    # The worker accepts connections but sends no greeting. This lasts longer than a worker may be silent.
+    # The worker accepts connections but sends no greeting. The missing greeting lasts longer than a worker may be
+    # silent.
     with socket.create_server((address(0), workers.bench.port)), contextlib.suppress(subprocess.TimeoutExpired):
         launcher.wait(3)
     workers.answer(0)

@@ -169,8 +169,8 @@ def test_program_that_stops_by_itself_each_time_is_not_started_for_ever(bench: B
 
 
 def test_stop_for_a_worker_that_was_recreated_is_no_failure(bench: Bench) -> None:
-    # Replaces /proc/1/stat. The script prints text in the format of /proc/1/stat. Its last field is the start time of
-    # process 1.
+    # Replaces /proc/1/stat. The script prints text in the format of /proc/1/stat. The last field of this text is the
+    # start time of process 1.
     agent = bench.put_program("kubexec.sh", f'#!/bin/sh\necho "1 (init) S {"0 " * 18}1$(cat pod 2>/dev/null)"\n')
     program = f"{COUNT}; test $try = 2 && exit 0; echo 2 >pod; exit 143"
 

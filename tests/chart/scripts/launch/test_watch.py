@@ -39,7 +39,7 @@ class Way:
 
 
 class Bench:
-    """A Watch object of the launcher for the workers a and b. Its thread is not started."""
+    """A Watch object of the launcher for the workers a and b. The thread of this Watch object is not started."""
 
     def __init__(self, module: ModuleType, folder: Path, *, is_live: bool = True) -> None:
         self.way, self.hostfile, self.stopping = Way(), folder / "hostfile", threading.Event()

@@ -12,8 +12,8 @@ from tests.chart.rendering import Yaml, refusal, render_with
 WORKERS, LABEL = 1000, 63
 LONGEST_RELEASE = 53 * "a"
 LONGEST_NAMESPACE = 63 * "n"
-# The test's limits for the largest objects, in bytes. They are far below the limits of Kubernetes and etcd, so that
-# users' values also fit.
+# The test's limits for the sizes of the largest objects, in bytes. The test's limits are far below the limits of
+# Kubernetes and etcd, so that users' values also fit.
 SCRIPTS, HOSTFILE, OTHERS = MOST_DATA // 8, MOST_DATA // 4, MOST_STORED // 64
 
 

@@ -203,7 +203,7 @@ def test_worker_can_be_guaranteed(helm: Path, tmp_path: Path) -> None:
 def test_limit_without_a_request_takes_the_default_request_away(helm: Path, tmp_path: Path, role: str) -> None:
     """If a request is missing, Kubernetes sets it to the limit.
 
-    So a pod with only these limits is in the QoS class Guaranteed.
+    So a pod whose containers have only limits is in the QoS class Guaranteed.
     """
     values = "{resources: {limits: {cpu: 2, memory: 4Gi}}}"
     section, kind = ROLES[role]

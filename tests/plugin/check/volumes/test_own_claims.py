@@ -19,7 +19,7 @@ WAITS = {"provisioner": "disk", "volumeBindingMode": "WaitForFirstConsumer"}
 
 
 def _set(pods: int, spec: Object, *, is_ephemeral: bool = False) -> Object:
-    """Return a StatefulSet whose pods request 2 CPUs each. Each of the pods has a volume of its own."""
+    """Return a StatefulSet whose pods request 2 CPUs each. Each pod of the StatefulSet has a volume of its own."""
     spec = {**ONE_GIB, **spec}
     scratch = {"volumes": [{"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": spec}}}]}
     claims = [] if is_ephemeral else [{"metadata": {"name": "scratch"}, "spec": spec}]
