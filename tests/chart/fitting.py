@@ -1,6 +1,6 @@
 """Change random values so that they satisfy the rules in templates/validate.
 
-Each function handles some of these rules.
+Each function of this module makes the values satisfy some of these rules.
 """
 
 from __future__ import annotations
@@ -192,7 +192,7 @@ def fit_security(values: Values, form: Form, chance: random.Random) -> None:
 
 
 def fit_containers(values: Values, form: Form, chance: random.Random) -> None:
-    """Mount only volumes that the values define. Give each container another name."""
+    """Mount only volumes that the values define. Give all containers of a pod different names."""
     values["volumeMounts"] = [
         {"name": volume["name"], "mountPath": f"/{volume['name']}", "readOnly": chance.random() < 0.5}
         for volume in values.get("volumes", [])

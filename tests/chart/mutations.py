@@ -118,7 +118,7 @@ def replaced(values: Any, path: Path, value: Any) -> Any:
 
 
 def renamed(values: Any, path: Path, key: str) -> Any:
-    """Return a copy of the document with one key renamed. The key keeps its position."""
+    """Return a copy of the document with one key renamed. The renamed key keeps its position in the map."""
 
     def rename(holder: dict[str, Any], old: str) -> None:
         entries = [(key if name == old else name, value) for name, value in holder.items()]

@@ -52,7 +52,7 @@ class Rendered:
     hooks: list[Yaml]
 
     def find(self, kind: str, suffix: str = "") -> Yaml:
-        """Return the only resource of this kind whose name has this suffix."""
+        """Return the only rendered resource of this kind whose name ends with this suffix."""
         found = [one for one in self.documents if one["kind"] == kind and one["metadata"]["name"].endswith(suffix)]
         (document,) = found
         return document
@@ -134,7 +134,7 @@ def containers(pod: Yaml) -> list[Yaml]:
 
 
 def render(helm: Path, *arguments: str, **options: Any) -> Rendered:
-    """Render the chart, or fail with Helm's message."""
+    """Render the chart. If Helm refuses the values, fail with Helm's message."""
     done = template(helm, *arguments, **options)
     assert done.returncode == 0, done.stderr
     documents: tuple[list[Yaml], list[Yaml]] = ([], [])

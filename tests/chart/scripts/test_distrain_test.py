@@ -1,4 +1,4 @@
-"""Test distrain-test as a real process. An API on loopback reports the pods."""
+"""Test distrain-test as a real process. A fake API server on loopback reports the pods."""
 
 from __future__ import annotations
 

@@ -186,7 +186,7 @@ def test_values_at_a_limit_are_accepted(name: str) -> None:
 
 
 def is_told_by_a_rule(case: str, error: str) -> bool:
-    """Return whether a rule on several values has caused the error, and the error names this or the missing value."""
+    """Return whether a rule on several values prints the error, and names the refused value or the missing value."""
     path = NEEDS.get(case, case.partition(":")[0].removeprefix("/").replace("/", "."))
     return f"): distrain: {path}: " in error
 

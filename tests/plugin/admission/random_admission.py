@@ -39,7 +39,7 @@ class Case:
     """A test case: the objects of the cluster and of a manifest, and the manifest's Jobs. The quotas have no status.
 
     `of_manifest` contains the names of the policies (quotas, LimitRanges, PriorityClasses) that the manifest creates.
-    `replaced` contains policies in the cluster with the same names. Applying the manifest replaces them.
+    `replaced` contains policies in the cluster with the same names. Applying the manifest replaces these policies.
     """
 
     objects: list[Object]

@@ -1,4 +1,4 @@
-"""Test that quotas count the objects other than pods that a manifest or an operator creates."""
+"""Test that quotas also count objects other than pods, if a manifest or an operator creates such objects."""
 
 from __future__ import annotations
 

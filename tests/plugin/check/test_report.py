@@ -1,4 +1,4 @@
-"""Test the verdict on a job, from the nodes and pods of a cluster."""
+"""Test the verdict of a check on a job, given the nodes and pods of a cluster."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def test_help_of_init_names_every_model() -> None:
         # VGG16 has 16 layers with weights. VGG16 needs 15.47 billion multiplications, counted without biases.
         pytest.param("vgg16", 16, 15.47e9, id="vgg16"),
         # The 18 layers are the first convolution, 16 blocks and the classifier. ResNet-50 needs 4.09 billion
-        # multiplications if the 3x3 convolution has the stride.
+        # multiplications if the stride is in the 3x3 convolutions.
         pytest.param("resnet50", 18, 4.09e9, id="resnet50"),
     ],
 )

@@ -1,7 +1,7 @@
 """Run the program with random broken inputs: `python -m tests.plugin.inputs.bench`, or `make bench-inputs`.
 
-`--from` continues an interrupted run. A failure names its seed. `--from SEED --count 1` tries this seed again and
-prints its input.
+`--from` continues an interrupted run. If an answer has a mistake, the program prints the seed. `--from SEED --count 1`
+tries this seed again and prints its input.
 """
 
 from __future__ import annotations

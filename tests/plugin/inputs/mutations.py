@@ -1,6 +1,6 @@
 """Change texts and objects at random places, so that they become invalid.
 
-The same random generator gives the same result.
+A random generator with the same seed gives the same result.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Test that threads build decoders of the same structs at the same time without ending the interpreter."""
+"""Test that threads build decoders of the same structs at the same time without crashing the interpreter."""
 
 from __future__ import annotations
 

@@ -320,7 +320,7 @@ def test_sigterm_during_a_line_of_the_launcher_ends_it_at_once(bench: Bench) -> 
 
 
 def is_writing(pid: int) -> bool:
-    """Tell whether the process is blocked in a system call on stderr."""
+    """Tell whether the process is blocked while it writes to stderr."""
     return Path(f"/proc/{pid}/syscall").read_text().split()[1:2] == ["0x2"]
 
 

@@ -1,4 +1,4 @@
-"""Test the labels and annotations that keep service mesh proxies out of the pods, or request them."""
+"""Test the labels and annotations that keep service mesh proxies out of the pods, or that request such proxies."""
 
 from __future__ import annotations
 

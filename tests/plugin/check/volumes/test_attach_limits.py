@@ -125,7 +125,7 @@ def test_volume_that_pods_share_counts_once_on_a_node() -> None:
 
 @pytest.mark.parametrize(("pods", "verdict"), [(2, "fits"), (3, "impossible")])
 def test_shared_volume_takes_room_from_each_pods_own(pods: int, verdict: str) -> None:
-    # The node can attach only two volumes. The shared volume is one, and each pod's own volume is another.
+    # The node can attach only two volumes. One is the shared volume, and the other is the pod's own volume.
     assert _answer(_job(pods, SCRATCH, SHARED), *_claim("data"), limit=2).verdict == verdict
 
 
