@@ -18,7 +18,8 @@ from tests.chart.rendering import Rendered, Yaml
 
 Schema = dict[str, Any]
 
-# The operator that serves a kind (the version pinned under lab/builds/go), and the file with the kind's CRD.
+# CRDS maps a kind to the Go module of its operator and to the file with the kind's CRD. lab/builds/go pins the modules'
+# versions.
 TRAINING_OPERATOR = ("training-operator", "github.com/kubeflow/training-operator")
 CRDS = {
     "MPIJob v2beta1": (
@@ -32,8 +33,9 @@ CRDS = {
     "TFJob v1": (TRAINING_OPERATOR, "manifests/base/crds/kubeflow.org_tfjobs.yaml"),
 }
 
-# These two CRDs do not describe the pod templates, and mxnet-operator's CRD limits only the numbers of schedulers and
-# servers. The fields below spec are from the operators' Go types (v0.3.0 and v1.1.0).
+# The CRDs of these two kinds do not describe the pod templates, and the CRD of MXJob limits only the numbers of
+# schedulers and servers. The field names below spec come from the operators' Go types (mpi-operator v0.3.0 and
+# mxnet-operator v1.1.0).
 FIELDS_OF_GO_TYPES = {
     "MPIJob v1alpha2": {
         "slotsPerWorker", "backoffLimit", "activeDeadlineSeconds", "cleanPodPolicy", "mpiReplicaSpecs",
@@ -61,7 +63,7 @@ def native_schema() -> Schema:
     text = (source / "api/openapi-spec/swagger.json").read_text(encoding="utf-8")
     definitions = json.loads(text)["definitions"]
     for name in ("api.resource.Quantity", "util.intstr.IntOrString"):
-        # The API also accepts numbers, although the schema says string.
+        # The schema describes these types as strings, but the API also accepts numbers.
         definitions[f"io.k8s.apimachinery.pkg.{name}"] = {}
     return {"definitions": closed(definitions)}
 
@@ -77,7 +79,7 @@ def closed(schema: Any) -> Any:
         return schema
     inner = {key: closed(part) for key, part in schema.items()}
     is_object = schema.get("type") == "object" and isinstance(schema.get("properties"), dict)
-    # The CRD of v0.3.0 does not list apiVersion, kind and metadata.
+    # mpi-operator v0.3.0's CRD does not list apiVersion, kind and metadata.
     is_bare = set(schema.get("properties", {})) == {"spec", "status"}
     is_open = is_bare or schema.get("x-kubernetes-preserve-unknown-fields")
     return {"additionalProperties": False, **inner} if is_object and not is_open else inner

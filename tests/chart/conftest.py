@@ -8,13 +8,16 @@ import pytest
 
 from tests.chart.notes import visible_notes
 
-# test_random_values.py tests that both Helms render the same.
+# test_random_values.py tests that both Helm versions render the same.
 WITH_ONE_HELM = [Path(__file__).parent / name for name in ("profiles", "templates", "values")]
 
 
-@pytest.hookimpl(tryfirst=True)  # Must run before the hook that reads the marks.
+@pytest.hookimpl(tryfirst=True)  # This pytest hook must run before the hook that reads the marks of the tests.
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let each test render with one of the two Helms. In the full matrix, every test runs with both."""
+    """Mark the tests that run with only one of the two Helm versions by default.
+
+    In the full matrix, every test runs with both Helm versions.
+    """
     for item in items:
         if set(WITH_ONE_HELM) & set(item.path.parents):
             item.add_marker("either_helm")

@@ -6,13 +6,13 @@ from pathlib import Path
 
 from tests.chart.rendering import Yaml, parse, set_arguments, template
 
-# Part of the names of run1's objects that do not belong to the job.
+# The hash in the names of run1's objects that do not belong to the job, such as `run1-preflight-cb35b894`.
 RUN1 = "cb35b894"
 HOOK = "helm.sh/hook"
 WEIGHT = "helm.sh/hook-weight"
 DELETE = "helm.sh/hook-delete-policy"
 OUTPUT = "helm.sh/hook-output-log-policy"
-# API versions that a real cluster serves and `helm template` does not assume.
+# API versions that a real cluster serves. By default, `helm template` renders as if the cluster did not serve them.
 SERVED = [
     "apiregistration.k8s.io/v1",
     "monitoring.coreos.com/v1/PodMonitor",
@@ -43,7 +43,7 @@ def of_kind(found: list[Yaml], kind: str, name: str = "") -> list[Yaml]:
 
 
 def hooks(found: list[Yaml], event: str) -> list[Yaml]:
-    """Return the hooks that Helm creates for an event, in Helm's order."""
+    """Return the hooks for an event such as pre-install, in the order in which Helm creates them."""
     chosen = [one for one in found if event in annotation(one, HOOK).split(",")]
     return sorted(chosen, key=lambda one: int(annotation(one, WEIGHT)))
 

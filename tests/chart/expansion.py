@@ -32,13 +32,13 @@ def templates(part: Any) -> Iterator[dict[str, Any]]:
 
 
 def expanded(manifest: str) -> Iterator[dict[str, Any]]:
-    """Yield a Pod for each pod template, without what operators would add, and every object without a pod template."""
+    """Yield a Pod for each pod template, without the operators' additions, and every object without a pod template."""
     for document in documents(manifest):
         found = list(templates(document))
         for index, template in enumerate(found):
             name = f"{document['metadata']['name']}-{index}"
             metadata = {"namespace": "team", **template.get("metadata", {}), "name": name}
-            # Kubernetes adds this label to a Job's pods, and a Service may select it.
+            # Add the label that Kubernetes gives a Job's pods, because a Service may select pods by this label.
             labels = {"batch.kubernetes.io/job-name": document["metadata"]["name"]} if document["kind"] == "Job" else {}
             metadata["labels"] = {**metadata.get("labels", {}), **labels}
             yield {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]}
@@ -47,7 +47,7 @@ def expanded(manifest: str) -> Iterator[dict[str, Any]]:
 
 
 def distinct_pods(manifests: Iterable[str]) -> list[dict[str, Any]]:
-    """Return one Pod per shape: of the pods that differ only in names, arguments and variables, only the first."""
+    """Return the distinct pods. Pods that differ only in names, arguments and environment variables count as one."""
     pods = (each for manifest in manifests for each in expanded(manifest) if each["kind"] == "Pod")
     shapes: dict[str, dict[str, Any]] = {}
     for pod in pods:

@@ -1,6 +1,6 @@
 """Change random values so that they satisfy the rules in templates/validate.
 
-Each function handles some of these rules.
+Each function of this module makes the values satisfy some of these rules.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ Values = dict[str, Any]
 
 @dataclass(frozen=True)
 class Form:
-    """One form of a job that the chart can write."""
+    """A form of job that the chart can render: framework, strategy, kind, API version, elastic or not."""
 
     framework: str
     strategy: str
@@ -36,7 +36,7 @@ FORMS = (
     Form("mxnet", "parameter-server", "MXJob", "v1beta1"),
     Form("tensorflow", "parameter-server", "TFJob", "v1"),
 )
-# The pods of a job that is not elastic read the number of pods only at their start.
+# Unless the job is elastic, the pods of these kinds read the number of pods only when they start.
 FIXED = ("MXJob", "TFJob", "PyTorchJob")
 MPI_KINDS = ("MPIJob", "Plain")
 ROLES = {"launcher": ("MPIJob", "Plain", "TFJob"), "servers": ("MXJob", "TFJob"), "scheduler": ("MXJob",)}
@@ -97,7 +97,7 @@ def fit_form(values: Values, form: Form, chance: random.Random) -> None:
     job = group(values, "job")
     is_auto = form.kind not in ("MPIJob", "Plain") or (form.kind == "MPIJob" and form.framework != "pytorch")
     job["kind"] = chance.choice(["auto", form.kind]) if is_auto else form.kind
-    # `auto` chooses the version that the request's cluster serves.
+    # With `auto`, the chart chooses the API version that the cluster of this request serves.
     job["apiVersion"] = chance.choice(["auto", form.api_version]) if form.api_version else "auto"
     job.pop("elastic", None)
     if form.kind == "PyTorchJob":
@@ -192,7 +192,7 @@ def fit_security(values: Values, form: Form, chance: random.Random) -> None:
 
 
 def fit_containers(values: Values, form: Form, chance: random.Random) -> None:
-    """Mount only volumes that the values define, each name once."""
+    """Mount only volumes that the values define. Give all containers of a pod different names."""
     values["volumeMounts"] = [
         {"name": volume["name"], "mountPath": f"/{volume['name']}", "readOnly": chance.random() < 0.5}
         for volume in values.get("volumes", [])
@@ -257,7 +257,7 @@ def fit_tensorboard(values: Values, form: Form, chance: random.Random) -> None:
 
 
 def fit_objects(values: Values, form: Form, chance: random.Random) -> None:
-    """Leave out objects' values that contradict others: account annotations, policies, certificates, managedBy."""
+    """Remove values that contradict others: ServiceAccount annotations, policies, certificates, managedBy."""
     if values.get("serviceAccountName") or not values.get("rbac", {}).get("create", True):
         values.pop("serviceAccount", None)
     sections = [values, *(values.get(section, {}) for section in ("workers", *ROLES))]
@@ -282,7 +282,7 @@ def fit_objects(values: Values, form: Form, chance: random.Random) -> None:
     if not has_s3 and not any(uri.startswith("s3://") for uri in uris):
         s3.pop("addressingStyle", None)
         s3.pop("region", None)
-    # training-operator has this field only since 1.9, and no test reads the CRDs of that version.
+    # Only training-operator 1.9 and newer have the field managedBy, and no test reads the CRDs of these versions.
     is_checked = values.get("preflight", {}).get("enabled")
     if values["gang"]["scheduler"] != "kueue" or form.api_version != "v2beta1" or is_checked:
         group(values, "job").pop("managedBy", None)
@@ -336,7 +336,10 @@ def fit_pod_spec(part: Values, form: Form, section: str, gang: str) -> None:
 
 
 def fit_added_containers(part: Values, form: Form, section: str) -> None:
-    """Remove native sidecars if the operator drops restartPolicy. Mount only volumes that the container's role has."""
+    """Remove native sidecars if the operator would drop the containers' restartPolicy.
+
+    Remove mounts of volumes that the container's role does not define.
+    """
     names = [volume["name"] for volume in part.get("volumes", [])] if section else []
     for container in part.get("initContainers", []):
         mounts = [mount for mount in container.pop("volumeMounts", []) if mount["name"] in names]
@@ -348,7 +351,7 @@ def fit_added_containers(part: Values, form: Form, section: str) -> None:
 
 
 def fit_added_volumes(part: Values) -> None:
-    """Remove mounts of volumes that the role lacks. fit_containers handles the volumes at the top level."""
+    """Remove mounts of volumes that the role does not define. fit_containers does this for the top level."""
     names = [volume["name"] for volume in part.get("volumes", [])]
     if "volumeMounts" in part:
         part["volumeMounts"] = [mount for mount in part["volumeMounts"] if mount["name"] in names]

@@ -15,7 +15,7 @@ BOTH = ("helm3", "helm4")
 
 @dataclass(frozen=True)
 class Request:
-    """One rendering: the values file, and `helm template`'s other arguments."""
+    """A request for one rendering: the values, and the other arguments of `helm template`."""
 
     name: str
     values: dict[str, Any]
@@ -35,7 +35,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Rendering:
-    """The result from one Helm version: the manifest or the error message, and the notes of `helm install`."""
+    """What one Helm version prints: the manifest or the error message, and the notes of `helm install`."""
 
     manifest: str = ""
     notes: str = field(default="", compare=False)
@@ -53,13 +53,13 @@ class Pod:
 
 
 def render_many(requests: Iterable[Request]) -> Iterator[dict[str, Rendering]]:
-    """Yield each Helm's result for each request, in order."""
+    """For each request, yield the results of both Helm versions."""
     for answer in _ask(request.line() for request in requests):
         yield {helm: Rendering(**answer[helm]) for helm in BOTH if helm in answer}
 
 
 def violations(pods: Iterable[Pod]) -> Iterator[str]:
-    """Yield for each pod, in order, Pod Security admission's message, or an empty string if the pod is admitted."""
+    """For each pod, yield the message of Pod Security admission, or an empty string if the pod is admitted."""
     for answer in _ask(json.dumps({"pods": [vars(pod)]}) for pod in pods):
         yield answer["pods"][0]
 

@@ -1,7 +1,7 @@
-"""Make values invalid in one place, together with the place that Helm's error must name.
+"""Create mutations: values with one mistake, and the place of the mistake, which Helm's error message must name.
 
 A mutation sets a wrong type, a value out of range, an unknown choice, a misspelt, unknown or misplaced key, or null.
-The schema determines what is wrong at each place. The same values always give the same mutations.
+The schema determines which mistakes are possible at a place. The same values always give the same mutations.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Place:
 
 
 def pointer(path: Path) -> str:
-    """Return a JSON pointer, as Helm writes it."""
+    """Return the JSON pointer with which Helm's error messages name this path."""
     return "".join(f"/{str(part).replace('~', '~0').replace('/', '~1')}" for part in path)
 
 
@@ -71,9 +71,9 @@ def leaves(schema: Schema = SCHEMA, prefix: str = "") -> Iterator[tuple[str, Sch
 
 
 def of_chart(entry: Schema) -> Schema:
-    """Merge the entry with the chart's own definitions.
+    """Merge a schema entry with the definition of the chart that the entry refers to.
 
-    Definitions from Kubernetes have names with a capital letter.
+    Definitions taken from Kubernetes have names that begin with a capital letter and are not merged.
     """
     name = entry.get("$ref", "/A").rpartition("/")[2]
     return entry if name[0].isupper() else of_chart({**entry, "$ref": "/A", **SCHEMA["definitions"][name]})
@@ -118,7 +118,7 @@ def replaced(values: Any, path: Path, value: Any) -> Any:
 
 
 def renamed(values: Any, path: Path, key: str) -> Any:
-    """Return a copy of the document with one key renamed. The key keeps its position."""
+    """Return a copy of the document with one key renamed. The renamed key keeps its position in the map."""
 
     def rename(holder: dict[str, Any], old: str) -> None:
         entries = [(key if name == old else name, value) for name, value in holder.items()]
@@ -154,7 +154,7 @@ def is_removed_by_helm(place: Place) -> bool:
 
 
 def nulls(values: dict[str, Any], place: Place) -> Iterator[Broken]:
-    """Yield the mutation to null, if the chart must refuse null because the templates need this value."""
+    """Yield a mutation that sets the value to null, if the templates need this value and the chart must refuse null."""
     if "null" in place.types or not is_removed_by_helm(place) or place.path not in REQUIRED:
         return
     parent, key = place.path[:-1], place.path[-1]
@@ -188,7 +188,7 @@ def misspelt_keys(values: dict[str, Any], place: Place) -> Iterator[Broken]:
 
 
 def misspellings(key: str, known: Mapping[str, Any]) -> list[str]:
-    """Return up to four wrong spellings of a key, such as a missing, doubled or swapped letter, or snake_case."""
+    """Return up to four misspelt forms of a key, for example with a missing letter or in snake_case."""
     chance = random.Random(key)
     at = chance.randrange(len(key))
     snake = "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in key)
@@ -206,9 +206,10 @@ def unknown_keys(values: dict[str, Any], place: Place) -> Iterator[Broken]:
 
 
 def _of_ones_own(place: Place) -> tuple[str, ...]:
-    """Return an x- key if the map must refuse it.
+    """Return a key that begins with x-, if the map must refuse such keys.
 
-    Only the chart's own maps accept x- keys. Other maps go to Kubernetes, which would refuse the key.
+    The chart's own maps accept keys that begin with x-, so nothing is returned for them. All other maps are passed to
+    Kubernetes, which would refuse such a key.
     """
     return () if "patternProperties" in place.schema else ("x-inner",)
 

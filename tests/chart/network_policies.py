@@ -17,7 +17,10 @@ Policy = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Pod:
-    """A pod in a namespace. The namespace has only the label with its name, which Kubernetes sets."""
+    """A pod and its namespace, for the evaluation of NetworkPolicies.
+
+    The namespace has no label except its name, which Kubernetes sets as kubernetes.io/metadata.name.
+    """
 
     labels: Mapping[str, str] = field(hash=False)
     namespace: str = "team"

@@ -11,9 +11,9 @@ from tests.chart.rendering import CHART, run, set_arguments
 
 
 def visible_notes(folder: Path) -> Path:
-    """Copy the chart to the folder with its notes turned into a resource.
+    """Copy the chart to the folder, and turn NOTES.txt into a template of a resource.
 
-    Without a cluster, Helm 3 does not render notes.
+    Helm 3 renders NOTES.txt only if it can reach a cluster.
     """
     chart = Path(shutil.copytree(CHART, folder / "distrain"))
     notes = chart / "templates" / "NOTES.txt"

@@ -21,12 +21,12 @@ from tests.chart.mutations import SCHEMA, Schema, resolved
 
 Values = dict[str, Any]
 
-# The share of keys that get a random value: of keys in values.yaml, and of keys that values.yaml leaves out. All other
-# keys keep their defaults.
+# SHARE is the share of keys in values.yaml that get a random value. FEW is the share of keys missing in values.yaml
+# that get a random value. All other keys keep their default values.
 SHARE, FEW = 0.25, 0.1
 
 
-# Parts of a pod to choose from.
+# Values for parts of a pod. The random choice takes some of the items under each key.
 PARTS = yaml.safe_load(
     """
 tolerations:
@@ -82,8 +82,8 @@ podSpec:
   terminationGracePeriodSeconds: 3600
 """
 )
-# Values for keys that values.yaml leaves out. Most of these keys are accepted at the top level and in every role.
-# Containers and volumes have other names than those in PARTS.
+# Possible values for keys that are not in values.yaml. The chart accepts most of these keys both at the top level and
+# in every role. The names of containers and volumes here differ from the names in PARTS.
 ROLE_VALUES = yaml.safe_load(
     """
 resources:
@@ -175,7 +175,7 @@ def one(*choices: Any) -> Pool:
 
 
 def pairs(keys: list[str], values: list[Any]) -> Pool:
-    """Return a map with a few of the keys, each with any of the values."""
+    """Return a map in which a few of the keys have random values."""
     return lambda chance: {key: chance.choice(values) for key in chance.sample(keys, chance.randrange(len(keys) + 1))}
 
 
@@ -198,7 +198,8 @@ POOLS: dict[str, Pool] = {
     "digest": one("", "sha256:" + 64 * "a"), "pullSecrets": one([], ["login", "1e3"]),
     "data.cache.folder": one(""), "data.cache.size": one("100Gi", "1.5T", "500M", 10**12),
     "maxBadShare": one(None, 0, 0.001, 1e-5, "0.05", "1e-3", 1),
-    # The others need a strategy, and would change the values of every seed.
+    # The other optimizers need a certain strategy. Adding the other optimizers would also change the random values of
+    # every seed.
     "optimizer": one("sgd", "adam"),
     "learningRate": one(0.1, 1e-7, "1e-5", "0.05", 3), "key": one("zone", "topology.kubernetes.io/zone"),
     "shm": one("1Gi", "64M", "2.5Gi", "2000000"), "s3.endpoint": one("", "https://s3.example.com", "http://10.0.0.1:9000/a"),
@@ -208,7 +209,7 @@ POOLS: dict[str, Pool] = {
 
 
 def pool_of(path: str, entry: Schema) -> Pool:
-    """Return a function that draws a value: from the pool for its path or name, otherwise from its schema."""
+    """Return a function that draws a random value from the pool for its path or name, or else from its schema."""
     if path in POOLS or path.rpartition(".")[2] in POOLS:
         return POOLS.get(path) or POOLS[path.rpartition(".")[2]]
     known = resolved(entry)
@@ -218,13 +219,13 @@ def pool_of(path: str, entry: Schema) -> Pool:
     if "boolean" in known["type"]:
         return one(True, False)
     if "minimum" in known:
-        # The end of the range reveals a Go template that uses int32 instead of int64, or prints 1e+09.
+        # The largest allowed number reveals a Go template that uses int32 instead of int64, or that prints 1e+09.
         return one(*examples, known["minimum"], known["maximum"])
     return one(*examples, *(["abc", "1e3"] if "string" in known["type"] and "pattern" not in known else []))
 
 
-# These keys are drawn with a separate random generator, so that other values of the same seed stay the same. See
-# random_values.
+# The values of these keys come from a separate random generator, so that the other values of a seed do not depend on
+# them. See random_values.
 APART = ("job.suspend", "trainer.delivery", "trainer.tensorboard", "data.cache.folder", "data.cache.size")
 
 
@@ -233,7 +234,7 @@ def is_apart(path: str, entry: Schema) -> bool:
 
 
 def random_keys(chance: random.Random, schema: Schema = SCHEMA, prefix: str = "") -> Values:
-    """Return random values for some keys. The chart's rules on several values are ignored."""
+    """Return random values for some keys. The values may break the chart's rules on combinations of values."""
     values: Values = {}
     for name, entry in schema["properties"].items():
         path = f"{prefix}{name}"
@@ -248,10 +249,10 @@ def random_keys(chance: random.Random, schema: Schema = SCHEMA, prefix: str = ""
 
 
 def random_values(chance: random.Random, seed: int) -> Values:
-    """Return random values for a request of this seed. The chart's rules on several values are ignored.
+    """Return random values for a request of this seed. They may break the chart's rules on combinations of values.
 
-    The keys of APART and the keys that values.yaml leaves out have separate random generators. A comparison of pods can
-    leave these keys out and still get the same pods.
+    The values of the keys in APART, and of the keys that values.yaml leaves out, come from separate random generators.
+    A test that compares pods can leave these keys out and still get the same pods.
     """
     values = random_keys(chance)
     for path in APART:
@@ -280,7 +281,7 @@ def add_optional_keys(values: Values, chance: random.Random, schema: Schema = SC
 
 
 def add_nulls(values: Values, chance: random.Random, schema: Schema = SCHEMA) -> None:
-    """Set some of the keys to null that values.yaml leaves out and that have no value."""
+    """Set some keys to null. Such keys are not in values.yaml and have no value yet."""
     for name, entry in schema["properties"].items():
         if is_optional(entry):
             values.update({name: None} if name not in values and chance.random() < FEW else {})
@@ -294,7 +295,7 @@ def careless_values(seed: int) -> Values:
 
 
 def random_request(seed: int) -> Request:
-    """Return valid values, and the cluster and names for which the chart is rendered."""
+    """Return a request with valid random values, a random release and namespace, and the API versions of a cluster."""
     chance = random.Random(seed)
     form = chance.choice(FORMS)
     values = random_values(chance, seed)
@@ -313,12 +314,12 @@ def random_request(seed: int) -> Request:
 
 
 def random_requests(count: int, first: int = 0) -> Iterator[Request]:
-    """Yield `count` requests; a request's name contains its seed."""
+    """Yield `count` requests. The name of a request is its seed."""
     return (random_request(seed) for seed in range(first, first + count))
 
 
 def prune(values: Values) -> Values:
-    """Return the values without groups that have become empty."""
+    """Return the values without groups that no longer contain any key."""
     return {name: value for name, value in values.items() if value != {} or name not in GROUPS}
 
 

@@ -1,6 +1,6 @@
 """Render the chart with Helm and return parsed YAML.
 
-Results are cached by arguments, because many tests need the same results.
+The module caches each result by its arguments, because many tests need the same results.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ ROLES = {
 
 
 ENV_OF_RANKS = ("DISTRAIN_JOB", "DISTRAIN_POD_UID", "DISTRAIN_GPUS")
-# Lock that a thread holds while it uses the renderer.
+# A thread holds this lock while it sends a request to the renderer and reads the answer.
 _TURN = threading.Lock()
 
 
@@ -44,7 +44,7 @@ _TURN = threading.Lock()
 class Rendered:
     """The output of `helm template`, as text and parsed.
 
-    Hooks are listed separately, because Helm does not count them as part of the release.
+    The hooks are in a separate list, because Helm does not count hooks as part of the release.
     """
 
     text: str
@@ -52,7 +52,7 @@ class Rendered:
     hooks: list[Yaml]
 
     def find(self, kind: str, suffix: str = "") -> Yaml:
-        """Return the only resource of this kind whose name has this suffix."""
+        """Return the only rendered resource of this kind whose name ends with this suffix."""
         found = [one for one in self.documents if one["kind"] == kind and one["metadata"]["name"].endswith(suffix)]
         (document,) = found
         return document
@@ -87,9 +87,9 @@ class Rendered:
 
     @property
     def replicas(self) -> dict[str, Yaml]:
-        """Return the replica specs by role.
+        """Return the replica specs of the job, keyed by role.
 
-        For a Plain job, return the specs of its Jobs under the operators' role names.
+        For a Plain job, return the specs of its Jobs, keyed by the role names that the operators use.
         """
         if not self.is_plain:
             return dict(self.job["spec"][ROLES[self.job["kind"]]])
@@ -97,7 +97,7 @@ class Rendered:
         return {role.capitalize(): job["spec"] for role, job in jobs.items()}
 
     def pod(self, role: str) -> Yaml:
-        """Return the spec of a role's pods. The role is Launcher, Worker, ..."""
+        """Return the spec of a role's pods. `role` is the operators' name of a role, such as Launcher or Worker."""
         return self.replicas[role]["template"]["spec"]
 
     def pods(self) -> dict[str, Yaml]:
@@ -111,7 +111,7 @@ class Rendered:
         return container
 
     def env(self, role: str) -> dict[str, Yaml]:
-        """Return a role's environment variables without the variables of every rank, which test_pods.py tests."""
+        """Return a role's environment variables, except the variables of every rank, which test_pods.py tests."""
         variables = self.container(role).get("env", [])
         return {variable["name"]: variable for variable in variables if variable["name"] not in ENV_OF_RANKS}
 
@@ -134,7 +134,7 @@ def containers(pod: Yaml) -> list[Yaml]:
 
 
 def render(helm: Path, *arguments: str, **options: Any) -> Rendered:
-    """Render the chart, or fail with Helm's message."""
+    """Render the chart. If Helm refuses the values, fail with Helm's message."""
     done = template(helm, *arguments, **options)
     assert done.returncode == 0, done.stderr
     documents: tuple[list[Yaml], list[Yaml]] = ([], [])
@@ -157,7 +157,7 @@ def parse(text: str) -> list[Yaml]:
 
 
 def refusal(helm: Path, *arguments: str, **options: Any) -> str:
-    """Return the message with which Helm refuses the values. Fail if Helm renders the chart."""
+    """Return the message with which Helm refuses the values. If Helm accepts the values, the test fails."""
     done = template(helm, *arguments, **options)
     assert done.returncode != 0, f"rendered with {arguments}"
     return done.stderr
@@ -169,8 +169,8 @@ def template(
 ) -> subprocess.CompletedProcess[str]:
     """Return the result of `helm template RELEASE CHART` with these arguments.
 
-    For distrain's chart, one process of lab/builds/go/render answers for both Helms in a fraction of the time.
-    test_many.py compares it with Helm.
+    For distrain's chart, lab/builds/go/render runs instead of Helm. lab/builds/go/render prints the same output as Helm
+    in a fraction of the time. test_many.py compares the two outputs.
     """
     if chart != CHART:
         return run(helm, "template", release, str(chart), *arguments)
@@ -183,7 +183,7 @@ def template(
 def ask(request: dict[str, Any]) -> Yaml:
     """Send one request to lab/builds/go/render and return its answer.
 
-    Paths in the request are relative to this folder.
+    The renderer resolves paths in the request relative to the working directory of this process.
     """
     stdin, stdout = _renderer().stdin, _renderer().stdout
     assert stdin is not None
@@ -202,10 +202,11 @@ def _renderer() -> subprocess.Popen[str]:
 def start_renderer() -> subprocess.Popen[str]:
     """Start lab/builds/go/render on the chart.
 
-    The program ends when its stdin closes, at the latest with this process.
+    The program ends when its stdin is closed, which happens at the latest when this process ends.
     """
     command = [golang.binary("render"), CHART]
-    # Garbage collection is off: it would take a fifth of the time, and memory is sufficient.
+    # With GOGC=800, Go rarely collects garbage. Go's default would spend a fifth of the time on garbage collection, and
+    # the machine has enough memory.
     environment = {**os.environ, "GOGC": "800"}
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
 

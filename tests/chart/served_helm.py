@@ -1,7 +1,7 @@
 """Answer the plugin's `helm template` from one process for all tests. Starting Helm takes longer than rendering.
 
-lab/builds/go/render prints what Helm prints; test_served_helm.py compares both outputs. For all other commands, charts
-and flags, and for every error, the real Helm runs.
+lab/builds/go/render must print what Helm prints. test_served_helm.py compares the two outputs. For all other commands,
+charts and flags, and for every error, the real Helm runs.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ FLAGS_WITH_VALUE = (
     *("--values", "--set", "--set-string", "--set-json", "--set-file", "--set-literal"),
     *("--namespace", "--kube-version", "--api-versions"),
 )
-# The plugin renders merged values with charts whose Chart.yaml begins like this. See distrain.helm.render.
+# The plugin merges values by rendering them with a chart whose Chart.yaml begins with these lines. See
+# distrain.helm.render.
 VALUES_CHART = "apiVersion: v2\nname: values\n"
 # Environment variables that do not change what `helm template` prints.
 HARMLESS = (
@@ -36,7 +37,7 @@ STDIN = re.compile(r"(^|[=,])\s*-\s*(,|$)")
 
 
 class Ended:
-    """A stand-in for a Helm process that has printed a manifest."""
+    """Stands for a Helm process that has ended after printing a manifest."""
 
     def __init__(self, output: bytes) -> None:
         self._output = output
@@ -47,7 +48,7 @@ class Ended:
 
 
 class Given(io.BytesIO):
-    """The stdin of a process. The content stays readable after the stdin is closed."""
+    """Stands for the stdin of a process. A test can still read the content after the program has closed this stdin."""
 
     content = b""
 
@@ -58,7 +59,7 @@ class Given(io.BytesIO):
 
 
 class Waiting:
-    """A stand-in for a Helm process that waits for its stdin."""
+    """Stands for a Helm process that is waiting for its stdin."""
 
     def __init__(self, executable: str, command: Sequence[str]) -> None:
         self._executable, self._command = executable, command
@@ -76,7 +77,7 @@ class Waiting:
         return printed
 
     def kill(self) -> None:
-        """Do nothing, because Helm runs only in `communicate`."""
+        """Do nothing: no process exists before `communicate` runs Helm."""
 
     def wait(self) -> None:
         """Do nothing, like `kill`."""
@@ -134,7 +135,10 @@ def _answer(helm: str, command: Sequence[str], stdin: bytes) -> bytes | None:
 
 
 def _arguments(flags: Sequence[str], stdin: str) -> list[str] | None:
-    """Return the flags with a file instead of stdin. Return None if the renderer does not know one of the flags."""
+    """Return the flags, with the path of a file in place of stdin.
+
+    Return None if the renderer does not know one of the flags.
+    """
     found, words = [], iter(flags)
     for flag in words:
         found.append(flag)

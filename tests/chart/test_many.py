@@ -1,6 +1,6 @@
 """Test that lab/builds/go/render prints the same bytes as `helm template`.
 
-Tests with thousands of values files rely on this.
+The tests that render thousands of values files use this program instead of Helm.
 """
 
 from __future__ import annotations

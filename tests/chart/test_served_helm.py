@@ -1,4 +1,4 @@
-"""Test that the rendering process for all tests gives the plugin the same output as Helm."""
+"""Test that the process that renders for all tests gives the plugin the same output as Helm."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def annotation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _read(helm: Path, source: Source, template: Template) -> Any:
-    """Return the values and the manifest, or the refusal."""
+    """Return the values and manifests that the plugin reads through Helm, or its error."""
     try:
         program = Helm(str(helm))
         program.expect_text(source.chart, template)
@@ -65,7 +65,7 @@ def test_values_and_manifest_are_those_of_helm(
 ) -> None:
     by_helm = _read(helm, source, template)
     monkeypatch.setattr("distrain.helm.processes._started", served_helm.started)
-    # No Helm process is started.
+    # Without `_helm`, the test fails if the plugin starts a Helm process.
     monkeypatch.delattr(served_helm, "_helm")
 
     assert _read(helm, source, template) == by_helm

@@ -19,7 +19,8 @@ from tests.plugin.objects import node
 from tests.plugin.program import Outcome, Run, called, hold
 from tests.plugin.report.records import BUCKET
 
-# A fake Helm for a release whose values are in a file. If the file is missing, the release does not exist.
+# A shell script that acts as Helm. The script returns the values of a release from a file. If this file is missing,
+# Helm says that the release does not exist.
 HELM = """#!/bin/sh
 [ -e {values} ] || {{ echo 'Error: release: not found' >&2; exit 1; }}
 case $1 in
@@ -46,11 +47,11 @@ HELM_SETS = (
 )
 
 
-@pytest.hookimpl(tryfirst=True)  # Must run before the hook that reads the marks.
+@pytest.hookimpl(tryfirst=True)  # This pytest hook must run before the hook that reads the marks of the tests.
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run each test of a command with one of the two Helms, because most commands use Helm in the same way.
+    """Run each test of a command with only one version of Helm, because most commands use Helm in the same way.
 
-    In the full matrix, every test runs with both.
+    In the full matrix, every test runs with both versions of Helm.
     """
     for item in items:
         if Path(__file__).parent in item.path.parents and {"run", "helm"} <= _fixtures(item):
@@ -65,12 +66,14 @@ def _fixtures(item: pytest.Item) -> set[str]:
 def bare_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Hide the user's kubeconfig and Helm from the tests, and remove the pauses between retries.
 
-    One process renders the chart for all tests (served_helm.py). In the full matrix, each command starts Helm.
+    One process renders the chart for all tests (served_helm.py). In the full matrix, each command starts the real Helm
+    instead.
     """
     if os.environ.get("FULL") != "1":
         monkeypatch.setattr("distrain.helm.processes._started", served_helm.started)
     for name in HELM_SETS:
-        # Set the variable first, so that pytest restores it even if a command sets it from a flag.
+        # monkeypatch must set the variable before it deletes it. Then monkeypatch restores the variable even if a
+        # command sets it from a flag.
         monkeypatch.setenv(name, "")
         monkeypatch.delenv(name)
     monkeypatch.setattr("distrain.apiserver.connection.sleep", lambda seconds: None)
@@ -86,7 +89,7 @@ def api() -> Iterator[FakeApi]:
 
 @pytest.fixture
 def signals() -> Iterator[None]:
-    """Restore the signal handlers that a test's program has changed."""
+    """Restore the signal handlers at the end of each test, because the program may change them."""
     before = {number: signal.getsignal(number) for number in SIGNALS}
     yield
     for number, handler in before.items():
@@ -95,7 +98,7 @@ def signals() -> Iterator[None]:
 
 @pytest.fixture
 def run(helm: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], signals: None) -> Run:
-    """Return a function that runs `distrain` with these arguments, under each Helm."""
+    """Return a function that runs `distrain` with these arguments, under each version of Helm."""
     monkeypatch.setenv("HELM_BIN", str(helm))
 
     def run(*arguments: str) -> Outcome:
@@ -116,7 +119,7 @@ def cluster(api: FakeApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Fa
 
 @pytest.fixture
 def release(api: FakeApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[str, Any]], object]:
-    """Return a function that sets the values of all releases in the cluster."""
+    """Return a function that sets the values which the fake Helm reports for every release."""
     values, helm = tmp_path / "values.json", tmp_path / "helm"
     helm.write_text(HELM.format(values=values))
     helm.chmod(0o755)
@@ -127,13 +130,13 @@ def release(api: FakeApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ca
 
 @pytest.fixture
 def s3(s3_server: Server, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, bytes], None]:
-    """Set AWS variables for the S3 server, and return a function that writes an object."""
+    """Set the environment variables for the S3 server's keys, and return a function that writes an object."""
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", s3_server.access_key)
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", s3_server.secret_key)
     client = s3_server.boto3_client()
     if BUCKET not in [bucket["Name"] for bucket in client.list_buckets()["Buckets"]]:
         client.create_bucket(Bucket=BUCKET)
-    # All tests share one server, so remove the records of other tests.
+    # All tests use the same S3 server, so delete the records that other tests have written.
     for written in client.list_objects_v2(Bucket=BUCKET).get("Contents", []):
         client.delete_object(Bucket=BUCKET, Key=written["Key"])
     return lambda key, content: client.put_object(Bucket=BUCKET, Key=key, Body=content)

@@ -1,4 +1,4 @@
-"""Run a fake Kubernetes API on loopback. Each test sets the answers."""
+"""Run a fake Kubernetes API on loopback. Each test sets what the fake API answers."""
 
 from __future__ import annotations
 
@@ -35,23 +35,25 @@ PRIORITY_CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 class FakeApi:
     """A fake API. `answers` maps paths to answers: a list is served page by page, and an int is an HTTP status.
 
-    At first, only the namespace `team` exists. The user is `jane`, who has all permissions except those in `denied`,
-    such as "create mpijobs.kubeflow.org" and "get pods/log"; " everywhere" at the end means in all namespaces. Paths
-    without an answer get the status `otherwise`.
+    At first, the only namespace is `team`. The user is `jane`, who has all permissions except those in `denied`, such
+    as "create mpijobs.kubeflow.org" or "get pods/log". A permission that ends with " everywhere" is one in all
+    namespaces. A request for a path without an answer gets the HTTP status `otherwise`.
 
-    `troubles` maps a path to statuses, one for each of the next requests. 200 sends the normal answer, 0 cuts the
-    connection, and any other status is sent instead of the answer. A request takes effect even if its connection is
-    cut. `delays` maps a path to seconds before the answer. With `echoes`, error messages repeat the request's headers.
-    `garbage` replaces the body of every answer. `spoil` is a function that may change an answer's status and body.
+    `troubles` maps a path to a list of statuses for the next requests: 200 sends the normal answer, 0 cuts the
+    connection, and any other status is sent instead of the answer. A request is carried out even if its connection is
+    cut. `delays` maps a path to the number of seconds before its answer. If `echoes` is set, error messages contain the
+    headers of the request. If `garbage` is set, it is the body of every answer. `spoil` is a function that returns a
+    changed status and body for an answer.
 
-    `texts` maps a path to a text, such as a log. `watches` maps a path to a queue. A watch of this path sends each
-    change or line from the queue; a status in the queue is sent instead of the watch, and None ends the watch. Other
-    watches send nothing. `stream` is a function that may return a status, or the parts of an answer, which are sent one
-    by one; an exception in it cuts the connection.
+    `texts` maps a path to the text that is served there, such as a log. `watches` maps a path to a queue of changes. A
+    watch of this path sends each change or line from its queue. If the queue contains a status, this status is sent
+    instead of the watch. None in the queue ends the watch. Other watches send nothing. `stream` is a function that
+    returns a status, or the parts of an answer, which are sent one by one. If it raises an exception, the connection is
+    cut.
 
-    `nodes_clock` is the number of seconds by which the nodes' clocks are ahead of this machine's clock; times in
-    `texts` are from the nodes' clocks. Lists in `in_protobuf` are sent as protobuf to clients that prefer protobuf to
-    JSON.
+    `nodes_clock` is the number of seconds by which the nodes' clocks are ahead of this machine's clock. Times in
+    `texts` are times of the nodes' clocks. Lists in `in_protobuf` are sent as protobuf to clients that prefer protobuf
+    to JSON.
     """
 
     answers: dict[str, Object | list[Object] | int] = field(
@@ -88,11 +90,11 @@ class FakeApi:
         self.serve("v2beta1", "MPIJob")
 
     def serve(self, version: str, *kinds: str) -> None:
-        """Serve one version of an operator's kinds."""
+        """Make the fake API serve these kinds of `kubeflow.org` in one version."""
         self.serve_group("kubeflow.org", {version: kinds})
 
     def serve_group(self, group: str, versions: Mapping[str, Sequence[str]]) -> None:
-        """Serve an API group. `versions` maps each version to its kinds."""
+        """Serve an API group. `versions` maps an API version to the kinds that it serves."""
         self.answers["/version"] = {"gitVersion": "v1.34.4"}
         self.answers[f"/apis/{group}"] = {"versions": [{"groupVersion": f"{group}/{version}"} for version in versions]}
         for version, kinds in versions.items():
@@ -102,14 +104,14 @@ class FakeApi:
             self.answers[f"/apis/{group}/{version}"] = {"resources": resources + scales}
 
     def create_namespace(self, made: Object) -> None:
-        """Create a namespace unless it exists. Set the answer of /api/v1/namespaces to the result of this request."""
+        """Create a namespace unless it exists. Answer with the new namespace, or with status 409 if it exists."""
         path = f"/api/v1/namespaces/{made['metadata']['name']}"
         exists = path in self.answers
         self.answers.setdefault(path, {**made, "metadata": {**made["metadata"], "uid": f"uid-{len(self.requests)}"}})
         self.answers["/api/v1/namespaces"] = 409 if exists else self.answers[path]
 
     def delete(self, path: str) -> None:
-        """Remove an object from the answers."""
+        """Remove an object, so that the fake API no longer returns it."""
         if isinstance(self.answers.get(path), dict):
             del self.answers[path]
 
@@ -204,7 +206,7 @@ def write_kubeconfig(
 
 
 def releases(*secrets: Object) -> Object:
-    """Return the list of Secrets in which Helm finds releases."""
+    """Return a list of Secrets, as Helm reads it to find its releases."""
     return {"kind": "SecretList", "apiVersion": "v1", "metadata": {}, "items": list(secrets)}
 
 
@@ -239,14 +241,14 @@ def _page(items: list[Object], query: dict[str, list[str]]) -> Object:
 
 
 def _cut(items: list[T], query: dict[str, list[str]]) -> tuple[list[T], str]:
-    """Return the items of a page, and the continue token for the next page."""
+    """Return the items of the requested page, and the token with which a client requests the next page."""
     start = int(query.get("continue", ["0"])[0])
     end = start + int(query.get("limit", ["100000"])[0])
     return items[start:end], str(end) if end < len(items) else ""
 
 
 def _since(log: bytes, query: dict[str, list[str]], clock: float) -> bytes:
-    """Leave out log lines older than `sinceSeconds`, by kubelet's own clock."""
+    """Remove log lines that are older than `sinceSeconds`, measured by the clock of the kubelet."""
     if "sinceSeconds" not in query:
         return log
     first = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(time.time() + clock - int(query["sinceSeconds"][0])))
@@ -254,14 +256,14 @@ def _since(log: bytes, query: dict[str, list[str]], clock: float) -> bytes:
 
 
 def _is_labelled(item: Object, selector: str) -> bool:
-    """Apply a label selector with terms such as a=b. Objects without a `labels` field match every selector."""
+    """Tell whether a selector such as a=b,c=d selects the object. Objects without `labels` match every selector."""
     labels = (item.get("metadata") or {}).get("labels")
     terms = [term.partition("=") for term in selector.split(",") if term]
     return labels is None or all(labels.get(key) == value for key, _, value in terms)
 
 
 def _selected(item: Object, selector: str) -> bool:
-    """Apply a field selector on spec.nodeName, where "" means pods without a node. Ended pods are not filtered out."""
+    """Apply a field selector's terms about spec.nodeName, where "" means pods without a node. Ignore other terms."""
     node, terms = item.get("spec", {}).get("nodeName", ""), selector.split(",")
     named = [term.partition("=")[2] for term in terms if term.startswith("spec.nodeName=")]
     return f"spec.nodeName!={node}" not in terms and (not named or node == named[0])
@@ -269,7 +271,7 @@ def _selected(item: Object, selector: str) -> bool:
 
 class _Server(ThreadingHTTPServer):
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Print nothing if a client closes its connection."""
+        """Print no traceback if a client closes its connection."""
 
 
 def _handler(api: FakeApi) -> type[BaseHTTPRequestHandler]:
@@ -277,11 +279,11 @@ def _handler(api: FakeApi) -> type[BaseHTTPRequestHandler]:
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """Answers the requests to one API."""
+    """Handles HTTP requests to one fake API."""
 
     api: FakeApi
     protocol_version = "HTTP/1.1"
-    # Without this, each response takes 40 ms: the body would wait until the client has acknowledged the headers.
+    # Nagle's algorithm would delay each response by 40 ms: its body would wait for the acknowledgement of its headers.
     disable_nagle_algorithm = True
 
     def setup(self) -> None:
@@ -296,7 +298,7 @@ class _Handler(BaseHTTPRequestHandler):
         if "watch" in query:
             self.send_changes(api.watches.get(parts.path, queue.Queue()))
             return
-        # A trouble for the path takes precedence over its stream.
+        # If `troubles` has an entry for the path, `stream` is not asked.
         streamed = None if api.troubles.get(parts.path) else api.stream(parts.path, query)
         if streamed is not None and not isinstance(streamed, int):
             self.send_parts(streamed)
@@ -312,21 +314,21 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_answer(parts.path, query, status, answer)
 
     def note(self) -> None:
-        """Record the request for the test."""
+        """Record the request, so that the test can inspect it."""
         self.api.requests.append(f"{self.command} {self.path}")
         self.api.headers.append(self.headers)
         self.api.authorizations.append(self.headers.get("Authorization", ""))
         self.api.accepted.append(self.headers.get("Accept", ""))
 
     def posted(self, path: str) -> Object | None:
-        """Read the request's body. If the body is a namespace, create the namespace.
+        """Read the request's body. If the request creates a namespace, create it in the fake API.
 
-        If the body is a review, return the body.
+        If the request is a review, return its body.
         """
         sent = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         if (self.command, path) == ("POST", "/api/v1/namespaces"):
             self.api.create_namespace(json.loads(sent))
-        # Do not parse other bodies: Helm sends them, and they need not be JSON.
+        # Helm sends other bodies, which need not be JSON, so do not parse them.
         return json.loads(sent) if path.endswith("reviews") else None
 
     def send_answer(self, path: str, query: dict[str, list[str]], status: int, answer: Object) -> None:

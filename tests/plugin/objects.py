@@ -23,7 +23,10 @@ def node(
     cordoned: bool = False,
     **allocatable: str,
 ) -> Object:
-    """Return a node with 110 pod slots. `gpu` stands for nvidia.com/gpu; `more` holds resources by full name."""
+    """Return a node with 110 pod slots.
+
+    `gpu` is the number of nvidia.com/gpu. `more` contains other resources by their full names.
+    """
     gpus = {"nvidia.com/gpu": allocatable.pop("gpu")} if "gpu" in allocatable else {}
     amounts = {"cpu": "16", "memory": "64Gi", "pods": "110", **(more or {}), **allocatable, **gpus}
     spec = {"unschedulable": True} if cordoned else {}
@@ -41,7 +44,7 @@ def tainted(base: Object, *taints: str) -> Object:
 
 
 def pod(name: str, *, on: str = "", phase: str = "Running", owner: str = "", gpu: str = "0", **requests: str) -> Object:
-    """Return a pod with one container, on the node `on` or waiting for a node."""
+    """Return a pod with one container. The pod is on the node `on`, or waits for a node if `on` is empty."""
     owners = [{"kind": owner, "name": "owner", "uid": "1"}] if owner else []
     resources = {"requests": {"nvidia.com/gpu": gpu, **requests}}
     spec = {"nodeName": on, "containers": [{"name": "main", "resources": resources}]}
@@ -57,7 +60,7 @@ def mpi_job(
     launcher: Object | None = None,
     version: str = "v2beta1",
 ) -> Object:
-    """Return an MPIJob. `worker` and `launcher` are merged into the specs of their pods."""
+    """Return an MPIJob. `worker` and `launcher` are maps that are merged into the pod specs of these roles."""
     small = {"requests": {"cpu": "100m", "memory": "512Mi"}}
     replicas = {
         "Launcher": {"replicas": 1, "template": template("launcher", small, launcher)},
@@ -67,7 +70,7 @@ def mpi_job(
 
 
 def pytorch_job(*, workers: int, gpus: int = 4, master: bool = False) -> Object:
-    """Return a PyTorchJob with this number of ranks. In the Master/Worker form, one rank is the Master."""
+    """Return a PyTorchJob with `workers` ranks. With `master`, one of these ranks is the Master."""
     replicas = {
         "Worker": {"replicas": workers - master, "template": template("worker", _gpus(gpus), container="pytorch")}
     }
@@ -96,7 +99,7 @@ def tf_job(*, servers: int, workers: int, gpus: int = 4) -> Object:
         "Chief": {
             "template": template("chief", {"requests": {"cpu": "100m", "memory": "2Gi"}}, container="tensorflow")
         },
-        # The value of distrain's own role label is the section of the values.
+        # The chart labels each pod with its section of the values, which is `servers` for the role PS.
         "PS": {"replicas": servers, "template": template("server", {"requests": {"cpu": "1"}}, container="tensorflow")},
         "Worker": {"replicas": workers, "template": template("worker", _gpus(gpus), container="tensorflow")},
     }
@@ -125,9 +128,9 @@ def batch_job(name: str, pods: Object, **spec: Any) -> Object:
 
 
 def template(role: str, resources: Object, more: Object | None = None, *, container: str = "") -> Object:
-    """Return a pod template with distrain's labels. `more` is merged into its spec.
+    """Return a pod template with distrain's labels. `more` is merged into the pod's spec.
 
-    `container` is the name of its container, by default the role.
+    `container` is the name of the pod's container. By default, it is the role.
     """
     names = {"name": "distrain", "instance": "run1", "component": role}
     labels = {f"app.kubernetes.io/{key}": value for key, value in names.items()}
@@ -136,13 +139,13 @@ def template(role: str, resources: Object, more: Object | None = None, *, contai
 
 
 def with_images(spec: Object) -> Object:
-    """Return the pod spec with an image in each container, because the API server requires one."""
+    """Return the pod spec with an image in each container, because the API server requires an image."""
     lists = {key: spec[key] for key in ("containers", "initContainers") if spec.get(key)}
     return {**spec, **{key: [{"image": "busybox", **item} for item in items] for key, items in lists.items()}}
 
 
 def of_another_tool(job: Object) -> Object:
-    """Return the same job without distrain's labels."""
+    """Return the job without distrain's labels, as if another tool had created it."""
     bare: Object = json.loads(json.dumps(job).replace("app.kubernetes.io/", "example.org/"))
     return bare
 
@@ -160,7 +163,7 @@ def namespace(name: str, level: str = "") -> Object:
 
 
 def definition(kind: str, *versions: str) -> Object:
-    """Return a Kubeflow CustomResourceDefinition that serves these versions, by default those the chart renders."""
+    """Return a CustomResourceDefinition of Kubeflow. By default, it serves the versions that the chart renders."""
     served = [{"name": name, "served": True} for name in versions or ("v1", "v2beta1")]
     spec = {"group": "kubeflow.org", "names": {"kind": kind}, "versions": served}
     metadata = {"name": f"{kind.lower()}s.kubeflow.org"}

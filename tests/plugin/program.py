@@ -43,7 +43,7 @@ def called(capsys: pytest.CaptureFixture[str], *arguments: str) -> Outcome:
 
 
 def hold(api: FakeApi, nodes: list[Object], pods: list[Object] | None = None) -> None:
-    """Put these nodes and pods into the cluster."""
+    """Make the fake API serve these nodes and pods."""
     api.answers |= {"/api/v1/nodes": nodes, "/api/v1/pods": pods or []}
     api.answers |= {f"/api/v1/namespaces/team/{plural}": [] for plural in ("resourcequotas", "limitranges")}
 

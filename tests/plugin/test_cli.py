@@ -131,8 +131,8 @@ def _interrupted(*_: Any, **__: Any) -> Any:
     [pytest.param("distrain.cli", id="loading"), pytest.param("distrain.commands.check", id="at work")],
 )
 def test_ctrl_c_within_text_that_exec_runs_is_the_same_exit_code(tmp_path: Path, module: str) -> None:
-    # namedtuple and dataclass execute text like this. After a KeyboardInterrupt in such text, Python would end by
-    # SIGINT, even if the program has handled the exception.
+    # namedtuple and dataclass create code as text and execute it with exec(). If KeyboardInterrupt is raised while such
+    # text is executed, Python ends by SIGINT, even if the program has handled the exception.
     before = f"""
 import importlib.abc, sys
 class Interrupting(importlib.abc.MetaPathFinder):

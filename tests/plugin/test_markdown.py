@@ -24,7 +24,7 @@ TEXT, CODE = "text", "code_inline"
 
 
 def _spans(markdown: str) -> list[tuple[str, str]]:
-    """Return the kind and content of each inline part of the only paragraph."""
+    """Return the kind and content of each inline part of a text that is a single paragraph."""
     _, inline, _ = MarkdownIt("gfm-like", {"linkify": False}).parse(markdown)
     return [(part.type, part.content) for part in inline.children or () if part.content or part.type not in (TEXT,)]
 

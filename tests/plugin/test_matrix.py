@@ -1,4 +1,4 @@
-"""Test which case of a matrix each test runs by default."""
+"""Test which case of a matrix runs by default for each test."""
 
 from __future__ import annotations
 

@@ -25,5 +25,5 @@ def _modules() -> list[str]:
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "--", "*.py"]
     found = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=True).stdout.splitlines()
     assert len(found) > 500
-    # A deleted file is listed until it is committed.
+    # If a file is deleted, git lists it until the deletion is committed.
     return [path for path in found if (REPOSITORY / path).exists()]

@@ -1,4 +1,4 @@
-"""Test which texts are hidden in messages."""
+"""Test which parts of messages are hidden because they may be secret."""
 
 from __future__ import annotations
 
@@ -92,5 +92,5 @@ def test_value_under_a_telling_name_is_hidden(path: str, value: object, expected
     ("part", "expected"), [("://", "://" * 300_000), ("://a?", "://a?[hidden]"), ("://a@", "://[hidden]@")]
 )
 def test_cost_of_a_long_word_does_not_grow_with_the_square_of_its_length(part: str, expected: str) -> None:
-    # With quadratic cost, this test would take hours.
+    # If the time grew with the square of the length, this test would run for hours.
     assert redact.redact(part * 300_000) == expected

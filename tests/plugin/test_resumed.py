@@ -1,4 +1,4 @@
-"""Test that `--resume` continues a stopped test run, with one process and with two."""
+"""Test that `--resume` continues a test run that was stopped, with one test process and with two."""
 
 from __future__ import annotations
 

@@ -14,12 +14,13 @@ from lab.builds import golang
 from lab.paths import REPOSITORY
 
 GIVEN = Path(__file__).with_name("golden") / "given.yaml"
-# Importing one of these modules takes at least as long as starting Python.
+# Each of these modules takes at least as long to import as Python takes to start.
 CLUSTER = {"kubernetes", "urllib3", "ssl", "distrain.apiserver.cluster"}
 HELM = {"pyhelm3", "pydantic", "asyncio"}
 SCHEMA = {"jsonschema"}
 CHECK = {"distrain.check", "distrain.solver", "distrain.derive.measured"}
-# Module that would only be imported through typing_extensions. msgspec needs only names that typing has, too.
+# Only typing_extensions imports this module. msgspec imports typing_extensions, but needs only names that typing also
+# has.
 SPARED = {"inspect"}
 WORK = {"yaml", "msgspec", "dataclasses", "subprocess", "tempfile"}
 
@@ -61,13 +62,13 @@ def _imported(arguments: list[str]) -> set[str]:
 
 @pytest.fixture
 def log(tmp_path: Path) -> Path:
-    """Return the file with the arguments of each Helm process, one line per process."""
+    """Return the path of the file to which each Helm process writes its arguments as a line."""
     return tmp_path / "log"
 
 
 @pytest.fixture
 def helm(log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return a Helm that writes its arguments to the log."""
+    """Return a program that writes its arguments to the log and then runs the real Helm."""
     helm = tmp_path / "helm"
     helm.write_text(f'#!/bin/sh\necho "$@" >>{log}\nexec {golang.binary("helm4")} "$@"\n')
     helm.chmod(0o755)
@@ -90,7 +91,7 @@ def test_helm_checks_the_schema_once_and_renders_no_more_than_is_used(
     cli.run([*arguments, "-f", str(GIVEN)])
 
     runs = log.read_text().splitlines()
-    # Some Helm processes run in parallel.
+    # Some Helm processes run in parallel, so the order of their lines in the log may differ.
     is_printing = [run.startswith("template values ") for run in runs]
     assert sorted(is_printing) == [*[False] * renderings, True]
     assert [("--skip-schema-validation" not in run) for run in runs] == is_printing
@@ -106,7 +107,7 @@ def test_helm_checks_the_schema_once_and_renders_no_more_than_is_used(
 def test_helm_starts_before_its_values_are_known(
     log: Path, helm: Path, arguments: list[str], earlier: str, later: str
 ) -> None:
-    # This Helm's earlier run ends only if the later run has started.
+    # The earlier process of this Helm waits until the later process has started, for at most 20 s.
     started = f"timeout 20 sh -c 'until grep -q \"^template {later} \" {log}; do sleep 0.01; done' || exit"
     helm.write_text(helm.read_text().replace("exec", f'[ "$2" != {earlier} ] || {started}\nexec'))
 

@@ -17,9 +17,9 @@ from tests.plugin.program import SECRETS, Run
 
 PACKAGE = Path(distrain.__file__).parent
 SUGGESTED = re.compile(r"`((?:helm|kubectl) [^`]*)`")
-# A text without a placeholder only names a command.
+# A message with a command but without a placeholder only names the command.
 PLACEHOLDER = re.compile(r"\{([^}]*)\}")
-# These commands need no flags: a values file is valid for every cluster, and a copied record needs no cluster.
+# These commands need no flags for a cluster: a values file is valid for every cluster, and a copied record needs none.
 FOR_ALL_CLUSTERS = {
     "`helm distrain derive -f {wish.file}`",
     "`helm distrain report ./{name}`",
@@ -28,7 +28,7 @@ FOR_ALL_CLUSTERS = {
 
 
 def _texts(module: Path) -> Iterator[str]:
-    """Yield the module's f-strings, with each placeholder as its expression in braces."""
+    """Yield the f-strings of the module. In each of them, a placeholder is written as its expression in braces."""
     for node in ast.walk(ast.parse(module.read_text(encoding="utf-8"))):
         if isinstance(node, ast.JoinedStr):
             yield "".join(map(_text, node.values))
@@ -76,7 +76,7 @@ LEFT = {"name": "run1-old", "labels": LABELS, "annotations": {"meta.helm.sh/rele
 def test_suggested_command_names_the_context_that_the_user_gave(
     run: Run, cluster: FakeApi, command: list[str], status: str, suggested: str
 ) -> None:
-    # Helm 4 asks the cluster for the objects of a deployed release.
+    # For a deployed release, Helm 4 asks the cluster for each of the release's objects.
     manifest = "" if status == "deployed" else yaml.safe_dump(mpi_job())
     secret = release_secret("run1", status, version=2, manifest=manifest)
     cluster.answers |= {SECRETS: releases(*([secret] if status else [])), JOBS: [{"metadata": LEFT}]}
@@ -84,7 +84,7 @@ def test_suggested_command_names_the_context_that_the_user_gave(
 
     outcome = run(*command, "--kube-context", "fake")
 
-    # A command with a flag is a suggestion. A command without a flag is only named.
+    # A command with the flag --namespace is a suggestion to the user. A command without this flag is only named.
     found = [each for each in SUGGESTED.findall(outcome.out + outcome.err) if " --namespace " in each]
     assert any(each.startswith(suggested) for each in found), (outcome.out, outcome.err)
     assert [each for each in found if not re.search(r" --(kube-)?context fake\b", each)] == []

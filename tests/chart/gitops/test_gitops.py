@@ -1,6 +1,6 @@
 """Test which health Argo CD and Flux, with their own health checks, report for a job from its operator's status.
 
-The files statuses/<kind>-<state>.yaml and statuses/<kind>-<state>-<words>.yaml contain jobs in that state.
+Each file statuses/<kind>-<state>.yaml or statuses/<kind>-<state>-<words>.yaml contains a job in the state <state>.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tests.chart.rendering import REPOSITORY
 DOCS = REPOSITORY / "docs"
 STATUSES = sorted((Path(__file__).parent / "statuses").glob("*.yaml"))
 KINDS = ["MPIJob", "PyTorchJob", "MXJob", "TFJob"]
-# State of the job -> health in Argo CD, health in Flux.
+# SEEN maps the state of a job to its health in Argo CD and its health in Flux.
 SEEN = {
     "created": ("Progressing", "InProgress"),
     "running": ("Progressing", "Current"),
@@ -77,7 +77,7 @@ def test_status_of_an_operator_is_recognized(file: Path) -> None:
 def test_every_state_of_every_kind_is_tried(kind: str) -> None:
     states = {file.stem.split("-")[1] for file in STATUSES if file.stem.startswith(f"{kind.lower()}-")}
 
-    # mpi-operator never sets Restarting, because the launcher is a batch Job.
+    # mpi-operator never sets the condition Restarting, because the launcher is a batch Job.
     assert states >= SEEN.keys() - ({"restarting"} if kind == "MPIJob" else set())
 
 
@@ -116,7 +116,8 @@ def test_suspension_counts_more_than_an_old_restart() -> None:
 
 
 def test_failed_counts_more_than_succeeded() -> None:
-    # training-operator sets both conditions if one worker of an elastic PyTorchJob succeeded and another failed.
+    # If one worker of an elastic PyTorchJob has succeeded and another has failed, training-operator sets both Succeeded
+    # and Failed.
     told = judge(job(condition("Created"), condition("Succeeded"), condition("Failed")))
 
     assert (told["argocd"], told["flux"]) == ("Degraded", "Failed")

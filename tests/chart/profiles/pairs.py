@@ -16,12 +16,15 @@ PAIRS = [(profile, name) for profile in PROFILES for name in FILES]
 
 
 def arguments(profile: str, name: str) -> list[str]:
-    """Return the arguments for helm or the plugin that select a pair. The profile comes last."""
+    """Return the arguments that make helm or the plugin use a pair of values file and profile.
+
+    The profile comes last.
+    """
     return ["--namespace", NAMESPACE, "--values", str(FILES[name]), "--values", str(PROFILES[profile])]
 
 
 def pods(helm: Path, profile: str) -> list[Yaml]:
-    """Render all values files with the profile, and return one Pod per shape (see distinct_pods)."""
+    """Render all values files with the profile, and return the distinct pods (see `distinct_pods`)."""
     manifests = [rendered(helm, profile, name).text for name in FILES]
     return expansion.distinct_pods(manifests)
 

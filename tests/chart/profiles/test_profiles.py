@@ -1,7 +1,7 @@
 """Test values/profiles: each renders with all values files, and fits its platform and its Pod Security level.
 
 The snapshots describe nodes of each platform from published figures. The key `source` in a snapshot names the
-publication.
+publication with these figures.
 """
 
 from __future__ import annotations
@@ -34,13 +34,17 @@ RESTRICTED = f'"{LEVEL}": "restricted"'
 every_pair = pytest.mark.parametrize(("profile", "name"), PAIRS)
 
 
-# A PyTorchJob with a Master. The level restricted refuses the init container that training-operator adds to Workers.
+# MASTER is a values file with a PyTorchJob that has a Master. The Pod Security level `restricted` refuses the init
+# container that training-operator adds to the Workers of such a job.
 MASTER = "mnist-pytorch"
 
 
 @functools.cache
 def snapshot(profile: str, level: str = "") -> snapshot_file.Contents:
-    """Read the profile's snapshot. `level` replaces restricted as the level that its namespace enforces."""
+    """Read the profile's snapshot.
+
+    If `level` is given, it replaces `restricted` as the Pod Security level that the snapshot's namespace enforces.
+    """
     text = (SNAPSHOTS / f"{profile}.json").read_text(encoding="utf-8")
     return snapshot_file.contents(text.replace(RESTRICTED, f'"{LEVEL}": "{level}"' if level else RESTRICTED).encode())
 
@@ -106,7 +110,7 @@ def level_of(profile: str) -> str:
 
 @functools.cache
 def violated(helm: Path) -> dict[tuple[str, str], set[str]]:
-    """Return Pod Security admission's messages for each profile's pods, under the profile's own level and baseline."""
+    """For each profile's pods, return Pod Security admission's messages at the profile's own level and at baseline."""
     asked = [
         (profile, level, pod)
         for profile in PROFILES

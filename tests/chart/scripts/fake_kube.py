@@ -20,20 +20,23 @@ from lab.cluster.certificates import Authority
 from tests.chart.rendering import CHART
 
 Object = dict[str, Any]
-# (method, path with query, body) -> (status, answer).
+# A function that gets a request's method, path with query, and body, and returns the answer's status and body.
 Answer = Callable[[str, str, Object | None], tuple[int, Object | str]]
 
 
 @dataclass
 class Kube:
-    """The API and the folder with the ServiceAccount's files. A test sets the answers and reads the requests."""
+    """A fake API server, and the folder with the files of a ServiceAccount.
+
+    A test sets the fake API server's answers, and reads the requests that it got.
+    """
 
     folder: Path
     port: int
     answer: Answer
     requests: list[str] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)
-    # The number of bytes to cut off the end of each answer.
+    # The fake API cuts off this number of bytes at the end of each answer.
     cut: int = 0
 
     @property
@@ -41,7 +44,7 @@ class Kube:
         return self.folder / "account"
 
     def change(self, script: str, line: str, other: str) -> None:
-        """Shorten a script's waiting times from minutes to fractions of a second."""
+        """Replace one line of a script, to shorten a waiting time from minutes to fractions of a second."""
         path = self.folder / "bin" / script
         text = path.read_text()
         assert text.count(f"\n{line}\n") == 1

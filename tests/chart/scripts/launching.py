@@ -16,14 +16,18 @@ from pathlib import Path
 from tests.chart.scripts import pods
 from tests.chart.scripts.pods import Pod, Running
 
-# mpirun starts ranks on its own host without ssh, and recognizes only 127.0.0.1 as its own host. Use only one worker:
-# two Open MPI daemons that share /tmp sometimes wait for each other forever. Real pods never share /tmp.
+# On its own host, mpirun starts ranks without ssh. mpirun recognizes only 127.0.0.1 as its own host, so this worker has
+# another address. The tests start only one real worker, because two Open MPI daemons that share /tmp sometimes wait for
+# each other forever. Real pods do not share /tmp, so this does not happen in a cluster.
 WORKER = "127.0.0.2 slots=3\n"
 ENDED = "distrain: mpirun ended with exit code {}; this pod's log says why"
 
 
 def launch(pod: Pod, *arguments: str, hostfile: str = WORKER, options: Sequence[str] = ()) -> Running:
-    """Start distrain-launch next to the workers. `arguments` are mpirun's arguments, followed by the program."""
+    """Start distrain-launch on the machine on which the workers run.
+
+    `arguments` are mpirun's arguments, followed by the program.
+    """
     (pod.folder / "hostfile").write_text(hostfile)
     log = pod.folder / "termination-log"
     log.write_text("")
@@ -43,7 +47,7 @@ def read(path: Path) -> bytes:
         return b""
 
 
-# Shorter waiting times for the tests.
+# SHORTER replaces waiting times in the scripts by shorter ones.
 SHORTER = {
     "SECONDS_BETWEEN_LOOKS = 2": 0.05,
     "SECONDS_BETWEEN_TRIES = 1": 0.05,
@@ -55,9 +59,10 @@ SHORTER = {
 }
 REPLACED = (
     *((f"\n{line}\n", f"\n{line.partition(' = ')[0]} = {seconds}\n") for line, seconds in SHORTER.items()),
-    ('CGROUP = "/sys/fs/cgroup"', 'CGROUP = "cgroup"'),  # A folder in the working directory.
+    ('CGROUP = "/sys/fs/cgroup"', 'CGROUP = "cgroup"'),  # The scripts read this folder instead of the cgroup of a pod.
 )
-# An mpirun whose ranks stop at a step boundary when asked, and finish when the test creates a file.
+# A fake mpirun. The fake ranks stop at a step boundary when the file `stop` exists, and finish when the test creates
+# the file `finish`.
 TRAINING = """
 rm -f stop
 echo "training on $2"
@@ -67,7 +72,8 @@ while :; do
     sleep 0.02
 done
 """
-# A fake ssh that records each worker's commands. The fake mpirun does what the ranks would do on SIGHUP.
+# A fake ssh that records each worker's commands. When the fake ssh gets the command that sends SIGHUP, the fake mpirun
+# stops, as the real ranks would.
 SSH = """#!/bin/sh
 while [ $# -gt 2 ]; do shift; done
 echo "$1: $2" >>told
@@ -80,7 +86,10 @@ esac
 
 @dataclass(frozen=True)
 class Bench:
-    """distrain-launch without a cluster: sockets that greet like sshd, and scripts instead of mpirun and ssh."""
+    """A folder for running distrain-launch without a cluster.
+
+    Sockets greet like sshd, and scripts replace mpirun and ssh.
+    """
 
     folder: Path
     port: int
@@ -144,7 +153,10 @@ class Bench:
 def greeting_server(
     greeting: bytes, address: str = "127.0.0.1", port: int = 0, count: Callable[[], object] = lambda: None
 ) -> Iterator[int]:
-    """Yield a port that sends this greeting to every client, and calls `count` for each."""
+    """Start a server that sends this greeting to every client and calls `count` for each client.
+
+    Yield the server's port.
+    """
 
     def greet() -> None:
         with contextlib.suppress(OSError):
@@ -168,7 +180,7 @@ def greeting_server(
 def follow(process: subprocess.Popen[str], words: str) -> str:
     """Read a program's output up to a line that contains these words.
 
-    Return all lines up to and including this line.
+    Return all lines that were read, including the line with these words.
     """
     assert process.stdout is not None
     seen = ""

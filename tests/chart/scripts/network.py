@@ -10,13 +10,16 @@ from dataclasses import dataclass, field
 
 from tests.chart.scripts.pods import Pod, Running, make_pod, wait_for
 
-# IP version -> the format of a pod's address, with prefix length. `nodad` makes an IPv6 address usable at once.
+# SUBNETS maps the IP version to the format of a pod's address and to the length of the prefix. `nodad` makes an IPv6
+# address usable at once.
 SUBNETS = {4: ("10.213.7.{:d}", "24"), 6: ("fd00:7::{:x}", "64 nodad")}
 
 
 @dataclass
 class Network:
-    """A launcher at the first address, and workers at the next addresses. All pods share a folder, but not /tmp.
+    """The network of a launcher, which has the first address, and of workers, which have the next addresses.
+
+    All pods share one folder, but each pod has its own /tmp.
 
     With IPv6, /etc/hosts has names for the workers, because Open MPI does not accept IPv6 addresses in a hostfile.
     """
@@ -36,7 +39,7 @@ class Network:
         return f"{self.name}-{number}"
 
     def start_worker(self, number: int) -> None:
-        """Start a worker, for the first time or again."""
+        """Start a worker. The worker may have run and ended before."""
         tmp = self.pod.folder / f"tmp{number}"
         tmp.mkdir(exist_ok=True)
         tmp.chmod(0o777)
@@ -84,7 +87,10 @@ def make_network(workers: int, version: int = 4) -> Iterator[Network]:
 
 
 def add_namespace(network: Network, number: int) -> None:
-    """Add a pod: the launcher (-1), whose namespace contains the bridge, or a worker, connected to the bridge."""
+    """Add the network namespace of a pod.
+
+    The launcher is number -1, and its namespace contains the bridge. Each worker is connected to this bridge.
+    """
     launcher, own = network.namespace(-1), network.namespace(number)
     lines = [f"netns add {own}", f"-n {own} link set lo up"]
     if number < 0:

@@ -34,7 +34,7 @@ T = TypeVar("T")
 UID = 48123
 IS_ROOT = os.getuid() == 0
 
-# The capabilities that root keeps in a container.
+# The Linux capabilities that a container runtime leaves to root.
 CAPABILITIES = (
     "audit_write", "chown", "dac_override", "fowner", "fsetid", "kill", "mknod", "net_bind_service", "net_raw",
     "setfcap", "setgid", "setpcap", "setuid", "sys_chroot",
@@ -43,7 +43,7 @@ CAPABILITIES = (
 
 @dataclass(frozen=True)
 class Pod:
-    """The files that launcher and worker share: scripts, the key, and an /etc/passwd with the user."""
+    """The files that the launcher and the worker share: scripts, SSH key, and an /etc/passwd that contains the user."""
 
     folder: Path
     port: int
@@ -57,7 +57,7 @@ class Pod:
         return str(self.folder / "bin" / name)
 
     def command(self, arguments: Sequence[str]) -> list[str]:
-        """Return the command that runs these arguments in new namespaces."""
+        """Return a command that runs these arguments in new mount and process namespaces, if the tests run as root."""
         if not IS_ROOT:
             return list(arguments)
         binds = [name for name in ("passwd", "hosts") if (self.folder / name).exists()]
@@ -66,7 +66,7 @@ class Pod:
         if self.uid:
             rights += ["--no-new-privs", "--bounding-set=-all"]
         else:
-            # An image that runs as root, but was not built to run sshd: /run is empty.
+            # In an image that runs as root but was not built to run sshd, the folder /run is empty.
             mount += " && mount -t tmpfs tmpfs /run"
             rights.append("--bounding-set=-all" + "".join(f",+{name}" for name in CAPABILITIES))
         isolation = ["unshare", "--mount", "--pid", "--fork", "--mount-proc"]
@@ -93,7 +93,10 @@ class Pod:
 
 @dataclass(frozen=True)
 class Running:
-    """A running script. The command that isolates the script does not forward signals."""
+    """A running script.
+
+    Signals are sent to the script itself, because the command that isolates it does not forward them.
+    """
 
     process: subprocess.Popen[str]
 
@@ -110,7 +113,7 @@ class Running:
         os.kill(self.script_pid(), number)
 
     def end(self, timeout: float = 60) -> tuple[int, str]:
-        """Wait until the script has ended. Return its exit code and output."""
+        """Wait until the script has ended. Return the script's exit code and output."""
         try:
             output, _ = self.process.communicate(timeout=timeout)
         except subprocess.TimeoutExpired:
@@ -119,7 +122,7 @@ class Running:
         return self.process.returncode, output
 
     def kill(self) -> str:
-        """Kill the script, which is process 1, so that all processes in its namespace end.
+        """Kill the script. Because the script is process 1, all processes in its namespace end with it.
 
         Return the script's output.
         """
@@ -147,7 +150,10 @@ def make_pod(uid: int = UID) -> Iterator[Pod]:
 
 
 def make_key(path: Path) -> None:
-    """Create an SSH key as the operator mounts it: three files owned by root that everyone can read."""
+    """Create an SSH key in three files.
+
+    Root owns the files and everyone can read them, as if the operator had mounted them.
+    """
     subprocess.run(["ssh-keygen", "-q", "-t", "ecdsa", "-m", "PEM", "-N", "", "-C", "", "-f", path], check=True)
     authorized = path.with_name("authorized_keys")
     shutil.copy(path.with_name(path.name + ".pub"), authorized)
@@ -157,9 +163,9 @@ def make_key(path: Path) -> None:
 
 @functools.cache
 def changed_scripts(*replaced: tuple[str, str]) -> tempfile.TemporaryDirectory[str]:
-    """Copy the scripts to a folder, replace the first text of each pair by the second, and return the folder.
+    """Copy the scripts to a folder and replace texts in them. `replaced` contains pairs of a former and a new text.
 
-    All tests share the folder, so Python compiles the modules only once.
+    All tests use the same folder, so that Python compiles the modules only once.
     """
     folder = tempfile.TemporaryDirectory(prefix="scripts-")
     Path(folder.name).chmod(0o755)
@@ -180,7 +186,10 @@ def children(pid: int) -> list[int]:
 
 
 def program(pid: int) -> str:
-    """Return the name of a process's program. A zombie keeps its name."""
+    """Return the name of a process's program.
+
+    The name of a process that has ended can be read until its parent has waited for it.
+    """
     try:
         return Path(f"/proc/{pid}/comm").read_text().strip()
     except OSError:
@@ -209,7 +218,7 @@ def is_listening(port: int) -> bool:
 
 
 def wait_for(condition: Callable[[], T], seconds: float = 60) -> T:
-    """Wait until the condition returns a true value, and return it."""
+    """Wait until the condition returns a true value. Return this value."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         if found := condition():

@@ -11,14 +11,14 @@ from pathlib import Path
 
 from tests.chart.scripts import pods
 
-# The program counts its starts, so that each start can act differently.
+# The program counts how often it was started, so that a test can make each start behave differently.
 COUNT = "echo x >>tries; try=$(wc -l <tries)"
 
 OUT_OF_MEMORY = (
     "out of memory: a process of this pod was killed at its limit; raise the memory of this pod's role, such as "
     "workers.memory"
 )
-# Shorten waiting times for the tests, and put the cgroup into the working directory.
+# Shorten the scripts' waiting times for the tests, and read the cgroup from a folder in the working directory.
 REPLACED = (
     ("LONGEST_PAUSE = 10", "LONGEST_PAUSE = 0"),
     ("SECONDS_TO_END_TOGETHER = 2", "SECONDS_TO_END_TOGETHER = 0"),
@@ -36,7 +36,10 @@ def put_oom_kills(folder: Path, count: int, file: str = "memory.events") -> None
 
 @dataclass(frozen=True)
 class Bench:
-    """A folder in which a script supervises shell programs. The pause between two starts is 0 s, or 1 s on request."""
+    """A folder in which one of the supervising scripts runs shell programs.
+
+    The script pauses for 0 s before it starts a program again, or for 1 s if the test asks for this.
+    """
 
     folder: Path
     script: str

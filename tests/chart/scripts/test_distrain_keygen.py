@@ -22,7 +22,7 @@ def kube(tmp_path: Path) -> Iterator[Kube]:
 
 
 class Secret:
-    """A Secret that answers patches like the API server: a wrong resourceVersion is a conflict."""
+    """A fake Secret. Like the API server, it answers 409 to a patch with a wrong resourceVersion."""
 
     def __init__(self, **data: str) -> None:
         self.version = 1

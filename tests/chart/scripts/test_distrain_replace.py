@@ -35,7 +35,10 @@ def kube(tmp_path: Path) -> Iterator[Kube]:
 
 @dataclass
 class Cluster:
-    """A fake API with jobs by path. A deleted job remains for some requests, because its pods must end first."""
+    """A fake API server. `jobs` maps a path to the job that is served there.
+
+    After a job is deleted, the fake API still returns the job for `looks` requests, as if its pods had not ended yet.
+    """
 
     jobs: dict[str, Object]
     looks: int = 2
@@ -80,7 +83,8 @@ def test_job_of_another_content_is_ended_and_waited_for(kube: Kube) -> None:
     assert re.match(r"distrain-replace: ended MPIJob run1 in \d+ s, so that Helm can create it with", done.stdout)
     assert cluster.deleted == [MPIJOB]
     assert cluster.jobs == {}
-    # kubectl describe and Helm still show this message when the log is gone.
+    # The script also writes its output to the termination message, which Helm and `kubectl describe` show after the log
+    # is gone.
     assert (kube.folder / "message").read_text() == done.stdout
 
 
@@ -175,7 +179,7 @@ NEXT_STEP = (
 
 
 def busy_after(cluster: Cluster, answers: int) -> Callable[[str, str, Object | None], tuple[int, Object | str]]:
-    """Make the API server restart after a DELETE: its next answers are 503."""
+    """Answer 503 to the requests after a DELETE, as if the API server restarted."""
     left = [answers]
 
     def answer(method: str, path: str, body: Object | None) -> tuple[int, Object | str]:

@@ -34,7 +34,7 @@ def test_failed_program_is_started_again_as_often_as_allowed(bench: Bench) -> No
 def test_failure_without_end_is_failed_with_the_first_cause_first(bench: Bench) -> None:
     code, output = bench.run(f"{COUNT}; echo distrain: try $try; kill -9 $$", "--max-restarts=1")
 
-    # The exit code is below 128, because the operator would restart a pod with a higher exit code.
+    # If the exit code were 128 or higher, the operator would restart the pod.
     assert code == 1, output
     assert bench.cause == "distrain: try 1 (the first of 2 failures within 3600 s; the last: try 2)"
 
@@ -299,7 +299,7 @@ def test_program_that_is_halted_for_a_moment_goes_on(monkeypatch: pytest.MonkeyP
 
 
 def test_what_outlives_a_killed_program_is_ended_in_its_pod(bench: Bench) -> None:
-    """torchrun starts each rank in its own session."""
+    """torchrun starts each rank in a session of its own, so a rank can outlive a killed torchrun."""
     outlives = "setsid sleep 60 & echo $! >rank; kill -9 $$"
     program = f"{COUNT}; if test $try = 1; then {outlives}; fi; ! kill -0 $(cat rank)"
 

@@ -1,4 +1,4 @@
-"""Test distrain-test as a real process. An API on loopback reports the pods."""
+"""Test distrain-test as a real process. A fake API server on loopback reports the pods."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def unplaced(reason: str = "Unschedulable") -> Object:
 
 
 class Cluster:
-    """A fake API that returns the next list of pods at each request, and repeats the last list."""
+    """A fake API server. Each request gets the next list of pods. The last list of pods is returned again and again."""
 
     def __init__(self, *looks: list[Object], **logs: str) -> None:
         self.looks = list(looks)
@@ -69,7 +69,7 @@ def run(kube: Kube, timeout: str = "60", **settings: str) -> tuple[int, list[str
 
 
 def message_file(kube: Kube) -> Path:
-    """Return the file of the Pod's termination message."""
+    """Return the path of the file with the Pod's termination message."""
     return kube.folder / "termination-log"
 
 
@@ -89,7 +89,8 @@ def test_launchers_log_is_the_result(kube: Kube) -> None:
 
 
 def test_without_a_launcher_the_rank_that_measured_tells(kube: Kube) -> None:
-    # torchrun may make any worker rank 0.
+    # torchrun may choose any worker as rank 0. Here the rank is in worker 2, so only the log of worker 2 contains the
+    # result.
     workers = [pod("worker", "Succeeded", f"run1-test-worker-{index}") for index in (10, 2, 0)]
     kube.answer = Cluster(workers, worker_0="nothing\n", worker_2=LOG, worker_10="nothing\n")
 

@@ -15,7 +15,7 @@ from tests.chart.scripts.launching import follow
 from tests.chart.scripts.pods import SCRIPTS
 from tests.chart.scripts.supervising import COUNT, OUT_OF_MEMORY, Bench, put_oom_kills
 
-# The line that torchrun 2.9 prints, and how this line begins in older versions.
+# FAILED is the line that torchrun 2.9 prints about a failed rank. OLDER is the same line from an older version.
 FAILED = "E1122 03:43:52.125000 8 torch/distributed/elastic/multiprocessing/api.py:882] failed (exitcode: {}) local_rank: 0 (pid: 12) of binary: /opt/venv/bin/python3"  # noqa: E501
 OLDER = "ERROR:torch.distributed.elastic.multiprocessing.api:failed (exitcode: {}) local_rank: 0 (pid: 9) of binary: /usr/bin/python3"  # noqa: E501
 FOR_EVER = "trap 'exit 1' TERM; while :; do sleep 0.05; done"
@@ -27,7 +27,7 @@ def bench(tmp_path: Path) -> Bench:
 
 
 def fails(*codes: int, line: str = FAILED) -> str:
-    """Return a shell command that logs, like torchrun, ranks that fail one after the other with these exit codes."""
+    """Return a shell command that prints what torchrun prints when ranks fail in this order with these exit codes."""
     return "; ".join(f"echo '{line.format(code)}'" for code in codes)
 
 
@@ -152,8 +152,8 @@ def test_step_of_an_earlier_stop_is_not_the_last_ones(bench: Bench) -> None:
 
 
 def test_step_of_an_earlier_stop_that_nobody_reads_yet_is_not_the_last_ones(bench: Bench) -> None:
-    # Nobody reads this pod's log, so the script blocks while it writes the line. SIGTERM arrives before the script
-    # reads the next line.
+    # Nobody reads the pod's log here, so the pipe is full and the script blocks while it writes a line. SIGTERM arrives
+    # before the script has read the program's next line.
     lines = "printf '%060000d\\n' 1; sleep 1; printf 'stopped at step 7 (56 samples)\\n%060000d\\n' 1"
     process = bench.start(f"trap 'exit 1' TERM; {lines}; touch written; while :; do sleep 0.05; done")
     wait_until("both are written", (bench.folder / "written").exists, seconds=60)

@@ -46,7 +46,7 @@ class Bench:
         script = self.folder / "distrain-trainer"
         self._write(script, self.text.replace("/opt/distrain/trainer", str(self.folder)).encode())
         self._write(self.folder / "trainer.tar.bz2", archive_of({"constraints.txt": "extra==1.0\n", **self.files}))
-        # -S hides the packages of the tests' own environment.
+        # With the option -S, Python does not find the packages of the tests' own environment.
         index = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(self.folder / "wheels"), "PIP_CONFIG_FILE": os.devnull}
         return subprocess.Popen(
             [sys.executable, "-S", str(script), *argv],
@@ -149,7 +149,7 @@ def test_another_archive_is_unpacked_beside_the_former(bench: Bench) -> None:
     assert bench.run("program").stdout == "newer\n"
 
 
-# test_dependencies_of_pinned_packages_have_their_pins also covers this test and the next.
+# test_dependencies_of_pinned_packages_have_their_pins also covers what this test and the next test check.
 @pytest.mark.full
 def test_name_alone_takes_the_pinned_version(bench: Bench) -> None:
     bench.put_wheel("extra", "1.0")

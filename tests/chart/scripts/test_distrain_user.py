@@ -15,7 +15,10 @@ UNKNOWN = 1000660000
 
 
 def copy_of(passwd: str | None, monkeypatch: pytest.MonkeyPatch, folder: Path, user: int) -> str:
-    """Run distrain-user with this /etc/passwd, as this user in group 0. Return the file that the script writes."""
+    """Run distrain-user with this /etc/passwd, as this user in group 0.
+
+    Return the content of the file that the script writes.
+    """
     script = pods.load("distrain-user")
     source, target = folder / "passwd", folder / "copy"
     if passwd is not None:
@@ -44,7 +47,7 @@ def test_unknown_user_is_added(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, 
 
 
 def test_known_user_is_not_added(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    # root exists on this machine.
+    # User 0 is root, who has an entry in this machine's /etc/passwd.
     assert copy_of(IMAGES, monkeypatch, tmp_path, 0) == IMAGES
 
 

@@ -1,9 +1,9 @@
 """Test released scripts with current scripts: the old ones in the launcher, the new ones in the worker, or vice versa.
 
-An upgrade of the chart replaces the scripts of a running job in place. Running programs keep the old scripts, and a
-recreated pod starts with the new scripts, so old and new scripts must work together.
+When a user upgrades the chart, the scripts of a running job are replaced in place. Programs that are running keep the
+old scripts, but a recreated pod starts with the new scripts. So the old scripts and the new scripts must work together.
 
-The folder previous contains the scripts of the last release. After a release, replace the files in previous: cp
+The folder `previous` contains the scripts of the last release. After a release, replace the files in the folder: cp
 charts/distrain/files/* tests/chart/scripts/previous/
 """
 
@@ -28,28 +28,31 @@ VERSIONS = {"old": PREVIOUS, "new": SCRIPTS}
 
 
 def tried_with(launcher: str, worker: str) -> pytest.MarkDecorator:
-    """Run a test with the versions that occur after an upgrade.
+    """Run a test with one version of the scripts in the launcher and another in the worker, as after an upgrade.
 
-    The full matrix also swaps the versions, as after a rollback.
+    In the full matrix, the test also runs with the two versions swapped, as after a rollback.
     """
     rollback = pytest.param(worker, launcher, marks=pytest.mark.full)
     return pytest.mark.parametrize(("launcher", "worker"), [(launcher, worker), rollback])
 
 
 HOSTFILE = "127.0.0.2 slots=1\n"
-# A rank that stops when asked, and finishes when the test creates a file.
+# This rank stops when it receives SIGTERM, and finishes when the test creates the file `finish`.
 RANK = """
 trap 'echo saved; exit 143' TERM
 echo "training, environment: $FROM_POD"
 while ! test -e {folder}/finish; do sleep 0.05; done
 """
-# Do not match the line in which the launcher prints its command.
+# TRAINING occurs in a rank's output, but not in the line in which the launcher prints its command.
 TRAINING = "training, environment: the worker's"
 
 
 @dataclass
 class Versions:
-    """A launcher's pod and a worker's pod that share an SSH key. Each pod has its own version of the scripts."""
+    """Two pods that share an SSH key: the launcher's and the worker's.
+
+    The scripts of the two pods may have different versions.
+    """
 
     launcher_pod: Pod
     worker_pod: Pod
@@ -151,7 +154,8 @@ def test_failure_that_one_version_has_kept_ends_the_next_ones_launcher(
 
 @tried_with(launcher="new", worker="old")
 def test_worker_whose_scripts_change_in_place_takes_ranks_in(versions: Versions, launcher: str, worker: str) -> None:
-    # For every command, sshd starts the script again: the new script with the old script's environment file.
+    # sshd starts the script again for every command. After the change, sshd starts the new script, which reads the
+    # environment file written by the old script.
     at_work = versions.start_worker(worker)
     versions.put(versions.worker_pod, launcher)
 

@@ -14,7 +14,8 @@ from lab.waiting import wait_until
 from tests.chart.scripts import pods
 from tests.chart.scripts.pods import SCRIPTS
 
-# Each script imports argparse first. This slow module replaces argparse.
+# The first import of each script is argparse. This module replaces argparse and takes 0.5 s to import, so that SIGTERM
+# can arrive during the import.
 SLOW_IMPORT = """
 import importlib, pathlib, sys, time
 folder = pathlib.Path(__file__).parent
@@ -24,7 +25,8 @@ sys.path.remove(str(folder))
 del sys.modules["argparse"]
 sys.modules["argparse"] = importlib.import_module("argparse")
 """
-# The commands run in a folder with an SSH key. The hostfile names a worker that never gets an address.
+# The commands run in a folder with an SSH key. The hostfile lists a worker whose name never gets an address, so the
+# launcher waits.
 COMMANDS = {
     "distrain-keygen": ["--secret=key", "--account=/none"],
     "distrain-launch": ["--ssh-folder=.", "--hostfile=hosts", "mpirun", "-np", "1", "--", "sleep", "60"],
@@ -56,7 +58,8 @@ def test_process_1_ends_on_a_sigterm_from_before_its_handler(name: str, tmp_path
     assert process.returncode == 128 + signal.SIGTERM, told
 
 
-# A process 1 that starts slowly, and the preStop hook, which kubelet runs in the same pod.
+# This program stands for a process 1 that starts slowly. The program also runs the preStop hook, which kubelet would
+# run in the same pod.
 SLOW_START = """
 import signal, subprocess, sys, time
 hook = subprocess.Popen([sys.executable, sys.argv[1]])

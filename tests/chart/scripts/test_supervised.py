@@ -16,7 +16,8 @@ from tests.chart.scripts.pods import SCRIPTS, wait_for
 from tests.chart.scripts.supervising import COUNT, Bench
 
 TRAINING = "echo training; while ! test -e finish; do sleep 0.05; done"
-# Script -> the exit code after SIGTERM has stopped the program. torchrun uses its own exit code.
+# STOPPED maps a script to the exit code that it returns after SIGTERM has stopped the program. torchrun itself exits
+# with 1.
 STOPPED = {"distrain-run": 143, "distrain-torchrun": 1}
 
 
@@ -63,7 +64,7 @@ def test_killed_supervisor_starts_again_in_its_pod(bench: Bench) -> None:
 
     follow(process, "starting again (restart 1 of 1 in 3600 s): signal 9 killed it")
     assert process.wait(timeout=300) == 0
-    # In a pod, this process would have ended with process 1.
+    # In a pod, the program would have ended together with process 1. In the test, the file `finish` ends the program.
     (bench.folder / "finish").touch()
 
 
@@ -85,7 +86,7 @@ def test_failures_are_counted_on_after_the_supervisor_was_killed(bench: Bench) -
 
     follow(process, "starting again (restart 2 of 2 in 3600 s): signal 9 killed it")
     follow(process, "training")
-    # In a pod, this process would have ended with process 1.
+    # In a pod, the program would have ended together with process 1. In the test, the file `finish` ends the program.
     (bench.folder / "finish").touch()
     assert process.wait(timeout=300) == 0
 

@@ -24,8 +24,8 @@ LOGS = {
     "tfjob": "pod/JOB-chief-0",
     "plain": "job/JOB-launcher",
 }
-# Values that cause more notes than fit into the lines of an install, and the beginnings of the notes that must not be
-# left out.
+# MANY_NOTES are values that cause more notes than fit into the output of an install. OF_MANY_NOTES are the beginnings
+# of the notes that must be printed.
 MANY_NOTES = (
     "job.suspend=true", "replace.enabled=false", "data.uri=s3://digits", "s3.insecureTLS=true",
     "gang.scheduler=volcano", "podSecurity=privileged", "network.rdma.resource=rdma/hca", "runAsUser=1000",
@@ -34,7 +34,8 @@ OF_MANY_NOTES = (
     "SUSPENDED: job.suspend", "Before an upgrade", "WARNING: output.uri and checkpoint.uri", "WARNING: s3.secretName",
     "WARNING: network.rdma.resource", "WARNING: s3.insecureTLS", "gang.scheduler volcano works",
 )  # fmt: skip
-# Only the training-operator and newer mpi-operators set this label.
+# The pods of these kinds have the label training.kubeflow.org/job-name. Only training-operator and newer mpi-operators
+# set this label.
 LABELLED = ("mpijob-v2beta1", "mpijob-v1", "pytorchjob-elastic", "pytorchjob-master", "mxjob-v1", "tfjob")
 
 
@@ -321,7 +322,7 @@ def test_command_that_follows_the_log_waits_for_it_and_ends_with_it(
 
 
 def test_no_kubectl_command_lists_kinds_that_a_cluster_may_lack() -> None:
-    # If the cluster does not serve one of the kinds, kubectl would delete nothing.
+    # `kubectl delete` with a list of kinds deletes nothing if the cluster does not serve one of the kinds.
     texts = [path for path in REPOSITORY.glob("[cdp]*/**/*") if path.suffix in (".md", ".txt", ".yaml")]
 
     lists = [
@@ -349,7 +350,7 @@ def test_notes_say_how_a_suspended_job_goes_on(
 
     (line,) = [each for each in text.splitlines() if each.startswith("SUSPENDED: job.suspend is true")]
     assert line.endswith(f"a job that has trained before {resumed}.")
-    # Nothing is checked while the job is suspended.
+    # While the job is suspended, the preflight check is not run.
     assert "preflight" not in text
 
 

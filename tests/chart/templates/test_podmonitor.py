@@ -84,7 +84,7 @@ KINDS_OF_PODS = {
 
 
 def templates(helm: Path, kind: str, *values: str) -> dict[str, Yaml]:
-    """Return the pod templates of a job, keyed by role."""
+    """Return the pod template of each of the job's roles."""
     field, _, chosen = KINDS_OF_PODS[kind]
     [job, *_] = of_kind(documents(helm, *chosen, *values), kind)
     return {role: replica["template"] for role, replica in job["spec"][field].items()}
@@ -161,7 +161,8 @@ def test_port_of_the_workers_ssh_is_refused(helm: Path) -> None:
         "distrain: monitoring.port: 2222 is ssh.port too, on which the workers wait for the launcher; set one of the "
         "two to another port\n"
     ) in words
-    # A PyTorchJob does not use SSH, and a user's command does not serve the trainer's metrics.
+    # Neither job can have the port conflict: a PyTorchJob uses no SSH, and a user's own program serves no metrics of
+    # the trainer.
     for more in ("framework=pytorch", "command={/train}"):
         assert template(helm, *set_arguments("trainer.metrics=true", port, more)).returncode == 0
 

@@ -1,4 +1,4 @@
-"""Test the rendered chart: first against a golden file for each kind, then one fact per test."""
+"""Test the rendered chart: compare it with a golden file for each kind, and test single facts."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ GOLDEN_CHANGES = {
 def test_job_is_the_golden_one(helm: Path, kind: str) -> None:
     """Compare the whole manifest with the golden file.
 
-    After an intended change: DISTRAIN_UPDATE_GOLDEN=1 make test-chart, then read the diff.
+    After an intended change, run `DISTRAIN_UPDATE_GOLDEN=1 make test-chart` and read the diff of the golden files.
     """
     changes = (*KINDS[kind], *GOLDEN_CHANGES.get(kind, WITHOUT_MPI))
     rendered = render(helm, "--values", str(GOLDEN / "values.yaml"), "--namespace", "team", *set_arguments(*changes))
@@ -102,7 +102,8 @@ def test_without_gpus_a_worker_has_one_slot(helm: Path) -> None:
     rendered = render(helm, *set_arguments("workers.gpus=0"))
 
     assert rendered.job["spec"]["slotsPerWorker"] == 1
-    # Workers without GPUs get a small CPU request and no limit, because their real need is unknown.
+    # Without GPUs, the amount of CPU that a worker needs is unknown. So the worker gets a small CPU request and no
+    # limit.
     assert rendered.container("Worker")["resources"] == {"requests": {"cpu": "100m", "memory": "256Mi"}}
 
 
@@ -220,7 +221,7 @@ def test_trainer_gets_every_value(helm: Path) -> None:
 
 
 def test_default_that_an_older_chart_did_not_have_is_left_to_the_trainer(helm: Path) -> None:
-    # Otherwise an upgrade of only the chart would change running jobs' content hash, and so replace the jobs.
+    # A different content hash would make an upgrade of only the chart replace the running jobs.
     program = render(helm, "--set", "checkpoint.maxAge=1800").program
 
     assert not [
@@ -234,7 +235,7 @@ def test_last_state_is_saved_where_it_outlives_the_pods(helm: Path) -> None:
 
 
 def test_large_numbers_of_a_values_file_stay_whole(helm: Path, tmp_path: Path) -> None:
-    # Helm reads numbers as floating point, and would print the number as 1.5e+06.
+    # Helm reads every number as a float. Without a conversion, it would print 1500000 as 1.5e+06.
     values = tmp_path / "values.yaml"
     values.write_text("trainer: {steps: 1500000, extraArgs: [3000000, 0.5]}\nmpi: {mca: {btl_tcp_sndbuf: 4194304}}\n")
 

@@ -24,7 +24,10 @@ RELEASE = "[a-z][a-z0-9]*"
 
 
 class Loader(yaml.CSafeLoader):
-    """Reads a plain scalar as a bool or number if any YAML reader does. Go's YAML reader also converts y, n and 1e3."""
+    """Reads a plain scalar as a boolean or number if at least one YAML reader does so.
+
+    Go's YAML reader converts y and n to booleans and 1e3 to a number. PyYAML does not.
+    """
 
     bool_values = {**yaml.CSafeLoader.bool_values, "y": True, "n": False}  # noqa: RUF012 - as in PyYAML
 
@@ -34,7 +37,8 @@ Loader.add_implicit_resolver(
     "tag:yaml.org,2002:float", re.compile(r"^[-+]?[0-9]+[eE][-+]?[0-9]+$"), list("-+0123456789")
 )
 
-# Maps and lists that contain WORD. One text each for all kinds, for MPI, and for words that are no valid names.
+# In these values, maps and lists contain WORD as keys and as values. WITH_NAMES is for all kinds, WITH_MPI for kinds
+# with MPI, and WITH_TEXT for words that are not valid names.
 WITH_NAMES = """
 workers:
   nodeSelector: {WORD: WORD}
@@ -61,7 +65,7 @@ workers: {topology: {policy: spread}}
 
 
 def takes(path: str, word: str) -> bool:
-    """Tell whether the schema accepts any text for this value, and therefore this word."""
+    """Tell whether the schema accepts any text for the value at this path, and so also this word."""
     entry = resolved(LEAVES[path])
     if "string" not in entry["type"] or "enum" in entry:
         return False
@@ -71,7 +75,7 @@ def takes(path: str, word: str) -> bool:
 def schedulers(kind: str) -> list[str]:
     """Return the gang schedulers to test with this kind of job.
 
-    scheduler-plugins is left out, because it has no queue.
+    The gang scheduler scheduler-plugins is left out, because it has no queues.
     """
     if kind in ("mpijob-v1alpha2", "mxjob-v1beta1"):
         return ["none"]
@@ -110,7 +114,7 @@ def form(kind: str, scheduler: str) -> Yaml:
 
 
 def everywhere(kind: str, scheduler: str, odd: str, word: str) -> Yaml:
-    """Return values with this word in every value that accepts the odd word."""
+    """Return values that contain `word` wherever the schema accepts the word `odd`."""
     maps = WITH_TEXT if odd == "~" else WITH_NAMES
     more = with_word(WITH_MPI, word) if kind in MPI and odd != "~" else {}
     leaves = (nested(path, word) for path in paths(kind, scheduler, odd))
@@ -143,7 +147,7 @@ def found(rendering: Rendering, word: str) -> set[tuple[str, str]]:
 
 
 def differences(asked: list[tuple[Request, Request]]) -> list[str]:
-    """Return the paths whose type differs between the odd word and the ordinary word."""
+    """Return the paths of rendered scalars that have another type with the odd word than with the ordinary word."""
     answers = list(render_many(itertools.chain.from_iterable(asked)))
     lines = []
     for (ordinary, odd), usual, answer in zip(asked, answers[::2], answers[1::2], strict=True):
@@ -160,7 +164,7 @@ def pair(kind: str, scheduler: str, odd: str) -> tuple[Request, Request]:
 
 @every_kind
 def test_strings_stay_strings(kind: str) -> None:
-    # FULL=1 tries all words with every kind.
+    # With FULL=1, the test tries all words with every kind.
     words = WORDS if kind == "plain" else ("1e3",)
 
     assert differences([pair(kind, scheduler, odd) for scheduler in schedulers(kind) for odd in words]) == []

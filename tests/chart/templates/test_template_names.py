@@ -12,7 +12,7 @@ DEFINE = re.compile(r'\{\{-? *define "([^"]+)"')
 
 
 def defines() -> Iterator[tuple[str, str]]:
-    """Yield each named template with the name of its file, without extension and leading underscore."""
+    """Yield the name of each named template, and its file's name without the extension and the leading underscore."""
     for path in TEMPLATES:
         for name in DEFINE.findall(path.read_text(encoding="utf-8")):
             yield name, stem(path.name)
@@ -23,9 +23,9 @@ def stem(file: str) -> str:
 
 
 def expected_stem(name: str) -> str | None:
-    """Return the longest file name with which the template's name starts.
+    """Return the longest of the file names with which the template's name begins.
 
-    In the template's name, a file name's hyphen may be a dot.
+    A hyphen in a file's name may be a dot in the template's name.
     """
     words = name.removeprefix("distrain.").replace(".", "-")
     return max((one for one in STEMS if f"{words}-".startswith(f"{one}-")), key=len, default=None)
@@ -43,7 +43,10 @@ def test_prefix_of_a_named_template_is_its_file() -> None:
 
 
 def test_no_two_files_of_named_templates_have_one_name() -> None:
-    """The prefix contains only the file's name, not its folder, so file names must be unique over all folders."""
+    """A template's prefix contains the name of its file without the folder.
+
+    So two files with named templates must not have the same name, even in different folders.
+    """
     names = [path.name for path in TEMPLATES if path.name.startswith("_")]
 
     assert len(names) == len(set(names))

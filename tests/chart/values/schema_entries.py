@@ -26,7 +26,7 @@ def entries(schema: Schema, path: str = "") -> Iterator[tuple[str, Schema]]:
 
 ENTRIES = dict(entries(SOURCE))
 LEAVES = {path: entry for path, entry in ENTRIES.items() if "default" in entry}
-# Values that values.yaml leaves out; docs/platforms.md explains them.
+# These values are not in values.yaml. docs/platforms.md explains them.
 OPTIONAL = {path: entry for path, entry in ENTRIES.items() if build.is_optional(entry)}
 
 

@@ -17,7 +17,8 @@ from tests.matrix import one_of
 
 Values = dict[str, Any]
 
-# Values that other values depend on; for example, an S3 endpoint needs data in S3.
+# Values that must be set before other values have an effect. For example, s3.endpoint has an effect only if the data is
+# in S3.
 CONTEXT = yaml.safe_load(
     """
 workers: {gpus: 1, topology: {policy: spread}}
@@ -49,7 +50,7 @@ POD_SPEC: dict[str, Any] = {
     "terminationGracePeriodSeconds": 7,
     "topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}],
 }
-# Samples for values that have no examples and choices in the schema, or only the default.
+# Sample values for entries of the schema that have no examples and no choices, or whose only example is the default.
 SAMPLES: dict[str, Any] = {
     **{f"{role}.affinity": {"podAffinity": {}} for role in ("workers", *ROLES)},
     **{f"{role}.tolerations": [{"operator": "Exists"}] for role in ROLES},
@@ -74,7 +75,7 @@ SAMPLES: dict[str, Any] = {
     "monitoring.interval": "15s",
 }  # fmt: skip
 NO_TEST = "Without an all-reduce there is no test to leave out."
-# Values without effect on a kind, with the reason.
+# Values that have no effect on a kind of job, each with the reason.
 IGNORED = {
     ("mpijob-v2beta1", "gang.schedulerName"): "mpi-operator's flag names it; NOTES say which flag the operator needs.",
     **{(kind, "test.enabled"): NO_TEST for kind in ("mxjob-v1", "mxjob-v1beta1", "tfjob")},
@@ -94,7 +95,7 @@ def samples(path: str, entry: Schema, base: Values) -> list[Any]:
 
 @functools.cache
 def base(kind: str) -> Values:
-    """Return the base values for a kind: the context, and the values that select the kind."""
+    """Return the values to which the tested value is added: CONTEXT, and the values that select the kind."""
     values: Values = CONTEXT
     gang = "none" if kind in ("mpijob-v1alpha2", "mxjob-v1beta1") else "volcano"
     for assignment in (*KINDS[kind], f"gang.scheduler={gang}"):
@@ -122,7 +123,8 @@ def test_every_value_changes_the_rendering_or_is_refused_by_name(kind: str) -> N
     [unchanged] = rendered(kind, [base(kind)])
     assert not unchanged.startswith("distrain: ")
 
-    # Each round renders one sample per path, because the first sample shows an effect for most paths.
+    # In each round, the test renders one sample for each remaining path. For most paths, the first sample already shows
+    # an effect.
     while tried := [(path, values.pop(0)) for path, values in left.items() if values]:
         answers = rendered(kind, [with_value(base(kind), *one) for one in tried])
         for (path, _), answer in zip(tried, answers, strict=True):
@@ -145,7 +147,7 @@ KUBEFLOW = ("MPIJob", "PyTorchJob", "MXJob", "TFJob")
 
 
 def is_told(path: str, answer: str, unchanged: str) -> bool:
-    """Return whether the value changes the rendering, or the error names the value or its group."""
+    """Return whether the value changes the manifest, or an error of Helm names the value or its group."""
     if "distrain: " not in answer.partition("\n")[0]:
         return answer != unchanged
     groups = (path.rsplit(".", depth)[0] for depth in range(1, path.count(".")))

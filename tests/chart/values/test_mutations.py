@@ -1,6 +1,6 @@
 """Test that Helm refuses values with a single mistake of any kind, and names the mistake's place.
 
-Values exactly at a limit are accepted.
+Helm must accept values that are exactly at a limit.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tests.chart.many import Request, render_many
 from tests.chart.mutations import SCHEMA, Mutation, mutations, places, pointer, replaced
 from tests.chart.rendering import CHART, VALUES
 
-# Values with types from Kubernetes, which are mutated at every depth.
+# Values whose types Kubernetes defines. The test mutates them at every depth.
 KUBERNETES = """
 workers:
   nodeSelector: {a.b/c: d}
@@ -83,7 +83,7 @@ volumes:
 volumeMounts: [{name: a, mountPath: /b, subPath: c, readOnly: true, mountPropagation: None}]
 trainer: {}
 """
-# The chart's own keys that values.yaml leaves out.
+# Keys of the chart itself that are not in values.yaml.
 FEW_NEED = """
 job: {managedBy: kueue.x-k8s.io/multikueue}
 network: {ipFamilyPolicy: PreferDualStack, subnets: [10.0.0.0/16]}
@@ -114,9 +114,11 @@ DOCUMENTS: dict[str, dict[str, Any]] = {
     "few need": yaml.safe_load(FEW_NEED),
     **{file.name: yaml.safe_load(file.read_text(encoding="utf-8")) for file in sorted(VALUES.glob("*.yaml"))},
 }
-# The files in values/ have few keys that values.yaml lacks, so only one of these files is tried by default.
+# The files in values/ add few keys to those in values.yaml. So by default, the test mutates only one of the files in
+# values/.
 TRIED = ("values.yaml", "kubernetes", "few need", "vgg16.yaml")
-# Values that a rule refuses because another value is missing -> the missing value, which the rule's message names.
+# Some values are refused because another value is missing. NEEDS maps each of them to the missing value, which the
+# error message names.
 NEEDS = {"/gang/scheduler: kueue": "gang.queue", "/trainer/delivery: chart": "image.repository"}
 
 
@@ -124,7 +126,8 @@ NEEDS = {"/gang/scheduler: kueue": "gang.queue", "/trainer/delivery: chart": "im
 def mutated() -> dict[str, list[Mutation]]:
     """Return the mutations of each document.
 
-    The mutations are a fixture because every test process imports this module, but only one process runs its tests.
+    This is a fixture because every pytest process imports the module, but only one process runs the tests that need the
+    mutations.
     """
     return {name: list(mutations(values)) for name, values in DOCUMENTS.items()}
 
@@ -141,7 +144,8 @@ def test_there_are_thousands_of_mutations_of_every_kind(mutated: dict[str, list[
     "name", [pytest.param(name, marks=() if name in TRIED else pytest.mark.full) for name in DOCUMENTS]
 )
 def test_helm_refuses_every_mutation_and_says_where(name: str, mutated: dict[str, list[Mutation]]) -> None:
-    # Both Helms use the same validator, so Helm 4 gets every mutation and Helm 3 every tenth.
+    # Both versions of Helm use the same validator. So the test renders every mutation with Helm 4, but only every tenth
+    # with Helm 3.
     requests = [
         Request(mutation.name, mutation.values, helms=("helm4", "helm3") if index % 10 == 0 else ("helm4",))
         for index, mutation in enumerate(mutated[name])
@@ -182,7 +186,7 @@ def test_values_at_a_limit_are_accepted(name: str) -> None:
 
 
 def is_told_by_a_rule(case: str, error: str) -> bool:
-    """Return whether a rule on several values refuses the value, and names it or the missing value that it needs."""
+    """Return whether a rule on several values prints the error, and names the refused value or the missing value."""
     path = NEEDS.get(case, case.partition(":")[0].removeprefix("/").replace("/", "."))
     return f"): distrain: {path}: " in error
 

@@ -1,4 +1,4 @@
-"""Test which values may be null, and that null then means none, empty, or a missing key."""
+"""Test which values may be null, and that null has the same effect as an empty value or a missing key."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def optional_paths(schema: Schema = SOURCE, prefix: str = "") -> Iterator[str]:
 
 @every_kind
 def test_null_of_a_key_that_values_yaml_leaves_out_is_no_key(helm: Path, kind: str) -> None:
-    # An empty s3.caBundle is refused.
+    # The chart refuses an empty s3.caBundle, so its keys are left out.
     paths = [path for path in optional_paths() if not path.startswith("s3.caBundle.")]
     keys = [path for path in paths if not any(other.startswith(f"{path}.") for other in paths)]
     maps = [path for path in paths if not any(path.startswith(f"{other}.") for other in paths)]

@@ -15,11 +15,11 @@ from tests.chart.mutations import SCHEMA, Schema, leaves, resolved
 from tests.chart.rendering import set_arguments, template
 from tests.matrix import one_of
 
-# Whole numbers and fractions to try: FEW by default, ALL in the full matrix. For each value, the schema allows only
-# some of these numbers.
+# Whole numbers and fractions to try: FEW by default, ALL in the full matrix. The schema of a value may allow only some
+# of these numbers.
 FEW = (("2.0", "1e3", "17179869184"), ("0.10", "5e-5"))
 ALL = (("1", "2.0", "1e3", "1000", "1000000", "1e6", "17179869184"), ("0.10", "0.1", "0.00005", "5e-5"))
-# Further values that the chart's rules require.
+# Other values that must be set together with the tested number, because a rule of the chart requires them.
 NEEDS = {
     "gpus": ("workers.replicas=1", "workers.gpus={value}"),
     **dict.fromkeys(
@@ -27,9 +27,9 @@ NEEDS = {
     ),
     "ssh.port": ("podSecurity=privileged", "runAsUser=0"),
 }
-# Values that a rule refuses, because the workers' value applies to all pods.
+# The chart refuses these values, because the workers' grace period applies to all pods.
 REFUSED = {f"{role}.podSpec.terminationGracePeriodSeconds" for role in ("launcher", "servers", "scheduler")}
-# Kinds that accept values which an MPIJob does not accept, and the paths of these values.
+# FORMS maps a kind of job to the paths of values that this kind accepts and an MPIJob does not.
 FORMS = {
     "mxjob-v1": ("scheduler.", "servers."),
     "pytorchjob-elastic": ("workers.minReplicas", "workers.maxReplicas"),
@@ -39,7 +39,8 @@ FORMS = {
 def numbers() -> Iterator[tuple[str, Schema]]:
     """Yield each value that may be a number.
 
-    Of free maps, yield only one quantity; maps such as mpi.env are left out.
+    Maps whose keys the user chooses are left out, such as mpi.env, except for one quantity:
+    workers.resources.limits.cpu.
     """
     yield "workers.resources.limits.cpu", SCHEMA["definitions"]["quantity"]
     for path, entry in leaves():
@@ -61,7 +62,7 @@ def file_of(folder: Path, path: str, spelling: str) -> str:
 
 
 def ways(folder: Path, path: str, spelling: str) -> dict[str, list[str]]:
-    """Return the arguments that set the value to this number, by method."""
+    """Return the arguments that set the value to this number, keyed by the method: a values file or a flag."""
     return {
         "file": ["--values", file_of(folder, path, spelling)],
         "set": ["--set", f"{path}={spelling}"],

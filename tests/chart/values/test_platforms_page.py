@@ -1,4 +1,4 @@
-"""Test that the values files on the pages render, and that two pages list the keys missing in values.yaml."""
+"""Test that values files shown on the pages render, and that two pages list all keys that are not in values.yaml."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """Test random values: both Helms render the same, the APIs know every field, pods meet their Pod Security Standard.
 
-`make bench` tests 10,000 values files (RANDOM_VALUES). A failure names the seed; random_request(seed) returns the
+
+`make bench` tests 10,000 values files (RANDOM_VALUES). A failure names the seed. Call random_request(seed) to get the
 values.
 """
 
@@ -25,13 +26,17 @@ from tests.chart.random_values import careless_values, random_requests
 
 COUNT = int(os.environ.get("RANDOM_VALUES", "150"))
 CARELESS = COUNT // 2
-# A second rendering, or rendering with the other Helm, reveals output that depends on Go's random order of map keys.
+# Every fourth request is rendered a second time. A difference shows that the output depends on Go's random order of map
+# keys.
 AGAIN = 4
 
 
 @dataclass
 class Findings:
-    """The mistakes found, as lines that begin with the seed, and the number of rendered objects of each kind."""
+    """The mistakes that were found, and the number of rendered objects of each kind.
+
+    Each mistake is a line that begins with the seed.
+    """
 
     refused: list[str] = field(default_factory=list)
     different: list[str] = field(default_factory=list)

@@ -1,6 +1,7 @@
 """Test the values schema: it refuses wrong values, each limit has an effect, and values.yaml agrees with it.
 
-test_mutations.py breaks every type, range, choice and key. This module tests the limits that need a hand-written case.
+test_mutations.py sets values that break every type, range, choice and key of the schema. This module tests the other
+limits, which need hand-written values.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from tests.chart.values.schema_entries import ENTRIES, LEAVES, OPTIONAL, SCHEMA,
 
 DEFAULTS: dict[str, Any] = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))
 
-# test_mutations.py breaks the other limits.
+# This module tests these keywords of the schema. test_mutations.py tests the other keywords.
 LIMITS = {
     "minLength", "maxLength", "pattern", "required", "propertyNames", "additionalProperties", "minProperties",
     "maxProperties", "uniqueItems",
@@ -27,9 +28,9 @@ LIMITS = {
 
 
 def with_our_limits(entry: Schema) -> Schema:
-    """Merge the entry with distrain's own shared definitions.
+    """Merge a schema entry with the definition in distrain's own schema that the entry refers to.
 
-    Definitions from Kubernetes have names with a capital letter.
+    Definitions taken from Kubernetes have names that begin with a capital letter and are not merged.
     """
     name = entry.get("$ref", "/A").rpartition("/")[2]
     return entry if name[0].isupper() else with_our_limits({**SOURCE["definitions"][name], **without_ref(entry)})
@@ -59,7 +60,7 @@ def broken_limits(path: str, value: object) -> set[tuple[str, str]]:
 def keyword_of(error: jsonschema.ValidationError) -> str:
     """Return the JSON Schema keyword, such as maximum, that the value breaks.
 
-    For a limit on a map's keys or values, return the map's keyword.
+    If a key or value of a map breaks a limit, return the map's keyword: propertyNames or additionalProperties.
     """
     for on_map in ("propertyNames", "additionalProperties"):
         if on_map in error.absolute_schema_path:
@@ -107,10 +108,10 @@ def test_every_role_takes_the_same_values() -> None:
     assert {*BY_ROLE, "cpu", "memory", "affinity", "topology", "securityContext", "containerSecurityContext"} == shared
 
 
-# Keywords that may differ between two entries with the same limits.
+# These keywords limit nothing. Two entries of the schema with the same limits may differ in them.
 NOTES: Schema = {"description": "", "examples": [], "default": None}
 
-# A value that breaks one limit, and a similar value that is accepted.
+# Each tuple has the keyword of a limit, a value that breaks this limit, and a similar value that is accepted.
 QUANTITY = [("pattern", "16GB", "16G"), ("pattern", "0", "1"), ("pattern", "lots", "1.5Gi")]
 AMOUNTS = [
     ("propertyNames", {"limits": {"a b": 1}}, {"limits": {"rdma/hca_a": 1}}),
@@ -305,9 +306,9 @@ def test_limit_refuses_a_value_and_accepts_its_neighbour(path: str, keyword: str
 
 
 def limits_of(path: str, schema: Schema) -> Iterator[tuple[str, str]]:
-    """Yield (path, keyword) for each limit of the entry, including those inside its lists.
+    """Yield (path, keyword) for each limit of a schema entry, and for the limits on its list items and keys.
 
-    Types have their own test.
+    The keyword `type` is left out, because another test covers types.
     """
     known = with_our_limits(schema)
     for keyword in LIMITS & set(known):
@@ -317,7 +318,8 @@ def limits_of(path: str, schema: Schema) -> Iterator[tuple[str, str]]:
             yield from limits_of(path, inner)
 
 
-# Values with the same definition as another role's value. The cases above break the limits of that other value.
+# AS_ELSEWHERE maps the path of a value to the path of another role's value that has the same definition. The cases
+# above break the limits of the second value only.
 AS_ELSEWHERE = {
     **{f"{role}.{key}": f"workers.{key}" for role in ROLES[1:] for key in BY_ROLE},
     **{f"{role}.topology": "launcher.topology" for role in ROLES[2:]},
@@ -341,7 +343,10 @@ IN_VALUES_YAML = {path: entry for path, entry in ENTRIES.items() if path not in 
 
 
 def values_without(path: str) -> dict[str, Any]:
-    """Return the default values without one value, as Helm does for null."""
+    """Return the default values without the value at this path.
+
+    Helm does the same if the user sets the value to null.
+    """
     values = copy.deepcopy(DEFAULTS)
     *parents, last = path.split(".")
     target = values

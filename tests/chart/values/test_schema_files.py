@@ -91,7 +91,10 @@ def paragraphs(text: str) -> Iterator[list[str]]:
 
 
 def keys_without_comment(text: str) -> list[str]:
-    """Return the values without a comment in their paragraph. A group needs no comment if its values have comments."""
+    """Return the lines that set a value and have no comment above them in their paragraph.
+
+    A group of values needs no comment if its values have comments.
+    """
     missing = []
     for lines in paragraphs(text):
         for index, line in enumerate(lines):

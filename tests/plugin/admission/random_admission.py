@@ -1,6 +1,7 @@
-"""Create random cases: new pods, and the quotas, LimitRanges, PriorityClasses and other pods of the cluster.
+"""Create random test cases: new pods, and the quotas, LimitRanges, PriorityClasses and other pods of the cluster.
 
-The same seed gives the same case. Amounts are small and few, so many pods barely fit into a limit or barely exceed it.
+The same seed gives the same case. The quotas and limits in a case are small and have few possible amounts, so many pods
+barely fit into a limit or barely exceed it.
 """
 
 from __future__ import annotations
@@ -35,10 +36,10 @@ MEBIBYTES = (64, 128, 192, 256, 512)
 
 @dataclass(frozen=True)
 class Case:
-    """A test case: the objects of the cluster and of a manifest, and the manifest's Jobs. Quotas have no usage yet.
+    """A test case: the objects of the cluster and of a manifest, and the manifest's Jobs. The quotas have no status.
 
-    `of_manifest` contains the names of policies that the manifest creates. `replaced` are policies in the cluster that
-    have the same names and are replaced by those of the manifest.
+    `of_manifest` contains the names of the policies (quotas, LimitRanges, PriorityClasses) that the manifest creates.
+    `replaced` contains policies in the cluster with the same names. Applying the manifest replaces these policies.
     """
 
     objects: list[Object]
@@ -53,12 +54,12 @@ class Case:
 
     @property
     def manifest(self) -> list[Object]:
-        """The objects of the manifest. Some objects in the default namespace do not name their namespace."""
+        """The objects of the manifest. Some objects of the default namespace leave out the field `namespace`."""
         policies = [each for each in self.objects if each["metadata"]["name"] in self.of_manifest]
         return [*map(_versioned, policies), *self.jobs]
 
     def request(self) -> str:
-        """Return the case in the format of lab/builds/go/schedule."""
+        """Return the case as the JSON that lab/builds/go/schedule reads."""
         jobs = [{"kind": "Job", "metadata": {"namespace": NAMESPACES[0], **job["metadata"]}} for job in self.jobs]
         new = [*jobs]
         for job in self.jobs:
@@ -72,18 +73,18 @@ class Case:
 
     @property
     def main(self) -> str:
-        """The namespace of the Job with the most pods."""
+        """Return the namespace of the Job with the most pods."""
         job = max(reversed(self.jobs), key=replicas)
         return str(job["metadata"].get("namespace", NAMESPACES[0]))
 
     @property
     def has_claims(self) -> bool:
-        """Tell whether claims are created for the new pods."""
+        """Tell whether the controllers create claims for the new pods."""
         return any(job["spec"]["template"]["spec"].get("volumes") for job in self.jobs)
 
     @property
     def pods(self) -> int:
-        """The number of new pods."""
+        """Return the number of new pods."""
         return sum(map(replicas, self.jobs))
 
 
@@ -100,7 +101,7 @@ def _unlabelled(item: Object) -> Object:
 
 
 def random_case(seed: int) -> Case:
-    """Return the case of a seed."""
+    """Return the random case that this seed always gives."""
     make = Maker(random.Random(seed))
     classes = make.classes()
     limits = [make.limit_range(f"l{number}") for number in range(make.random.choice([0, 0, 1, 1, 2]))]
@@ -120,7 +121,7 @@ class Maker:
         self.random = chance
 
     def classes(self) -> list[Object]:
-        """Return some of the PriorityClasses, and the classes that the API server itself creates."""
+        """Return a random choice of the PriorityClasses, and the two classes that the API server creates."""
         found = [self._class(name) for name in CLASSES if self.random.random() < 0.7]
         system = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
         return [*found, *(_object("PriorityClass", name, "", value=value) for name, value in system.items())]
@@ -197,13 +198,13 @@ class Maker:
         return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}
 
     def of_manifest(self, policies: Sequence[Object]) -> frozenset[str]:
-        """Name the policies that the manifest creates, in half of the cases."""
+        """In half of the cases, return the names of the policies that the manifest creates. Otherwise, return none."""
         share = self.random.choice([0, 0, 0.5, 1])
         found = [each["metadata"]["name"] for each in policies if self._is(share)]
         return frozenset(name for name in found if not name.startswith("system-"))
 
     def replaced(self, policies: Sequence[Object], names: frozenset[str]) -> tuple[Object, ...]:
-        """Return different quotas and LimitRanges with the names and namespaces of some policies in the manifest."""
+        """Return quotas and LimitRanges with the names of some policies of the manifest, but with other specs."""
         found = [each for each in policies if each["metadata"]["name"] in names and self._is(0.3)]
         others = [(each, self.quota if each["kind"] == "ResourceQuota" else self.limit_range) for each in found]
         return tuple({**make(each["metadata"]["name"]), "metadata": each["metadata"]} for each, make in others)
@@ -245,7 +246,7 @@ class Maker:
         return {self.random.choice(["podAffinity", "podAntiAffinity"]): rule}
 
     def _pod_level(self) -> Object:
-        """Return pod-level resources, which are mostly at least as large as the sum of the containers' resources."""
+        """Return pod-level resources. Most of them are at least as large as the sum of the containers' resources."""
         amounts = {name: value for name, value in (("cpu", "8"), ("memory", "4Gi")) if self._is(0.7)}
         return self.random.choice([{"requests": amounts}, {"limits": amounts}, {}])
 
@@ -257,7 +258,7 @@ class Maker:
         return {**self._container(name), **({"restartPolicy": "Always"} if self._is(0.4) else {})}
 
     def _resources(self) -> Object:
-        """Return resources. In most cases, the requests do not exceed the limits."""
+        """Return resources. In most cases, no request is larger than its limit."""
         amounts = self._amounts(0.5)
         exact: Object = {GPU: self.random.choice(["1", "2", "0"])} if self._is(0.3) else {}
         exact |= (

@@ -70,9 +70,9 @@ class Containers(Chance):
         return {**found, **chosen}
 
     def _resources(self, names: tuple[Sequence[str], Sequence[str]]) -> Object:
-        """Return limits and, in most cases, equal requests."""
+        """Return limits and, in most cases, requests of the same amounts."""
         limits = self._amounts(names)
-        # Requests for huge pages would need limits.
+        # Huge pages are left out here, because a request for huge pages needs a limit.
         requests = self._amounts((names[0][:4], names[0][:4])) if self._wrong() else limits
         return self.random.choice([{"limits": limits}, {"limits": limits, "requests": requests}])
 

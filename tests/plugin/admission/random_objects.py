@@ -26,18 +26,21 @@ IDS = (0, 1000, 2**31 - 1), (-1, 2**31)
 
 @dataclass(frozen=True)
 class Case:
-    """An object of a manifest, and the object that the API server validates: the same object, or an operator's pod."""
+    """An object of a manifest, and the object that the API server validates.
+
+    The validated object is the same object, or the pod that an operator creates from it.
+    """
 
     item: Object
     validated: Object
 
     def request(self) -> str:
-        """Return the case in the format of lab/builds/go/schedule."""
+        """Return the case as the JSON that lab/builds/go/schedule reads."""
         return json.dumps({"validate": [self.validated]})
 
 
 def random_case(seed: int) -> Case:
-    """Return the case of a seed."""
+    """Return the random case that this seed always gives."""
     make = Maker(random.Random(seed))
     kind = make.random.choice([*KINDS, "Job"])
     item = {"apiVersion": KINDS[kind], "kind": kind, **make.object_of(kind)}
@@ -56,14 +59,14 @@ def _operators_pod(template: Object) -> Object:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
 
-# Only workers of an MPIJob are tested here, so the launcher is always the same.
+# The random cases change only the workers of an MPIJob, so the launcher is always the same.
 LAUNCHER = {"template": {"spec": {"containers": [{"name": "launcher", "image": "busybox"}]}}}
 
 
 def _sized(spec: Object) -> Object:
-    """Return the spec of a Job or StatefulSet. Remove the pod-level resources if the workload has no pods.
+    """Return the spec of a Job or StatefulSet. If it creates no pods, remove its pod-level resources.
 
-    The API server completes pod-level resources only in pods, not in pod templates.
+    The API server completes pod-level resources in pods, but not in pod templates.
     """
     if 0 in (spec.get("parallelism"), spec.get("completions"), spec.get("replicas")):
         spec["template"]["spec"].pop("resources", None)
@@ -120,7 +123,7 @@ class Maker(Placement, Containers):
         return _sized({**spec, "template": template})
 
     def _selector_of(self, labels: Object) -> Object:
-        """Return a selector that mostly matches the labels."""
+        """Return a label selector that matches these labels in most cases."""
         if self._wrong():
             return self.random.choice([{}, {"selector": {}}, {"selector": self._selector()}])
         return {"selector": {"matchLabels": {key: labels[key] for key in list(labels)[:1]} or {"app": "x"}}}
@@ -140,8 +143,8 @@ class Maker(Placement, Containers):
         names = ("tolerations", "affinity", "topologySpreadConstraints", "nodeSelector", "volumes")
         makers = (self._tolerations, self._affinity, self._spread, self._labels, self._volumes)
         spec: Object = {name: make() for name, make in zip(names, makers, strict=True) if self._is(0.4)}
-        # The admission plugin ServiceAccount would set this field in a Pod, but validation does not run admission
-        # plugins.
+        # The API server's ServiceAccount admission plugin would set this field in a Pod. The comparison runs only
+        # validation, so set it here.
         spec["serviceAccountName"] = "default"
         volumes = [volume.get("name", "") for volume in spec.get("volumes", ())]
         uses = {"containers": self.random.choice([1, 1, 2]), "initContainers": self.random.choice([0, 0, 1, 2])}
@@ -160,7 +163,7 @@ class Maker(Placement, Containers):
         if self._is(0.2):
             spec["securityContext"] = self._security()
         spec |= {"hostIPC": True} if self._wrong() else {}
-        # The StatefulSet controller would set another hostname.
+        # A StatefulSet is left out, because its controller would set another hostname.
         if self._is(0.1) and policies != ("Always",):
             spec["hostname"] = self._of(NAMES)
         if self._is(0.1) and "Always" not in policies:

@@ -9,7 +9,7 @@ SCHEDULED = ("DoNotSchedule", "ScheduleAnyway"), ("", "Never")
 
 
 class Placement(Chance):
-    """Makes random tolerations, affinities and topology spread constraints."""
+    """Makes random tolerations, affinities and topology spread constraints for pods."""
 
     def _tolerations(self) -> list[Object]:
         return [self._toleration() for _ in range(self.random.choice([1, 1, 2]))]

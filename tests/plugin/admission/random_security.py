@@ -58,13 +58,16 @@ ANNOTATIONS = {
 
 @dataclass
 class Maker:
-    """Makes random parts of a pod. `share` is the probability that a field is changed."""
+    """Makes random values for parts of a pod, such as a security context.
+
+    `share` is the probability with which each field is changed.
+    """
 
     random: random.Random = field(repr=False)
     share: float
 
     def changed(self, part: Yaml, **choices: Callable[[], Any]) -> Yaml:
-        """Return the part with a few fields set to random choices."""
+        """Return the part of a pod with a few fields changed to random values."""
         changes = {name: choice() for name, choice in choices.items() if self.random.random() < self.share}
         return {**part, **changes}
 
@@ -75,7 +78,7 @@ class Maker:
         return self.random.sample(choices, self.random.randrange(min(most, len(choices)) + 1))
 
     def of(self, choices: dict[str, list[Any]]) -> Yaml | None:
-        """Return an object with a random choice for some of the keys, or rarely None."""
+        """Return an object in which some of the keys have a random value. In one of six cases, return None."""
         keys = self.some(list(choices), len(choices))
         return self.random.choice([{key: self.random.choice(choices[key]) for key in keys}] * 5 + [None])
 
@@ -153,7 +156,7 @@ def _lists(make: Maker) -> list[Any]:
 
 
 def _context(make: Maker, context: Yaml) -> Yaml:
-    """Return the security context with changes in fields that both pods and containers have."""
+    """Return the security context with random changes in fields that both pods and containers have."""
     return make.changed(
         context,
         runAsNonRoot=make.one(True, False, None),

@@ -26,7 +26,7 @@ def valid_set() -> Object:
 
 
 def changed(item: Object, path: Path, value: Any) -> Object:
-    """Return the object with a different value in one field. None removes the field."""
+    """Return the object with another value in one field. If the value is None, remove the field."""
     changed = copy.deepcopy(item)
     *parents, key = path
     place: Any = changed

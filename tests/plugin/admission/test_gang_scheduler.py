@@ -27,14 +27,14 @@ def _scheduled(name: str) -> Job:
 
 
 def _gang(**worker: Any) -> Job:
-    """Return a job whose operator creates the PodGroup."""
+    """Return a job whose PodGroup is created by the job's operator."""
     made = mpi_job(worker=worker, launcher=worker)
     made["spec"]["runPolicy"] = {"schedulingPolicy": {"minAvailable": 3}}
     return job_of(made)
 
 
 def _plain(group: str) -> Job:
-    """Return a Job from another tool, with its PodGroup in the manifest."""
+    """Return a Job that another tool has rendered, and its PodGroup, which is in the same manifest."""
     pods = template("j", {}, {"schedulerName": "ours"})
     pod_group = {"apiVersion": f"{group}/v1beta1", "kind": "PodGroup", "metadata": {"name": "j"}, "spec": {}}
     return job_of(of_another_tool(batch_job("j", pods)), pod_group)

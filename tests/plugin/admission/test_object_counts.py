@@ -1,4 +1,4 @@
-"""Test that quotas count the objects other than pods that a manifest or an operator creates."""
+"""Test that quotas also count objects other than pods, if a manifest or an operator creates such objects."""
 
 from __future__ import annotations
 
@@ -198,7 +198,7 @@ def test_object_that_exists_is_counted_already(api: FakeApi, tmp_path: Path, the
     answer = check(connect(Target(str(api.kubeconfig(tmp_path)), "fake", "team")), job, "team")
 
     assert (answer.verdict, answer.unseen) == (verdict, [])
-    # No quota counts ConfigMaps, so the check does not read them.
+    # The quota counts only Secrets, so the check does not ask whether the manifest's ConfigMap exists.
     assert not any("/configmaps/" in request for request in api.requests)
 
 

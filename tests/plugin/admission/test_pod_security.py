@@ -1,7 +1,7 @@
 """Test Pod Security admission: the level that a namespace's labels enforce, and the messages about refused pods.
 
-The environment variable RANDOM_VALUES sets the number of random pods. A failure names the seed, and random_pod(seed)
-returns its pod.
+The environment variable RANDOM_VALUES sets the number of random pods. A failure names the seed of the pod. Call
+random_pod(seed) to get the pod.
 """
 
 from __future__ import annotations
@@ -196,7 +196,7 @@ def _words(pod: many.Pod) -> str:
 
 @pytest.fixture(scope="module")
 def compared() -> list[tuple[int, str, str]]:
-    """Return for each random pod: the seed, the plugin's message, and the API server's message."""
+    """Return, for each random pod, the seed, the plugin's message and the API server's message."""
     pods = [random_pod(seed) for seed in range(COUNT)]
     return [(seed, _words(pods[seed]), words) for seed, words in enumerate(many.violations(pods))]
 
@@ -270,7 +270,7 @@ def test_first_version_has_the_checks_that_later_ones_began_with() -> None:
     ]  # fmt: skip
 
 
-# Pods that only newer or only older API servers admit.
+# Whether the API server admits these pods depends on its version.
 IN_USER_NAMESPACE = {**_pod(STRICT), "hostUsers": False}
 PROBED = {"containers": [{"name": "main", "livenessProbe": {"tcpSocket": {"host": "example.com", "port": 80}}}]}
 

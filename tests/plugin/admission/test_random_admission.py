@@ -1,7 +1,7 @@
 """Compare the plugin's handling of quotas, LimitRanges and PriorityClasses with Kubernetes' own code on random pods.
 
-The environment variable RANDOM_VALUES sets the number of cases. A failure names the seed, and random_case(seed) returns
-its case.
+The environment variable RANDOM_VALUES sets the number of cases. A failure names the seed of the case. Call
+random_case(seed) to get the case.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ LIMITS, QUOTAS = re.compile("(minimum|maximum) |.* max limit to request ratio"),
 
 
 def _refusals(case: Case, used: dict[str, Object]) -> Sequence[Refusal]:
-    """Return the check's refusals of the case. `used` is the usage of each quota."""
+    """Return the refusals that the check reports for a case. `used` is the usage of each quota."""
     items = [*OTHERS, *(with_usage(each, used) for each in case.cluster)]
     found = snapshot_file.contents(json.dumps({"items": items}).encode())
     job = from_manifest(json.dumps({"kind": "List", "items": case.manifest}), "--manifest")
@@ -43,7 +43,7 @@ def _refusals(case: Case, used: dict[str, Object]) -> Sequence[Refusal]:
 
 
 def _compared(case: Case, admitted: dict[str, Any]) -> Iterator[tuple[str, Any, Any]]:
-    """Yield tuples: the subject of the comparison, the plugin's answer, and Kubernetes' answer."""
+    """Yield tuples: what is compared, the plugin's answer, and Kubernetes' answer."""
     ours = _refusals(case, admitted["used"] or {})
     reasons = [refusal.reason for refusal in ours]
     theirs = admitted["refusals"]
@@ -56,8 +56,8 @@ def _compared(case: Case, admitted: dict[str, Any]) -> Iterator[tuple[str, Any, 
     yield "quotas", bool(quotas), bool(words)
     small = any(each.verdict == Verdict.IMPOSSIBLE for each in quotas)
     yield "quotas without other pods", small, any("empty" in each for each in theirs)
-    # A quota's message has the amounts of a single object. The check adds up all pods and claims, so compare only
-    # single pods.
+    # Kubernetes' message about a quota contains the amounts of one object. The plugin's message contains the sum over
+    # all pods and claims. So the test compares the messages only if there is a single pod.
     if case.pods == 1 and not case.has_claims and not any("count/jobs.batch" in each.reason for each in quotas):
         yield "words of quotas", words <= {_plain(each.reason) for each in quotas}, True
 
@@ -67,7 +67,7 @@ def _all(refusals: Sequence[Object], key: str) -> set[str]:
 
 
 def _plain(words: str) -> str:
-    """Return a message with all quantities in one notation."""
+    """Return the message with all quantities written in the same notation."""
     return QUANTITY.sub(_thousandths, words)
 
 
@@ -80,7 +80,7 @@ def _thousandths(found: re.Match[str]) -> str:
 
 @pytest.fixture(scope="module")
 def compared() -> list[tuple[int, str, Any, Any]]:
-    """Return tuples: the seed, the subject of the comparison, the plugin's answer, and Kubernetes' answer."""
+    """Return, for each comparison: the seed, what is compared, the plugin's answer, and Kubernetes' answer."""
     command = [golang.binary("schedule")]
     environment = {**os.environ, "GOGC": "800"}
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)

@@ -25,7 +25,7 @@ def _quota(hard: Object, used: Object | None = None, **spec: Any) -> Object:
 
 
 def _verdict(hard: Object, used: Object | None = None, **spec: Any) -> str:
-    """Judge a job with two workers of 4 GPUs each and a launcher with 100m cpu and 512Mi."""
+    """Check a job of two workers with 4 GPUs each and a launcher with 100m cpu and 512Mi against one quota."""
     return judged(chart_job(), ROOM, others=[_quota(hard, used, **spec)]).verdict
 
 

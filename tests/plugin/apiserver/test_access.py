@@ -75,7 +75,7 @@ def test_client_certificate_is_shown(strict: FakeApi, tmp_path: Path, certificat
 
 
 def test_client_without_its_certificate_is_refused(strict: FakeApi, tmp_path: Path) -> None:
-    # The connection may end before the server's TLS alert arrives.
+    # The connection may be closed before the client has read the server's TLS alert, so two messages are possible.
     with pytest.raises(UnreachableError, match=r"^the cluster at https://.* cannot be reached: .*(certificate|EOF)"):
         cluster_at(trusting(strict, tmp_path)).nodes()
 
@@ -133,7 +133,7 @@ def test_user_impersonates_another_user(secure: FakeApi, tmp_path: Path) -> None
 def test_impersonated_user_is_sent_as_utf_8(secure: FakeApi, tmp_path: Path) -> None:
     cluster_at(trusting(secure, tmp_path, token="t", **{"as": "Jürgen"})).nodes()
 
-    # http.server decodes headers as Latin-1.
+    # Python's http.server decodes headers as Latin-1, so the test encodes the header again.
     assert secure.headers[0]["Impersonate-User"].encode("latin-1").decode() == "Jürgen"
 
 
@@ -269,7 +269,7 @@ def test_what_cannot_be_used_is_one_line(
 
 
 def test_host_with_an_umlaut_is_converted_to_ascii(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # Without this package, urllib3 accepts only ASCII.
+    # If the package idna is missing, urllib3 accepts only host names in ASCII.
     monkeypatch.setitem(sys.modules, "idna", None)
     own = {"proxy-url": "http://k\u00f6ln.invalid:1", "tls-server-name": "k\u00f6ln.invalid"}
 

@@ -158,7 +158,7 @@ def test_closed_port_is_reported_at_once(tmp_path: Path) -> None:
         ):
             connect(Target(str(path), "fake", "team")).nodes()
 
-    # The plugin retries broken connections for 40 s.
+    # The plugin retries a broken connection for 40 s. The plugin must not retry here.
     assert time.monotonic() - started < 30
 
 

@@ -26,7 +26,7 @@ from tests.plugin.fake_api import FakeApi, make_certificate, running, write_kube
 from tests.plugin.objects import Object, node, pod
 
 PODS = "/api/v1/pods"
-# Names of pods on three pages, enough for two reading processes.
+# NAMES fills three pages of a list of pods. With three pages, the plugin starts two processes to read them.
 NAMES = [f"p{number}" for number in range(2 * PAGE_SIZE + 1)]
 
 
@@ -39,7 +39,7 @@ def _target(api: FakeApi, folder: Path, **cluster: object) -> Target:
 
 
 def _pod(name: str, on: str = "") -> Object:
-    """Return a pod in a namespace with the pod's name, so that tests can distinguish pods."""
+    """Return a pod whose namespace has the pod's name, so that a test can distinguish pods by their namespaces."""
     found = pod(name, on=on)
     return {**found, "metadata": {**found["metadata"], "namespace": name}}
 
@@ -65,7 +65,10 @@ def one_process(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(params=[True, False], ids=["two", "one"])
 def processes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make the machine look as if it had two processors or one. With two, two processes share long lists."""
+    """Make the plugin believe that the machine has two processors, or only one.
+
+    With two processors, the plugin reads a long list in two processes.
+    """
     monkeypatch.setattr("distrain.apiserver.pages._has_processors", lambda: request.param)
 
 
@@ -157,7 +160,7 @@ def test_each_page_is_tried_again_on_its_own(
 ) -> None:
     monkeypatch.setattr("distrain.apiserver.pages.PAGE_SIZE", 1)
     api.answers[PODS] = [_pod(f"p{number}", on="a") for number in range(100)]
-    # The list has 100 pages, and every 8th request fails once.
+    # The list has 100 pages. Every 8th request fails, and succeeds when it is repeated.
     api.troubles[PODS] = ([200] * 7 + [429]) * 15
 
     names = _cluster(api, tmp_path).over_pods(_names)
@@ -220,7 +223,7 @@ def test_waiting_outlasts_an_outage_of_half_a_minute(
 
     assert pauses == sorted(pauses)
     assert 30 < sum(pauses) <= LONGEST
-    # Each long pause prints a line. Short pauses print nothing.
+    # For each pause of at least 1 s, the plugin prints a line. For shorter pauses, it prints nothing.
     told = capsys.readouterr().err.splitlines()
     assert len(told) == sum(pause >= 1 for pause in pauses)
     assert all(line.startswith("distrain: ") and "; trying again in " in line for line in told)
@@ -345,7 +348,7 @@ def proxy() -> Iterator[tuple[str, list[str]]]:
 
 
 def _copy(source: socket.socket, target: socket.socket) -> None:
-    with suppress(OSError):  # The thread for the other direction may already have closed both ends.
+    with suppress(OSError):  # The thread that copies in the other direction may have closed both sockets.
         while data := source.recv(65536):
             target.sendall(data)
 

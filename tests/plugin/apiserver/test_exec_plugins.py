@@ -17,7 +17,10 @@ EXEC_VERSION = "client.authentication.k8s.io/v1"
 
 
 def _plugin(folder: Path, answer: dict[str, Any] | str, **settings: Any) -> dict[str, Any]:
-    """Return a kubeconfig user whose exec plugin records its input and prints credentials."""
+    """Return the `user` entry of a kubeconfig.
+
+    The user's exec plugin records its input and prints `answer` as credentials.
+    """
     text = answer if isinstance(answer, str) else json.dumps({"apiVersion": EXEC_VERSION, **answer})
     (folder / "answer").write_text(text)
     program = folder / "login"
@@ -46,7 +49,7 @@ def test_exec_plugin_gives_the_token_once(secure: FakeApi, tmp_path: Path, capfd
 
 
 def _say_who(folder: Path, name: str) -> None:
-    """Write an exec plugin whose token is its folder's name."""
+    """Write an exec plugin that returns the name of its own folder as token."""
     folder.mkdir(exist_ok=True)
     answer = json.dumps({"apiVersion": EXEC_VERSION, "status": {"token": folder.name}})
     (folder / name).write_text(f"#!/bin/sh\necho '{answer}'\n")
@@ -89,7 +92,8 @@ def test_exec_plugin_of_a_bare_name_is_looked_up_on_our_own_path(
 ) -> None:
     _say_who(tmp_path / "bin", "login-there")
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
-    # The plugin's `env` does not influence which program is found. client-go behaves in the same way.
+    # The `env` of an exec plugin sets the PATH of the running program, but does not change where the program is
+    # searched. client-go does the same.
     environment = [{"name": "PATH", "value": "/usr/bin:/bin"}]
     plugin = {"apiVersion": EXEC_VERSION, "command": "login-there", "env": environment, "interactiveMode": "Never"}
 

@@ -84,7 +84,7 @@ def test_broken_kubeconfig_is_one_line(tmp_path: Path) -> None:
 
 @pytest.fixture
 def in_pod(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Provide the files and variables that Kubernetes gives a pod, and a user without a home directory."""
+    """Provide the files and environment variables that Kubernetes gives a pod. The user has no home directory."""
     account = tmp_path / "serviceaccount"
     account.mkdir()
     (account / "token").write_text("secret")

@@ -80,6 +80,6 @@ def test_process_ends_when_the_other_process_gives_up() -> None:
 
 
 def _children() -> str:
-    """Return this process's children that have not been waited for."""
+    """Return the child processes of this process that have not been waited for."""
     with open(f"/proc/self/task/{os.getpid()}/children", encoding="ascii") as children:
         return children.read()

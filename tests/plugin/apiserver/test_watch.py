@@ -38,7 +38,7 @@ def _begin(cluster: Cluster) -> tuple[Watch[kube.Pod], threading.Event]:
 
 
 def _awaited(found: Watch[kube.Pod], changed: threading.Event) -> Iterator[list[str]]:
-    """Yield the pods after each change."""
+    """Wait for each change of the pods. Yield the name and phase of all pods after the change."""
     while True:
         assert changed.wait(20), "no change came"
         changed.clear()

@@ -25,12 +25,12 @@ from lab.builds import golang
 from tests.plugin.check.judging import check_snapshot
 from tests.plugin.check.random_clusters import FEATURES, Case, random_case
 
-# The maximum number of states that the real scheduler explores to place a gang. With more states, its answer is
-# incomplete.
+# To place a gang, the real scheduler explores at most this number of states. If a gang has more states, the real
+# scheduler's answer is incomplete.
 BUDGET = 4000
 CHUNK = 500
 BETWEEN_PODS = {UNEVEN, NOT_NEAR, NOT_APART, REPELLED}
-# Keys that are never removed when a case is made smaller.
+# When a case is made smaller, these keys are never removed.
 KEPT = ("kind", "apiVersion", "metadata", "name", "namespace", "labelSelector", "allocatable")
 WHOLE = (
     *("PersistentVolume", "PersistentVolumeClaim", "StorageClass", "CSINode", "VolumeAttachment"),
@@ -40,7 +40,10 @@ WHOLE = (
 
 
 class RealScheduler:
-    """A process of lab/builds/go/schedule, which ends when its stdin closes, at the latest with this process."""
+    """A running lab/builds/go/schedule.
+
+    The process ends when its stdin is closed, at the latest when this process ends.
+    """
 
     def __init__(self) -> None:
         command = [golang.binary("schedule")]
@@ -62,10 +65,10 @@ class RealScheduler:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The plugin's and the scheduler's answers for a case. `error` says why the case cannot be judged.
+    """The plugin's and the scheduler's answers for a case. `error` says why no answer is possible.
 
-    `reasons` are the plugin's reasons, only for a gang with one role. With several roles, the plugin and the scheduler
-    may give reasons for different roles.
+    `reasons` contains the plugin's reasons. `reasons` is empty if the gang has several roles. If a gang has several
+    roles, the plugin and the scheduler may name different roles in their reasons.
     """
 
     checked: str
@@ -110,7 +113,7 @@ class Outcome:
         )
 
     def _is_refused_by_rules(self) -> bool:
-        """Return whether every node refuses the scheduler's next pod because of rules between pods."""
+        """Return whether rules between pods are the only reason why the gang's next pod finds no node."""
         found = {words for nodes in (self.real.get("reasons") or {}).values() for words in nodes.values()}
         return bool(found) and found <= BETWEEN_PODS
 
@@ -135,7 +138,7 @@ def compare(case: Case, scheduler: RealScheduler) -> Outcome:
 
 @dataclass
 class Tally:
-    """A count of outcomes. `disagreements` holds the seeds, and how the answers contradict each other."""
+    """A count of outcomes. `disagreements` contains each seed with a contradiction, and the words that describe it."""
 
     verdicts: Counter[str] = field(default_factory=Counter)
     undecided: int = 0
@@ -147,7 +150,7 @@ class Tally:
         return self.verdicts.total()
 
     def add(self, seed: int, outcome: Outcome) -> None:
-        """Count the outcome of a seed."""
+        """Add the outcome of one seed to the counts."""
         self.verdicts[outcome.checked] += 1
         self.undecided += outcome.undecided
         self.incomplete += not outcome.real["complete"]
@@ -185,7 +188,7 @@ def compare_seeds(seeds: Sequence[int], features: frozenset[str] = FEATURES) -> 
 def smallest(case: Case, scheduler: RealScheduler) -> Case:
     """Remove parts of the case while the disagreement stays the same.
 
-    Return the case when all remaining parts are needed.
+    Stop when every remaining part is needed, and return this smallest case.
     """
     words = _kind(compare(case, scheduler))
     found, position = case, 0
@@ -218,7 +221,10 @@ def _paths(part: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
 
 
 def _is_whole(part: Any) -> bool:
-    """Return whether a part must stay. If a snapshot has no object of a kind, the kind counts as not read."""
+    """Return whether this part of a case must not be removed.
+
+    A snapshot that contains no object of a kind counts as if the user could not read this kind.
+    """
     return isinstance(part, dict) and part.get("kind") in WHOLE
 
 
@@ -241,7 +247,7 @@ def told(seed: int, features: frozenset[str] = FEATURES) -> str:
 
 
 def main() -> int:
-    """Compare a range of seeds in parallel. Return 1 if there is a disagreement."""
+    """Compare a range of seeds in parallel. Return 1 if the plugin and the scheduler disagree on any seed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--from", dest="first", type=int, default=0, help="the first seed")
     parser.add_argument("--count", type=int, default=100_000, help="how many seeds")

@@ -21,7 +21,7 @@ GPU = "nvidia.com/gpu"
 GPU_TAINT = "nvidia.com/gpu=present:NoSchedule"
 NAMESPACE = "team"
 OF_CHART = {"app.kubernetes.io/name": "distrain", "app.kubernetes.io/instance": "run1"}
-# One object of every kind, so that no kind is missing in a snapshot.
+# One object of every kind that a check reads, so that every kind counts as read in a snapshot.
 ELSEWHERE = [
     {"kind": "Namespace", "metadata": {"name": NAMESPACE, "labels": {"kubernetes.io/metadata.name": NAMESPACE}}},
     *map(definition, ("MPIJob", "PyTorchJob", "MXJob", "TFJob")),
@@ -57,12 +57,12 @@ def examined(
 
 
 def check_snapshot(cluster: bytes, job: Job, namespace: str) -> Report:
-    """Judge the job against the content of a snapshot."""
+    """Check the job against the objects in a snapshot."""
     return report(*snapshot_file.examined(snapshot_file.contents(cluster), job, namespace))
 
 
 def said(report: Report, job: Job) -> str:
-    """Return the report's text for users in one line."""
+    """Return the text that `check` prints for users, joined into one line."""
     return " ".join(" ".join(summary(report, job)).split())
 
 
@@ -73,7 +73,10 @@ def judged(
     others: list[Object] | None = None,
     release: str | None = None,
 ) -> Report:
-    """Judge a job against nodes, pods, and objects of other kinds. Each object in `others` has its `kind`."""
+    """Check a job against a cluster with these nodes, running pods, and other objects.
+
+    Each object in `others` must have the field `kind`.
+    """
     return report(*examined(job, cluster, running or [], others or [], release))
 
 

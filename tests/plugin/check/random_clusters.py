@@ -1,8 +1,7 @@
-"""Create random small clusters and gangs whose verdict is not obvious. The same seed gives the same case.
+"""Create random small clusters and gangs for which the verdict is not obvious. The same seed gives the same case.
 
-The cluster's objects have the form in which the API server returns them, and the gang has the form of a manifest.
-random_pods.py creates the pods' specs. In half of the cases the gang barely fits or barely fails: the free capacity is
-cut to the gang's size, or to a little less.
+The cluster's objects look as the API server returns them. The gang looks as in a manifest. random_pods.py creates the
+pods' specs. In half of the cases, the free capacity is equal to what the gang requests, or a little less.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ PRIORITIES = {"low": -10, "high": 100, "standard": 50}
 CONDITION_TAINTS = ("not-ready", "unreachable", "memory-pressure", "disk-pressure", "pid-pressure")
 MOST_PODS = 8
 
-# Features of a case. About one of six cases has a given feature.
+# Features of a case. A random case has each of these features with a probability of about one sixth.
 FEATURES = frozenset(
     {
         "init-containers",
@@ -75,7 +74,7 @@ FEATURES = frozenset(
 class Case:
     """A cluster, a gang, and the gang's namespace. The gang may also contain claims, volumes and storage classes.
 
-    `of_manifest` contains names of policies in `items` that the gang's manifest creates.
+    `of_manifest` contains the names of those policies in `items` that the gang's manifest creates.
     """
 
     items: list[Object]
@@ -86,7 +85,7 @@ class Case:
     @property
     def cluster(self) -> bytes:
         there = [item for item in self.items if item not in self.policies]
-        # The gang's namespace exists without labels if the manifest sets them.
+        # If the manifest sets the labels of the gang's namespace, the cluster contains this namespace without labels.
         bare = [made("Namespace", name_of(item)) for item in self.policies if item["kind"] == "Namespace"]
         return json.dumps({"apiVersion": "v1", "kind": "List", "items": [*there, *bare]}).encode()
 
@@ -96,17 +95,17 @@ class Case:
 
     @property
     def policies(self) -> list[Object]:
-        """The policies that the manifest creates."""
+        """Return the policies that the manifest creates."""
         return [item for item in self.items if name_of(item) in self.of_manifest]
 
     def request(self, budget: int, *, explain: bool = False) -> str:
-        """Return the case in the format of lab/builds/go/schedule."""
+        """Return the case as the JSON that lab/builds/go/schedule reads."""
         cluster = {"items": [*self.items, *self._brought()]}
         asked = {"cluster": cluster, "gang": self._workloads(), "namespace": self.namespace, "budget": budget}
         return json.dumps({**asked, "explain": explain, "created": self._created()})
 
     def _created(self) -> Object | None:
-        """Return the objects for quota admission: existing and new ones. Return None if there is no quota."""
+        """Return the existing and new objects for quota admission, or None if the case has no quota."""
         new: list[Object] = []
         for workload in self._workloads():
             pods = created_pods(workload, replicas(workload), self.namespace)
@@ -120,12 +119,12 @@ class Case:
         return [item for item in self.gang if item["kind"] in ("Job", "StatefulSet")]
 
     def _brought(self) -> list[Object]:
-        """Return the manifest's other objects as the cluster stores them."""
+        """Return the manifest's objects other than Jobs and StatefulSets, as the API server stores them."""
         others = [item for item in self.gang if item["kind"] not in ("Job", "StatefulSet")]
         return [_placed(item, self.namespace) for item in others]
 
     def used(self, amounts: Mapping[str, Object]) -> Case:
-        """Return the case with this usage ("namespace/name" of a quota -> amounts) in the quotas' status."""
+        """Return the case with this usage in the quotas' status. `amounts` is keyed by "namespace/name" of a quota."""
         return replace(self, items=[with_usage(item, amounts) for item in self.items])
 
 
@@ -141,7 +140,7 @@ def _placed(item: Object, namespace: str) -> Object:
 
 
 def random_case(seed: int, features: frozenset[str] = FEATURES) -> Case:
-    """Return the case of a seed."""
+    """Return the random case that this seed always gives."""
     random = Random(seed)
     share = random.choice([0.05, 0.15, 0.3])
     maker = Maker(random, frozenset(each for each in sorted(features) if random.random() < share))
@@ -267,7 +266,7 @@ def resized(workload: Object, count: int) -> Object:
 
 
 def _shape(random: Random, nodes: list[Object], pods: list[Object], gang: list[Object]) -> None:
-    """Cut each node's capacity to what its pods and a random placement of the gang request, or to a little less."""
+    """Reduce each node's capacity to the requests of its pods and of the gang's pods in a random placement."""
     needs = [_needs(pods, node) for node in nodes]
     for workload in gang:
         asked = requested(workload["spec"]["template"]["spec"])
@@ -315,7 +314,7 @@ def _priorities(maker: Maker) -> list[Object]:
 
 
 def _quotas(maker: Maker, gang: list[Object]) -> list[Object]:
-    """Return quotas into which the gang just fits, or which it barely exceeds."""
+    """Return quotas that are exactly as large as the gang needs, or a little too small."""
     if not maker.has("quotas"):
         return []
     need: Counter[str] = Counter()
@@ -347,18 +346,18 @@ def _quota(random: Random, name: str, need: Mapping[str, int]) -> Object:
 
 
 def _of_manifest(random: Random, case: Case) -> frozenset[str]:
-    """Name the quotas, the PriorityClass and the namespace that the manifest creates, in a third of the cases."""
+    """In a third of the cases, return the names of quotas, PriorityClass and namespace that the manifest creates."""
     if random.random() < 2 / 3:
         return frozenset()
     quotas = [name_of(item) for item in case.items if item["kind"] == "ResourceQuota" and not _counts_claims(item)]
-    # Some classes stay in the cluster: in a snapshot without any PriorityClass, the kind counts as not read.
+    # Some PriorityClasses stay in the cluster, because a snapshot without any counts as if they could not be read.
     return frozenset(name for name in (*quotas, "high", NAMESPACE) if random.random() < 0.7)
 
 
 def _counts_claims(quota: Object) -> bool:
-    """Tell whether the quota counts claims.
+    """Tell whether the quota counts persistent volume claims.
 
-    If the manifest creates such a quota, the check cannot know its usage.
+    If the manifest creates a quota that counts claims, the check cannot know the quota's usage.
     """
     return any(name.endswith(("persistentvolumeclaims", "requests.storage")) for name in quota["spec"]["hard"])
 
@@ -368,7 +367,7 @@ def name_of(item: Object) -> str:
 
 
 def with_usage(item: Object, used: Mapping[str, Object]) -> Object:
-    """Return the object. If the object is a quota, set its usage from `used`, keyed by "namespace/name"."""
+    """Return the object. If it is a quota, set its usage from `used`, whose keys are "namespace/name"."""
     if item["kind"] != "ResourceQuota":
         return item
     name = f"{item['metadata']['namespace']}/{item['metadata']['name']}"
@@ -376,7 +375,7 @@ def with_usage(item: Object, used: Mapping[str, Object]) -> Object:
 
 
 def created_pods(workload: Object, count: int, namespace: str) -> list[Object]:
-    """Return the pods that the workload's controller creates, with only the fields that quotas and LimitRanges read."""
+    """Return the pods that the controller creates. These pods have only the fields that quotas and LimitRanges read."""
     metadata, template = workload["metadata"], workload["spec"]["template"]
     first = workload["spec"].get("ordinals", {}).get("start", 0)
     names = (f"{metadata['name']}-{first + number}" for number in range(count))
@@ -385,7 +384,7 @@ def created_pods(workload: Object, count: int, namespace: str) -> list[Object]:
 
 
 def created_claims(workload: Object, pods: list[Object]) -> list[Object]:
-    """Return the claims that controllers create for the workload's pods."""
+    """Return the persistent volume claims that controllers create for the workload's pods."""
     templates = workload["spec"].get("volumeClaimTemplates", ())
     volumes = workload["spec"]["template"]["spec"].get("volumes", ())
     own = [(each["name"], each["ephemeral"]["volumeClaimTemplate"]) for each in volumes if "ephemeral" in each]

@@ -17,18 +17,18 @@ MEBI, GI = 2**20, 2**30
 GPU = "nvidia.com/gpu"
 NAMESPACES = ("team", "other", "third")
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
-# Claims that are already bound, claims that are bound when their pod gets a node, and claims that cannot be bound.
+# Names of claims: already bound, bound when the scheduler has chosen the pod's node, and impossible to bind.
 BOUND_CLAIMS = ("c0", "c1", "c2", "c3")
 LATE_CLAIMS = ("late0", "late1", "dynamic")
 UNBOUND_CLAIMS = ("unbound", "missing")
-# Storage classes of claims that each pod gets for itself.
+# The storage classes of claims that are created for one pod each.
 OWN_CLASSES = ("own", "own", "other")
 KEYS = ("kubernetes.io/hostname", "zone", "rack")
 
 
 @dataclass(frozen=True)
 class Labels:
-    """Label keys, and values to choose from."""
+    """Maps each label key to the values from which random labels are chosen."""
 
     values: dict[str, tuple[str, ...]]
 
@@ -63,17 +63,23 @@ def bytes_of(random: Random, amount: int) -> str:
 
 
 def made(kind: str, name: str, **metadata: Any) -> Object:
-    """Return an object of Kubernetes' core group without a spec."""
+    """Return an object without a spec, as if Kubernetes' core API group served it."""
     return {"apiVersion": "v1", "kind": kind, "metadata": {"name": name, **metadata}}
 
 
 def requested(spec: Object) -> dict[str, int]:
-    """Estimate a pod's requests, to create cases in which the gang barely fits. The estimate may be wrong."""
+    """Estimate a pod's requests, so that a case can be created in which the gang barely fits.
+
+    The estimate may differ from what Kubernetes computes.
+    """
     return pod_request(msgspec.convert(spec, kube.PodSpec))
 
 
 def as_stored(spec: Object, labels: dict[str, str]) -> None:
-    """Complete a pod spec as the API server does: requests, host ports, and the pod's labels in selectors."""
+    """Complete a pod spec as the API server does.
+
+    Set missing requests and host ports, and add the pod's labels to selectors.
+    """
     containers = [*spec["containers"], *spec.get("initContainers", [])]
     for resources in [spec.get("resources", {}), *(container["resources"] for container in containers)]:
         resources["requests"] = {**resources.get("limits", {}), **resources.get("requests", {})}
@@ -100,7 +106,7 @@ def as_stored(spec: Object, labels: dict[str, str]) -> None:
 
 @dataclass(frozen=True)
 class Maker:
-    """Create parts of pods with the chosen features."""
+    """Creates random parts of pods. Only the features in `features` can occur."""
 
     random: Random
     features: frozenset[str]
@@ -112,7 +118,7 @@ class Maker:
         return LABELS.pick(self.random, ("app", "tier"), share=0.8)
 
     def spec(self, share: float) -> Object:
-        """Return a pod's spec. `share` is the probability of each kind of rule."""
+        """Return a pod's spec. `share` is the probability with which a pod gets each kind of rule."""
         random = self.random
         containers = [self._container(f"c{number}") for number in range(random.choice([1, 1, 2]))]
         spec: Object = {"containers": containers}
@@ -140,14 +146,14 @@ class Maker:
         return {"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": self.own_claim()}}}
 
     def own_claim(self) -> Object:
-        """Return the spec of a claim that each pod gets for itself, rarely of a missing storage class."""
+        """Return the spec of a claim that is created for one pod. In a few cases, its storage class does not exist."""
         classes = [*OWN_CLASSES, *(["late"] if self.has("late-claims") else [])]
         name = self.random.choice(classes) if self.random.random() < 0.95 else "no-such-class"
         resources = {"requests": {"storage": "1Gi"}}
         return {"accessModes": ["ReadWriteOnce"], "storageClassName": name, "resources": resources}
 
     def resize(self, spec: Object, status: Object) -> None:
-        """Give some containers the status of a resize that is requested, in progress, or infeasible."""
+        """Give some containers a status as during an in-place resize: requested, in progress, or infeasible."""
         random = self.random
         states = []
         for container in spec["containers"]:
@@ -172,13 +178,16 @@ class Maker:
         return {**container, "restartPolicy": "Always"} if self.random.random() < 0.5 else container
 
     def _resources(self, millis: Sequence[int]) -> Object:
-        """Return requests, limits, or both. A container with only limits requests the same amounts."""
+        """Return requests, limits, or both.
+
+        If a container has only limits, Kubernetes sets its requests to the same amounts.
+        """
         random = self.random
         amounts: Object = {}
         if random.random() < 0.8:
             amounts["cpu"] = cpu_of(random, random.choice(millis))
-            # The API server refuses some sums of these amounts, because it rounds the pod-level amount and each
-            # container's amount.
+            # Kubernetes rounds the pod-level amount and each container's amount. So Kubernetes would refuse some
+            # pod-level amounts that are exactly the sum of the containers' amounts.
             if random.random() < 0.05 and not self.has("pod-level"):
                 amounts["cpu"] = random.choice(["1000100u", "0.3334", "100n"])
         if random.random() < 0.7:
@@ -197,7 +206,10 @@ class Maker:
         return {"requests": {**amounts, **exact}, "limits": exact}
 
     def _pod_level(self, spec: Object) -> Object:
-        """Return pod-level resources, which must not be below the sum of the containers' resources."""
+        """Return pod-level resources.
+
+        The pod-level amounts are at least as large as the sum of the containers' amounts.
+        """
         found = requested({key: spec[key] for key in ("containers", "initContainers") if key in spec})
         more = self.random.choice([0, 500])
         amounts = {"cpu": cpu_of(self.random, found.get("cpu", 0) + more)}

@@ -10,17 +10,17 @@ NAMESPACE = "team"
 KINDS = ("PersistentVolume", "PersistentVolumeClaim", "StorageClass")
 ONE_POD = ["ReadWriteOncePod"]
 DRIVERS = ("example.com", "other.com", "ebs.csi.aws.com")
-# The volume source of Kubernetes' in-tree plugin that the last driver replaces.
+# A volume of Kubernetes' in-tree plugin for EBS. The last driver in DRIVERS has replaced this plugin.
 IN_TREE = {"awsElasticBlockStore": {"volumeID": "vol-1"}}
 
 
-# Name prefixes of objects that a manifest may create. Claims that are bound, or must be bound before their pod, have
-# other prefixes.
+# The manifest may create objects whose names begin with these prefixes. Claims that must be bound before their pod is
+# scheduled have other prefixes.
 BROUGHT = ("late", "dynamic", "own", "other")
 
 
 def objects(maker: Maker, nodes: Sequence[str], pods: Sequence[Object], gang: Sequence[Object]) -> list[Object]:
-    """Return the claims that pods may name, with their volumes and classes, and the nodes' attachments and limits."""
+    """Return claims that pods may use, their volumes and classes, and the nodes' attachments and attach limits."""
     found = []
     if maker.has("left-claims") or maker.has("reserved-volumes"):
         found += [each for workload in gang for each in _of_set(maker, workload)]
@@ -43,10 +43,11 @@ def objects(maker: Maker, nodes: Sequence[str], pods: Sequence[Object], gang: Se
 
 
 def shared_out(maker: Maker, found: list[Object]) -> tuple[list[Object], list[Object]]:
-    """Divide the objects into those in the cluster and those that the manifest creates."""
+    """Divide the objects into two lists: objects in the cluster, and objects that the manifest creates."""
     if not maker.has("brought"):
         return found, []
-    # If a snapshot has no object of a kind, the kind counts as not read.
+    # A snapshot that contains no object of a kind counts as if the user could not read this kind, so add a spare
+    # object.
     stored = [_class("spare"), _claim("spare", "spare"), _volume("spare", "spare", "zone", "za")]
     brought: list[Object] = []
     for item in found:
@@ -59,7 +60,7 @@ def shared_out(maker: Maker, found: list[Object]) -> tuple[list[Object], list[Ob
 
 
 def _of_set(maker: Maker, workload: Object) -> Iterator[Object]:
-    """Yield the claim that an earlier StatefulSet with one pod has left, and the volume reserved for this claim."""
+    """Yield a claim that an earlier StatefulSet of one pod has left, and a volume that is reserved for this claim."""
     random, spec = maker.random, workload["spec"]
     if not spec.get("volumeClaimTemplates") or spec["replicas"] > 1 or random.random() < 0.3:
         return
@@ -81,7 +82,7 @@ def _class_of_set(spec: Object) -> str:
 
 
 def _capacities(maker: Maker) -> Iterator[Object]:
-    """Yield the drivers that report their free storage, and their reports."""
+    """Yield CSI drivers that report their free storage, and their CSIStorageCapacity objects."""
     random = maker.random
     group = {"apiVersion": "storage.k8s.io/v1"}
     for driver in DRIVERS[:2]:
@@ -122,7 +123,7 @@ def _own_classes(maker: Maker) -> list[Object]:
 
 
 def _attached(maker: Maker, nodes: Sequence[str], pods: Sequence[Object]) -> list[Object]:
-    """Return the nodes' attach limits, the claims of existing pods' ephemeral volumes, and attached volumes."""
+    """Return attach limits of nodes, claims for ephemeral volumes of existing pods, and attached volumes."""
     random = maker.random
     found = [_csi_node(maker, name) for name in nodes if random.random() < 0.85]
     found += [each for pod in pods for each in _ephemeral_claim(maker, pod)]
@@ -145,7 +146,10 @@ def _csi_node(maker: Maker, name: str) -> Object:
 
 
 def _ephemeral_claim(maker: Maker, pod: Object) -> Iterator[Object]:
-    """Yield the claim of an existing pod's ephemeral volume, and mostly its volume. Rarely, the claim is missing."""
+    """Yield the claim for the ephemeral volume of an existing pod. In most cases, also yield the claim's volume.
+
+    With a small probability, yield nothing, as if the claim were missing.
+    """
     templates = [each["ephemeral"] for each in pod["spec"].get("volumes", ()) if "ephemeral" in each]
     if not templates or maker.random.random() < 0.1:
         return
@@ -180,7 +184,10 @@ def _late(maker: Maker) -> list[Object]:
 
 
 def _reserved_once(volumes: list[Object]) -> list[Object]:
-    """Reserve at most one volume for each claim. Between two volumes, the scheduler would choose at random."""
+    """Reserve at most one volume for each claim.
+
+    If two volumes were reserved for one claim, the scheduler would choose one of them at random.
+    """
     claims = set()
     for volume in volumes:
         reference = volume["spec"].get("claimRef", {})
@@ -201,7 +208,10 @@ def _late_claim(maker: Maker, name: str) -> Object:
 
 
 def _late_volume(maker: Maker, number: int, key: str, value: str) -> Object:
-    """Return a volume with a unique size, because the scheduler may choose any of several volumes of the same size."""
+    """Return a volume whose size no other volume has.
+
+    Of several volumes of the same size, the scheduler may choose any.
+    """
     volume = _volume(f"late-v{number}", "late", key, value)
     volume["spec"]["capacity"] = {"storage": f"{number + 1}Gi"}
     volume["spec"]["accessModes"] += ONE_POD

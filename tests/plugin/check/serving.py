@@ -9,12 +9,15 @@ from tests.plugin.objects import Object
 
 
 def serve(api: FakeApi, items: list[Object]) -> None:
-    """Replace the API's objects by these. Each object has its `kind`."""
+    """Make the fake API serve these objects instead of its former objects.
+
+    Each object must have the field `kind`.
+    """
     api.answers.clear()
     api.answers["/version"] = {"gitVersion": "v1.34.4"}
     namespaces = {item["metadata"].get("namespace", "") for item in items} | {"team"}
     for kind in JUDGED:
-        # The API server leaves out `kind` in the items of a list.
+        # In a list, the API server leaves out the field `kind` of each item.
         bare: dict[str, list[Object]] = {key: [] for key in ("", *namespaces)}
         for item in items:
             if item["kind"] == kind.name:

@@ -1,4 +1,4 @@
-"""Test checks against the nodes given by --assume-nodes."""
+"""Test `check` with the nodes that --assume-nodes describes."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ OTHERS = [node(f"cpu-{number}") for number in range(4)]
 
 
 def _job(**spec: Any) -> Job:
-    """Return a job of two GPU pods."""
+    """Return a job with two pods that request 4 GPUs each."""
     containers = [{"name": "main", "resources": {"limits": {"nvidia.com/gpu": "4"}}}]
     template = {"spec": with_images({"containers": containers, "restartPolicy": "Never", **spec})}
     job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "train"}}
@@ -60,7 +60,7 @@ def test_nodes_that_admit_no_pod_are_none(spec: Object, candidate: Object) -> No
     ],
 )
 def test_nodes_that_would_admit_pods_once_they_recover_count(ill: Object) -> None:
-    # If the check ignored these nodes, the verdict would be `impossible` or `fits` instead of `busy`.
+    # A check that ignored these nodes would answer `impossible` or `fits`. The right answer is `busy`.
     assert _candidates(_job(), ill) == ["a"]
 
 

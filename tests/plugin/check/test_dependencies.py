@@ -1,4 +1,4 @@
-"""Test which roles need missing objects, and which of these objects a controller may still create."""
+"""Test which roles need objects that are missing, and which missing objects a controller may still create."""
 
 from __future__ import annotations
 

@@ -273,7 +273,7 @@ def test_exclusive_claim_is_in_use_wherever_its_pod_runs(api: FakeApi, cluster: 
     user["spec"].update(using)
     bound = {"name": "data", "namespace": "team", "annotations": {"pv.kubernetes.io/bind-completed": "yes"}}
     claim = {"metadata": bound, "spec": {"accessModes": ["ReadWriteOncePod"], "volumeName": "v"}}
-    # The job can only run on `a`, so its check does not read the pods of other nodes.
+    # Only node `a` has GPUs for the job, so the check does not read the pods of other nodes.
     cluster_nodes = [node("a", gpu="8"), node("cpu-0", cpu="0"), node("cpu-1", cpu="0")]
     api.answers |= {"/api/v1/nodes": cluster_nodes, "/api/v1/pods": [user], f"{TEAM}/pods": [user]}
     api.answers |= {f"{TEAM}/persistentvolumeclaims": [claim], "/apis/storage.k8s.io/v1/storageclasses": []}

@@ -68,7 +68,10 @@ def _read(*items: Object) -> Job:
 
 
 def _said(*items: Object, there: list[Object] | None = None, running: list[Object] | None = None) -> Report:
-    """Judge a manifest against a cluster with enough capacity that contains these objects and pods."""
+    """Check a manifest against a cluster with enough capacity.
+
+    The cluster contains the objects `there` and the pods `running`.
+    """
     return judged(_read(*items), ROOM, running or [], there or [])
 
 

@@ -16,7 +16,7 @@ NAMED = {"kind": "Namespace", "metadata": {"name": "blue", "labels": {"kubernete
 
 
 def _part(name: str, namespace: str, pods: int, **spec: Any) -> Object:
-    """Return a Job with this number of pods of 1 cpu."""
+    """Return a Job in which each of `pods` pods requests 1 cpu."""
     container = {"name": "main", "resources": {"requests": {"cpu": "1"}}}
     template = {
         "metadata": {"labels": {"app": "x"}},
@@ -36,7 +36,7 @@ def _quota(namespace: str, hard: Object, **more: Any) -> Object:
 
 
 def _apart(**term: Any) -> Object:
-    """Return pod spec fields with a required anti-affinity to pods with the same label on the same host."""
+    """Return fields of a pod spec that forbid two pods with this label on the same host."""
     terms = [{**HOST, **term}]
     return {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}}
 

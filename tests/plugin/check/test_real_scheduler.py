@@ -42,7 +42,8 @@ def test_check_answers_as_the_real_scheduler(seeds: range) -> None:
     [
         pytest.param(3, {}, "fits", {"success"}, id="fits"),
         pytest.param(4, {}, "none", {"stuck"}, id="one-too-many"),
-        # The first pod selects the zone. Zone a has capacity for two pods, zone b for one pod.
+        # Pods with the rule NEAR must all be in the zone of the first pod. Zone `a` has capacity for two pods, and zone
+        # `b` for one pod.
         pytest.param(2, NEAR, "depends", {"success", "stuck"}, id="depends-on-the-first-pod"),
         pytest.param(3, NEAR, "none", {"stuck"}, id="no-zone-has-room"),
     ],
@@ -146,7 +147,10 @@ def test_same_seed_makes_the_same_case() -> None:
 
 
 def _case(pods: int, spec: Object) -> Case:
-    """Return a case with pods of one CPU, and two zones of one node: `a` has capacity for two pods, `b` for one."""
+    """Return a case with pods of one CPU.
+
+    Zone `a` has one node with capacity for two pods, and zone `b` one node for one pod.
+    """
     nodes = [_node("a", "2"), _node("b", "1")]
     container = {"name": "main", "image": "image", "resources": {"requests": {"cpu": "1"}}}
     template = {

@@ -1,4 +1,4 @@
-"""Test the verdict on a job, from the nodes and pods of a cluster."""
+"""Test the verdict of a check on a job, given the nodes and pods of a cluster."""
 
 from __future__ import annotations
 
@@ -138,8 +138,8 @@ def test_reasons_count_the_launcher_as_placed() -> None:
 
 
 def test_job_that_depends_on_the_order_is_not_reported_to_fit() -> None:
-    # On node a, the launcher may use the CPU of the second worker. On node b, the launcher uses nothing that a worker
-    # needs.
+    # If the launcher is placed on node a, it uses CPU that the second worker needs. If the launcher is placed on node
+    # b, it uses nothing that a worker needs.
     job = chart_job(workers=2, worker={"containers": [{"name": "w", "resources": {"limits": {GPU: 4, "cpu": 8}}}]})
 
     answer = judged(job, [node("a", gpu="8", cpu="16"), node("b", cpu="1")])
@@ -170,7 +170,7 @@ def test_master_is_counted_among_the_workers_that_may_not_fit_in_every_order() -
     cpu = {"containers": [{"name": "pytorch", "resources": {"requests": {"cpu": "1"}}}]}
     job["spec"]["pytorchReplicaSpecs"]["Master"]["template"]["spec"] = with_images(cpu)
 
-    # The Master may use up the CPU of the only node with GPUs.
+    # If the scheduler places the Master on the only node with GPUs, the Master uses the CPU that a worker needs there.
     answer = judged(job_of(job), [node("a", gpu="4", cpu="1"), node("b", cpu="1")])
 
     assert answer.verdict == "depends"

@@ -1,4 +1,4 @@
-"""Test the reasons for a job whose pods find no node because of rules between pods, not for lack of resources."""
+"""Test the reasons that a check gives if no node is short of resources, but rules between pods exclude every node."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ def _reasons(job: Object, *nodes: Object) -> list[tuple[int, str]]:
     return [(each.nodes, each.reason) for each in answer.reasons]
 
 
-# 200 pods exceed the node's resources even without the rule. The rule still refuses each pod, or each pod but the
-# first.
+# 200 pods need more than the node has, even without the rule between pods. The rule refuses every pod, or every pod
+# except the first.
 @pytest.mark.parametrize("pods", [2, 200])
 @pytest.mark.parametrize(
     ("rules", "reason"),

@@ -1,4 +1,4 @@
-"""Test the text of a report for users."""
+"""Test the text in which `check` reports its findings to users."""
 
 from __future__ import annotations
 

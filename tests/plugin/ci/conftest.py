@@ -11,7 +11,7 @@ from lab.builds import golang
 from tests.plugin.ci.planned import TWO, Repository
 from tests.plugin.objects import node
 
-# Two nodes of 4 GPUs, as kubectl prints them.
+# Two nodes with 4 GPUs each, in the format of `kubectl get -o json`.
 NODES = [{"apiVersion": "v1", "kind": "Node", **node(name, gpu="4")} for name in "ab"]
 SNAPSHOT = {"apiVersion": "v1", "kind": "List", "items": NODES}
 

@@ -17,9 +17,9 @@ from lab.paths import REPOSITORY
 from tests.plugin.program import called
 
 SCRIPT = REPOSITORY / "docs" / "ci" / "plan_changes.py"
-# Instead of starting a program of this name, the tests call the plugin's code in the same process.
+# If the script starts a program of this name, the tests run the plugin's code in their own process instead.
 IN_PROCESS = "distrain"
-# Values of a run in two sizes.
+# The values of one run, with 2 workers and with 4 workers.
 TWO = "workers: {replicas: 2, gpus: 4}\n"
 FOUR = "workers: {replicas: 4, gpus: 4}\n"
 
@@ -32,7 +32,7 @@ class Planned:
 
     @property
     def heads(self) -> list[str]:
-        """Return the headings of the runs."""
+        """Return the headings in the script's comment. Each heading begins the plan of a run."""
         return [line.removeprefix("### ") for line in self.out.splitlines() if line.startswith("### ")]
 
 
@@ -49,7 +49,11 @@ class Repository:
         ).stdout.strip()
 
     def commit(self, **files: str | None) -> None:
-        """Write runs and commit them. None as content deletes a run. In a name, __ stands for a slash."""
+        """Write the values files of runs and commit them.
+
+        If the content of a file is None, the file is deleted. The name of a file in `files` contains __ instead of each
+        slash.
+        """
         for name, text in files.items():
             path = self.folder / f"{name.replace('__', '/')}.yaml"
             if text is None:
@@ -75,7 +79,7 @@ class Repository:
         return Planned(code, printed.out, printed.err)
 
     def _run(self, run: Callable[..., Any], command: list[str], **options: Any) -> Any:
-        """Run the plugin in this process. Run any other program with `run`."""
+        """If the command is the plugin, run it in this process. Start any other program with the function `run`."""
         if command[0] != IN_PROCESS:
             return run(command, **options)
         done = called(self.capsys, *command[1:])
@@ -89,7 +93,7 @@ def _script() -> Any:
     assert spec
     assert spec.loader
     module = importlib.util.module_from_spec(spec)
-    # The dataclasses in the script look up their module here.
+    # The script's dataclasses look up the script's module in sys.modules.
     sys.modules[SCRIPT.stem] = module
     spec.loader.exec_module(module)
     return module

@@ -25,7 +25,7 @@ STEPS = [step for job in JOBS.values() for step in job["steps"]]
 
 
 def _scripts() -> dict[str, str]:
-    """Return the shell text of each job."""
+    """Return the shell commands of each CI job."""
     found = {f"github-{name}": "\n".join(step.get("run", "") for step in job["steps"]) for name, job in JOBS.items()}
     jobs = {name: job for name, job in GITLAB.items() if isinstance(job, dict) and "script" in job}
     return found | {name: "\n".join([*job["before_script"], *job["script"]]) for name, job in jobs.items()}
@@ -49,7 +49,10 @@ def test_helm_is_the_tested_version_and_the_package_has_a_sum(text: str) -> None
 
 
 def _plan_on_github(folder: Path, base: str, target: str) -> str:
-    """Run the planning step as for an event whose base.sha is `base`. Return the comment."""
+    """Run the planning step as on GitHub, for a pull request whose base commit is `base`.
+
+    Return the comment.
+    """
     [step] = [step for step in JOBS["plan"]["steps"] if step.get("id") == "plan"]
     env = {key: value.replace("${{ github.event.pull_request.base.sha }}", base) for key, value in _env(step).items()}
     output = folder / "output"
@@ -58,7 +61,7 @@ def _plan_on_github(folder: Path, base: str, target: str) -> str:
 
 
 def _plan_on_gitlab(folder: Path, base: str, target: str) -> str:
-    """Run the planning job as in a merged results pipeline. Return the comment."""
+    """Run the planning job as in GitLab's pipeline for merged results. Return the comment."""
     shas = {"CI_MERGE_REQUEST_DIFF_BASE_SHA": base, "CI_MERGE_REQUEST_TARGET_BRANCH_SHA": target}
     _run("\n".join(GITLAB["distrain-plan"]["script"]), folder, **shas)
     return (folder / "plan.md").read_text()
@@ -83,7 +86,10 @@ def _run(script: str, folder: Path, **environment: str) -> None:
 def test_plan_of_a_merged_result_has_only_what_the_change_does(
     tmp_path: Path, plan: Callable[[Path, str, str], str]
 ) -> None:
-    """The base branch gets commits after the merge request was opened, and the pipeline's HEAD merges both branches."""
+    """After the merge request was opened, the base branch has got commits.
+
+    HEAD of the pipeline merges both branches.
+    """
     folder = tmp_path / "team"
     shutil.copytree(CI, folder / "ci" / "distrain")
     (folder / "runs").mkdir()
@@ -119,7 +125,7 @@ def test_every_action_is_pinned_by_its_commit() -> None:
 
 
 def test_job_that_reads_the_pull_request_may_not_write_and_the_one_that_writes_does_not_run_its_files() -> None:
-    # PyYAML reads the key `on` as true.
+    # PyYAML reads the key `on` as the boolean true.
     assert set(GITHUB[True]) == {"pull_request"}
     assert GITHUB["permissions"] == {}
     assert JOBS["plan"]["permissions"] == {"contents": "read"}
@@ -136,7 +142,7 @@ def test_no_checkout_leaves_its_token_on_disk() -> None:
 
 
 def test_words_of_a_pull_request_are_no_part_of_a_script() -> None:
-    # The shell would execute a branch name that ${{ }} inserts into the script.
+    # If ${{ }} inserted a branch name into the script, the shell could execute parts of the name.
     assert [step["run"] for step in STEPS if "${{" in step.get("run", "")] == []
 
 
@@ -144,7 +150,7 @@ def test_gitlab_image_has_a_version_of_go_that_builds_helm() -> None:
     needed = re.findall(r"^go ([\d.]+)", (REPOSITORY / "lab/builds/go/helm4/go.mod").read_text(), re.MULTILINE)
     image = re.fullmatch(r"golang:(\d+\.\d+\.\d+)-\w+", GITLAB[".distrain"]["image"])
 
-    # The image sets GOTOOLCHAIN=local, so only its own Go version is available.
+    # The image sets GOTOOLCHAIN=local, so Go cannot download a newer version of itself.
     assert image
     assert [tuple(map(int, each.split("."))) for each in needed] <= [tuple(map(int, image[1].split(".")))]
 
@@ -159,7 +165,7 @@ def test_pre_commit_hook_runs_a_command_of_the_package() -> None:
 
 
 def test_pre_commit_checks_values_files_alone_as_the_page_configures_it() -> None:
-    """`files` in a repository's configuration replaces the hook's `files`."""
+    """If a repository's configuration sets `files`, it replaces the `files` that the hook itself defines."""
     page = (REPOSITORY / "docs" / "gitops.md").read_text(encoding="utf-8")
     block = textwrap.dedent(page[page.index("    repos:\n") :])
     [repository] = yaml.safe_load(block)["repos"]

@@ -28,7 +28,10 @@ TOKEN = "secret-token"
 
 @dataclass
 class Host:
-    """Answers like GitHub or GitLab for one pull request, always with this HTTP status."""
+    """A fake GitHub or GitLab with one pull request.
+
+    The fake server answers every request with the same HTTP status.
+    """
 
     kind: str
     comments: list[dict[str, Any]] = field(default_factory=list)

@@ -1,7 +1,7 @@
 """Test docs/ci/plan_changes.py with the real plugin, on a git repository with commits of every kind.
 
-The script and the plugin run in the tests' process. One test starts the script and the plugin as programs, with the
-real Helm.
+Only one test starts the script and the plugin as separate programs, with the real Helm. In all other tests, both run in
+the tests' own process.
 """
 
 from __future__ import annotations
@@ -289,9 +289,9 @@ def test_two_files_of_one_name_are_refused(repository: Repository) -> None:
 
 
 def test_long_comment_leaves_out_the_runs_that_do_not_fit(repository: Repository, tmp_path: Path) -> None:
-    """The limit is in bytes, like the limit of an environment variable.
+    """If the plan of one run is too long, the comment still contains the plans of the runs after it.
 
-    Runs after one that is too long are still shown.
+    The test uses a character of several bytes, because the comment's limit is in bytes.
     """
     fake = tmp_path / "fake"
     fake.write_text(

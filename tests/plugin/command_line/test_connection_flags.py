@@ -1,4 +1,7 @@
-"""Test Helm's connection flags and the permissions that the plugin needs. The program runs as users run it."""
+"""Test Helm's connection flags and the permissions that the plugin needs.
+
+The tests start the program in the same way as users do.
+"""
 
 from __future__ import annotations
 
@@ -86,7 +89,8 @@ def test_right_to_list_nodes_and_pods_is_enough_for_a_manifest(
 def test_right_to_list_nodes_and_pods_is_enough_for_values(
     helm: Path, api: FakeApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    # system:public-info-viewer and system:discovery allow every user to read the version and the served APIs.
+    # Every user may read the cluster's version and its served APIs, through the roles system:public-info-viewer and
+    # system:discovery.
     api.serve_mpi_jobs()
     api.answers |= {"/api/v1/nodes": [node("a", gpu="8")], "/api/v1/pods": [], "/apis/monitoring.coreos.com": 404}
     api.otherwise = 403
@@ -193,7 +197,8 @@ def test_ctrl_c_stops_at_once_while_a_server_is_silent(tmp_path: Path) -> None:
         path = write_kubeconfig(tmp_path, f"http://127.0.0.1:{silent.getsockname()[1]}")
         environment = {**os.environ, "PYTHONPATH": str(REPOSITORY / "plugin"), "KUBECONFIG": str(path)}
         command = [sys.executable, "-m", "distrain", "check", "--manifest", str(_manifest(tmp_path))]
-        # If the tests run in the background, their child processes may ignore SIGINT.
+        # If a shell has started the tests in the background, their child processes may ignore SIGINT. So restore its
+        # default.
         heed = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
         with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True, preexec_fn=heed) as process:
             connection, _ = silent.accept()

@@ -16,9 +16,10 @@ from distrain.command_line.flags import CHART
 from distrain.command_line.parser import parser
 from lab.builds import golang
 
-# A line of Helm's help: the flag's short form, its name, and the type of its value. A switch has no type.
+# Matches a line of Helm's help: the flag's short form, its long name, and the type of its value. A flag that takes no
+# value has no type in this line.
 FLAG = re.compile(r"^ +(?:(-\w), )?(--[\w-]+)(?: (\w+)\S*)?(?:  +.*)?$", re.MULTILINE)
-# In Helm 4, this switch has an optional value.
+# In Helm 4, --wait may be given with a value, but is still used as a switch.
 SWITCHES = {"--wait"}
 GENERATED = ("--generate-name", "")
 NO_NAME = "is no release name: use a-z, 0-9 and -, 53 characters at most"
@@ -27,7 +28,7 @@ NO_TEMPLATE = "is no template that Helm can fill in; correct its braces and func
 
 @functools.cache
 def _flags_of_helm(helm: str, command: str) -> dict[str, bool]:
-    """Return Helm's flags for a command: name -> whether the flag takes a value."""
+    """Return Helm's flags for a command. The name of a flag is mapped to whether the flag takes a value."""
     program = [str(golang.binary(helm)), command, "--help"]
     printed = subprocess.run(program, capture_output=True, text=True, check=True).stdout
     found = FLAG.findall(printed.partition("\nFlags:\n")[2])

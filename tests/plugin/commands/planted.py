@@ -22,7 +22,8 @@ from tests.plugin.release.recorded import chart_values
 LOGIN, VALUE = "geheim7f3a", "wertvoll9c1d"
 EXEC_VERSION = "client.authentication.k8s.io/v1"
 JOB_PATH = f"/apis/kubeflow.org/v2beta1/namespaces/team/mpijobs/{JOB}"
-# The user's login in a kubeconfig or in the environment. Each login contains several secrets.
+# LOGINS contains the forms of a user's login in a kubeconfig or in the environment. Each entry of LOGINS contains
+# several secrets.
 LOGINS: dict[str, dict[str, Any]] = {
     "token": {"token": f"{LOGIN}-token"},
     "token-file": {"tokenFile": "token"},
@@ -113,7 +114,7 @@ BAD_VALUES = {
     "yaml-with-two-colons": f"global:\n  apiToken: {VALUE}: x\n",
     "text": f"{VALUE}",
 }
-# Helm passes a value with an unknown YAML tag unchanged to the chart.
+# Helm accepts a value with an unknown YAML tag and passes it to the chart unchanged.
 ACCEPTED = ("yaml-tag",)
 FLAGS = {
     "set-that-breaks-off": ["--set", f"global.apiToken={VALUE},x"],
@@ -133,7 +134,7 @@ COMMANDS = {
     "doctor": ["doctor", "-o", "json"],
     "cluster": ["cluster"],
 }
-# Commands that print the user's own values to stdout.
+# These commands print the user's own values to stdout, so their output may contain the secrets in values.
 PRINTS_VALUES = ("derive", "template")
 TAKES_VALUES = ("check", "derive", "template", "install", "upgrade", "cluster")
 
@@ -206,7 +207,7 @@ def _answer_too_late(world: World) -> None:
 
 
 def _answer_garbage(world: World, status: int) -> None:
-    """Answer like some proxies do: with an HTML page that repeats the request."""
+    """Answer like a proxy that returns an HTML page with a copy of the request."""
     leave_out(world.api, status)
     world.api.answers["/version"] = {} if status == 200 else status
     world.api.garbage = f"<html>Authorization: Bearer {LOGIN}-token {LOGIN}-token</html>"
@@ -250,5 +251,5 @@ def fill(api: FakeApi) -> None:
 
 def leaks(told: str) -> list[str]:
     encoded = [base64.b64encode(f"me:{secret}".encode()).decode().rstrip("=")[:-2] for secret in (LOGIN, VALUE)]
-    # A few letters of a secret would already help an attacker.
+    # Even the first six letters of a secret must not be printed, because they would help an attacker.
     return [line for line in told.splitlines() if any(each in line for each in (LOGIN[:6], VALUE[:6], *encoded))]

@@ -137,7 +137,7 @@ def test_values_merge_as_helm_merges_them(run: Run, cluster: FakeApi, tmp_path: 
     second.write_text("workers: {replicas: 3, gpuResource: nvidia.com/gpu}")
     count.write_text("2")
 
-    # Helm applies files in their order, then --set-json, then --set, whatever the order of the flags is.
+    # Helm applies values files first, then --set-json, then --set. The order of the flags does not matter.
     outcome = run(
         *("check", "-o", "json", "--set", "workers.gpus=1", "--set-json", "workers.gpus=7"),
         *("-f", str(first), "--values", str(second), "--set-string", "env[0].name=N"),
@@ -365,7 +365,7 @@ def test_quota_counts_the_secret_in_which_helm_records_the_release(
     found = [{"kind": "Node", **node("a", gpu="8")}, {"kind": "ResourceQuota", **quota}]
     snapshot.write_text(json.dumps({"items": found}))
 
-    # The Secret with an earlier revision's record exists, and `used` counts it.
+    # The Secret that records the release's earlier revision exists, and the quota's `used` already counts it.
     cluster.answers["/api/v1/namespaces/team/secrets/sh.helm.release.v1.run1.v1"] = release_secret("run1", "deployed")
 
     live = run("check", "run1", "--set", "workers.gpus=4")

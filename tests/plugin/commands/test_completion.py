@@ -90,7 +90,7 @@ def test_releases_that_cannot_be_read_are_none(
 
 @pytest.fixture
 def plugins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Install the plugin's folder as a symbolic link, as Helm does for a local folder.
+    """Install the plugin as a symbolic link to its folder, as Helm does for a local folder.
 
     The plugin runs with the tests' Python.
     """
@@ -119,7 +119,7 @@ def plugins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         pytest.param(["check", "-o", "j"], (["json"], NO_FILES), id="choice"),
         pytest.param(["derive", "-f", ""], ([], FILES), id="file"),
         pytest.param(["install", "run1", "--wa"], (["--wait", "--wait-for"], NO_FILES), id="after-a-name"),
-        # Helm consumes its own flags and passes on all other flags.
+        # Helm handles its own flags itself, and passes all other flags to the plugin.
         pytest.param(["--namespace", "team", "check", "--man"], (["--manifest"], NO_FILES), id="after-helms-flag"),
     ],
 )

@@ -22,7 +22,7 @@ SECRET = {"name": "HF_TOKEN", "value": "hf_0123456789abcdef"}
 
 @pytest.fixture
 def helm(helm4: Path) -> Path:
-    """Run with only one version of Helm, because `import` uses Helm only for rendering."""
+    """Run these tests with only one version of Helm, because `import` needs Helm only for rendering."""
     return helm4
 
 

@@ -17,7 +17,7 @@ from tests.plugin.objects import Object, node, tainted
 from tests.plugin.program import SECRETS, Run, hold
 
 MODELS = ("resnet50", "mnist", "vgg16", "mine:net")
-# Framework -> every job kind that the chart allows, with its strategy.
+# Maps a framework to every kind of job that the chart allows for it, with the job's strategy.
 KINDS = {
     "tensorflow": ("MPIJob", "Plain", "TFJob"),
     "pytorch": ("PyTorchJob", "MPIJob", "Plain"),
@@ -31,19 +31,22 @@ ALL_SERVED = {"v1": ("PyTorchJob", "TFJob", "MXJob"), "v2beta1": ("MPIJob",)}
 
 @pytest.fixture
 def helm(helm4: Path) -> Path:
-    """Run with only one version of Helm, because `init` uses little of Helm."""
+    """Run these tests with only one version of Helm, because `init` calls few commands of Helm."""
     return helm4
 
 
 def _with_images(base: Object, *names: str) -> Object:
-    """Return the node with the images, each listed with a tag and with a digest."""
+    """Return the node with a list of images. Each image is listed with its tag and with its digest."""
     images = [{"names": [f"{name.rpartition(':')[0]}@sha256:{'0' * 64}", name]} for name in names]
     return {**base, "status": {**base["status"], "images": [*images, {}]}}
 
 
 @pytest.fixture
 def cluster(api: FakeApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeApi:
-    """Serve a cluster with every operator and two nodes of 8 GPUs with all images, and set KUBECONFIG for it."""
+    """Serve a cluster with every operator and two nodes, and set KUBECONFIG for it.
+
+    Each node has 8 GPUs and all images.
+    """
     monkeypatch.setenv("KUBECONFIG", str(api.kubeconfig(tmp_path)))
     api.serve_group("kubeflow.org", ALL_SERVED)
     hold(api, [_with_images(node(name, gpu="8"), *IMAGES) for name in "ab"])

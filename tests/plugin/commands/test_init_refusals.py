@@ -13,7 +13,7 @@ from tests.plugin.program import Run
 
 @pytest.fixture
 def helm(helm4: Path) -> Path:
-    """Run with only one version of Helm, because `init` uses little of Helm."""
+    """Run these tests with only one version of Helm, because `init` calls few commands of Helm."""
     return helm4
 
 

@@ -1,4 +1,4 @@
-"""Test that the flags for values and the chart accept the same inputs as Helm's: pipes, URLs, lists, archives."""
+"""Test that --values and --chart accept the same inputs as Helm's own flags: pipes, URLs, lists, archives."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.either_helm
 
 SMALL = "gpus: null\nworkers: {replicas: 3, gpus: 0}\n"
 STEPS = "trainer: {steps: 7}\n"
-# The expected replicas and argument. Their values are given with two different flags.
+# The number of replicas and the argument that the rendered job must have. The two values come from two flags.
 WANTED = (3, "--steps=7")
 TEMPLATE = ["template", "run1", "--offline", "--show-only", "templates/mpijob.yaml"]
 
@@ -39,7 +39,7 @@ def _rendered(printed: str) -> tuple[int, str]:
 
 @contextmanager
 def _pipe(folder: Path, text: str) -> Iterator[str]:
-    """Offer a text in a FIFO, for a single reader."""
+    """Write the text into a FIFO, which only one reader can read."""
     fifo = folder / "values.fifo"
     os.mkfifo(fifo)
     writer = threading.Thread(target=fifo.write_text, args=(text,), daemon=True)
@@ -245,7 +245,7 @@ def test_copies_are_removed_at_the_end(run: Run, tmp_path: Path, monkeypatch: py
 
 
 def _archive(folder: Path, *names: str) -> str:
-    """Pack the chart's files as `helm package` does; `names` are added as empty files."""
+    """Pack the chart as `helm package` does. If `names` are given, pack empty files with these names instead."""
     path = folder / "distrain-0.1.0.tgz"
     with tarfile.open(path, "w:gz", format=tarfile.GNU_FORMAT) as archive:
         if not names:
@@ -311,7 +311,7 @@ def test_chart_elsewhere_is_refused_with_the_next_step(run: Run, chart: str) -> 
     assert (outcome.code, outcome.err) == (2, f"distrain: --chart: {chart} {words}\n")
 
 
-# Notations of --set that Helm accepts. A simple parser would read each notation differently.
+# Forms of --set that Helm accepts. A parser that only splits at commas and = would misread each of them.
 ODD_FLAGS = [
     ["--set", "podLabels.a=b\\,c,podLabels.d=e"],
     ["--set", r"podLabels.example\.com/a=b"],

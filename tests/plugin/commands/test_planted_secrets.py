@@ -44,7 +44,7 @@ def world(
     signals: None,
 ) -> Iterator[World]:
     monkeypatch.setenv("HELM_BIN", str(helm4))
-    # Ignore clients that disconnect early: the server's threads would print an error.
+    # If a client disconnects early, the server's thread must not print an error.
     monkeypatch.setattr("socketserver.BaseServer.handle_error", lambda *_: None)
     make_certificate(tmp_path / "tls.pem")
     with running(tmp_path / "tls.pem") as api:
@@ -76,7 +76,7 @@ def test_planted_values_are_accepted(world: World) -> None:
     assert world.run("check")[0] == 0
 
 
-# Fields that may contain a secret in objects of any kind. A check does not use these fields.
+# An object of any kind may contain a secret in these fields. A check reads none of these fields.
 SECRET_FIELDS: dict[str, Any] = {
     "data": {"password": f"{VALUE}-data"},
     "secrets": [{"name": f"{VALUE}-account"}],

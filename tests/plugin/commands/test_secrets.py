@@ -23,7 +23,10 @@ NOBODY = "127.0.0.1:1"
 
 
 def _exec(status: dict[str, str], more: str = "") -> dict[str, Any]:
-    """Return a user whose exec plugin prints this credential and further text."""
+    """Return a kubeconfig's `user` entry.
+
+    The user's exec plugin prints the credential `status`, followed by the text `more`.
+    """
     answer = json.dumps({"apiVersion": EXEC_VERSION, "kind": "ExecCredential", "status": status}) + more
     plugin = {"apiVersion": EXEC_VERSION, "command": "printf", "args": ["%s", answer], "interactiveMode": "Never"}
     return {"user": {"exec": plugin}}
@@ -37,7 +40,7 @@ def _cluster(**cluster: Any) -> dict[str, Any]:
     return {"cluster": cluster, "user": {"token": SECRET}}
 
 
-# The entries of a kubeconfig. `HOST` is the API server's address.
+# Entries of a kubeconfig that contain a secret. `HOST` is the API server's address.
 WAYS: dict[str, dict[str, Any]] = {
     "token-with-line-break": _user(token=f"{SECRET}\n"),
     "token-of-two-lines": _user(token=f"x{SECRET}\r\n{SECRET}"),
@@ -64,7 +67,8 @@ WAYS: dict[str, dict[str, Any]] = {
     "yaml-that-breaks-off": {"text": f'users: [{{name: me, user: {{token: "{SECRET}'},
     "no-kubeconfig": {"text": f"users: {SECRET}"},
 }
-# One credential for each place in a kubeconfig. Each command handles errors about a kubeconfig in its own code.
+# For each command, a few kubeconfigs with a credential at different places are tried. All commands are tried, because
+# each command handles errors in a kubeconfig with its own code.
 FOR_EACH_COMMAND = ("token-with-line-break", "server-with-password-away", "exec-with-more-output", "yaml-alias")
 COMMANDS = {
     "check": ["check", "run1", "--set", "workers.gpus=1"],
@@ -96,9 +100,9 @@ def printed(
     capfd: pytest.CaptureFixture[str],
     signals: None,
 ) -> Callable[[list[str], str], tuple[int, str]]:
-    """Return a function that runs a command with a kubeconfig in one of the forms.
+    """Return a function that runs a command with one of the kubeconfigs in WAYS.
 
-    The function returns the exit code and all output.
+    The function returns the command's exit code and all its output.
     """
     monkeypatch.setattr("distrain.apiserver.connection.sleep", lambda _: None)
 
@@ -175,5 +179,5 @@ def test_token_of_helms_environment_that_cannot_be_sent_is_refused_without_it(
 
 def _secrets_in(told: str) -> list[str]:
     encoded = base64.b64encode(f"me:{SECRET}".encode()).decode()
-    # A few letters of a credential would already help an attacker.
+    # Even the first letters of a credential must not be printed, because they would help an attacker.
     return [part for part in (SECRET, SECRET[:6], encoded.rstrip("=")[:-2]) if part in told]

@@ -23,7 +23,7 @@ PODS = 600
 
 @pytest.fixture
 def helm(helm4: Path) -> Path:
-    """Run with only one version of Helm, because `snapshot` uses no Helm."""
+    """Run these tests with only one version of Helm, because `snapshot` does not call Helm."""
     return helm4
 
 
@@ -169,7 +169,7 @@ def test_missing_right_ends_with_3_and_leaves_the_old_file(
 
 @contextmanager
 def _files_of_at_most(size: int) -> Iterator[None]:
-    """Limit the size of files, as if the disk were full."""
+    """Limit the size of files that the program writes, so that writing fails as on a full disk."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
     try:

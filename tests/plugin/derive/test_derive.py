@@ -24,7 +24,7 @@ def test_example_is_completed_as_the_golden_file_says(derive_with_each: Derive) 
 
 def test_derived_file_derived_again_is_the_same(derive_with_each: Derive) -> None:
     again = derive_with_each(GOLDEN / "derived.yaml", "--node-gpus", "8")
-    # A second `derive` does not need --node-gpus again.
+    # derived.yaml already contains the number of GPUs per node, so the second `derive` does not need --node-gpus.
     without = derive_with_each(GOLDEN / "derived.yaml")
 
     assert again.out == without.out == (GOLDEN / "derived.yaml").read_text()
@@ -87,7 +87,7 @@ def test_another_total_moves_the_derived_lines_alone(derive: Derive) -> None:
 
     assert larger.out == by_flag.out
     assert (larger.workers["replicas"], larger.workers["gpus"]) == (8, 8)
-    # Without the comment, the figure counts as set by the user.
+    # If the user changes the comment behind a figure, the figure counts as set by the user.
     assert (taken_over.workers["replicas"], taken_over.workers["gpus"]) == (4, 8)
     assert "  gpus: 8  # mine\n" in taken_over.out
 
@@ -151,7 +151,7 @@ def test_order_that_an_anchor_needs_is_kept(derive: Derive) -> None:
 
 
 def test_number_is_what_helm_reads_as_a_number(derive: Derive) -> None:
-    # PyYAML reads a string here, and Helm reads 0.1.
+    # PyYAML reads 1e-1 as a string, but Helm reads it as the number 0.1.
     outcome = derive("gpus: 8\ntrainer: {learningRate: 1e-1}\n", "--node-gpus", "8", "-o", "json")
 
     assert json.loads(outcome.out)["trainer"] == {"learningRate": 0.1}

@@ -104,13 +104,13 @@ def test_large_jobs_fail_as_often_as_kokolis_and_others_expect(gpus: int, hours:
     ],
 )
 def test_dump_of_five_minutes_comes_as_often_as_in_dalys_figures(mtbf: float, interval: float) -> None:
-    # Figures 3 to 5 of Daly 2006, in minutes.
+    # The intervals are from figures 3 to 5 of Daly 2006. All times are in minutes.
     assert formulas.checkpoint_interval(5, mtbf) == pytest.approx(interval, rel=0.006)
 
 
 @given(cost=st.floats(0.1, 100), mtbf=st.floats(1e4, 1e7), other=st.floats(0.1, 10))
 def test_no_other_interval_between_checkpoints_loses_less(cost: float, mtbf: float, other: float) -> None:
-    # Daly's cost function without restarts: the wall-clock time per unit of work.
+    # Daly's cost function without restarts: seconds of wall-clock time per second of useful work.
     def passed(interval: float) -> float:
         return mtbf * math.expm1((interval + cost) / mtbf) / interval
 
@@ -129,7 +129,7 @@ def test_checkpoint_holds_weights_and_the_optimizers_state() -> None:
 
 
 def test_ring_of_eight_at_ten_gigabits() -> None:
-    # 1.75 GB at 1.25 GB/s.
+    # Each rank sends 1.75 GB at 1.25 GB/s.
     assert formulas.ring_seconds(1e9, 8, 10e9) == pytest.approx(1.4)
 
 

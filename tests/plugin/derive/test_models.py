@@ -15,7 +15,7 @@ from schemas.models import TARGET, build
     [
         pytest.param("vgg16", "tensorflow", 138.36, id="vgg16"),
         pytest.param("resnet50", "pytorch", 25.56, id="resnet50"),
-        # The Keras model has 26 560 more parameters, which are biases.
+        # The ResNet-50 of Keras has 26 560 parameters more than PyTorch's, because its convolutions have biases.
         pytest.param("resnet50", "tensorflow", 25.58, id="resnet50-keras"),
     ],
 )
@@ -51,9 +51,10 @@ def test_help_of_init_names_every_model() -> None:
 @pytest.mark.parametrize(
     ("model", "layers", "multiplications"),
     [
-        # 16 layers with weights, and 15.47 billion multiplications, counted without biases.
+        # VGG16 has 16 layers with weights. VGG16 needs 15.47 billion multiplications, counted without biases.
         pytest.param("vgg16", 16, 15.47e9, id="vgg16"),
-        # The first convolution, 16 blocks and the classifier; 4.09 billion with the stride in the 3x3 convolution.
+        # The 18 layers are the first convolution, 16 blocks and the classifier. ResNet-50 needs 4.09 billion
+        # multiplications if the stride is in the 3x3 convolutions.
         pytest.param("resnet50", 18, 4.09e9, id="resnet50"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Test what `derive` says about the QoS class of workers, and how it counts the GPUs of resource claims."""
+"""Test what `derive` says about the workers' QoS class, and how `derive` counts GPUs from resource claims."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ LIMITED = "workers: {gpus: 0, cpu: 8, memory: 16Gi, resources: {limits: {cpu: 8}
 
 
 def qos_of(outcome: Outcome) -> str:
-    """Return the text about the QoS class in the file, or an empty string."""
+    """Return the text about the QoS class that `derive` has written into the file, or "" if there is none."""
     lines = [line for line in outcome.out.splitlines() if line.startswith("#   QoS class ")]
     return lines[0].removeprefix("#   QoS class ").strip() if lines else ""
 

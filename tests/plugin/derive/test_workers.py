@@ -1,4 +1,4 @@
-"""Test the workers that `derive` computes from a total, for nodes from a flag, a snapshot or a cluster."""
+"""Test how `derive` computes workers from a total number of GPUs, for nodes from a flag, a snapshot or a cluster."""
 
 from __future__ import annotations
 
@@ -113,12 +113,13 @@ def test_total_follows_from_free_gpus_first(derive: Derive, snapshot: Callable[.
     busy = derive("gpus: 32\n", "--snapshot", snapshot(nodes, [pod("p", on="a", gpu="8")]))
 
     assert (full.workers["replicas"], full.workers["gpus"], full.err) == (4, 8, "")
-    # Two nodes are completely free; the other two have 7 and 6 free GPUs.
+    # In the second snapshot, two nodes are free, and the two others have 7 and 6 free GPUs. So `derive` chooses 4
+    # workers of 6 GPUs.
     assert (used.workers["replicas"], used.workers["gpus"]) == (4, 6)
     assert used.err == "distrain: gpus: 24 on whole nodes of 8 GPUs do not fit, so there are 4 workers of 6 each\n"
     assert (busy.workers["replicas"], busy.workers["gpus"]) == (4, 8)
     assert busy.err.startswith("distrain: gpus: 4 workers of 8 GPUs fit only once other pods end")
-    # CPU and memory are computed as if the pod on one of the nodes had ended.
+    # `derive` computes CPU and memory as if the pod that occupies a node had ended.
     assert (busy.workers["cpu"], busy.workers["memory"]) == (full.workers["cpu"], full.workers["memory"])
 
 
@@ -168,7 +169,8 @@ def test_nodes_that_do_not_admit_the_workers_do_not_count(derive: Derive, snapsh
 
 
 def test_worker_gets_its_share_of_the_nodes_cpus_and_memory(derive: Derive, snapshot: Callable[..., str]) -> None:
-    # The node has 64 CPUs and 512Gi. A DaemonSet uses 2 CPUs and 2Gi, and the launcher 100m and 512Mi.
+    # The node has 64 CPUs and 512Gi of memory. A DaemonSet requests 2 CPUs and 2Gi of memory. The launcher requests
+    # 100m CPU and 512Mi of memory.
     pods = [pod(name, on=name, owner="DaemonSet", cpu="2", memory="2Gi") for name in "ab"]
     nodes = snapshot([node(name, gpu="8", cpu="64", memory="512Gi") for name in "ab"], pods)
 
@@ -204,7 +206,7 @@ def test_share_is_that_of_the_smallest_node_with_a_worker(derive: Derive, snapsh
 def test_share_below_one_core_is_rounded_to_tenths(derive: Derive, snapshot: Callable[..., str]) -> None:
     nodes = snapshot([node("a", gpu="8", cpu="4", memory="32Gi")])
 
-    # The launcher requests 100m and 512Mi.
+    # The launcher requests 100m CPU and 512Mi of memory.
     assert derive("gpus: 1\n", "--snapshot", nodes).workers["cpu"] == "400m"
 
 
@@ -214,7 +216,7 @@ def test_master_of_a_pytorch_job_is_one_of_the_workers(derive: Derive, snapshot:
     outcome = derive("gpus: 24\nframework: pytorch\njob: {elastic: false}\n", "--snapshot", nodes)
 
     assert (outcome.workers["replicas"], outcome.workers["gpus"], outcome.err) == (3, 8, "")
-    # The master and two workers use three nodes, so each has the CPUs of a whole node.
+    # The Master and the two workers use one node each, so each of them gets the CPUs of a whole node.
     assert outcome.workers["cpu"] == 16
     assert "#   world size        24 = 3 workers x 8 ranks\n" in outcome.out
 
@@ -222,7 +224,7 @@ def test_master_of_a_pytorch_job_is_one_of_the_workers(derive: Derive, snapshot:
 def test_shm_leaves_half_of_the_memory(derive: Derive) -> None:
     assert derive("workers: {gpus: 8, memory: 10Gi}\n").workers["shm"] == "5Gi"
     assert derive("workers: {gpus: 8, memory: 16Gi}\n").workers["shm"] == "8Gi"
-    # `derive` never writes less than the chart's default of 1Gi.
+    # `derive` does not set workers.shm to less than 1Gi, which is the chart's default.
     assert "shm" not in derive("workers: {gpus: 8, memory: 2Gi}\n").workers
 
 
@@ -267,7 +269,8 @@ def test_chief_led_workers_get_the_one_gpu_that_they_use(derive: Derive) -> None
     assert (own.workers["replicas"], own.workers["gpus"]) == (1, 4)
     assert (more.code, more.out) == (2, "")
     assert more.err.startswith("distrain: workers.gpus: 2, but the trainer uses one GPU in each worker of a TFJob; ")
-    # TF_CONFIG describes one task per worker. The number of GPUs that the user's own program uses is unknown.
+    # TF_CONFIG contains one task for each worker, so the world size is 1. Nobody knows how many of its GPUs the user's
+    # own program uses.
     assert own.out.endswith("#   world size        1 = 1 worker x 1 rank\n")
 
 

@@ -31,7 +31,7 @@ def test_cluster_with_everything_is_ready(cluster: FakeApi, capsys: pytest.Captu
     assert "  ok       nvidia.com/gpu: 5 of 8 GPUs free on 1 node; no label names their model" in lines
     assert "  ok       install MPIJob: you may" in lines
     assert "  missing  MXJob: not served; install training-operator" in lines
-    # The output is readable without colour, and contains no RBAC objects.
+    # `doctor` must print no colours and no YAML of RBAC objects here.
     assert "\x1b" not in out
     assert "apiVersion:" not in out
 
@@ -57,7 +57,7 @@ def test_caller_who_may_only_list_pods_gets_an_answer(cluster: FakeApi, capsys: 
         *("  unknown  nodes", "  unknown  GPUs", "  unknown  default class", "  unknown  ReadWriteMany"),
         *("  unknown  namespace team", "  unknown  all namespaces"),
     ]
-    # Every user may use the discovery API, which shows which operators run, but not always their versions.
+    # Every user may read the discovery API. The discovery API shows which operators run, but not always their versions.
     assert any(
         line.startswith("  ok       mpi-operator: serves MPIJob v2beta1; its version is unknown") for line in lines
     )
@@ -285,7 +285,7 @@ def test_same_cluster_gives_the_same_lines(cluster: FakeApi, examine: Doctor) ->
 
 
 def _survey(**parts: Any) -> Survey:
-    """Return a survey of a cluster in which only the given parts could be read."""
+    """Return what `doctor` has read of a cluster. `doctor` could read only the given parts of the cluster."""
     unread = Unread("you may not")
     names = ("version", "served", "deployments", "nodes", "state", "storage_classes", "namespaces", "own", "user")
     return Survey(**{**dict.fromkeys([*names, "allowed"], unread), "namespace": "team", "kubectl_flags": "", **parts})

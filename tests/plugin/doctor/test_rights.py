@@ -13,7 +13,7 @@ from distrain.doctor import operators, rights
 from distrain.doctor.rights import PLAIN, Right
 from lab.paths import CHART
 
-# Values that select each kind of job.
+# Maps each kind of job to the values that select this kind.
 KINDS = {
     "MPIJob": "framework=tensorflow",
     "PyTorchJob": "framework=pytorch",
@@ -27,7 +27,7 @@ LIST_NODES = Right("", "nodes", "list", cluster_wide=True)
 
 @pytest.mark.parametrize(("kind", "settings"), KINDS.items(), ids=KINDS)
 def test_rights_are_those_for_what_the_chart_renders(helm4: Path, kind: str, settings: str) -> None:
-    # The chart renders hooks only for a real cluster.
+    # `helm template` renders the chart's hooks only if it renders for a real cluster.
     versions = {"MPIJob": "v2beta1", "PyTorchJob": "v1", "TFJob": "v1", "MXJob": "v1"}
     apis = ["apiregistration.k8s.io/v1", *(f"kubeflow.org/{version}/{served}" for served, version in versions.items())]
     command = [str(helm4), "template", "run1", str(CHART), "--set", settings]
@@ -57,7 +57,7 @@ def test_each_purpose_takes_no_more_than_it_needs() -> None:
         "install MPIJob": "get/create/patch/delete mpijobs.kubeflow.org and configmaps",
         "helm distrain check": "list nodes and pods of all namespaces",
         "helm distrain install --wait": "list pods and events, get pods/log",
-        # Helm 4 lists and watches a hook's objects.
+        # While Helm 4 waits for a hook, it lists and watches the objects of the hook.
         "helm upgrade": f"get/create/patch/delete/list/watch pods, configmaps, serviceaccounts, {rbac}",
         "helm test": f"get/create/patch/delete/list/watch {made}, get pods/log",
         "kubectl logs": "get/list pods, get pods/log",

@@ -1,7 +1,7 @@
 """Run the program with random broken inputs: `python -m tests.plugin.inputs.bench`, or `make bench-inputs`.
 
-`--from` continues an interrupted run. A failure names its seed; `--from SEED --count 1` repeats it and prints its
-input.
+`--from` continues an interrupted run. If an answer has a mistake, the program prints the seed. `--from SEED --count 1`
+tries this seed again and prints its input.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ CHUNK = 100
 
 
 def failures(seeds: Sequence[int], kind: str | None = None, *, as_process: bool = False) -> Iterator[str]:
-    """Yield a text for each seed whose answer has a mistake: the mistake, the input and the answer."""
+    """For each seed whose answer has a mistake, yield a text with the mistake, the input and the answer."""
     with bench() as place:
         for seed in seeds:
             given = random_input(seed, kind)
@@ -32,7 +32,7 @@ def failures(seeds: Sequence[int], kind: str | None = None, *, as_process: bool 
 
 
 def main() -> int:
-    """Run a range of seeds in parallel. Return 1 if an answer has a mistake."""
+    """Run a range of seeds in parallel. Return 1 if at least one answer has a mistake."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--from", dest="first", type=int, default=0, help="the first seed")
     parser.add_argument("--count", type=int, default=20_000, help="how many seeds")

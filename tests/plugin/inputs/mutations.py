@@ -1,4 +1,7 @@
-"""Break texts and objects at random places. The same random generator gives the same result."""
+"""Change texts and objects at random places, so that they become invalid.
+
+A random generator with the same seed gives the same result.
+"""
 
 from __future__ import annotations
 
@@ -10,16 +13,16 @@ from typing import Any
 
 import yaml
 
-# Values that are invalid in almost every field.
+# Each of these values is invalid in almost every field.
 ODD: list[Any] = [
     *(None, True, False, 0, -1, 1, 3, 0.5, 1e300, 10**30, -(2**63), "", " ", "x", "two", "1Gi", "1.5m", "-1", "1e999"),
     *("é", "日本語", "a\u202eb", "a\x00b", "a\nb", "\x1b[31mred", "\ud800", "x" * 5000, "9" * 5000, "{{ .Values }}"),
     *("http://[::1", "https://a:b@c:99999", "../../etc/passwd", "2024-01-01", "12:30", "=", "yes", "~", "$(id)", "*"),
     *([], {}, [1], [None], ["a"], [[[]]], {"a": 1}, {"": ""}, {"a": None}, {"name": []}, [{}], [{"name": 5}]),
 ]
-# If changes have added this many parts to a tree, it is not changed further.
+# A tree is not changed further once the changes have added this number of parts.
 MOST_NEW_PLACES = 3000
-# Whole files with unusable content.
+# Contents of whole files that the program cannot use.
 OTHER_FILES = [
     *(b"", b"\n", b"null", b"[]", b"{}", b"5", b'"text"', b"[1]", b"items: [1]", b"metadata: foo", b"---\n---\n"),
     *(b"<!DOCTYPE html>\n<html><body>502</body></html>", b"%PDF-1.7\n\xff\xfe", b"\x1f\x8b\x08\x00abc", b"\x00" * 64),
@@ -32,7 +35,7 @@ OTHER_FILES = [
 
 
 def broken_object(random: Random, tree: Any) -> Any:
-    """Return the tree with one to four changes, or with many."""
+    """Return the tree with one to four random changes, or with many."""
     tree = copy.deepcopy(tree)
     most = len(list(_places(tree))) + MOST_NEW_PLACES
     for _ in range(random.choice([1, 1, 1, 2, 4, 20])):
@@ -51,7 +54,7 @@ def broken_text(random: Random, text: bytes) -> bytes:
 
 
 def _places(tree: Any) -> Any:
-    """Yield the containing map or list and the key or index of each part."""
+    """For each part of the tree, yield the map or list that contains the part, and the part's key or index there."""
     keys = list(tree) if isinstance(tree, dict) else list(range(len(tree))) if isinstance(tree, list) else []
     for key in keys:
         yield tree, key
@@ -136,7 +139,7 @@ TEXT_CHANGES: list[Callable[[Random, bytes], bytes]] = [
 
 
 def as_yaml(*documents: Any) -> bytes:
-    """Write YAML, also for objects that JSON cannot express."""
+    """Write documents as YAML, even if they contain objects that JSON cannot express."""
     return yaml.safe_dump_all(documents, allow_unicode=False).encode(errors="surrogatepass")
 
 
@@ -146,7 +149,7 @@ def as_json(tree: Any) -> bytes:
 
 
 def broken_file(random: Random, tree: Any, write: Callable[[Any], bytes]) -> bytes:
-    """Break the objects, the text written from them, or both."""
+    """Break the objects, the YAML text that is written from them, or both."""
     way = random.random()
     text = write(broken_object(random, tree) if way < 0.75 else tree)
     return broken_text(random, text) if way > 0.7 else text

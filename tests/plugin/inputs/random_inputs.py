@@ -1,7 +1,7 @@
 """Create random broken inputs for the program. The same seed gives the same input.
 
 Each input starts as a valid input: real values files, manifests, snapshots, kubeconfigs, arguments, variables, and
-answers of an API server. `KINDS` lists which part is broken.
+answers of an API server. `KINDS` maps the name of the part that is broken to a function that breaks it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tests.plugin.inputs.mutations import as_json, as_yaml, broken_file, broken_
 from tests.plugin.objects import mpi_job, node, pod
 
 Object = dict[str, Any]
-# A placeholder for the fake server's address.
+# SERVER is replaced by the fake server's address.
 SERVER = "SERVER"
 GOOD = {"job.yaml": as_yaml(mpi_job()), "snapshot.json": as_json({"items": [{"kind": "Node", **node("a", gpu="16")}]})}
 CHECK = ("check", "--manifest", "job.yaml")
@@ -32,9 +32,9 @@ OFFLINE = ("--offline", "--assume-nodes", "4x8")
 
 @dataclass(frozen=True)
 class Input:
-    """A call of the program in a folder with these files.
+    """The arguments, files, environment variables and stdin of one call of the program.
 
-    `spoiled` changes the status and body of the server's answers.
+    `spoiled` is a function that changes the status and body of the fake server's answers.
     """
 
     arguments: list[str]
@@ -44,7 +44,7 @@ class Input:
     spoiled: Callable[[str, int, bytes], tuple[int, bytes]] | None = None
 
     def __str__(self) -> str:
-        """Return everything that is needed to try the input by hand."""
+        """Return the text with which a developer can try the input by hand."""
         parts = [f"distrain {self.arguments}", *(f"{key}={value!r}" for key, value in self.environment.items())]
         files = {**self.files, **({"stdin": self.stdin} if self.stdin else {})}
         changed = {name: content for name, content in files.items() if GOOD.get(name) != content}
@@ -86,7 +86,7 @@ def _kubeconfig(random: Random) -> Input:
 
 
 def _config(random: Random) -> Object:
-    """Return a kubeconfig, often with fields that few users set."""
+    """Return a kubeconfig. Often, it contains fields that few users set."""
     cluster: Object = {"server": SERVER}
     users: list[Object] = [
         {"token": "a-token"},
@@ -115,7 +115,7 @@ def _answers(random: Random) -> Input:
     share, seed = random.choice([0.2, 0.5, 1]), random.randrange(2**32)
 
     def spoiled(path: str, status: int, body: bytes) -> tuple[int, bytes]:
-        # Use a separate generator for each path, because the order of the requests may differ.
+        # Each path has its own random generator, so that the order of the requests does not matter.
         own = Random(f"{seed} {path}")
         if own.random() > share:
             return status, body
@@ -136,7 +136,7 @@ def _arguments(random: Random) -> Input:
         if random.random() < 0.3 and place < len(words):
             word = f"{words[place]}{random.choice(['=', 's', '=x', '='])}"
         words[place : place + random.choice([0, 0, 1])] = [word]
-    # Use a missing Helm: the real one would take long, and other inputs run it.
+    # The path of Helm is wrong here, because running Helm would take long. Inputs of other kinds run the real Helm.
     return Input(words, GOOD, {"HELM_BIN": "/nowhere/helm"}, stdin=random.choice([b"", b"x: y", b"[1]"]))
 
 
@@ -192,7 +192,7 @@ def _values_texts() -> list[bytes]:
 
 
 def served() -> dict[str, Any]:
-    """Return the fake server's answers before they are spoiled."""
+    """Return the fake server's answers, before `spoiled` changes them."""
     return {"/api/v1/nodes": [node("a", gpu="16")], "/api/v1/pods": [pod("p", on="a", gpu="1")]} | {
         f"/api/v1/namespaces/team/{plural}": [] for plural in ("resourcequotas", "limitranges")
     }
@@ -246,7 +246,8 @@ KINDS: dict[str, Callable[[Random], Input]] = {
     "values": _values,
     "settings": _settings,
 }
-# The kinds of successive seeds. Kinds that occur more often get more seeds.
+# The kinds of input that consecutive seeds break. A kind of input that occurs more often in this list gets more of the
+# seeds.
 TURNS = (
     *("manifest", "snapshot", "kubeconfig", "manifest", "answers", "snapshot", "arguments", "manifest", "kubeconfig"),
     *("snapshot", "manifest", "answers", "values", "manifest", "snapshot", "kubeconfig", "arguments", "manifest"),

@@ -2,7 +2,8 @@
 
 The program must always answer with clear lines, never with a traceback.
 
-`make bench-inputs` runs 20,000. A failure prints the seed, the input and the answer.
+`make bench-inputs` runs 20,000. If the program's answer has a mistake, the test prints the seed, the input and the
+answer.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from tests.matrix import one_of
 from tests.plugin.inputs.bench import failures
 
 IN_PROCESS = [range(100), range(100, 300)]
-# For each of these seeds, the program runs in a separate process.
+# With each of these seeds, the test starts the program in a separate process.
 AS_PROCESSES = [range(300, 320), range(320, 400), *(range(first, first + 100) for first in range(400, 800, 100))]
 
 

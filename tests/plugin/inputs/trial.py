@@ -1,4 +1,4 @@
-"""Run the program with an input, in this process or a separate one, and list the mistakes in its answer."""
+"""Run the program with an input, in this process or in a new process, and list the mistakes in its answer."""
 
 from __future__ import annotations
 
@@ -23,10 +23,11 @@ from tests.plugin.fake_api import FakeApi, running
 from tests.plugin.inputs.random_inputs import Input, served, write
 
 CODES = {0, 2, 3, 4, 10, 11, 12, 130}
-# Exit codes that are only for a closed or full stdout.
+# The program may return these exit codes only if its stdout is closed or its disk is full.
 UNWRITTEN = {5, 141}
 MOST_LINES, LONGEST_LINE, MOST_SECONDS = 10, 1500, 10
-# Words of Python, its libraries and Go that must not be printed. No random input contains them.
+# The program must not print these words, which come from Python, from its libraries or from Go. None of the random
+# inputs contains these words.
 FOREIGN = re.compile(
     r"Traceback|<class|NoneType|\b[A-Z]\w+(Error|Exception|Warning)\b|Expected `|is malformed|\$\.|codec|errno|"
     r"\bdict\b|\bstr\b|\bint\b|\bNone\b|object has no|not subscriptable|invalid literal|"
@@ -34,16 +35,16 @@ FOREIGN = re.compile(
     r"cannot unmarshal|Go (value|struct)|map\[string|interface \{|strconv|%!|nil pointer|unexpected keyword|"
     r"does not have the right form\.(?!.*(Write it as .+|Correct it)\.)"
 )
-# The output of `template` begins like this. The output contains the chart's Python scripts, so it is not searched for
-# FOREIGN.
+# A manifest that `template` prints begins with these lines. A manifest contains the chart's Python scripts, so the test
+# does not search it for FOREIGN.
 MANIFEST = "---\n# Source: "
 
 
 @dataclass(frozen=True)
 class Answer:
-    """The answer of a run of the program.
+    """What the program has printed and returned when it was run with an input.
 
-    `seconds` are processor seconds of the program and Helm, because the machine may be busy.
+    `seconds` is the processor time of the program and Helm. Wall-clock time would depend on other load of the machine.
     """
 
     code: int
@@ -73,7 +74,7 @@ def _processor_seconds() -> float:
 
 
 class Bench:
-    """A fake API server and a folder, which are used for one input after the other."""
+    """A fake API server and a folder. Each input is tried with the same server and folder."""
 
     def __init__(self, api: FakeApi, folder: Path) -> None:
         self._api, self._folder = api, folder

@@ -1,4 +1,4 @@
-"""Test that threads build decoders of the same structs at the same time without ending the interpreter."""
+"""Test that threads build decoders of the same structs at the same time without crashing the interpreter."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 
 from lab.paths import REPOSITORY
 
-# Each thread needs kube.Metadata, which msgspec examines at its first use.
+# Each thread needs the struct kube.Metadata, which msgspec examines when it is used for the first time.
 PROGRAM = """
 import sys, threading
 from distrain import kube

@@ -1,4 +1,4 @@
-"""Test parsing quantities, and the sums of a pod's requests."""
+"""Test parsing quantities, and summing up the requests of a pod."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_suggested_amount_never_exceeds_the_capacity() -> None:
 
 
 def _request(spec: dict[str, Any], status: dict[str, Any] | None = None) -> Mapping[str, int]:
-    """Return a pod's requests. Assert that they are equal in JSON and protobuf."""
+    """Return a pod's requests. Assert that the pod has the same requests in JSON and in protobuf."""
     pod = {"spec": spec, "status": status or {}}
     [found] = pods_protobuf.pods(memoryview(protobuf.page(protobuf.pods([pod]))))
     request = held(msgspec.json.decode(msgspec.json.encode(pod), type=JsonPod).kind)

@@ -15,7 +15,7 @@ DEFAULTS = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))
 
 
 def over(values: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
-    """Merge maps as Helm does. A list or a scalar replaces the value below it."""
+    """Merge two maps of values as Helm does. If the new value is a list or a scalar, it replaces the former value."""
     both = {key: over(values[key], each) for key, each in more.items() if isinstance(each, dict) and key in values}
     return {**values, **more, **both}
 

@@ -16,7 +16,7 @@ from tests.plugin.objects import Object
 from tests.plugin.program import Outcome, Run
 from tests.plugin.status.runs import NAMESPACE, serve
 
-# A text, and an action that is taken once the text has been printed.
+# The first part is a text. The second is an action that the test takes when the program has printed the text.
 Step = tuple[str, Callable[[], object]]
 
 
@@ -45,7 +45,7 @@ def logs(
 
 @pytest.fixture
 def change(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, Object], None]:
-    """Return a function that sends a change of an object to the watches: ADDED, MODIFIED or DELETED."""
+    """Return a function that sends the change of an object to the watches. The change is ADDED, MODIFIED or DELETED."""
     monkeypatch.setattr(follow, "SOONEST", 0.02)
     monkeypatch.setattr(pool, "PAUSE", 0.02)
     api.watches = {path: queue.Queue() for path in (f"{NAMESPACE}/pods", *JOBS.values())}
@@ -66,9 +66,9 @@ JOBS = {
 
 @pytest.fixture
 def steps(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Step]]:
-    """Yield a list for the test's steps.
+    """Yield a list to which the test adds its steps.
 
-    Each step is taken once its text was printed and all earlier steps were taken.
+    The action of a step is taken when all earlier actions were taken and the program has printed the step's text.
     """
     waiting: list[Step] = []
     printed = bytearray()

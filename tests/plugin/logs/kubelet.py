@@ -1,7 +1,7 @@
 """A fake kubelet that keeps the logs of containers and serves them like the real kubelet.
 
-A log is served from a whole second on, because the API server cuts off the fraction of `sinceTime`. A following request
-ends with its container. For a restarted container, only the logs of the last two starts are kept.
+A log is served from a whole second onwards, because the API server cuts off the fraction of `sinceTime`. A request with
+`follow` ends when its container ends. If a container restarts, its log is kept only for the last two starts.
 """
 
 from __future__ import annotations
@@ -16,12 +16,15 @@ from tests.plugin.fake_api import FakeApi
 from tests.plugin.status.runs import BORN, NAMESPACE
 
 BEGINNING = datetime.fromisoformat(BORN.replace("Z", "+00:00")).timestamp()
-# Longer than any test waits.
+# The fake kubelet waits this number of seconds for new lines, longer than any test runs.
 LONGEST = 20.0
 
 
 class Log:
-    """The log of one start of a container. `rest` is an unfinished last line."""
+    """The log that a container has written between a start and its end.
+
+    `rest` is the last line if the line is not finished.
+    """
 
     def __init__(self) -> None:
         self.lines: list[tuple[float, bytes]] = []
@@ -30,7 +33,7 @@ class Log:
 
 
 class Kubelet:
-    """The logs of all pods: name -> the logs of the container's starts."""
+    """The logs of all pods. A pod's name is mapped to a list with one log for each start of its container."""
 
     def __init__(self, api: FakeApi) -> None:
         self.changed = threading.Condition()
@@ -48,7 +51,7 @@ class Kubelet:
             self.changed.notify_all()
 
     def write(self, pod: str, *lines: str | bytes, gap: float = 0.25) -> None:
-        """Write lines to the running container's log, each `gap` seconds after the previous line."""
+        """Write lines to the log of the running container. The lines' times are `gap` seconds apart."""
         with self.changed:
             for line in lines:
                 self.now += gap
@@ -70,7 +73,7 @@ class Kubelet:
             del self.logs[pod]
 
     def cut(self) -> None:
-        """Break all connections, and refuse new ones."""
+        """Break all open connections and refuse new connections."""
         with self.changed:
             self.is_away = True
             self.changed.notify_all()

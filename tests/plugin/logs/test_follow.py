@@ -1,4 +1,4 @@
-"""Test `logs --follow` as a user runs it: over restarts, new pods and new jobs, with no line lost or printed twice."""
+"""Test that `logs --follow` loses no line and prints no line twice, after restarts and with new pods and jobs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Change = Callable[[str, Object], None]
 
 
 def named(name: str, found: Object, **metadata: Any) -> Object:
-    """Return a pod or job like this one with another name."""
+    """Return a copy of a pod or job under another name."""
     return {**found, "metadata": {**found["metadata"], "name": name, "uid": f"uid-{name}", **metadata}}
 
 
@@ -36,7 +36,7 @@ def ended(found: Object, phase: str = "Succeeded", exit_code: int = 0) -> Object
 
 @pytest.fixture
 def finish(kubelet: Kubelet, change: Change) -> Callable[[], None]:
-    """Return a function that ends the launcher and its run."""
+    """Return a function that ends the launcher and marks the run's job as finished."""
 
     def finish() -> None:
         kubelet.end("run1-launcher")
@@ -195,7 +195,7 @@ def test_logs_of_all_pods_that_break_off_are_told_in_one_line(
 
     def tell(line: str) -> None:
         say(line)
-        # Give the requests for the other pods' logs time to fail as well.
+        # Wait, so that the requests for the logs of the other pods fail, too.
         time.sleep(0.5)
         launcher.mend()
         launcher.write("run1-launcher", "b")

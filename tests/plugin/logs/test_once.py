@@ -25,7 +25,7 @@ UP = [pod("launcher"), pod("worker", 0), pod("worker", 1)]
 
 @pytest.fixture
 def up(api: FakeApi, kubelet: Kubelet) -> Kubelet:
-    """Serve a run. Each of its pods has logged a line with its name."""
+    """Serve a run. Each pod of the run has logged a line that contains the pod's name."""
     serve(api, MPI, pods=UP)
     for each in UP:
         kubelet.start(each["metadata"]["name"])
@@ -269,7 +269,7 @@ def test_other_kinds_that_may_not_be_listed_are_said_in_a_line(
 
 
 def serve_ended(api: FakeApi, up: Kubelet) -> None:
-    """End the run and all its pods, so that following ends."""
+    """End the run and all its pods, so that `logs --follow` ends."""
     api.answers[MPI_JOBS] = [live({**MPI, "status": {}}, "Succeeded")]
     api.answers[f"{NAMESPACE}/pods"] = [pod("launcher", phase="Succeeded")]
     up.end("run1-launcher")

@@ -25,7 +25,7 @@ def _event(reason: str, **about: Any) -> Object:
 
 @pytest.fixture
 def up(api: FakeApi, kubelet: Kubelet) -> Kubelet:
-    """Serve a run with secrets at every place where people put them."""
+    """Serve a run with secrets in all fields in which users may put them."""
     launcher = pod("launcher")
     launcher["status"]["containerStatuses"][0]["restartCount"] = 1
     launcher["spec"]["containers"][0] |= {

@@ -28,7 +28,7 @@ def plugin(tmp_path_factory: pytest.TempPathFactory, archive: Path) -> Plugin:
 
 @pytest.fixture
 def environment(plugin: Plugin, tmp_path: Path) -> dict[str, str]:
-    """Provide a python3 whose new virtual environments already contain all packages, so that pip has little to do."""
+    """Provide a python3 that creates virtual environments with all packages, so that pip has little to do."""
     tools = tmp_path / "python"
     tools.mkdir()
     copy = f'[ "$1 $2" = "-m venv" ] && exec cp -al {plugin.folder}/.venv "$3"'

@@ -18,10 +18,11 @@ SIGNER = "distrain test <test@distrain.invalid>"
 def sign(packages: Mapping[Path, Path], folder: Path) -> Path:
     """Sign archives with a new key. Return a keyring in `folder` that verifies the archives.
 
-    `packages` maps each archive to its Chart.yaml or plugin.yaml.
+    `packages` maps the path of an archive to the path of its Chart.yaml or plugin.yaml.
     """
     keyring = folder / "pubring.gpg"
-    # Do not use pytest's folder: gpg creates a UNIX socket in its folder, whose path is limited to 107 characters.
+    # gpg creates a UNIX socket in this folder. A socket's path is limited to 107 characters, so pytest's folder is too
+    # deep.
     home = tempfile.mkdtemp(prefix="gnupg-")
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("GNUPGHOME", home)
@@ -31,6 +32,6 @@ def sign(packages: Mapping[Path, Path], folder: Path) -> Path:
             package.sign(archive, description, SIGNER)
         subprocess.run([*gpg, "--export", "--output", str(keyring)], check=True)
         subprocess.run(["gpgconf", "--kill", "all"], check=True)
-    # The gpg agent ends by itself, and may remove its sockets at the same time.
+    # The gpg agent ends later and removes its sockets itself, so a file may already be missing here.
     shutil.rmtree(home, ignore_errors=True)
     return keyring

@@ -17,7 +17,7 @@ import pytest
 from lab.builds import package
 from lab.paths import REPOSITORY
 
-# Files that an editor, a tool or a user leaves in the sources.
+# Files that an editor, a tool or a user has left between the sources and that no package may contain.
 STRAY = (
     "charts/distrain/.values.yaml.swp",
     "charts/distrain/my-values.yaml",
@@ -29,7 +29,10 @@ STRAY = (
 
 @pytest.fixture
 def sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return a git repository with the project's sources. The packages are built from it."""
+    """Return a git repository with the project's sources.
+
+    While the test runs, the packages are built from this repository.
+    """
     folder = tmp_path / "sources"
     listed = ["git", "-C", str(REPOSITORY), "ls-files", "-z", *package.WHEEL, "charts"]
     for name in subprocess.run(listed, capture_output=True, text=True, check=True).stdout.split("\0"):
@@ -88,11 +91,11 @@ def test_wheel_depends_on_no_umask_and_no_stray_file(sources: Path, tmp_path: Pa
         names = wheel.namelist()
         metadata = wheel.read(f"{path.name.removesuffix('-py3-none-any.whl')}.dist-info/METADATA").decode()
 
-    # pip installs these with the wheel.
+    # pip installs the required packages together with the wheel.
     required = set(re.findall(r"^Requires-Dist: ([A-Za-z0-9]+)", metadata, re.M))
     files = [(sources / "plugin" / name).read_text() for name in package.DEPENDENCIES]
     assert required == set(re.findall(r"^([a-z0-9]+)[>=]", "".join(files), re.M))
-    # This file has a fixed mode in every Python wheel.
+    # In every Python wheel, the file RECORD has this mode.
     assert modes.pop(f"{path.name.removesuffix('-py3-none-any.whl')}.dist-info/RECORD") == 0o664
     assert set(modes.values()) == {0o644, 0o755}
     assert [name for name in names if Path(name).name in {Path(stray).name for stray in STRAY}] == []

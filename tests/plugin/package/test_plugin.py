@@ -1,7 +1,8 @@
 """Test the packaged plugin: its archive, and its installation by Helm and pip.
 
-The tests are slow, because pip fills a real virtual environment: once for the wheel's test, and once for all other
-tests. Each kind of installation is tested once. Other ways to the same installation run in the full matrix.
+The tests are slow, because pip fills two real virtual environments: one for the test of the wheel, and one for all
+other tests. Each kind of installation has one test that runs by default. The full matrix also tests other ways to do
+the same installation.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ pytestmark = pytest.mark.install
 
 @dataclass(frozen=True)
 class Handout:
-    """A signed archive, the keys that verify it, and its URL on a web server."""
+    """A signed archive, the keyring that verifies it, and the URL at which a web server offers the archive."""
 
     archive: Path
     keyring: Path
@@ -72,7 +73,7 @@ class HelmHome:
         return run([str(self.helm), *arguments], cwd=self.root, **homes, **self.environment, **environment)
 
     def left(self) -> list[str]:
-        """Return all files that plugins have installed."""
+        """Return the files in the plugin folders of this Helm."""
         return [str(path.relative_to(self.root)) for path in self.root.glob("*/plugins/*")]
 
 
@@ -87,7 +88,7 @@ def home4(helm4: Path, environment: dict[str, str], tmp_path: Path) -> HelmHome:
 
 
 def test_same_files_make_the_same_archive(archive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # Simulate another checkout: other times, group-writable files, and caches of an earlier run.
+    # The copy looks like another checkout: it has other times, group-writable files, and caches of an earlier run.
     copy = tmp_path / "plugin"
     shutil.copytree(PLUGIN, copy, copy_function=shutil.copy, ignore=shutil.ignore_patterns(".venv*"))
     (copy / "distrain" / "__pycache__").mkdir(exist_ok=True)
@@ -106,7 +107,8 @@ def test_helm_installs_the_unpacked_archive_and_runs_it(home: HelmHome, plugin: 
 
     assert installed.returncode == 0, installed.stderr
     assert "distrain" in home.run("plugin", "list").stdout
-    # The user's PYTHONPATH must not affect the plugin. Helm passes its own flags to the plugin in the environment.
+    # The plugin must not use the PYTHONPATH of the user. Helm passes its own flags to the plugin in environment
+    # variables.
     refused = home.run(
         *("distrain", "check", "--set", "workers.replica=3", "--namespace", "team"),
         PYTHONPATH="/nonsense",
@@ -125,7 +127,7 @@ def test_helm_installs_the_unpacked_archive_and_runs_it(home: HelmHome, plugin: 
 
 @pytest.mark.parametrize("helm", one_of(["helm4", "helm3"]), indirect=True)
 def test_helm_installs_the_archive_from_the_web_again_and_again(home: HelmHome, handout: Handout) -> None:
-    # Helm 3 does not verify signatures.
+    # Helm 3 has no --keyring here, because it does not verify the signatures of plugins.
     flags = ["--keyring", str(handout.keyring)] if "helm4" in home.helm.name else []
     for _ in range(2):
         installed = home.run("plugin", "install", handout.url, *flags)
@@ -185,7 +187,7 @@ def test_setup_makes_nothing_new_while_the_list_is_the_same(plugin: Plugin) -> N
 
 @pytest.mark.full
 def test_setup_adds_the_libraries_of_the_report_on_request_and_keeps_them(plugin: Plugin, tmp_path: Path) -> None:
-    # Use a copy, because the other tests need an environment without these libraries.
+    # Install the libraries into a copy, because the other tests need an environment without them.
     copy = Plugin(Path(shutil.copytree(plugin.folder, tmp_path / "copy", symlinks=True)))
     record = tmp_path / "run1" / "record.jsonl"
     record.parent.mkdir()
@@ -245,7 +247,7 @@ def test_setup_rebuilds_the_environment_of_a_removed_python(
 
 def test_python_without_the_packages_is_told_of(archive: Path, tmp_path: Path) -> None:
     copy = plugin_of(archive, tmp_path)
-    # Simulate an upgrade of the system's Python.
+    # After an upgrade of the system's Python, the packages in the virtual environment are missing. Simulate this.
     python = copy.folder / ".venv" / "bin" / "python"
     python.parent.mkdir(parents=True)
     (copy.folder / ".venv" / "lib").mkdir()

@@ -19,7 +19,7 @@ from tests.registry_user import User
 
 PLUGIN = REPOSITORY / "plugin"
 PLUGIN_TYPE = "application/vnd.helm.plugin.v1+json"
-# Helm does not pull files of other media types, not even the .prov file.
+# Helm pulls only files of certain media types. Even the .prov file is not pulled if it has another type.
 LAYER_TYPE = "application/vnd.oci.image.layer.v1.tar"
 
 pytestmark = pytest.mark.install

@@ -9,13 +9,14 @@ from pathlib import Path
 
 from lab.builds.installed import unpacked
 
-# Read before a fixture changes HOME, so that pip uses its cache instead of downloading everything.
+# Read this path before a fixture changes HOME. Otherwise, pip would not find its cache and would download all packages
+# again.
 PIP_CACHE = {"PIP_CACHE_DIR": os.environ.get("PIP_CACHE_DIR", str(Path.home() / ".cache" / "pip"))}
 
 
 @dataclass(frozen=True)
 class Plugin:
-    """The folder of the archive, unpacked outside the checkout."""
+    """The folder into which the archive was unpacked, outside the checkout."""
 
     folder: Path
 

@@ -1,4 +1,4 @@
-"""Compute the anchors of a page, to which links can lead."""
+"""Compute the anchors of a page: the names to which links can lead."""
 
 from __future__ import annotations
 

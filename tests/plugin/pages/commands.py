@@ -10,7 +10,8 @@ from pathlib import Path
 
 from lab.paths import REPOSITORY
 
-# docs/plugin.md is generated from the help texts, whose commands tests/plugin/command_line/test_help.py parses.
+# docs/plugin.md is left out, because it is generated from the help texts. tests/plugin/command_line/test_help.py parses
+# the commands there.
 PAGES = [
     REPOSITORY / "README.md",
     REPOSITORY / "CONTRIBUTING.md",
@@ -18,7 +19,7 @@ PAGES = [
 ]
 FENCE = re.compile(r"^```(\w*)$")
 ASSIGNMENT = re.compile(r"^[A-Z_][A-Z0-9_]*=")
-# In a block of commands and their output, this prompt marks the commands.
+# In a block that contains commands and their output, this prompt marks the commands.
 PROMPT = "$ "
 
 
@@ -41,13 +42,13 @@ class Line:
 
     @property
     def words(self) -> list[str]:
-        """The words from the program up to a pipe."""
+        """Return the words of the command from the program up to a pipe."""
         words = shlex.split(re.split(r" [|>&]|;", self.text)[0], comments=True)
         return [word for number, word in enumerate(words) if not _is_before(words, number)]
 
 
 def _is_before(words: list[str], number: int) -> bool:
-    """Return whether this word and all words before it are assignments of environment variables."""
+    """Return whether the word at this position and all words before it assign environment variables."""
     return all(ASSIGNMENT.match(word) for word in words[: number + 1])
 
 
@@ -79,7 +80,7 @@ def _without_indent(block: list[str]) -> list[str]:
 
 
 def lines(programs: set[str]) -> list[Line]:
-    """Return the command lines on all pages that begin with one of these programs or follow a prompt."""
+    """Return the command lines on all pages. A command line begins with one of these programs or follows a prompt."""
     return [line for page in PAGES for block in blocks(page) for line in of_block(block, programs)]
 
 

@@ -14,8 +14,9 @@ from lab.paths import REPOSITORY
 from tests.plugin.pages.commands import PAGES, Block, Line, blocks, lines, of_block, program_of
 
 NOT_RUN = "docs/not-tested.md"
-# Program -> the file that runs its commands or parses their arguments. No test can run the programs with NOT_RUN; that
-# page lists them. The shell parses every command.
+# PROGRAMS maps a program to the file that runs its commands or parses their arguments. Programs with NOT_RUN cannot be
+# run by any test. The page docs/not-tested.md lists them. In addition, the shell parses every command without running
+# it.
 PROGRAMS = {
     "make": "tests/plugin/pages/test_commands.py",
     "helm": "tests/plugin/pages/test_commands.py",
@@ -37,7 +38,7 @@ PROGRAMS = {
     "tensorboard": NOT_RUN,
 }
 ALL = lines(set(PROGRAMS))
-# The beginning of a block without commands: values, code, JSON, a tree of files, or output of a program.
+# Matches the beginning of a code block without commands: values, code, JSON, a file tree, or a program's output.
 NO_COMMAND = re.compile(
     r"""[\w.-]+:(\ |$)|-\ |\{|from\ |import\ |def\ |images/|distrain(-[a-z]+)?:\ |Step\t|\#""", re.VERBOSE
 )
@@ -87,7 +88,7 @@ def test_program_is_used_and_its_test_exists(program: str) -> None:
 
 
 def test_shell_takes_every_command() -> None:
-    # Readers replace a name in angle brackets by their own value.
+    # Before the shell parses a command, replace each name in angle brackets, as a reader would.
     script = "\n".join(re.sub(r"<(\w+)>", r"\1", line.text) for line in ALL)
 
     done = subprocess.run(["bash", "-n"], input=script, capture_output=True, text=True, check=False)

@@ -15,7 +15,8 @@ from tests.plugin.pages.anchors import anchor
 
 TROUBLESHOOTING = (REPOSITORY / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
 CAUSES = (REPOSITORY / "docs" / "causes.md").read_text(encoding="utf-8")
-# Functions whose errors only pass on a message of a library, Helm, the API server or another error.
+# These functions raise errors that contain only the message of a library, of Helm, of the API server or of another
+# error.
 PASSED_ON = {
     "distrain.changes.owned:_own_values",
     "distrain.changes.plan_offline:_before",
@@ -58,7 +59,7 @@ def page() -> str:
 
 @pytest.fixture(scope="module")
 def lines() -> str:
-    """Return all messages, one per line."""
+    """Return the texts of all messages, one per line."""
     return "\n".join(text for *_, told in messages.groups() for text in told)
 
 
@@ -84,7 +85,7 @@ def test_every_sort_of_message_has_a_link_from_the_symptoms(page: str) -> None:
 
 
 def quoted() -> list[str]:
-    """Return the parts of distrain's messages that the tables of symptoms quote."""
+    """Return the words of distrain's messages that are quoted in the tables of symptoms in docs/troubleshooting.md."""
     tables = re.findall(r"^\| the line says \|.*\n\|[-|]+\n((?:\|.*\n)+)", TROUBLESHOOTING, flags=re.MULTILINE)
     cells = [re.split(r"(?<!\\) \| ", row.strip("| "))[0] for table in tables for row in table.splitlines()]
     return [words for cell in cells for words in re.findall(r"`([^`]+)`", cell)]

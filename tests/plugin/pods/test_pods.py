@@ -1,4 +1,4 @@
-"""Test that parts that pods have in common are decoded only once, even if other parts differ."""
+"""Test that a part which is equal in several pods is decoded only once, even if other parts of the pods differ."""
 
 from __future__ import annotations
 

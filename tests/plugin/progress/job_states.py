@@ -1,4 +1,4 @@
-"""Build the state of a job at one moment, for tests of a job's start."""
+"""Build a JobState, which describes a job at one moment, for the tests of how a job starts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Test when a job counts as training: if it logs JSON lines, or if its ranks keep running."""
+"""Test when a job counts as training: when it has logged JSON lines, or when its ranks have run for some time."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def _line(step: int, **figures: Any) -> str:
 
 
 def _state(*texts: str | None, role: str = "launcher") -> JobState:
-    """Return a job with two running workers, and with a launcher if `role` is launcher.
+    """Return a job with two running workers. If `role` is launcher, the job also has a launcher.
 
-    The role's pods have these logs.
+    The pods of `role` have logged these texts.
     """
     pods = [running_pod("worker"), running_pod("worker"), *([running_pod("launcher")] if role == "launcher" else [])]
     speaker = msgspec.convert(running_pod(role), kube.Pod)
@@ -39,7 +39,7 @@ def _state(*texts: str | None, role: str = "launcher") -> JobState:
 
 
 def _reached(state: JobState, job: Job = JOB, program: Program = TRAINER, *, after: float = 0.0) -> str:
-    """Return the stage that the job has reached `after` seconds after this state was first seen."""
+    """Return the stage that the job has reached if it has been in this state for `after` seconds."""
     steady = Steady()
     reached(state, job, program, steady, 100.0)
     return reached(state, job, program, steady, 100.0 + after)

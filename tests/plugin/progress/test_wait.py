@@ -40,10 +40,10 @@ class FakeClock:
 
 
 class FakeCluster:
-    """A fake cluster that returns the next list of pods at each request, and repeats the last list.
+    """A fake cluster. Each request returns the next list of pods. After the last list, the last list is returned again.
 
-    An exception instead of a list is raised. `logs` maps a pod's name to the texts of its log, one for each request.
-    `read` lists the names of the logs that were read.
+    If a list is replaced by an exception, the exception is raised. `logs` maps the name of a pod to a list of texts.
+    Each request for the pod's log returns the next text. `read` contains the names of the pods whose logs were read.
     """
 
     target = Target("config", "lab", "team", given=("", "lab"))

@@ -1,4 +1,4 @@
-"""Test reading records: from the trainer, from a user's program, a truncated record, and one from a newer version."""
+"""Test reading records: of the trainer, of a user's program, truncated records, and records of a newer version."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_text_that_is_not_utf_8_and_a_loss_that_is_no_number_are_read() -> None:
 
 @pytest.mark.parametrize("version", [2, 1.5, "1.1", [], True])
 def test_newer_version_is_refused_in_one_line(version: object) -> None:
-    # In a newer version, a key may have another type.
+    # A newer version of the program may write another type under the same key.
     content = json.dumps({"event": "record", "version": version, "step": "new"}).encode() + b"\n" + STEP
 
     with pytest.raises(RecordError, match=r"^s3://b/record\.jsonl has version .* newer distrain$") as raised:

@@ -1,4 +1,4 @@
-"""Define the fixtures of the release tests."""
+"""Define the fixtures of the tests in `release`."""
 
 from __future__ import annotations
 

@@ -26,7 +26,10 @@ OPERATION = Operation("abc")
 
 
 class FakeHelm:
-    """A fake Helm. After an installation it has the release. `owner` is the operation that created the release."""
+    """A fake Helm.
+
+    The release exists as soon as `install` was called. `owner` identifies the operation that has created the release.
+    """
 
     def __init__(
         self,
@@ -65,7 +68,10 @@ class FakeHelm:
 
 
 class FakeCluster:
-    """A fake cluster without the namespace. Another user creates `objects` in the new namespace."""
+    """A fake cluster in which the release's namespace does not exist.
+
+    As soon as the namespace is created, it contains `objects`, as if another user had created them.
+    """
 
     target = RELEASE.target
 
@@ -96,7 +102,10 @@ def install_with(
     is_atomic: bool = False,
     operation: Operation = OPERATION,
 ) -> list[str]:
-    """Install with these fakes and return the messages. `start` replaces the wait for the job's start."""
+    """Install the release with the fake Helm and the fake cluster.
+
+    Return the messages. `start` is called instead of waiting for the job's start.
+    """
     told = [] if told is None else told
     fake: Any = cluster or FakeCluster()
     tools = Tools(helm, fake, Interrupts(), told.append, told.append, is_atomic)

@@ -53,11 +53,11 @@ class Recorded:
     def be(
         self, status: str = "deployed", *, chart: str = "0.1.0", version: int = 3, apply_method: str = "csa"
     ) -> None:
-        """Set the release's last revision."""
+        """Set the last revision that Helm has recorded for the release."""
         self._record(status, version, chart, VALUES, chart_values(), apply_method)
 
     def be_of_values_files(self, chart: str) -> None:
-        """Set the last revision to one in which Flux has merged the values into the chart's defaults."""
+        """Set the last revision to one that Flux has created. Flux merges the values into the chart's defaults."""
         self._record("deployed", 3, chart, {}, reused(VALUES, chart_values()), "ssa")
 
     def _record(
@@ -70,6 +70,6 @@ class Recorded:
         self.api.answers[f"{SECRETS}/{secret['metadata']['name']}"] = secret
 
     def show(self, **more: Any) -> None:
-        """Set the job in the cluster to the manifest's job with these additional fields."""
+        """Make the API serve the job of the manifest, with these additional fields."""
         name = self.job["metadata"]["name"]
         self.api.answers[f"{JOBS}/{name}"] = {**self.job, **more}

@@ -1,4 +1,4 @@
-"""Test which facts are read about a release before it is changed: whether its job runs, since when, and its manager."""
+"""Test what is read about a release before it is changed: whether its job runs, since when, and who manages it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Test that the old job is deleted before Helm creates a new job of the same name, and restored on failure."""
+"""Test that the old job is deleted before Helm creates a new job of the same name, and is restored if Helm fails."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Fakes:
-    """A fake cluster and a fake Helm that record changes. The job disappears after a number of requests.
+    """A fake cluster and a fake Helm that record changes. After `looks` requests, the deleted job is gone.
 
-    After Helm's failure, the API server does not answer the next `away` requests for its version.
+    After Helm has failed, the next `away` requests for the API server's version get no answer.
     """
 
     target = RELEASE.target
@@ -284,7 +284,7 @@ def test_job_of_the_same_content_is_not_ended() -> None:
 
 
 def test_job_that_helm_replaces_by_one_of_another_name_is_left_to_helm() -> None:
-    # An older chart put the hash into the job's name.
+    # Older charts included the content hash in the job's name.
     old = mpi_job()
     old["metadata"] = {**old["metadata"], "name": "run1-12345678"}
     planned, _ = _planned([old], _of([mpi_job()], "a"))

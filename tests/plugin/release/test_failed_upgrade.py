@@ -1,4 +1,4 @@
-"""Test an upgrade with a fake Helm: what stays and what is rolled back if Helm or the job's start fails."""
+"""Test with a fake Helm what stays and what is rolled back if an upgrade fails or its job does not start."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ JOB = Resource("kubeflow.org/v2beta1", "MPIJob", "run1-1234abcd")
 
 
 class FakeHelm:
-    """A fake Helm that creates a revision or fails, and calls `during` before it returns."""
+    """A fake Helm. `upgrade` creates a revision or fails. Before `upgrade` returns, it calls `during`."""
 
     def __init__(self, *, fails: DistrainError | None = None, has_made: bool = True) -> None:
         self.fails, self._has_made = fails, has_made
@@ -56,7 +56,10 @@ def _upgrade(
     is_atomic: bool = False,
     refresh: Callable[[], None] = lambda: None,
 ) -> list[str]:
-    """Upgrade with these fakes and return the messages. `start` replaces the wait for the job's start."""
+    """Upgrade the release with the fake Helm.
+
+    Return the messages. `start` is called instead of waiting for the job's start.
+    """
     told: list[str] = []
     nobody: Any = None
     tools = Tools(helm, nobody, Interrupts(), told.append, told.append, is_atomic)

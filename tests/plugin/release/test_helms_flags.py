@@ -1,4 +1,4 @@
-"""Test the arguments for Helm if `install` and `upgrade` get Helm's flags."""
+"""Test which arguments Helm gets if `install` or `upgrade` is called with flags of Helm."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from tests.plugin.program import SECRETS, Run
 
 pytestmark = pytest.mark.either_helm
 
-# A fake Helm that records the arguments of install and upgrade, and fails if they contain the word REFUSED.
+# A fake Helm that records the arguments of install and upgrade. The fake Helm fails if an argument contains the word
+# REFUSED.
 HELM = """\
 #!/bin/sh
 case "$1" in
@@ -37,7 +38,7 @@ SMALL = ["--set", "workers.replicas=2,workers.gpus=1"]
 
 @pytest.fixture
 def calls(run: Run, cluster: FakeApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[str]]:
-    """Return a function that lists the recorded arguments. The cluster has no release."""
+    """Return a function that returns the arguments that were recorded. At first, the cluster contains no release."""
     cluster.answers[SECRETS] = releases()
     record, helm = tmp_path / "calls", tmp_path / "helm"
     helm.write_text(HELM.format(calls=shlex.quote(str(record)), helm=shlex.quote(os.environ["HELM_BIN"])))

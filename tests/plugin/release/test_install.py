@@ -98,7 +98,7 @@ def test_busy_cluster_is_accepted_when_the_user_allows_it(run: Run, cluster: Fak
 
     outcome = run("install", "run1", "--set", "workers.gpus=4", "--allow-busy")
 
-    # The installation is attempted, and fails because the fake API is not a whole Kubernetes.
+    # The fake API is not a complete Kubernetes, so Helm fails. The test checks that the command has tried to install.
     assert outcome.code == 4
     assert "distrain: busy: " in outcome.err
     assert "distrain: run1: Helm could not install it: " in outcome.err
@@ -125,7 +125,7 @@ def test_job_that_a_queue_holds_back_may_wait(run: Run, cluster: FakeApi, settin
 
 @pytest.fixture
 def installed(monkeypatch: pytest.MonkeyPatch, cluster: FakeApi) -> list[tuple[Release, Operation]]:
-    """Record the arguments of Helm's installation instead of installing."""
+    """Replace Helm's installation by a function that records its arguments."""
     cluster.answers[SECRETS] = releases()
     found: list[tuple[Release, Operation]] = []
     monkeypatch.setattr(command, "install", lambda _, release, operation, **__: found.append((release, operation)))

@@ -21,7 +21,7 @@ INSTALL = ("install", "run1", "--set", "workers.gpus=1", "--follow")
 
 @pytest.fixture
 def installs(cluster: FakeApi, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """Replace Helm's installation by a function that serves the given objects of a run."""
+    """Replace Helm's installation by a function that makes the fake API serve the objects of a run."""
     cluster.answers[SECRETS] = releases()
     objects: list[Object] = []
     monkeypatch.setattr(creation, "install", lambda *_, **__: serve_run(cluster, *objects))

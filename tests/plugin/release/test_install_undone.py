@@ -110,7 +110,7 @@ def test_job_that_someone_removed_is_told_with_what_became_of_the_release(
 
 
 def test_job_that_is_gone_from_a_release_that_is_there_undoes_nothing_with_atomic() -> None:
-    # An upgrade by another user ends the job before Helm records that upgrade's revision.
+    # Another user's upgrade ends the job before Helm has recorded the revision of this upgrade.
     helm = FakeHelm()
 
     with pytest.raises(GoneError) as gone:
@@ -184,7 +184,7 @@ def test_internal_error_after_helms_success_undoes_nothing() -> None:
     with pytest.raises(ZeroDivisionError) as bug:
         install_with(helm, start=failing(ZeroDivisionError()), told=told)
 
-    # Python prints an exception's notes at the end of its traceback.
+    # Python prints the notes of an exception at the end of the traceback.
     assert (helm.uninstalled, told, bug.value.__notes__) == ([], ["notes"], [STAYS])
 
 
@@ -265,7 +265,8 @@ def test_signal_while_helm_runs_takes_effect_after_it(number: int) -> None:
 
 
 def test_terminal_that_is_closed_undoes_nothing() -> None:
-    # Under nohup, the tests themselves ignore the signal, so the signal would have no effect anyway.
+    # If the tests run under nohup, they ignore SIGHUP. With SIGHUP ignored, the test would succeed without checking
+    # anything.
     signal.signal(signal.SIGHUP, signal.default_int_handler)
     helm = FakeHelm()
     helm.during = lambda: send_signal(signal.SIGHUP)
@@ -276,7 +277,7 @@ def test_terminal_that_is_closed_undoes_nothing() -> None:
 
 @pytest.mark.parametrize("number", SIGNALS)
 def test_signal_that_was_ignored_before_stays_ignored(number: int) -> None:
-    # nohup ignores signals like this, and so does a shell script for its background jobs.
+    # nohup starts a program with this signal ignored. A shell script also ignores this signal in its background jobs.
     signal.signal(number, signal.SIG_IGN)
     helm = FakeHelm()
     helm.during = lambda: send_signal(number)

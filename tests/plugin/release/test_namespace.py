@@ -1,4 +1,4 @@
-"""Test that a namespace counts as created by this installation even if the API server's response is lost."""
+"""Test that a namespace counts as created by this installation even if the response to its creation is lost."""
 
 from __future__ import annotations
 

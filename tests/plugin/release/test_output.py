@@ -1,4 +1,4 @@
-"""Test that releases are handled correctly even if the program's output goes to a closed pipe or to a full disk."""
+"""Test that a release is changed correctly even if the program's output goes to a closed pipe or a full disk."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ from tests.plugin.program import SECRETS, Outcome, Run
 from tests.plugin.release.recorded import chart_values, own_objects
 
 VALUES = {"gpus": 2, "workers": {"replicas": 2, "gpus": 1}}
-# A fake Helm that reports success without changing anything. Other commands go to the real Helm.
+# A fake Helm. If this Helm is called with install, upgrade, uninstall or rollback, it reports success and changes
+# nothing. All other commands are passed to the real Helm.
 HELM = """\
 #!/bin/sh
 case "$1" in install | upgrade | uninstall | rollback) echo "$1" >> {calls} ;; esac
@@ -51,7 +52,7 @@ COMMANDS = {
     "upgrade": ["upgrade", "run1", "--reuse-values", "--set", "trainer.steps=900", "--yes"],
     "rescale": ["rescale", "run1", "--workers", "3", "--yes"],
 }
-# The targets of stdout and stderr, and the exit code.
+# Each entry contains the target of stdout, the target of stderr, and the expected exit code.
 STREAMS = {
     "stdout-without-reader": ("unread", "read", 141),
     "stdout-full": ("full", "read", 5),
@@ -65,7 +66,7 @@ STREAMS = {
 
 @dataclass(frozen=True)
 class Ended:
-    """The program's exit code and output, and the changes that it requested from Helm."""
+    """The exit code and output of the program, and the changes that the program has requested from Helm."""
 
     code: int
     out: str
@@ -127,7 +128,7 @@ def _stream(kind: str) -> Iterator[int]:
 
 @pytest.fixture
 def program(run: Run, cluster: FakeApi, tmp_path: Path) -> Program:
-    """Return the program with a cluster where run1 can be installed."""
+    """Return the program and a cluster in which it can install run1."""
     cluster.answers[SECRETS] = releases()
     (tmp_path / "values.yaml").write_text(yaml.safe_dump(VALUES))
     calls, helm = tmp_path / "calls", tmp_path / "helm"
@@ -138,22 +139,22 @@ def program(run: Run, cluster: FakeApi, tmp_path: Path) -> Program:
 
 
 def _job(run: Run, program: Program) -> tuple[str, Object]:
-    """Return the manifest and the job of run1."""
+    """Return run1's manifest, and the job in this manifest."""
     printed = run("template", "run1", "--chart", str(CHART), "-f", str(program.folder / "values.yaml")).out
     manifest = own_objects(printed)
     return manifest, next(item for item in parse(manifest) if item["kind"] == "MPIJob")
 
 
 def _prepare(name: str, run: Run, program: Program, cluster: FakeApi) -> None:
-    """Serve an installed release if the command changes a release.
+    """If the command changes a release, the fake API serves a release that is already installed.
 
-    Serve a finished job if the command waits for its start.
+    If the command waits for its job, the fake API serves a job that has already succeeded.
     """
     manifest, job = _job(run, program)
     succeeded = {"conditions": [{"type": "Succeeded", "status": "True"}]}
     path = f"/apis/kubeflow.org/v2beta1/namespaces/team/mpijobs/{job['metadata']['name']}"
     cluster.answers[path] = {**job, "status": succeeded} if name == "install-wait" else job
-    # The pods for which a rescale waits.
+    # A rescale waits until these pods exist.
     workers = [pod(f"worker-{number}", on="a") for number in range(3)]
     for worker in workers:
         worker["metadata"]["labels"] = {"app.kubernetes.io/component": "worker"}
@@ -173,8 +174,8 @@ def _prepare(name: str, run: Run, program: Program, cluster: FakeApi) -> None:
 @pytest.mark.parametrize(
     ("name", "streams"),
     [
-        # All combinations run in the full matrix. By default, every command and every way to lose the output occurs
-        # once.
+        # In the full matrix, every command is tried with every way to lose the output. By default, every command
+        # and every way to lose the output occurs at least once.
         pytest.param(name, streams, id=f"{name}-{streams}", marks=[] if tried else pytest.mark.full)
         for number, name in enumerate(COMMANDS)
         for place, streams in enumerate(STREAMS)
@@ -195,7 +196,7 @@ def test_unread_output_undoes_nothing(run: Run, program: Program, cluster: FakeA
         assert NOTES_LOST in ended.err.splitlines()
         assert ended.err.count("distrain: stdout: cannot be written: No space left on device; ") == (stdout == "full")
         assert ended.err.count("distrain: stdout: is closed; ") == (stdout == "closed")
-        # The last line is about the release.
+        # The last line on stderr must say what has happened to the release.
         assert ended.err.splitlines()[-1].startswith("distrain: run1: ")
     if stdout == "read":
         assert "These are the notes.\n" in ended.out

@@ -29,9 +29,9 @@ pytestmark = [pytest.mark.usefixtures("signals"), pytest.mark.either_helm]
 
 @pytest.fixture(autouse=True)
 def deployed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Report a deployed release if `helm status` fails.
+    """If `helm status` fails, report that the release is deployed.
 
-    `helm status` looks up every object of a recorded release, and the fake API does not have these objects.
+    `helm status` asks the API for every object of a release, and the fake API does not have these objects.
     """
     find = Releases.status
 
@@ -49,7 +49,10 @@ def _owned_by_flux(running: Recorded) -> None:
 
 
 def _owned_by_argo(running: Recorded, helm: Object, **metadata: Any) -> None:
-    """Make the job part of an Argo CD Application with these Helm settings. There is no Helm release."""
+    """Make the job part of an Argo CD Application whose Helm settings are `helm`.
+
+    Helm itself has no record of a release.
+    """
     running.api.answers[SECRETS] = releases()
     job = {**running.job, "metadata": {**running.job["metadata"], **(metadata or {"annotations": OF_ARGO})}}
     running.api.answers[JOBS] = [job]

@@ -1,4 +1,4 @@
-"""Test which place is reported for the values of a release of Argo CD or Flux, with objects from a fake API."""
+"""Test which place in git is reported for the values of a release of Argo CD or Flux. A fake API serves the objects."""
 
 from __future__ import annotations
 
@@ -236,7 +236,10 @@ def test_maker_of_the_application_is_named(api: FakeApi, server: Cluster, metada
 
 
 def _serve_flux(api: FakeApi, *, marks: dict[str, str] | None = None, **spec: Any) -> Owner:
-    """Serve a HelmRelease run1 with these labels, and the Kustomization and git repository that apply it."""
+    """Serve the HelmRelease run1 with the labels `marks`.
+
+    Also serve the Kustomization and the GitRepository from which Flux applies it.
+    """
     for group, version, kinds in (
         ("helm", "v2", ["HelmRelease"]),
         ("kustomize", "v1", ["Kustomization"]),

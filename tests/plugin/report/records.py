@@ -13,7 +13,7 @@ from distrain.report.figures import Run, run_of
 BUCKET = "reports"
 # 2026-01-01 00:00:00 UTC.
 BEGIN = 1767225600
-# A model of a million parameters.
+# The model in these records has a million parameters.
 PARAMETER_BYTES = 4_000_000
 VALUES = {"framework": "pytorch", "strategy": "allreduce", "batch_size": 64, "precision": "fp32", "data": "synthetic"}
 
@@ -42,11 +42,11 @@ def event(name: str, seconds: float, **figures: Any) -> dict[str, Any]:
 def steps(
     begin: float, ranks: int, first: int, samples: int, count: int = 10, wait: float | None = None
 ) -> list[dict[str, Any]]:
-    """Return record lines of every tenth step.
+    """Return lines of a record, one for every tenth step.
 
-    A step takes 0.2 s, including 0.05 s of waiting for input, and trains 64 samples per rank.
+    Each step takes 0.2 s and trains 64 samples per rank. In each step, 0.05 s are spent waiting for the input.
 
-    `wait` is the time in seconds for which each step waits for the all-reduce, or None if this was not measured.
+    `wait` is the number of seconds per step spent waiting for the all-reduce, or None if this was not measured.
     """
     lines = []
     for number in range(1, count + 1):
@@ -65,7 +65,7 @@ def steps(
 
 
 def rescaled() -> list[dict[str, Any]]:
-    """Return the lines of a run that is killed on 2 ranks, and continues on 3 ranks until its end."""
+    """Return the record of a run that is killed on 2 ranks and then runs on 3 ranks until it has finished."""
     return [
         start(0, 2),
         *steps(0, 2, 0, 0),
@@ -92,7 +92,7 @@ def run(lines: list[dict[str, Any]], label: str = "run1") -> Run:
 
 
 def folder(parent: Path, lines: list[dict[str, Any]], name: str = "run1") -> Path:
-    """Write a record into a folder, and return the folder."""
+    """Write a record to a file in a folder, and return the folder."""
     made = parent / name
     made.mkdir(parents=True)
     (made / "record.jsonl").write_bytes(content(lines))

@@ -1,4 +1,4 @@
-"""Test a report's figures: times of pods with different clocks, rates, parts of a step, bytes of the all-reduce."""
+"""Test the figures of a report: times of pods whose clocks differ, rates, parts of a step, bytes of the all-reduce."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def test_sums_of_a_program_count_from_its_first_line(head: list[dict[str, Any]])
 
     [times] = records.run([*head, *told]).times_by_ranks().values()
 
-    # 20 steps took 2 s, and all of this time was spent waiting.
+    # Between the first and the last line, 20 steps took 2 s, and all of these seconds were spent waiting for input.
     assert (times.steps, times.waiting_for_input, times.computing) == (20, 2.0, 0.0)
     assert times.communicating == 0.0
 
@@ -158,7 +158,7 @@ def test_all_reduce_bytes_follow_the_formula() -> None:
 
     assert (two.ranks, two.bytes_per_step) == (2, records.PARAMETER_BYTES)
     assert three.bytes_per_step == pytest.approx(2 * 2 * records.PARAMETER_BYTES / 3)
-    # A step spends 0.15 s on computing and communicating.
+    # Of each step, 0.15 s are spent on computing and communicating.
     assert two.bytes_per_second == pytest.approx(records.PARAMETER_BYTES / 0.15)
 
 

@@ -1,4 +1,4 @@
-"""Test reports of records with a secret, an overflowing number or a long text in every field."""
+"""Test reports about records in which a field contains a secret, an overflowing number or a long text."""
 
 from __future__ import annotations
 

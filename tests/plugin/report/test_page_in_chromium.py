@@ -17,13 +17,15 @@ from tests.plugin.report import records
 from tests.plugin.report.records import event, start
 
 CHROMIUM = "/usr/bin/chromium"
-# As root, as in a container, Chromium runs only without its sandbox. The page contains no script, so this is safe.
+# If it runs as root, as in a container, Chromium needs --no-sandbox. Chromium is safe without a sandbox here, because
+# the page contains no script.
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
 WIDTHS = (390, 1280, 1920)
 SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
 # Other sizes and colour schemes run only in the full matrix.
 TRIED = ((390, "light"), (1280, "dark"))
-# Smaller text, in pixels, is not readable. Plots scale with the page's width, and so does their text.
+# A text is too small to read if its height in pixels is below this number. The text of a plot is scaled together with
+# the plot when the page has another width.
 SMALLEST_TEXT = 9.0
 
 
@@ -37,7 +39,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Return the pages of one run, of two runs, and of a run with long names and nothing to plot."""
+    """Return three pages: about one run, about two runs, and about a run with long names and no points to plot."""
     one, two = records.run(records.rescaled()), records.run(records.rescaled(), "run2")
     long = "a-long-name-without-any-place-to-break-" * 5
     lines = [start(0, 2, values={"data": f"s3://{long}"}), event("end", 1, cause="failed", reason=long)]
@@ -71,7 +73,7 @@ def test_page_fits_and_is_readable(shown: Page, pages: dict[str, Path], name: st
     shown.evaluate("for (const each of document.querySelectorAll('details')) each.open = true")
     shown.screenshot(path=tmp_path / "page.png", full_page=True)
 
-    assert messages == [pages[name].as_uri()]  # only the page: no other requests, no errors in the console
+    assert messages == [pages[name].as_uri()]  # The only message is the request for the page.
     assert shown.evaluate("document.documentElement.scrollWidth <= innerWidth")
     assert _sizes_of_texts(shown) >= SMALLEST_TEXT
     assert (tmp_path / "page.png").stat().st_size > 10_000
@@ -80,7 +82,7 @@ def test_page_fits_and_is_readable(shown: Page, pages: dict[str, Path], name: st
 
 
 def _sizes_of_texts(shown: Page) -> float:
-    """Return the displayed height in pixels of the smallest text in the plots."""
+    """Return the height of the smallest text in the plots, in pixels on the screen."""
     script = """() => Math.min(...[...document.querySelectorAll('svg text')].map(text =>
         parseFloat(getComputedStyle(text).fontSize) * text.getScreenCTM().a).filter(size => size > 0), 99)"""
     return float(shown.evaluate(script))
@@ -109,7 +111,7 @@ def test_keyboard_opens_the_numbers_of_a_plot(browser: Browser, pages: dict[str,
     context = browser.new_context()
     shown = context.new_page()
     shown.goto(pages["one"].as_uri())
-    for _ in range(2):  # The scrollable table of facts is first.
+    for _ in range(2):  # The first Tab goes to the table of facts, which can be scrolled.
         shown.keyboard.press("Tab")
 
     shown.keyboard.press("Enter")

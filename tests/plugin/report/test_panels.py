@@ -139,7 +139,7 @@ def test_other_sizes_are_predicted_from_the_smallest_one() -> None:
     line = next(series for series in panel.series if series.label == "predicted")
     first, last = (place[1] for place in line.places if place)
     assert first == pytest.approx(1000)
-    # The prediction adds the exchange of 4 MB over 9 Gbit/s, and the wait for the slowest of eight ranks.
+    # The prediction includes the exchange of 4 MB over 9 Gbit/s, and the wait for the slowest of eight ranks.
     assert 3000 < last < 4000
     assert "over 9 Gbit/s between the ranks, which is assumed" in panel.words
 
@@ -292,7 +292,7 @@ def test_texts_of_a_record_are_escaped_and_secrets_are_hidden() -> None:
     lines = [start(0, 2, model=evil, values=values), *records.steps(0, 2, 0, 0), event("end", 9, reason=evil)]
     run = records.run(lines, f"$x^{evil}$")
 
-    # With two runs, the label is in the plots, too.
+    # If a report has two runs, the plots contain the runs' labels, too.
     text = page.html([run, run], panels([run, run]))
 
     assert "<script" not in text
@@ -383,7 +383,7 @@ def test_accuracies_of_tests_between_epochs_are_a_plot_of_their_own() -> None:
     tests = [
         records.event("evaluation", 10, epoch=1, step=10, samples=640, accuracy=0.5, top5_accuracy=0.75),
         records.event("evaluation", 20, epoch=2, step=20, samples=1280, accuracy=0.625, top5_accuracy=0.875),
-        # A start that went on from an older checkpoint.
+        # This evaluation belongs to a start that has resumed from an older checkpoint.
         records.event("evaluation", 30, epoch=2, step=20, samples=1280, accuracy=0.75, top5_accuracy=1.0),
     ]
 

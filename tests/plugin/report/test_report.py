@@ -1,4 +1,4 @@
-"""Test the command `report`: where it finds records, what it writes, and its line for each mistake."""
+"""Test the command `report`: where it looks for records, which files it writes, and its message for each mistake."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from tests.plugin.report.records import BUCKET, event, start, step
 
 Report = Callable[..., Outcome]
 FULL = pytest.mark.full
-# A record with few points, for tests that are not about the plots.
+# Tests that are not about the plots use this record, because it has few points.
 SHORT = [start(0, 2), event("end", 1, cause="finished", exit_code=0)]
 
 
 @pytest.fixture
 def drawing_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Report:
-    """Return a function that runs `distrain report` in an empty folder."""
+    """Return a function that runs `distrain report` in an empty folder and draws the picture."""
     work = tmp_path / "work"
     work.mkdir()
     monkeypatch.chdir(work)
@@ -35,7 +35,7 @@ def drawing_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pyte
 def report(drawing_report: Report, monkeypatch: pytest.MonkeyPatch) -> Report:
     """Return a function that runs `distrain report` in an empty folder.
 
-    The function does not draw the picture, because drawing would take most of the time.
+    The function does not draw the picture, because drawing would take most of a test's time.
     """
     monkeypatch.setattr("distrain.report.page.png", lambda runs, plots: b"\x89PNG")
     return drawing_report
@@ -331,7 +331,7 @@ def test_folder_that_cannot_be_read_is_told(report: Report, monkeypatch: pytest.
     long = "c" * 300
 
     too_long, below = report("./run1", "-o", long), report("./run1", "-o", f"{long}/d")
-    # Tests may run as root, who can read every folder.
+    # The tests may run as root, who can read a folder without any permission.
     monkeypatch.setattr(Path, "exists", _raising(PermissionError(errno.EACCES, "Permission denied")))
     closed = report("./run1", "-o", "no/out")
 

@@ -1,4 +1,4 @@
-"""Test the filters that look only at a node and a pod, and nodes that may become available again."""
+"""Test the scheduler's filters that need only a node and a pod, and nodes that may become usable again."""
 
 from __future__ import annotations
 

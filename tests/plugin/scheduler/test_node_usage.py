@@ -1,4 +1,4 @@
-"""Test that the nodes' usage is the same from JSON and protobuf, and if two processes each sum up half of the pods."""
+"""Test that the usage of nodes is the same from JSON and protobuf, and if two processes each read half of the pods."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from distrain.workload.manifest import from_manifest
 from lab.static_api import protobuf
 from tests.plugin.check.random_clusters import Case, random_case
 
-# Numbers of random cases. Only rare cases fill some parts of the usage.
+# Numbers of random cases. CASES is large, because only a few random cases fill some parts of the usage.
 CASES, FEW = 600, 200
 
 
@@ -33,7 +33,8 @@ def test_usage_of_every_other_pod_adds_up_to_that_of_all() -> None:
         filled.update(name for load in ("taken", "staying") for name, value in whole[load].items() if value)
         filled.update(name for marks in whole["taken"]["existing"].values() for name, value in marks.items() if value)
         filled.update(name for name, value in whole["counts"].items() if value)
-    # The random cases together fill every part of the usage, except the part for a release's own pods.
+    # Together, the random cases must fill every part of the usage except one: the part for the pods of the release
+    # itself.
     parts = {"requests", "ports", "claims", "existing", "between", "affinity", "anti_affinity", "counts", "repelling"}
     assert set(filled) >= parts
     assert set(filled) >= {"blocked", "shunning", "pending", "lower"}
@@ -65,27 +66,27 @@ def test_usage_of_pods_is_equal_in_protobuf_and_json() -> None:
 
 
 def _prepared(case: Case) -> tuple[snapshot_file.Contents, JobConstraints]:
-    """Return the cluster of the case, and the rules of its job."""
+    """Return the cluster of the case, and the scheduling rules of the case's job."""
     found = snapshot_file.contents(case.cluster)
     prepared, _ = snapshot_file.examined(found, from_manifest(case.manifest, "--manifest"), case.namespace)
     return found, prepared.constraints
 
 
 def _sent(found: snapshot_file.Contents, pods: list[Any], rules: JobConstraints) -> ClusterUsage:
-    """Sum up the usage, and pickle and unpickle it as if it came from another process."""
+    """Compute the usage of these pods. Pickle and unpickle it, as if another process had sent it."""
     sent: ClusterUsage = pickle.loads(pickle.dumps(usage_of(found.nodes, pods, rules)))
     return sent
 
 
 def _numbers(loads: ClusterUsage) -> Counter[str]:
-    """Return the non-zero entries that count pods or their requests."""
+    """Return the counts of pods and the sums of their requests, without zeros."""
     load, counts = loads.taken, loads.counts
     taken = sum(amount for requests in load.requests.values() for amount in requests.values())
     return +Counter(pending=counts.pending, lower=counts.lower, between=load.between, requests=taken)
 
 
 def _parts(part: Any) -> Any:
-    """Return all parts of the sum in a form that does not depend on the order of the pods."""
+    """Return all parts of the usage in a form in which the order of the pods does not matter."""
     if isinstance(part, Struct):
         return {name: _parts(getattr(part, name)) for name in part.__struct_fields__}
     if isinstance(part, list):

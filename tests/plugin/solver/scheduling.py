@@ -8,14 +8,14 @@ from collections.abc import Sequence
 from distrain.solver.problem import Affinity, AntiAffinity, Node, Role, TopologySpread
 
 KEYS = ("host", "zone", "rack")
-# Maps (role, node) to a number of pods.
+# The number of pods that are placed, indexed by role and node.
 Placed = tuple[tuple[int, ...], ...]
 
 
 def outcomes(nodes: Sequence[Node], roles: Sequence[Role], limit: int = 10**9) -> tuple[bool, bool] | None:
-    """Return whether the scheduler can get stuck, and whether it can place all pods.
+    """Return two facts: whether the scheduler can get stuck, and whether it can place all pods.
 
-    Return None if there are more than `limit` states.
+    Return None if the search visits more than `limit` states.
     """
     start = ((0,) * len(nodes),) * len(roles)
     seen, todo = {start}, [start]
@@ -35,7 +35,7 @@ def outcomes(nodes: Sequence[Node], roles: Sequence[Role], limit: int = 10**9) -
 
 
 def play(nodes: Sequence[Node], roles: Sequence[Role], chance: random.Random) -> bool:
-    """Place pods at random. Return True once all are placed, False if no pod finds a node."""
+    """Place pods at random. Return True if all pods are placed, and False if a remaining pod finds no node."""
     placed: Placed = ((0,) * len(nodes),) * len(roles)
     while following := steps(nodes, roles, placed):
         placed = chance.choice(following)
@@ -116,7 +116,10 @@ def _spread(
 
 
 def question(chance: random.Random, *, nodes: int = 5, pods: int = 7) -> tuple[list[Node], list[Role]]:
-    """Return a random problem with all kinds of rules. In about half of the problems the pods barely fit or fail."""
+    """Return a random problem with all kinds of rules.
+
+    About half of the problems are close: all pods just fit, or one pod does not.
+    """
     found = [_node(chance, number) for number in range(chance.randint(1, nodes))]
     counts = [1] * chance.randint(1, min(3, pods))
     while sum(counts) < pods and chance.random() < 0.85:

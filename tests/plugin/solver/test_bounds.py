@@ -1,4 +1,7 @@
-"""Test what the bounds decide. For jobs that are too large for a search, the bounds give the only answer."""
+"""Test the answers that the bounds give without a search.
+
+If a job is too large for the search, only the bounds can give an answer.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +53,8 @@ def test_launcher_that_the_workers_spread_counts_leaves_room_if_it_comes_last() 
     nodes = zone("a", 4, 4) + zone("b", 2)
     workers = spread_role(nodes, 5, WORKERS | {"launcher"})
 
-    # A launcher that is placed first leaves room for 4 workers: next to it in zone a, or with one worker in zone b.
+    # If the launcher is placed first, only 4 workers find a node: the launcher is in zone a, or in zone b together with
+    # one worker.
     assert _decide(nodes, launcher_role(nodes), workers) == UNCERTAIN
     assert _decide(nodes, launcher_role(nodes), replace(workers, count=4)).certain is not False
 
@@ -65,7 +69,10 @@ def test_pods_near_others_of_the_cluster_are_certain_where_their_zone_has_room()
 
 
 def test_steps_of_the_bounds_stay_the_same() -> None:
-    """With more steps, more jobs would stay undecided. After a change that saves steps, update the number."""
+    """If the bounds needed more steps, the check would leave more jobs undecided.
+
+    If a change of the code saves steps, update the number in this test.
+    """
     meter = Meter()
     for seed in range(6000, 6100):
         nodes, roles = question(random.Random(seed), nodes=5, pods=6)
@@ -80,5 +87,5 @@ def test_launcher_takes_no_more_places_than_on_its_one_node() -> None:
     launcher = Role("launcher", 1, {"pods": 1, "cpu": 9}, names)
     workers = replace(spread_role(nodes, 7, skew=2), request={"pods": 1, "gpu": 1, "cpu": 8})
 
-    # The launcher requests more than a worker's 8 CPUs, but its node still has room for one worker.
+    # The launcher requests 9 CPUs. The node on which it runs still has room for one worker.
     assert _decide(nodes, launcher, workers).certain

@@ -1,4 +1,7 @@
-"""Test how many pods fit into the free resources. A `sure` count must hold for every order of placement."""
+"""Test how many pods fit into the free resources.
+
+The count `sure` must be right for every order in which the pods are placed.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ def _job(nodes: list[Node], *, workers: int, launcher: dict[str, int] = LAUNCHER
 
 
 def _judge(nodes: list[Node], *roles: Role, budget: int = BUDGET) -> Judgement:
-    """Judge the roles. The last one is the main role."""
+    """Judge the roles. The last of the roles is the main role."""
     return judge(nodes, roles, roles[-1], budget)
 
 
@@ -109,8 +112,8 @@ def test_node_that_does_not_admit_the_role_holds_none() -> None:
 
 
 def test_launcher_that_may_take_a_workers_place_leaves_it_open() -> None:
-    # On node a, the launcher uses the CPU of a worker. Node b has no GPUs, so a launcher there uses nothing that a
-    # worker needs.
+    # If the launcher is on node a, it uses the CPU that a worker needs. If the launcher is on node b, which has no
+    # GPUs, it uses nothing that a worker needs.
     nodes = [_node("a", gpu=2, cpu=2), _node("b", gpu=0, cpu=2)]
     judgement = _judge(nodes, *_job(nodes, workers=2, gpu=1, cpu=1))
 
@@ -120,7 +123,7 @@ def test_launcher_that_may_take_a_workers_place_leaves_it_open() -> None:
 
 
 def test_workers_that_may_shut_the_launcher_out_leave_it_open() -> None:
-    # With one worker on a and two workers on b, no node has 2 CPUs left for the launcher.
+    # If one worker is on a and two workers are on b, no node has 2 CPUs left for the launcher.
     nodes = [_node("a", cpu=2), _node("b", cpu=3)]
     launcher = {"pods": 1, "cpu": 2}
 
@@ -148,8 +151,8 @@ def test_roles_whose_pods_are_alike_are_counted_as_one() -> None:
 
 
 def test_servers_that_may_spread_over_the_workers_nodes_leave_it_open() -> None:
-    # With two servers on one node, the worker fits on the other node. With one server on each node, the worker does not
-    # fit.
+    # If both servers are on one node, the worker fits on the other node. If each node has one server, the worker finds
+    # no node.
     nodes = [_node("a", cpu=4), _node("b", cpu=4)]
     names = frozenset({"a", "b"})
     servers = Role("server", 2, {"pods": 1, "cpu": 1}, names)
@@ -182,7 +185,7 @@ def test_job_that_fits_in_any_order_fits_although_no_placement_was_found() -> No
     _, workers = _job(nodes, workers=3, cpu=1)
     apart = replace(workers, anti_affinity=(AntiAffinity("host", frozenset({"worker"})),))
 
-    # This budget is enough to show that 3 pods cannot fill 40 nodes, but not enough to place the pods.
+    # With this budget, the solver can show that 3 pods cannot fill 40 nodes, but it cannot place the pods.
     assert _judge(nodes, apart, budget=6) == Judgement(3, sure=3, most=3)
 
 
@@ -202,7 +205,7 @@ def _large(workers: int, worker_cpu: int = 8) -> list[Role]:
     ("workers", "worker_cpu", "judgement"),
     [
         pytest.param(399, 1, Judgement(399, sure=399, most=400), id="room-for-all"),
-        # 21 servers on a node of 90 CPUs leave 6 CPUs.
+        # If 21 servers are on a node of 90 CPUs, only 6 CPUs are left there, which is too little for a worker.
         pytest.param(400, 8, Judgement(400, sure=399, most=400), id="servers-may-crowd-on-a-node"),
         pytest.param(401, 8, Judgement(401, sure=0, most=400), id="one-too-many"),
         pytest.param(390, 88, Judgement(390, sure=360, most=400), id="servers-may-spread-over-the-nodes"),
@@ -214,7 +217,7 @@ def test_large_jobs_on_large_clusters_are_judged_exactly(workers: int, worker_cp
 
 def test_search_that_runs_out_of_steps_claims_nothing() -> None:
     assert _judge(SERVERS, *_large(390, 88), budget=50) == Judgement(390, sure=0, most=400, undecided=True)
-    # The search must not change an answer that counting alone has decided.
+    # The solver decides this job only by counting. A search that runs out of steps must not change the answer.
     assert _judge(SERVERS, *_large(401), budget=50) == Judgement(401, sure=0, most=400)
 
 
@@ -236,7 +239,7 @@ def test_steps_of_a_packing_grow_with_the_numbers_that_it_stores() -> None:
     none, one = (0,) * roles, (1,) * roles
     meter = Meter()
 
-    # Two nodes, each of which can run 5 main pods or one pod of each other role.
+    # There are two nodes. Each node can run 5 main pods, or one pod of each of the other roles.
     assert most([({none: 5, one: 0}, 2)], one, meter) == 5
     assert meter.steps > 4 * roles / 4
     meter = Meter()
@@ -270,7 +273,7 @@ def test_judgement_agrees_with_every_order_of_placing_the_pods(
     judgement = _judge(nodes, *roles, budget=budget)
     assert judgement.undecided or judgement.possible == (complete in ends)
     assert judgement.undecided or judgement.certain == (ends == {complete})
-    # What a verdict claims is true even if the verdict is undecided.
+    # If the verdict is undecided, the parts of it that are decided must still be true.
     assert not judgement.certain or ends == {complete}
     assert not judgement.possible or complete in ends
     assert budget < BUDGET or not judgement.undecided
@@ -290,12 +293,12 @@ def test_sure_is_the_largest_size_that_is_certain_and_most_the_largest_possible(
         assert not judgement.possible or resized.certain == (size <= judgement.sure)
 
 
-# Maps each role to the number of its pods on each node.
+# For each role, the number of its pods on each node.
 Placed = tuple[tuple[int, ...], ...]
 
 
 def _ends(nodes: list[Node], roles: list[Role]) -> set[tuple[int, ...]]:
-    """Place the pods in every order on every node, and return the final placements.
+    """Try all orders in which the pods can be placed, and all nodes. Return the final placements.
 
     A placement is final if all pods are placed, or if a remaining pod finds no node.
     """
@@ -315,7 +318,7 @@ def _ends(nodes: list[Node], roles: list[Role]) -> set[tuple[int, ...]]:
 
 
 def _steps(nodes: list[Node], roles: list[Role], state: Placed) -> list[list[Placed]]:
-    """Return, for each role with remaining pods, the states after placing one more pod."""
+    """For each role that still has unplaced pods, return all states after placing one of these pods."""
     left = [_left(node, roles, [held[n] for held in state]) for n, node in enumerate(nodes)]
     return [
         [_one_more(state, r, n) for n, node in enumerate(left) if copies(node, role)]

@@ -1,4 +1,4 @@
-"""Compare `decide` with all orders and nodes that the scheduler may choose, for pods with affinity or spread rules."""
+"""Compare `decide` with a search over all orders and nodes, for pods with affinity or spread rules."""
 
 from __future__ import annotations
 
@@ -75,7 +75,8 @@ def test_launcher_may_open_a_zone_that_is_too_small() -> None:
     workers = replace(worker_role(nodes, 3), affinity=affinity)
 
     assert _both(_judge(nodes, launcher_role(nodes[1:]), workers)) == (False, True)
-    # The rule keeps workers off node a until the launcher is there. Before that, the workers may fill node b.
+    # The rule keeps workers away from node a until the launcher is on node a. While the launcher is not placed, the
+    # workers may fill node b.
     assert _both(_judge(nodes, launcher_role(nodes[:1]), workers)) == (True, True)
 
 
@@ -165,13 +166,13 @@ def test_pods_that_are_in_a_zone_already_count() -> None:
     (rule,) = spread_role(nodes, 1).spread
     workers = replace(worker_role(nodes, 3), spread=(replace(rule, present={"a": 3}),))
 
-    # All three pods are placed on b.
+    # Zone a already has 3 pods. So 3 new pods may go to zone b, but no new pod may go to zone a.
     assert _both(_judge(nodes, replace(workers, nodes=frozenset({"b0"})))) == (True, True)
     assert _both(_judge(nodes, replace(workers, nodes=frozenset({"a0"})))) == (False, False)
 
 
 def test_search_counts_with_a_zone_that_becomes_the_smallest() -> None:
-    # The launcher may use the capacity of zone b. Then zone a may have only one pod more than zone b.
+    # The launcher may take the only place in zone b. Then zone a may have only one worker more than zone b.
     nodes = zone("a", 8) + zone("b", 1)
     (rule,) = spread_role(nodes, 1).spread
     workers = replace(worker_role(nodes, 3), spread=(replace(rule, present={"b": 1}),))
@@ -185,7 +186,7 @@ def test_launcher_waits_for_the_workers_that_it_has_to_be_near() -> None:
     nodes = zone("a", 2) + zone("b", 2)
     launcher = replace(launcher_role(nodes), affinity=Affinity(("zone",), WORKERS))
 
-    # Two workers may fill either zone, so that the launcher does not fit.
+    # Two workers may fill one of the zones. Then the launcher, which must be near a worker, finds no place there.
     assert _both(_judge(nodes, launcher, worker_role(nodes, 2))) == (False, True)
     assert _both(_judge(nodes, launcher, worker_role(nodes, 1))) == (True, True)
     assert _both(_judge(nodes, launcher, replace(worker_role(nodes, 1), nodes=frozenset()))) == (False, False)
@@ -271,7 +272,7 @@ def test_larger_questions_hold_against_random_schedules() -> None:
 
 
 def _unlike(count: int, seed: int) -> list[Node]:
-    """Return nodes with different free amounts in three zones and ten racks."""
+    """Return nodes in three zones and ten racks. Their free amounts differ."""
     chance = random.Random(seed)
     return [
         Node(

@@ -1,6 +1,6 @@
-"""Test the search without the bounds: it finds the same answers with few steps.
+"""Test the search without the bounds: it must find the same answers, and needs few steps.
 
-The number of steps limits the search's time.
+The time that a search may take is limited by its number of steps.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def _search(nodes: list[Node], *roles: Role, budget: Budget | None = None) -> Se
 
 
 def _ends(search: Search) -> tuple[bool, bool]:
-    """Return whether the scheduler can get stuck, and whether it can place all pods."""
+    """Return two facts: whether the scheduler can get stuck, and whether it can place all pods."""
     return search.reaches(stuck=True), search.reaches(stuck=False)
 
 
@@ -76,9 +76,12 @@ def test_walks_end_once_both_outcomes_are_found(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_steps_of_a_search_stay_the_same() -> None:
-    """With more steps, more jobs would stay undecided. After a change that saves steps, update the number."""
+    """If the search needed more steps, the check would leave more jobs undecided.
+
+    If a change of the code saves steps, update the number in this test.
+    """
     meter = Meter()
-    # In the last case, another pod in a domain that already has a pod does not make a new state.
+    # In the last case, a state does not change if another pod is placed in a domain that already contains a pod.
     for seed in (*range(6000, 6100), 6447):
         nodes, roles = question(random.Random(seed), nodes=5, pods=6)
         _ends(_search(nodes, *roles, budget=meter))
@@ -88,7 +91,10 @@ def test_steps_of_a_search_stay_the_same() -> None:
 
 @pytest.mark.parametrize(("seed", "fewest"), [(389, 951), (1347, 996)])
 def test_fewest_steps_that_decide_a_job_stay_the_same(seed: int, fewest: int) -> None:
-    """Jobs with three roles that no random walk decides. Each search gets its part of the steps."""
+    """These seeds give jobs with three roles that random placements do not decide.
+
+    Each of the searches may use only its share of the steps.
+    """
     nodes, roles = question(random.Random(seed), nodes=5, pods=9)
     problem = compact(nodes, reduced(nodes, roles, roles[-1]))
 

@@ -1,6 +1,7 @@
 """Measure `status` of a run of 1,000 workers against an API server on loopback: its time and its memory.
 
-The packaged plugin is installed as Helm installs it. Half of the workers run, half wait for their containers.
+The packaged plugin is installed as Helm installs it. Half of the workers are running, and half are waiting for their
+containers.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ from tests.plugin.status.runs import live, pod, serve, step, stuck
 
 RUNS = 5
 WORKERS = 1000
-# The limits, on two idle cores that the program shares with the server.
+# The bench fails above these limits, which hold for two idle cores. The program and the fake server share the cores.
 SECONDS, MEGABYTES = 2.0, 100
 
 
 def main() -> int:
-    """Measure, print the figures, and return 1 if a figure is over its limit."""
+    """Measure, print the figures, and return 1 if a figure exceeds its limit."""
     with TemporaryDirectory(prefix="bench-") as folder, running() as api:
         up = [pod("worker", number) for number in range(WORKERS // 2)]
         waiting = [stuck("worker", number, reason="ContainerCreating") for number in range(len(up), WORKERS)]
@@ -44,7 +45,7 @@ def main() -> int:
 
 
 def look(program: str, kubeconfig: Path) -> tuple[float, float]:
-    """Run `status` once. Return its seconds and its peak memory in megabytes."""
+    """Run `status` once. Return the seconds that `status` took, and its peak memory in megabytes."""
     environment = {**os.environ, "KUBECONFIG": str(kubeconfig)}
     started = time.monotonic()
     with subprocess.Popen([program, "status", "run1"], env=environment, stdout=subprocess.PIPE, text=True) as process:

@@ -26,13 +26,16 @@ def live(job: Object, *conditions: str, release: str = "run1", **metadata: Any) 
 
 
 def changed(job: Object, *, suspend: bool) -> Object:
-    """Return the job with `suspend` set. The field is in a Job's spec, or in a Kubeflow job's run policy."""
+    """Return a copy of the job in which the field `suspend` is true or false.
+
+    In a Job, this field is in the spec. In a Kubeflow job, it is in the run policy.
+    """
     field = {"suspend": suspend} if job["kind"] == "Job" else {"runPolicy": {"suspend": suspend}}
     return {**job, "spec": {**job["spec"], **field}}
 
 
 def pod(role: str, number: int = 0, *, release: str = "run1", phase: str = "Running", **status: Any) -> Object:
-    """Return a pod of the run. By default, the pod runs and is ready."""
+    """Return a pod of the run. By default, the container of this pod is running and ready."""
     name = f"{release}-{role}" if role == "launcher" else f"{release}-{role}-{number}"
     labels = {**LABELS, "app.kubernetes.io/instance": release, "app.kubernetes.io/component": role}
     metadata = {"name": name, "namespace": "team", "uid": f"uid-{name}", "labels": labels, "creationTimestamp": BORN}
@@ -60,13 +63,16 @@ def stuck(role: str, number: int = 0, *, reason: str, message: str = "") -> Obje
 
 
 def step(number: int, at: float = 1767225600.0, **figures: Any) -> str:
-    """Return the trainer's JSON line for a step, with its time as kubelet writes it."""
+    """Return the JSON line that the trainer logs for a step, with the timestamp that kubelet adds."""
     told = {"step": number, "steps": 1000, "world_size": 2, "unix_seconds": at, **figures}
     return f"2026-01-01T00:00:00.123456789Z distrain-progress: {json.dumps(told)}\n"
 
 
 def serve(api: FakeApi, *objects: Object, pods: list[Object] | None = None, **logs: str | bytes) -> None:
-    """Serve the objects of runs. `logs` are the pods' logs: name, with _ instead of -, -> text."""
+    """Make the fake API serve runs: jobs, other objects and pods.
+
+    `logs` maps the name of a pod to its log. In the name, _ stands for -.
+    """
     api.serve_group("kubeflow.org", {"v2beta1": ["MPIJob"], "v1": ["PyTorchJob", "MXJob", "TFJob"]})
     by_path: dict[str, list[Object]] = {"/apis/batch/v1/namespaces/team/jobs": []}
     by_path |= {f"/apis/kubeflow.org/v1/namespaces/team/{kind.lower()}s": [] for kind in KINDS[1:]}
@@ -95,7 +101,7 @@ MPI_V1 = live(mpi_job(workers=2, gpus=1, version="v1"))
 PLAIN = [live(each) for each in plain(workers=2, gpus=1) if each["kind"] == "Job"]
 UP = [pod("launcher"), pod("worker", 0), pod("worker", 1)]
 WAITING = [pod("worker", 0), unplaced("worker", 1)]
-# An MPIJob that has succeeded, and one that has failed.
+# An MPIJob that has succeeded, and an MPIJob that has failed.
 DONE, BROKEN = live({**MPI, "status": {}}, "Succeeded"), live({**MPI, "status": {}}, "Failed")
 MPI_JOBS = "/apis/kubeflow.org/v2beta1/namespaces/team/mpijobs"
 

@@ -23,7 +23,7 @@ WORKERS = UP[1:]
 
 
 def _trainer(job: Object) -> Object:
-    """Return the job with the trainer in its pods, so that only step lines make it Running."""
+    """Return the job with the trainer as its program. Such a job counts as Running only after a step line."""
     found: Object = json.loads(json.dumps(job))
     for role in found["spec"]["pytorchReplicaSpecs"].values():
         role["template"]["spec"]["containers"][0]["args"] = ["-m", "distrain_trainer"]
@@ -66,7 +66,10 @@ def _ago(seconds: float) -> str:
 
 
 def _fault(case: str, ago: float) -> tuple[Object, Object, str]:
-    """Return a worker, an event and a log. One of them, chosen by `case`, reports a fault `ago` seconds ago."""
+    """Return a worker, an event and the text of a log.
+
+    `case` chooses which of the three reports a fault that happened `ago` seconds ago.
+    """
     worker = pod("worker", 1)
     event = {"reason": "", "message": "", "involvedObject": {"uid": "x"}, "lastTimestamp": _ago(ago)}
     if case == "log":
@@ -119,8 +122,8 @@ def test_next_step_names_the_pod_with_the_newest_step(api: FakeApi, status: Run)
 def test_newest_step_is_found_although_clocks_differ(
     api: FakeApi, status: Run, first: list[tuple[int, float]], second: list[tuple[int, float]], number: int
 ) -> None:
-    # Each step is given as number and age. The log lines are made only now, because a test may run minutes after its
-    # collection.
+    # Each step is given as a pair: its number, and its age in seconds. The test creates the log lines only when it
+    # runs, because pytest may collect it minutes earlier.
     logs = ["".join(_step(*each) for each in steps) for steps in (first, second)]
     serve(api, PYTORCH, pods=WORKERS, run1_worker_0=logs[0], run1_worker_1=logs[1])
 
@@ -274,7 +277,10 @@ def test_each_step_line_is_parsed_once(api: FakeApi, status: Run, monkeypatch: p
 
 
 def _pod_of(number: int, *, born: float, started: float) -> Object:
-    """Return a worker with two ages: its pod's by the API server's clock, and its container's by the node's clock."""
+    """Return a worker.
+
+    The age of its pod is by the API server's clock, and the age of its container by the node's clock.
+    """
     found = pod("worker", number)
     found["metadata"]["creationTimestamp"] = _at(born)
     found["status"]["containerStatuses"][0]["state"] = {"running": {"startedAt": _at(started)}}
@@ -288,7 +294,7 @@ def _at(seconds_ago: float) -> str:
 def test_steps_of_a_replaced_pod_whose_nodes_clock_is_behind_are_the_newest(
     api: FakeApi, status: Run, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    # Rank 0 has moved from worker-0 to the new worker-1, whose node's clock is 10 minutes behind.
+    # Rank 0 has moved from worker-0 to worker-1, which is new. The clock of worker-1's node is 10 minutes behind.
     workers = [_pod_of(0, born=3600, started=3590), _pod_of(1, born=300, started=890)]
     old, new = _step(90, 320, images_per_second=1.0), _step(95, 700) + _step(200, 605, images_per_second=50.0)
     serve(api, PYTORCH, pods=workers, run1_worker_0=old, run1_worker_1=new)

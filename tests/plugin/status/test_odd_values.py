@@ -43,14 +43,14 @@ ODD = {
     "number-in-quotes": '"7"',
     "login": f'"https://me:{SECRET}@host/x?token={SECRET}"',
 }
-# Fields with words. In these fields, "nan" is a valid word.
+# Fields with words. The word "nan" is valid in these fields, because they contain words.
 WORDS = ("framework", "model", "job", "checkpoint", "cause", "reason")
 EVENTS = ("start", "step", "checkpoint", "rescale", "end")
 NOW = 1767225600.0
 
 
 def _run(job: Object, pods: list[Object], log: str = "", record: str = "") -> dict[str, Any]:
-    """Return the answer of `status -o json`, after checking it and the printed screen for secrets and odd numbers."""
+    """Check that `status` prints no secrets and no odd numbers. Return its answer with -o json."""
     objects = [(Resource(job["apiVersion"], job["kind"], job["metadata"]["name"]), msgspec.convert(job, kube.Workload))]
     typed = msgspec.convert(pods, list[kube.Pod])
     seen = Observed("run1", "team", objects, typed, speakers=typed[:1], logs=[timed(log)] if pods else [])
@@ -91,7 +91,7 @@ def test_no_field_of_a_step_line_makes_a_senseless_answer(odd: str) -> None:
 
 
 def _record(name: str, odd: str) -> Iterator[str]:
-    """Yield the lines of a record. Each line has the odd value in this field."""
+    """Yield the lines of a run's record. For each event, one line has the odd value in the field `name`."""
     plain: dict[str, Object] = {
         "start": {"world_size": 2, "steps": 1000},
         "step": {"step": 7, "images_per_second": 5.0, "images_per_second_mean": 5.0},

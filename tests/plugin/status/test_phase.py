@@ -1,4 +1,4 @@
-"""Test the phase of runs of every kind, and that each state of a run has exactly one phase."""
+"""Test the phase that `status` shows for runs of every kind, and that a run is always in exactly one phase."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from distrain.workload.live_job import in_order, live_job
 from tests.plugin.objects import Object
 from tests.plugin.status.runs import FIXED, MPI, MPI_V1, MX, PLAIN, PYTORCH, TF, changed, pod, step, stuck, unplaced
 
-# Kind -> its objects, and the roles of its pods.
+# KINDS maps a kind of job to its objects and to the roles of its pods.
 KINDS = {
     "MPIJob": ([MPI], ["launcher", "worker", "worker"]),
     "MPIJob-v1": ([MPI_V1], ["launcher", "worker", "worker"]),
@@ -49,7 +49,7 @@ def _pods(roles: list[str]) -> list[Object]:
 
 
 def _text(line: str) -> str:
-    """Return a log line without kubelet's timestamp."""
+    """Return a log line without the timestamp that kubelet adds."""
     return line.partition(" ")[2]
 
 
@@ -175,7 +175,7 @@ def test_every_combination_of_facts_has_one_phase_and_none_is_without() -> None:
 
 
 def _holds(word: Word, facts: Facts) -> bool:
-    """Tell whether the facts fulfil what the phase promises to a reader, independent of the order of the rules."""
+    """Tell whether the facts about a run agree with what this phase tells a reader. No order of rules is used."""
     lives = not facts.end and not facts.queue and not facts.is_suspended
     promises = {
         Word.QUEUED: bool(facts.queue) and not facts.end,
@@ -191,6 +191,6 @@ def _holds(word: Word, facts: Facts) -> bool:
 
 
 def _with_trainer(job: Object) -> Object:
-    """Return the job with the trainer's command line."""
+    """Return the job with the command line of the trainer in its containers."""
     marked: Object = json.loads(json.dumps(job).replace('"image": ', '"args": ["-m", "distrain_trainer"], "image": '))
     return marked

@@ -1,4 +1,4 @@
-"""Test where `status` finds a run's record: in S3, also if the pods are gone and only the release's values name it."""
+"""Test that `status` finds a run's record in S3, even if the pods are gone and only the release's values name it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Release = Callable[[dict[str, Any]], object]
 DONE = live({**MPI, "status": {}}, "Succeeded")
 KEY = "team/run1/record.jsonl"
 CONTENT = records.content(records.rescaled())
-# Seconds for which a test's fake Helm does not answer.
+# In one of the tests, the fake Helm waits this number of seconds before it answers.
 ASLEEP = 20
 
 
@@ -213,7 +213,7 @@ def test_run_whose_job_was_removed_without_a_record_is_told_how(api: FakeApi, st
 
 
 def _removed(api: FakeApi) -> None:
-    """Leave only the objects that a release keeps after its job is removed: Helm's Secret and the scripts."""
+    """Delete all objects except those that a release keeps after its job is removed: Helm's Secret and the scripts."""
     api.answers[f"{NAMESPACE}/secrets"] = [{"metadata": {"name": "s", "labels": {"owner": "helm", "name": "run1"}}}]
     api.answers[f"{NAMESPACE}/configmaps"] = [{"metadata": {"name": "run1-scripts", "labels": LABELS}}]
 

@@ -1,4 +1,4 @@
-"""Test that `status --record` reads from a run's record what the logs no longer contain."""
+"""Test that `status --record` reads facts that the logs no longer contain from a run's record."""
 
 from __future__ import annotations
 

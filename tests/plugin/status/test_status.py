@@ -144,7 +144,8 @@ def test_run_of_1000_workers_asks_no_more_than_a_small_one(api: FakeApi, status:
     assert rows_of(status("run1"))["workers"] == "500 of 1000 workers ready"
 
     of_pods = [request.partition("?")[0].rpartition("/")[2] for request in api.requests if f"{NAMESPACE}/" in request]
-    # Two pages of pods, four logs of workers, and the events of the job and of the first three pods.
+    # The program must read two pages of pods, four logs of workers, and the events of the job and of the first three
+    # pods.
     assert sorted(of_pods).count("pods") == 2
     assert of_pods.count("log") == 4
     assert of_pods.count("events") == 4
@@ -313,7 +314,7 @@ def test_what_may_not_be_read_is_said_in_a_line(api: FakeApi, status: Run, path:
 
 
 def _trainer() -> Object:
-    """Return a job with the trainer in its pods, so that only step lines make it Running."""
+    """Return a job with the trainer as its program. Such a job counts as Running only after a step line."""
     container = {"name": "pytorch", "args": ["-m", "distrain_trainer"]}
     replicas = {"replicas": 2, "template": template("worker", {}, {"containers": [container]})}
     return live(kubeflow("PyTorchJob", "v1", pytorchReplicaSpecs={"Worker": replicas}))

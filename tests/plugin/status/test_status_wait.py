@@ -62,7 +62,10 @@ def test_wait_ends_with_the_goal_or_the_run(
 
 @pytest.fixture
 def first_look(api: FakeApi) -> Callable[[Callable[[], object]], None]:
-    """Return a function that sets an action for the first reading of the run's log. At that time, the run exists."""
+    """Return a function that sets an action. The action is taken when the program first reads the run's log.
+
+    When the program reads the log, the run already exists.
+    """
 
     def act(then: Callable[[], object]) -> None:
         left = [then]
@@ -252,7 +255,7 @@ def test_wait_tells_steps_once_a_minute_and_other_changes_at_once(
 
 @pytest.fixture
 def at_first_line(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]], None]:
-    """Return a function that sets an action for the time after the first line about the run."""
+    """Return a function that sets an action. The action is taken after the program's first line about the run."""
     say = console.say
     left: list[Callable[[], object]] = []
 

@@ -1,4 +1,4 @@
-"""Test that every comment stays with its key when keys in values files are set, moved or merged."""
+"""Test that each comment in a values file stays with its key when keys are set, moved or merged."""
 
 from __future__ import annotations
 

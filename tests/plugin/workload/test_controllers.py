@@ -1,4 +1,7 @@
-"""Test which fields each controller adds to and removes from the pods of each role. made_pods.py compares real pods."""
+"""Test which fields a controller adds to and removes from the pods of each role.
+
+made_pods.py compares the same fields with real pods.
+"""
 
 from __future__ import annotations
 

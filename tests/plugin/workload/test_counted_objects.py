@@ -1,4 +1,4 @@
-"""Test which objects a release adds to the objects that quotas count, such as Helm's record."""
+"""Test which additional objects of a release quotas count, such as the Secret with Helm's record."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Test which facts are read from a job in the cluster."""
+"""Test which facts about a job are read from its object in the cluster."""
 
 from __future__ import annotations
 

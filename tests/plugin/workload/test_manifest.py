@@ -196,7 +196,7 @@ def test_number_of_pods_costs_no_memory() -> None:
 
 
 def pod_maker(kind: str, namespace: str, cpu: str) -> Object:
-    """Return an object named web that creates pods of this size."""
+    """Return an object named web whose controller creates pods with this CPU limit."""
     spec = {"containers": [{"name": "main", "resources": {"limits": {"cpu": cpu}}}]}
     version = "apps/v1" if kind == "StatefulSet" else "batch/v1"
     metadata = {"name": "web", "namespace": namespace}

@@ -1,7 +1,7 @@
-"""Test that YAML is read as Helm and kubectl read it. One rendering compares random documents with Helm's own reading.
+"""Test that YAML is read as Helm and kubectl read it. Helm reads all random documents in a single rendering.
 
-The message of a failure contains the document. Helm reads every number as a float, so large integers are compared as
-floats.
+If a document is read differently, the failure message contains this document. Helm reads every number as a float, so
+the tests compare large integers as floats.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ def _as_floats(found: Any) -> Any:
 
 
 def _read_by_helm(folder: Path, helm: Path, texts: Sequence[bytes]) -> list[Any]:
-    """Return Helm's reading of each text. Each text must be a mapping."""
+    """Return the values that Helm reads from each of the YAML texts. Each text must be a YAML mapping."""
     for name in ("templates", "read"):
         (folder / name).mkdir()
     (folder / "Chart.yaml").write_text("apiVersion: v2\nname: a\nversion: 0.0.0\n")

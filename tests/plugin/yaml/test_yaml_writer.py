@@ -1,4 +1,4 @@
-"""Test that Helm, kubectl's rules and PyYAML all read YAML written by distrain in the same way."""
+"""Test that Helm, kubectl and PyYAML read the YAML that distrain writes in the same way."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_every_text_stays_a_text(options: dict[str, Any]) -> None:
 
 
 def test_helm_reads_what_is_written(helm4: Path, tmp_path: Path) -> None:
-    # The plugin accepts only charts with these values.
+    # Only charts whose values have `job` and `workers` are accepted by the plugin.
     values = {**VALUES, "job": {}, "workers": {}}
     source = Source(tmp_path, ()).with_text(yaml_writer.dump(values))
 

@@ -24,7 +24,10 @@ RESOLVER = "nameserver 127.0.0.1\noptions timeout:1 attempts:1\n"
 
 
 def prepare() -> None:
-    """Make this program's name server the resolver. Nothing outside the namespaces changes."""
+    """Let the name server that this program runs resolve all names.
+
+    The change is visible only inside the namespaces of this program.
+    """
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
     file = Path(tempfile.mkdtemp()) / "resolv.conf"
     file.write_text(RESOLVER, encoding="utf-8")
@@ -32,7 +35,7 @@ def prepare() -> None:
 
 
 def answer(question: bytes) -> bytes:
-    """Return a DNS response: the address of WORKER, or an error for any other name."""
+    """Return a DNS response: the IP address of WORKER, or an error for any other name."""
     name = question[12:].split(b"\0")[0]
     is_known, is_address = WORKER.split(".")[0].encode() in name, question[-3] == 1
     head = question[:2] + (b"\x81\x80" if is_known else b"\x81\x83") + b"\0\1"

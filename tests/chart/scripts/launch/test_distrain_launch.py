@@ -80,7 +80,8 @@ def test_program_that_mpirun_cannot_start_ends_the_run_at_once(pod: Pod, command
 @pytest.mark.usefixtures("worker")
 def test_worker_with_another_host_key_is_refused(pod: Pod) -> None:
     with pods.make_pod() as other:
-        # The client's key is unchanged. Only the host key that the launcher expects differs.
+        # `other` has the same client key as the worker, but another host key. The launcher expects the host key of
+        # `other`.
         for name in ("id_rsa", "authorized_keys"):
             other.key.with_name(name).write_bytes(pod.key.with_name(name).read_bytes())
         elsewhere = Pod(other.folder, pod.port)
@@ -103,7 +104,7 @@ def test_sigterm_ends_the_ranks(pod: Pod) -> None:
     code, output = launcher.end()
 
     assert code == 143, output
-    # `sleep` ends at SIGTERM without saving anything.
+    # SIGTERM ends the program `sleep` without saving anything.
     assert re.fullmatch(r"distrain: stopped by SIGTERM; rank [0-2] was ended by signal 15", cause(pod))
     assert not [path for path in Path("/proc").glob("[0-9]*/cmdline") if f"\x0061.{pod.port}".encode() in read(path)]
 

@@ -13,7 +13,7 @@ from tests.chart.scripts.network import make_network
 
 pytestmark = pytest.mark.skipif(not pods.IS_ROOT, reason="needs root, for namespaces")
 
-# An all-reduce that uses no library except Open MPI.
+# The program computes an all-reduce and uses no library except Open MPI.
 PROGRAM = """
 import ctypes, os
 mpi = ctypes.CDLL("libmpi.so.40", mode=ctypes.RTLD_GLOBAL)

@@ -31,7 +31,7 @@ needs_process_1 = pytest.mark.skipif(not pods.IS_ROOT, reason="needs root, for a
 @pytest.mark.parametrize(
     ("program", "code_of_worker"),
     [
-        # test_neighbouring_versions.py also tests the end after a success.
+        # test_neighbouring_versions.py also tests that the workers end after a successful run.
         pytest.param("true", 0, id="success", marks=pytest.mark.full),
         pytest.param("exit 7", 3, id="failure"),
     ],
@@ -52,7 +52,7 @@ def test_workers_that_answered_end_when_others_never_come(ending_worker: tuple[P
     pod, worker = ending_worker
     shorten(pod, "SECONDS_TO_END_WORKERS = 30", "SECONDS_TO_END_WORKERS = 3")
     options = ["--end-workers", "--workers-timeout=0.5"]
-    # The worker listens only on this machine.
+    # The real worker listens at 127.0.0.2. The second host name has no address.
     hosts = "127.0.0.2 slots=1\nrun1-worker-9.invalid slots=1\n"
 
     code, output = launch(pod, "--", "true", hostfile=hosts, options=options).end()

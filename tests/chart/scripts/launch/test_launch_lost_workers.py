@@ -15,7 +15,7 @@ from tests.chart.scripts.launching import TRAINING, follow, greeting_server
 from tests.chart.scripts.pods import load
 
 REFUSED = "s3.secretName: http://minio:9000 refuses the keys of this Secret (InvalidAccessKeyId)"
-# Three workers have six ranks. The ranks of the third worker cannot read from the store.
+# With three workers, mpirun starts six ranks. The ranks of the third worker cannot read from the store.
 UNFIT = f"""
 if test "$2" = 6; then
     echo "distrain: {{}}: {REFUSED}"
@@ -102,7 +102,7 @@ def test_run_goes_on_without_a_new_worker_that_cannot_reach_the_storage(workers:
     assert REFUSED in said
     workers.list(0, 1, 2, 3)
     workers.answer(3)
-    # A new worker that can read the store joins. The worker that cannot read the store stays out.
+    # Worker 3 joins, because it is new and can read the store. Worker 2 stays out, because it cannot read the store.
     said = follow(launcher, f"2 -> 3 workers {BOUNDARY}")
     assert "starting again" not in said
     (workers.bench.folder / "finish").touch()
@@ -146,7 +146,7 @@ def test_worker_whose_sshd_has_ended_is_given_the_time_for_its_last_step(workers
 
     workers.fall_silent(1)
 
-    # By this time, a worker that does not answer would count as lost.
+    # After 150 ticks, a worker that does not answer would count as lost.
     said = "".join(follow(launcher, "tick") for _ in range(150))
     workers.answer(1)
     assert "no sign of" not in said + workers.finish(launcher)
@@ -167,7 +167,8 @@ def test_worker_whose_sshd_is_slow_is_not_lost(workers: Workers) -> None:
     launcher = workers.start(0, options=(LIVE, "--max-restarts=0", "--lost-worker-timeout=0.3"))
     workers.fall_silent(0)
 
-    # The worker accepts connections but sends no greeting, for longer than a worker may be silent.
+    # The worker accepts connections but sends no greeting. The missing greeting lasts longer than a worker may be
+    # silent.
     with socket.create_server((address(0), workers.bench.port)), contextlib.suppress(subprocess.TimeoutExpired):
         launcher.wait(3)
     workers.answer(0)

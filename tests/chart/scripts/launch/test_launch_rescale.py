@@ -40,8 +40,8 @@ def test_run_shrinks_when_workers_leave_the_list(workers: Workers) -> None:
 def test_run_goes_on_without_workers_that_left_before_the_list_says_so(workers: Workers) -> None:
     launcher = workers.start(0, 1, 2)
 
-    # The test acts like Kubernetes: SIGTERM to the leaving worker stops the ranks, and the hostfile changes within a
-    # minute.
+    # Kubernetes first sends SIGTERM to the leaving worker, which stops the ranks, and changes the hostfile within a
+    # minute. The test does the same.
     workers.fall_silent(2)
     (workers.bench.folder / "stop").touch()
 

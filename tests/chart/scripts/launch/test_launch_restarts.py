@@ -20,7 +20,7 @@ from tests.matrix import one_of
 
 FULL = pytest.mark.full
 UNKNOWN = ENDED.removeprefix("distrain: ")
-# Each start appends a line to `tries`; the program counts the lines.
+# Each time the program is started, it appends a line to the file `tries`, and counts the lines.
 COUNT = "echo x >>tries; try=$(wc -l <tries)"
 
 
@@ -169,7 +169,8 @@ def test_program_that_stops_by_itself_each_time_is_not_started_for_ever(bench: B
 
 
 def test_stop_for_a_worker_that_was_recreated_is_no_failure(bench: Bench) -> None:
-    # Replaces /proc/1/stat. The last field that is printed here is the start time of process 1.
+    # Replaces /proc/1/stat. The script prints text in the format of /proc/1/stat. The last field of this text is the
+    # start time of process 1.
     agent = bench.put_program("kubexec.sh", f'#!/bin/sh\necho "1 (init) S {"0 " * 18}1$(cat pod 2>/dev/null)"\n')
     program = f"{COUNT}; test $try = 2 && exit 0; echo 2 >pod; exit 143"
 
@@ -228,10 +229,10 @@ def test_next_launcher_goes_on_counting(bench: Bench, option: str) -> None:
     follow(launcher, "training on 4")
     end_with_children(launcher)
     launcher.wait()
-    # In a pod, mpirun would have ended together with the container.
+    # In a pod, mpirun would have ended together with the container. In the test, the file `finish` ends mpirun.
     (bench.folder / "finish").touch()
 
-    # The new launcher counts one failure before the kill, and two failures after it.
+    # The first launcher has counted one failure before it was killed. The new launcher counts two more failures.
     code, output = bench.run(mpirun, "--max-restarts=2", option)
 
     assert code == 5
@@ -241,7 +242,8 @@ def test_next_launcher_goes_on_counting(bench: Bench, option: str) -> None:
 
 
 def test_failure_is_kept_before_the_launcher_waits_for_the_workers(bench: Bench) -> None:
-    # The second address does not answer. The launcher waits for this worker and is killed meanwhile.
+    # No worker answers at the second address, 127.0.0.9. The launcher waits for the worker at this address, and the
+    # test kills the launcher while it waits.
     mpirun = 'echo "localhost slots=4\n127.0.0.9 slots=1" >hostfile; exit 5'
     launcher = bench.start(mpirun, "--max-restarts=3", "--keep-outcome")
     follow(launcher, "starting again (restart 1 of 3")
@@ -290,7 +292,7 @@ def test_restart_that_an_earlier_launcher_counted_grows_old_too(bench: Bench) ->
 
 
 def test_sigterm_between_two_tries_ends_at_once(bench: Bench) -> None:
-    # The second address stops answering after the first start has failed.
+    # After mpirun has failed once, the hostfile lists only 127.0.0.9, where no worker answers.
     mpirun = 'echo "127.0.0.9 slots=1" >hostfile; exit 5'
     launcher = bench.start(mpirun, "--max-restarts=9")
     follow(launcher, "starting again (restart 1 of 9")
@@ -318,7 +320,7 @@ def test_sigterm_during_a_line_of_the_launcher_ends_it_at_once(bench: Bench) -> 
 
 
 def is_writing(pid: int) -> bool:
-    """Tell whether the process is blocked in a system call on stderr."""
+    """Tell whether the process is blocked while it writes to stderr."""
     return Path(f"/proc/{pid}/syscall").read_text().split()[1:2] == ["0x2"]
 
 

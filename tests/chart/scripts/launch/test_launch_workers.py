@@ -15,7 +15,7 @@ from tests.chart.scripts.pods import Pod, load, wait_for
 
 
 def test_missing_workers_are_named(bench: Bench) -> None:
-    # Only 127.0.0.1 sends the greeting.
+    # Only the worker at 127.0.0.1 sends sshd's greeting.
     code, output = bench.run("exit 0", "--workers-timeout=0.5", hostfile="127.0.0.1 slots=1\n127.0.0.9 slots=1\n")
 
     assert code == 1
@@ -80,7 +80,7 @@ def test_reason_is_in_plain_words(monkeypatch: pytest.MonkeyPatch, error: OSErro
 
 
 def gather(module: ModuleType, hosts: list[str], way: object, timeout: float, folder: Path) -> None:
-    """Wait for these hosts, as the launcher does at its start."""
+    """Wait until these hosts answer, as the launcher does when it starts."""
     hostfile = folder / "hostfile"
     hostfile.write_text("".join(f"{host} slots=1\n" for host in hosts))
     options = SimpleNamespace(

@@ -19,13 +19,13 @@ from tests.matrix import one_of
 
 pytestmark = pytest.mark.skipif(not pods.IS_ROOT, reason="needs root, for namespaces")
 
-# Shorter waiting times for the test.
+# SHORTER replaces waiting times in the scripts by shorter ones.
 SHORTER = [
     ("distrain_watch.py", "SECONDS_BETWEEN_CHECKS = 10", 1),
     ("distrain_watch.py", "SECONDS_OF_SILENCE = 30", 5),
 ]
-# The program does not use distrain's code. A rank counts steps once all ranks have started. On SIGTERM, the rank stops
-# together with all other ranks and saves its state. The next start resumes from that state.
+# The program does not use distrain's code. Each rank waits until all ranks have started, and then counts steps. When a
+# rank receives SIGTERM, all ranks stop at the same step and save their state. The next start resumes from that state.
 PROGRAM = """
 import os, pathlib, signal, sys, time
 folder, rank, size = pathlib.Path(sys.argv[1]), os.environ["OMPI_COMM_WORLD_RANK"], os.environ["OMPI_COMM_WORLD_SIZE"]
@@ -106,7 +106,7 @@ def test_run_grows_and_shrinks_without_losing_a_step(network: Network) -> None:
     assert "starting again" not in finish(network, launcher)
 
 
-# test_neighbouring_versions.py also shows this, with two pods.
+# test_neighbouring_versions.py also tests this behaviour, with two pods.
 @pytest.mark.full
 def test_sigterm_saves_and_the_next_launcher_goes_on(network: Network) -> None:
     launcher = start(network, 0, 1)
@@ -168,7 +168,7 @@ def test_killed_sshd_stops_no_step(network: Network) -> None:
     assert "starting again" not in finish(network, launcher)
 
 
-# test_neighbouring_versions.py also shows this, with two pods.
+# test_neighbouring_versions.py also tests this behaviour, with two pods.
 @pytest.mark.full
 def test_worker_that_is_recreated_joins_again(network: Network) -> None:
     launcher = start(network, 0, 1)
@@ -194,7 +194,7 @@ def test_cut_network_ends_the_wait(network: Network) -> None:
 
 
 def process_of(running: Running, name: str) -> int:
-    """Return the first process of this name below a script."""
+    """Return the first descendant of a script that has this process name."""
 
     def find() -> int:
         below = [running.script_pid()]

@@ -19,7 +19,7 @@ class Clock:
 
 
 class Way:
-    """The workers by name, each with the reason why it does not answer, if any."""
+    """The fake workers by name. A worker that does not answer is mapped to the reason."""
 
     tries_at_once = 2
     is_cheap = True
@@ -39,7 +39,7 @@ class Way:
 
 
 class Bench:
-    """The launcher's watch of the workers a and b, without the watch's thread."""
+    """A Watch object of the launcher for the workers a and b. The thread of this Watch object is not started."""
 
     def __init__(self, module: ModuleType, folder: Path, *, is_live: bool = True) -> None:
         self.way, self.hostfile, self.stopping = Way(), folder / "hostfile", threading.Event()

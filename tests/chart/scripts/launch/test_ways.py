@@ -139,6 +139,6 @@ def test_launcher_waits_by_default_as_the_chart_says() -> None:
     assert (options.mpirun, program) == (["mpirun", "-v"], ["train", "--fast"])
     assert options.lost_worker_timeout == values["rescale"]["lostWorkerTimeout"]
     assert options.restart_window == values["job"]["restartWindow"]
-    # The chart's empty workersTimeout means 1800 s, and the chart computes the grace period.
+    # The chart's default for workersTimeout is empty, which means 1800 s. The chart computes the grace period.
     assert (options.workers_timeout, options.grace) == (1800, 60)
     assert (options.ssh_port, options.max_restarts, options.rescale, options.rsh) == (2222, 0, "replace", "ssh")

@@ -1,4 +1,4 @@
-"""Run fake workers: addresses on loopback that are listed in the hostfile, answer like sshd, or both."""
+"""Run fake workers at loopback addresses. A fake worker may be listed in the hostfile, answer like sshd, or both."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ LOSING = TRAINING.replace("    sleep", "    test -e lost && rm lost && exit 1\n 
 
 @dataclass
 class Workers:
-    """The fake workers of a bench. Each worker has its own address."""
+    """Fake workers for a launcher that is started in the folder of `bench`.
+
+    Each fake worker has an address of its own.
+    """
 
     bench: Bench
     answering: dict[int, contextlib.ExitStack] = field(default_factory=dict)
@@ -41,7 +44,7 @@ class Workers:
             self.answering.pop(number).close()
 
     def wait_until_list_is_read(self) -> None:
-        """Wait for two checks of worker 0: the launcher reads the list before each check."""
+        """Wait until the launcher has checked worker 0 twice, because it reads the hostfile before each check."""
         before = self.greetings[0]
         wait_for(lambda: self.greetings[0] >= before + 2, seconds=60)
 
@@ -60,7 +63,7 @@ class Workers:
         return launcher
 
     def finish(self, launcher: subprocess.Popen[str]) -> str:
-        """Let the training finish. Return the launcher's output until then."""
+        """Let the training finish. Return the launcher's output up to its end."""
         (self.bench.folder / "finish").touch()
         output, _ = launcher.communicate(timeout=300)
         assert launcher.returncode == 0, output

@@ -46,7 +46,8 @@ def test_session_ends_with_the_commands_exit_code(pod: Pod) -> None:
 
 @pytest.mark.usefixtures("worker")
 def test_session_does_not_ignore_a_closed_pipe(pod: Pod) -> None:
-    # If SIGPIPE were ignored, `yes` would write forever. Python's child processes inherit ignored signals.
+    # A session that ignored SIGPIPE would let a command such as `yes` write forever after its reader has gone. Python
+    # passes ignored signals on to its child processes.
     done = ssh(pod, "grep SigIgn /proc/self/status")
 
     ignored = int(done.stdout.split()[1], 16)
@@ -175,8 +176,8 @@ def test_rank_that_came_through_kubectl_exec_has_time_to_end() -> None:
         worker = pod.start([pod.script("distrain-worker"), "--no-sshd"])
         wait_for(lambda: handles(worker.script_pid(), signal.SIGTERM))
         script = "trap 'sleep 1; echo saved; exit' TERM; echo started; while :; do sleep 0.1; done"
-        # Like `kubectl exec`, run inside the namespaces, but not as a child of process 1. Fork first, because the
-        # calling process must stay outside the namespaces.
+        # Like `kubectl exec`, nsenter runs a process inside the pod's namespaces that is not a child of process 1.
+        # nsenter forks first, because the calling process must stay outside the namespaces.
         enter = ["nsenter", "--target", str(worker.script_pid()), "--pid", "--mount"]
         rank = subprocess.Popen(
             [*enter, "setpriv", "--reuid", str(pods.UID), "--clear-groups", "sh", "-c", script],
@@ -301,7 +302,7 @@ def test_folder_of_sshd_is_writable_for_root_alone(monkeypatch: pytest.MonkeyPat
     folder = tmp_path / "run" / "sshd"
     monkeypatch.setattr(module, "PRIVILEGE_SEPARATION", str(folder))
 
-    # A pod's image may set any umask. sshd refuses a folder that others may write to.
+    # The image of a pod may set any umask. sshd refuses a folder in which group or others may write.
     before = os.umask(0)
     try:
         module.make_folder_of_sshd()

@@ -18,8 +18,8 @@ from tests.chart.scripts.worker.sessions import ssh, ssh_command, start_worker
 
 pytestmark = pytest.mark.skipif(not pods.IS_ROOT, reason="needs root, for a process namespace")
 
-# This rank takes a moment to stop, and prints how often it was asked to stop. The rank's child process inherits MPI's
-# variables.
+# This rank needs a moment to stop, and prints how many times it was asked to stop. The rank's child process inherits
+# MPI's variables.
 RANK = """
 export OMPI_COMM_WORLD_RANK=0
 exec sh -c '
@@ -104,7 +104,7 @@ def test_rank_that_does_not_stop_ends_with_the_grace_period(own_pod: Pod) -> Non
 
     worker.terminate()
 
-    # One second for the ranks to stop, and five seconds for everything else.
+    # The ranks get 1 s to stop: the grace period of 11 s without SECONDS_TO_SPARE.
     code, output = worker.end(timeout=300)
     assert code == 143
     assert rank.wait(timeout=300) != 0

@@ -1,4 +1,4 @@
-"""Test trainer.delivery: the chart delivers the trainer to every pod that trains, and other jobs do not change."""
+"""Test trainer.delivery: the chart delivers the trainer to every pod that trains, and changes no other job."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ STOCK = ("image.repository=pytorch/pytorch", "image.tag=2.9.1-cuda12.8-cudnn9-ru
 ARCHIVE = trainer.TARGET.read_bytes()
 NAME = f"run1-trainer-{hashlib.sha256(ARCHIVE).hexdigest()[:8]}"
 REAL = ("--api-versions", "apiregistration.k8s.io/v1", "--api-versions", "kubeflow.org/v1/PyTorchJob")
-# `kubectl apply` and Argo CD store the whole object in an annotation. All annotations of an object together are limited
-# to this size (TotalAnnotationSizeLimitB in k8s.io/apimachinery/pkg/api/validation/objectmeta.go).
+# `kubectl apply` and Argo CD store the whole object in one of its annotations. Kubernetes limits the total size of an
+# object's annotations to 256 KiB (TotalAnnotationSizeLimitB in k8s.io/apimachinery/pkg/api/validation/objectmeta.go).
 MOST_BYTES = 256 * 1024
 
 
 def of_ranks(rendered: Rendered) -> dict[str, list[str]]:
-    """Return the arguments of the pods that run the trainer, keyed by role."""
+    """Return the container arguments of the pods that run the trainer, keyed by role."""
     return {role: rendered.container(role)["args"] for role in rendered.pods() if role not in ("Launcher", "Keygen")}
 
 
@@ -88,7 +88,8 @@ def test_helm_test_uses_the_delivered_trainer_of_the_release(helm: Path) -> None
     program = ["python3", "/opt/distrain/bin/distrain-trainer", "distrain_trainer.allreduce", "--backend=torch"]
     assert pod["containers"][0]["args"][-4:] == program
     assert {"name": "trainer", "configMap": {"name": NAME}} in pod["volumes"]
-    # The archive adds 130 KB to each object that contains it, and Helm stores all objects in the release's Secret.
+    # The archive of the trainer must be in one object only: it takes 130 KB, and Helm stores all objects in the
+    # release's Secret.
     assert rendered.text.count("trainer.tar.bz2:") == 1
 
 
@@ -104,7 +105,7 @@ def test_another_trainer_replaces_only_jobs_to_which_the_chart_brings_it(helm: P
 def test_objects_fit_into_their_limits(helm: Path) -> None:
     rendered = render_with(helm, STOCK)
 
-    # Leave room for a trainer that is a third larger.
+    # The trainer may become a third larger and must still fit.
     assert len(json.dumps(rendered.find("ConfigMap", NAME))) * 4 / 3 < MOST_BYTES
 
 

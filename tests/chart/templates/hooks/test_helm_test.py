@@ -28,7 +28,7 @@ def options(pod: Yaml) -> dict[str, str]:
 
 
 def job_and_own(helm: Path, *assignments: str) -> tuple[Yaml, Yaml]:
-    """Return the test's job and the release's job."""
+    """Return the job that `helm test` creates, and the job of the release."""
     found = documents(helm, *assignments)
     kind = options(only(hooks(found, "test"), "Pod"))["--kind"]
     own = only([one for one in found if not annotation(one, HOOK)], kind)
@@ -106,7 +106,8 @@ def test_job_is_tried_once_and_ends_even_without_helm(helm: Path, kind: str) -> 
     policy = job["spec"]["runPolicy"]
     assert policy.get("backoffLimit") == {"MPIJob": 0, "PyTorchJob": None}[kind]
     assert policy["activeDeadlineSeconds"] == 360
-    # An elastic PyTorchJob succeeds with its first worker, but only the pod of rank 0 has the result.
+    # An elastic PyTorchJob counts as succeeded when its first worker has succeeded. But only the pod of rank 0 has the
+    # result.
     assert policy["cleanPodPolicy"] == {"MPIJob": "Running", "PyTorchJob": "None"}[kind]
     assert "'image': 's'" not in str(job)
 
@@ -136,7 +137,7 @@ def test_pod_comes_after_the_job_and_that_after_what_it_needs(helm: Path, kind: 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_nothing_is_left_but_the_pod_with_the_result(helm: Path, kind: str) -> None:
-    # Helm applies hook-succeeded to all earlier hooks, whether the Pod fails or not.
+    # Helm deletes all earlier hooks with the policy hook-succeeded, whether the test's Pod fails or not.
     *others, pod = made(helm, *KINDS[kind])
 
     assert {annotation(one, DELETE) for one in others} == {"before-hook-creation,hook-succeeded"}
@@ -150,7 +151,8 @@ def test_nothing_is_left_of_a_test_whose_result_helm_prints(helm: Path) -> None:
 
 
 def test_plain_jobs_are_one_hook(helm: Path) -> None:
-    # Helm waits until a Job has ended before it creates the next hook, but these Jobs need each other.
+    # If each Job were a separate hook, Helm would wait until the first Job has ended before it creates the second. But
+    # the launcher's Job and the workers' Job need each other.
     found = made(helm, *KINDS["Plain"])
     name = options(only(found, "Pod"))["--job"]
 
@@ -159,7 +161,8 @@ def test_plain_jobs_are_one_hook(helm: Path) -> None:
     assert of_kind(found, "Job") == []
     assert {item["metadata"]["name"] for item in items} == {f"{name}-worker", f"{name}-launcher"}
     assert {item["spec"]["activeDeadlineSeconds"] for item in items} == {300}
-    # Argo CD splits a List into its items, and would create the Jobs if they were not test hooks themselves.
+    # Argo CD splits a List into its items. Each item needs the hook annotation, because Argo CD would otherwise create
+    # the Jobs at every sync.
     assert {annotation(item, HOOK) for item in items} == {"test"}
 
 

@@ -61,7 +61,8 @@ def test_check_may_read_all_that_a_check_judges(helm: Path) -> None:
 
     allowed = {resource for rule in rules if "list" in rule["verbs"] for resource in rule["resources"]}
     read_by_name = {resource for rule in rules if "get" in rule["verbs"] for resource in rule["resources"]}
-    # The manifest contains the ServiceAccounts of the release's pods. A RuntimeClass is read by its name.
+    # The check need not list ServiceAccounts, because the manifest contains those of the release's pods. A RuntimeClass
+    # is the only one of these kinds that the check reads by name.
     assert allowed == {kind.plural for kind in JUDGED} - {"serviceaccounts", "runtimeclasses"}
     assert read_by_name == {"namespaces", "runtimeclasses"}
 
@@ -89,8 +90,8 @@ def test_pod_comes_last_before_install_and_upgrade(helm: Path) -> None:
 
 
 def test_only_the_refusal_stays(helm: Path) -> None:
-    # After the Pod has failed, Helm applies hook-succeeded to the hooks that had succeeded before. Argo CD applies
-    # hook-failed.
+    # If the Pod fails, Helm still deletes the earlier hooks that have succeeded and have the policy hook-succeeded.
+    # Argo CD applies hook-failed.
     *needed, pod = preflight(helm)
 
     assert {annotation(one, DELETE) for one in needed} == {"before-hook-creation,hook-succeeded,hook-failed"}

@@ -32,7 +32,7 @@ def test_pod_comes_after_preflight_and_after_what_it_needs(helm: Path) -> None:
     assert {annotation(one, HOOK) for one in found} == {EVENTS}
     assert {annotation(one, WEIGHT) for one in needed} == {"1"}
     assert annotation(pod, WEIGHT) == "2"
-    # If an upgrade is refused, the running job stays.
+    # The preflight check runs first, so that a refused upgrade does not end the running job.
     assert max(int(annotation(one, WEIGHT)) for one in preflight) < 1
     assert {one["metadata"]["name"] for one in found} == {NAME}
 
@@ -106,7 +106,7 @@ def test_pod_goes_where_the_job_has_brought_the_image(helm: Path) -> None:
     pod = only(made(helm, "image.tag=new"), "Pod")
     (term,) = pod["spec"]["affinity"]["podAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
 
-    # The hook uses the new image, so an image that cannot be pulled is noticed before the job is ended.
+    # The hook's pod uses the new image. If the image cannot be pulled, the upgrade fails before the hook ends the job.
     assert pod["spec"]["containers"][0]["image"] == "distrain/tensorflow:new"
     labels = term["podAffinityTerm"]["labelSelector"]["matchLabels"]
     assert labels == {"app.kubernetes.io/name": "distrain", "app.kubernetes.io/instance": "run1"}
@@ -150,7 +150,7 @@ def test_some_releases_have_none(helm: Path, values: tuple[str, ...]) -> None:
 
 @pytest.mark.parametrize("kind", ["auto", "Plain"])
 def test_rendered_without_a_cluster_there_is_the_job_and_no_hook(helm: Path, kind: str) -> None:
-    """`helm template run1 ... | kubectl apply -f -` would apply hooks like other objects."""
+    """The command `helm template run1 ... | kubectl apply -f -` would create hooks as if they were ordinary objects."""
     values = set_arguments("preflight.enabled=true", f"job.kind={kind}")
 
     rendered = render(helm, *values)

@@ -30,9 +30,9 @@ KINDS = "|".join(kind["name"] for kind in FACTS["kinds"])
 VERSIONS = {version["name"] for kind in FACTS["kinds"] for version in kind["versions"]}
 ANY_VERSION = "|".join(sorted(VERSIONS, key=len, reverse=True))
 GROUPS = "|".join({re.escape(kind["group"]) for kind in FACTS["kinds"] if "group" in kind})
-# "kubeflow.org/v1", "MPIJob v1", "mpi-operator 0.4.0".
+# Matches texts such as "kubeflow.org/v1", "MPIJob v1" and "mpi-operator 0.4.0".
 COPY = re.compile(rf"({GROUPS})/v\d|\b({KINDS}) ({ANY_VERSION})\b|\b({'|'.join(FACTS['operators'])}) v?\d")
-# Kubernetes also has an API version with this name.
+# `v1` is left out, because Kubernetes itself also has an API version of this name.
 TELLING = VERSIONS - {"v1"} | {kind["group"] for kind in FACTS["kinds"] if "group" in kind}
 
 
@@ -123,8 +123,8 @@ def job_of(helm: Path, chart: Path, served: str) -> Yaml:
 
 
 def without_content(spec: Yaml) -> str:
-    """Return the spec as text, without the content hash.
+    """Return the spec as text, with the content hash removed.
 
-    The hash is in the ranks' variables and identifies their job.
+    The variables of the ranks contain this hash, which identifies the job.
     """
     return re.sub(r"run1-[0-9a-f]{8}", "run1", yaml.safe_dump(spec))

@@ -154,7 +154,7 @@ def test_scripts_are_those_that_the_pods_start_with(helm: Path, kind: str) -> No
 def test_program_is_started_again_in_its_pod(helm: Path, kind: str) -> None:
     rendered = render_with(helm, (*KINDS[kind], "job.maxRestarts=3", "job.restartWindow=60"))
 
-    # The user's image may lack torchrun, so the message names the image.
+    # The user's image may lack torchrun. The script's message about this names the image, so the script gets `--image`.
     image = ["--image=distrain/pytorch:0.1.0"] if kind.startswith("pytorchjob") else []
     for role in rendered.replicas:
         args = rendered.container(role)["args"]
@@ -251,7 +251,7 @@ def test_chief_servers_and_scheduler_have_no_gpus(helm: Path) -> None:
 
 
 def test_restarts_of_an_elastic_job_are_counted_by_the_pods(helm: Path) -> None:
-    """torchrun also counts ranks that stop at a step boundary."""
+    """torchrun counts a restart even if the ranks only stop at a step boundary."""
     rendered = render_with(helm, (*KINDS["pytorchjob-elastic"], "job.maxRestarts=3"))
 
     assert rendered.job["spec"]["elasticPolicy"]["maxRestarts"] == 1_000_000
@@ -265,7 +265,10 @@ def test_workers_that_come_later_learn_where_rank_0_is(helm: Path) -> None:
 
 
 def test_pod_of_an_elastic_job_is_ready_for_sigterm_before_it_comes(helm: Path) -> None:
-    """The operator may delete pods that it has just created. Pods of other kinds are deleted only with the job."""
+    """The operator of an elastic job may delete pods that it has just created.
+
+    Pods of all other kinds of job are deleted only together with the job.
+    """
     elastic, master = (render_with(helm, KINDS[kind]) for kind in ("pytorchjob-elastic", "pytorchjob-master"))
 
     assert "\n  distrain_sigterm.py: |" in elastic.text
@@ -340,7 +343,7 @@ def test_gang_is_all_pods_of_the_job(helm: Path, kind: str) -> None:
     pods = sum(replica["replicas"] for replica in rendered.replicas.values())
     policy = rendered.job["spec"]["runPolicy"]["schedulingPolicy"]
     assert policy == {"minAvailable": pods, "queue": "team", "priorityClass": "high"}
-    # mpi-operator overwrites this field of the pod templates.
+    # mpi-operator itself sets schedulerName in the pods, so the chart leaves it out.
     expected = None if kind == "mpijob-v2beta1" else "volcano"
     assert {pod.get("schedulerName") for pod in rendered.pods().values()} == {expected}
 

@@ -12,7 +12,8 @@ import yaml
 from tests.chart.kinds import KINDS, every_kind
 from tests.chart.rendering import CHART, refusal, render, render_with
 
-# Field -> the first Kubernetes version that enables it by default, from https://github.com/kubernetes/enhancements.
+# Maps a field to the first Kubernetes version that enables this field by default, according to
+# https://github.com/kubernetes/enhancements.
 FIRST = {
     ".topologySpreadConstraints.nodeTaintsPolicy": 26,
     ".podFailurePolicy": 26,

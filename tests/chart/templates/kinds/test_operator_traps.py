@@ -1,7 +1,7 @@
 """Test known traps of the operators: the chart sets the correct field, refuses the values, or prints a note.
 
-There is one test per trap. The test's name contains a number and the trap. The docstring links to the issue that
-reports the trap, if there is one.
+Each trap has one test. A test's name contains the number and the name of the trap. If an issue reports the trap, the
+test's docstring links to it.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def test_07_clean_all_is_not_promised_where_the_launcher_stays(helm: Path) -> No
 
 @pytest.mark.parametrize("kind", TRAINING_OPERATOR)
 def test_08_failed_pod_and_its_log_stay(helm3: Path, kind: str) -> None:
-    """https://github.com/kubeflow/trainer/issues/3419: the operator's own limit deletes failed pods with their logs."""
+    """With backoffLimit, the operator deletes failed pods and logs: https://github.com/kubeflow/trainer/issues/3419."""
     assert "backoffLimit" not in render_with(helm3, KINDS[kind]).job["spec"]["runPolicy"]
 
 
@@ -94,13 +94,14 @@ def test_09_restarts_are_counted_by_the_launcher(helm: Path, kind: str) -> None:
     args = render_with(helm, (*KINDS[kind], "job.maxRestarts=3", "job.restartWindow=60")).container("Launcher")["args"]
 
     assert {"--max-restarts=3", "--restart-window=60"} <= set(args)
-    # A Job creates another pod after a launcher has failed. The new launcher learns from the workers that the run is
-    # over.
+    # After a launcher has failed, its Job creates another launcher pod. The new launcher learns from the workers that
+    # the run has ended.
     assert ("--keep-outcome" in args) == (kind in ("mpijob-v2beta1", "mpijob-v1alpha2"))
 
 
 POLICIES = {
-    # Unless restartPolicy is ExitCode, the operator fails the job if a launcher fails or a deleted worker ends.
+    # A failed launcher or a deleted worker makes training-operator fail the job, unless that role's restartPolicy is
+    # ExitCode.
     "mpijob-v1": {"Launcher": "Never", "Worker": "ExitCode"},
     "mpijob-v1alpha2": {"Launcher": "Never", "Worker": "OnFailure"},
     "mpijob-v2beta1": {"Launcher": "Never", "Worker": "OnFailure"},
@@ -180,7 +181,7 @@ def test_16_kubeflow_edit_may_use_the_jobs(helm: Path) -> None:
 
 
 def test_17_no_empty_list_reaches_the_elastic_policy(helm: Path) -> None:
-    """The training-operator panics on `rdzvConf: []`."""
+    """training-operator crashes if a job contains `rdzvConf: []`."""
     policy = render_with(helm, KINDS["pytorchjob-elastic"]).job["spec"]["elasticPolicy"]
 
     assert set(policy) == {"minReplicas", "maxReplicas", "rdzvBackend", "rdzvConf", "maxRestarts"}
@@ -189,7 +190,7 @@ def test_17_no_empty_list_reaches_the_elastic_policy(helm: Path) -> None:
 
 @pytest.mark.parametrize("kind", MPI)
 def test_18_launcher_has_no_gpu_and_so_is_no_host(helm: Path, kind: str) -> None:
-    """If the launcher's limits name a GPU, the operator adds it to the hostfile of an MPIJob v1."""
+    """If the limits of an MPIJob v1's launcher contain a GPU, the operator adds the launcher to the hostfile."""
     limits = render_with(helm, (*KINDS[kind], "workers.gpus=8")).container("Launcher")["resources"]["limits"]
 
     assert set(limits) == {"memory"}
@@ -211,7 +212,10 @@ def test_20_launcher_is_no_worker(helm: Path) -> None:
 @pytest.mark.parametrize("release", ["1run", "run.1"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_21_release_that_makes_no_host_name_is_refused(helm3: Path, kind: str, release: str) -> None:
-    """mpi-operator only writes an event about such a name. test_names.py tests names that are too long."""
+    """If the release's name makes no valid host name, mpi-operator only writes an event.
+
+    test_names.py tests names that are too long.
+    """
     message = refusal(helm3, *set_arguments(*KINDS[kind]), release=release)
 
     assert f'distrain: release name: "{release}" cannot be the host name of a pod' in message

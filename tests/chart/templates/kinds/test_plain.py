@@ -74,10 +74,10 @@ def test_key_is_accepted_by_ssh(helm: Path, values: tuple[str, ...], mode: int, 
 
     (volume,) = [volume for volume in rendered.pod(role)["volumes"] if volume["name"] == "ssh-auth"]
     assert volume["secret"]["defaultMode"] == mode
-    # The volume lists each file, so that a pod waits until all files exist.
+    # The Secret's volume lists each file by name, so that kubelet starts the pod only when all files exist.
     assert [item["key"] for item in volume["secret"]["items"]] == ["id_rsa", "id_rsa.pub", "authorized_keys"]
     assert {"name": "ssh-auth", "mountPath": folder, "readOnly": True} in rendered.container(role)["volumeMounts"]
-    # fsGroup would make root's key readable by a group.
+    # With fsGroup, kubelet would let a group read root's key.
     assert ("fsGroup" in rendered.pod(role)["securityContext"]) == (mode == 0o440)
 
 
@@ -94,7 +94,7 @@ def test_key_is_made_in_the_cluster_with_rights_on_that_secret_alone(helm: Path)
     container = rendered.container("Keygen")
     assert container["command"] == ["/opt/distrain/bin/distrain-keygen"]
     assert container["args"] == ["--secret=run1-plain-ssh"]
-    # The script imports this module.
+    # distrain-keygen imports distrain_kube.py.
     assert {"distrain-keygen", "distrain_kube.py"} <= set(rendered.scripts["data"])
     assert all(rendered.scripts["data"].values())
     (rule,) = rendered.find("Role")["rules"]

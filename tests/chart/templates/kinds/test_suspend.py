@@ -17,7 +17,7 @@ SUSPEND = "job.suspend=true"
 
 
 def suspended(spec: Yaml) -> list[str]:
-    """Return the paths of all fields named `suspend` that are true in a resource's spec."""
+    """Return the paths of the fields named `suspend` that are true in the spec of a Job or Kubeflow job."""
     found = {"suspend": spec.get("suspend"), "runPolicy.suspend": (spec.get("runPolicy") or {}).get("suspend")}
     return [path for path, value in found.items() if value is True]
 
@@ -28,7 +28,7 @@ def test_each_kind_is_suspended_by_its_own_field(helm: Path, kind: str) -> None:
 
     found = {one["metadata"]["name"]: suspended(one["spec"]) for one in rendered.documents if one["kind"] == "Job"}
     if rendered.is_plain:
-        # The Job that makes the SSH key is not suspended, so the pods find their key once the job resumes.
+        # The Job that creates the SSH key is not suspended, so the pods find the key when the job is resumed.
         assert found == {"run1-plain-launcher": ["suspend"], "run1-plain-worker": ["suspend"], "run1-plain-keygen": []}
     else:
         assert suspended(rendered.job["spec"]) == ["runPolicy.suspend"]

@@ -1,6 +1,6 @@
 """Test that every job has the same content hash as in the released chart.
 
-Otherwise, a chart upgrade would replace jobs.
+A different hash would make a chart upgrade replace running jobs.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from tests.chart.rendering import GOLDEN, VALUES, render, set_arguments
 CONTENTS = GOLDEN / "contents.yaml"
 UPDATE = "DISTRAIN_UPDATE_GOLDEN=1 make test-chart PYTEST_ARGS='-k test_contents -n 0'"
 HEAD = f"# Hashes of what a running job cannot take over, written by {UPDATE}\n"
-# The chart delivers the trainer to this job, so each change of the trainer replaces the job.
+# The chart delivers the trainer to the job of this values file, so every change of the trainer replaces the job. The
+# test leaves it out.
 DELIVERED = "stock-pytorch.yaml"
 FILES = [path for path in sorted(VALUES.glob("*.yaml")) if path.name != DELIVERED]
 JOBS = {
@@ -28,7 +29,8 @@ JOBS = {
 
 @pytest.mark.parametrize("job", JOBS)
 def test_chart_alone_replaces_no_running_job(helm3: Path, job: str) -> None:
-    # Set image.tag: if it is empty, a new appVersion means another image, and so another hash.
+    # If image.tag were empty, a new appVersion would mean another image, and so another hash. The test sets a fixed
+    # tag.
     content = render(helm3, *JOBS[job], "--set", "image.tag=tested").content
 
     if os.environ.get("DISTRAIN_UPDATE_GOLDEN"):

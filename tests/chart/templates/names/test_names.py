@@ -79,7 +79,7 @@ def test_scripts_are_mended_in_place(helm: Path, changed_chart: Path, script: st
 
     assert rendered.content == render(helm).content
     assert rendered.scripts["metadata"]["name"] == render(helm).scripts["metadata"]["name"]
-    # Kubernetes refuses changes to an immutable ConfigMap.
+    # The chart changes the scripts in place, which Kubernetes refuses for an immutable ConfigMap.
     assert "immutable" not in rendered.scripts
 
 
@@ -143,7 +143,7 @@ def gang_minimum(rendered: Rendered) -> int:
 
 
 def without_size(rendered: Rendered) -> list[Yaml]:
-    """Return the resources without the fields that may depend on the number of workers."""
+    """Return the rendered objects without all fields that may depend on the number of workers."""
     documents: list[Yaml] = json.loads(json.dumps(rendered.documents).replace(rendered.content, "CONTENT"))
     for document in documents:
         spec = document.get("spec", {})
@@ -230,7 +230,8 @@ def test_run_policy_that_the_operator_follows_keeps_the_content(
     assert render_with(helm, (*started, change)).content == render_with(helm, started).content
 
 
-# The longest suffix that each kind adds to the name of a pod, Service or label. StatefulSets label pods with a hash.
+# LONGEST contains the longest suffix that a kind appends to the job's name for a pod, a Service or a label. The
+# StatefulSet controller adds a label with a hash to each pod.
 LONGEST = {
     "mxjob-v1": "-scheduler-0",
     "mxjob-v1beta1": "-scheduler-0",
@@ -251,8 +252,8 @@ def test_names_stay_dns_labels_at_any_size(helm: Path, kind: str) -> None:
     assert len(large + suffix) <= 63
 
 
-# The possible names of run1's objects: names of the job's objects, names with a hash of the release, and the name of
-# the trainer's ConfigMap.
+# These patterns match all names that run1's objects may have. JOBS matches the names of the job's objects. HELPERS
+# matches names with a hash of the release, and the name of the trainer's ConfigMap.
 JOBS = r"run1(-(scripts|plain(-(launcher|worker|keygen|hostfile|scripts|ssh))?))?"
 HELPERS = rf"run1-(preflight|test|replace|keygen|(test-)?api)-{RUN1}(-\w+)?|run1-trainer-[0-9a-f]{{8}}"
 
@@ -268,9 +269,9 @@ def test_every_resource_is_named_after_the_release(helm: Path, kind: str) -> Non
 
 
 def test_no_value_changes_a_name() -> None:
-    """Helm only knows the objects of the last revision, by their names.
+    """Helm finds the objects of the last revision by their names.
 
-    If that revision was refused, Helm no longer knows objects with other names.
+    If a refused revision had used other names, Helm would no longer find the objects of the running job.
     """
     asked = [
         Request(one.name, without(one.values, *OVERRIDES), "run1", "team", one.api_versions, ("helm4",))
@@ -282,7 +283,7 @@ def test_no_value_changes_a_name() -> None:
     names = {(one["kind"], one["metadata"]["name"]) for objects in found for one in objects}
     wrong = [name for name in names if not re.fullmatch(f"{JOBS}|{HELPERS}|distrain:team:run1(:preflight)?", name[1])]
     assert wrong == []
-    # Each kind has only one name, except that a Plain job has two Jobs.
+    # The random requests together have fewer than 60 different names of objects.
     assert len(names) < 60
     assert {"MPIJob", "PyTorchJob", "MXJob", "TFJob", "Job", "Pod", "Role"} <= {kind for kind, _ in names}
 

@@ -24,6 +24,6 @@ def everything(helm: Path, kind: str, *values: str) -> list[Yaml]:
 def pods(found: list[Yaml]) -> list[Yaml]:
     """Return every pod and pod template in these objects.
 
-    ConfigMaps are left out: the preflight's contains the job as text.
+    ConfigMaps are left out, because the preflight check's ConfigMap contains the job as text.
     """
     return [template for one in found if one["kind"] != "ConfigMap" for template in templates(one)]

@@ -41,7 +41,10 @@ class Namespace:
         return allows(self.policies, Connection(source, target, port, protocol))
 
     def connects(self, pod: Pod, outsider: Pod, port: int) -> bool:
-        """Return whether either pod may connect to the other if a policy allows all traffic of the outsider."""
+        """Return whether the release's policies let the pod and the outsider connect, in either direction.
+
+        The outsider itself may connect to anything.
+        """
         policies = [*self.policies, open_to(outsider)]
         return any(allows(policies, Connection(*pair, port)) for pair in ((pod, outsider), (outsider, pod)))
 
@@ -50,7 +53,7 @@ INSTANCE = "app.kubernetes.io/instance"
 
 
 def open_to(pod: Pod) -> Yaml:
-    """Return a policy that allows all traffic of pods with this pod's labels."""
+    """Return a policy that allows all traffic of this pod and of other pods with the same labels."""
     spec = {"podSelector": {"matchLabels": dict(pod.labels)}, "policyTypes": ["Ingress", "Egress"]}
     return {"metadata": {"namespace": pod.namespace}, "spec": {**spec, "ingress": [{}], "egress": [{}]}}
 
@@ -65,7 +68,7 @@ def test_pods_of_a_run_reach_each_other_on_any_port(helm: Path, kind: str) -> No
 
     run = namespace.of("run1")
 
-    # Two pods of one role have the same labels.
+    # `zip(run, run)` stands for two pods of the same role, which have the same labels.
     assert [pair for pair in [*permutations(run, 2), *zip(run, run, strict=True)]
             if not namespace.allows(*pair, 2222) or not namespace.allows(*pair, 40123)] == []  # fmt: skip
     assert len(run) == len({role(pod) for pod in run}) >= (1 if kind == "pytorchjob-elastic" else 2)
@@ -143,7 +146,8 @@ def test_job_of_helm_test_is_a_run_of_its_own(helm: Path, kind: str) -> None:
     assert [one for one in namespace.of("run1") for pod in test if namespace.connects(pod, one, 2222)] == []
 
 
-# Values -> allowed S3 ports, and whether the pods may reach the cloud's services for role credentials.
+# Maps values to the ports on which the pods may reach S3, and to whether they may reach the cloud's services for role
+# credentials.
 REACHED: dict[str, tuple[tuple[str, ...], set[int], bool]] = {
     "none": ((), set(), False),
     "own-server": (S3, {9000}, False),
@@ -209,7 +213,7 @@ def test_rule_without_a_policy_is_refused(helm: Path, key: str) -> None:
 
     assert f"distrain: {name}: is set, but networkPolicy.enabled is not, so that there is no policy; set" in words
     assert words.count("distrain: ") == 1
-    # A platform's values may set rules although the run's values turn the policies off.
+    # The values of a platform may contain policy rules while the values of the run set networkPolicy.enabled to false.
     assert "NetworkPolicy" not in render_with(helm, (*assignments, "networkPolicy.enabled=false")).kinds()
     assert "NetworkPolicy" in render_with(helm, (*assignments, "networkPolicy.enabled=true")).kinds()
 

@@ -12,7 +12,8 @@ from tests.chart.rendering import Yaml, refusal, render_with
 WORKERS, LABEL = 1000, 63
 LONGEST_RELEASE = 53 * "a"
 LONGEST_NAMESPACE = 63 * "n"
-# The allowed sizes of the largest objects in bytes, far below the real limits, to leave room for users' values.
+# The test's limits for the sizes of the largest objects, in bytes. The test's limits are far below the limits of
+# Kubernetes and etcd, so that users' values also fit.
 SCRIPTS, HOSTFILE, OTHERS = MOST_DATA // 8, MOST_DATA // 4, MOST_STORED // 64
 
 
@@ -33,7 +34,8 @@ def test_hostfile_of_1000_workers_has_a_line_for_each(helm: Path) -> None:
     lines = render_with(helm, values, release=LONGEST_RELEASE).find("ConfigMap", "-hostfile")["data"]["hostfile"]
 
     assert len(lines.splitlines()) == WORKERS
-    # The namespace is part of each line. In this test the namespace is "default".
+    # Each line of the hostfile contains the namespace. The test renders for the namespace "default", so the length of
+    # the longest namespace is added.
     assert len(lines) + WORKERS * (len(LONGEST_NAMESPACE) - len("default")) < HOSTFILE
 
 

@@ -1,4 +1,4 @@
-"""Test the labels and annotations that keep service mesh proxies out of the pods, or request them."""
+"""Test the labels and annotations that keep service mesh proxies out of the pods, or that request such proxies."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from tests.chart.kinds import KINDS, every_kind
 from tests.chart.rendering import Yaml, render_with
 from tests.chart.templates.objects.everything import everything, pods
 
-# Kinds whose workers belong to a Job or StatefulSet. Labels in its pod template must not change while workers run.
+# In these kinds, the workers belong to a Job or StatefulSet. Labels in the pod template of a Job or StatefulSet must
+# not change while workers run.
 FIXED = ("plain", "mpijob-v1alpha2")
 NONE = {"sidecar": "false", "ambient": "none", "linkerd": "disabled"}
 ASKED = {

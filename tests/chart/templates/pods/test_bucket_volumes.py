@@ -62,7 +62,7 @@ def test_gke_adds_its_fuse_sidecar_to_the_workers(helm: Path, tmp_path: Path, ki
 def test_claim_of_mountpoint_for_s3_or_a_shared_file_system_is_mounted_by_every_rank(
     helm: Path, tmp_path: Path, kind: str
 ) -> None:
-    # The driver only mounts volumes that an admin has created, so the pod uses a claim:
+    # The driver mounts only volumes that an administrator has created, so the pod needs a claim:
     # https://docs.aws.amazon.com/eks/latest/userguide/s3-csi.html
     found = rendered(helm, kind, CLAIM, tmp_path)
 

@@ -1,4 +1,4 @@
-"""Test the pods' networks: subnets for MPI, dual-stack addresses, and clusters with any DNS domain."""
+"""Test the network values of pods: subnets for MPI, dual-stack addresses, and clusters with any DNS domain."""
 
 from __future__ import annotations
 
@@ -90,8 +90,8 @@ def test_no_rendered_object_assumes_the_domain_of_the_cluster(helm: Path, kind: 
 
 
 def test_hosts_are_names_that_every_domain_completes(helm: Path) -> None:
-    # For a name with fewer dots than ndots (5 in a pod), a resolver first appends the search domains. The search
-    # domains include the cluster's domain.
+    # If a name has fewer dots than ndots (5 in a pod), the resolver first tries the name with each search domain
+    # appended. One of the search domains is the domain of the cluster.
     hostfile = render_with(helm, KINDS["plain"]).find("ConfigMap", "-hostfile")["data"]["hostfile"]
 
     hosts = [line.split()[0] for line in hostfile.splitlines()]

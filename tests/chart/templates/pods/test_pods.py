@@ -176,7 +176,7 @@ def test_training_container_has_the_pods_resource_claims(helm: Path) -> None:
 
 
 def test_large_numbers_of_a_values_file_stay_whole(helm: Path, tmp_path: Path) -> None:
-    # Helm reads numbers as floating point, and would print the number as 2e+09.
+    # Helm reads every number as a float. Without a conversion, it would print the number as 2e+09.
     values = tmp_path / "values.yaml"
     values.write_text(
         """runAsUser: 2000000000

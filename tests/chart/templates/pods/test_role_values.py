@@ -12,7 +12,7 @@ from tests.chart.templates.pods.role_pods import ROLES, first, others, rendered,
 every_role = pytest.mark.parametrize("role", ROLES)
 
 
-# Values of a role -> a check that the role's pod spec contains them.
+# SPEC maps values of a role to a function that checks them in the spec of the role's pods.
 SPEC = {
     "resources: {limits: {cpu: 2, ephemeral-storage: 5Gi}}": lambda spec: (
         first(spec)["resources"]["limits"].get("cpu") == "2"
@@ -201,7 +201,10 @@ def test_worker_can_be_guaranteed(helm: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("role", ["Worker", "Launcher"])
 def test_limit_without_a_request_takes_the_default_request_away(helm: Path, tmp_path: Path, role: str) -> None:
-    """Kubernetes copies a limit to a missing request, so a pod with only these limits is Guaranteed."""
+    """If a request is missing, Kubernetes sets it to the limit.
+
+    So a pod whose containers have only limits is in the QoS class Guaranteed.
+    """
     values = "{resources: {limits: {cpu: 2, memory: 4Gi}}}"
     section, kind = ROLES[role]
     found = rendered(helm, kind, f"{section}: {values}\nworkers: {{gpus: 0}}\n" if section != "workers" else

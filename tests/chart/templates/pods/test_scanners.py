@@ -1,6 +1,6 @@
 """Test that two manifest scanners accept the pods of values/, alone and with each profile.
 
-scanner-exceptions.yaml lists the checks that may fail, with reasons. Each scanner runs once over all pods.
+scanner-exceptions.yaml lists the checks that may fail, with reasons. Each scanner runs only once, on all pods together.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tests.chart import expansion
 from tests.chart.profiles.pairs import FILES, PROFILES, pods
 
 EXCEPTIONS = yaml.safe_load((Path(__file__).parent / "scanner-exceptions.yaml").read_text(encoding="utf-8"))
-# The id of a failed check, and the file's name without extension.
+# The id of the failed check, and the name of the scanned file without its extension.
 Failure = tuple[str, str]
 # A pod that every scanner refuses.
 BAD = """
@@ -44,7 +44,7 @@ def checkov(folder: Path) -> set[Failure]:
         "-o",
         "json",
     ]
-    # The folder may be below a hidden folder such as ~/.cache.
+    # checkov skips hidden folders by default, and the scanned folder may be inside one, such as ~/.cache.
     hidden = {"CKV_IGNORE_HIDDEN_DIRECTORIES": "false"}
     environment = {**os.environ, **hidden, "BC_SKIP_MAPPING": "TRUE", "https_proxy": "http://127.0.0.1:9"}
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
@@ -53,7 +53,7 @@ def checkov(folder: Path) -> set[Failure]:
 
 
 def kube_score(folder: Path) -> set[Failure]:
-    """Return the failed checks of kube-score. kube-score takes objects with one name for the same object."""
+    """Return the failed checks of kube-score, which cannot distinguish two objects of the same name."""
     command = [str(scanners.kube_score()), "score", "--output-format", "json", *map(str, sorted(folder.glob("*.yaml")))]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     checks = [
@@ -66,7 +66,7 @@ SCANNERS: dict[str, Callable[[Path], set[Failure]]] = {"checkov": checkov, "kube
 
 
 def write_profiles(folder: Path) -> None:
-    """Write a file for each profile with its pods for all files in values/, one pod per shape."""
+    """For each profile, write a file with the distinct pods of all files in values/."""
     for profile in PROFILES:
         shapes = pods(golang.binary("helm4"), profile)
         for number, pod in enumerate(shapes):
@@ -76,7 +76,7 @@ def write_profiles(folder: Path) -> None:
 
 @pytest.fixture(scope="module")
 def failures(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], set[Failure]]:
-    """Return a function that runs a scanner by its name, once."""
+    """Return a function that takes a scanner's name and returns its failed checks. Each scanner runs only once."""
     folder = tmp_path_factory.mktemp("expanded")
     expansion.write(folder)
     write_profiles(folder)

@@ -22,7 +22,7 @@ VALUES = {
     "monitoring": {"podMonitor": True},
     "rbac": {"aggregateToKubeflowEdit": True, "kinds": ["MPIJob"]},
 }
-# An object's name cannot contain the underscore.
+# Names of Kubernetes objects cannot contain the underscore of `right_2`.
 RIGHT = "right-2-" + hashlib.sha256(b"right_2").hexdigest()[:4]
 
 

@@ -1,4 +1,4 @@
-"""Test the chart as a subchart: its condition, and the values it shares with sibling charts."""
+"""Test the chart as a subchart: the condition that enables it, and the values that it shares with sibling charts."""
 
 from __future__ import annotations
 

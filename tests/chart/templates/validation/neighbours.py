@@ -8,7 +8,7 @@ from tests.chart.rendering import refusal, render
 
 
 def assert_refused_and_neighbour_accepted(helm: Path, folder: Path, refused: str, words: str, accepted: str) -> None:
-    """Assert that one values file is refused with a line that begins with these words, and that the other renders."""
+    """Assert that Helm refuses the values in `refused` with a line that begins with `words`, and renders `accepted`."""
     bad, good = folder / "bad.yaml", folder / "good.yaml"
     bad.write_text(refused, encoding="utf-8")
     good.write_text(accepted, encoding="utf-8")

@@ -208,7 +208,7 @@ def test_limit_range_is_not_named_for_a_mistake_of_the_pod() -> None:
 
 
 def _answer_with(resources: Object, limit: Object) -> Report:
-    """Judge a worker in a namespace with two LimitRanges: `another` sets nothing, and `lr` sets the limit."""
+    """Check a worker in a namespace with two LimitRanges: `another` sets nothing, and `lr` sets the given limit."""
     ranges = [
         {"kind": "LimitRange", "metadata": {"name": name, "namespace": "team"}, "spec": {"limits": limits}}
         for name, limits in (("another", []), ("lr", [{"type": "Container", **limit}]))

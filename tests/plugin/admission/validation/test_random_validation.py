@@ -26,17 +26,18 @@ from tests.line_program import answers
 from tests.plugin.admission.random_objects import NAMESPACE, Case, random_case
 
 COUNT = int(os.environ.get("RANDOM_VALUES", "500"))
-# Patterns of messages that cannot be compared literally. UID matches messages in which the API server names the Job's
-# UID. INIT_CONTAINER matches messages in which the API server always names the first init container.
+# Patterns of messages that cannot be compared literally. UID matches messages in which the API server prints the UID of
+# a Job. INIT_CONTAINER matches messages in which the API server always names the first init container, even if another
+# one is meant.
 UID = re.compile(r"(spec\.selector|labels|labels\[.*\]): Invalid value: .*?: (must be|`selector` (not|does not)).*")
-# A StatefulSet's volumes for its claims come in the random order of a Go map, so a volume without a name may have any
-# index.
+# The API server adds the volumes of a StatefulSet's claims in the random order of a Go map. So a volume without a name
+# may have any index.
 NAMELESS = re.compile(r"volumes\[\d+\](\.(name|persistentVolumeClaim\.claimName): Required)")
 INIT_CONTAINER = re.compile(r"initContainers\[\d+\](.*hostPort: Duplicate)")
 
 
 def _ours(case: Case) -> tuple[bool, set[str]]:
-    """Return whether the check refuses the case as impossible, and the mistakes that the check finds."""
+    """Return whether the check refuses the case as invalid, and the mistakes that the check reports."""
     job = from_manifest(json.dumps(case.item), "--manifest")
     prepared, _ = snapshot_file.examined(snapshot_file.contents(b'{"items": []}'), job, NAMESPACE)
     invalid = [each for each in prepared.refusals if " is invalid: " in each.reason]
@@ -51,7 +52,7 @@ def _theirs(validity: dict[str, Any]) -> set[str]:
 
 
 def _plain(messages: Iterable[str]) -> set[str]:
-    """Return messages in a comparable form: with paths of pod fields instead of template fields, and without UIDs."""
+    """Return comparable messages: with paths of pod fields instead of template fields, and without UIDs."""
     found = (INIT_CONTAINER.sub(r"initContainers[0]\1", each) for each in messages)
     return {_without_uid(NAMELESS.sub(r"volumes[]\1", each)) for each in found}
 

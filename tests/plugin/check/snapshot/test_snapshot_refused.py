@@ -40,7 +40,7 @@ def _with_snapshots(*snapshots: Object) -> str:
     return list_of(*kind("Node", node("a", gpu="8")), *kind("Snapshot", *snapshots))
 
 
-# An object of a kind that a check does not read, after another object of the list.
+# A deeply nested object of a kind that a check does not read. The nested object follows another object in the list.
 DEEP = ', {"kind": "Event", "a": ' + "[" * 100_000 + "]" * 100_000 + "}"
 ODD_CLAIM = {"name": "v", "ephemeral": {"volumeClaimTemplate": {"spec": {"resources": {"requests": {"storage": ""}}}}}}
 

@@ -58,7 +58,7 @@ def _judged(content: bytes, job: Job) -> Report:
 
 
 def _policies(seed: int) -> list[Object]:
-    """Return a quota and a LimitRange for the gang's namespace, for every other seed."""
+    """For every second seed, return a quota and a LimitRange in the gang's namespace."""
     metadata = {"name": "policy", "namespace": "team"}
     hard = {"pods": str(seed % 7 + 1), "requests.cpu": str(seed % 11 + 1)}
     quota = {"metadata": metadata, "spec": {"hard": hard}, "status": {"hard": hard, "used": {"pods": str(seed % 3)}}}
@@ -71,10 +71,11 @@ def _policies(seed: int) -> list[Object]:
 def test_snapshot_gives_the_answer_of_the_live_cluster(
     api: FakeApi, cluster: Cluster, monkeypatch: pytest.MonkeyPatch, seeds: Sequence[int]
 ) -> None:
-    # A live check skips the pods of unusable nodes and says so. A snapshot has the pods of all nodes.
+    # A live check does not read the pods of unusable nodes, and says so in its report. A snapshot contains the pods of
+    # all nodes, so the live check must read them here, too.
     monkeypatch.setattr("distrain.check.live_cluster.candidate_nodes", lambda job, nodes: None)
     for seed in seeds:
-        # A snapshot does not contain everything that a new quota would count in other pods.
+        # If the manifest created a quota, the quota would count fields of other pods that a snapshot leaves out.
         case = replace(random_case(seed), of_manifest=frozenset())
         job = from_manifest(case.manifest, "--manifest")
         serve(api, [*case.items, *_policies(seed)])
@@ -258,12 +259,12 @@ def test_encoded_pod_counts_as_before(decode: Callable[..., Sequence[CountedPod]
     assert list(map(_counted, after)) == list(map(_counted, before))
 
 
-# Fields of which only the sums matter.
+# Of these fields, a snapshot need only preserve the sum.
 SUMMED_UP = {"containers", "init_containers", "container_statuses", "init_container_statuses"}
 
 
 def _counted(pod: CountedPod) -> dict[str, Any]:
-    """Return everything that the usage counts of a pod."""
+    """Return all facts about a pod that the usage of a cluster counts."""
     names = set(pod.kind.__struct_fields__) - SUMMED_UP
     kind = {name: getattr(pod.kind, name) or None for name in names}
     kind |= {"held": held(pod.kind), "ports": host_ports(pod.kind)}

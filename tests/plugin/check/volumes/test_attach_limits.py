@@ -79,9 +79,9 @@ def test_each_pod_needs_room_for_volumes_of_its_own() -> None:
 
 @pytest.mark.parametrize(("left", "verdict"), [(True, "fits"), (False, "impossible")])
 def test_claim_that_is_left_needs_no_new_volume_of_its_class(left: bool, verdict: str) -> None:
-    """The existing claim's volume belongs to a driver without a limit.
+    """If the claim exists, its volume belongs to a driver without a limit.
 
-    The driver of the claim's class cannot attach any volume.
+    The driver named in the claim's storage class cannot attach any volume.
     """
     spec = {**ONE_GIB, "storageClassName": "disk"}
     claims = [{"metadata": {"name": "data"}, "spec": spec}]
@@ -125,7 +125,7 @@ def test_volume_that_pods_share_counts_once_on_a_node() -> None:
 
 @pytest.mark.parametrize(("pods", "verdict"), [(2, "fits"), (3, "impossible")])
 def test_shared_volume_takes_room_from_each_pods_own(pods: int, verdict: str) -> None:
-    # A node can attach only two volumes: the shared volume and the volume of one pod.
+    # The node can attach only two volumes. One is the shared volume, and the other is the pod's own volume.
     assert _answer(_job(pods, SCRATCH, SHARED), *_claim("data"), limit=2).verdict == verdict
 
 
@@ -164,8 +164,8 @@ def test_volume_that_a_node_has_attached_needs_no_more_room() -> None:
 
 
 def test_volume_of_a_pod_that_waits_for_a_node_is_not_attached_there_yet() -> None:
-    # The node is full until the running pod has made way for the waiting pod. The job uses the waiting pod's volume,
-    # too.
+    # The scheduler must first evict the running pod for the waiting pod. Until then, the node cannot attach another
+    # volume. The job uses the same volume as the waiting pod.
     waiting = _user("", SHARED)
     waiting["metadata"]["name"], waiting["status"] = "waiting", {"phase": "Pending", "nominatedNodeName": "a"}
     others = [*_claim("data"), *_claim("user-scratch", 2)]

@@ -31,7 +31,7 @@ def _job(*, namespace: str = "", pods: int = 1, **spec: Any) -> Object:
 
 
 def _made(item: Object, namespace: str = "", **spec: Any) -> Object:
-    """Return the object as in a manifest, in the given namespace or without a namespace."""
+    """Return the object as a manifest contains it, with the field `namespace` only if `namespace` is given."""
     metadata = {key: value for key, value in item["metadata"].items() if key != "namespace"}
     where = {"namespace": namespace} if namespace else {}
     made = {"apiVersion": "v1", **item, "metadata": {**metadata, **where}, **spec}
@@ -65,7 +65,7 @@ def test_objects_of_the_manifest_are_for_pods_of_their_namespace(made: str, used
     by_claim = _answer(claim, _job(namespace=used, **_using("data")), others=[_claim("other")])
 
     assert by_account.verdict == verdict
-    # If a file from kubectl contains a claim, it contains the claims of all namespaces.
+    # The snapshot contains another claim, so it counts as complete: a claim that is not in it does not exist.
     assert by_claim.verdict == verdict
 
 

@@ -13,13 +13,13 @@ from tests.plugin.objects import Object, node, template
 
 ZONE = "topology.kubernetes.io/zone"
 NODES = [node(name, cpu="2", labels={ZONE: zone}) for name, zone in (("a", "1"), ("b", "2"))]
-# The fields of a claim that the API server requires.
+# The API server requires these fields in every claim.
 ONE_GIB = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
 WAITS = {"provisioner": "disk", "volumeBindingMode": "WaitForFirstConsumer"}
 
 
 def _set(pods: int, spec: Object, *, is_ephemeral: bool = False) -> Object:
-    """Return a StatefulSet with pods of 2 CPUs. Each pod has its own volume."""
+    """Return a StatefulSet whose pods request 2 CPUs each. Each pod of the StatefulSet has a volume of its own."""
     spec = {**ONE_GIB, **spec}
     scratch = {"volumes": [{"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": spec}}}]}
     claims = [] if is_ephemeral else [{"metadata": {"name": "scratch"}, "spec": spec}]

@@ -31,7 +31,7 @@ def next_of(*objects: Object, **values: Any) -> Next:
 
 
 def with_field(job: Object, path: str, value: Any) -> Object:
-    """Return the job with one more field at the path."""
+    """Return a copy of the job in which the field at this path has this value."""
     changed = copy.deepcopy(job)
     *parents, last = path.split(".")
     at = changed

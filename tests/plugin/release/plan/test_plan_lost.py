@@ -1,4 +1,4 @@
-"""Test which losses the plan of an upgrade reports: the steps since the last checkpoint, and their time."""
+"""Test which losses the plan of an upgrade reports: the steps since the last checkpoint, and how long they took."""
 
 from __future__ import annotations
 

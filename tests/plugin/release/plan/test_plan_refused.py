@@ -1,4 +1,4 @@
-"""Test which upgrades are refused: upgrades without an effect, and upgrades whose job would start over."""
+"""Test which upgrades are refused: those that change nothing, and those whose job would train from the beginning."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_silent_trap_is_refused(before: Before, after: Next, words: str) -> None
 
 
 def marked(job: Object, label: str, annotation: str) -> Object:
-    """Return the job with the label and annotation of serviceMesh on its workers."""
+    """Return the job with the label and annotation that `serviceMesh` sets on the workers."""
     metadata = job["spec"]["mpiReplicaSpecs"]["Worker"]["template"]["metadata"]
     metadata["labels"] = {**metadata.get("labels", {}), "istio.io/dataplane-mode": label}
     metadata["annotations"] = {**metadata.get("annotations", {}), "linkerd.io/inject": annotation}
@@ -130,8 +130,8 @@ def test_new_job_starts_over_where_it_does_not_find_the_checkpoints(old: Object,
 def test_plan_compares_what_the_trainer_compares() -> None:
     compared = {path.rpartition(".")[2] for path in resume.SUBJECT}
 
-    # The trainer gets the strategy and the shapes from the checkpoint's arrays, and the number of samples from the
-    # data.
+    # The trainer knows the strategy and the shapes from the arrays in the checkpoint, and the number of samples from
+    # the data.
     assert compared - {"strategy"} == {each.name for each in fields(Subject)} - {"epoch_samples", "shapes"}
 
 

@@ -84,7 +84,7 @@ def test_login_in_a_url_is_not_shown() -> None:
 
 
 def _at(path: str, value: str) -> dict[str, Any]:
-    """Return values that set only this path."""
+    """Return values in which only the value at this path is set."""
     first, _, rest = path.partition(".")
     if first != "global":
         return {first: {rest: value} if rest else value}

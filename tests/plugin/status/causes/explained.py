@@ -1,4 +1,7 @@
-"""Read the line that says why a run does not continue, and serve events about the run, for the tests of causes."""
+"""Read the line of `status` that says why a run does not continue, and serve events about the run.
+
+The tests of causes use both.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ JOB_UID = "uid-run1-1234abcd"
 
 
 def told(outcome: Outcome) -> tuple[str, str, str]:
-    """Return the phase, the reason and the next step of a run."""
+    """Return the phase, the reason and the next step that `status` prints for a run."""
     rows = dict(line.split(maxsplit=1) for line in outcome.out.splitlines())
     return rows["run1"], rows.get("why", ""), rows.get("next", "")
 

@@ -118,7 +118,7 @@ def test_queue_that_says_nothing_may_not_manage_this_kind(api: FakeApi, status: 
 def test_admission_check_that_follows_the_quota_is_told(
     api: FakeApi, status: Run, state: str, message: str, then: str
 ) -> None:
-    # As in kubernetes-sigs/kueue#9048, whose ClusterQueue has the check "provisioning".
+    # The issue kubernetes-sigs/kueue#9048 describes such a ClusterQueue, which has the admission check "provisioning".
     serve(api, QUEUED)
     reserved = {"type": "QuotaReserved", "status": "True", "message": "Quota reserved in ClusterQueue team"}
     checks = [{"name": "other", "state": "Ready"}, {"name": "provisioning", "state": state, "message": message}]
@@ -168,7 +168,10 @@ def test_gang_scheduler_is_told_to_those_who_may_not_read_events(api: FakeApi, s
 
 
 def _serve_held_group(api: FakeApi) -> str:
-    """Serve a run whose PodGroup Volcano does not admit. Return the message of the PodGroup's condition."""
+    """Serve a run whose PodGroup Volcano does not admit.
+
+    Return the message that `status` prints about the PodGroup's condition.
+    """
     job = json.loads(json.dumps(PYTORCH).replace('"spec": {"cont', '"spec": {"schedulerName": "volcano", "cont'))
     serve(api, job, pods=[unplaced("worker", 0), unplaced("worker", 1)])
     gang = "0/0 tasks in gang unschedulable: pod group is not ready, 1 minAvailable"

@@ -1,4 +1,4 @@
-"""Test what `status` reports about deletions that do not end, sidecars that keep running, and init containers."""
+"""Test what `status` reports about deletions that do not finish, sidecars that keep running, and init containers."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def _at(ago: float) -> str:
 @pytest.mark.parametrize(
     ("finalizers", "more", "then"),
     [
-        # A foreground deletion, as by Argo CD with PrunePropagationPolicy=foreground: argoproj/argo-cd#17465.
+        # Argo CD deletes in the foreground with PrunePropagationPolicy=foreground: argoproj/argo-cd#17465.
         pytest.param([FOREGROUND], "", "wait: it is gone once its pods have ended", id="foreground"),
-        # argoproj/argo-cd#9296: the operator that should remove the finalizer is gone.
+        # The operator that would remove this finalizer no longer exists: argoproj/argo-cd#9296.
         pytest.param(
             [FOREGROUND, "example.com/audit"],
             "; the finalizer example.com/audit holds it",
@@ -70,7 +70,7 @@ def _states(role: str, **containers: dict[str, Any]) -> Object:
 
 
 def test_sidecar_that_outlives_the_program_is_named(api: FakeApi, status: Run) -> None:
-    # istio/istio#11045 and kubeflow/katib#1042: the job never ends.
+    # A sidecar that keeps running keeps a job from finishing: istio/istio#11045 and kubeflow/katib#1042.
     ended = {"terminated": {"exitCode": 0, "reason": "Completed", "finishedAt": BORN}}
     serve(api, MPI, pods=[_states("launcher", launcher=ended, istio_proxy={"running": {"startedAt": BORN}}), *UP[1:]])
 
