@@ -12,6 +12,7 @@ from typing import Any
 
 from distrain.errors import ValuesError
 from distrain.imports.launch import shell
+from distrain.imports.secrets import quoting
 
 SUBMIT = re.compile(r"^\s*(?:\$\s*)?arena\s+submit\s", re.MULTILINE)
 KINDS = {
@@ -67,12 +68,14 @@ def flags_of(text: str, origin: str) -> tuple[dict[str, Any], list[tuple[str, st
         raise ValuesError(f"{origin}: has a quote that is not closed, or a loop; keep only the line `arena submit ...`")
     lines = [[word.text for word in command.words] for command in commands]
     found = [words for words in lines if words[:2] == ["arena", "submit"]]
-    others = [(" ".join(words), "no value follows from it") for words in lines if words[:2] != ["arena", "submit"]]
+    others = [
+        (quoting.command(words), "no value follows from it") for words in lines if words[:2] != ["arena", "submit"]
+    ]
     if len(found) != 1:
         raise ValuesError(f"{origin}: has {len(found)} lines `arena submit`; only one run is read: keep one line")
     kind = found[0][2] if len(found[0]) > 2 else ""
     if kind not in KINDS:
-        raise ValuesError(f"{origin}: arena submit {kind}: the import reads {', '.join(KINDS)}")
+        raise ValuesError(f"{origin}: arena submit {quoting.value(kind)}: the import reads {', '.join(KINDS)}")
     return {"kind": KINDS[kind], **_flags(found[0][3:])}, others
 
 

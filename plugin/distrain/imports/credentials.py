@@ -12,14 +12,21 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from distrain.imports.launch import shell
+from distrain.imports.secrets import logins
 from distrain.redact import HIDDEN, SHORTEST, redact, remember
 
 # The words of a name: access_key_id, accessKeyId and access-key-id have three each.
 WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 CERTAIN = re.compile(
     r"token$|passw|^pass$|pwd?$|passphrase|^secrets?$|secret$|(secret|access|private)key|^credentials?$|creds$|apikey"
-    r"|^auth$|authorization|^bearer$|cookies?$|^dsn$|^[ht]?otp$|^dockerconfigjson$|^webhook$"
+    r"|^auth$|authorization|^bearer$|cookies?$|^dsn$|^[ht]?otp$|^dockerconfigjson$|^webhook$|^[as]k$|^akid$|^aksk$"
+    r"|(access|secret)id$"
 )
+# Two words at the end of a name: OSS_ACCESS_ID, ALIYUN_AK_ID, user_name.
+PAIRS = {("access", "id"), ("ak", "id"), ("sk", "id"), ("user", "name")}
+# A password may be a number, other credentials are not.
+NUMERIC = re.compile(r"passw|passphrase|^pin$")
 # Words of a name whose value may also be harmless: a file's path, as in --pat /run/pat, or a word without digits.
 RANDOM = re.compile(r"(?!/|https?://)(?=\D*\d).{8,}", re.DOTALL)
 UNCERTAIN = {"pat", "sas", "tok", "netrc", "keytab", "api"}
@@ -43,10 +50,14 @@ FORMS = re.compile(
     re.DOTALL,
 )
 # A URL in a text, and the parts that make a URL secret: a login, a token in place of a user name, a signature, or the
-# path of a webhook. A user without a password is usual only in hdfs://, abfss:// and ssh://.
-URL = re.compile(r"\b[A-Za-z][\w+.-]*://[^\s\"'`<>|;]+")
+# path of a webhook. A user without a password is usual only in hdfs://, abfss:// and ssh://. A login may also stand
+# before a host without a scheme, but not an image's name before its digest.
+URL = re.compile(
+    r"\b[A-Za-z][\w+.-]*://[^\s/@\"']*:[^\s@\"']*@[^\s\"'`<>|;]*|\b[A-Za-z][\w+.-]*://[^\s\"'`<>|;]+"
+    r"|(?<![\w/:@.-])(?!mailto:)[A-Za-z][\w.+%-]*:(?!//|\d+@)[^\s@\"'`=,]+@(?!\w+:[0-9a-f]{32})[A-Za-z0-9][\w.-]*"
+)
 SECRET_URL = re.compile(
-    r"://[^/\s]*:[^/\s]*@|https?://(?!git@)[^/\s@?#]+@|[?&](?:X-Amz-|[\w-]*(?:sig|token|key|secret|password)[\w-]*=)"
+    r"^(?!\w[\w+.-]*://)[^:]+:(?!\$[({]?\w+[)}]?@)|://[^/\s]*:(?!\$[({]?\w+[)}]?@)[^@\s]*@|https?://(?!git@)[^/\s@?#]+@|[?&](?:X-Amz-|[\w-]*(?:sig|token|key|secret|password)[\w-]*=)"
     r"|://hooks\.slack\.com/|://discord(?:app)?\.com/api/webhooks/|://[^/\s]*webhook\.office\.com/",
     re.IGNORECASE,
 )
@@ -106,9 +117,9 @@ class Credentials(Struct):
         """
         found: list[str] = []
         variables: dict[str, dict[str, Any]] = {}
-        for index, word in enumerate(words):
-            before = words[index - 1] if index else ""
-            for start, end, name in reversed([*_in_word(word, before)]):
+        words = [_without_comments(words, index) for index, _ in enumerate(words)]
+        for word, places in zip(words, in_words(words), strict=True):
+            for start, end, name in reversed(places):
                 key = self.key(name, word[start:end])
                 variable = f"{key}_ARGUMENT" if key in taken else key
                 variables[variable] = self.variable(variable, key)
@@ -123,7 +134,11 @@ class Credentials(Struct):
 
     def holds(self, found: str) -> bool:
         """Tell whether a text has a credential: a text with a credential's form, or a credential found elsewhere."""
-        return has_credential(found) or any(is_distinct(value) and value in found for value in self.found.values())
+        return has_credential(found) or self.has_known(found)
+
+    def has_known(self, found: str) -> bool:
+        """Tell whether a text has a credential that was found elsewhere."""
+        return any(is_distinct(value) and value in found for value in self.found.values())
 
     def container(self, found: dict[str, Any]) -> dict[str, Any]:
         """Return a sidecar or an init container without the credentials in its variables and words."""
@@ -144,9 +159,12 @@ def is_credential(name: str, value: str) -> bool:
 
 def is_named(name: str, value: str) -> bool:
     """Tell whether a value is a credential because of its name, whatever the value's form is."""
-    if HARMLESS.fullmatch(value.strip()) or REFERENCE.fullmatch(value.strip()):
+    is_number = bool(re.fullmatch(r"\d{4,}", value.strip())) and any(map(NUMERIC.search, _words(name)))
+    if (HARMLESS.fullmatch(value.strip()) and not is_number) or REFERENCE.fullmatch(value.strip()):
         return False
-    words = [word.lower() for word in WORDS.findall(name)]
+    words = _words(name)
+    if words and (tuple(words[-2:]) in PAIRS or words == ["username"]):
+        return True
     if not words or words[-1] in OF_OBJECT:
         return False
     if any(map(CERTAIN.search, words)) or (words[-1] in LOGIN and len(words) > 1):
@@ -155,6 +173,10 @@ def is_named(name: str, value: str) -> bool:
         return True
     places = [index for index, word in enumerate(words) if word in ("key", "keys") and index >= len(words) - 2]
     return any(bool(OF_KEY & set(words[:index])) or not _is_plain(value) for index in places)
+
+
+def _words(name: str) -> list[str]:
+    return [word.lower() for word in WORDS.findall(name)]
 
 
 def _is_plain(value: str) -> bool:
@@ -170,6 +192,22 @@ def is_distinct(value: str) -> bool:
 def has_credential(found: str) -> bool:
     """Tell whether a text holds a credential."""
     return any(_in_word(found, ""))
+
+
+def in_words(words: Sequence[str]) -> list[list[tuple[int, int, str]]]:
+    """Return start, end and name of the credentials in each word of a command."""
+    found = [[*_in_word(word, words[index - 1] if index else "")] for index, word in enumerate(words)]
+    for index, start, end in logins.in_words(words):
+        if all(end <= first or last <= start for first, last, _ in found[index]):
+            found[index] = sorted([*found[index], (start, end, "login")])
+    return found
+
+
+def _without_comments(words: Sequence[str], index: int) -> str:
+    """Return a word; without its comments if it is a script, because any words may be in a comment."""
+    is_script = index > 1 and re.fullmatch(r"-\w*c", words[index - 1])
+    is_script = is_script and any(word.rpartition("/")[2] in shell.SHELLS for word in words[: index - 1])
+    return shell.without_comments(words[index]) if is_script else words[index]
 
 
 def hidden(found: str) -> str:
@@ -205,6 +243,7 @@ def _parts(word: str, before: str) -> Iterator[tuple[int, int, str]]:
     """Yield the credentials in a word by their forms and names; they may overlap."""
     for entry in (*LOGIN_FLAG.finditer(word), *SSHPASS.finditer(word)):
         yield *entry.span("login"), "login"
+    yield from ((*span, "login") for span in logins.in_text(word))
     for default in DEFAULT.finditer(word):
         if is_named(default["name"], default["value"]):
             yield *default.span("value"), default["name"]

@@ -12,6 +12,7 @@ from distrain.errors import ValuesError
 from distrain.imports import arena_flags, ffdl, horovod_chart, ksonnet, slurm
 from distrain.imports.jobsets.runtime import GROUP, RUNTIME, RUNTIMES, VERSION, runtime_of
 from distrain.imports.ledger import Ledger
+from distrain.imports.secrets import quoting
 from distrain.workload.kinds import KUBEFLOW, VERSIONS
 from distrain.yaml import yaml_loader
 
@@ -97,7 +98,7 @@ def find_job(text: str, origin: str) -> Found:
     jobs = [item for item in items if type_of(item) in TYPES]
     _refuse_none(items, jobs, origin)
     if len(jobs) > 1:
-        names = ", ".join(f"{_name(job)}" for job in jobs)
+        names = ", ".join(map(_name, jobs))
         raise ValuesError(
             f"{origin}: has {len(jobs)} jobs, {names}; a run is one job: import each from a file of its own"
         )
@@ -148,7 +149,7 @@ def type_of(item: dict[str, Any]) -> tuple[str, str]:
 
 def _name(item: dict[str, Any]) -> str:
     name = Ledger(item).get(("metadata", "name"), "without a name")
-    return f"{item.get('kind') or 'an object without a kind'} {name}"
+    return f"{quoting.key(item.get('kind') or 'an object without a kind')} {quoting.key(name)}"
 
 
 def _becomes(item: dict[str, Any]) -> str:
@@ -170,7 +171,8 @@ def _refuse_none(items: list[dict[str, Any]], jobs: list[dict[str, Any]], origin
             raise ValuesError(f"{origin}: apiVersion: is missing, and the import reads {kind} {known}; add it")
         if known:
             raise ValuesError(
-                f"{origin}: apiVersion: is {version}, and the import reads {kind} {known}; convert it first"
+                f"{origin}: apiVersion: is {quoting.value(version)}, and the import reads {kind} {known}; "
+                f"convert it first"
             )
-    kinds = ", ".join(dict.fromkeys(str(item.get("kind") or "no kind") for item in items))
+    kinds = ", ".join(dict.fromkeys(quoting.key(item.get("kind") or "no kind") for item in items))
     raise ValuesError(f"{origin}: kind: found {kinds}; the import reads {ALL}")

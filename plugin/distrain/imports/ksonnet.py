@@ -18,6 +18,7 @@ from distrain.imports.jobs.resources import carry_resources
 from distrain.imports.launch import shell
 from distrain.imports.launch.carried import carry_line
 from distrain.imports.ledger import Ledger
+from distrain.imports.secrets import quoting
 from distrain.values.placeholder import PROGRAM
 from distrain.yaml import yaml_loader
 
@@ -84,7 +85,7 @@ def _size(draft: Draft, origin: str) -> None:
     for key, default in (("workers", WORKERS), ("gpu", 0), ("initTimeout", TIMEOUT)):
         found = ledger.get((key,), default)
         if not str(found).isdecimal():
-            raise ValuesError(f"{origin}: {key}: is {found!r}; write a whole number there")
+            raise ValuesError(f"{origin}: {key}: is {quoting.literal(found)}; write a whole number there")
         numbers[key] = int(found)
     draft.carry(("workers", "replicas"), numbers["workers"], ("workers",))
     limits = {key: ledger.get((key,)) for key in ("cpu", "memory") if ledger.get((key,)) not in NOTHING}
@@ -203,10 +204,10 @@ def _of_block(text: str, origin: str) -> tuple[dict[str, Any], list[tuple[str, s
     )
     openmpi = {name: each for name, each in named.items() if {"image", "secret"} <= set(each)}
     if len(openmpi) != 1:
-        finding = f"found {', '.join(openmpi)}" if openmpi else f"found {', '.join(named) or 'none'}"
+        finding = f"found {', '.join(map(quoting.key, openmpi or named)) or 'none'}"
         raise ValuesError(f"{origin}: components: {finding}; keep only the component of `ks generate openmpi`")
     [(name, block)] = openmpi.items()
-    others = [(f"components.{each}", "it is no component of openmpi") for each in named if each != name]
+    others = [(f"components.{quoting.key(each)}", "it is no component of openmpi") for each in named if each != name]
     return {"name": name, **block}, others
 
 
@@ -242,7 +243,7 @@ def _of_lines(text: str, origin: str) -> tuple[dict[str, Any], list[tuple[str, s
         elif words[:3] == ["ks", "param", "set"] and found and len(words) >= 6:
             found[-1][words[4]] = words[5]
         else:
-            others.append((" ".join(words[:3]), "no value follows from it"))
+            others.append((quoting.command(words), "no value follows from it"))
     if len(found) != 1:
         finding = f"has {len(found)} lines `ks generate openmpi`"
         raise ValuesError(f"{origin}: {finding}; only one run is read: keep one line")
@@ -256,6 +257,10 @@ def _expanded(word: str, variables: dict[str, str]) -> str:
 def _flags(words: list[str]) -> Iterator[tuple[str, str]]:
     place = 0
     while place < len(words):
+        if not words[place].startswith("-"):
+            yield "other words", words[place]
+            place += 1
+            continue
         name, sign, value = words[place].removeprefix("--").partition("=")
         if not sign and place + 1 < len(words) and not words[place + 1].startswith("--"):
             value = words[place + 1]

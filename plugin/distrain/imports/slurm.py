@@ -13,6 +13,7 @@ from distrain.imports.jobs.image import set_image
 from distrain.imports.jobs.job_resource import release_name
 from distrain.imports.jobs.run_policy import NO_VALUE
 from distrain.imports.ledger import Ledger
+from distrain.imports.secrets import quoting
 from distrain.imports.slurm_options import INSTEAD, carry_exported
 from distrain.imports.slurm_script import carry_script
 from distrain.values.placeholder import IMAGE
@@ -49,6 +50,8 @@ TORCH = re.compile(
     r"torch|lightning|accelerate|deepspeed|MASTER_ADDR|env://|dist[-_]url|dist[-_]backend", re.IGNORECASE
 )
 HETEROGENEOUS = {"hetjob", "packjob"}
+# The place of a word that is neither an option nor its value.
+WORDS = "other words"
 
 
 def is_batch_script(text: str) -> bool:
@@ -62,7 +65,9 @@ def options_of(text: str, origin: str) -> dict[str, Any]:
         try:
             words = shlex.split(line)
         except ValueError as error:
-            raise ValuesError(f"{origin}: #SBATCH {line}: has a quote that is not closed; close it") from error
+            raise ValuesError(
+                f"{origin}: #SBATCH {quoting.options(line)}: has a quote that is not closed; close it"
+            ) from error
         found |= dict(_options(words))
     if "array" in found:
         raise ValuesError(f"{origin}: #SBATCH --array: makes many jobs of one script; import a script of one job")
@@ -83,7 +88,7 @@ def _options(words: Sequence[str]) -> Iterator[tuple[str, str]]:
     while place < len(words):
         name, sign, value = words[place].partition("=")
         if not name.startswith("-"):
-            yield words[place], "true"
+            yield words[place] if words[place] in HETEROGENEOUS else WORDS, "true"
             place += 1
             continue
         if not name.startswith("--") and len(name) > 2:
@@ -107,7 +112,7 @@ def read_slurm(data: dict[str, Any], origin: str) -> Draft:
     _image(draft)
     carry_script(draft, str(data["script"]))
     for line in HEADER.findall(str(data["script"]).removeprefix(_header(str(data["script"])))):
-        draft.drop(f"#SBATCH {line}", "sbatch reads no options after the first command")
+        draft.drop(f"#SBATCH {quoting.options(line)}", "sbatch reads no options after the first command")
     if time := _seconds(str(ledger.get(("time",), ""))):
         draft.carry(("job", "activeDeadlineSeconds"), time, ("time",), why=str(ledger.get(("time",))))
     carry_exported(draft)
@@ -133,7 +138,9 @@ def _size(draft: Draft, origin: str) -> None:
     nodes = _whole(draft, "nodes", origin) or 1
     draft.carry(("workers", "replicas"), nodes, ("nodes",))
     if "-" in str(draft.ledger.get(("nodes",), "")):
-        draft.note(f"nodes: {draft.ledger.get(('nodes',))} is a range; workers.replicas is its least, {nodes}")
+        draft.note(
+            f"nodes: {quoting.value(draft.ledger.get(('nodes',)))} is a range; workers.replicas is its least, {nodes}"
+        )
     total, per_node = _whole(draft, "ntasks", origin) or nodes, _whole(draft, "ntasks-per-node", origin)
     tasks = per_node or max(1, total // nodes)
     is_even = bool(per_node) or total % nodes == 0
@@ -155,7 +162,7 @@ def _whole(draft: Draft, key: str, origin: str) -> int:
         return 0
     number = re.match(r"\d+", str(found))
     if not number:
-        raise ValuesError(f"{origin}: #SBATCH --{key}: is {found}; write a whole number there")
+        raise ValuesError(f"{origin}: #SBATCH --{key}: is {quoting.value(found)}; write a whole number there")
     return int(number[0])
 
 
@@ -167,12 +174,14 @@ def _gpus(draft: Draft, nodes: int, tasks: float, origin: str) -> int:
             continue
         gpus = sum(number for number, _ in found) * share
         if abs(gpus - round(gpus)) > 1e-9:
-            words = f"is {draft.ledger.get((key,))}, which is not the same number on each of {nodes} nodes"
+            words = (
+                f"is {quoting.value(draft.ledger.get((key,)))}, which is not the same number on each of {nodes} nodes"
+            )
             raise ValuesError(f"{origin}: #SBATCH --{key}: {words}; ask for a multiple there")
         draft.carry(("workers", "gpus"), round(gpus), (key,))
         for _, kind in found:
             if kind:
-                draft.drop(f"{key}: {kind}", INSTEAD["gpu type"])
+                draft.drop(f"{key}: {quoting.value(kind)}", INSTEAD["gpu type"])
         return round(gpus)
     draft.choose(("workers", "gpus"), 0, "the script asks for no GPU")
     return 0
@@ -183,7 +192,7 @@ def _gpu_counts(draft: Draft, key: str) -> Iterator[tuple[int, str]]:
     for each in filter(None, str(draft.ledger.get((key,), "")).split(",")):
         kind, *rest = re.sub(r"\(.*?\)", "", each).split(":")
         if key == "gres" and kind.removeprefix("gres/") != "gpu":
-            draft.drop(f"{key}: {each}", NO_VALUE)
+            draft.drop(f"{key}: {quoting.value(each)}", NO_VALUE)
             continue
         parts = rest if key == "gres" else [kind, *rest]
         number = parts.pop() if parts and parts[-1].isdecimal() else "1"

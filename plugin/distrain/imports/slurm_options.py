@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from distrain.imports.draft import Draft
+from distrain.imports.secrets import quoting
 
 LOGS = "`helm distrain logs --save DIR` keeps the logs"
 NODES = "name the nodes in workers.nodeSelector"
@@ -73,7 +74,11 @@ def carry_exported(draft: Draft) -> None:
     for word in filter(None, str(draft.ledger.get(("export",), "")).split(",")):
         name, sign, value = word.partition("=")
         if sign and "$" not in value:
-            draft.append(("env",), [draft.credentials.env({"name": name, "value": value})], f"export: {name}")
+            draft.append(
+                ("env",), [draft.credentials.env({"name": name, "value": value})], f"export: {quoting.key(name)}"
+            )
         else:
-            draft.drop(f"export: {word}", "no pod has the variables of the shell that ran sbatch; set them in env")
+            draft.drop(
+                f"export: {quoting.key(name)}", "no pod has the variables of the shell that ran sbatch; set them in env"
+            )
     draft.know(("export",))

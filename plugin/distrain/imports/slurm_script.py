@@ -11,6 +11,7 @@ from distrain.imports.launch.carried import carry_words
 from distrain.imports.launch.program import SILENT
 from distrain.imports.launch.shell import Command
 from distrain.imports.launch.starters import MENTION, started
+from distrain.imports.secrets import quoting
 from distrain.values.placeholder import PROGRAM
 
 # Commands that load software of a Slurm site. On Kubernetes, the image has to contain this software.
@@ -111,7 +112,7 @@ def _line(command: Command, script: str) -> str:
 
 
 def _place(command: Command, script: str) -> str:
-    return f"{_line(command, script)}: {_text(command, script)}"
+    return f"{_line(command, script)}: {quoting.command([word.text for word in command.words])}"
 
 
 def _is_setup(command: Command) -> bool:

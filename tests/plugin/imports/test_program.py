@@ -87,7 +87,7 @@ def test_commands_that_ran_once_are_left_out_and_named() -> None:
     found = program_of(["sh", "-c", "pip install x && mpirun -np 2 python a.py | tee log; aws s3 sync /out s3://b"])
 
     assert found.words == ("python", "a.py")
-    assert [words for words, _ in found.left] == ["pip install x", "tee log", "aws s3 sync /out s3://b"]
+    assert [words for words, _ in found.left] == ["pip install …", "tee …", "aws s3 …"]
 
 
 @pytest.mark.parametrize(

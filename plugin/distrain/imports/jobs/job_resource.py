@@ -18,6 +18,7 @@ from distrain.imports.jobs.pod import RESTARTS, kept_metadata, read_pod
 from distrain.imports.jobs.run_policy import read_policy
 from distrain.imports.jobs.spread import Role, merge_twin, spread
 from distrain.imports.ledger import Ledger, Path
+from distrain.imports.secrets import quoting
 from distrain.workload.kinds import KUBEFLOW, QUEUE_LABEL, VERSIONS
 
 # The section of the values for each role of each kind. If several roles have the same section, the first role that the
@@ -97,7 +98,9 @@ def _roles(draft: Draft, origin: str) -> Iterator[Role]:
         path = (*replicas, names[role])
         count = ledger.get((*path, "replicas"), 1)
         if not isinstance(count, int) or isinstance(count, bool):
-            raise ValuesError(f"{origin}: {draft.place(path)}.replicas: is {count!r}; write a whole number there")
+            raise ValuesError(
+                f"{origin}: {draft.place(path)}.replicas: is {quoting.literal(count)}; write a whole number there"
+            )
         containers = ledger.get((*path, "template", "spec", "containers"))
         if not isinstance(containers, list) or not all(isinstance(each, dict) for each in containers) or not containers:
             place = draft.place((*path, "template", "spec", "containers"))
@@ -118,21 +121,23 @@ def _refuse_other_form(draft: Draft, specs: dict[str, Any], origin: str) -> None
     if kind == "MXJob" and draft.ledger.get(("spec", "jobMode"), "MXTrain") != "MXTrain":
         mode = draft.ledger.get(("spec", "jobMode"))
         raise ValuesError(
-            f"{origin}: spec.jobMode: {mode} tunes operators and trains nothing; distrain runs MXTrain alone"
+            f"{origin}: spec.jobMode: {quoting.value(mode)} tunes operators and trains nothing; distrain "
+            f"runs MXTrain alone"
         )
     draft.know(("spec", "jobMode"))
     launchers = draft.ledger.get(("spec", KUBEFLOW[kind].replicas, "Launcher", "replicas"), 1)
     if kind == "MPIJob" and ("Launcher" not in names or launchers != 1):
-        found = f"{launchers} launchers" if "Launcher" in names else "no launcher"
+        found = f"{quoting.value(launchers)} launchers" if "Launcher" in names else "no launcher"
         raise ValuesError(f"{origin}: {path}.Launcher: an MPIJob has one launcher, which runs mpirun; found {found}")
     needed = {"MPIJob": {"Worker"}, "PyTorchJob": {"Worker", "Master"}}.get(kind, {"Worker"})
     if not needed & set(names):
         raise ValuesError(
-            f"{origin}: {path}: has {', '.join(names)} and no Worker, so nothing would train; add it there"
+            f"{origin}: {path}: has {', '.join(map(quoting.key, names))} and no Worker, so nothing would "
+            f"train; add it there"
         )
     for name in specs:
         if not isinstance(specs[name], dict):
-            raise ValuesError(f"{origin}: {path}.{name}: must be a mapping of keys; correct it there")
+            raise ValuesError(f"{origin}: {path}.{quoting.key(name)}: must be a mapping of keys; correct it there")
 
 
 def _metadata(draft: Draft) -> None:

@@ -13,6 +13,7 @@ from distrain.imports.draft import Draft
 from distrain.imports.launch.known_options import ACCELERATE, ALONE, DEEPSPEED, HOROVOD, MPI, SRUN, TORCH, names
 from distrain.imports.launch.replaced_options import ELASTIC, PER_WORKER, SAME, SIZE, WHY, WORKERS
 from distrain.imports.launch.starters import Option, started
+from distrain.imports.secrets import quoting
 
 NCCL_LEVELS = ("VERSION", "WARN", "INFO", "TRACE")
 ELASTIC_WORDS = (
@@ -109,7 +110,7 @@ def _left_to_image(draft: Draft, launch: Launch, options: Sequence[Option]) -> N
     entries = [entry for section in sections for entry in draft.value((*section, "env"), [])]
     unset = sorted(exported(options) - {str(entry.get("name")) for entry in entries})
     if unset:
-        shown = " ".join(f"-x {name}" for name in unset)
+        shown = " ".join(f"-x {quoting.key(name)}" for name in unset)
         draft.drop(f"{launch.place}: {shown}", "no pod of the source sets it; the ranks have the value of the image")
 
 
@@ -135,7 +136,7 @@ def _mpi(draft: Draft, launch: Launch, option: Option) -> bool:
     elif option.name in ("x", "genv", "env"):
         name, _, value = "=".join(option.values).partition("=")
         if "=" in option.value or option.name != "x":
-            _variable(draft, name, value, f"{launch.place}: -{option.name} {name}")
+            _variable(draft, name, value, f"{launch.place}: -{option.name} {quoting.key(name)}")
     elif option.name == "iface":
         draft.choose(("network", "interface"), option.value, origin)
     else:
@@ -172,12 +173,12 @@ def _variable(draft: Draft, name: str, value: str, origin: str) -> None:
         key = draft.credentials.key(name, value)
         draft.append(("env",), [draft.credentials.variable(name, key)], origin)
     elif name == "NCCL_DEBUG" and value in NCCL_LEVELS:
-        draft.choose(("network", "ncclDebug"), value, f"{origin}={value}")
+        draft.choose(("network", "ncclDebug"), value, origin)
     elif re.search(r"[$`]", value):
         why = "its value follows from others, which no value of a pod can name: set it as a whole in mpi.env"
-        draft.drop(f"{origin}={value}", f"{why}, or in the program")
+        draft.drop(f"{origin}={quoting.REST}", f"{why}, or in the program")
     else:
-        draft.choose(("mpi", "env", name), value, f"{origin}={value}")
+        draft.choose(("mpi", "env", name), value, origin)
 
 
 def _carry_flags(draft: Draft, launch: Launch, found: Sequence[Option]) -> None:
@@ -198,7 +199,8 @@ def _carry_flags(draft: Draft, launch: Launch, found: Sequence[Option]) -> None:
     for option in options:
         if option.name not in KNOWN_FLAGS:
             draft.note(
-                f"{launch.place}: {option.shown} is no option that the import knows; look at mpi.flags and command"
+                f"{launch.place}: {quoting.options(option.shown)} is no option that the import knows; look "
+                f"at mpi.flags and command"
             )
 
 
@@ -234,7 +236,7 @@ def _horovod(draft: Draft, launch: Launch, option: Option) -> bool:
         carry_options(draft, inner, found.options if found else ())
         if found and found.program < len(words):
             why = "no option of mpirun comes before it; look at mpi.flags"
-            draft.drop(f"{origin}: {' '.join(words[found.program :])}", why)
+            draft.drop(f"{origin}: {quoting.command(words[found.program :])}", why)
     else:
         draft.drop(origin, "distrain calls mpirun, which has no such option")
     return True

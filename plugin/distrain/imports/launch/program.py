@@ -12,6 +12,7 @@ from distrain.imports.launch import shell
 from distrain.imports.launch.known_options import MPI
 from distrain.imports.launch.shell import Command
 from distrain.imports.launch.starters import MENTION, Option, Started, started
+from distrain.imports.secrets import quoting
 from distrain.values.placeholder import PROGRAM
 
 # Commands of a shell that prepare the program, so that each rank needs them.
@@ -64,7 +65,7 @@ def _several(found: Started, words: Sequence[str]) -> Program | None:
     if MPI not in found.starter or ":" not in words[found.program :]:
         return None
     why = "mpirun starts several programs; distrain runs one: write it as command"
-    return Program((PROGRAM,), found.starter, found.options, ((" ".join(words[found.program :]), why),))
+    return Program((PROGRAM,), found.starter, found.options, ((quoting.command(words[found.program :]), why),))
 
 
 def _no_program(found: Started) -> tuple[str, str]:
@@ -89,7 +90,7 @@ def _of_script(words: Sequence[str], index: int) -> Program:
     places = [place for place, found in enumerate(taken) if found]
     if len(places) != 1 or _is_mentioned_elsewhere(script, taken) or not _is_plain(commands, places[0]):
         why = "it starts ranks between other commands; write the program that each rank has to run as command"
-        return Program((PROGRAM,), left=((f"the script {words[0]} -c", why),))
+        return Program((PROGRAM,), left=((f"the script {quoting.command(words[:1])} -c", why),))
     found = taken[places[0]]
     assert found
     several = _several(found, [word.text for word in commands[places[0]].words])
@@ -131,17 +132,22 @@ def _split(before: Sequence[Command], script: str) -> tuple[str, list[tuple[str,
             setup += f"{words} && "
         elif name not in SILENT:
             why = "it ran once, before the ranks; do it in the image, or in an initContainer of the workers"
-            left.append((words, why))
+            left.append((_shown(command), why))
     return setup, left
+
+
+def _shown(command: Command) -> str:
+    return quoting.command([word.text for word in command.words])
 
 
 def _behind(commands: Sequence[Command], place: int, script: str) -> list[tuple[str, str]]:
     left = []
     for before, command in zip(commands[place:], commands[place + 1 :], strict=False):
-        words = script[command.start : command.end].strip()
         pipe = "`helm distrain logs --save DIR` keeps the log" if before.operator == "|" else ""
         if command.words and command.words[0].text not in SILENT:
-            left.append((words, pipe or "it ran once, after the ranks; do it at the end of the program, on rank 0"))
+            left.append(
+                (_shown(command), pipe or "it ran once, after the ranks; do it at the end of the program, on rank 0")
+            )
     return left
 
 

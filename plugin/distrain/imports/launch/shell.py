@@ -19,6 +19,8 @@ SPECIAL = re.compile(r"[$`*?~<>(){}\[\]\\!#]")
 KEYWORDS = re.compile(
     r"(?:^|[\s;&|])(?:if|for|while|until|case|function|select)\s|<<|[<>]\(|\w\+?=\(|\(\s*\)|^\s*[({]", re.MULTILINE
 )
+# A text in quotes, an escaped character, a comment with the space before it, or any other character.
+PIECE = re.compile(r"""\$?"(?:[^"\\]|\\.)*"|'[^']*'|\\.|(?:(?<=[\s;&|(])|(?<![\s\S]))\#[^\n]*|[\s\S]""", re.DOTALL)
 OPERATOR = re.compile(r"&&|\|\||\|&?|;|\n|(?<![<>])&(?!>)")
 
 
@@ -83,6 +85,14 @@ def commands(script: str) -> list[Command] | None:
             words.append(word)
             place = word.end
     return [*found, Command(tuple(words), start, len(script), "")] if words else found
+
+
+def without_comments(script: str) -> str:
+    """Return a script without its comments; a script with a here-document, which may have a #, as it is."""
+    if "#" not in script or "<<" in script:
+        return script
+    kept = (found[0] if found[0][0] != "#" else "" for found in PIECE.finditer(script))
+    return "".join(kept).strip()
 
 
 def _word(script: str, start: int) -> Word | None:

@@ -25,6 +25,7 @@ from distrain.imports.launch.known_options import (
     TORCH,
     TWO,
 )
+from distrain.imports.secrets import quoting
 
 PROGRAMS = {
     **dict.fromkeys(("mpirun", "mpiexec", "mpiexec.hydra", "orterun", "prterun"), MPI),
@@ -67,8 +68,13 @@ class Option(Struct, frozen=True):
 
     @property
     def shown(self) -> str:
-        dashed = f"{'-' * (1 + (len(self.name) > 1))}{self.name}" if self.name else ""
-        return " ".join(filter(None, [self.written or dashed, *self.values]))
+        """The option for messages. The value of an unknown option may be a credential."""
+        dashed = f"{'-' * (1 + (len(self.name) > 1))}{self.name}"
+        if not self.name:
+            return quoting.key(self.value)
+        is_known = self.name in ONE[self.starter] | TWO.get(self.starter, frozenset())
+        values = map(quoting.value if is_known else lambda _: quoting.REST, self.values)
+        return " ".join(filter(None, [quoting.key(self.written or dashed), *values]))
 
 
 class Started(Struct, frozen=True):

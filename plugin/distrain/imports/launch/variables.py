@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator, Sequence
 from distrain.imports.draft import Draft
 from distrain.imports.launch.shell import SHELLS
 from distrain.imports.launch.starters import MENTION
+from distrain.imports.secrets import quoting
 
 # Variables that a shell or kubelet sets, and lists of folders that scripts extend and that may be empty.
 ALWAYS = {
@@ -51,7 +52,7 @@ def note_unset(draft: Draft) -> None:
     if names:
         ranks = " (ranks have RANK and WORLD_SIZE, or what MPI sets)" if "SLURM_" in " ".join(names) else ""
         words = "nothing sets it here, and command reads it; set it in env, unless the image does"
-        draft.note(f"{', '.join(names)}: {words}{ranks}")
+        draft.note(f"{', '.join(map(quoting.key, names))}: {words}{ranks}")
 
 
 def note_starters(draft: Draft) -> None:
@@ -62,8 +63,11 @@ def note_starters(draft: Draft) -> None:
         for entry in draft.value((*section, "env"), []):
             held = MENTION.search(str(entry.get("value", ""))) if isinstance(entry, dict) else None
             if held and entry.get("name") in used:
-                words = f"holds {held[0].strip()}, and distrain starts the ranks itself; write the program as command"
-                draft.note(f"{entry['name']}: it {words}")
+                words = (
+                    f"holds {quoting.value(held[0].strip())}, and distrain starts the ranks itself; "
+                    f"write the program as command"
+                )
+                draft.note(f"{quoting.key(entry['name'])}: it {words}")
 
 
 def set_by(draft: Draft) -> set[str]:

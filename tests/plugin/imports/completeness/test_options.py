@@ -121,11 +121,11 @@ def _arena(line: str) -> str:
 
 
 @pytest.mark.parametrize("kind", ["mpijob", "pytorchjob", "tfjob"])
-def test_unknown_flag_of_arena_leaves_the_next_one_and_is_listed_with_its_value(kind: str) -> None:
+def test_unknown_flag_of_arena_leaves_the_next_one_and_is_listed_by_its_name(kind: str) -> None:
     draft = _read(f"arena submit {kind} --image a/b:1 --new-switch --env SEED=7 --new-flag {WORD} 'python a.py'")
 
     assert draft.values()["env"] == [{"name": "SEED", "value": "7"}]
-    assert [place for place, _ in draft.lost] == ["new-switch true", f"new-flag {WORD}"]
+    assert [place for place, _ in draft.lost] == ["new-switch", "new-flag"]
 
 
 @pytest.mark.parametrize("flag", sorted(arena_flags.FLAGS - {"name", "image", "workers", "gpus", "ps"}))

@@ -140,7 +140,7 @@ def test_value_that_follows_from_another_is_listed_and_no_literal() -> None:
     draft = drafted(mpi_job({"command": ["sh", "-c", f"mpirun -x {path} -np 2 python a.py"]}))
 
     assert draft.value(("mpi", "env", "LD_LIBRARY_PATH")) is None
-    assert [place for place, _ in draft.lost if place.endswith(f"-x {path}")]
+    assert [place for place, _ in draft.lost if place.endswith("-x LD_LIBRARY_PATH=…")]
 
 
 def test_value_of_arena_that_a_shell_made_is_listed() -> None:
@@ -162,5 +162,5 @@ def test_what_the_launchers_shell_did_once_is_noted() -> None:
         mpi_job({"command": ["sh", "-c", "mpirun -np 2 a.py $(date +%s) --host $HOSTNAME > /out/log 2>&1"]})
     )
 
-    words = "$(date +%s), $HOSTNAME, > /out/log: the launcher's shell did it once; here each rank does"
+    words = "$(date …), $HOSTNAME, > /out/log: the launcher's shell did it once; here each rank does"
     assert [note for note in draft.notes if note.endswith(words)]

@@ -42,7 +42,7 @@ def test_batch_script_of_slurm_becomes_a_pytorch_job() -> None:
         'cd /work/llama && exec python3 train.py --config configs/7b.yaml --run "$SLURM_JOB_ID"'
     )
     listed = " ".join(place for place, _ in draft.lost)
-    for part in ("a100", "module load", "source /home", "MASTER_ADDR", "partition", "exclusive", "output", "time"):
+    for part in ("a100", "module load", "source …", "MASTER_ADDR", "partition", "exclusive", "output", "time"):
         assert part in listed
     assert any(note.startswith("SLURM_JOB_ID: nothing sets it here") for note in draft.notes)
 
@@ -87,7 +87,7 @@ def test_options_behind_the_first_command_of_a_batch_script_are_listed_as_sbatch
 
     assert draft.value(("workers", "replicas")) == 2
     assert draft.value(("job", "activeDeadlineSeconds")) == 600
-    assert ("#SBATCH --nodes=16", "sbatch reads no options after the first command") in draft.lost
+    assert ("#SBATCH --nodes …", "sbatch reads no options after the first command") in draft.lost
 
 
 def test_variable_that_is_made_of_others_stays_in_the_command() -> None:
@@ -95,7 +95,7 @@ def test_variable_that_is_made_of_others_stays_in_the_command() -> None:
 
     assert draft.value(("command",)) == ["bash", "-c", 'ARGS="--data $ROOT/x" && exec python a.py $ARGS']
     assert draft.value(("env",)) == [{"name": "ROOT", "value": "/d"}]
-    assert [place for place, _ in draft.lost] == ["line 4: UNUSED=$ROOT"]
+    assert [place for place, _ in draft.lost] == ["line 4: UNUSED=…"]
 
 
 @pytest.mark.parametrize(
@@ -113,8 +113,8 @@ def test_batch_script_whose_program_cannot_be_told_gets_the_placeholder(lines: s
     assert draft.value(("command",)) == [PROGRAM]
     assert [note for note in draft.notes if PROGRAM in note]
     listed = [place for place, _ in draft.lost]
-    for line in lines.split("\n"):
-        assert not line.startswith("srun") or any(line.removesuffix(" &") in place for place in listed)
+    for number, line in enumerate(lines.split("\n"), 3):
+        assert not line.startswith("srun") or f"line {number}: srun …" in listed
 
 
 def test_srun_that_only_prints_is_no_program() -> None:
