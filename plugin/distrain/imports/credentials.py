@@ -37,11 +37,16 @@ OF_OBJECT = {"name", "file", "path", "dir", "ref", "namespace", "size", "len", "
 OF_KEY = {"access", "api", "secret", "private", "auth", "account", "ssh", "encryption", "signing", "license", "storage"}
 LOGIN = {"user", "username", "login"}
 # Values that are never credentials, whatever their name is.
-HARMLESS = re.compile(r"(?i)(true|false|yes|no|on|off|none|null|auto|-?\d{1,6}(\.\d+)?|)")
+HARMLESS = re.compile(r"(?i)(true|false|yes|no|on|off|none|null|auto|-?\d{1,6}(\.\d+)?|…|)")
 # A reference to a variable in place of a value, in the forms of the shell, Kubernetes and Windows.
 VARIABLE = re.compile(r"\$(\(\w+\)|\{\w+\}|\w+)|%\w+%")
 # A value that a script reads from elsewhere: $TOKEN, ${TOKEN:-}, $(cat /run/token), Bearer $TOKEN.
 REFERENCE = re.compile(r"(?:(?:Basic|Bearer)\s+)?(?:\$[({].*|`.*|\$\w+|%\w+%)", re.DOTALL)
+# A text without a sign that no word, path or hash in hexadecimal digits looks like: 20 characters or more.
+RANDOM_TEXT = re.compile(
+    r"(?<![\w/+.@%-])(?=(?:[a-z0-9]*[A-Z]){3})(?=(?:[A-Z0-9]*[a-z]){3})(?=(?:[A-Za-z]*\d){3})[A-Za-z0-9]{20,}(?![\w/+.-])"
+    r"|(?<![\w/+.@%-])(?=(?:[^\sA-Z]*[A-Z]){6})(?=(?:[^\sa-z]*[a-z]){6})(?=(?:[^\s\d]*\d){3})[A-Za-z0-9/+]{40}(?![\w/+.=-])"
+)
 FORMS = re.compile(
     r"-----BEGIN [A-Z ]*PRIVATE KEY.*?(?:-----END [A-Z ]*-----|\Z)|(?:\b(?:AKIA|ASIA)[0-9A-Z]{12,}"
     r"|\b(?:gh[pousr]_|github_pat_|glpat-|hf_|xox[abeprs]-|xapp-|npm_|pypi-|dckr_pat_|glsa_|nvapi-|GOCSPX-|ya29\."
@@ -54,10 +59,13 @@ FORMS = re.compile(
 # before a host without a scheme, but not an image's name before its digest.
 URL = re.compile(
     r"\b[A-Za-z][\w+.-]*://[^\s/@\"']*:[^\s@\"']*@[^\s\"'`<>|;]*|\b[A-Za-z][\w+.-]*://[^\s\"'`<>|;]+"
-    r"|(?<![\w/:@.-])(?!mailto:)[A-Za-z][\w.+%-]*:(?!//|\d+@)[^\s@\"'`=,]+@(?!\w+:[0-9a-f]{32})[A-Za-z0-9][\w.-]*"
+    r"|(?<![\w:@.-])(?!mailto:)[A-Za-z][\w.+%-]*:(?!//|\d+@)[^\s@\"'`=,]+@(?!\w+:[0-9a-f]{32})[A-Za-z0-9][\w.-]*"
 )
 SECRET_URL = re.compile(
-    r"^(?!\w[\w+.-]*://)[^:]+:(?!\$[({]?\w+[)}]?@)|://[^/\s]*:(?!\$[({]?\w+[)}]?@)[^@\s]*@|https?://(?!git@)[^/\s@?#]+@|[?&](?:X-Amz-|[\w-]*(?:sig|token|key|secret|password)[\w-]*=)"
+    r"^(?!\w[\w+.-]*://)[^:]+:(?!\$[({]?\w+[)}]?@)|://[^/\s]*:(?!\$[({]?\w+[)}]?@)[^@\s]*@|https?://(?!git@)[^/\s@?#]+@"
+    # A login whose end a shell cut off at a special character: what follows the colon is no port.
+    r"|(?<!docker)(?<!oci)://[^/\s:@]+:(?=[^\s/]*\d)(?!\d+(?:[/?#,]|$)|[\[{<%$*:])[^/\s]{8,}"
+    r"|[?&](?:X-Amz-|[\w-]*(?:sig|token|key|secret|password)[\w-]*=)"
     r"|://hooks\.slack\.com/|://discord(?:app)?\.com/api/webhooks/|://[^/\s]*webhook\.office\.com/",
     re.IGNORECASE,
 )
@@ -74,6 +82,12 @@ LOGIN_FLAGS = ("-u", "--user", "--proxy-user")
 SSHPASS = re.compile(r"\bsshpass\s+-p\s*(?P<login>[^\s$]+)")
 # A name, and the sign between it and its value.
 NAME_BEFORE = re.compile(r"(?<![\w.-])(--[A-Za-z][\w-]+(?=[\s=])|[A-Za-z_]\w*(?==))[\s=]+[\"']?$")
+# Names of options with one dash, and a word of a sentence with the credential behind it.
+SINGLE = {"password", "passwd", "pass", "token", "secret", "key", "apikey", "accesskey", "secretkey", "username"}
+PROSE = re.compile(
+    r"(?i)\b(?:password|passwd|passphrase|token|secret|(?:api|access)[ _-]?key)\s+(?:is\s+|was\s+)?"
+    r"(?P<secret>(?=[^\s\d]*\d)[^\s\"'$/\\;&|]{8,})"
+)
 VARIABLE_NAME = re.compile(r"[^A-Za-z0-9]+")
 
 
@@ -93,6 +107,8 @@ class Credentials(Struct):
     def key(self, name: str, value: str) -> str:
         """Record a credential, and return its key in the Secret. The key is also a valid name of a variable."""
         remember(value)
+        # -pPASSWORD looks like the name of an option.
+        name = "credential" if re.match(r"-[^-]", name) and name[1:].lower() not in SINGLE else name
         plain = VARIABLE_NAME.sub("_", name.strip("-")).strip("_").upper() or "CREDENTIAL"
         plain = f"_{plain}" if plain[0].isdigit() else plain
         names = (plain, *(f"{plain}_{number}" for number in range(2, len(self.found) + 3)))
@@ -154,7 +170,7 @@ class Credentials(Struct):
 
 def is_credential(name: str, value: str) -> bool:
     """Tell whether a value with this name is secret."""
-    return bool(FORMS.search(value)) or any(_secret_urls(value)) or is_named(name, value)
+    return bool(FORMS.search(value) or RANDOM_TEXT.search(value)) or any(_secret_urls(value)) or is_named(name, value)
 
 
 def is_named(name: str, value: str) -> bool:
@@ -243,6 +259,7 @@ def _parts(word: str, before: str) -> Iterator[tuple[int, int, str]]:
     """Yield the credentials in a word by their forms and names; they may overlap."""
     for entry in (*LOGIN_FLAG.finditer(word), *SSHPASS.finditer(word)):
         yield *entry.span("login"), "login"
+    yield from ((*found.span("secret"), "credential") for found in PROSE.finditer(word))
     yield from ((*span, "login") for span in logins.in_text(word))
     for default in DEFAULT.finditer(word):
         if is_named(default["name"], default["value"]):
@@ -252,7 +269,7 @@ def _parts(word: str, before: str) -> Iterator[tuple[int, int, str]]:
         is_flag = entry["name"].startswith("-") or (entry["sign"].strip() and word[: entry.start()][-2:] != "${")
         if is_flag and is_named(entry["name"], word[start:stop]):
             yield start, stop, entry["name"]
-    for form in FORMS.finditer(word):
+    for form in (*FORMS.finditer(word), *RANDOM_TEXT.finditer(word)):
         yield *form.span(), _name_of(word, form.start(), before, "credential")
     for url in _secret_urls(word):
         yield *url.span(), _name_of(word, url.start(), before, "secret-url")

@@ -258,7 +258,7 @@ def _flags(words: list[str]) -> Iterator[tuple[str, str]]:
     place = 0
     while place < len(words):
         if not words[place].startswith("-"):
-            yield "other words", words[place]
+            yield "other-words", words[place]
             place += 1
             continue
         name, sign, value = words[place].removeprefix("--").partition("=")

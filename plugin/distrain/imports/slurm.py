@@ -51,7 +51,7 @@ TORCH = re.compile(
 )
 HETEROGENEOUS = {"hetjob", "packjob"}
 # The place of a word that is neither an option nor its value.
-WORDS = "other words"
+WORDS = "other-words"
 
 
 def is_batch_script(text: str) -> bool:

@@ -19,6 +19,7 @@ from distrain.imports.jobs.run_policy import read_policy
 from distrain.imports.jobs.spread import Role, merge_twin, spread
 from distrain.imports.ledger import Ledger, Path
 from distrain.imports.secrets import quoting
+from distrain.redact import HIDDEN
 from distrain.workload.kinds import KUBEFLOW, QUEUE_LABEL, VERSIONS
 
 # The section of the values for each role of each kind. If several roles have the same section, the first role that the
@@ -78,8 +79,9 @@ def read_job(item: dict[str, Any], origin: str, origins: Mapping[Path, Path] | N
 
 
 def release_name(name: Any) -> str:
-    """Return a valid name of a release, made from the source's name."""
-    plain = re.sub(r"[^a-z0-9-]+", "-", str(name or "").lower()).strip("-")[:MOST].strip("-")
+    """Return a valid name of a release, made from the source's name unless that may be a credential."""
+    known = "" if quoting.key(name) == HIDDEN else str(name or "")
+    plain = re.sub(r"[^a-z0-9-]+", "-", known.lower()).strip("-")[:MOST].strip("-")
     return plain if re.match(r"[a-z]", plain) else f"run-{plain}".strip("-") if plain else "run1"
 
 
@@ -97,10 +99,6 @@ def _roles(draft: Draft, origin: str) -> Iterator[Role]:
             continue
         path = (*replicas, names[role])
         count = ledger.get((*path, "replicas"), 1)
-        if not isinstance(count, int) or isinstance(count, bool):
-            raise ValuesError(
-                f"{origin}: {draft.place(path)}.replicas: is {quoting.literal(count)}; write a whole number there"
-            )
         containers = ledger.get((*path, "template", "spec", "containers"))
         if not isinstance(containers, list) or not all(isinstance(each, dict) for each in containers) or not containers:
             place = draft.place((*path, "template", "spec", "containers"))
@@ -136,8 +134,13 @@ def _refuse_other_form(draft: Draft, specs: dict[str, Any], origin: str) -> None
             f"train; add it there"
         )
     for name in specs:
+        place = draft.place(("spec", KUBEFLOW[kind].replicas, name))
         if not isinstance(specs[name], dict):
-            raise ValuesError(f"{origin}: {path}.{quoting.key(name)}: must be a mapping of keys; correct it there")
+            raise ValuesError(f"{origin}: {place}: must be a mapping of keys; correct it there")
+        count = Ledger(specs[name]).get(("replicas",), 1)
+        if not isinstance(count, int) or isinstance(count, bool):
+            words = f"is {quoting.literal(count)}; write a whole number there"
+            raise ValuesError(f"{origin}: {place}.replicas: {words}")
 
 
 def _metadata(draft: Draft) -> None:

@@ -19,8 +19,13 @@ SPECIAL = re.compile(r"[$`*?~<>(){}\[\]\\!#]")
 KEYWORDS = re.compile(
     r"(?:^|[\s;&|])(?:if|for|while|until|case|function|select)\s|<<|[<>]\(|\w\+?=\(|\(\s*\)|^\s*[({]", re.MULTILINE
 )
-# A text in quotes, an escaped character, a comment with the space before it, or any other character.
-PIECE = re.compile(r"""\$?"(?:[^"\\]|\\.)*"|'[^']*'|\\.|(?:(?<=[\s;&|(])|(?<![\s\S]))\#[^\n]*|[\s\S]""", re.DOTALL)
+# A text in quotes, an escaped character, a here-document, a comment, or any other character.
+PIECE = re.compile(
+    r"""\$?"(?:[^"\\]|\\.)*"|'[^']*'|\\.|(?<!<)<<-?[ ]*(?P<quote>["']?)(?P<end>\w+)(?P=quote)[^\n]*\n"""
+    r".*?\n\t*(?P=end)(?=\n|\Z)"
+    r"|(?:(?<=[\s;&|(])|\A)\#[^\n]*|.",
+    re.DOTALL,
+)
 OPERATOR = re.compile(r"&&|\|\||\|&?|;|\n|(?<![<>])&(?!>)")
 
 
@@ -88,8 +93,8 @@ def commands(script: str) -> list[Command] | None:
 
 
 def without_comments(script: str) -> str:
-    """Return a script without its comments; a script with a here-document, which may have a #, as it is."""
-    if "#" not in script or "<<" in script:
+    """Return a script without its comments. A # in a here-document stays."""
+    if "#" not in script:
         return script
     kept = (found[0] if found[0][0] != "#" else "" for found in PIECE.finditer(script))
     return "".join(kept).strip()

@@ -154,4 +154,4 @@ def _values(option: str, words: Sequence[str], begin: int) -> Iterator[tuple[int
 
 def _is_secret(word: str) -> bool:
     """Tell whether an argument may be secret: no variable, and no address without a login."""
-    return bool(word) and not word.startswith("$") and not URL.fullmatch(word)
+    return bool(word) and not word.startswith(("$", "…")) and not URL.fullmatch(word)
