@@ -7,19 +7,20 @@ because of its form: a login in a URL, the header of a key, or the form of a clo
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 from msgspec import Struct, field
 
 from distrain.imports.launch import shell
 from distrain.imports.secrets import logins
+from distrain.imports.secrets.names import OF_NAME, has_parts
 from distrain.redact import HIDDEN, SHORTEST, redact, remember
 
 # The words of a name: access_key_id, accessKeyId and access-key-id have three each.
 WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 CERTAIN = re.compile(
-    r"token$|passw|^pass$|pwd?$|passphrase|^secrets?$|secret$|(secret|access|private)key|^credentials?$|creds$|apikey"
+    r"token$|passw|passcode|^pass$|pwd?$|^psw$|passphrase|^secrets?$|secret$|(secret|access|private)key|^credentials?$|creds$|apikey"
     r"|^auth$|authorization|^bearer$|cookies?$|^dsn$|^[ht]?otp$|^dockerconfigjson$|^webhook$|^[as]k$|^akid$|^aksk$"
     r"|(access|secret)id$"
 )
@@ -58,14 +59,16 @@ FORMS = re.compile(
 # path of a webhook. A user without a password is usual only in hdfs://, abfss:// and ssh://. A login may also stand
 # before a host without a scheme, but not an image's name before its digest.
 URL = re.compile(
-    r"\b[A-Za-z][\w+.-]*://[^\s/@\"']*:[^\s@\"']*@[^\s\"'`<>|;]*|\b[A-Za-z][\w+.-]*://[^\s\"'`<>|;]+"
-    r"|(?<![\w:@.-])(?!mailto:)[A-Za-z][\w.+%-]*:(?!//|\d+@)[^\s@\"'`=,]+@(?!\w+:[0-9a-f]{32})[A-Za-z0-9][\w.-]*"
+    r"\b[A-Za-z][\w+.-]*://[^\s\"'?#]*:[^\s@\"']*@[^\s\"'`<>|;]*|\b[A-Za-z][\w+.-]*://[^\s\"'`<>|;]+"
+    r"|(?<![\w:@.-])(?!mailto:)[A-Za-z][\w.+%-]*:(?!//|\d+@)[^\s@\"'`]+@(?!\w+:[0-9a-f]{32})[A-Za-z0-9][\w.-]*"
 )
 SECRET_URL = re.compile(
-    r"^(?!\w[\w+.-]*://)[^:]+:(?!\$[({]?\w+[)}]?@)|://[^/\s]*:(?!\$[({]?\w+[)}]?@)[^@\s]*@|https?://(?!git@)[^/\s@?#]+@"
+    r"^(?!\w[\w+.-]*://)[^:]+:(?!\$[({]?\w+[)}]?@)|://[^\s?#]*:(?!\$[({]?\w+[)}]?@)[^@\s]*@(?!\w+:[0-9a-f]{32})|https?://(?!git@|\$)[^/\s@?#:]+@"
+    # A token with a slash: what stands before the slash is no host.
+    r"|https?://[^/\s@?#:.]{8,}/[^\s@?#]*@[A-Za-z][\w-]*\."
     # A login whose end a shell cut off at a special character: what follows the colon is no port.
     r"|(?<!docker)(?<!oci)://[^/\s:@]+:(?=[^\s/]*\d)(?!\d+(?:[/?#,]|$)|[\[{<%$*:])[^/\s]{8,}"
-    r"|[?&](?:X-Amz-|[\w-]*(?:sig|token|key|secret|password)[\w-]*=)"
+    r"|[?&](?:X-Amz-|[\w-]*(?:sig|token|key|secret|passw|pwd|auth|cred)[\w-]*=)"
     r"|://hooks\.slack\.com/|://discord(?:app)?\.com/api/webhooks/|://[^/\s]*webhook\.office\.com/",
     re.IGNORECASE,
 )
@@ -74,10 +77,12 @@ ENTRY = re.compile(
     r"""|(?:(?:Basic|Bearer)\s+)?(?:[^\s;&|,"'\\]|\\.)+)""",
     re.DOTALL,
 )
+# The rest of a value of several parts in a shell, as in TOKEN=a"b"'c'.
+GLUED = re.compile(r"""(?:"[^"\s]*"|'[^'\s]*'|(?<=["'])[^\s;&|"'\\,:)}\]]+)+""")
 # A value that a script uses if a variable is not set.
-DEFAULT = re.compile(r"\$\{(?P<name>\w+):?[-=](?P<value>[^}]*)\}")
+DEFAULT = re.compile(r"\$\{(?P<name>\w+):?[-=+](?P<value>[^}]*)\}")
 # A login that a program takes as one argument: curl -u NAME:PASSWORD, sshpass -p PASSWORD.
-LOGIN_FLAG = re.compile(r"""(?:^|\s)(?:-u|--user|--proxy-user)(?:\s+|=)["']?(?P<login>[^\s:"'$]+:[^\s"'$]+)""")
+LOGIN_FLAG = re.compile(r"""(?:^|[\s"'(=])(?:-u|--user|--proxy-user)(?:\s+|=)["']?(?P<login>[^\s:"'$]+:[^\s"'$]+)""")
 LOGIN_FLAGS = ("-u", "--user", "--proxy-user")
 SSHPASS = re.compile(r"\bsshpass\s+-p\s*(?P<login>[^\s$]+)")
 # A name, and the sign between it and its value.
@@ -89,6 +94,8 @@ PROSE = re.compile(
     r"(?P<secret>(?=[^\s\d]*\d)[^\s\"'$/\\;&|]{8,})"
 )
 VARIABLE_NAME = re.compile(r"[^A-Za-z0-9]+")
+# Start, end and name of a credential in a text.
+Span = tuple[int, int, str]
 
 
 class Credentials(Struct):
@@ -107,8 +114,9 @@ class Credentials(Struct):
     def key(self, name: str, value: str) -> str:
         """Record a credential, and return its key in the Secret. The key is also a valid name of a variable."""
         remember(value)
-        # -pPASSWORD looks like the name of an option.
-        name = "credential" if re.match(r"-[^-]", name) and name[1:].lower() not in SINGLE else name
+        # -pPASSWORD looks like the name of an option, and PASS=WORD like a variable.
+        is_glued = re.match(r"-[^-]", name) and name[1:].lower() not in SINGLE
+        name = name if has_parts(name, OF_NAME) and not is_glued else "credential"
         plain = VARIABLE_NAME.sub("_", name.strip("-")).strip("_").upper() or "CREDENTIAL"
         plain = f"_{plain}" if plain[0].isdigit() else plain
         names = (plain, *(f"{plain}_{number}" for number in range(2, len(self.found) + 3)))
@@ -159,13 +167,16 @@ class Credentials(Struct):
     def container(self, found: dict[str, Any]) -> dict[str, Any]:
         """Return a sidecar or an init container without the credentials in its variables and words."""
         env = [self.env(entry) if isinstance(entry, dict) else entry for entry in found.get("env") or []]
-        cleaned = dict(found)
-        for key in ("command", "args"):
-            if all(isinstance(word, str) for word in found.get(key) or []) and found.get(key):
-                names = {each.get("name") for each in env if isinstance(each, dict)}
-                cleaned[key], variables = self.words(found[key], {str(name) for name in names})
-                env = [*env, *variables]
-        return {**cleaned, "env": env} if env else cleaned
+        parts = {key: found[key] for key in ("command", "args") if found.get(key)}
+        words = [word for part in parts.values() for word in (part if isinstance(part, list) else [part])]
+        if all(isinstance(word, str) for word in words):
+            names = {str(each.get("name")) for each in env if isinstance(each, dict)}
+            cleaned, variables = self.words(words, names)
+            env = [*env, *variables]
+            ends = len(parts.get("command", []))
+            parts = {"command": cleaned[:ends], "args": cleaned[ends:]}
+            parts = {key: part for key, part in parts.items() if part}
+        return {**found, **parts, **({"env": env} if env else {})}
 
 
 def is_credential(name: str, value: str) -> bool:
@@ -210,19 +221,30 @@ def has_credential(found: str) -> bool:
     return any(_in_word(found, ""))
 
 
-def in_words(words: Sequence[str]) -> list[list[tuple[int, int, str]]]:
+def in_words(words: Sequence[str]) -> list[list[Span]]:
     """Return start, end and name of the credentials in each word of a command."""
     found = [[*_in_word(word, words[index - 1] if index else "")] for index, word in enumerate(words)]
     for index, start, end in logins.in_words(words):
-        if all(end <= first or last <= start for first, last, _ in found[index]):
-            found[index] = sorted([*found[index], (start, end, "login")])
+        found[index] = [*_merged([*found[index], (start, end, "login")])]
     return found
+
+
+def _merged(spans: Iterable[Span]) -> Iterator[Span]:
+    """Yield the spans in their order, those that overlap as one."""
+    before: Span | None = None
+    for span in sorted(spans, key=lambda each: (each[0], -each[1])):
+        if before and span[0] < before[1]:
+            before = (before[0], max(before[1], span[1]), before[2])
+        else:
+            yield from [before] if before else []
+            before = span
+    yield from [before] if before else []
 
 
 def _without_comments(words: Sequence[str], index: int) -> str:
     """Return a word; without its comments if it is a script, because any words may be in a comment."""
-    is_script = index > 1 and re.fullmatch(r"-\w*c", words[index - 1])
-    is_script = is_script and any(word.rpartition("/")[2] in shell.SHELLS for word in words[: index - 1])
+    is_flag = index > 1 and re.fullmatch(r"-\w*c", words[index - 1])
+    is_script = is_flag and any(word.rpartition("/")[2] in shell.SHELLS for word in words[: index - 1])
     return shell.without_comments(words[index]) if is_script else words[index]
 
 
@@ -238,7 +260,7 @@ def _secret_urls(value: str) -> Iterator[re.Match[str]]:
     return (url for url in URL.finditer(value) if SECRET_URL.search(url[0]))
 
 
-def _in_word(word: str, before: str) -> Iterator[tuple[int, int, str]]:
+def _in_word(word: str, before: str) -> Iterator[Span]:
     """Yield start, end and name of each credential in a command's word. `before` is the previous word of the command.
 
     If the word is a script, only the credentials in the script are yielded, so that the rest of the script stays.
@@ -248,31 +270,30 @@ def _in_word(word: str, before: str) -> Iterator[tuple[int, int, str]]:
     elif before in LOGIN_FLAGS and ":" in word and not VARIABLE.search(word):
         yield 0, len(word), "login"
     else:
-        end = 0
-        for start, stop, name in sorted(_parts(word, before)):
-            if start >= end:
-                yield start, stop, name
-                end = stop
+        yield from _merged(_parts(word, before))
 
 
-def _parts(word: str, before: str) -> Iterator[tuple[int, int, str]]:
+def _parts(word: str, before: str) -> Iterator[Span]:
     """Yield the credentials in a word by their forms and names; they may overlap."""
     for entry in (*LOGIN_FLAG.finditer(word), *SSHPASS.finditer(word)):
         yield *entry.span("login"), "login"
-    yield from ((*found.span("secret"), "credential") for found in PROSE.finditer(word))
-    yield from ((*span, "login") for span in logins.in_text(word))
     for default in DEFAULT.finditer(word):
         if is_named(default["name"], default["value"]):
             yield *default.span("value"), default["name"]
     for entry in _entries(word):
         start, stop = _value(word, entry)
-        is_flag = entry["name"].startswith("-") or (entry["sign"].strip() and word[: entry.start()][-2:] != "${")
+        is_set = re.search(r"\bsetenv\s+$", word[: entry.start()])
+        is_flag = (
+            is_set or entry["name"].startswith("-") or (entry["sign"].strip() and word[: entry.start()][-2:] != "${")
+        )
         if is_flag and is_named(entry["name"], word[start:stop]):
             yield start, stop, entry["name"]
     for form in (*FORMS.finditer(word), *RANDOM_TEXT.finditer(word)):
         yield *form.span(), _name_of(word, form.start(), before, "credential")
     for url in _secret_urls(word):
         yield *url.span(), _name_of(word, url.start(), before, "secret-url")
+    yield from ((*found.span("secret"), "credential") for found in PROSE.finditer(word))
+    yield from ((*span, "login") for span in logins.in_text(word))
 
 
 def _value(word: str, entry: re.Match[str]) -> tuple[int, int]:
@@ -283,6 +304,9 @@ def _value(word: str, entry: re.Match[str]) -> tuple[int, int]:
     start, stop = entry.span("value")
     if entry["value"].startswith('\\"'):
         return start + 2, stop - 2
+    more = GLUED.match(word, stop) if "=" in entry["sign"] else None
+    if more and more.end() > stop:
+        return start, more.end()
     if entry["value"][0] in "\"'":
         return start + 1, stop - 1
     begins = entry.start() == 0 or word[entry.start() - 1].isspace()

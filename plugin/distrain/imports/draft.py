@@ -128,7 +128,8 @@ class Draft(Struct):
 
     def drop(self, place: str, why: str) -> None:
         """List what is left out of a value that is otherwise carried over, such as an option of mpirun."""
-        self.lost.append((hidden(place), hidden(why)))
+        if (hidden(place), hidden(why)) not in self.lost:
+            self.lost.append((hidden(place), hidden(why)))
 
     def lose_all(self, paths: Iterable[Path], why: str) -> None:
         for path in paths:

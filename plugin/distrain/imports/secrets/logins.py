@@ -85,8 +85,20 @@ PIPED = re.compile(
 # The words of PIPED that are secret: those that are no options, and no formats of printf.
 ARGUMENT = re.compile(r"""(?<=[\s"'])(?!-)[^\s"'$%][^\s"']*""")
 HERE = re.compile(
-    r"(?:\blogin\b|-stdin\b|--with-token|passw)[^\n;|]*<<<\s*(?P<secret>\"[^\"]+\"|'[^']+'|[^\s;&|\"'$]+)",
+    r"(?:\blogin\b|-stdin\b|token|passw|secret|key)[^\n;|]*<<<\s*(?P<secret>\"[^\"]+\"|'[^']+'|[^\s;&|\"'$]+)",
     re.IGNORECASE,
+)
+# A word on a line that tells of a credential in the here-document behind it.
+TELLING = re.compile(
+    r"token(?!iz)|secret|passw|credential|netrc|pgpass|\.pem|\.key|\.cnf|s3cfg|\blogin\b", re.IGNORECASE
+)
+DOCUMENT = re.compile(
+    r"^(?P<line>[^\n]*(?<!<)<<-?[ ]*[\"']?(?P<end>\w+)[\"']?[^\n]*)\n(?P<secret>.*?)\n\s*(?P=end)\b",
+    re.MULTILINE | re.DOTALL,
+)
+# A function of a program in Python or another language.
+CALL = re.compile(
+    r"(?:login|auth\w*|set_(?:token|key|password))\(\s*\\?[\"'](?P<secret>[^\"'\\]{6,})\\?[\"']", re.IGNORECASE
 )
 NETRC = re.compile(r"\b(?:login|password|account)\s+(?P<secret>[^\s\"'$\\]+)", re.IGNORECASE)
 URL = re.compile(r"[A-Za-z][\w+.-]*://[^\s@]*")
@@ -110,7 +122,8 @@ def in_text(text: str) -> Iterator[tuple[int, int]]:
                 yield from [(begin, stop)] if begin < stop and text[begin] != "$" else []
     for piped in PIPED.finditer(text):
         yield from (found.span() for found in ARGUMENT.finditer(text, *piped.span(1)))
-    yield from (found.span("secret") for found in HERE.finditer(text))
+    yield from (found.span("secret") for found in (*HERE.finditer(text), *CALL.finditer(text)))
+    yield from (found.span("secret") for found in DOCUMENT.finditer(text) if TELLING.search(found["line"]))
     if re.search(r"\bmachine\s", text):
         yield from (found.span("secret") for found in NETRC.finditer(text))
 

@@ -12,20 +12,13 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from distrain.imports.credentials import hidden
+from distrain.imports.secrets.names import OF_NAME, OF_VALUE, has_parts
 from distrain.redact import HIDDEN
 
 REST = "…"
 # The longest value that is quoted.
 LONGEST = 100
-# A part of a plain value: a word, perhaps with a number behind it, a number with its unit, a version, a duration. Most
-# passwords have digits between their letters, or are longer.
-PART = re.compile(
-    r"[A-Za-z0-9]{1,5}|[A-Za-z]{1,20}\d{0,4}|\d{1,9}[A-Za-z]{0,3}|v\d{1,2}(?:alpha|beta)\d{1,2}|(?:\d{1,4}[a-z]){2,4}"
-)
 PLAIN = re.compile(r"[\w\-+./:=,@~()\[\]{}$%*#^<>' ]*", re.ASCII)
-# A part of a key, such as terminationGracePeriodSeconds or app.kubernetes.io/name.
-KEY = re.compile(r"[A-Za-z]{1,40}\d{0,4}|[A-Za-z0-9]{1,12}")
-PARTS = re.compile(r"[A-Za-z0-9]+")
 DIGEST = re.compile(r"@sha256:[0-9a-f]{64}$")
 # A name that Kubernetes accepts for an object or a container.
 NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?")
@@ -66,7 +59,7 @@ def command(words: Sequence[str]) -> str:
     start = next((place for place, found in enumerate(named) if not found), len(words))
     if start == len(words) or (words[0] == "export" and all(named[1:])):
         shown = [f"{_variable(found[0])}={REST}" for found in named if found]
-        return " ".join([*words[:1] * (start != len(words)), *shown])
+        return " ".join(["export", *shown] if start != len(words) else shown) or REST
     program = PurePosixPath(words[start]).name or REST
     shown = [program if PROGRAM.fullmatch(program) else REST]
     following = words[start + 1 : start + 2]
@@ -75,7 +68,7 @@ def command(words: Sequence[str]) -> str:
 
 
 def _variable(name: str) -> str:
-    return name if _has_parts(name, KEY) else REST
+    return name if has_parts(name, OF_NAME) else REST
 
 
 def line(text: str) -> str:
@@ -94,7 +87,7 @@ def value(found: Any) -> str:
     if isinstance(found, dict | list):
         return "a mapping" if isinstance(found, dict) else "a list"
     words = str(found)
-    is_plain = PLAIN.fullmatch(words) and _has_parts(DIGEST.sub("", words), PART)
+    is_plain = PLAIN.fullmatch(words) and has_parts(DIGEST.sub("", words), OF_VALUE)
     return words if is_plain and len(words) <= LONGEST and hidden(words) == words else HIDDEN
 
 
@@ -107,9 +100,5 @@ def literal(found: Any) -> str:
 def key(found: Any) -> str:
     """Return the name of a field, a variable or an object, unless it looks like a credential."""
     words = str(found)
-    is_name = NAME.fullmatch(words) or _has_parts(words, KEY)
+    is_name = NAME.fullmatch(words) or has_parts(words, OF_NAME)
     return words if is_name and hidden(words) == words else HIDDEN
-
-
-def _has_parts(words: str, pattern: re.Pattern[str]) -> bool:
-    return all(map(pattern.fullmatch, PARTS.findall(words)))

@@ -28,8 +28,6 @@ LOGINS = (
     *("curl -u me:{} https://example.com", "curl -sSfLu me:{} https://example.com", "curl --user=me:{} a.example.com"),
     *("curl -H 'Authorization: Bearer {}' a.example.com", "curl -H 'X-Api-Key: {}' a.example.com"),
     *("curl --oauth2-bearer {} a.example.com", "wget --user me --password {} https://example.com"),
-    *("echo {} | docker login --password-stdin", "echo '{}' | huggingface-cli login", "printf '%s' {} > ~/.netrc"),
-    *("echo machine a.example.com login me password {} >> ~/.netrc", "docker login --password-stdin <<< {}"),
     *("ossutil config -e oss.example.com -i {} -k {}", "ossutil64 cp a oss://b -i {} -k {}"),
     *("s3cmd --access_key={} --secret_key={} ls", "rclone config create a s3 access_key_id {} secret_access_key {}"),
     *("git clone https://me:{}@git.example.com/a.git", "git clone https://{}@git.example.com/a.git"),
@@ -40,9 +38,18 @@ LOGINS = (
         "vault login {}",
         "kubectl create secret generic a --from-literal=b={}",
     ),
-    *("psql postgres://me:{}@db/a", "PGPASSWORD={} psql -h db", "mongosh -u me -p {} db", "ldapsearch -w {} -x"),
+    *("psql postgres://me:{}@db/a", "mongosh -u me -p {} db", "ldapsearch -w {} -x"),
     *("tool --ak {} --sk {}", "tool --access-id={} --access-key={}", "tool --username {} --password {}"),
     *("unzip -P {} a.zip", "7z x -p{} a.7z", "twine upload -u me -p {} a"),
+)
+# Commands that only a shell can run.
+OF_SHELL = (
+    *("echo {} | docker login --password-stdin", "echo '{}' | huggingface-cli login", "printf '%s' {} > ~/.netrc"),
+    *("echo machine a.example.com login me password {} >> ~/.netrc", "docker login --password-stdin <<< {}"),
+    *("cat > ~/.pgpass <<EOF\ndb:5432:a:me:{}\nEOF", "cat <<'X' > /tmp/token\n{}\nX", "setenv HF_TOKEN {}"),
+    *("TOKEN=a'{}'b tool", ": ${{TOKEN:={}}}", "OPTIONS=(-u me:{})", "OPTIONS='-u me:{}'", "TOKEN=$'{}' tool"),
+    *("python -c \"wandb.login('{}')\"", "python -c 'login(token=\"{}\")'", "eval 'export TOKEN={}'"),
+    "PGPASSWORD={} psql -h db",
 )
 # Places of a credential that only a name or the form of the value shows.
 NAMES = (
@@ -70,7 +77,8 @@ class Planter:
         """Return a credential with digits, and perhaps with signs that no shell and no URL reads."""
         letters = "abcdefghkmnpqrstuvwxyzABCDEFGHKMNPQRSTUVWXYZ23456789"
         middle = "".join(self.random.choices(letters, k=self.random.randint(5, 40)))
-        return f"{self.one('', 'a', '9', 'pass', 'key-')}{MARK}{middle}{self.one('', '', '+', '.', '%2F', '_', '-')}7x"
+        sign = self.one("", "", *"+._-/=@!:", "%2F")
+        return f"{self.one('', 'a', '9', 'pass', 'key-')}{MARK}{middle}{sign}7x"
 
     def filled(self, form: str) -> str:
         return form.format(*(self.secret() for _ in range(form.count("{}"))))
@@ -87,7 +95,7 @@ class Planter:
 
     def commands(self) -> list[str]:
         """Return commands that log in or set variables."""
-        found = [self.filled(form) for form in self.random.sample(LOGINS, 4)]
+        found = [self.filled(form) for form in self.random.sample((*LOGINS, *OF_SHELL), 4)]
         return [*found, *(f"export {name}={shlex.quote(value)}" for name, value in self.env().items())]
 
     def program(self, start: str = "python a.py") -> str:
@@ -113,7 +121,7 @@ class Planter:
 
     def beside(self, name: str) -> Job:
         """Return a container beside the program, which logs in by its words, in its probe, and in a script."""
-        words = shlex.split(self.filled(self.one(*(form for form in LOGINS if not set("|><") & set(form)))))
+        words = shlex.split(self.filled(self.one(*LOGINS)))
         probe = {"exec": {"command": words}} if self.random.random() < 0.3 else {"httpGet": self._header()}
         more = {"livenessProbe": probe, "lifecycle": {"postStart": probe}} if name == "sidecar" else {}
         start = {"command": words} if self.random.random() < 0.5 else {"command": ["sh", "-c", self.script("fetch")]}

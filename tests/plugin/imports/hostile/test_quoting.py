@@ -27,8 +27,8 @@ FILES = sorted(
     path for folder in ("examples", "jobset_examples", "other_formats/files") for path in (FOLDER / folder).iterdir()
 )
 MARK = "Zq7h9unterZq7hunter2"
-# A comment of the values file, except a key of the Secret: it has the name of the variable that reads it.
-COMMENT = re.compile(r"(?:^| )# (?! *--from-literal=).*", re.MULTILINE)
+# A comment of the values file.
+COMMENT = re.compile(r"(?:^| )# .*", re.MULTILINE)
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
