@@ -61,7 +61,7 @@ def _remove(draft: Draft, message: str, origin: str, seen: set[Target]) -> None:
     if target in ESSENTIAL:
         raise ValuesError(f"{origin}: {setting.origins[0]}: {words}")
     seen.add(target)
-    key = _item(setting, path[len(".".join(target)) :], words)
+    key = _item(setting, path[len(".".join(target)) :], found[2])
     why = f"the chart refuses it: {path}: {words}"
     if key is None:
         draft.drop(", ".join(dict.fromkeys(setting.origins)), why)
