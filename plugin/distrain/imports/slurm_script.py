@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from distrain.imports.draft import Draft
 from distrain.imports.launch import shell
 from distrain.imports.launch.carried import carry_words
+from distrain.imports.launch.known_values import assignments, with_values
 from distrain.imports.launch.program import SILENT
 from distrain.imports.launch.shell import Command
 from distrain.imports.launch.starters import MENTION, started
@@ -19,17 +20,17 @@ SITE = {"module", "ml", "conda", "mamba", "source", ".", "spack", "eval"}
 RENDEZVOUS = re.compile(r"^(MASTER_ADDR|MASTER_PORT|WORLD_SIZE|RANK|NODE_RANK|head_node\w*|nodes\w*)$", re.IGNORECASE)
 # Programs of Slurm that no image has.
 OF_SLURM = re.compile(r"\b(scontrol|sinfo|squeue|sacct|sstat)\b")
-ASSIGNMENT = re.compile(r"\w+\+?=")
 REFERENCE = re.compile(r"\$\{?[#!]?(\w+)")
+WRITE = f"write the program that each rank has to run in the place of {PROGRAM}"
 ONCE = "it ran once; do it in the image, in an initContainer of the workers, or in the program"
 
 
 def carry_script(draft: Draft, script: str) -> None:
     """Set the command from the one line that starts the ranks, and env from the variables before it."""
+    script = with_values(script)
     commands = shell.commands(script)
     if commands is None:
-        draft.choose(("command",), [PROGRAM], "the script has loops, conditions or a quote that is not closed")
-        draft.drop("script", "it has more than simple commands; write the program of the ranks as command")
+        _beyond(draft, script)
         return
     starts = [command for command in commands if _starts_ranks(command)]
     if len(starts) > 1:
@@ -44,12 +45,26 @@ def carry_script(draft: Draft, script: str) -> None:
         main, kept = None, []
     elif main is None and not starts:
         draft.choose(("command",), [PROGRAM], "the script starts no program")
+        draft.drop("script", f"no command of it is a program; {WRITE}")
+        draft.note(f"command: {WRITE}")
     for command in commands:
         if command is not main and command not in starts and command not in kept:
             _other(draft, command, _place(command, script))
     if main:
         setup = "".join(f"{_text(command, script)} && " for command in kept)
         carry_words(draft, _words(main, script, setup), _line(main, script))
+
+
+def _beyond(draft: Draft, script: str) -> None:
+    """Set the placeholder for a script of which nothing can be carried over, and name the reason and its line."""
+    number, name = shell.obstacle(script)
+    line = script.split("\n")[number - 1].strip()
+    draft.choose(("command",), [PROGRAM], f"line {number} has {name}")
+    why = f"{name} is more than a simple command, so the import carries no line of the script over"
+    draft.drop(
+        f"script, line {number}: {line}", f"{why}; write the program of the ranks as command, its variables in env"
+    )
+    draft.note(f"command: {WRITE}")
 
 
 def _starts_ranks(command: Command) -> bool:
@@ -73,16 +88,16 @@ def _of_variables(draft: Draft, main: Command, script: str) -> None:
     why = "its variables hold the program and what starts its ranks; write the program as command"
     draft.choose(("command",), [PROGRAM], f"{_line(main, script)}: {why}")
     draft.drop(_place(main, script), why)
-    draft.note(f"command: write the program that each rank has to run in the place of {PROGRAM}")
+    draft.note(f"command: {WRITE}")
 
 
 def _needed(main: Command, commands: Sequence[Command], script: str) -> list[Command]:
     """Return the commands before the program that its text needs: cd, and commands that set its variables."""
-    names = set(REFERENCE.findall(_text(main, script)))
+    names = set(REFERENCE.findall(_without_starter(main, script)))
     found: list[Command] = []
     for command in reversed(commands[: commands.index(main)]):
         text = _text(command, script)
-        assigned = {word.partition("=")[0].rstrip("+") for word in _assignments(command)}
+        assigned = {word.partition("=")[0].rstrip("+") for word in assignments(command)}
         is_ours = OF_SLURM.search(text) or all(map(RENDEZVOUS.match, assigned))
         if command.words[0].text == "cd" or (assigned & names and not is_ours):
             found.insert(0, command)
@@ -90,16 +105,19 @@ def _needed(main: Command, commands: Sequence[Command], script: str) -> list[Com
     return found
 
 
+def _without_starter(main: Command, script: str) -> str:
+    """Return the text of a command without the program that starts the ranks and its options."""
+    found = started([word.text for word in main.words])
+    if found is None:
+        return _text(main, script)
+    before = script[main.start : main.words[found.index].start]
+    behind = main.words[found.program].start if found.program < len(main.words) else main.end
+    return before + script[behind : main.end]
+
+
 def _is_literal(command: Command, script: str) -> bool:
     """Tell whether a command sets variables to values that contain no variables, so that env can hold them."""
-    return bool(_assignments(command)) and not re.search(r"[$`]", _text(command, script))
-
-
-def _assignments(command: Command) -> list[str]:
-    """Return NAME=VALUE of a command that only sets variables; nothing of any other command."""
-    words = [word.text for word in command.words]
-    words = words[1:] if words[0] == "export" else words
-    return words if words and all(ASSIGNMENT.match(word) for word in words) else []
+    return bool(assignments(command)) and not re.search(r"[$`]", _text(command, script))
 
 
 def _text(command: Command, script: str) -> str:
@@ -129,7 +147,7 @@ def _words(command: Command, script: str, setup: str) -> list[str]:
 
 def _other(draft: Draft, command: Command, place: str) -> None:
     """Carry over a variable, and list any other command."""
-    if words := _assignments(command):
+    if words := assignments(command):
         for word in words:
             _variable(draft, word, place)
     elif command.words[0].text in SITE:

@@ -41,7 +41,7 @@ class Commands:
         self._draft, self._roles, self._parts = draft, roles, parts
         self._first = max(roles, key=lambda role: (role.runs_mpi, role.section == "workers"))
         self._words = words_of(draft, self._first.place)
-        self._program = program_of(self._words)
+        self._program = program_of(self._words, _literals(draft.ledger.get((*self._first.place, "env"), [])))
         self._moved: list[tuple[dict[str, object], Path]] = []
 
     def move_exported(self) -> None:
@@ -202,6 +202,11 @@ class Commands:
         elif not words:
             draft.note(f"the {role.name} runs the image's own command there; here it runs command, as all pods do")
         draft.lose_all(paths, f"the {role.name} runs command, as all pods do")
+
+
+def _literals(entries: Sequence[Any]) -> dict[str, str]:
+    """Return the values of a container's variables, except values that refer to other objects."""
+    return {str(each.get("name")): str(each["value"]) for each in entries if each.get("value") is not None}
 
 
 def _working_dir(draft: Draft, role: Role, folder: str, options: Sequence[Option]) -> tuple[Option, ...]:

@@ -11,8 +11,8 @@ from msgspec import Struct
 from distrain.imports.credentials import is_credential
 from distrain.imports.draft import Draft
 from distrain.imports.launch.known_options import ACCELERATE, ALONE, DEEPSPEED, HOROVOD, MPI, SRUN, TORCH, names
-from distrain.imports.launch.replaced_options import ELASTIC, PER_WORKER, SAME, SIZE, WHY, WORKERS
-from distrain.imports.launch.starters import Option, started
+from distrain.imports.launch.replaced_options import ELASTIC, PER_WORKER, SAME, SIZE, UNKNOWN_WHY, WHY, WORKERS
+from distrain.imports.launch.starters import UNKNOWN, Option, started
 
 NCCL_LEVELS = ("VERSION", "WARN", "INFO", "TRACE")
 ELASTIC_WORDS = (
@@ -53,7 +53,9 @@ def carry_options(draft: Draft, launch: Launch, options: Sequence[Option]) -> No
     replaced: dict[str, list[Option]] = {}
     for option in options:
         starter, name = option.starter, option.name
-        if (expected := _expected(launch, option)) is not None:
+        if name == UNKNOWN:
+            replaced.setdefault(UNKNOWN_WHY, []).append(option)
+        elif (expected := _expected(launch, option)) is not None:
             _compare(draft, launch, option, expected)
         elif name == "max-restarts" and starter in (TORCH, ACCELERATE) and _carry_restarts(draft, launch, option):
             pass
@@ -115,7 +117,9 @@ def _left_to_image(draft: Draft, launch: Launch, options: Sequence[Option]) -> N
 
 def exported(options: Sequence[Option]) -> set[str]:
     """Return the names of the launcher's variables that mpirun gives to the ranks."""
-    return {option.value for option in options if option.name == "x" and "=" not in option.value}
+    return {
+        option.value for option in options if (option.starter, option.name) == (MPI, "x") and "=" not in option.value
+    }
 
 
 def _compare(draft: Draft, launch: Launch, option: Option, expected: int) -> None:

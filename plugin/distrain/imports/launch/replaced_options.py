@@ -44,6 +44,10 @@ AMOUNTS = "the pods' size is in workers"
 STARTS = "distrain starts the ranks"
 PATH = "the chart starts mpirun of the image's PATH; put the folder first there"
 SSH = "the launcher's key is in ssh.secretName, and the workers' sshd listens on ssh.port"
+UNKNOWN_WHY = (
+    "the source does not say which options it holds; distrain starts the ranks and says how they find each other: set "
+    "others that the run needs in mpi.flags or job"
+)
 ELASTIC_WHY = "there is no elastic mode; `helm distrain rescale` changes the size"
 
 

@@ -128,7 +128,7 @@ def test_variable_that_launcher_and_workers_have_with_two_values_is_noted() -> N
 def test_variable_that_holds_what_starts_the_ranks_is_noted() -> None:
     env = [{"name": "START", "value": "torchrun --nproc_per_node 8"}, {"name": "OTHER", "value": "torchrun"}]
 
-    draft = drafted(pytorch_job({"command": ["bash", "-c", "$START a.py"], "env": env}))
+    draft = drafted(pytorch_job({"command": ["bash", "-c", 'eval "$START a.py"'], "env": env}))
 
     words = "START: it holds torchrun, and distrain starts the ranks itself; write the program as command"
     assert [note for note in draft.notes if "torchrun" in note] == [words]

@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from distrain.imports.draft import Draft
+from distrain.imports.launch.replaced_options import UNKNOWN_WHY
 from distrain.imports.values_file import written
 from distrain.values.placeholder import PROGRAM
 from distrain.yaml import yaml_writer
@@ -102,7 +103,7 @@ def test_variable_that_is_made_of_others_stays_in_the_command() -> None:
     "lines",
     [
         pytest.param('L="torchrun --nnodes $SLURM_NNODES"\nexport CMD="$L train.py"\nsrun bash -c "$CMD"', id="made"),
-        pytest.param('L="accelerate launch --num_processes 16"\nsrun $L train.py', id="literal"),
+        pytest.param("L=$(cat launcher)\nsrun $L app", id="options-or-program"),
         pytest.param("srun python prepare.py\nsrun python train.py", id="one-after-the-other"),
         pytest.param("srun python server.py &\nsrun python train.py &\nwait", id="at-once"),
     ],
@@ -115,6 +116,110 @@ def test_batch_script_whose_program_cannot_be_told_gets_the_placeholder(lines: s
     listed = [place for place, _ in draft.lost]
     for line in lines.split("\n"):
         assert not line.startswith("srun") or any(line.removesuffix(" &") in place for place in listed)
+
+
+ARGUMENTS = """DISTRIBUTED_ARGS="
+    --nproc_per_node $GPUS_PER_NODE \\
+    --nnodes $NUMBER \\
+    --master_addr $MASTER_ADDR
+"
+"""
+
+
+@pytest.mark.parametrize(
+    ("lines", "command", "listed"),
+    [
+        pytest.param('A="--nnodes 2"\nsrun torchrun $A a.py', ["python3", "a.py"], [], id="literal"),
+        pytest.param("A='-np 16'\nmpirun ${A} python a.py", ["python", "a.py"], [], id="mpirun"),
+        pytest.param('L="accelerate launch"\nsrun $L a.py', ["python3", "a.py"], [], id="starter"),
+        pytest.param("L=torchrun\n$L --nnodes=2 a.py", ["python3", "a.py"], [], id="starter-first"),
+        pytest.param("G=8\nsrun torchrun --nproc_per_node=$G a.py", ["python3", "a.py"], [], id="value-of-an-option"),
+        pytest.param('A="--standalone"\nA+=" --nnodes 2"\ntorchrun $A a.py', ["python3", "a.py"],
+                     ["line 5: --standalone"], id="longer"),
+        pytest.param("GPUS_PER_NODE=8\nNUMBER=2\n" + ARGUMENTS + "torchrun $DISTRIBUTED_ARGS a.py --x",
+                     ["python3", "a.py", "--x"], ["line 10: --master_addr $MASTER_ADDR"], id="as-in-megatron"),
+        pytest.param("torchrun $DIST_ARGS a.py", ["python3", "a.py"], ["line 3: $DIST_ARGS"], id="unset"),
+        pytest.param('srun torchrun "${D[@]}" a.py', ["python3", "a.py"], ["line 3: ${D[@]}"], id="array"),
+        pytest.param("mpirun $(MPI_ARGS) python a.py", ["python", "a.py"], ["line 3: $(MPI_ARGS)"], id="kubernetes"),
+        pytest.param("srun $MORE torchrun a.py", ["python3", "a.py"], ["line 3: $MORE"], id="before-another-starter"),
+        pytest.param("source args.sh\nsrun torchrun $D --nnodes 2 a.py", ["python3", "a.py"],
+                     ["line 3: source args.sh", "line 4: $D"], id="before-an-option"),
+        pytest.param('A="$(cat f)"\ntorchrun $A a.py', ["python3", "a.py"], ["line 3: A=\"$(cat f)\"", "line 4: $A"],
+                     id="substitution"),
+        pytest.param("srun $PYTHON a.py", ["bash", "-c", "$PYTHON a.py"], [], id="program"),
+        pytest.param("torchrun $FILE --lr 1", ["bash", "-c", "python3 $FILE --lr 1"], [], id="file"),
+        pytest.param("E=/x/app\nsrun $E in", ["/x/app", "in"], [], id="known-program"),
+    ],
+)  # fmt: skip
+def test_variable_with_options_of_the_starter_is_no_program(lines: str, command: list[str], listed: list[str]) -> None:
+    draft = _of_slurm(lines)
+
+    assert draft.value(("command",)) == command
+    assert [place for place, _ in draft.lost] == listed
+
+
+def test_variable_that_another_command_reads_or_the_script_exports_stays_in_env() -> None:
+    draft = _of_slurm("export A='--nnodes 2'\nB=8\ntorchrun --nproc_per_node $B $A a.py --batch $B")
+
+    assert draft.value(("command",)) == ["bash", "-c", "python3 a.py --batch $B"]
+    assert draft.value(("env",)) == [{"name": "A", "value": "--nnodes 2"}, {"name": "B", "value": "8"}]
+
+
+@pytest.mark.parametrize("lines", ["[ -n $A ] && A=--x\ntorchrun $A a.py", "A='$A --x'\ntorchrun $A a.py"])
+def test_value_that_is_not_certain_is_not_used(lines: str) -> None:
+    assert ("line 4: $A", UNKNOWN_WHY) in _of_slurm(lines).lost
+
+
+def test_values_that_double_each_other_end() -> None:
+    lines = "\n".join(f'A{number}="$A{number - 1} $A{number - 1}"' for number in range(1, 60))
+
+    assert _of_slurm(f"A0=--x\n{lines}\ntorchrun $A59 a.py").value(("command",)) == [PROGRAM]
+
+
+@pytest.mark.parametrize(
+    ("lines", "number", "name"),
+    [
+        ("for i in 1 2; do srun python a.py; done", 3, "a loop"),
+        ("echo 1\nif [ -f a ]; then\n srun python a.py\nfi", 4, "a condition"),
+        ("A=(1 2)\nsrun python a.py", 3, "an array"),
+        ("cat > f <<EOF\na\nEOF\nsrun python a.py", 3, "a here-document"),
+        ("\nrun() { srun a; }\nrun", 4, "a function"),
+        ("# It's for you.\nsrun python 'a.py", 4, "a quote that is not closed"),
+        ("(cd /a; srun a)", 3, "a group of commands"),
+        ("A=1; while true; do srun a; done", 3, "a loop"),
+    ],
+)
+def test_script_that_is_more_than_commands_is_listed_with_its_line(lines: str, number: int, name: str) -> None:
+    draft = _of_slurm(lines)
+
+    setting, line = draft.settings["command",], f"#\n#\n{lines}".split("\n")[number - 1].strip()
+    assert (setting.value, setting.origins) == ([PROGRAM], (f"line {number} has {name}",))
+    [(place, why)] = draft.lost
+    assert place == f"script, line {number}: {line}"
+    assert why.startswith(
+        f"{name} is more than a simple command, so the import carries no line of the script over; write"
+    )
+    assert [note for note in draft.notes if PROGRAM in note]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "# Ask for 2 nodes, and wait for them if needed.",
+        "echo 'waiting for nodes' \"if (any)\" a\\<<b",
+        "echo \\\n  for all",
+        "#SBATCH --comment=()",
+    ],
+)
+def test_words_of_comments_and_quotes_are_no_syntax(line: str) -> None:
+    assert _of_slurm(f"{line}\nsrun python a.py").value(("command",)) == ["python", "a.py"]
+
+
+def test_script_without_a_program_is_listed() -> None:
+    draft = _of_slurm("module load a\nexport A=1")
+
+    assert draft.value(("command",)) == [PROGRAM]
+    assert draft.lost[0][0] == "script"
 
 
 def test_srun_that_only_prints_is_no_program() -> None:
