@@ -10,10 +10,11 @@ from msgspec import Struct
 
 from distrain.errors import ValuesError
 from distrain.imports import arena_flags, ffdl, horovod_chart, ksonnet, slurm
+from distrain.imports.credentials import hidden
 from distrain.imports.jobsets.runtime import GROUP, RUNTIME, RUNTIMES, VERSION, runtime_of
 from distrain.imports.ledger import Ledger
 from distrain.workload.kinds import KUBEFLOW, VERSIONS
-from distrain.yaml import yaml_loader
+from distrain.yaml import repeated_keys, yaml_loader
 
 TAKEN = "MPIJob, PyTorchJob, TFJob, MXJob or TrainJob"
 # Job resources that the chart does not create.
@@ -87,6 +88,9 @@ def find_job(text: str, origin: str) -> Found:
         documents = [each for each in yaml_loader.load_all(text) if each is not None]
     except yaml_loader.NotYamlError as error:
         raise ValuesError(f"{origin}: {error}{_about_tabs(text)}{_about_templates(text)}") from error
+    if repeated := repeated_keys.mistakes(text):
+        # kubectl and Helm take the last value, without a word.
+        raise ValuesError(*(f"{origin}: {hidden(mistake)}" for mistake in repeated))
     items = [item for document in documents for item in _unpacked(document)]
     wrong = [item for item in items if not isinstance(item, dict)]
     if wrong or not items:

@@ -71,6 +71,36 @@ def test_file_without_a_job_is_refused(content: bytes, words: str) -> None:
     assert words in refusal.value.messages[0]
 
 
+TWICE = {
+    "MPIJob": TYPE + "spec:\n  slotsPerWorker: 1\n  slotsPerWorker: 8\n",
+    "second document": "kind: Secret\n---\n" + TYPE + "spec: {slotsPerWorker: 1,\n slotsPerWorker: 8}\n",
+    "TrainJob": "apiVersion: a/v1\nkind: TrainJob\nspec:\n- a: {b: 1}\n- a:\n    b: 2\n    b: 3",
+    "JSON": '{"kind": "JobSet",\n "spec": {"a": 1,\n "a": 2}}',
+    "FfDL": "name: a\nframework:\n  name: pytorch\n  command: a\n  name: tensorflow",
+    "horovod": "worker:\n  number: 1\n  number: 2\nmaster: {args: [a]}",
+    "ksonnet": "{components: {a: {image: 'b', secret: |||\n  long\n  text\n|||,\n # More.\n image: 'c'}}}",
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("MPIJob", "spec.slotsPerWorker is there twice, in lines 4 and 5; remove one of them"),
+        ("second document", "spec.slotsPerWorker is there twice, in lines 5 and 6; remove one of them"),
+        ("TrainJob", "spec[1].a.b is there twice, in lines 6 and 7; remove one of them"),
+        ("JSON", "spec.a is there twice, in lines 2 and 3; remove one of them"),
+        ("FfDL", "framework.name is there twice, in lines 3 and 5; remove one of them"),
+        ("horovod", "worker.number is there twice, in lines 2 and 3; remove one of them"),
+        ("ksonnet", "components.a.image is there twice, in lines 1 and 6; remove one of them"),
+    ],
+)
+def test_key_that_is_there_twice_is_refused_with_both_lines(name: str, words: str) -> None:
+    with pytest.raises(ValuesError) as refusal:
+        find_job(TWICE[name], "f.yaml")
+
+    assert refusal.value.messages == (f"f.yaml: {words}",)
+
+
 def _changed(job: Job, role: str, **fields: object) -> Job:
     pods(job, role).update(fields)
     return job
