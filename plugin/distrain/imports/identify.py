@@ -9,10 +9,11 @@ from typing import Any
 from msgspec import Struct
 
 from distrain.errors import ValuesError
-from distrain.imports import arena_flags, ffdl, horovod_chart, ksonnet, slurm
+from distrain.imports import arena_flags, ffdl, horovod_chart, ksonnet
 from distrain.imports.credentials import hidden
 from distrain.imports.jobsets.runtime import GROUP, RUNTIME, RUNTIMES, VERSION, runtime_of
 from distrain.imports.ledger import Ledger
+from distrain.imports.slurm import batch_script
 from distrain.workload.kinds import KUBEFLOW, VERSIONS
 from distrain.yaml import repeated_keys, yaml_loader
 
@@ -76,8 +77,8 @@ def text_of(content: bytes, origin: str) -> str:
 
 def find_job(text: str, origin: str) -> Found:
     """Return what a file describes, told from its content; raise ValuesError if that is not a run, or several runs."""
-    if slurm.is_batch_script(text):
-        return Found(slurm.options_of(text, origin), (), SLURM)
+    if batch_script.is_batch_script(text):
+        return Found(batch_script.options_of(text, origin), (), SLURM)
     if arena_flags.is_arena(text):
         data, more = arena_flags.flags_of(text, origin)
         return Found(data, tuple(more), ARENA)

@@ -266,7 +266,7 @@ def test_volumes_of_a_ksonnet_line_are_json() -> None:
         ),
         ("#!/bin/sh\n#SBATCH -N 4 -G 2\na", "#SBATCH --gpus: is 2, which is not the same number on each of 4 nodes"),
         ("#!/bin/sh\n#SBATCH -N 2 -n 7 --gpus-per-task=1\na", "--gpus-per-task: is 1, which is not the same number"),
-        ("#!/bin/sh\n#SBATCH --nodes=all\na", "#SBATCH --nodes: is all; write a whole number there"),
+        ("#!/bin/sh\n#SBATCH --nodes=all\na", "line 2: #SBATCH --nodes: is all, and a job needs"),
         ("#!/bin/sh\n#SBATCH -J 'a\na", "has a quote that is not closed; close it"),
         ("arena submit mpijob --gpus=1 'python a.py'", "arena submit: --image is missing; add it"),
         ("arena submit mpijob --image=a", "arena submit: the program, in quotes at the end, is missing; add it"),

@@ -8,6 +8,7 @@ from unittest.mock import Mock
 import pytest
 import yaml
 
+from distrain.errors import ValuesError
 from distrain.imports.draft import Draft
 from distrain.imports.launch.replaced_options import UNKNOWN_WHY
 from distrain.imports.values_file import written
@@ -70,6 +71,96 @@ def test_amounts_of_slurm_are_those_of_a_node(lines: str, workers: dict[str, Any
 
 
 @pytest.mark.parametrize(
+    ("lines", "replicas"),
+    [
+        ("-N 1k", 1024),
+        ("--ntasks=16 --tasks-per-node=8 --gpus-per-node=8", 2),
+        ("-n 9 --ntasks-per-node=8", 2),
+        ("--gpus=16 --gpus-per-node=8", 2),
+        ("-k -N 2", 2),
+        ("--nodes=1,5,9", 1),
+    ],
+)
+def test_number_of_nodes_follows_from_the_ranks_or_the_gpus_of_a_node(lines: str, replicas: int) -> None:
+    draft = draft_of(f"#!/bin/bash\n#SBATCH {lines}\nsrun python a.py", is_judged=False)
+
+    assert draft.value(("workers", "replicas")) == replicas
+
+
+def test_ranks_without_a_number_of_nodes_are_noted() -> None:
+    draft = draft_of("#!/bin/bash\n#SBATCH -n 16\nsrun python a.py", is_judged=False)
+
+    assert (
+        "workers.replicas: the script names no number of nodes, and Slurm chose it; 1 is taken: set it" in draft.notes
+    )
+
+
+@pytest.mark.parametrize("name", ["nodes", "ntasks", "ntasks-per-node", "cpus-per-task", "tasks-per-node"])
+@pytest.mark.parametrize("number", ["0", "-2", "two", "1.5", "8x", "-", "99999999999999999999"])
+def test_amount_that_is_no_whole_number_is_refused_with_its_line(name: str, number: str) -> None:
+    with pytest.raises(ValuesError) as refusal:
+        draft_of(f"#!/bin/bash\n#SBATCH -p gpu\n#SBATCH --{name}={number}\nsrun python a.py", is_judged=False)
+
+    known = name.replace("tasks-per", "ntasks-per") if name == "tasks-per-node" else name
+    words = f"is {number}, and a job needs a whole number above 0; write one there"
+    assert refusal.value.messages == (f"{FILE}: line 3: #SBATCH --{known}: {words}",)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ("--nodes=4-2", "line 2: #SBATCH --nodes: is 4-2, a range whose end is below its beginning; correct it there"),
+        ("--ntasks=2-4", "line 2: #SBATCH --ntasks: is 2-4, and a job needs a whole number above 0"),
+        ("--gpus=-1", "line 2: #SBATCH --gpus: is -1; write a whole number of GPUs there"),
+        ("--gres=gpu:a100:-1", "line 2: #SBATCH --gres: is gpu:a100:-1; write a whole number of GPUs there"),
+        ("--comment='of my", "line 2: #SBATCH --comment: has a quote that is not closed; close it"),
+    ],
+)
+def test_amount_of_another_form_is_refused(options: str, words: str) -> None:
+    with pytest.raises(ValuesError) as refusal:
+        draft_of(f"#!/bin/bash\n#SBATCH {options}\nsrun python a.py", is_judged=False)
+
+    assert refusal.value.messages[0].startswith(f"{FILE}: {words}")
+
+
+def test_range_of_nodes_is_carried_as_its_least_with_a_note() -> None:
+    draft = draft_of("#!/bin/bash\n#SBATCH --nodes=2-4\nsrun python a.py", is_judged=False)
+
+    assert draft.value(("workers", "replicas")) == 2
+    assert "nodes: 2-4 is a range; workers.replicas is its least, 2" in draft.notes
+
+
+def test_option_that_is_left_out_is_listed_with_its_value_unless_that_is_free_text() -> None:
+    draft = _of_slurm(
+        "#SBATCH -t abc -p long -C a100 --mem=0 -q high --exclusive --comment='t0p secret' --wrap=secret\n"
+        "#SBATCH -o secret --mail-user=secret\nsrun python a.py\n#SBATCH --comment=secret -t 4 --odd='secret"
+        "\n#SBATCH --comment=secret -t 4"
+    )
+
+    listed = {place for place, _ in draft.lost}
+    assert listed == {
+        *("--time=abc", "--partition=long", "--constraint=a100", "--mem=0", "--qos=high", "--exclusive", "--comment"),
+        *("--wrap", "--output", "--mail-user", "line 6: #SBATCH --comment", "line 7: #SBATCH --comment --time=4"),
+    }
+
+
+@pytest.mark.parametrize("limit", ["UNLIMITED", "infinite", "0", "0:00"])
+def test_run_without_a_time_limit_needs_no_value(limit: str) -> None:
+    draft = _of_slurm(f"#SBATCH --time={limit}\nsrun python a.py")
+
+    words = "a run has no time limit unless job.activeDeadlineSeconds sets one"
+    assert draft.lost == [(f"--time={limit}", words)]
+    assert draft.value(("job", "activeDeadlineSeconds")) is None
+
+
+def test_option_that_a_later_line_sets_again_is_listed() -> None:
+    draft = _of_slurm("#SBATCH --nodes=4\nsrun python a.py")
+
+    assert draft.value(("workers", "replicas")) == 4
+    assert draft.lost == [("line 2: --nodes=2", "line 3 sets it again, and the last counts")]
+
+
+@pytest.mark.parametrize(
     ("limit", "seconds"),
     [("90", 5400), ("1:30", 90), ("2:00:00", 7200), ("1-0", 86400), ("1-2:30", 95400), ("1-00:00:10", 86410)],
 )
@@ -88,7 +179,7 @@ def test_options_behind_the_first_command_of_a_batch_script_are_listed_as_sbatch
 
     assert draft.value(("workers", "replicas")) == 2
     assert draft.value(("job", "activeDeadlineSeconds")) == 600
-    assert ("#SBATCH --nodes=16", "sbatch reads no options after the first command") in draft.lost
+    assert ("line 6: #SBATCH --nodes=16", "sbatch reads no options after the first command") in draft.lost
 
 
 def test_variable_that_is_made_of_others_stays_in_the_command() -> None:
