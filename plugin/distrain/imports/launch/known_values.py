@@ -12,7 +12,8 @@ from collections.abc import Collection, Mapping, Sequence
 
 from distrain.imports.launch import shell
 from distrain.imports.launch.shell import Command
-from distrain.imports.launch.starters import MENTION, REFERENCE, first_word, name_of, started
+from distrain.imports.launch.starters import MENTION, REFERENCE, first_word, name_of
+from distrain.imports.launch.wrappers import chain
 
 ASSIGNMENT = re.compile(r"\w+\+?=")
 # Characters that would have another meaning once a value is part of the command's text.
@@ -118,14 +119,12 @@ def _next(words: Sequence[str], known: Mapping[str, str]) -> int | None:
     name = name_of(words[first]) if first < len(words) else ""
     if name and MENTION.match(known.get(name, "")):
         return first
-    found = started(words)
-    if found is None:
+    before = chain(words)
+    if not before.has_starter and not any(each.is_container for each in before.wrappers):
         return None
-    places = [
-        place for place in range(found.index, min(found.program, len(words))) if _names(words[place]) & set(known)
-    ]
-    if found.program < len(words) and name_of(words[found.program]) in known:
-        places.append(found.program)
+    places = [place for place in range(min(before.program, len(words))) if _names(words[place]) & set(known)]
+    if before.program < len(words) and name_of(words[before.program]) in known:
+        places.append(before.program)
     return places[0] if places else None
 
 

@@ -248,6 +248,11 @@ def _none(draft: Draft, launch: Launch, option: Option) -> bool:
     return False
 
 
+def _srun(draft: Draft, launch: Launch, option: Option) -> bool:
+    # The image is a part of the batch script.
+    return option.name == "container-image"
+
+
 def _accelerate(draft: Draft, launch: Launch, option: Option) -> bool:
     if option.name != "mixed-precision":
         return False
@@ -262,5 +267,5 @@ CARRIED: dict[str, Callable[[Draft, Launch, Option], bool]] = {
     TORCH: _none,
     ACCELERATE: _accelerate,
     DEEPSPEED: _none,
-    SRUN: _none,
+    SRUN: _srun,
 }

@@ -99,7 +99,7 @@ def started(words: Sequence[str]) -> Started | None:
 
     If there are several starters, as in `srun torchrun ...`, the options of all of them are returned.
     """
-    found = _started_by_one(words)
+    found = started_by_one(words)
     inner = started(words[found.program :]) if found else None
     if not found or not inner:
         return found
@@ -110,7 +110,8 @@ def started(words: Sequence[str]) -> Started | None:
     )
 
 
-def _started_by_one(words: Sequence[str]) -> Started | None:
+def started_by_one(words: Sequence[str]) -> Started | None:
+    """Return a command that begins with a starter, without looking for another one behind it."""
     start = first_word(words)
     starter, behind, python = _starter(words, start)
     if not starter:

@@ -7,15 +7,15 @@ from typing import Any
 
 from distrain.errors import ValuesError
 from distrain.imports.draft import Draft
-from distrain.imports.jobs.image import set_image
 from distrain.imports.jobs.job_resource import release_name
 from distrain.imports.jobs.run_policy import NO_VALUE
+from distrain.imports.launch.known_values import with_values
 from distrain.imports.ledger import Ledger
+from distrain.imports.slurm.container import carry_image, without_image
 from distrain.imports.slurm.header import entries, ignored, shown
 from distrain.imports.slurm.replaced import INSTEAD, carry_exported
 from distrain.imports.slurm.script import carry_script
 from distrain.imports.slurm.size import carry_size
-from distrain.values.placeholder import IMAGE
 
 TIME = re.compile(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?")
 # Names that occur in scripts for PyTorch, and the variables of PyTorch's rendezvous.
@@ -50,11 +50,12 @@ def read_slurm(data: dict[str, Any], origin: str) -> Draft:
     draft = Draft(ledger, release_name(ledger.get(("job-name",), "run1")), origin=origin)
     draft.credentials.secret = f"{draft.name}-credentials"
     draft.know(("job-name",), ("script",))
-    script = str(data["script"])
+    script = with_values(str(data["script"]))
     _kind(draft, script)
     carry_size(draft)
-    _image(draft)
+    _image(draft, script)
     carry_script(draft, script)
+    without_image(draft)
     for place in ignored(script):
         draft.drop(place, "sbatch reads no options after the first command")
     _time(draft)
@@ -117,14 +118,12 @@ def _seconds(text: str) -> int:
     return seconds
 
 
-def _image(draft: Draft) -> None:
-    """Carry over the image that pyxis names as registry#image:tag; otherwise use a placeholder that check refuses."""
-    name = str(draft.ledger.get(("container-image",), "")) or _of_srun(str(draft.ledger.get(("script",), "")))
-    if name:
-        set_image(draft, name.removeprefix("docker://").replace("#", "/"), ("container-image",))
-    else:
-        draft.choose(("image", "repository"), IMAGE, "a Slurm job has no image")
-        draft.note("image.repository: a Slurm job has no image; name one with the program, and what the modules bring")
+def _image(draft: Draft, script: str) -> None:
+    """Carry over the image that pyxis names as registry#image:tag."""
+    option = str(draft.ledger.get(("container-image",), ""))
+    if name := option or _of_srun(script):
+        carry_image(draft, name, "container-image")
+        draft.know(("container-image",))
 
 
 def _of_srun(script: str) -> str:

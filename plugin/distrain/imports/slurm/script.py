@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from pathlib import PurePosixPath
 
 from distrain.imports.draft import Draft
 from distrain.imports.launch import shell
 from distrain.imports.launch.carried import carry_words
-from distrain.imports.launch.known_values import assignments, with_values
+from distrain.imports.launch.known_values import assignments
 from distrain.imports.launch.program import SILENT
 from distrain.imports.launch.shell import Command
 from distrain.imports.launch.starters import MENTION, started
+from distrain.imports.launch.wrappers import CONTAINERS, Wrapper, chain
+from distrain.imports.slurm.container import carry_variable, carry_wrapper
 from distrain.values.placeholder import PROGRAM
 
 # Commands that load software of a Slurm site. On Kubernetes, the image has to contain this software.
@@ -22,12 +25,15 @@ RENDEZVOUS = re.compile(r"^(MASTER_ADDR|MASTER_PORT|WORLD_SIZE|RANK|NODE_RANK|he
 OF_SLURM = re.compile(r"\b(scontrol|sinfo|squeue|sacct|sstat)\b")
 REFERENCE = re.compile(r"\$\{?[#!]?(\w+)")
 WRITE = f"write the program that each rank has to run in the place of {PROGRAM}"
+# All characters except the end of a line that goes on: each word keeps its line.
+BLANKED = re.compile(r"(?!\\\n)(?<!\\(?=\n)).", re.DOTALL)
+# Commands that neither print nor do anything else.
+EMPTY = {"true", ":"}
 ONCE = "it ran once; do it in the image, in an initContainer of the workers, or in the program"
 
 
 def carry_script(draft: Draft, script: str) -> None:
     """Set the command from the one line that starts the ranks, and env from the variables before it."""
-    script = with_values(script)
     commands = shell.commands(script)
     if commands is None:
         _beyond(draft, script)
@@ -38,21 +44,65 @@ def carry_script(draft: Draft, script: str) -> None:
     # Without one, the last command is the program.
     last = next((each for each in reversed(commands) if not _is_setup(each)), None)
     main = starts[0] if len(starts) == 1 else None if starts else last
+    why = _no_program(main) if main else ""
+    wrappers: list[tuple[Wrapper, str]] = []
+    if main and why:
+        _unknown(draft, main, script, why)
+        starts, main = [main], None
+    elif main:
+        place = commands.index(main)
+        script, wrappers = _unwrapped(main, script)
+        commands = shell.commands(script) or []
+        main = commands[place]
+        starts = [main]
     needed = _needed(main, commands, script) if main else []
     kept = [command for command in needed if not _is_literal(command, script)]
     if main and any(MENTION.search(_text(command, script)) for command in needed):
-        _of_variables(draft, main, script)
+        _unknown(draft, main, script, "its variables hold the program and what starts its ranks")
         main, kept = None, []
     elif main is None and not starts:
         draft.choose(("command",), [PROGRAM], "the script starts no program")
         draft.drop("script", f"no command of it is a program; {WRITE}")
         draft.note(f"command: {WRITE}")
-    for command in commands:
-        if command is not main and command not in starts and command not in kept:
-            _other(draft, command, _place(command, script))
+    others = [each for each in commands if each is not main and each not in starts and each not in kept]
+    for command in others:
+        _other(draft, command, _place(command, script))
+    _printed(draft, others, script)
     if main:
+        for wrapper, text in wrappers:
+            carry_wrapper(draft, wrapper, text, _line(main, script))
         setup = "".join(f"{_text(command, script)} && " for command in kept)
         carry_words(draft, _words(main, script, setup), _line(main, script))
+
+
+def _no_program(main: Command) -> str:
+    """Return why the program of a command is not known: it is that of an image, or none follows a wrapper."""
+    words = [word.text for word in main.words]
+    before = chain(words)
+    name = PurePosixPath(words[before.program]).name if before.program < len(words) else ""
+    if name in CONTAINERS or (not name and any(each.is_container for each in before.wrappers)):
+        return "it runs the program of a container's image; name that image in image.repository"
+    return "" if name or not before.wrappers else "no program follows"
+
+
+def _unwrapped(main: Command, script: str) -> tuple[str, list[tuple[Wrapper, str]]]:
+    """Return the script without the programs that wrap the main command's, and these programs with their texts."""
+    found = []
+    for wrapper in chain([word.text for word in main.words]).wrappers:
+        start, end = main.words[wrapper.start].start, main.words[wrapper.stop - 1].end
+        found.append((wrapper, " ".join(script[start:end].replace("\\\n", " ").split())))
+        script = script[:start] + BLANKED.sub(" ", script[start:end]) + script[end:]
+    return script, found
+
+
+def _printed(draft: Draft, commands: Sequence[Command], script: str) -> None:
+    """List the commands that only printed, by their names alone."""
+    found = [(_line(each, script), each.words[0].text) for each in commands if each.words[0].text in SILENT - EMPTY]
+    if found:
+        lines = ", ".join(line.removeprefix("line ") for line, _ in found)
+        names = ", ".join(dict.fromkeys(name for _, name in found))
+        why = "they only print, and ran once; print it in the program, or in an initContainer of the workers"
+        draft.drop(f"{'lines' if len(found) > 1 else 'line'} {lines}: {names}", why)
 
 
 def _beyond(draft: Draft, script: str) -> None:
@@ -70,8 +120,8 @@ def _beyond(draft: Draft, script: str) -> None:
 def _starts_ranks(command: Command) -> bool:
     """Tell whether a command starts the program; `srun hostname` only prints."""
     words = [word.text for word in command.words]
-    found = started(words)
-    return found is not None and words[found.program : found.program + 1] not in [[name] for name in SILENT]
+    before = chain(words)
+    return before.has_starter and words[before.program : before.program + 1] not in [[name] for name in SILENT]
 
 
 def _several(draft: Draft, starts: Sequence[Command], script: str) -> None:
@@ -83,11 +133,10 @@ def _several(draft: Draft, starts: Sequence[Command], script: str) -> None:
         draft.drop(_place(command, script), "a run starts one program; write it as command")
 
 
-def _of_variables(draft: Draft, main: Command, script: str) -> None:
-    """Set the placeholder if variables hold a starter: with it, distrain would start the ranks twice."""
-    why = "its variables hold the program and what starts its ranks; write the program as command"
+def _unknown(draft: Draft, main: Command, script: str, why: str) -> None:
+    """Set the placeholder for a command whose program cannot be told."""
     draft.choose(("command",), [PROGRAM], f"{_line(main, script)}: {why}")
-    draft.drop(_place(main, script), why)
+    draft.drop(_place(main, script), f"{why}; write the program as command")
     draft.note(f"command: {WRITE}")
 
 
@@ -133,14 +182,18 @@ def _place(command: Command, script: str) -> str:
 
 
 def _is_setup(command: Command) -> bool:
-    name = command.words[0].text
-    return name in SITE | SILENT | {"cd", "export", "set", "ulimit", "wait"} or "=" in name
+    """Tell whether a command only prepares the program, or only prints."""
+    words = [word.text for word in command.words]
+    before = chain(words)
+    if before.program >= len(words):
+        return not any(each.is_container for each in before.wrappers)
+    return words[before.program] in SITE | SILENT | {"cd", "export", "set", "ulimit", "wait"}
 
 
 def _words(command: Command, script: str, setup: str) -> list[str]:
     """Return the command's words; a command that needs a shell stays a script, as `bash -c SCRIPT`."""
     line = _text(command, script)
-    if setup or shell.SPECIAL.search(line):
+    if setup or shell.SPECIAL.search(line) or "=" in command.words[0].text:
         return ["bash", "-c", setup + line]
     return [word.text for word in command.words]
 
@@ -157,20 +210,12 @@ def _other(draft: Draft, command: Command, place: str) -> None:
 
 
 def _variable(draft: Draft, word: str, place: str) -> None:
-    name, _, value = word.partition("=")
+    name = word.partition("=")[0]
     if RENDEZVOUS.match(name) and draft.value(("framework",)) == "pytorch" and not draft.has(("job", "kind")):
         draft.drop(place, "distrain sets how the ranks find each other")
     elif RENDEZVOUS.match(name):
         draft.drop(
             place, "under mpirun a rank has OMPI_COMM_WORLD_RANK and _SIZE, and nothing sets this; set it in env"
         )
-    elif "$" in value or "`" in value:
-        draft.drop(place, "its value follows from others; set it in env, or in the program")
     else:
-        entry = draft.credentials.env({"name": name, "value": value})
-        names = [each.get("name") for each in draft.value(("env",), [])]
-        if name in names:
-            # If a variable is set twice, the program gets the last value.
-            draft.value(("env",))[names.index(name)] = entry
-        else:
-            draft.append(("env",), [entry], place)
+        carry_variable(draft, word, place)
