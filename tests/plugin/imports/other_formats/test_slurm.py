@@ -46,7 +46,10 @@ def test_batch_script_of_slurm_becomes_a_pytorch_job() -> None:
     listed = " ".join(place for place, _ in draft.lost)
     for part in ("a100", "module load", "source /home", "MASTER_ADDR", "partition", "exclusive", "output", "time"):
         assert part in listed
-    assert any(note.startswith("SLURM_JOB_ID: nothing sets it here") for note in draft.notes)
+    assert any(
+        note.startswith("SLURM_JOB_ID: Slurm set it, and nothing does here; write DISTRAIN_JOB in its place")
+        for note in draft.notes
+    )
 
 
 @pytest.mark.parametrize(
