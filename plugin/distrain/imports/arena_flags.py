@@ -54,6 +54,7 @@ ONE = {
     *("arena-namespace", *TFJOB_ONE),
 }
 FLAGS = MANY | ALONE | ONE
+WITHOUT_DASHES = {flag.replace("-", "").lower(): flag for flag in sorted(FLAGS)}
 
 
 def is_arena(text: str) -> bool:
@@ -72,7 +73,7 @@ def flags_of(text: str, origin: str) -> tuple[dict[str, Any], list[tuple[str, st
         raise ValuesError(f"{origin}: has {len(found)} lines `arena submit`; only one run is read: keep one line")
     kind = found[0][2] if len(found[0]) > 2 else ""
     if kind not in KINDS:
-        raise ValuesError(f"{origin}: arena submit {kind}: the import reads {', '.join(KINDS)}")
+        raise ValuesError(f"{origin}: arena submit {kind}: is not read; write one of {', '.join(KINDS)}")
     return {"kind": KINDS[kind], **_flags(found[0][3:])}, others
 
 
@@ -109,10 +110,10 @@ def _pairs(words: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 
 def _full_name(name: str) -> str:
-    """Return a flag's current name, given its short form or an older name such as workingDir."""
+    """Return a flag's current name, given its short form or an older name such as workingDir; otherwise the name."""
     if name in FLAGS:
         return name
-    return SHORT.get(name) or re.sub(r"(?<!^)([A-Z])", r"-\1", name).lower()
+    return SHORT.get(name) or WITHOUT_DASHES.get(name.replace("-", "").lower(), name)
 
 
 def _has_value(name: str, following: Sequence[str]) -> bool:

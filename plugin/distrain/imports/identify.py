@@ -178,4 +178,4 @@ def _refuse_none(items: list[dict[str, Any]], jobs: list[dict[str, Any]], origin
                 f"{origin}: apiVersion: is {version}, and the import reads {kind} {known}; convert it first"
             )
     kinds = ", ".join(dict.fromkeys(str(item.get("kind") or "no kind") for item in items))
-    raise ValuesError(f"{origin}: kind: found {kinds}; the import reads {ALL}")
+    raise ValuesError(f"{origin}: kind: found {kinds}; name {ALL}")

@@ -36,7 +36,7 @@ TYPE = "apiVersion: kubeflow.org/v1\nkind: MPIJob\n"
         pytest.param(b"---\n---\n", "contains no mapping of keys", id="no-document"),
         pytest.param(
             b"kind: Deployment",
-            "kind: found Deployment; the import reads a job of the Kubeflow operators",
+            "kind: found Deployment; name a job of the Kubeflow operators",
             id="unknown-kind",
         ),
         pytest.param(b"a: 1", "kind: found no kind", id="no-kind"),
@@ -123,10 +123,13 @@ def _replicas(job: Job, role: str, number: object) -> Job:
     [
         (
             _without("Launcher"),
-            "spec.mpiReplicaSpecs.Launcher: an MPIJob has one launcher, which runs mpirun; found no launcher",
+            "spec.mpiReplicaSpecs.Launcher: found no launcher, and an MPIJob has one, which runs mpirun; write",
         ),
         (_without("Worker"), "spec.mpiReplicaSpecs: has Launcher and no Worker, so nothing would train; add it there"),
-        (_replicas(mpi_job(), "Launcher", 2), "an MPIJob has one launcher, which runs mpirun; found 2 launchers"),
+        (
+            _replicas(mpi_job(), "Launcher", 2),
+            "found 2 launchers, and an MPIJob has one, which runs mpirun; write Launcher with 1 replica there",
+        ),
         (_replicas(mpi_job(), "Worker", 0), "spec.mpiReplicaSpecs.Worker.replicas: is 0, so nothing would train"),
         (
             _replicas(pytorch_job(), "Worker", "two"),
@@ -138,7 +141,15 @@ def _replicas(job: Job, role: str, number: object) -> Job:
         ),
         (
             _changed(mpi_job(), "Worker", volumes={"a": 1}),
-            "spec.volumes: is a mapping of keys; it needs a list of mappings",
+            "spec.volumes: is a mapping of keys; write a list of mappings there",
+        ),
+        (
+            _changed(mpi_job(), "Worker", volumes=[{"name": "a"}, "b"]),
+            "spec.volumes[1]: is text; write a mapping of keys there",
+        ),
+        (
+            _changed(mpi_job(), "Worker", tolerations=[None]),
+            "spec.tolerations[0]: is null; write a mapping of keys there",
         ),
         ({**mpi_job(), "spec": None}, "spec.mpiReplicaSpecs is missing, so the MPIJob has no pods; add it there"),
     ],

@@ -64,9 +64,10 @@ def _whole(draft: Draft, key: str) -> int:
     least = _thousands(number[1], number[2]) if number else 0
     if not number or least < 1 or (number["more"] and key != "nodes"):
         words = f"is {found}, and a job needs a whole number above 0; write one there"
-        raise _refusal(draft, key, words)
+        raise ValuesError(f"{_place(draft, key)}: {words}")
     if number["most"] and _thousands(number["most"], number["unit"]) < least:
-        raise _refusal(draft, key, f"is {found}, a range whose end is below its beginning; correct it there")
+        words = f"is {found}, a range whose end is below its beginning; correct it there"
+        raise ValuesError(f"{_place(draft, key)}: {words}")
     if number["more"]:
         draft.note(f"{key}: {found} is a range; workers.replicas is its least, {least}")
     return least
@@ -76,9 +77,10 @@ def _thousands(digits: str, unit: str) -> int:
     return int(digits) * {"": 1, "k": 1024, "m": 1024**2}[unit.lower()]
 
 
-def _refusal(draft: Draft, key: str, words: str) -> ValuesError:
+def _place(draft: Draft, key: str) -> str:
+    """Return the source, the line and the name of an option."""
     line = next(entry.line for entry in reversed(entries(str(draft.ledger.get(("script",))), "")) if entry.name == key)
-    return ValuesError(f"{draft.origin}: line {line}: #SBATCH --{key}: {words}")
+    return f"{draft.origin}: line {line}: #SBATCH --{key}"
 
 
 def _gpus(draft: Draft, nodes: int, tasks: float) -> int:
@@ -90,7 +92,7 @@ def _gpus(draft: Draft, nodes: int, tasks: float) -> int:
         gpus = sum(number for number, _ in found) * share
         if abs(gpus - round(gpus)) > 1e-9:
             words = f"is {draft.ledger.get((key,))}, which is not the same number on each of {nodes} nodes"
-            raise _refusal(draft, key, f"{words}; ask for a multiple there")
+            raise ValuesError(f"{_place(draft, key)}: {words}; ask for a multiple there")
         draft.carry(("workers", "gpus"), round(gpus), (key,))
         for _, kind in found:
             if kind:
@@ -109,7 +111,8 @@ def _gpu_counts(draft: Draft, key: str) -> Iterator[tuple[int, str]]:
             continue
         parts = rest if key == "gres" else [kind, *rest]
         if parts and parts[-1].startswith("-"):
-            raise _refusal(draft, key, f"is {draft.ledger.get((key,))}; write a whole number of GPUs there")
+            words = f"is {draft.ledger.get((key,))}; write a whole number of GPUs there"
+            raise ValuesError(f"{_place(draft, key)}: {words}")
         number = parts.pop() if parts and parts[-1].isdecimal() else "1"
         yield int(number), ":".join(parts)
 
