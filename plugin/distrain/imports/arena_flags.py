@@ -74,17 +74,22 @@ def flags_of(text: str, origin: str) -> tuple[dict[str, Any], list[tuple[str, st
     kind = found[0][2] if len(found[0]) > 2 else ""
     if kind not in KINDS:
         raise ValuesError(f"{origin}: arena submit {kind}: is not read; write one of {', '.join(KINDS)}")
-    return {"kind": KINDS[kind], **_flags(found[0][3:])}, others
+    flags, repeated = _flags(found[0][3:])
+    return {"kind": KINDS[kind], **flags}, [*others, *repeated]
 
 
-def _flags(words: Sequence[str]) -> dict[str, Any]:
+def _flags(words: Sequence[str]) -> tuple[dict[str, Any], list[tuple[str, str]]]:
+    """Return the flags, and those that a later flag of the same name overrides."""
     found: dict[str, Any] = {}
+    repeated = []
     for name, value in _pairs(words):
         if name in MANY:
             found.setdefault(name, []).append(value)
-        else:
-            found[name] = value
-    return found
+            continue
+        if name in found:
+            repeated.append((f"--{name}", "it is there again later, and the last counts"))
+        found[name] = value
+    return found, repeated
 
 
 def _pairs(words: Sequence[str]) -> Iterator[tuple[str, str]]:

@@ -221,11 +221,18 @@ def test_roles_of_arenas_tfjob_have_their_own_amounts_and_the_workers_image() ->
         ("--psMemory=4Gi", ("servers", "memory")),
         ("--ps-cpu 2", ("servers", "cpu")),
         ("--workerCPU 2", ("workers", "cpu")),
-        ("--priorityClass a --psGPUs 1", ("servers", "gpus")),
+        ("--psGPUs 1", ("servers", "resources", "limits", "nvidia.com/gpu")),
     ],
 )
-def test_older_name_of_a_flag_of_arena_is_read(flag: str, target: tuple[str, str]) -> None:
+def test_older_name_of_a_flag_of_arena_is_read(flag: str, target: tuple[str, ...]) -> None:
     assert target in draft_of(f"arena submit tf --image a/b:1 --ps 1 {flag} 'python a.py'", is_judged=False).settings
+
+
+def test_flag_of_arena_that_a_later_one_overrides_is_listed() -> None:
+    draft = draft_of("arena submit mpi --image a/b:1 --gpus 1 --gpus 2 -e A=1 -e B=2 'python a.py'", is_judged=False)
+
+    assert draft.value(("workers", "gpus")) == 2
+    assert [place for place, _ in draft.lost] == ["--gpus"]
 
 
 def test_unknown_flag_of_arena_is_listed_as_it_is_written() -> None:
