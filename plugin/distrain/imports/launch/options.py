@@ -13,6 +13,8 @@ from distrain.imports.draft import Draft
 from distrain.imports.launch.known_options import ACCELERATE, ALONE, DEEPSPEED, HOROVOD, MPI, SRUN, TORCH, names
 from distrain.imports.launch.replaced_options import ELASTIC, PER_WORKER, SAME, SIZE, UNKNOWN_WHY, WHY, WORKERS
 from distrain.imports.launch.starters import UNKNOWN, Option, started
+from distrain.imports.slurm.header import SHORT, SHOWN
+from distrain.imports.slurm.replaced import carry_exported
 
 NCCL_LEVELS = ("VERSION", "WARN", "INFO", "TRACE")
 ELASTIC_WORDS = (
@@ -31,6 +33,8 @@ HOROVOD_VARIABLES: dict[str, tuple[str, int]] = {
     "timeline-filename": ("HOROVOD_TIMELINE", 1),
     "log-level": ("HOROVOD_LOG_LEVEL", 1),
 }
+# Options of pyxis, whose values are names and paths.
+IN_CONTAINER = {"container-mounts", "container-name", "container-workdir", "mpi"}
 FLAGS, EXCLUDED = ("mpi", "flags"), ("network", "excludeInterfaces")
 # The chart's own flags. They stay unless the source has others: without them a rank gets one CPU of its worker.
 USUAL = (("bind-to", "none"), ("map-by", "slot"))
@@ -70,7 +74,15 @@ def carry_options(draft: Draft, launch: Launch, options: Sequence[Option]) -> No
     _carry_flags(draft, launch, flags)
     _left_to_image(draft, launch, options)
     for why, found in replaced.items():
-        draft.drop(f"{launch.place}: {' '.join(option.shown for option in found)}", why)
+        draft.drop(f"{launch.place}: {' '.join(map(_shown, found))}", why)
+
+
+def _shown(option: Option) -> str:
+    """Return an option for a message; of srun's options, the value only if that cannot be free text."""
+    name = SHORT.get(option.name, option.name)
+    if option.starter != SRUN or name in SHOWN | IN_CONTAINER or option.name in ("", UNKNOWN):
+        return option.shown
+    return f"{'-' * (1 + (len(option.name) > 1))}{option.name}"
 
 
 def _note_ranks(draft: Draft, launch: Launch, starters: set[str]) -> None:
@@ -191,7 +203,7 @@ def _carry_flags(draft: Draft, launch: Launch, found: Sequence[Option]) -> None:
             why = f"distrain does not start {option.starter}, and has no value for it"
             if option.starter == MPI:
                 why = "the source's mpirun is another MPI's; if Open MPI has this option, put it into mpi.flags"
-            draft.drop(f"{launch.place}: {option.shown}", why)
+            draft.drop(f"{launch.place}: {_shown(option)}", why)
     names = {option.name for option in options}
     given = [(f"--{option.name}" if len(option.name) > 1 else f"-{option.name}", *option.values) for option in options]
     usual = [(f"--{name}", value) for name, value in USUAL if name not in names]
@@ -249,8 +261,10 @@ def _none(draft: Draft, launch: Launch, option: Option) -> bool:
 
 
 def _srun(draft: Draft, launch: Launch, option: Option) -> bool:
+    if option.name == "export":
+        carry_exported(draft, option.value, f"{launch.place}: --export")
     # The image is a part of the batch script.
-    return option.name == "container-image"
+    return option.name in ("container-image", "export")
 
 
 def _accelerate(draft: Draft, launch: Launch, option: Option) -> bool:

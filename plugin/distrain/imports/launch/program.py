@@ -17,6 +17,8 @@ from distrain.values.placeholder import PROGRAM
 
 # Commands of a shell that prepare the program, so that each rank needs them.
 SETUP = {"cd", "export", "source", ".", "ulimit", "set", "umask", "unset", "conda", "module", "pushd", "eval", "alias"}
+# The option of srun with which the program is the name of a file with several programs.
+MULTIPLE = "multi-prog"
 # Commands that only print.
 SILENT = {"echo", "date", "hostname", "pwd", "ls", "nvidia-smi", "env", "printenv", "whoami", "true", ":", "which"}
 
@@ -63,6 +65,9 @@ def program_of(words: Sequence[str], given: Mapping[str, str] | None = None) -> 
 
 def _several(found: Started, words: Sequence[str]) -> Program | None:
     """Return the placeholder for an mpirun with several programs, as in `mpirun -np 2 a : -np 2 b`."""
+    if any(option.name == MULTIPLE for option in found.options):
+        why = "srun starts the programs that this file lists; distrain runs one: write it as command"
+        return Program((PROGRAM,), found.starter, (), ((" ".join(words[found.index :]), why),))
     if MPI not in found.starter or ":" not in words[found.program :]:
         return None
     why = "mpirun starts several programs; distrain runs one: write it as command"

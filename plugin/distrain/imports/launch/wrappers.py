@@ -13,6 +13,7 @@ from distrain.imports.launch.starters import started_by_one
 
 OF_NUMACTL = "N cpunodebind C physcpubind m membind i interleave p preferred w weighted-interleave"
 BIND = "distrain binds no rank; write it before the program in command if the image has it, or set mpi.flags"
+CONDA = "the image has to hold its environment"
 LATE = "set PYTHONUNBUFFERED to 1 in env if lines come late"
 
 
@@ -35,6 +36,7 @@ PLAIN = {
     "exec": Kind(names("a")),
     "nohup": Kind(),
     "setsid": Kind(),
+    **dict.fromkeys(("conda", "mamba", "micromamba"), Kind(names("n name p prefix cwd"), 0, CONDA, ("run",))),
     "numactl": Kind(names(OF_NUMACTL), 0, BIND),
     "taskset": Kind(arguments=1, why=BIND),
     "chrt": Kind(arguments=1, why=BIND),

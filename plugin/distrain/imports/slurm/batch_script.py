@@ -59,7 +59,8 @@ def read_slurm(data: dict[str, Any], origin: str) -> Draft:
     for place in ignored(script):
         draft.drop(place, "sbatch reads no options after the first command")
     _time(draft)
-    carry_exported(draft)
+    carry_exported(draft, str(ledger.get(("export",), "")), "export")
+    draft.know(("export",))
     _left_out(draft, script)
     draft.choose(("podSecurity",), "baseline", "images of others mostly run as root")
     return draft

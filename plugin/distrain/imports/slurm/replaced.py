@@ -78,12 +78,13 @@ INSTEAD = {
 }
 
 
-def carry_exported(draft: Draft) -> None:
+def carry_exported(draft: Draft, variables: str, place: str) -> None:
     """Carry over the variables of --export, except ALL and NONE: no pod has the variables of sbatch's shell."""
-    for word in filter(None, str(draft.ledger.get(("export",), "")).split(",")):
+    for word in filter(None, variables.split(",")):
         name, sign, value = word.partition("=")
         if sign and "$" not in value:
-            draft.append(("env",), [draft.credentials.env({"name": name, "value": value})], f"export: {name}")
+            draft.append(("env",), [draft.credentials.env({"name": name, "value": value})], f"{place}: {name}")
         else:
-            draft.drop(f"export: {word}", "no pod has the variables of the shell that ran sbatch; set them in env")
-    draft.know(("export",))
+            # A message shows no value, and a word that is no name is the rest of one.
+            shown = f"{place}: {name}" if name.isidentifier() else place
+            draft.drop(shown, "no pod has the variables of the shell that ran sbatch; set them in env")

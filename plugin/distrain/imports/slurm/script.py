@@ -27,6 +27,8 @@ REFERENCE = re.compile(r"\$\{?[#!]?(\w+)")
 WRITE = f"write the program that each rank has to run in the place of {PROGRAM}"
 # All characters except the end of a line that goes on: each word keeps its line.
 BLANKED = re.compile(r"(?!\\\n)(?<!\\(?=\n)).", re.DOTALL)
+# The first line of a script for a shell whose syntax the import reads.
+SHELL = re.compile(r"#!\s*\S*?(?:/env\s+(?:-\S+\s+)*)?\b(?:ba|da|a|k|z)?sh\b")
 # Commands that neither print nor do anything else.
 EMPTY = {"true", ":"}
 ONCE = "it ran once; do it in the image, in an initContainer of the workers, or in the program"
@@ -35,6 +37,9 @@ ONCE = "it ran once; do it in the image, in an initContainer of the workers, or 
 def carry_script(draft: Draft, script: str) -> None:
     """Set the command from the one line that starts the ranks, and env from the variables before it."""
     commands = shell.commands(script)
+    if not SHELL.match(script):
+        _no_shell(draft, script)
+        return
     if commands is None:
         _beyond(draft, script)
         return
@@ -103,6 +108,14 @@ def _printed(draft: Draft, commands: Sequence[Command], script: str) -> None:
         names = ", ".join(dict.fromkeys(name for _, name in found))
         why = "they only print, and ran once; print it in the program, or in an initContainer of the workers"
         draft.drop(f"{'lines' if len(found) > 1 else 'line'} {lines}: {names}", why)
+
+
+def _no_shell(draft: Draft, script: str) -> None:
+    """Set the placeholder for a script of another language, which sbatch runs as the program itself."""
+    name = script.split("\n")[0].removeprefix("#!").strip()
+    draft.choose(("command",), [PROGRAM], f"the script is one of {name}")
+    draft.drop("script", f"it is one of {name}, and the import reads sh and bash; put it into the image; {WRITE}")
+    draft.note(f"command: {WRITE}")
 
 
 def _beyond(draft: Draft, script: str) -> None:
@@ -193,9 +206,16 @@ def _is_setup(command: Command) -> bool:
 def _words(command: Command, script: str, setup: str) -> list[str]:
     """Return the command's words; a command that needs a shell stays a script, as `bash -c SCRIPT`."""
     line = _text(command, script)
+    words = [word.text for word in command.words]
+    start = chain(words).program
+    inner = shell.script_of(words[start:])
+    # A shell that is the program itself gets the setup. A redirection would need one more.
+    if inner is not None and not any(re.match(r"[0-9&]*[<>]", word) for word in words[start + inner + 1 :]):
+        words[start + inner] = setup + words[start + inner]
+        return words
     if setup or shell.SPECIAL.search(line) or "=" in command.words[0].text:
         return ["bash", "-c", setup + line]
-    return [word.text for word in command.words]
+    return words
 
 
 def _other(draft: Draft, command: Command, place: str) -> None:

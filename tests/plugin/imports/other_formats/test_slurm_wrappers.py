@@ -101,6 +101,62 @@ def test_program_is_found_in_its_container(line: str, image: str, listed: list[s
     )
 
 
+@pytest.mark.parametrize(
+    ("line", "command"),
+    [
+        ("srun bash -c 'torchrun --nnodes=2 a.py'", ["python3", "a.py"]),
+        ("srun bash -c 'torchrun --nnodes=2 a.py $X'", ["bash", "-c", "python3 a.py $X"]),
+        ('srun bash -c "cd /w && torchrun a.py --out $OUT"', ["bash", "-c", "cd /w && exec python3 a.py --out $OUT"]),
+        ("cd /w\nsrun bash -c 'torchrun a.py $X'", ["bash", "-c", "cd /w && exec python3 a.py $X"]),
+        ("srun bash -c 'python a.py $X'", ["bash", "-c", "python a.py $X"]),
+        ("srun bash -c 'python a.py $X' > log", ["bash", "-c", "bash -c 'python a.py $X' > log"]),
+        ("conda run --no-capture-output -n env python a.py", ["python", "a.py"]),
+        ("srun conda run -p /env torchrun a.py", ["python3", "a.py"]),
+    ],
+)
+def test_program_is_found_in_the_shell_that_srun_starts(line: str, command: list[str]) -> None:
+    assert _of(line).value(("command",)) == command
+
+
+@pytest.mark.parametrize("line", ["srun --multi-prog ranks.conf", "srun -n 4 --multi-prog ranks.conf"])
+def test_file_of_several_programs_is_no_program(line: str) -> None:
+    draft = _of(line)
+
+    assert draft.value(("command",)) == [PROGRAM]
+    assert (
+        f"line 3: {line}",
+        "srun starts the programs that this file lists; distrain runs one: write it as command",
+    ) in (draft.lost)
+
+
+@pytest.mark.parametrize("first", ["#!/usr/bin/env python3", "#!/bin/csh", "#!/usr/bin/env -S tcsh", "#!/usr/bin/perl"])
+def test_batch_script_of_another_language_is_the_placeholder(first: str) -> None:
+    draft = draft_of(f"{first}\n#SBATCH -N 2\nprint('a')\n", is_judged=False)
+
+    assert draft.value(("command",)) == [PROGRAM]
+    name = first.removeprefix("#!")
+    assert dict(draft.lost)["script"].startswith(f"it is one of {name}, and the import reads sh and bash; put it into")
+
+
+@pytest.mark.parametrize(
+    "first", ["#!/bin/sh", "#! /usr/bin/bash -l", "#!/usr/bin/env bash", "#!/usr/bin/env -S bash -e"]
+)
+def test_batch_script_of_a_shell_is_read(first: str) -> None:
+    draft = draft_of(f"{first}\n#SBATCH -N 2\nsrun python a.py\n", is_judged=False)
+
+    assert draft.value(("command",)) == ["python", "a.py"]
+
+
+def test_options_of_srun_that_may_hold_free_text_are_listed_without_it() -> None:
+    draft = _of("srun --comment='t0p secret' -q high --prolog=/secret --export=ALL,A=1,B=$SECRET,C python a.py")
+
+    assert draft.value(("env",)) == [{"name": "A", "value": "1"}]
+    assert [place for place, _ in draft.lost] == [
+        *("line 3: --export: ALL", "line 3: --export: B", "line 3: --export: C"),
+        *("line 3: --comment", "line 3: -q high", "line 3: --prolog"),
+    ]
+
+
 def test_image_has_the_line_as_its_origin() -> None:
     assert _of("docker run team/a:1 python a.py").settings["image", "tag"].origins == ("line 3: docker",)
 
