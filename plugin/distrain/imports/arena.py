@@ -265,5 +265,6 @@ def _command(draft: Draft) -> None:
     line = str(draft.ledger.get(("command",)))
     folder, shell = (str(draft.ledger.get((key,), usual)) for key, usual in (("working-dir", FOLDER), ("shell", "sh")))
     # arena runs the line in this folder, with a shell.
-    carry_words(draft, [shell, "-c", f"cd {shlex.quote(folder)} && {line}"], "the last word")
+    given = {name: value for name, (value, _) in _mapped(draft, "env", "=").items()}
+    carry_words(draft, [shell, "-c", f"cd {shlex.quote(folder)} && {line}"], "the last word", given)
     draft.know(("command",), ("working-dir",), ("shell",))

@@ -9,12 +9,14 @@ from typing import Any
 from msgspec import Struct
 
 from distrain.errors import ValuesError
-from distrain.imports import arena_flags, ffdl, horovod_chart, ksonnet, slurm
+from distrain.imports import arena_flags, ffdl, horovod_chart, ksonnet
+from distrain.imports.credentials import hidden
 from distrain.imports.jobsets.runtime import GROUP, RUNTIME, RUNTIMES, VERSION, runtime_of
 from distrain.imports.ledger import Ledger
 from distrain.imports.secrets import quoting
+from distrain.imports.slurm import batch_script
 from distrain.workload.kinds import KUBEFLOW, VERSIONS
-from distrain.yaml import yaml_loader
+from distrain.yaml import repeated_keys, yaml_loader
 
 TAKEN = "MPIJob, PyTorchJob, TFJob, MXJob or TrainJob"
 # Job resources that the chart does not create.
@@ -76,8 +78,8 @@ def text_of(content: bytes, origin: str) -> str:
 
 def find_job(text: str, origin: str) -> Found:
     """Return what a file describes, told from its content; raise ValuesError if that is not a run, or several runs."""
-    if slurm.is_batch_script(text):
-        return Found(slurm.options_of(text, origin), (), SLURM)
+    if batch_script.is_batch_script(text):
+        return Found(batch_script.options_of(text, origin), (), SLURM)
     if arena_flags.is_arena(text):
         data, more = arena_flags.flags_of(text, origin)
         return Found(data, tuple(more), ARENA)
@@ -88,6 +90,9 @@ def find_job(text: str, origin: str) -> Found:
         documents = [each for each in yaml_loader.load_all(text) if each is not None]
     except yaml_loader.NotYamlError as error:
         raise ValuesError(f"{origin}: {error}{_about_tabs(text)}{_about_templates(text)}") from error
+    if repeated := repeated_keys.mistakes(text):
+        # kubectl and Helm take the last value, without a word.
+        raise ValuesError(*(f"{origin}: {hidden(mistake)}" for mistake in repeated))
     items = [item for document in documents for item in _unpacked(document)]
     wrong = [item for item in items if not isinstance(item, dict)]
     if wrong or not items:
@@ -175,4 +180,4 @@ def _refuse_none(items: list[dict[str, Any]], jobs: list[dict[str, Any]], origin
                 f"convert it first"
             )
     kinds = ", ".join(dict.fromkeys(quoting.key(item.get("kind") or "no kind") for item in items))
-    raise ValuesError(f"{origin}: kind: found {kinds}; the import reads {ALL}")
+    raise ValuesError(f"{origin}: kind: found {kinds}; name {ALL}")

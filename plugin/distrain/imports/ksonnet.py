@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from distrain.errors import ValuesError
+from distrain.imports.credentials import hidden
 from distrain.imports.draft import Draft
 from distrain.imports.jobs.image import set_image
 from distrain.imports.jobs.job_resource import release_name
@@ -20,7 +21,7 @@ from distrain.imports.launch.carried import carry_line
 from distrain.imports.ledger import Ledger
 from distrain.imports.secrets import quoting
 from distrain.values.placeholder import PROGRAM
-from distrain.yaml import yaml_loader
+from distrain.yaml import repeated_keys, yaml_loader
 
 WORKERS, TIMEOUT = 4, 300
 NOTHING = (None, "", "null")
@@ -190,12 +191,13 @@ def _without_comments(text: str) -> str:
 
 
 def _of_block(text: str, origin: str) -> tuple[dict[str, Any], list[tuple[str, str]]]:
+    text = JSONNET.sub(_as_yaml, text)
     try:
-        found = yaml_loader.load(JSONNET.sub(_as_yaml, text))
+        found = yaml_loader.load(text)
     except yaml_loader.NotYamlError as error:
-        raise ValuesError(
-            f"{origin}: {error}; only the values of params.libsonnet can be read, no Jsonnet code"
-        ) from error
+        raise ValuesError(f"{origin}: {error}, and only values can be read, no Jsonnet code; write them out") from error
+    if repeated := repeated_keys.mistakes(text):
+        raise ValuesError(*(f"{origin}: {hidden(mistake)}" for mistake in repeated))
     components = Ledger(found).get(("components",), {})
     named = (
         {name: each for name, each in components.items() if isinstance(each, dict)}
@@ -220,7 +222,8 @@ def _as_yaml(found: re.Match[str]) -> str:
         return '"' + word[1:-1].replace("\\'", "'").replace('"', '\\"') + '"'
     if word.startswith("|||"):
         lines = [line.strip() for line in word.split("\n")[1:-1]]
-        return '"' + "\\n".join(lines).replace('"', '\\"') + '"'
+        # Each later value stays on its line, for messages.
+        return '"' + "\\n".join(lines).replace('"', '\\"') + '"' + "\n" * word.count("\n")
     return word
 
 

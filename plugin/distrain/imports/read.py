@@ -32,7 +32,7 @@ from distrain.imports.ksonnet import read_ksonnet
 from distrain.imports.launch.variables import note_starters, note_unset
 from distrain.imports.mpijob_v1alpha1 import read_mpijob_v1alpha1
 from distrain.imports.secrets import quoting
-from distrain.imports.slurm import read_slurm
+from distrain.imports.slurm.batch_script import read_slurm
 
 NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 READERS = {FFDL: read_ffdl, HOROVOD: read_horovod_chart, KSONNET: read_ksonnet, SLURM: read_slurm, ARENA: read_arena}

@@ -42,7 +42,7 @@ class Commands:
         self._draft, self._roles, self._parts = draft, roles, parts
         self._first = max(roles, key=lambda role: (role.runs_mpi, role.section == "workers"))
         self._words = words_of(draft, self._first.place)
-        self._program = program_of(self._words)
+        self._program = program_of(self._words, _literals(draft.ledger.get((*self._first.place, "env"), [])))
         self._moved: list[tuple[dict[str, object], Path]] = []
 
     def move_exported(self) -> None:
@@ -210,6 +210,11 @@ def _shown(part: str) -> str:
     """Return a part of a script that a shell ran once: of a substitution, only the program."""
     inner = re.fullmatch(r"\$\((.*)\)|`(.*)`", part.strip())
     return f"$({quoting.line(inner[1] or inner[2])})" if inner else quoting.value(part.strip())
+
+
+def _literals(entries: Sequence[Any]) -> dict[str, str]:
+    """Return the values of a container's variables, except values that refer to other objects."""
+    return {str(each.get("name")): str(each["value"]) for each in entries if each.get("value") is not None}
 
 
 def _working_dir(draft: Draft, role: Role, folder: str, options: Sequence[Option]) -> tuple[Option, ...]:

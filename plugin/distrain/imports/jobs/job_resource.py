@@ -119,14 +119,15 @@ def _refuse_other_form(draft: Draft, specs: dict[str, Any], origin: str) -> None
     if kind == "MXJob" and draft.ledger.get(("spec", "jobMode"), "MXTrain") != "MXTrain":
         mode = draft.ledger.get(("spec", "jobMode"))
         raise ValuesError(
-            f"{origin}: spec.jobMode: {quoting.value(mode)} tunes operators and trains nothing; distrain "
-            f"runs MXTrain alone"
+            f"{origin}: spec.jobMode: {quoting.value(mode)} tunes operators and trains nothing; "
+            "import a job with MXTrain there"
         )
     draft.know(("spec", "jobMode"))
     launchers = draft.ledger.get(("spec", KUBEFLOW[kind].replicas, "Launcher", "replicas"), 1)
     if kind == "MPIJob" and ("Launcher" not in names or launchers != 1):
         found = f"{quoting.value(launchers)} launchers" if "Launcher" in names else "no launcher"
-        raise ValuesError(f"{origin}: {path}.Launcher: an MPIJob has one launcher, which runs mpirun; found {found}")
+        words = f"found {found}, and an MPIJob has one, which runs mpirun; write Launcher with 1 replica there"
+        raise ValuesError(f"{origin}: {path}.Launcher: {words}")
     needed = {"MPIJob": {"Worker"}, "PyTorchJob": {"Worker", "Master"}}.get(kind, {"Worker"})
     if not needed & set(names):
         raise ValuesError(

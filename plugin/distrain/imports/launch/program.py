@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 
 from msgspec import Struct
 
 from distrain.imports.launch import shell
 from distrain.imports.launch.known_options import MPI
+from distrain.imports.launch.known_values import resolved_words, with_values
 from distrain.imports.launch.shell import Command
 from distrain.imports.launch.starters import MENTION, Option, Started, started
 from distrain.imports.secrets import quoting
@@ -17,6 +18,8 @@ from distrain.values.placeholder import PROGRAM
 
 # Commands of a shell that prepare the program, so that each rank needs them.
 SETUP = {"cd", "export", "source", ".", "ulimit", "set", "umask", "unset", "conda", "module", "pushd", "eval", "alias"}
+# The option of srun with which the program is the name of a file with several programs.
+MULTIPLE = "multi-prog"
 # Commands that only print.
 SILENT = {"echo", "date", "hostname", "pwd", "ls", "nvidia-smi", "env", "printenv", "whoami", "true", ":", "which"}
 
@@ -38,16 +41,17 @@ class Program(Struct, frozen=True):
         return self.words[:1] == (PROGRAM,)
 
 
-def program_of(words: Sequence[str]) -> Program:
-    """Split the command of a container, which may be a shell with a script."""
+def program_of(words: Sequence[str], given: Mapping[str, str] | None = None) -> Program:
+    """Split the command of a container, which may be a shell with a script; `given` has the values of variables."""
     script = shell.script_of(words)
     if script is not None:
-        return _of_script(words, script)
+        return _of_script((*words[:script], with_values(words[script], given), *words[script + 1 :]), script)
+    words = resolved_words(words, given or {})
     found = started(words)
     if found is None:
         return Program(tuple(words))
-    if several := _several(found, words):
-        return several
+    if unclear := _several(found, words) or _open(found, words):
+        return unclear
     program = (*words[: found.index], *found.python, *words[found.program :])
     if found.program >= len(words):
         return Program((PROGRAM,), found.starter, found.options, (_no_program(found),))
@@ -62,10 +66,22 @@ def program_of(words: Sequence[str]) -> Program:
 
 def _several(found: Started, words: Sequence[str]) -> Program | None:
     """Return the placeholder for an mpirun with several programs, as in `mpirun -np 2 a : -np 2 b`."""
+    if any(option.name == MULTIPLE for option in found.options):
+        why = "srun starts the programs that this file lists; distrain runs one: write it as command"
+        return Program((PROGRAM,), found.starter, (), ((quoting.command(words[found.index :]), why),))
     if MPI not in found.starter or ":" not in words[found.program :]:
         return None
     why = "mpirun starts several programs; distrain runs one: write it as command"
     return Program((PROGRAM,), found.starter, found.options, ((quoting.command(words[found.program :]), why),))
+
+
+def _open(found: Started, words: Sequence[str]) -> Program | None:
+    """Return the placeholder if a variable holds either options of the starter or the program."""
+    if not found.is_open:
+        return None
+    name = quoting.key(words[found.program])
+    why = f"{name} holds options of {found.starter} or the program; write the program of the ranks as command"
+    return Program((PROGRAM,), found.starter, found.options, ((quoting.command(words[found.index :]), why),))
 
 
 def _no_program(found: Started) -> tuple[str, str]:
@@ -93,9 +109,9 @@ def _of_script(words: Sequence[str], index: int) -> Program:
         return Program((PROGRAM,), left=((f"the script {quoting.command(words[:1])} -c", why),))
     found = taken[places[0]]
     assert found
-    several = _several(found, [word.text for word in commands[places[0]].words])
-    if several:
-        return several
+    line = [word.text for word in commands[places[0]].words]
+    if unclear := _several(found, line) or _open(found, line):
+        return unclear
     if found.program >= len(commands[places[0]].words):
         return Program((PROGRAM,), found.starter, found.options, (_no_program(found),))
     setup, left = _split(commands[: places[0]], script)

@@ -15,9 +15,17 @@ from msgspec import Struct
 SHELLS = ("sh", "bash", "dash", "ash", "zsh")
 # Characters other than quotes that have a meaning for a shell inside a word.
 SPECIAL = re.compile(r"[$`*?~<>(){}\[\]\\!#]")
-# Syntax beyond simple commands: loops, here-documents, substituted processes <(...), arrays NAME=(...), functions.
-KEYWORDS = re.compile(
-    r"(?:^|[\s;&|])(?:if|for|while|until|case|function|select)\s|<<|[<>]\(|\w\+?=\(|\(\s*\)|^\s*[({]", re.MULTILINE
+# Where a command begins.
+BEGIN = r"(?:^|[;&|({]|\b(?:do|then|else)\s)\s*"
+# Syntax beyond simple commands, and its name in messages.
+BEYOND = (
+    (rf"{BEGIN}(?:for|while|until|select)\s", "a loop"),
+    (rf"{BEGIN}(?:if|case)\s", "a condition"),
+    (rf"{BEGIN}function\s|\(\s*\)", "a function"),
+    (r"<<", "a here-document"),
+    (r"[<>]\(", "a substituted process"),
+    (r"\w\+?=\(", "an array"),
+    (r"^\s*[({]", "a group of commands"),
 )
 # A text in quotes, an escaped character, a here-document, a comment, or any other character.
 PIECE = re.compile(
@@ -26,6 +34,9 @@ PIECE = re.compile(
     r"|(?:(?<=[\s;&|(])|\A)\#[^\n]*|.",
     re.DOTALL,
 )
+SYNTAX = re.compile("|".join(f"({pattern})" for pattern, _ in BEYOND), re.MULTILINE)
+# Quoted texts, escaped characters and comments, in which no syntax counts.
+PLAIN_TEXT = re.compile(r"""'[^']*'|"(?:\\.|[^"\\])*"|\\.|(?<![^\s;&|(])\#[^\n]*""", re.DOTALL)
 OPERATOR = re.compile(r"&&|\|\||\|&?|;|\n|(?<![<>])&(?!>)")
 
 
@@ -68,8 +79,34 @@ def words_of(line: str) -> list[str]:
 
 def commands(script: str) -> list[Command] | None:
     """Return the simple commands of a script; None if it has loops, conditions or an open quote."""
-    if KEYWORDS.search(script):
-        return None
+    found, end = _split(script)
+    return None if end is not None or _beyond(script) else found
+
+
+def obstacle(script: str) -> tuple[int, str]:
+    """Return the line of the syntax for which `commands` returns None, and the name of this syntax."""
+    beyond = _beyond(script)
+    if beyond:
+        place = beyond.start() + len(beyond[0]) - len(beyond[0].lstrip(" \t\n;&|({"))
+        return _line(script, min(place, beyond.end() - 1)), BEYOND[(beyond.lastindex or 1) - 1][1]
+    return _line(script, _split(script)[1] or 0), "a quote that is not closed"
+
+
+def _line(script: str, place: int) -> int:
+    return script[:place].count("\n") + 1
+
+
+def _beyond(script: str) -> re.Match[str] | None:
+    return SYNTAX.search(PLAIN_TEXT.sub(_masked, script))
+
+
+def _masked(found: re.Match[str]) -> str:
+    """Return as many other characters. A quoted text stays a word, and a line that goes on stays one line."""
+    return (" " if found[0].startswith(("#", "\\\n")) else "_") * len(found[0])
+
+
+def _split(script: str) -> tuple[list[Command], int | None]:
+    """Return the simple commands, and the index of a word whose quote is open at the end of the script."""
     found: list[Command] = []
     words: list[Word] = []
     place = start = 0
@@ -86,10 +123,10 @@ def commands(script: str) -> list[Command] | None:
         else:
             word = _word(script, place)
             if word is None:
-                return None
+                return found, place
             words.append(word)
             place = word.end
-    return [*found, Command(tuple(words), start, len(script), "")] if words else found
+    return ([*found, Command(tuple(words), start, len(script), "")] if words else found), None
 
 
 def without_comments(script: str) -> str:
