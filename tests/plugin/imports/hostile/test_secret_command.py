@@ -44,7 +44,7 @@ def _refusing(values: dict[str, Any]) -> tuple[str, ...]:
 
 
 def test_keys_of_a_sidecar_are_listed() -> None:
-    assert _keys(_drafted(_with_sidecar({"env": [{"name": "HF_TOKEN", "value": "abc"}]}))) == ["HF_TOKEN", "SIDE_TOKEN"]
+    assert _keys(_drafted(_with_sidecar({"env": [{"name": "HF_TOKEN", "value": "abc"}]}))) == ["SIDE_TOKEN", "HF_TOKEN"]
 
 
 @pytest.mark.parametrize(("fields", "judge"), [({"livenessProbe": PROBE}, accepting), ({}, _refusing)])
