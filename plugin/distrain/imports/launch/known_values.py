@@ -38,10 +38,10 @@ def with_values(script: str, given: Mapping[str, str] | None = None) -> str:
         texts.append(text)
         used |= names
     for index, command in [*enumerate(commands)][::-1]:
-        text, before = texts[index], script[command.start : command.end]
+        text, old = texts[index], script[command.start : command.end]
         if _is_used_up(command, used, [*texts[:index], *texts[index + 1 :]] if used else ()):
             text = texts[index] = "\n" * text.count("\n")
-        if text != before:
+        if text != old:
             script = script[: command.start] + text + script[command.end :]
     return script
 
