@@ -242,7 +242,11 @@ def _of_lines(text: str, origin: str) -> tuple[dict[str, Any], list[tuple[str, s
         if sign and re.fullmatch(r"\w+", name) and len(words) == 1:
             variables[name] = value
         elif words[:2] == ["ks", "generate"] and words[2:3] and words[2].endswith("openmpi"):
-            found.append({"name": words[3] if len(words) > 3 else "", **dict(_flags(words[4:]))})
+            flags = [*_flags(words[4:])]
+            found.append({"name": words[3] if len(words) > 3 else "", **dict(flags)})
+            names = [name for name, _ in flags]
+            twice = dict.fromkeys(name for index, name in enumerate(names) if name in names[:index])
+            others += [(f"--{name}", "it is there again later, and the last counts") for name in twice]
         elif words[:3] == ["ks", "param", "set"] and found and len(words) >= 6:
             found[-1][words[4]] = words[5]
         else:

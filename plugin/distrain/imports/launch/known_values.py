@@ -38,18 +38,20 @@ def with_values(script: str, given: Mapping[str, str] | None = None) -> str:
         texts.append(text)
         used |= names
     for index, command in [*enumerate(commands)][::-1]:
-        text = texts[index]
-        if _is_used_up(command, used, [*texts[:index], *texts[index + 1 :]]):
+        text, old = texts[index], script[command.start : command.end]
+        if _is_used_up(command, used, [*texts[:index], *texts[index + 1 :]] if used else ()):
             text = texts[index] = "\n" * text.count("\n")
-        script = script[: command.start] + text + script[command.end :]
+        if text != old:
+            script = script[: command.start] + text + script[command.end :]
     return script
 
 
 def _is_used_up(command: Command, used: Collection[str], others: Sequence[str]) -> bool:
     """Tell whether a command only sets variables of a starter that no other command reads."""
     names = {word.partition("=")[0].rstrip("+") for word in assignments(command)}
-    read = {name for text in others for name in _names(text)}
-    return command.words[0].text != "export" and bool(names) and names <= {*used} - read
+    if not names or not names <= {*used} or command.words[0].text == "export":
+        return False
+    return not names & {name for text in others for name in _names(text)}
 
 
 def resolved_words(words: Sequence[str], given: Mapping[str, str]) -> list[str]:

@@ -16,7 +16,7 @@ SHELLS = ("sh", "bash", "dash", "ash", "zsh")
 # Characters other than quotes that have a meaning for a shell inside a word.
 SPECIAL = re.compile(r"[$`*?~<>(){}\[\]\\!#]")
 # Where a command begins.
-BEGIN = r"(?:^|[;&|({]|\b(?:do|then|else)\s)\s*"
+BEGIN = r"(?:^|[;&|({]|\b(?:do|then|else)\s)[ \t]*"
 # Syntax beyond simple commands, and its name in messages.
 BEYOND = (
     (rf"{BEGIN}(?:for|while|until|select)\s", "a loop"),
@@ -25,7 +25,7 @@ BEYOND = (
     (r"<<", "a here-document"),
     (r"[<>]\(", "a substituted process"),
     (r"\w\+?=\(", "an array"),
-    (r"^\s*[({]", "a group of commands"),
+    (r"^[ \t]*[({]", "a group of commands"),
 )
 # A text in quotes, an escaped character, a here-document, a comment, or any other character.
 PIECE = re.compile(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -25,6 +26,7 @@ from distrain.imports.launch.known_options import (
 )
 from distrain.imports.launch.replaced_options import WHY
 from distrain.imports.read import finished, read
+from distrain.imports.slurm.header import SHORT, SHOWN
 from distrain.redact import HIDDEN
 from tests.plugin.imports.drafts import FILE, accepting, drafted, mpi_job, pytorch_job
 
@@ -96,8 +98,14 @@ def test_each_option_of_what_starts_the_ranks_is_carried_over_or_listed(starter:
 
 
 def _is_told(line: str, shown: str) -> bool:
-    """Tell whether the import carries over or lists the option. For a credential, only the option's name is needed."""
+    """Tell whether the import carries over or lists the option.
+
+    For a credential, and an option of srun that may hold free text, only the option's name is needed.
+    """
     told = _told(_draft(line))
+    program, option, *_ = [*line.split(), ""]
+    if program == "srun" and SHORT.get(option.lstrip("-"), option.lstrip("-")) not in SHOWN:
+        return re.search(rf" {option}\b", told) is not None or shown in told
     return shown in told or f"{line.removesuffix(shown).split()[-1]} {HIDDEN}" in told
 
 

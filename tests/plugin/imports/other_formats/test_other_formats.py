@@ -256,6 +256,13 @@ def test_number_of_gpus_of_arena_that_is_not_whole_is_refused() -> None:
         draft_of("arena submit mpi --image a/b:1 --gpus 2x 'mpirun python a.py'")
 
 
+def test_flag_of_a_ksonnet_line_that_a_later_one_overrides_is_listed() -> None:
+    draft = draft_of("ks generate openmpi a --image b/c:1 --image b/d:2 --exec 'mpirun -np 2 a'", is_judged=False)
+
+    assert draft.value(("image", "repository")) == "b/d"
+    assert [place for place, _ in draft.lost] == ["--image"]
+
+
 def test_volumes_of_a_ksonnet_line_are_json() -> None:
     volumes, mounts = ('[{"name": "v", "configMap": {"name": "c"}}]', '[{"name": "v", "mountPath": "/v"}]')
 
