@@ -105,8 +105,8 @@ def _entries(number: int, line: str) -> list[Entry]:
 
 
 def _first(line: str) -> str:
-    """Return the names of a line's options, if the line cannot be split into words."""
-    return quoting.options(line)
+    """Return the name of a line's first option, if the line cannot be split into words."""
+    return quoting.options(line).split()[0]
 
 
 def _lines(script: str, *, is_header: bool) -> Iterator[tuple[int, str]]:
