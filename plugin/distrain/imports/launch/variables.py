@@ -74,8 +74,8 @@ def note_unset(draft: Draft) -> None:
     known = set_by(draft)
     names = [name for name in dict.fromkeys(_unset(command, known)) if not is_of_starter(draft, name)]
     if plain := [name for name in names if not name.startswith(OF_SLURM)]:
-        words = "nothing sets it here, and command reads it; set it in env, unless the image does"
-        draft.note(f"{', '.join(map(quoting.key, plain))}: {words}")
+        found = ", ".join(map(quoting.key, plain))
+        draft.note(f"{found}: nothing sets it here, and command reads it; set it in env, unless the image does")
     for name in names:
         if name.startswith(OF_SLURM):
             instead = _instead(draft, name.removeprefix(OF_SLURM))
