@@ -82,7 +82,7 @@ QUOTES = re.compile(r"[\"'\\]*")
 # What a script writes into a program that logs in, or into a file for credentials.
 PIPED = re.compile(
     r"""\b(?:echo|printf)((?:\s+(?:"[^"\n]*"|'[^'\n]*'|[^\s;&|"'<>]+))+)\s*"""
-    r"(?:\|[^|\n;]*(?:\blogin\b|-stdin\b|--with-token|passw|\bkinit\b|\bgpg\b|\bsudo\s+-S)"
+    r"(?=\|[^|\n;]*(?:\blogin\b|-stdin\b|--with-token|passw|\bkinit\b|\bgpg\b|\bsudo\s+-S)"
     r"|(?:\|\s*(?:sudo\s+)?tee(?:\s+-a)?|>{1,2})\s*[^\s;&|]*(?:token(?!iz)|secret|passw|credential|netrc|pgpass|\.pem|\.key|\.cnf|s3cfg)\w*)",
     re.IGNORECASE,
 )
