@@ -63,19 +63,24 @@ URL = re.compile(
     r"|(?<![\w:@.-])(?!mailto:)[A-Za-z][\w.+%-]*:(?!//|\d+@)[^\s@\"'`]+@(?!\w+:[0-9a-f]{32})[A-Za-z0-9][\w.-]*"
 )
 SECRET_URL = re.compile(
-    r"^(?!\w[\w+.-]*://)[^:]+:(?!\$[({]?\w+[)}]?@)|://[^\s?#]*:(?!\$[({]?\w+[)}]?@)[^@\s]*@(?!\w+:[0-9a-f]{32})|https?://(?!git@|\$)[^/\s@?#:]+@"
+    r"^(?!\w[\w+.-]*://)[^:]+:(?!\$[({]?\w+[)}]?@)|://[^\s?#]{0,300}:(?!\$[({]?\w+[)}]?@)[^@\s]{0,300}@(?!\w+:[0-9a-f]{32})|https?://(?!git@|\$)[^/\s@?#:]{1,300}@"
     # A token with a slash: what stands before the slash is no host.
-    r"|https?://[^/\s@?#:.]{8,}/[^\s@?#]*@[A-Za-z][\w-]*\."
+    r"|https?://[^/\s@?#:.]{8,300}/[^\s@?#]{0,300}@[A-Za-z][\w-]*\."
     # A login whose end a shell cut off at a special character: what follows the colon is no port.
-    r"|(?<!docker)(?<!oci)://[^/\s:@]+:(?=[^\s/]*\d)(?!\d+(?:[/?#,]|$)|[\[{<%$*:])[^/\s]{8,}"
+    r"|(?<!docker)(?<!oci)://[^/\s:@]{1,300}:(?=[^\s/]{0,300}\d)(?!\d+(?:[/?#,]|$)|[\[{<%$*:])[^/\s]{8,}"
     r"|[?&](?:X-Amz-|[\w-]*(?:sig|token|key|secret|passw|pwd|auth|cred)[\w-]*=)"
     r"|://hooks\.slack\.com/|://discord(?:app)?\.com/api/webhooks/|://[^/\s]*webhook\.office\.com/",
     re.IGNORECASE,
 )
 ENTRY = re.compile(
-    r"""(?P<name>-{0,2}[A-Za-z_][\w.\-]*)(?P<sign>\\?["']?\s*[=:]\s*|\s+)(?P<value>\\"[^"]*\\"|"(?:[^"\\]|\\.)*"|'[^']*'"""
+    r"""(?P<name>(?<![A-Za-z_.])-{0,2}[A-Za-z_][\w.\-]{0,200})(?P<sign>\\?["']?\s*[=:]\s*|\s+)(?P<value>\\"[^"]*\\"|"(?:[^"\\]|\\.)*"|'[^']*'"""
     r"""|(?:(?:Basic|Bearer)\s+)?(?:[^\s;&|,"'\\]|\\.)+)""",
     re.DOTALL,
+)
+# The name and the value of a variable in JSON or YAML, or of a property in XML.
+PAIR = re.compile(
+    r"""(?:\bname\\?["']?\s*[:=]\s*\\?["']?(?P<quoted>[\w.-]+)\\?["']?\s*[,\n]\s*\\?["']?value\\?["']?\s*[:=]\s*\\?["']?"""
+    r"""|<name>\s*(?P<tag>[\w.-]+)\s*</name>\s*<value>\s*)(?P<value>[^\s"'\\<>{},]+)"""
 )
 # The rest of a value of several parts in a shell, as in TOKEN=a"b"'c'.
 GLUED = re.compile(r"""(?:"[^"\s]*"|'[^'\s]*'|(?<=["'])[^\s;&|"'\\,:)}\]]+)+""")
@@ -282,12 +287,18 @@ def _parts(word: str, before: str) -> Iterator[Span]:
             yield *default.span("value"), default["name"]
     for entry in _entries(word):
         start, stop = _value(word, entry)
-        is_set = re.search(r"\bsetenv\s+$", word[: entry.start()])
+        is_set = word.endswith("setenv ", 0, entry.start())
         is_flag = (
-            is_set or entry["name"].startswith("-") or (entry["sign"].strip() and word[: entry.start()][-2:] != "${")
+            is_set
+            or entry["name"].startswith("-")
+            or (entry["sign"].strip() and not word.endswith("${", 0, entry.start()))
         )
         if is_flag and is_named(entry["name"], word[start:stop]):
             yield start, stop, entry["name"]
+    for entry in PAIR.finditer(word):
+        name = next(filter(None, (entry["quoted"], entry["tag"])))
+        if is_named(name, entry["value"]):
+            yield *entry.span("value"), name
     for form in (*FORMS.finditer(word), *RANDOM_TEXT.finditer(word)):
         yield *form.span(), _name_of(word, form.start(), before, "credential")
     for url in _secret_urls(word):

@@ -177,6 +177,14 @@ def test_argument_of_a_command_that_logs_in_is_a_credential(line: str) -> None:
         *("cat > ~/.pgpass <<EOF\ndb:5432:a:me:k1234567\nEOF", "docker login --password-stdin <<< k1234567"),
         *("setenv HF_TOKEN k1234567", 'TOKEN=a"k1234567"', "TOKEN=$'k1234567'", ": ${TOKEN:=k1234567}"),
         *("OPTIONS=(-u me:k1234567)", "OPTIONS='-u me:k1234567'", "python -c \"wandb.login('k1234567')\""),
+        *(
+            "sed -i 's/@TOKEN@/k1234567/' f",
+            "kinit me <<< k1234567",
+            "echo k1234567 | sudo -S ls",
+            "openssl enc -k k1234567",
+        ),
+        *("ftp -n a.b <<EOF\nuser me k1234567\nEOF", 'echo \'{"name": "TOKEN", "value": "k1234567"}\''),
+        "echo '<name>fs.s3a.secret.key</name><value>k1234567</value>'",
         *("a # k1234567", "# the password is k1234567\na", "echo machine a.b login me password k1234567"),
     ],
 )

@@ -21,6 +21,7 @@ PASSED_ON = {
     "distrain.changes.plan_offline:_before",
     "distrain.commands.derive:_derived",
     "distrain.commands.derive:run",
+    "distrain.commands.import_:_imported",
     "distrain.commands.init:first_served",
     "distrain.commands.logs:_tell_unread",
     "distrain.errors:unwritten",

@@ -54,6 +54,8 @@ LOGINS: dict[str, tuple[Login, ...]] = {
     "sshpass": (_login(options="-p"),),
     "smbclient": (_login(options="-U"),),
     "ldapsearch": (_login(options="-w"),),
+    "ssh-keygen": (_login(options="-N -P"),),
+    "openssl": (_login(options="-k -K -pass -passin -passout"),),
     "rclone": (_login("config create", first=2), _login("config update", first=1), _login("obscure", first=0)),
     "poetry": (_login("config", first=1, named=True),),
     "htpasswd": (_login(first=1),),
@@ -68,29 +70,31 @@ NAMED = re.compile(
     r"(?i)[\w.:/-]*(?:secret|passw(?:or)?d|token|_?auth|api_?key|access_?key|account_?key|(?:access|secret)_?key_?id"
     r"|credentials?|connection_string|extraheader|http-basic[\w.-]*)"
 )
-PROGRAM = re.compile(rf"(?<![\w.$-])(?:[^\s\"'`;&|()]*/)?({'|'.join(map(re.escape, LOGINS))})(?=\s)")
+PROGRAM = re.compile(rf"(?<![\w.$/-])(?:[^\s\"'`;&|()]{{0,200}}/)?({'|'.join(map(re.escape, LOGINS))})(?=\s)")
 # A word of a command in a script. Quotes within a word hold no space, so that the end of a script in quotes is no word.
 WORD = re.compile(
     r"""(?:[ \t]|\\\n)+(?:"(?P<double>(?:[^"\\]|\\.)*)"(?=[\s;&|)`]|\Z)|'(?P<single>[^']*)'(?=[\s;&|)`]|\Z)"""
     r"""|(?P<plain>(?:[^\s;&|"'`()<>]|"[^"\s]*"|'[^'\s]*')+))"""
 )
+# The number of a command's words that are looked at.
+MOST = 60
 QUOTES = re.compile(r"[\"'\\]*")
 # What a script writes into a program that logs in, or into a file for credentials.
 PIPED = re.compile(
     r"""\b(?:echo|printf)((?:\s+(?:"[^"\n]*"|'[^'\n]*'|[^\s;&|"'<>]+))+)\s*"""
-    r"(?:\|[^|\n;]*(?:\blogin\b|-stdin\b|--with-token|passw|\bkinit\b|\bgpg\b|\bwallet\b)"
+    r"(?=\|[^|\n;]*(?:\blogin\b|-stdin\b|--with-token|passw|\bkinit\b|\bgpg\b|\bsudo\s+-S)"
     r"|(?:\|\s*(?:sudo\s+)?tee(?:\s+-a)?|>{1,2})\s*[^\s;&|]*(?:token(?!iz)|secret|passw|credential|netrc|pgpass|\.pem|\.key|\.cnf|s3cfg)\w*)",
     re.IGNORECASE,
 )
 # The words of PIPED that are secret: those that are no options, and no formats of printf.
 ARGUMENT = re.compile(r"""(?<=[\s"'])(?!-)[^\s"'$%][^\s"']*""")
 HERE = re.compile(
-    r"(?:\blogin\b|-stdin\b|token|passw|secret|key)[^\n;|]*<<<\s*(?P<secret>\"[^\"]+\"|'[^']+'|[^\s;&|\"'$]+)",
+    r"(?:\blogin\b|-stdin\b|token|passw|secret|key|\bkinit\b|\bsudo\s+-S)[^\n;|]*<<<\s*(?P<secret>\"[^\"]+\"|'[^']+'|[^\s;&|\"'$]+)",
     re.IGNORECASE,
 )
 # A word on a line that tells of a credential in the here-document behind it.
 TELLING = re.compile(
-    r"token(?!iz)|secret|passw|credential|netrc|pgpass|\.pem|\.key|\.cnf|s3cfg|\blogin\b", re.IGNORECASE
+    r"token(?!iz)|secret|passw|credential|netrc|pgpass|\.pem|\.key|\.cnf|s3cfg|\blogin\b|\bftp\b", re.IGNORECASE
 )
 DOCUMENT = re.compile(
     r"^(?P<line>[^\n]*(?<!<)<<-?[ ]*[\"']?(?P<end>\w+)[\"']?[^\n]*)\n(?P<secret>.*?)\n\s*(?P=end)\b",
@@ -99,6 +103,12 @@ DOCUMENT = re.compile(
 # A function of a program in Python or another language.
 CALL = re.compile(
     r"(?:login|auth\w*|set_(?:token|key|password))\(\s*\\?[\"'](?P<secret>[^\"'\\]{6,})\\?[\"']", re.IGNORECASE
+)
+# What sed writes in the place of a word that tells of a credential.
+SED = re.compile(
+    r"\bs(?P<sign>[/|#,@])(?:(?!(?P=sign))[^\n]){0,80}?(?:token|secret|passw|key)(?:(?!(?P=sign))[^\n]){0,80}(?P=sign)"
+    r"(?P<secret>(?:(?!(?P=sign))[^\n$])+)(?P=sign)",
+    re.IGNORECASE,
 )
 NETRC = re.compile(r"\b(?:login|password|account)\s+(?P<secret>[^\s\"'$\\]+)", re.IGNORECASE)
 URL = re.compile(r"[A-Za-z][\w+.-]*://[^\s@]*")
@@ -122,7 +132,7 @@ def in_text(text: str) -> Iterator[tuple[int, int]]:
                 yield from [(begin, stop)] if begin < stop and text[begin] != "$" else []
     for piped in PIPED.finditer(text):
         yield from (found.span() for found in ARGUMENT.finditer(text, *piped.span(1)))
-    yield from (found.span("secret") for found in (*HERE.finditer(text), *CALL.finditer(text)))
+    yield from (found.span("secret") for each in (HERE, CALL, SED) for found in each.finditer(text))
     yield from (found.span("secret") for found in DOCUMENT.finditer(text) if TELLING.search(found["line"]))
     if re.search(r"\bmachine\s", text):
         yield from (found.span("secret") for found in NETRC.finditer(text))
@@ -130,7 +140,10 @@ def in_text(text: str) -> Iterator[tuple[int, int]]:
 
 def _words(text: str, place: int) -> Iterator[tuple[int, int]]:
     """Yield start and end of each word of the command that goes on here, without quotes."""
-    while word := WORD.match(text, place):
+    for _ in range(MOST):
+        word = WORD.match(text, place)
+        if not word:
+            break
         yield word.span(str(word.lastgroup))
         place = word.end()
 
