@@ -31,12 +31,14 @@ def with_values(script: str, given: Mapping[str, str] | None = None) -> str:
     """
     commands = shell.commands(script) or []
     known, used = dict(given or {}), set[str]()
+    # The variables that the value of a variable was made of.
+    parts: dict[str, set[str]] = {}
     texts: list[str] = []
     for before, command in zip((None, *commands), commands, strict=False):
-        _assign(known, before, command)
+        _assign(known, parts, before, command)
         text, names = _resolved(script[command.start : command.end], known)
         texts.append(text)
-        used |= names
+        used |= names.union(*(parts.get(name, ()) for name in names))
     for index, command in [*enumerate(commands)][::-1]:
         text, old = texts[index], script[command.start : command.end]
         if _is_used_up(command, used, [*texts[:index], *texts[index + 1 :]] if used else ()):
@@ -73,7 +75,7 @@ def assignments(command: Command) -> list[str]:
     return words if words and all(ASSIGNMENT.match(word) for word in words) else []
 
 
-def _assign(known: dict[str, str], before: Command | None, command: Command) -> None:
+def _assign(known: dict[str, str], parts: dict[str, set[str]], before: Command | None, command: Command) -> None:
     """Record the variables that a command sets; forget the value of each that it may set to another one."""
     is_certain = before is None or (
         before.operator in ("\n", ";", "&&") and (before.operator != "&&" or before.words[0].text not in TESTS)
@@ -81,6 +83,10 @@ def _assign(known: dict[str, str], before: Command | None, command: Command) -> 
     for word in assignments(command):
         name, _, value = word.partition("=")
         is_more, name = name.endswith("+"), name.removesuffix("+")
+        names = _names(value) & set(known)
+        parts[name] = names.union(*(parts.get(each, ()) for each in names)) | (
+            parts.get(name, set()) if is_more else set()
+        )
         plain = " ".join(value.replace("\\\n", " ").split())
         whole = REFERENCE.sub(lambda each: known.get(name_of(each[0]), each[0]), plain)
         if is_more:

@@ -60,6 +60,7 @@ SHOWN = {
     *("hint", "hold", "kill-on-invalid-dep", "licenses", "mail-type", "mem", "mem-bind", "mem-per-cpu", "mem-per-gpu"),
     *("mincpus", "nice", "nodelist", "nodes", "ntasks", "ntasks-per-core", "ntasks-per-gpu", "ntasks-per-node"),
     *("ntasks-per-socket", "open-mode", "oversubscribe", "partition", "priority", "qos", "requeue", "no-requeue"),
+    *("container-mounts", "container-workdir"),
     *("reservation", "signal", "sockets-per-node", "switches", "threads-per-core", "time", "time-min", "tmp", "wait"),
 }
 # The value of an option without one.

@@ -87,6 +87,11 @@ def _no_program(main: Command) -> str:
     name = PurePosixPath(words[before.program]).name if before.program < len(words) else ""
     if name in CONTAINERS or (not name and any(each.is_container for each in before.wrappers)):
         return "it runs the program of a container's image; name that image in image.repository"
+    if not before.has_starter and name not in (*shell.SHELLS, "python", "python3"):
+        # A word after an option may be its value.
+        behind = zip(words[before.program :], words[before.program + 1 :], strict=False)
+        if inner := next((word for old, word in behind if MENTION.fullmatch(word) and not old.startswith("-")), ""):
+            return f"{name} starts {inner}, and distrain starts the ranks itself"
     return "" if name or not before.wrappers else "no program follows"
 
 

@@ -107,14 +107,14 @@ def test_variable_is_unset_where_the_script_reads_it_first(script: str, names: l
     [
         (
             "srun torchrun a.py $SLURM_PROCID",
-            "SLURM_PROCID: write RANK in its place",
+            "SLURM_PROCID: write $RANK in its place",
         ),
         (
             "mpirun python a.py ${SLURM_PROCID}",
-            "SLURM_PROCID: write OMPI_COMM_WORLD_RANK",
+            "SLURM_PROCID: write $OMPI_COMM_WORLD_RANK",
         ),
         ("torchrun a.py -n $SLURM_NNODES", "SLURM_NNODES: write 2 into command"),
-        ("srun python a.py $SLURM_JOB_ID", "SLURM_JOB_ID: write DISTRAIN_JOB in"),
+        ("srun python a.py $SLURM_JOB_ID", "SLURM_JOB_ID: write $DISTRAIN_JOB in"),
         (
             "A=$SLURM_NODEID\nmpirun python a.py $A",
             "SLURM_NODEID: write its value",

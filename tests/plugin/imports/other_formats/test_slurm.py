@@ -47,7 +47,7 @@ def test_batch_script_of_slurm_becomes_a_pytorch_job() -> None:
     for part in ("a100", "module load", "source /home", "MASTER_ADDR", "partition", "exclusive", "output", "time"):
         assert part in listed
     assert any(
-        note.startswith("SLURM_JOB_ID: Slurm set it, and nothing does here; write DISTRAIN_JOB in its place")
+        note.startswith("SLURM_JOB_ID: Slurm set it, and nothing does here; write $DISTRAIN_JOB in its place")
         for note in draft.notes
     )
 
@@ -232,6 +232,8 @@ ARGUMENTS = """DISTRIBUTED_ARGS="
                      ["line 5: --standalone"], id="longer"),
         pytest.param("GPUS_PER_NODE=8\nNUMBER=2\n" + ARGUMENTS + "torchrun $DISTRIBUTED_ARGS a.py --x",
                      ["python3", "a.py", "--x"], ["line 10: --master_addr $MASTER_ADDR"], id="as-in-megatron"),
+        pytest.param('N=$SLURM_NNODES\nB="--nnodes $N"\nA="$B"\ntorchrun $A a.py', ["python3", "a.py"],
+                     ["line 6: --nnodes $SLURM_NNODES"], id="values-of-values"),
         pytest.param("torchrun $DIST_ARGS a.py", ["python3", "a.py"], ["line 3: $DIST_ARGS"], id="unset"),
         pytest.param('srun torchrun "${D[@]}" a.py', ["python3", "a.py"], ["line 3: ${D[@]}"], id="array"),
         pytest.param("mpirun $(MPI_ARGS) python a.py", ["python", "a.py"], ["line 3: $(MPI_ARGS)"], id="kubernetes"),
