@@ -175,6 +175,28 @@ def test_variable_that_holds_what_starts_the_ranks_is_noted() -> None:
     assert [note for note in draft.notes if "torchrun" in note] == [words]
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "#!/bin/bash\n#SBATCH -N 2\nexport PASSWORD=t0psecret99\nmpirun -x MORE=$PASSWORD python a.py",
+        "#!/bin/bash\n#SBATCH -N 2\nPASSWORD=t0psecret99\nA='-x MORE='$PASSWORD\nmpirun $A python a.py",
+        "arena submit mpi --image=a/b:1 --env=PASSWORD=t0psecret99 'mpirun -x MORE=$PASSWORD python a.py'",
+        yaml_writer.dump(
+            mpi_job(
+                {
+                    "command": ["sh", "-c", "mpirun -x MORE=$PASSWORD python a.py"],
+                    "env": [{"name": "PASSWORD", "value": "t0psecret99"}],
+                }
+            )
+        ),
+    ],
+)
+def test_credential_in_an_option_is_not_written_out(text: str) -> None:
+    draft = _of_text(text)
+
+    assert "t0psecret99" not in str((draft.values(), draft.lost, draft.notes))
+
+
 def test_value_that_follows_from_another_is_listed_and_no_literal() -> None:
     path = "LD_LIBRARY_PATH=/opt/x:$LD_LIBRARY_PATH"
 
