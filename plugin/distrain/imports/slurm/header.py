@@ -63,7 +63,7 @@ SHOWN = {
     *("container-mounts", "container-workdir"),
     *("reservation", "signal", "sockets-per-node", "switches", "threads-per-core", "time", "time-min", "tmp", "wait"),
 }
-# The value of an option without one.
+# The value of an option without one; a word that is no option has an empty value.
 SET = "true"
 
 
@@ -118,6 +118,8 @@ def _lines(script: str, *, is_header: bool) -> Iterator[tuple[int, str]]:
 
 def shown(name: str, value: str) -> str:
     """Return an option for a message, with its value if that cannot be free text."""
+    if not value:
+        return name
     more = f"={value}" if name in SHOWN and value != SET else ""
     return f"--{name}{more}"
 
@@ -127,7 +129,7 @@ def _options(words: Sequence[str]) -> Iterator[tuple[str, str]]:
     while place < len(words):
         name, sign, value = words[place].partition("=")
         if not name.startswith("-"):
-            yield words[place], SET
+            yield words[place], ""
             place += 1
             continue
         if not name.startswith("--") and len(name) > 2:
