@@ -10,6 +10,7 @@ import re
 import shlex
 from collections.abc import Collection, Mapping, Sequence
 
+from distrain.imports.credentials import has_credential, is_credential
 from distrain.imports.launch import shell
 from distrain.imports.launch.shell import Command
 from distrain.imports.launch.starters import MENTION, REFERENCE, first_word, name_of
@@ -30,13 +31,15 @@ def with_values(script: str, given: Mapping[str, str] | None = None) -> str:
     `given` has the values of the variables that the script's environment sets. Each command stays on its line.
     """
     commands = shell.commands(script) or []
-    known, used = dict(given or {}), set[str]()
+    known, used = _harmless(given or {}), set[str]()
+    # The variables that the value of a variable was made of.
+    parts: dict[str, set[str]] = {}
     texts: list[str] = []
     for before, command in zip((None, *commands), commands, strict=False):
-        _assign(known, before, command)
+        _assign(known, parts, before, command)
         text, names = _resolved(script[command.start : command.end], known)
         texts.append(text)
-        used |= names
+        used |= names.union(*(parts.get(name, ()) for name in names))
     for index, command in [*enumerate(commands)][::-1]:
         text, old = texts[index], script[command.start : command.end]
         if _is_used_up(command, used, [*texts[:index], *texts[index + 1 :]] if used else ()):
@@ -56,14 +59,21 @@ def _is_used_up(command: Command, used: Collection[str], others: Sequence[str]) 
 
 def resolved_words(words: Sequence[str], given: Mapping[str, str]) -> list[str]:
     """Return the words of a command without a shell, with the variables of its starters replaced."""
-    found = [*words]
+    found, known = [*words], _harmless(given)
     for _ in range(ROUNDS):
-        place = _next(found, given)
+        place = _next(found, known)
         if place is None or sum(map(len, found)) > LONGEST:
             break
-        text = REFERENCE.sub(lambda each: given.get(name_of(each[0]), each[0]), found[place])
+        text = REFERENCE.sub(lambda each: known.get(name_of(each[0]), each[0]), found[place])
         found[place : place + 1] = _words(text) if name_of(found[place]) else [text]
     return found
+
+
+def _harmless(given: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables that hold no credential. A credential in an option would become a plain value."""
+    return {
+        name: value for name, value in given.items() if not is_credential(name, value) and not has_credential(value)
+    }
 
 
 def assignments(command: Command) -> list[str]:
@@ -73,7 +83,7 @@ def assignments(command: Command) -> list[str]:
     return words if words and all(ASSIGNMENT.match(word) for word in words) else []
 
 
-def _assign(known: dict[str, str], before: Command | None, command: Command) -> None:
+def _assign(known: dict[str, str], parts: dict[str, set[str]], before: Command | None, command: Command) -> None:
     """Record the variables that a command sets; forget the value of each that it may set to another one."""
     is_certain = before is None or (
         before.operator in ("\n", ";", "&&") and (before.operator != "&&" or before.words[0].text not in TESTS)
@@ -81,11 +91,16 @@ def _assign(known: dict[str, str], before: Command | None, command: Command) -> 
     for word in assignments(command):
         name, _, value = word.partition("=")
         is_more, name = name.endswith("+"), name.removesuffix("+")
+        names = _names(value) & set(known)
+        parts[name] = names.union(*(parts.get(each, ()) for each in names)) | (
+            parts.get(name, set()) if is_more else set()
+        )
         plain = " ".join(value.replace("\\\n", " ").split())
         whole = REFERENCE.sub(lambda each: known.get(name_of(each[0]), each[0]), plain)
         if is_more:
             whole = f"{known.get(name, '')}{' ' if value[:1].isspace() else ''}{whole}".strip()
         is_usable = not UNSAFE.search(whole) and name not in _names(whole)
+        is_usable = is_usable and bool(_harmless({name: whole}))
         if is_certain and is_usable and len(whole) <= LONGEST and (not is_more or name in known):
             known[name] = whole
         else:

@@ -152,7 +152,7 @@ def _word(script: str, start: int) -> Word | None:
                 text += char
         elif char in "\"'":
             quote = char
-        elif script.startswith("$(", place):
+        elif script.startswith(("$(", "${"), place):
             end = _end_of_substitution(script, place)
             text, place = text + script[place : end + 1], end
         elif char == "\\" and place + 1 < len(script):
@@ -167,10 +167,10 @@ def _word(script: str, start: int) -> Word | None:
 
 
 def _end_of_substitution(script: str, start: int) -> int:
-    """Return the index of the bracket that closes $( here, or of the script's last character."""
-    depth = 0
+    """Return the index of the bracket that closes $( or ${ here, or of the script's last character."""
+    depth, (opens, closes) = 0, ("()" if script[start + 1] == "(" else "{}")
     for place in range(start + 1, len(script)):
-        depth += (script[place] == "(") - (script[place] == ")")
+        depth += (script[place] == opens) - (script[place] == closes)
         if not depth:
             return place
     return len(script) - 1

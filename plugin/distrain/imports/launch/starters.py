@@ -42,12 +42,13 @@ MODULES = {
 # Any of the starters in a text, such as a script that is too complex to be split.
 MENTION = re.compile(
     r"(?<![\w./-])(?:\S*/)?(mpirun|mpiexec(?:\.hydra)?|orterun|prterun|horovodrun|torchrun|deepspeed|srun)(?=\s|$)"
-    r"|accelerate\s+launch\b|-m\s+torch\.distributed\.(?:run|launch)\b"
+    r"|accelerate\s+launch\b|-m\s+(?:torch\.distributed\.(?:run|launch)|accelerate\.commands\.launch|deepspeed\.launcher\.runner)\b"
 )
 PYTHON = re.compile(r"python[0-9.]*")
 # A variable in the forms of a shell and of Kubernetes; ${NAME[@]} are the items of an array.
 REFERENCE = re.compile(
-    r"\$(?:(?P<plain>[A-Za-z_]\w*)|\{(?P<braced>[A-Za-z_]\w*)(?:\[[@*]\])?(?::?[-+=?][^}]*)?\}|\((?P<pod>[A-Za-z_]\w*)\))"
+    r"\$(?:(?P<plain>[A-Za-z_]\w*)|\((?P<pod>[A-Za-z_]\w*)\)"
+    r"|\{(?P<braced>[A-Za-z_]\w*)(?:\[[@*]\])?(?::?[-+=?](?:[^{}]|\{[^{}]*\})*)?\})"
 )
 # The name of a variable that holds options, not the program.
 OF_OPTIONS = re.compile(r"ARG|OPT|FLAG|PARAM", re.IGNORECASE)

@@ -93,7 +93,7 @@ def _instead(draft: Draft, name: str) -> str:
     if equal == GPUS and not draft.value(("workers", "gpus"), 0):
         equal = ""
     if equal:
-        return f"write {equal} in its place, which each rank has"
+        return f"write ${equal} in its place, which each rank has"
     return f"{OTHERS.get(name, 'write its value')} into command"
 
 

@@ -36,6 +36,7 @@ PLAIN = {
     "exec": Kind(names("a")),
     "nohup": Kind(),
     "setsid": Kind(),
+    "sudo": Kind(names("u user g group C close-from D chdir h host p prompt r role t type U other-user")),
     **dict.fromkeys(("conda", "mamba", "micromamba"), Kind(names("n name p prefix cwd"), 0, CONDA, ("run",))),
     "numactl": Kind(names(OF_NUMACTL), 0, BIND),
     "taskset": Kind(arguments=1, why=BIND),

@@ -61,12 +61,13 @@ SHOWN = {
     *("hint", "hold", "kill-on-invalid-dep", "licenses", "mail-type", "mem", "mem-bind", "mem-per-cpu", "mem-per-gpu"),
     *("mincpus", "nice", "nodelist", "nodes", "ntasks", "ntasks-per-core", "ntasks-per-gpu", "ntasks-per-node"),
     *("ntasks-per-socket", "open-mode", "oversubscribe", "partition", "priority", "qos", "requeue", "no-requeue"),
+    *("container-mounts", "container-workdir"),
     *("reservation", "signal", "sockets-per-node", "switches", "threads-per-core", "time", "time-min", "tmp", "wait"),
 }
 HETEROGENEOUS = {"hetjob", "packjob"}
 # The name of a word that is neither an option nor its value.
 WORDS = "other-words"
-# The value of an option without one.
+# The value of an option without one; a word that is no option has an empty value.
 SET = "true"
 
 
@@ -121,8 +122,10 @@ def _lines(script: str, *, is_header: bool) -> Iterator[tuple[int, str]]:
 
 def shown(name: str, value: str) -> str:
     """Return an option for a message, with its value if that cannot be free text."""
+    if not value:
+        return name
     more = f"={quoting.value(value)}" if name in SHOWN and value != SET else ""
-    return f"--{quoting.key(name)}{more}" if name != WORDS else WORDS
+    return f"--{quoting.key(name)}{more}"
 
 
 def _options(words: Sequence[str]) -> Iterator[tuple[str, str]]:
@@ -130,7 +133,7 @@ def _options(words: Sequence[str]) -> Iterator[tuple[str, str]]:
     while place < len(words):
         name, sign, value = words[place].partition("=")
         if not name.startswith("-"):
-            yield words[place] if words[place] in HETEROGENEOUS else WORDS, SET
+            yield words[place] if words[place] in HETEROGENEOUS else WORDS, ""
             place += 1
             continue
         if not name.startswith("--") and len(name) > 2:

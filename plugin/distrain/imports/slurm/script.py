@@ -45,40 +45,46 @@ def carry_script(draft: Draft, script: str) -> None:
         _beyond(draft, script)
         return
     starts = [command for command in commands if _starts_ranks(command)]
-    if len(starts) > 1:
-        _several(draft, starts, script)
     # Without one, the last command is the program.
     last = next((each for each in reversed(commands) if not _is_setup(each)), None)
     main = starts[0] if len(starts) == 1 else None if starts else last
-    why = _no_program(main) if main else ""
-    wrappers: list[tuple[Wrapper, str]] = []
-    if main and why:
-        _unknown(draft, main, script, why)
-        starts, main = [main], None
-    elif main:
-        place = commands.index(main)
-        script, wrappers = _unwrapped(main, script)
-        commands = shell.commands(script) or []
-        main = commands[place]
+    if main and not (why := _no_program(main)):
+        _carry_program(draft, commands.index(main), script)
+        return
+    if main:
         starts = [main]
-    needed = _needed(main, commands, script) if main else []
-    kept = [command for command in needed if not _is_literal(command, script)]
-    if main and any(MENTION.search(_text(command, script)) for command in needed):
-        _unknown(draft, main, script, "its variables hold the program and what starts its ranks")
-        main, kept = None, []
-    elif main is None and not starts:
+        _unknown(draft, main, script, why)
+    elif starts:
+        _several(draft, starts, script)
+    else:
         draft.choose(("command",), [PROGRAM], "the script starts no program")
         draft.drop("script", f"no command of it is a program; {WRITE}")
         draft.note(f"command: {WRITE}")
-    others = [each for each in commands if each is not main and each not in starts and each not in kept]
-    for command in others:
+    _carry_others(draft, [each for each in commands if each not in starts], script)
+
+
+def _carry_program(draft: Draft, place: int, script: str) -> None:
+    """Set the command from the script's command at this index, and env and the list from all others."""
+    script, wrappers = _unwrapped((shell.commands(script) or [])[place], script)
+    commands = shell.commands(script) or []
+    main = commands[place]
+    needed = _needed(main, commands, script)
+    kept = [command for command in needed if not _is_literal(command, script)]
+    if any(MENTION.search(_text(command, script)) for command in needed):
+        _unknown(draft, main, script, "its variables hold the program and what starts its ranks")
+        _carry_others(draft, [each for each in commands if each is not main], script)
+        return
+    _carry_others(draft, [each for each in commands if each is not main and each not in kept], script)
+    for wrapper, text in wrappers:
+        carry_wrapper(draft, wrapper, text, _line(main, script))
+    setup = "".join(f"{_text(command, script)} && " for command in kept)
+    carry_words(draft, _words(main, script, setup), _line(main, script))
+
+
+def _carry_others(draft: Draft, commands: Sequence[Command], script: str) -> None:
+    for command in commands:
         _other(draft, command, _place(command, script))
-    _printed(draft, others, script)
-    if main:
-        for wrapper, text in wrappers:
-            carry_wrapper(draft, wrapper, text, _line(main, script))
-        setup = "".join(f"{_text(command, script)} && " for command in kept)
-        carry_words(draft, _words(main, script, setup), _line(main, script))
+    _printed(draft, commands, script)
 
 
 def _no_program(main: Command) -> str:
@@ -88,6 +94,11 @@ def _no_program(main: Command) -> str:
     name = PurePosixPath(words[before.program]).name if before.program < len(words) else ""
     if name in CONTAINERS or (not name and any(each.is_container for each in before.wrappers)):
         return "it runs the program of a container's image; name that image in image.repository"
+    if not before.has_starter and name not in (*shell.SHELLS, "python", "python3"):
+        # A word after an option may be its value.
+        behind = zip(words[before.program :], words[before.program + 1 :], strict=False)
+        if inner := next((word for old, word in behind if MENTION.fullmatch(word) and not old.startswith("-")), ""):
+            return f"{name} starts {inner}, and distrain starts the ranks itself"
     return "" if name or not before.wrappers else "no program follows"
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from distrain.errors import ValuesError
 from distrain.imports.draft import Draft
 from distrain.imports.secrets import quoting
-from distrain.imports.slurm.header import entries, shown
+from distrain.imports.slurm.header import SET, entries, shown
 from distrain.imports.slurm.replaced import INSTEAD
 
 UNITS = {"": "Mi", "K": "Ki", "M": "Mi", "G": "Gi", "T": "Ti"}
@@ -64,7 +64,8 @@ def _whole(draft: Draft, key: str) -> int:
     number = NUMBER.fullmatch(str(found))
     least = _thousands(number[1], number[2]) if number else 0
     if not number or least < 1 or (number["more"] and key != "nodes"):
-        words = f"is {quoting.value(found)}, and a job needs a whole number above 0; write one there"
+        given = "has no value" if found == SET else f"is {quoting.value(found)}"
+        words = f"{given}, and a job needs a whole number above 0; write one there"
         raise ValuesError(f"{_place(draft, key)}: {words}")
     if number["most"] and _thousands(number["most"], number["unit"]) < least:
         words = f"is {quoting.value(found)}, a range whose end is below its beginning; correct it there"

@@ -107,14 +107,14 @@ def test_variable_is_unset_where_the_script_reads_it_first(script: str, names: l
     [
         (
             "srun torchrun a.py $SLURM_PROCID",
-            "SLURM_PROCID: write RANK in its place",
+            "SLURM_PROCID: write $RANK in its place",
         ),
         (
             "mpirun python a.py ${SLURM_PROCID}",
-            "SLURM_PROCID: write OMPI_COMM_WORLD_RANK",
+            "SLURM_PROCID: write $OMPI_COMM_WORLD_RANK",
         ),
         ("torchrun a.py -n $SLURM_NNODES", "SLURM_NNODES: write 2 into command"),
-        ("srun python a.py $SLURM_JOB_ID", "SLURM_JOB_ID: write DISTRAIN_JOB in"),
+        ("srun python a.py $SLURM_JOB_ID", "SLURM_JOB_ID: write $DISTRAIN_JOB in"),
         (
             "A=$SLURM_NODEID\nmpirun python a.py $A",
             "SLURM_NODEID: write its value",
@@ -173,6 +173,28 @@ def test_variable_that_holds_what_starts_the_ranks_is_noted() -> None:
 
     words = "START: it holds torchrun, and distrain starts the ranks itself; write the program as command"
     assert [note for note in draft.notes if "torchrun" in note] == [words]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "#!/bin/bash\n#SBATCH -N 2\nexport PASSWORD=t0psecret99\nmpirun -x MORE=$PASSWORD python a.py",
+        "#!/bin/bash\n#SBATCH -N 2\nPASSWORD=t0psecret99\nA='-x MORE='$PASSWORD\nmpirun $A python a.py",
+        "arena submit mpi --image=a/b:1 --env=PASSWORD=t0psecret99 'mpirun -x MORE=$PASSWORD python a.py'",
+        yaml_writer.dump(
+            mpi_job(
+                {
+                    "command": ["sh", "-c", "mpirun -x MORE=$PASSWORD python a.py"],
+                    "env": [{"name": "PASSWORD", "value": "t0psecret99"}],
+                }
+            )
+        ),
+    ],
+)
+def test_credential_in_an_option_is_not_written_out(text: str) -> None:
+    draft = _of_text(text)
+
+    assert "t0psecret99" not in str((draft.values(), draft.lost, draft.notes))
 
 
 def test_value_that_follows_from_another_is_listed_and_no_literal() -> None:

@@ -48,7 +48,7 @@ def test_batch_script_of_slurm_becomes_a_pytorch_job() -> None:
     for part in ("a100", "module load", "source …", "MASTER_ADDR", "partition", "exclusive", "output", "time"):
         assert part in listed
     assert any(
-        note.startswith("SLURM_JOB_ID: Slurm set it, and nothing does here; write DISTRAIN_JOB in its place")
+        note.startswith("SLURM_JOB_ID: Slurm set it, and nothing does here; write $DISTRAIN_JOB in its place")
         for note in draft.notes
     )
 
@@ -115,6 +115,7 @@ def test_amount_that_is_no_whole_number_is_refused_with_its_line(name: str, numb
     [
         ("--nodes=4-2", "line 2: #SBATCH --nodes: is 4-2, a range whose end is below its beginning; correct it there"),
         ("--ntasks=2-4", "line 2: #SBATCH --ntasks: is 2-4, and a job needs a whole number above 0"),
+        ("--nodes", "line 2: #SBATCH --nodes: has no value, and a job needs a whole number above 0; write one there"),
         ("--gpus=-1", "line 2: #SBATCH --gpus: is -1; write a whole number of GPUs there"),
         ("--gres=gpu:a100:-1", "line 2: #SBATCH --gres: is gpu:a100:-1; write a whole number of GPUs there"),
         ("--comment='of my", "line 2: #SBATCH --comment: has a quote that is not closed; close it"),
@@ -155,6 +156,10 @@ def test_run_without_a_time_limit_needs_no_value(limit: str) -> None:
     words = "a run has no time limit unless job.activeDeadlineSeconds sets one"
     assert draft.lost == [(f"--time={limit}", words)]
     assert draft.value(("job", "activeDeadlineSeconds")) is None
+
+
+def test_word_that_is_no_option_is_listed_as_it_is() -> None:
+    assert [place for place, _ in _of_slurm("#SBATCH --qos=a high\nsrun python a.py").lost] == ["--qos=a", "high"]
 
 
 def test_option_that_a_later_line_sets_again_is_listed() -> None:
@@ -233,9 +238,15 @@ ARGUMENTS = """DISTRIBUTED_ARGS="
                      ["line 5: --standalone"], id="longer"),
         pytest.param("GPUS_PER_NODE=8\nNUMBER=2\n" + ARGUMENTS + "torchrun $DISTRIBUTED_ARGS a.py --x",
                      ["python3", "a.py", "--x"], ["line 10: --master_addr $MASTER_ADDR"], id="as-in-megatron"),
+        pytest.param('N=$SLURM_NNODES\nB="--nnodes $N"\nA="$B"\ntorchrun $A a.py', ["python3", "a.py"],
+                     ["line 6: --nnodes $SLURM_NNODES"], id="values-of-values"),
         pytest.param("torchrun $DIST_ARGS a.py", ["python3", "a.py"], ["line 3: $DIST_ARGS"], id="unset"),
         pytest.param('srun torchrun "${D[@]}" a.py', ["python3", "a.py"], ["line 3: ${D[@]}"], id="array"),
         pytest.param("mpirun $(MPI_ARGS) python a.py", ["python", "a.py"], ["line 3: $(MPI_ARGS)"], id="kubernetes"),
+        pytest.param("mpirun ${OPTS:---bind-to ${B:-none}} python a.py", ["python", "a.py"],
+                     ["line 3: ${OPTS:---bind-to ${B:-none}}"], id="default"),
+        pytest.param("python -m deepspeed.launcher.runner $D_ARGS a.py", ["python", "a.py"], ["line 3: $D_ARGS"],
+                     id="module"),
         pytest.param("srun $MORE torchrun a.py", ["python3", "a.py"], ["line 3: $MORE"], id="before-another-starter"),
         pytest.param("source args.sh\nsrun torchrun $D --nnodes 2 a.py", ["python3", "a.py"],
                      ["line 3: source …", "line 4: $D"], id="before-an-option"),

@@ -111,6 +111,9 @@ def test_program_is_found_in_its_container(line: str, image: str, listed: list[s
         ("cd /w\nsrun bash -c 'torchrun a.py $X'", ["bash", "-c", "cd /w && exec python3 a.py $X"]),
         ("srun bash -c 'python a.py $X'", ["bash", "-c", "python a.py $X"]),
         ("srun bash -c 'python a.py $X' > log", ["bash", "-c", "bash -c 'python a.py $X' > log"]),
+        ("sudo -u me docker run team/a:1 python a.py", ["python", "a.py"]),
+        ("app --launcher mpirun", ["app", "--launcher", "mpirun"]),
+        ("python run.py srun a", ["python", "run.py", "srun", "a"]),
         ("conda run --no-capture-output -n env python a.py", ["python", "a.py"]),
         ("srun conda run -p /env torchrun a.py", ["python3", "a.py"]),
     ],
@@ -175,6 +178,10 @@ def test_starter_inside_a_container_is_taken_off_too() -> None:
         ("docker run team/a:1", "it runs the program of a container's image; name that image"),
         ("podman exec a python a.py", "it runs the program of a container's image; name that image"),
         ("srun numactl -l", "no program follows; write the program as command"),
+        (
+            "nsys profile -o a srun python a.py",
+            "nsys starts srun, and distrain starts the ranks itself; write the program",
+        ),
     ],
 )
 def test_program_of_an_image_is_the_placeholder(line: str, why: str) -> None:
