@@ -158,8 +158,8 @@ def test_run_without_a_time_limit_needs_no_value(limit: str) -> None:
     assert draft.value(("job", "activeDeadlineSeconds")) is None
 
 
-def test_word_that_is_no_option_is_listed_as_it_is() -> None:
-    assert [place for place, _ in _of_slurm("#SBATCH --qos=a high\nsrun python a.py").lost] == ["--qos=a", "high"]
+def test_word_that_is_no_option_is_listed_without_it() -> None:
+    assert [place for place, _ in _of_slurm("#SBATCH --qos=a high\nsrun python a.py").lost] == ["--qos=a", "other-words"]
 
 
 def test_option_that_a_later_line_sets_again_is_listed() -> None:
