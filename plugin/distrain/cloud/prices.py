@@ -10,7 +10,7 @@ from distrain import files
 from distrain.errors import ValuesError, reason
 
 FLAG = "--prices"
-LINE = re.compile(r"([A-Za-z][\w.-]*)\s*[:,\s]\s*(\d{1,9}(?:\.\d{1,9})?)", re.ASCII)
+LINE = re.compile(r"([A-Za-z][\w.-]*)\s*:\s*(\d{1,9}(?:\.\d{1,9})?)", re.ASCII)
 EXAMPLE = "write TYPE: PRICE, as in p5.48xlarge: 98.32"
 Prices = Mapping[str, Decimal]
 
@@ -18,7 +18,7 @@ Prices = Mapping[str, Decimal]
 def read(path: str) -> Prices:
     """Return the price of an hour by instance type; raise ValuesError that names a wrong line."""
     try:
-        text = files.read(path, files.VALUES).decode()
+        text = files.read(path, files.VALUES).decode("utf-8-sig")  # Editors of Windows write a byte order mark.
     except (OSError, ValueError) as error:
         raise ValuesError(f"{FLAG}: {path} cannot be read: {reason(error)}; name another file") from error
     found: dict[str, Decimal] = {}

@@ -239,6 +239,21 @@ def named(name: str) -> str:
     return name
 
 
+def endpoint(url: str) -> str:
+    """Read the URL of an S3 server. The message does not repeat the URL, because it may contain a password."""
+    from urllib.parse import urlsplit
+
+    try:
+        parts = urlsplit(named(url))
+        # Reading the port raises ValueError if it is not a number.
+        is_server = bool(parts.hostname) and parts.scheme in ("http", "https") and parts.port != 0
+    except ValueError:
+        is_server = False
+    if not is_server or re.search(r"[\s@]", url):
+        raise argparse.ArgumentTypeError("it is no URL of a server; write https://s3.example.com, without a login")
+    return url
+
+
 def release_name(name: str) -> str:
     """Read the name of a release, as Helm allows it."""
     if "/" in name or name.endswith((".yaml", ".yml")):

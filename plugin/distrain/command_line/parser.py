@@ -16,6 +16,7 @@ from distrain.command_line.arguments import (
     Parser,
     Version,
     count,
+    endpoint,
     goal,
     lines,
     named,
@@ -214,7 +215,7 @@ def _add_report(parser: Parser) -> None:
 
 def _add_endpoint(parser: Parser) -> None:
     words = "the S3 server's URL, if not that of the release or of AWS_ENDPOINT_URL"
-    parser.add_argument("--endpoint", type=named, metavar="URL", help=words)
+    parser.add_argument("--endpoint", type=endpoint, metavar="URL", help=words)
 
 
 def _add_completion(parser: Parser) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import math
 
-from distrain.command_line.arguments import Parser, count, named, seconds, workers
+from distrain.command_line.arguments import Parser, count, endpoint, named, seconds, workers
 
 # The most workers of a run, as in distrain.derive.split, which takes longer to import.
 MOST_WORKERS = 1000
@@ -15,7 +15,7 @@ def add(parser: Parser) -> None:
     words = "the record of a run of this model, for measured rates: a folder, or s3://bucket/team/run1"
     parser.add_argument("--record", type=named, metavar="PLACE", help=words)
     words = "the S3 server's URL, if not that of AWS_ENDPOINT_URL"
-    parser.add_argument("--endpoint", type=named, metavar="URL", help=words)
+    parser.add_argument("--endpoint", type=endpoint, metavar="URL", help=words)
     parser.add_argument("--rate", type=_positive, metavar="N", help="measured samples/sec of one GPU")
     words = "log of the pod of `helm test`: its all-reduce gives bandwidth and latency; - reads stdin"
     parser.add_argument("--test", type=named, metavar="FILE", help=words)

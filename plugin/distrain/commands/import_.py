@@ -56,9 +56,7 @@ def run(options: argparse.Namespace) -> int:
     target = Path(options.output) if options.output else None
     if target:
         refuse_existing(target, force=options.force)
-    origin = _origin(options)
-    draft = read(origin.found, origin.name)
-    finished(draft, _judge(find(), chart, draft), origin.name)
+    origin, draft = _imported(options, chart)
     made = _text(draft, chart, origin.words, options.output or "run.yaml")
     if target:
         with replacing(target) as file:
@@ -67,6 +65,17 @@ def run(options: argparse.Namespace) -> int:
         console.answer(made.rstrip("\n"))
     _tell(draft, target, origin.helm_flags)
     return 0
+
+
+def _imported(options: argparse.Namespace, chart: Path) -> tuple[Origin, Draft]:
+    """Read the source; raise ValuesError without the credentials that a message may quote."""
+    try:
+        origin = _origin(options)
+        draft = read(origin.found, origin.name)
+        finished(draft, _judge(find(), chart, draft), origin.name)
+    except ValuesError as error:
+        raise ValuesError(*map(hidden, error.messages)) from None
+    return origin, draft
 
 
 def _origin(options: argparse.Namespace) -> Origin:

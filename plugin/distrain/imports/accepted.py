@@ -7,8 +7,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from distrain.errors import ValuesError
-from distrain.imports.credentials import Credentials, is_credential
+from distrain.imports.credentials import Credentials, hidden, in_words, is_credential
 from distrain.imports.draft import Draft, Setting, Target
+from distrain.imports.ledger import Ledger, leaves
+from distrain.imports.secrets import quoting
+from distrain.redact import HIDDEN, SHORTEST
 
 # Returns the chart's messages about values; none if it renders them.
 Judge = Callable[[dict[str, Any]], Sequence[str]]
@@ -43,7 +46,8 @@ def drop_refused(draft: Draft, judge: Judge, origin: str) -> None:
         for message in messages:
             _remove(draft, message, origin, seen)
         if not seen:
-            raise ValuesError(*(f"{origin}: {message}" for message in messages))
+            values = draft.values()
+            raise ValuesError(*(f"{origin}: {_without_values(message, values)}" for message in messages))
     raise ValuesError(f"{origin}: the chart refuses what it says; import a simpler job")
 
 
@@ -52,18 +56,27 @@ def _remove(draft: Draft, message: str, origin: str, seen: set[Target]) -> None:
     target = _target(draft, found[1]) if found else None
     if not found or target is None or target in seen:
         return
-    path, words = found.groups()
-    setting = draft.settings[target]
+    path, setting = found[1], draft.settings[target]
+    words = _without_values(found[2], draft.values())
     if target in ESSENTIAL:
         raise ValuesError(f"{origin}: {setting.origins[0]}: {words}")
     seen.add(target)
-    key = _item(setting, path[len(".".join(target)) :], words)
+    key = _item(setting, path[len(".".join(target)) :], found[2])
     why = f"the chart refuses it: {path}: {words}"
     if key is None:
         draft.drop(", ".join(dict.fromkeys(setting.origins)), why)
         del draft.settings[target]
     else:
         draft.drop(remove_item(draft, target, key), why)
+
+
+def _without_values(words: str, values: dict[str, Any]) -> str:
+    """Return the chart's message without the values in it that may be credentials."""
+    found = {str(Ledger(values).get(path)) for path in leaves(values)}
+    for text in sorted(found, key=len, reverse=True):
+        if len(text) >= SHORTEST and quoting.value(text) != text:
+            words = words.replace(text, HIDDEN)
+    return hidden(words)
 
 
 def _target(draft: Draft, path: str) -> Target | None:
@@ -119,8 +132,7 @@ def drop_credentials(draft: Draft) -> None:
         if target == ("command",) or (target[0] == "image" and not isinstance(value, dict)):
             continue
         if isinstance(value, dict | list):
-            pairs = [*value.items()] if isinstance(value, dict) else [*enumerate(value)]
-            held = [key for key, each in pairs if _holds(draft.credentials, each, str(key), target[-1])]
+            held = _held(draft.credentials, value, target[-1])
             for key in reversed(held):
                 draft.drop(remove_item(draft, target, key), why)
         elif _holds(draft.credentials, value, target[-1], target[-2] if len(target) > 1 else ""):
@@ -128,11 +140,26 @@ def drop_credentials(draft: Draft) -> None:
             del draft.settings[target]
 
 
+def _held(credentials: Credentials, value: dict[str, Any] | list[Any], name: str) -> list[Any]:
+    """Return the keys or indexes of the items that hold a credential; of a list of words, also the option before it."""
+    pairs = [*value.items()] if isinstance(value, dict) else [*enumerate(value)]
+    held = {key for key, each in pairs if _holds(credentials, each, str(key), name)}
+    if isinstance(value, list) and all(isinstance(each, str) for each in value):
+        secret = {index for index, found in enumerate(in_words(value)) if found}
+        held |= secret | {index - 1 for index in secret if index and value[index - 1].startswith("-")}
+    return [key for key, _ in pairs if key in held]
+
+
 def _holds(credentials: Credentials, found: Any, name: str, parent: str) -> bool:
     """Tell whether a value holds a credential; keys may hold one, too."""
     if isinstance(found, dict):
+        pair = found.get("name"), found.get("value")
+        if all(isinstance(each, str) for each in pair) and is_credential(*map(str, pair)):
+            return True
         return any(_holds(credentials, each, str(key), name) for key, each in found.items())
     if isinstance(found, list):
+        if all(isinstance(each, str) for each in found) and any(in_words(found)):
+            return True
         return any(_holds(credentials, each, "", name) for each in found)
     if not isinstance(found, str):
         return False

@@ -16,6 +16,7 @@ from distrain.imports.jobs.resources import NVIDIA, carry_resources
 from distrain.imports.jobs.run_policy import NO_VALUE
 from distrain.imports.launch.carried import carry_words
 from distrain.imports.ledger import Ledger, Path
+from distrain.imports.secrets import quoting
 
 CLEAN = {"MPIJob": "None", "PyTorchJob": "Running", "TFJob": "Running"}
 FOLDER, SHM = "/root", "2Gi"
@@ -81,7 +82,7 @@ def _left_out(draft: Draft, kind: str) -> None:
         is_known = key in FLAGS and (kind == "TFJob" or key not in TFJOB)
         if not is_known and not draft.ledger.is_settled((key,)):
             words = f"arena submit {kind.lower()} has no such flag; look in values.yaml for what it meant"
-            draft.drop(f"{key} {value}", words)
+            draft.drop(quoting.key(key), words)
             draft.know((key,))
         for path in [(key, index) for index, _ in enumerate(value)] if isinstance(value, list) else [(key,)]:
             draft.lose(path, WHY.get(key, NO_VALUE))
@@ -106,7 +107,7 @@ def _size(draft: Draft, kind: str) -> None:
     for key, default, target in counts:
         number = str(draft.ledger.get((key,), default))
         if number and not number.isdecimal():
-            raise ValuesError(f"{draft.origin}: --{key}: is {number}; write a whole number there")
+            raise ValuesError(f"{draft.origin}: --{key}: is {quoting.value(number)}; write a whole number there")
         if number:
             draft.carry(target, int(number), (key,))
     for role, section in SECTIONS.items():
@@ -143,7 +144,8 @@ def _ranks(draft: Draft, kind: str) -> None:
     if ranks in ("auto", "gpu", str(here)):
         draft.know(("nproc-per-node",))
     draft.lose(
-        ("nproc-per-node",), f"{ranks} ranks per worker; distrain starts {here}: one for each GPU, or one on CPUs"
+        ("nproc-per-node",),
+        f"{quoting.value(ranks)} ranks per worker; distrain starts {here}: one for each GPU, or one on CPUs",
     )
 
 
@@ -154,7 +156,7 @@ def _mapped(draft: Draft, key: str, sign: str) -> dict[str, tuple[str, int]]:
         name, has_sign, value = str(each).partition(sign)
         if has_sign:
             if name in found:
-                draft.lose((key, found[name][1]), f"a later --{key} {name} counts")
+                draft.lose((key, found[name][1]), f"a later --{key} {quoting.key(name)} counts")
             found[name] = (value, index)
         else:
             draft.lose((key, index), f"it has no {sign}")
@@ -206,7 +208,10 @@ def _volumes(draft: Draft) -> None:
         volumes.append({"name": f"data-{index}", "persistentVolumeClaim": {"claimName": claim}})
         mounts.append({"name": f"data-{index}", "mountPath": path} | ({"readOnly": True} if mode == "ro" else {}))
         if mode not in ("", "ro", "rw"):
-            draft.drop(f"data {claim}:{folder}: {mode}", "set readOnly or subPath of the mount in volumeMounts")
+            draft.drop(
+                f"data {quoting.value(f'{claim}:{folder}')}: {quoting.value(mode)}",
+                "set readOnly or subPath of the mount in volumeMounts",
+            )
         paths.append(("data", index))
     for index, each in enumerate(draft.ledger.get(("data-dir",), [])):
         source, _, folder = str(each).partition(":")
@@ -247,7 +252,7 @@ def _policy(draft: Draft, kind: str) -> None:
         ("ttl-after-finished", "ttlSecondsAfterFinished"),
     ):
         if seconds := _seconds(str(draft.ledger.get((key,), ""))):
-            draft.carry(("job", target), seconds, (key,), why=str(draft.ledger.get((key,))))
+            draft.carry(("job", target), seconds, (key,), why=quoting.value(draft.ledger.get((key,))))
 
 
 def _seconds(text: str) -> int:
@@ -260,5 +265,6 @@ def _command(draft: Draft) -> None:
     line = str(draft.ledger.get(("command",)))
     folder, shell = (str(draft.ledger.get((key,), usual)) for key, usual in (("working-dir", FOLDER), ("shell", "sh")))
     # arena runs the line in this folder, with a shell.
-    carry_words(draft, [shell, "-c", f"cd {shlex.quote(folder)} && {line}"], "the last word")
+    given = {name: value for name, (value, _) in _mapped(draft, "env", "=").items()}
+    carry_words(draft, [shell, "-c", f"cd {shlex.quote(folder)} && {line}"], "the last word", given)
     draft.know(("command",), ("working-dir",), ("shell",))

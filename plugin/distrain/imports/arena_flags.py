@@ -12,6 +12,7 @@ from typing import Any
 
 from distrain.errors import ValuesError
 from distrain.imports.launch import shell
+from distrain.imports.secrets import quoting
 
 SUBMIT = re.compile(r"^\s*(?:\$\s*)?arena\s+submit\s", re.MULTILINE)
 KINDS = {
@@ -54,6 +55,7 @@ ONE = {
     *("arena-namespace", *TFJOB_ONE),
 }
 FLAGS = MANY | ALONE | ONE
+WITHOUT_DASHES = {flag.replace("-", "").lower(): flag for flag in sorted(FLAGS)}
 
 
 def is_arena(text: str) -> bool:
@@ -67,23 +69,30 @@ def flags_of(text: str, origin: str) -> tuple[dict[str, Any], list[tuple[str, st
         raise ValuesError(f"{origin}: has a quote that is not closed, or a loop; keep only the line `arena submit ...`")
     lines = [[word.text for word in command.words] for command in commands]
     found = [words for words in lines if words[:2] == ["arena", "submit"]]
-    others = [(" ".join(words), "no value follows from it") for words in lines if words[:2] != ["arena", "submit"]]
+    others = [
+        (quoting.command(words), "no value follows from it") for words in lines if words[:2] != ["arena", "submit"]
+    ]
     if len(found) != 1:
         raise ValuesError(f"{origin}: has {len(found)} lines `arena submit`; only one run is read: keep one line")
     kind = found[0][2] if len(found[0]) > 2 else ""
     if kind not in KINDS:
-        raise ValuesError(f"{origin}: arena submit {kind}: the import reads {', '.join(KINDS)}")
-    return {"kind": KINDS[kind], **_flags(found[0][3:])}, others
+        raise ValuesError(f"{origin}: arena submit {quoting.value(kind)}: is not read; write one of {', '.join(KINDS)}")
+    flags, repeated = _flags(found[0][3:])
+    return {"kind": KINDS[kind], **flags}, [*others, *repeated]
 
 
-def _flags(words: Sequence[str]) -> dict[str, Any]:
+def _flags(words: Sequence[str]) -> tuple[dict[str, Any], list[tuple[str, str]]]:
+    """Return the flags, and those that a later flag of the same name overrides."""
     found: dict[str, Any] = {}
+    repeated = []
     for name, value in _pairs(words):
         if name in MANY:
             found.setdefault(name, []).append(value)
-        else:
-            found[name] = value
-    return found
+            continue
+        if name in found:
+            repeated.append((f"--{name}", "it is there again later, and the last counts"))
+        found[name] = value
+    return found, repeated
 
 
 def _pairs(words: Sequence[str]) -> Iterator[tuple[str, str]]:
@@ -109,10 +118,10 @@ def _pairs(words: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 
 def _full_name(name: str) -> str:
-    """Return a flag's current name, given its short form or an older name such as workingDir."""
+    """Return a flag's current name, given its short form or an older name such as workingDir; otherwise the name."""
     if name in FLAGS:
         return name
-    return SHORT.get(name) or re.sub(r"(?<!^)([A-Z])", r"-\1", name).lower()
+    return SHORT.get(name) or WITHOUT_DASHES.get(name.replace("-", "").lower(), name)
 
 
 def _has_value(name: str, following: Sequence[str]) -> bool:

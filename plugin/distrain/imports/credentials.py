@@ -7,19 +7,27 @@ because of its form: a login in a URL, the header of a key, or the form of a clo
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 from msgspec import Struct, field
 
+from distrain.imports.launch import shell
+from distrain.imports.secrets import logins
+from distrain.imports.secrets.names import OF_NAME, has_parts
 from distrain.redact import HIDDEN, SHORTEST, redact, remember
 
 # The words of a name: access_key_id, accessKeyId and access-key-id have three each.
 WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 CERTAIN = re.compile(
-    r"token$|passw|^pass$|pwd?$|passphrase|^secrets?$|secret$|(secret|access|private)key|^credentials?$|creds$|apikey"
-    r"|^auth$|authorization|^bearer$|cookies?$|^dsn$|^[ht]?otp$|^dockerconfigjson$|^webhook$"
+    r"token$|passw|passcode|^pass$|pwd?$|^psw$|passphrase|^secrets?$|secret$|(secret|access|private)key|^credentials?$|creds$|apikey"
+    r"|^auth$|authorization|^bearer$|cookies?$|^dsn$|^[ht]?otp$|^dockerconfigjson$|^webhook$|^[as]k$|^akid$|^aksk$"
+    r"|(access|secret)id$"
 )
+# Two words at the end of a name: OSS_ACCESS_ID, ALIYUN_AK_ID, user_name.
+PAIRS = {("access", "id"), ("ak", "id"), ("sk", "id"), ("user", "name")}
+# A password may be a number, other credentials are not.
+NUMERIC = re.compile(r"passw|passphrase|^pin$")
 # Words of a name whose value may also be harmless: a file's path, as in --pat /run/pat, or a word without digits.
 RANDOM = re.compile(r"(?!/|https?://)(?=\D*\d).{8,}", re.DOTALL)
 UNCERTAIN = {"pat", "sas", "tok", "netrc", "keytab", "api"}
@@ -30,11 +38,16 @@ OF_OBJECT = {"name", "file", "path", "dir", "ref", "namespace", "size", "len", "
 OF_KEY = {"access", "api", "secret", "private", "auth", "account", "ssh", "encryption", "signing", "license", "storage"}
 LOGIN = {"user", "username", "login"}
 # Values that are never credentials, whatever their name is.
-HARMLESS = re.compile(r"(?i)(true|false|yes|no|on|off|none|null|auto|-?\d{1,6}(\.\d+)?|)")
+HARMLESS = re.compile(r"(?i)(true|false|yes|no|on|off|none|null|auto|-?\d{1,6}(\.\d+)?|…|)")
 # A reference to a variable in place of a value, in the forms of the shell, Kubernetes and Windows.
 VARIABLE = re.compile(r"\$(\(\w+\)|\{\w+\}|\w+)|%\w+%")
 # A value that a script reads from elsewhere: $TOKEN, ${TOKEN:-}, $(cat /run/token), Bearer $TOKEN.
 REFERENCE = re.compile(r"(?:(?:Basic|Bearer)\s+)?(?:\$[({].*|`.*|\$\w+|%\w+%)", re.DOTALL)
+# A text without a sign that no word, path or hash in hexadecimal digits looks like: 20 characters or more.
+RANDOM_TEXT = re.compile(
+    r"(?<![\w/+.@%-])(?=(?:[a-z0-9]*[A-Z]){3})(?=(?:[A-Z0-9]*[a-z]){3})(?=(?:[A-Za-z]*\d){3})[A-Za-z0-9]{20,}(?![\w/+.-])"
+    r"|(?<![\w/+.@%-])(?=(?:[^\sA-Z]*[A-Z]){6})(?=(?:[^\sa-z]*[a-z]){6})(?=(?:[^\s\d]*\d){3})[A-Za-z0-9/+]{40}(?![\w/+.=-])"
+)
 FORMS = re.compile(
     r"-----BEGIN [A-Z ]*PRIVATE KEY.*?(?:-----END [A-Z ]*-----|\Z)|(?:\b(?:AKIA|ASIA)[0-9A-Z]{12,}"
     r"|\b(?:gh[pousr]_|github_pat_|glpat-|hf_|xox[abeprs]-|xapp-|npm_|pypi-|dckr_pat_|glsa_|nvapi-|GOCSPX-|ya29\."
@@ -43,27 +56,51 @@ FORMS = re.compile(
     re.DOTALL,
 )
 # A URL in a text, and the parts that make a URL secret: a login, a token in place of a user name, a signature, or the
-# path of a webhook. A user without a password is usual only in hdfs://, abfss:// and ssh://.
-URL = re.compile(r"\b[A-Za-z][\w+.-]*://[^\s\"'`<>|;]+")
+# path of a webhook. A user without a password is usual only in hdfs://, abfss:// and ssh://. A login may also stand
+# before a host without a scheme, but not an image's name before its digest.
+URL = re.compile(
+    r"\b[A-Za-z][\w+.-]*://[^\s\"'?#]*:[^\s@\"']*@[^\s\"'`<>|;]*|\b[A-Za-z][\w+.-]*://[^\s\"'`<>|;]+"
+    r"|(?<![\w:@.-])(?!mailto:)[A-Za-z][\w.+%-]*:(?!//|\d+@)[^\s@\"'`]+@(?!\w+:[0-9a-f]{32})[A-Za-z0-9][\w.-]*"
+)
 SECRET_URL = re.compile(
-    r"://[^/\s]*:[^/\s]*@|https?://(?!git@)[^/\s@?#]+@|[?&](?:X-Amz-|[\w-]*(?:sig|token|key|secret|password)[\w-]*=)"
+    r"^(?!\w[\w+.-]*://)[^:]+:(?!\$[({]?\w+[)}]?@)|://[^\s?#]{0,300}:(?!\$[({]?\w+[)}]?@)[^@\s]{0,300}@(?!\w+:[0-9a-f]{32})|https?://(?!git@|\$)[^/\s@?#:]{1,300}@"
+    # A token with a slash: what stands before the slash is no host.
+    r"|https?://[^/\s@?#:.]{8,300}/[^\s@?#]{0,300}@[A-Za-z][\w-]*\."
+    # A login whose end a shell cut off at a special character: what follows the colon is no port.
+    r"|(?<!docker)(?<!oci)://[^/\s:@]{1,300}:(?=[^\s/]{0,300}\d)(?!\d+(?:[/?#,]|$)|[\[{<%$*:])[^/\s]{8,}"
+    r"|[?&](?:X-Amz-|[\w-]*(?:sig|token|key|secret|passw|pwd|auth|cred)[\w-]*=)"
     r"|://hooks\.slack\.com/|://discord(?:app)?\.com/api/webhooks/|://[^/\s]*webhook\.office\.com/",
     re.IGNORECASE,
 )
 ENTRY = re.compile(
-    r"""(?P<name>-{0,2}[A-Za-z_][\w.\-]*)(?P<sign>\\?["']?\s*[=:]\s*|\s+)(?P<value>\\"[^"]*\\"|"(?:[^"\\]|\\.)*"|'[^']*'"""
+    r"""(?P<name>(?<![A-Za-z_.])-{0,2}[A-Za-z_][\w.\-]{0,200})(?P<sign>\\?["']?\s*[=:]\s*|\s+)(?P<value>\\"[^"]*\\"|"(?:[^"\\]|\\.)*"|'[^']*'"""
     r"""|(?:(?:Basic|Bearer)\s+)?(?:[^\s;&|,"'\\]|\\.)+)""",
     re.DOTALL,
 )
+# The name and the value of a variable in JSON or YAML, or of a property in XML.
+PAIR = re.compile(
+    r"""(?:\bname\\?["']?\s*[:=]\s*\\?["']?(?P<quoted>[\w.-]+)\\?["']?\s*[,\n]\s*\\?["']?value\\?["']?\s*[:=]\s*\\?["']?"""
+    r"""|<name>\s*(?P<tag>[\w.-]+)\s*</name>\s*<value>\s*)(?P<value>[^\s"'\\<>{},]+)"""
+)
+# The rest of a value of several parts in a shell, as in TOKEN=a"b"'c'.
+GLUED = re.compile(r"""(?:"[^"\s]*"|'[^'\s]*'|(?<=["'])[^\s;&|"'\\,:)}\]]+)+""")
 # A value that a script uses if a variable is not set.
-DEFAULT = re.compile(r"\$\{(?P<name>\w+):?[-=](?P<value>[^}]*)\}")
+DEFAULT = re.compile(r"\$\{(?P<name>\w+):?[-=+](?P<value>[^}]*)\}")
 # A login that a program takes as one argument: curl -u NAME:PASSWORD, sshpass -p PASSWORD.
-LOGIN_FLAG = re.compile(r"""(?:^|\s)(?:-u|--user|--proxy-user)(?:\s+|=)["']?(?P<login>[^\s:"'$]+:[^\s"'$]+)""")
+LOGIN_FLAG = re.compile(r"""(?:^|[\s"'(=])(?:-u|--user|--proxy-user)(?:\s+|=)["']?(?P<login>[^\s:"'$]+:[^\s"'$]+)""")
 LOGIN_FLAGS = ("-u", "--user", "--proxy-user")
 SSHPASS = re.compile(r"\bsshpass\s+-p\s*(?P<login>[^\s$]+)")
 # A name, and the sign between it and its value.
 NAME_BEFORE = re.compile(r"(?<![\w.-])(--[A-Za-z][\w-]+(?=[\s=])|[A-Za-z_]\w*(?==))[\s=]+[\"']?$")
+# Names of options with one dash, and a word of a sentence with the credential behind it.
+SINGLE = {"password", "passwd", "pass", "token", "secret", "key", "apikey", "accesskey", "secretkey", "username"}
+PROSE = re.compile(
+    r"(?i)\b(?:password|passwd|passphrase|token|secret|(?:api|access)[ _-]?key)\s+(?:is\s+|was\s+)?"
+    r"(?P<secret>(?=[^\s\d]*\d)[^\s\"'$/\\;&|]{8,})"
+)
 VARIABLE_NAME = re.compile(r"[^A-Za-z0-9]+")
+# Start, end and name of a credential in a text.
+Span = tuple[int, int, str]
 
 
 class Credentials(Struct):
@@ -82,6 +119,9 @@ class Credentials(Struct):
     def key(self, name: str, value: str) -> str:
         """Record a credential, and return its key in the Secret. The key is also a valid name of a variable."""
         remember(value)
+        # -pPASSWORD looks like the name of an option, and PASS=WORD like a variable.
+        is_glued = re.match(r"-[^-]", name) and name[1:].lower() not in SINGLE
+        name = name if has_parts(name, OF_NAME) and not is_glued else "credential"
         plain = VARIABLE_NAME.sub("_", name.strip("-")).strip("_").upper() or "CREDENTIAL"
         plain = f"_{plain}" if plain[0].isdigit() else plain
         names = (plain, *(f"{plain}_{number}" for number in range(2, len(self.found) + 3)))
@@ -106,9 +146,9 @@ class Credentials(Struct):
         """
         found: list[str] = []
         variables: dict[str, dict[str, Any]] = {}
-        for index, word in enumerate(words):
-            before = words[index - 1] if index else ""
-            for start, end, name in reversed([*_in_word(word, before)]):
+        words = [_without_comments(words, index) for index, _ in enumerate(words)]
+        for word, places in zip(words, in_words(words), strict=True):
+            for start, end, name in reversed(places):
                 key = self.key(name, word[start:end])
                 variable = f"{key}_ARGUMENT" if key in taken else key
                 variables[variable] = self.variable(variable, key)
@@ -123,30 +163,40 @@ class Credentials(Struct):
 
     def holds(self, found: str) -> bool:
         """Tell whether a text has a credential: a text with a credential's form, or a credential found elsewhere."""
-        return has_credential(found) or any(is_distinct(value) and value in found for value in self.found.values())
+        return has_credential(found) or self.has_known(found)
+
+    def has_known(self, found: str) -> bool:
+        """Tell whether a text has a credential that was found elsewhere."""
+        return any(is_distinct(value) and value in found for value in self.found.values())
 
     def container(self, found: dict[str, Any]) -> dict[str, Any]:
         """Return a sidecar or an init container without the credentials in its variables and words."""
         env = [self.env(entry) if isinstance(entry, dict) else entry for entry in found.get("env") or []]
-        cleaned = dict(found)
-        for key in ("command", "args"):
-            if all(isinstance(word, str) for word in found.get(key) or []) and found.get(key):
-                names = {each.get("name") for each in env if isinstance(each, dict)}
-                cleaned[key], variables = self.words(found[key], {str(name) for name in names})
-                env = [*env, *variables]
-        return {**cleaned, "env": env} if env else cleaned
+        parts = {key: found[key] for key in ("command", "args") if found.get(key)}
+        words = [word for part in parts.values() for word in (part if isinstance(part, list) else [part])]
+        if all(isinstance(word, str) for word in words):
+            names = {str(each.get("name")) for each in env if isinstance(each, dict)}
+            cleaned, variables = self.words(words, names)
+            env = [*env, *variables]
+            ends = len(parts.get("command", []))
+            parts = {"command": cleaned[:ends], "args": cleaned[ends:]}
+            parts = {key: part for key, part in parts.items() if part}
+        return {**found, **parts, **({"env": env} if env else {})}
 
 
 def is_credential(name: str, value: str) -> bool:
     """Tell whether a value with this name is secret."""
-    return bool(FORMS.search(value)) or any(_secret_urls(value)) or is_named(name, value)
+    return bool(FORMS.search(value) or RANDOM_TEXT.search(value)) or any(_secret_urls(value)) or is_named(name, value)
 
 
 def is_named(name: str, value: str) -> bool:
     """Tell whether a value is a credential because of its name, whatever the value's form is."""
-    if HARMLESS.fullmatch(value.strip()) or REFERENCE.fullmatch(value.strip()):
+    is_number = bool(re.fullmatch(r"\d{4,}", value.strip())) and any(map(NUMERIC.search, _words(name)))
+    if (HARMLESS.fullmatch(value.strip()) and not is_number) or REFERENCE.fullmatch(value.strip()):
         return False
-    words = [word.lower() for word in WORDS.findall(name)]
+    words = _words(name)
+    if words and (tuple(words[-2:]) in PAIRS or words == ["username"]):
+        return True
     if not words or words[-1] in OF_OBJECT:
         return False
     if any(map(CERTAIN.search, words)) or (words[-1] in LOGIN and len(words) > 1):
@@ -155,6 +205,10 @@ def is_named(name: str, value: str) -> bool:
         return True
     places = [index for index, word in enumerate(words) if word in ("key", "keys") and index >= len(words) - 2]
     return any(bool(OF_KEY & set(words[:index])) or not _is_plain(value) for index in places)
+
+
+def _words(name: str) -> list[str]:
+    return [word.lower() for word in WORDS.findall(name)]
 
 
 def _is_plain(value: str) -> bool:
@@ -172,6 +226,33 @@ def has_credential(found: str) -> bool:
     return any(_in_word(found, ""))
 
 
+def in_words(words: Sequence[str]) -> list[list[Span]]:
+    """Return start, end and name of the credentials in each word of a command."""
+    found = [[*_in_word(word, words[index - 1] if index else "")] for index, word in enumerate(words)]
+    for index, start, end in logins.in_words(words):
+        found[index] = [*_merged([*found[index], (start, end, "login")])]
+    return found
+
+
+def _merged(spans: Iterable[Span]) -> Iterator[Span]:
+    """Yield the spans in their order, those that overlap as one."""
+    before: Span | None = None
+    for span in sorted(spans, key=lambda each: (each[0], -each[1])):
+        if before and span[0] < before[1]:
+            before = (before[0], max(before[1], span[1]), before[2])
+        else:
+            yield from [before] if before else []
+            before = span
+    yield from [before] if before else []
+
+
+def _without_comments(words: Sequence[str], index: int) -> str:
+    """Return a word; without its comments if it is a script, because any words may be in a comment."""
+    is_flag = index > 1 and re.fullmatch(r"-\w*c", words[index - 1])
+    is_script = is_flag and any(word.rpartition("/")[2] in shell.SHELLS for word in words[: index - 1])
+    return shell.without_comments(words[index]) if is_script else words[index]
+
+
 def hidden(found: str) -> str:
     """Return a text without its credentials, for a message."""
     for start, end, _ in reversed([*_in_word(found, "")]):
@@ -184,7 +265,7 @@ def _secret_urls(value: str) -> Iterator[re.Match[str]]:
     return (url for url in URL.finditer(value) if SECRET_URL.search(url[0]))
 
 
-def _in_word(word: str, before: str) -> Iterator[tuple[int, int, str]]:
+def _in_word(word: str, before: str) -> Iterator[Span]:
     """Yield start, end and name of each credential in a command's word. `before` is the previous word of the command.
 
     If the word is a script, only the credentials in the script are yielded, so that the rest of the script stays.
@@ -194,14 +275,10 @@ def _in_word(word: str, before: str) -> Iterator[tuple[int, int, str]]:
     elif before in LOGIN_FLAGS and ":" in word and not VARIABLE.search(word):
         yield 0, len(word), "login"
     else:
-        end = 0
-        for start, stop, name in sorted(_parts(word, before)):
-            if start >= end:
-                yield start, stop, name
-                end = stop
+        yield from _merged(_parts(word, before))
 
 
-def _parts(word: str, before: str) -> Iterator[tuple[int, int, str]]:
+def _parts(word: str, before: str) -> Iterator[Span]:
     """Yield the credentials in a word by their forms and names; they may overlap."""
     for entry in (*LOGIN_FLAG.finditer(word), *SSHPASS.finditer(word)):
         yield *entry.span("login"), "login"
@@ -210,13 +287,24 @@ def _parts(word: str, before: str) -> Iterator[tuple[int, int, str]]:
             yield *default.span("value"), default["name"]
     for entry in _entries(word):
         start, stop = _value(word, entry)
-        is_flag = entry["name"].startswith("-") or (entry["sign"].strip() and word[: entry.start()][-2:] != "${")
+        is_set = word.endswith("setenv ", 0, entry.start())
+        is_flag = (
+            is_set
+            or entry["name"].startswith("-")
+            or (entry["sign"].strip() and not word.endswith("${", 0, entry.start()))
+        )
         if is_flag and is_named(entry["name"], word[start:stop]):
             yield start, stop, entry["name"]
-    for form in FORMS.finditer(word):
+    for entry in PAIR.finditer(word):
+        name = next(filter(None, (entry["quoted"], entry["tag"])))
+        if is_named(name, entry["value"]):
+            yield *entry.span("value"), name
+    for form in (*FORMS.finditer(word), *RANDOM_TEXT.finditer(word)):
         yield *form.span(), _name_of(word, form.start(), before, "credential")
     for url in _secret_urls(word):
         yield *url.span(), _name_of(word, url.start(), before, "secret-url")
+    yield from ((*found.span("secret"), "credential") for found in PROSE.finditer(word))
+    yield from ((*span, "login") for span in logins.in_text(word))
 
 
 def _value(word: str, entry: re.Match[str]) -> tuple[int, int]:
@@ -227,6 +315,9 @@ def _value(word: str, entry: re.Match[str]) -> tuple[int, int]:
     start, stop = entry.span("value")
     if entry["value"].startswith('\\"'):
         return start + 2, stop - 2
+    more = GLUED.match(word, stop) if "=" in entry["sign"] else None
+    if more and more.end() > stop:
+        return start, more.end()
     if entry["value"][0] in "\"'":
         return start + 1, stop - 1
     begins = entry.start() == 0 or word[entry.start() - 1].isspace()

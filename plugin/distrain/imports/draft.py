@@ -59,7 +59,7 @@ class Draft(Struct):
 
     def refuse(self, path: Path, words: str) -> ValuesError:
         """Return the error for a value at this path of the source."""
-        return ValuesError(f"{self.origin}: {self.place(path)}: {words}")
+        return ValuesError(f"{self.origin}: {self.place(path)}: {hidden(words)}")
 
     def place(self, path: Path) -> str:
         """Return the place of a value in the source, as people write it."""
@@ -122,13 +122,14 @@ class Draft(Struct):
         """List a value of the source that is left out, if the source has it."""
         if self.ledger.get(path) is not None and not self.ledger.is_settled(path):
             # If the job was converted from another form, two of its parts may come from the same place of the source.
-            if (self.place(path), why) not in self.lost:
-                self.lost.append((self.place(path), why))
+            if (self.place(path), hidden(why)) not in self.lost:
+                self.lost.append((self.place(path), hidden(why)))
             self.ledger.settle(path)
 
     def drop(self, place: str, why: str) -> None:
         """List what is left out of a value that is otherwise carried over, such as an option of mpirun."""
-        self.lost.append((hidden(place), why))
+        if (hidden(place), hidden(why)) not in self.lost:
+            self.lost.append((hidden(place), hidden(why)))
 
     def lose_all(self, paths: Iterable[Path], why: str) -> None:
         for path in paths:

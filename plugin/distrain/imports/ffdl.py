@@ -11,6 +11,7 @@ from distrain.imports.jobs.image import set_image
 from distrain.imports.jobs.job_resource import release_name
 from distrain.imports.launch.carried import carry_line
 from distrain.imports.ledger import Ledger, Path
+from distrain.imports.secrets import quoting
 
 # The image that FfDL runs for each framework; framework.version is the tag. For `custom`, the manifest names the image.
 IMAGES = {
@@ -30,6 +31,8 @@ IMAGE_PARTS: dict[Path, str] = {
 # FfDL's defaults for each learner if the manifest sets no value: docs/user-guide.md, 2.4.
 CPUS, MEMORY = 8, "60G"
 MEMORY_TEXT = re.compile(r"([0-9.]+)\s*([KMGT]?)(i?)[bB]?")
+# The keys of the Secret that s3.secretName names.
+S3_KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
 COS, MOUNT = "mount_cos", "mount_volume"
 # Variables that FfDL sets in each learner.
 VARIABLES = re.compile(r"\$\{?(DATA_DIR|RESULT_DIR|MODEL_DIR|LEARNER_ID|NUM_LEARNERS|JOB_STATE_DIR|LOG_DIR)\b")
@@ -68,7 +71,10 @@ def _framework(draft: Draft, origin: str) -> None:
     name = str(draft.ledger.get(("framework", "name"), ""))
     version = str(draft.ledger.get(("framework", "version"), "latest"))
     if name not in IMAGES:
-        words = f"framework.name: is {name or 'missing'}, and distrain runs {', '.join(IMAGES)}; change it"
+        words = (
+            f"framework.name: is {quoting.value(name) if name else 'missing'}, and distrain runs "
+            f"{', '.join(IMAGES)}; change it"
+        )
         raise ValuesError(f"{origin}: {words}")
     words = f"{version} {draft.ledger.get(('framework', 'command'), '')}".lower()
     framework = "pytorch" if name == "pytorch" or ("torch" in words and name == "custom") else "tensorflow"
@@ -104,7 +110,7 @@ def _size(draft: Draft, origin: str) -> None:
     if memory is None:
         draft.choose(("workers", "memory"), MEMORY, "FfDL's default for memory")
     else:
-        draft.carry(("workers", "memory"), _memory(memory), ("memory",), why=str(memory))
+        draft.carry(("workers", "memory"), _memory(memory), ("memory",), why=quoting.value(memory))
 
 
 def _number(draft: Draft, key: str, default: int, origin: str) -> int:
@@ -112,7 +118,9 @@ def _number(draft: Draft, key: str, default: int, origin: str) -> int:
     if isinstance(found, float) and found.is_integer():
         found = int(found)
     if not isinstance(found, int) or isinstance(found, bool):
-        raise ValuesError(f"{origin}: {key}: is {found!r}, and a worker takes a whole number; write one there")
+        raise ValuesError(
+            f"{origin}: {key}: is {quoting.literal(found)}, and a worker takes a whole number; write one there"
+        )
     return found
 
 
@@ -143,7 +151,7 @@ def _store(draft: Draft, path: Path) -> None:
         base = "s3://"
         _connection(draft, (*path, "connection"))
     else:
-        draft.lose(path, f"a store of type {kind}; distrain reads S3 and volumes")
+        draft.lose(path, f"a store of type {quoting.value(kind)}; distrain reads S3 and volumes")
         return
     for key, target, variable in (
         ("training_data", ("data", "uri"), DATA_DIR),
@@ -176,7 +184,7 @@ def _connection(draft: Draft, path: Path) -> None:
         draft.carry(("s3", "region"), region, (*path, "region"))
     user, password = (*path, "user_name"), (*path, "password")
     if ledger.get(user) is not None or ledger.get(password) is not None:
-        for key, place in (("AWS_ACCESS_KEY_ID", user), ("AWS_SECRET_ACCESS_KEY", password)):
+        for key, place in zip(S3_KEYS, (user, password), strict=True):
             draft.credentials.key(key, str(ledger.get(place, "")))
         draft.carry(("s3", "secretName"), draft.credentials.secret, user, password, why="left out, for the Secret")
 

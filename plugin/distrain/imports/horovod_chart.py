@@ -10,6 +10,7 @@ from distrain.imports.jobs import forms
 from distrain.imports.jobs.resources import carry_resources
 from distrain.imports.launch.carried import carry_line
 from distrain.imports.ledger import Ledger, Path
+from distrain.imports.secrets import quoting
 
 # The chart's defaults; the values of a release may leave them out.
 NUMBER = 3
@@ -49,7 +50,7 @@ def read_horovod_chart(data: dict[str, Any], origin: str) -> Draft:
 def _size(draft: Draft, origin: str) -> None:
     number = draft.ledger.get(("worker", "number"), NUMBER)
     if not isinstance(number, int) or isinstance(number, bool):
-        raise ValuesError(f"{origin}: worker.number: is {number!r}; write a whole number there")
+        raise ValuesError(f"{origin}: worker.number: is {quoting.literal(number)}; write a whole number there")
     draft.carry(("workers", "replicas"), number, ("worker", "number"))
     if draft.ledger.get(("worker", "podManagementPolicy")) == "Parallel":
         draft.know(("worker", "podManagementPolicy"))

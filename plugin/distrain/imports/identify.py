@@ -9,11 +9,14 @@ from typing import Any
 from msgspec import Struct
 
 from distrain.errors import ValuesError
-from distrain.imports import arena_flags, ffdl, horovod_chart, ksonnet, slurm
+from distrain.imports import arena_flags, ffdl, horovod_chart, ksonnet
+from distrain.imports.credentials import hidden
 from distrain.imports.jobsets.runtime import GROUP, RUNTIME, RUNTIMES, VERSION, runtime_of
 from distrain.imports.ledger import Ledger
+from distrain.imports.secrets import quoting
+from distrain.imports.slurm import batch_script
 from distrain.workload.kinds import KUBEFLOW, VERSIONS
-from distrain.yaml import yaml_loader
+from distrain.yaml import repeated_keys, yaml_loader
 
 TAKEN = "MPIJob, PyTorchJob, TFJob, MXJob or TrainJob"
 # Job resources that the chart does not create.
@@ -75,8 +78,8 @@ def text_of(content: bytes, origin: str) -> str:
 
 def find_job(text: str, origin: str) -> Found:
     """Return what a file describes, told from its content; raise ValuesError if that is not a run, or several runs."""
-    if slurm.is_batch_script(text):
-        return Found(slurm.options_of(text, origin), (), SLURM)
+    if batch_script.is_batch_script(text):
+        return Found(batch_script.options_of(text, origin), (), SLURM)
     if arena_flags.is_arena(text):
         data, more = arena_flags.flags_of(text, origin)
         return Found(data, tuple(more), ARENA)
@@ -87,6 +90,9 @@ def find_job(text: str, origin: str) -> Found:
         documents = [each for each in yaml_loader.load_all(text) if each is not None]
     except yaml_loader.NotYamlError as error:
         raise ValuesError(f"{origin}: {error}{_about_tabs(text)}{_about_templates(text)}") from error
+    if repeated := repeated_keys.mistakes(text):
+        # kubectl and Helm take the last value, without a word.
+        raise ValuesError(*(f"{origin}: {hidden(mistake)}" for mistake in repeated))
     items = [item for document in documents for item in _unpacked(document)]
     wrong = [item for item in items if not isinstance(item, dict)]
     if wrong or not items:
@@ -97,7 +103,7 @@ def find_job(text: str, origin: str) -> Found:
     jobs = [item for item in items if type_of(item) in TYPES]
     _refuse_none(items, jobs, origin)
     if len(jobs) > 1:
-        names = ", ".join(f"{_name(job)}" for job in jobs)
+        names = ", ".join(map(_name, jobs))
         raise ValuesError(
             f"{origin}: has {len(jobs)} jobs, {names}; a run is one job: import each from a file of its own"
         )
@@ -148,7 +154,7 @@ def type_of(item: dict[str, Any]) -> tuple[str, str]:
 
 def _name(item: dict[str, Any]) -> str:
     name = Ledger(item).get(("metadata", "name"), "without a name")
-    return f"{item.get('kind') or 'an object without a kind'} {name}"
+    return f"{quoting.key(item.get('kind') or 'an object without a kind')} {quoting.key(name)}"
 
 
 def _becomes(item: dict[str, Any]) -> str:
@@ -170,7 +176,8 @@ def _refuse_none(items: list[dict[str, Any]], jobs: list[dict[str, Any]], origin
             raise ValuesError(f"{origin}: apiVersion: is missing, and the import reads {kind} {known}; add it")
         if known:
             raise ValuesError(
-                f"{origin}: apiVersion: is {version}, and the import reads {kind} {known}; convert it first"
+                f"{origin}: apiVersion: is {quoting.value(version)}, and the import reads {kind} {known}; "
+                f"convert it first"
             )
-    kinds = ", ".join(dict.fromkeys(str(item.get("kind") or "no kind") for item in items))
-    raise ValuesError(f"{origin}: kind: found {kinds}; the import reads {ALL}")
+    kinds = ", ".join(dict.fromkeys(quoting.key(item.get("kind") or "no kind") for item in items))
+    raise ValuesError(f"{origin}: kind: found {kinds}; name {ALL}")

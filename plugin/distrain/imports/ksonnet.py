@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from distrain.errors import ValuesError
+from distrain.imports.credentials import hidden
 from distrain.imports.draft import Draft
 from distrain.imports.jobs.image import set_image
 from distrain.imports.jobs.job_resource import release_name
@@ -18,8 +19,9 @@ from distrain.imports.jobs.resources import carry_resources
 from distrain.imports.launch import shell
 from distrain.imports.launch.carried import carry_line
 from distrain.imports.ledger import Ledger
+from distrain.imports.secrets import quoting
 from distrain.values.placeholder import PROGRAM
-from distrain.yaml import yaml_loader
+from distrain.yaml import repeated_keys, yaml_loader
 
 WORKERS, TIMEOUT = 4, 300
 NOTHING = (None, "", "null")
@@ -84,7 +86,7 @@ def _size(draft: Draft, origin: str) -> None:
     for key, default in (("workers", WORKERS), ("gpu", 0), ("initTimeout", TIMEOUT)):
         found = ledger.get((key,), default)
         if not str(found).isdecimal():
-            raise ValuesError(f"{origin}: {key}: is {found!r}; write a whole number there")
+            raise ValuesError(f"{origin}: {key}: is {quoting.literal(found)}; write a whole number there")
         numbers[key] = int(found)
     draft.carry(("workers", "replicas"), numbers["workers"], ("workers",))
     limits = {key: ledger.get((key,)) for key in ("cpu", "memory") if ledger.get((key,)) not in NOTHING}
@@ -189,12 +191,13 @@ def _without_comments(text: str) -> str:
 
 
 def _of_block(text: str, origin: str) -> tuple[dict[str, Any], list[tuple[str, str]]]:
+    text = JSONNET.sub(_as_yaml, text)
     try:
-        found = yaml_loader.load(JSONNET.sub(_as_yaml, text))
+        found = yaml_loader.load(text)
     except yaml_loader.NotYamlError as error:
-        raise ValuesError(
-            f"{origin}: {error}; only the values of params.libsonnet can be read, no Jsonnet code"
-        ) from error
+        raise ValuesError(f"{origin}: {error}, and only values can be read, no Jsonnet code; write them out") from error
+    if repeated := repeated_keys.mistakes(text):
+        raise ValuesError(*(f"{origin}: {hidden(mistake)}" for mistake in repeated))
     components = Ledger(found).get(("components",), {})
     named = (
         {name: each for name, each in components.items() if isinstance(each, dict)}
@@ -203,10 +206,10 @@ def _of_block(text: str, origin: str) -> tuple[dict[str, Any], list[tuple[str, s
     )
     openmpi = {name: each for name, each in named.items() if {"image", "secret"} <= set(each)}
     if len(openmpi) != 1:
-        finding = f"found {', '.join(openmpi)}" if openmpi else f"found {', '.join(named) or 'none'}"
+        finding = f"found {', '.join(map(quoting.key, openmpi or named)) or 'none'}"
         raise ValuesError(f"{origin}: components: {finding}; keep only the component of `ks generate openmpi`")
     [(name, block)] = openmpi.items()
-    others = [(f"components.{each}", "it is no component of openmpi") for each in named if each != name]
+    others = [(f"components.{quoting.key(each)}", "it is no component of openmpi") for each in named if each != name]
     return {"name": name, **block}, others
 
 
@@ -219,7 +222,8 @@ def _as_yaml(found: re.Match[str]) -> str:
         return '"' + word[1:-1].replace("\\'", "'").replace('"', '\\"') + '"'
     if word.startswith("|||"):
         lines = [line.strip() for line in word.split("\n")[1:-1]]
-        return '"' + "\\n".join(lines).replace('"', '\\"') + '"'
+        # Each later value stays on its line, for messages.
+        return '"' + "\\n".join(lines).replace('"', '\\"') + '"' + "\n" * word.count("\n")
     return word
 
 
@@ -238,11 +242,15 @@ def _of_lines(text: str, origin: str) -> tuple[dict[str, Any], list[tuple[str, s
         if sign and re.fullmatch(r"\w+", name) and len(words) == 1:
             variables[name] = value
         elif words[:2] == ["ks", "generate"] and words[2:3] and words[2].endswith("openmpi"):
-            found.append({"name": words[3] if len(words) > 3 else "", **dict(_flags(words[4:]))})
+            flags = [*_flags(words[4:])]
+            found.append({"name": words[3] if len(words) > 3 else "", **dict(flags)})
+            names = [name for name, _ in flags]
+            twice = dict.fromkeys(name for index, name in enumerate(names) if name in names[:index])
+            others += [(f"--{name}", "it is there again later, and the last counts") for name in twice]
         elif words[:3] == ["ks", "param", "set"] and found and len(words) >= 6:
             found[-1][words[4]] = words[5]
         else:
-            others.append((" ".join(words[:3]), "no value follows from it"))
+            others.append((quoting.command(words), "no value follows from it"))
     if len(found) != 1:
         finding = f"has {len(found)} lines `ks generate openmpi`"
         raise ValuesError(f"{origin}: {finding}; only one run is read: keep one line")
@@ -256,6 +264,10 @@ def _expanded(word: str, variables: dict[str, str]) -> str:
 def _flags(words: list[str]) -> Iterator[tuple[str, str]]:
     place = 0
     while place < len(words):
+        if not words[place].startswith("-"):
+            yield "other-words", words[place]
+            place += 1
+            continue
         name, sign, value = words[place].removeprefix("--").partition("=")
         if not sign and place + 1 < len(words) and not words[place + 1].startswith("--"):
             value = words[place + 1]

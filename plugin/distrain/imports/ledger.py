@@ -6,6 +6,9 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from distrain.imports.secrets import quoting
+from distrain.redact import HIDDEN
+
 Path = tuple[str | int, ...]
 
 # A key that people read as one word of a path.
@@ -16,13 +19,14 @@ MANY = "|"
 
 
 def text(path: Path) -> str:
-    """Return a path as people write it: spec.containers[0].limits[nvidia.com/gpu]."""
+    """Return a path as people write it: spec.containers[0].limits[nvidia.com/gpu]. A key may be a credential."""
     shown = ""
     for part in path:
-        if isinstance(part, int) or not PLAIN.fullmatch(part):
-            shown += f"[{part}]"
+        name = quoting.key(part) if part != MANY else MANY
+        if isinstance(part, int) or not PLAIN.fullmatch(name):
+            shown += HIDDEN if name == HIDDEN else f"[{name}]"
         else:
-            shown += f".{part}" if shown else part
+            shown += f".{name}" if shown else name
     return shown
 
 
@@ -33,7 +37,7 @@ def together(paths: Iterable[Path]) -> str:
     if len(places) != 1 or len({len(path) for path in distinct}) != 1:
         return ", ".join(map(text, distinct))
     [index] = places
-    names = ",".join(str(path[index]) for path in distinct)
+    names = ",".join(quoting.key(path[index]) for path in distinct)
     return (
         text((*distinct[0][:index], MANY, *distinct[0][index + 1 :])).replace(f"[{MANY}]", f".{{{names}}}").lstrip(".")
     )

@@ -10,6 +10,7 @@ from typing import Any
 
 from distrain.imports.draft import Draft
 from distrain.imports.ledger import Path, text
+from distrain.imports.secrets import quoting
 from distrain.imports.translation import Translation
 from distrain.workload.kinds import KUBEFLOW
 
@@ -78,7 +79,9 @@ def _resource(translation: Translation) -> str:
     named = translation.source.get(path, GPU)
     translation.know(path)
     if named not in (GPU, CPU):
-        translation.notes.append(f"{text(path)}: the operator does not know {named}, and takes {GPU} for it")
+        translation.notes.append(
+            f"{text(path)}: the operator does not know {quoting.value(named)}, and takes {GPU} for it"
+        )
     return CPU if named == CPU else GPU
 
 

@@ -31,7 +31,8 @@ from distrain.imports.jobsets.trainjob import read_trainjob
 from distrain.imports.ksonnet import read_ksonnet
 from distrain.imports.launch.variables import note_starters, note_unset
 from distrain.imports.mpijob_v1alpha1 import read_mpijob_v1alpha1
-from distrain.imports.slurm import read_slurm
+from distrain.imports.secrets import quoting
+from distrain.imports.slurm.batch_script import read_slurm
 
 NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 READERS = {FFDL: read_ffdl, HOROVOD: read_horovod_chart, KSONNET: read_ksonnet, SLURM: read_slurm, ARENA: read_arena}
@@ -44,7 +45,7 @@ def read(found: Found, origin: str) -> Draft:
     draft = _read_job(found, origin) if found.format == JOB else READERS[found.format](found.job, origin)
     if draft.namespace and not NAMESPACE.fullmatch(draft.namespace):
         words = "a namespace's name has lower case letters, digits and -, at most 63; correct it there"
-        raise ValuesError(f"{origin}: namespace: is {draft.namespace!r}; {words}")
+        raise ValuesError(f"{origin}: namespace: is {quoting.literal(draft.namespace)}; {words}")
     for name, becomes in found.others:
         draft.drop(name, becomes)
     return draft

@@ -10,6 +10,7 @@ from distrain.imports.draft import Draft, Target
 from distrain.imports.elsewhere import why_left_out
 from distrain.imports.jobs.job_resource import read_job
 from distrain.imports.ledger import Ledger, Path, leaves, text
+from distrain.imports.secrets import quoting
 
 # Lists in a pod whose items a strategic merge patch identifies by this key.
 MERGED = {
@@ -62,7 +63,9 @@ class Translation:
         """Return a whole number above 0 of the source; raise ValuesError for anything else."""
         found = self.source.get(path, default)
         if not isinstance(found, int) or isinstance(found, bool) or found < 1:
-            raise self.refuse(path, f"is {found!r}, and the job needs a whole number above 0; write it there")
+            raise self.refuse(
+                path, f"is {quoting.literal(found)}, and the job needs a whole number above 0; write it there"
+            )
         return found
 
     def set(self, target: Path, value: Any, *sources: Path) -> None:
@@ -121,7 +124,7 @@ class Translation:
             is_new = item.get(key) not in names
             place = (*target, len(names) if is_new else names.index(item.get(key)))
             if is_new and target[-1] in DEEP:
-                self.lose((*source, index), f"the runtime has no container {item.get(key)}")
+                self.lose((*source, index), f"the runtime has no container {quoting.key(item.get(key))}")
             elif not is_new and target[-1] in DEEP:
                 self.patch(place, (*source, index))
             else:

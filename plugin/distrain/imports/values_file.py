@@ -10,6 +10,8 @@ from typing import Any
 
 from distrain.imports.credentials import hidden
 from distrain.imports.draft import Draft, Setting, Target
+from distrain.imports.ffdl import S3_KEYS
+from distrain.imports.ledger import Ledger, Path, leaves
 from distrain.values.commented_yaml import Entry, Schema, Section, opened, text
 from distrain.yaml import yaml_writer
 
@@ -146,12 +148,23 @@ def _head(draft: Draft, source: str, file: str) -> Iterator[str]:
 
 def secret_command(draft: Draft) -> list[str]:
     """Return the lines of the command that makes the Secret; none if the source has no credentials."""
-    keys = draft.credentials.keys
+    keys = [key for key in draft.credentials.keys if key in _needed(draft)]
     if not keys:
         return []
     first = f"kubectl create secret generic {draft.credentials.secret}{draft.namespace_flag} \\"
     words = [f"  --from-literal={key}=..." for key in keys]
     return [first, *(f"{word} \\" for word in words[:-1]), words[-1]]
+
+
+def _needed(draft: Draft) -> set[str]:
+    """Return the keys of the Secret that the values read: not those of a part that is left out."""
+    values, secret = Ledger(draft.values()), draft.credentials.secret
+    found = {str(values.get(path)) for path in leaves(values.data) if _is_key(values, path, secret)}
+    return found | ({*S3_KEYS} if values.get(("s3", "secretName")) == secret else set())
+
+
+def _is_key(values: Ledger, path: Path, secret: str) -> bool:
+    return path[-2:] == ("secretKeyRef", "key") and values.get((*path[:-1], "name")) == secret
 
 
 def _tail(draft: Draft, same: list[str]) -> Iterator[str]:

@@ -29,6 +29,7 @@ VARIABLES = (
     "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
 )
 FILES = ("~/.aws/credentials", "~/.aws/config", "~/.boto", "/etc/boto.cfg")
+CORRECT = "correct the location, or the settings of your AWS environment"
 CONNECT = "; name another server with --endpoint"
 
 
@@ -110,13 +111,18 @@ def _client(bucket: Bucket) -> Any:
         response_checksum_validation="when_required",
         s3={"addressing_style": bucket.addressing_style} if bucket.addressing_style else None,
     )
-    return session.client(
-        "s3",
-        endpoint_url=bucket.endpoint or None,
-        region_name=bucket.region or session.region_name or "us-east-1",
-        verify=False if bucket.is_insecure else None,
-        config=config,
-    )
+    try:
+        return session.client(
+            "s3",
+            endpoint_url=bucket.endpoint or None,
+            region_name=bucket.region or session.region_name or "us-east-1",
+            verify=False if bucket.is_insecure else None,
+            config=config,
+        )
+    except ValueError as error:
+        # The URL is not repeated, because it may contain a password.
+        words = "the endpoint in AWS_ENDPOINT_URL, or in your AWS profile, is no URL of a server"
+        raise ValuesError(f"{bucket.value}: {words}; correct it, or name one with --endpoint") from error
 
 
 def _newest(client: Any, bucket: Bucket) -> str | None:
@@ -136,7 +142,7 @@ def _refused(bucket: Bucket, error: Any) -> UnreachableError | RecordError:
     if code in ("AccessDenied", "403", "InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken"):
         words = "your AWS credentials may not read it; set AWS_PROFILE, or AWS_ACCESS_KEY_ID and its secret"
         return UnreachableError(f"{bucket.value}: {bucket.uri}{_at(bucket)}: {code}: {words}")
-    return UnreachableError(f"{bucket.value}: {bucket.uri}{_at(bucket)} cannot be read: {_one_line(error)}")
+    return UnreachableError(f"{bucket.value}: {bucket.uri}{_at(bucket)} cannot be read: {_one_line(error)}; {CORRECT}")
 
 
 def _unreachable(bucket: Bucket, error: Exception) -> UnreachableError:
@@ -152,7 +158,7 @@ def _unreachable(bucket: Bucket, error: Exception) -> UnreachableError:
         # boto3 repeats the URL of its request, with all of the request's parameters.
         words = f"S3 does not answer ({type(error).__name__})"
         return UnreachableError(f"{bucket.value}: {bucket.uri}{_at(bucket)}: {words}{forwarding(bucket) or CONNECT}")
-    return UnreachableError(f"{bucket.value}: {bucket.uri}{_at(bucket)} cannot be read: {_one_line(error)}")
+    return UnreachableError(f"{bucket.value}: {bucket.uri}{_at(bucket)} cannot be read: {_one_line(error)}; {CORRECT}")
 
 
 def forwarding(bucket: Bucket) -> str:

@@ -35,6 +35,21 @@ class _Open:
         self.key = "" if self.is_block and self.key is None else None
 
 
+def mistakes(text: str) -> list[str]:
+    """Return a line per key that a mapping has twice: its path, both lines, and the next step.
+
+    Raises YAMLError if the text is not YAML.
+    """
+    return [
+        f"{key} is there twice, in {_lines(first, second)}; remove one of them"
+        for key, first, second in repeated_keys(text)
+    ]
+
+
+def _lines(first: int, second: int) -> str:
+    return f"line {first}" if first == second else f"lines {first} and {second}"
+
+
 def repeated_keys(text: str) -> Iterator[tuple[str, int, int]]:
     """Yield path, first and second line of each key that a mapping has twice. The same key in two documents is allowed.
 

@@ -72,7 +72,7 @@ def test_gpu_nodes_hold_whole_workers(make: Make, values: str, arguments: list[s
 
 
 def test_cheapest_type_is_chosen_by_the_users_prices(make: Make, tmp_path: Path) -> None:
-    (tmp_path / "prices").write_text("g5.48xlarge: 16.29\np4d.24xlarge: 9.5  # reserved\nm6i.xlarge,0.192\n")
+    (tmp_path / "prices").write_text("g5.48xlarge: 16.29\np4d.24xlarge: 9.5  # reserved\nm6i.xlarge :0.192\n")
 
     outcome = make(WHOLE, "--prices", "prices")
 
@@ -82,6 +82,14 @@ def test_cheapest_type_is_chosen_by_the_users_prices(make: Make, tmp_path: Path)
         in outcome.out
     )
     assert "# 5. After the run: no GPU node. An hour costs 0.192 (1 x m6i.xlarge at 0.192), by prices;" in outcome.out
+
+
+def test_table_of_prices_may_begin_with_a_byte_order_mark(make: Make, tmp_path: Path) -> None:
+    (tmp_path / "prices").write_text("p4d.24xlarge: 9.5\ng5.48xlarge: 16.29\nm6i.xlarge: 1\n", encoding="utf-8-sig")
+
+    outcome = make(WHOLE, "--prices", "prices")
+
+    assert gpu_group(outcome)["instanceType"] == "p4d.24xlarge"
 
 
 def test_nothing_is_said_of_costs_without_prices(make: Make) -> None:

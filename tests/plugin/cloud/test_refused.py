@@ -176,6 +176,10 @@ def test_mistake_is_answered_in_one_line(make: Make, values: str, arguments: lis
             'prices, line 2: "g5.48xlarge cheap" is no price; write TYPE',
             id="word",
         ),
+        pytest.param(
+            "p4d.24xlarge: 30\ng5.48xlarge 16.29\n", 'prices, line 2: "g5.48xlarge 16.29" is no price', id="no-colon"
+        ),
+        pytest.param("g5.48xlarge,16.29\n", 'prices, line 1: "g5.48xlarge,16.29" is no price; write', id="comma"),
         pytest.param("p4d.24xlarge: -3\n", 'prices, line 1: "p4d.24xlarge: -3" is no price', id="negative"),
         pytest.param(
             "p4d.24xlarge: 3\np4d.24xlarge: 4\n", "prices, line 2: p4d.24xlarge has a price already; remove", id="twice"

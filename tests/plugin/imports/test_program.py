@@ -58,6 +58,29 @@ def test_what_starts_the_ranks_is_taken_off(command: str, program: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("command", "program"),
+    [
+        (["mpirun", "$(MPI_ARGS)", "python", "a.py"], ("python", "a.py")),
+        (["bash", "-c", "mpirun $MPI_ARGS python a.py"], ("python", "a.py")),
+        (["sh", "-c", "cd /w && mpirun ${MPI_ARGS} ./a $X"], ("sh", "-c", "cd /w && exec ./a $X")),
+        (["sh", "-c", "A='--x' && torchrun $A a.py"], ("python3", "a.py")),
+    ],
+)
+def test_variable_of_the_container_that_holds_options_is_read(command: list[str], program: tuple[str, ...]) -> None:
+    found = program_of(command, {"MPI_ARGS": "-np 2 --tag-output"})
+
+    assert (found.words, found.left) == (program, ())
+
+
+@pytest.mark.parametrize("words", ["mpirun $(MPI_ARGS) python a.py", "mpirun ${X[@]} bash a", "torchrun $X a.py"])
+def test_unknown_variable_of_options_is_an_option_of_the_starter(words: str) -> None:
+    found = started(words.split())
+
+    assert found
+    assert (found.program, [option.shown for option in found.options]) == (2, [words.split()[1]])
+
+
+@pytest.mark.parametrize(
     ("script", "program"),
     [
         pytest.param("mpirun -np 2 python 'a b.py'", ("python", "a b.py"), id="quotes"),
@@ -87,7 +110,7 @@ def test_commands_that_ran_once_are_left_out_and_named() -> None:
     found = program_of(["sh", "-c", "pip install x && mpirun -np 2 python a.py | tee log; aws s3 sync /out s3://b"])
 
     assert found.words == ("python", "a.py")
-    assert [words for words, _ in found.left] == ["pip install x", "tee log", "aws s3 sync /out s3://b"]
+    assert [words for words, _ in found.left] == ["pip install …", "tee …", "aws s3 …"]
 
 
 @pytest.mark.parametrize(

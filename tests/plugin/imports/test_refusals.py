@@ -36,7 +36,7 @@ TYPE = "apiVersion: kubeflow.org/v1\nkind: MPIJob\n"
         pytest.param(b"---\n---\n", "contains no mapping of keys", id="no-document"),
         pytest.param(
             b"kind: Deployment",
-            "kind: found Deployment; the import reads a job of the Kubeflow operators",
+            "kind: found Deployment; name a job of the Kubeflow operators",
             id="unknown-kind",
         ),
         pytest.param(b"a: 1", "kind: found no kind", id="no-kind"),
@@ -71,6 +71,36 @@ def test_file_without_a_job_is_refused(content: bytes, words: str) -> None:
     assert words in refusal.value.messages[0]
 
 
+TWICE = {
+    "MPIJob": TYPE + "spec:\n  slotsPerWorker: 1\n  slotsPerWorker: 8\n",
+    "second document": "kind: Secret\n---\n" + TYPE + "spec: {slotsPerWorker: 1,\n slotsPerWorker: 8}\n",
+    "TrainJob": "apiVersion: a/v1\nkind: TrainJob\nspec:\n- a: {b: 1}\n- a:\n    b: 2\n    b: 3",
+    "JSON": '{"kind": "JobSet",\n "spec": {"a": 1,\n "a": 2}}',
+    "FfDL": "name: a\nframework:\n  name: pytorch\n  command: a\n  name: tensorflow",
+    "horovod": "worker:\n  number: 1\n  number: 2\nmaster: {args: [a]}",
+    "ksonnet": "{components: {a: {image: 'b', secret: |||\n  long\n  text\n|||,\n # More.\n image: 'c'}}}",
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("MPIJob", "spec.slotsPerWorker is there twice, in lines 4 and 5; remove one of them"),
+        ("second document", "spec.slotsPerWorker is there twice, in lines 5 and 6; remove one of them"),
+        ("TrainJob", "spec[1].a.b is there twice, in lines 6 and 7; remove one of them"),
+        ("JSON", "spec.a is there twice, in lines 2 and 3; remove one of them"),
+        ("FfDL", "framework.name is there twice, in lines 3 and 5; remove one of them"),
+        ("horovod", "worker.number is there twice, in lines 2 and 3; remove one of them"),
+        ("ksonnet", "components.a.image is there twice, in lines 1 and 6; remove one of them"),
+    ],
+)
+def test_key_that_is_there_twice_is_refused_with_both_lines(name: str, words: str) -> None:
+    with pytest.raises(ValuesError) as refusal:
+        find_job(TWICE[name], "f.yaml")
+
+    assert refusal.value.messages == (f"f.yaml: {words}",)
+
+
 def _changed(job: Job, role: str, **fields: object) -> Job:
     pods(job, role).update(fields)
     return job
@@ -93,10 +123,13 @@ def _replicas(job: Job, role: str, number: object) -> Job:
     [
         (
             _without("Launcher"),
-            "spec.mpiReplicaSpecs.Launcher: an MPIJob has one launcher, which runs mpirun; found no launcher",
+            "spec.mpiReplicaSpecs.Launcher: found no launcher, and an MPIJob has one, which runs mpirun; write",
         ),
         (_without("Worker"), "spec.mpiReplicaSpecs: has Launcher and no Worker, so nothing would train; add it there"),
-        (_replicas(mpi_job(), "Launcher", 2), "an MPIJob has one launcher, which runs mpirun; found 2 launchers"),
+        (
+            _replicas(mpi_job(), "Launcher", 2),
+            "found 2 launchers, and an MPIJob has one, which runs mpirun; write Launcher with 1 replica there",
+        ),
         (_replicas(mpi_job(), "Worker", 0), "spec.mpiReplicaSpecs.Worker.replicas: is 0, so nothing would train"),
         (
             _replicas(pytorch_job(), "Worker", "two"),
@@ -108,7 +141,15 @@ def _replicas(job: Job, role: str, number: object) -> Job:
         ),
         (
             _changed(mpi_job(), "Worker", volumes={"a": 1}),
-            "spec.volumes: is a mapping of keys; it needs a list of mappings",
+            "spec.volumes: is a mapping of keys; write a list of mappings there",
+        ),
+        (
+            _changed(mpi_job(), "Worker", volumes=[{"name": "a"}, "b"]),
+            "spec.volumes[1]: is text; write a mapping of keys there",
+        ),
+        (
+            _changed(mpi_job(), "Worker", tolerations=[None]),
+            "spec.tolerations[0]: is null; write a mapping of keys there",
         ),
         ({**mpi_job(), "spec": None}, "spec.mpiReplicaSpecs is missing, so the MPIJob has no pods; add it there"),
     ],

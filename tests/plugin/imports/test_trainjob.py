@@ -339,9 +339,12 @@ def _reference(**fields: Any) -> Job:
         ),
         (
             [runtime(), trainjob(runtimePatches={"a": 1})],
-            "spec.runtimePatches: is a mapping of keys; it needs a list of mappings",
+            "spec.runtimePatches: is a mapping of keys; write a list of mappings there",
         ),
-        ([runtime(), trainjob({"resourcesPerNode": "8"})], "spec.trainer.resourcesPerNode: is text; it needs a map"),
+        (
+            [runtime(), trainjob({"resourcesPerNode": "8"})],
+            "spec.trainer.resourcesPerNode: is text; write a mapping of keys",
+        ),
         ([{**trainjob(), "apiVersion": "trainer.kubeflow.org/v2"}], "apiVersion: is trainer.kubeflow.org/v2, and the"),
         ([trainjob(), jobset(replicated("a"))], "has 2 jobs, TrainJob job, JobSet set"),
     ],

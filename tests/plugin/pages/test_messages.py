@@ -22,6 +22,7 @@ PASSED_ON = {
     "distrain.changes.plan_offline:_before",
     "distrain.commands.derive:_derived",
     "distrain.commands.derive:run",
+    "distrain.commands.import_:_imported",
     "distrain.commands.init:first_served",
     "distrain.commands.logs:_tell_unread",
     "distrain.errors:unwritten",
@@ -33,6 +34,8 @@ PASSED_ON = {
     "distrain.imports.accepted:drop_refused",
     "distrain.imports.draft:refuse",
     "distrain.imports.horovod_chart:read_horovod_chart",
+    "distrain.imports.identify:find_job",
+    "distrain.imports.ksonnet:_of_block",
     "distrain.imports.read:_read_job",
     "distrain.imports.translation:refuse",
     "distrain.logs.pods:look",
@@ -74,6 +77,14 @@ def test_every_error_has_words_on_the_page_or_passes_others_on() -> None:
         silent |= {site.place for site in found if not any(map(messages.has_words, site.texts))}
 
     assert silent == PASSED_ON
+
+
+def test_every_refusal_of_an_imported_source_has_a_next_step() -> None:
+    sites = [site for site in messages.sites_of(messages.PARTS[0]) if re.match(r"distrain\.imports\.", site.place)]
+    errors = [text for site in sites if not site.called.startswith("console.") for text in site.texts]
+
+    assert len(errors) > 50
+    assert [text for text in errors if messages.has_words(text) and "; " not in text] == []
 
 
 def test_every_sort_of_message_has_a_link_from_the_symptoms(page: str) -> None:

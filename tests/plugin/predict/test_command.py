@@ -157,6 +157,11 @@ def test_program_of_ones_own_is_predicted_from_stated_numbers(predict: Predict) 
         pytest.param(["--test", "none.log"], "--test: none.log cannot be read: No such file", id="no-file"),
         pytest.param(["--test", "single.log"], "--test: single.log has only 1 rank, which shows no bandwidth",
                      id="test-of-one-rank"),
+        *(pytest.param(["--record", "s3://bucket/run", "--endpoint", url],
+                       "--endpoint: it is no URL of a server; write https://s3.example.com, without a login", id=name)
+          for name, url in (("no-scheme", "s3.example.com:9000"), ("another-scheme", "s3://bucket"),
+                            ("no-host", "http://"), ("no-port", "http://a:b"), ("space", "http://a b"),
+                            ("login", "http://a:b@c"), ("open-bracket", "http://[::1"))),
         pytest.param(["--record", "./none"], "--record: none cannot be read: No such file", id="no-record"),
     ],
 )  # fmt: skip

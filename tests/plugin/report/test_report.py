@@ -160,6 +160,17 @@ def test_s3_is_read_with_the_users_environment(
     assert f"s3://{BUCKET}/team/run1/record-2.jsonl" in _written()
 
 
+def test_endpoint_of_the_environment_that_is_no_url_is_named(report: Report, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "s3.example.com:9000")
+
+    refused = report(f"s3://{BUCKET}/team/run1")
+
+    assert (refused.code, refused.err.count("\n")) == (2, 1)
+    assert "the endpoint in AWS_ENDPOINT_URL, or in your AWS profile, is no URL of a server; correct it" in refused.err
+
+
 def test_record_in_s3_can_be_named_itself(
     report: Report, s3: Callable[[str, bytes], None], s3_server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:

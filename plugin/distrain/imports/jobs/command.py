@@ -17,6 +17,7 @@ from distrain.imports.launch.options import Launch, carry_options, exported
 from distrain.imports.launch.program import SILENT, Program, program_of
 from distrain.imports.launch.starters import Option
 from distrain.imports.ledger import Path, leaves
+from distrain.imports.secrets import quoting
 from distrain.values.placeholder import PROGRAM
 
 # Programs that keep an MPIJob's workers running until mpirun connects.
@@ -41,7 +42,7 @@ class Commands:
         self._draft, self._roles, self._parts = draft, roles, parts
         self._first = max(roles, key=lambda role: (role.runs_mpi, role.section == "workers"))
         self._words = words_of(draft, self._first.place)
-        self._program = program_of(self._words)
+        self._program = program_of(self._words, _literals(draft.ledger.get((*self._first.place, "env"), [])))
         self._moved: list[tuple[dict[str, object], Path]] = []
 
     def move_exported(self) -> None:
@@ -68,7 +69,7 @@ class Commands:
                 continue
             if name in theirs:
                 words = "the command read the launcher's value; here it reads the workers'"
-                self._draft.note(f"command: {name}: {words}, which is another one")
+                self._draft.note(f"command: {quoting.key(name)}: {words}, which is another one")
             else:
                 found.add(name)
                 more += f" {entry.get('value', '')}"
@@ -144,7 +145,7 @@ class Commands:
         found = ONCE.findall(program.words[script]) if script is not None else []
         if found:
             words = "the launcher's shell did it once; here each rank does"
-            self._draft.note(f"{place}: {', '.join(dict.fromkeys(map(str.strip, found)))}: {words}")
+            self._draft.note(f"{place}: {', '.join(dict.fromkeys(map(_shown, found)))}: {words}")
         if program.starter in (TORCH, ACCELERATE, DEEPSPEED):
             words = f"{program.starter} gave the ranks RANK, WORLD_SIZE, LOCAL_RANK and MASTER_ADDR; mpirun gives none"
             self._draft.note(f"{place}: {words}: set job.kind to PyTorchJob if the program reads them")
@@ -171,7 +172,8 @@ class Commands:
         if "-p" in words[:-1] and words[words.index("-p") + 1] != "2222":
             port = words[words.index("-p") + 1]
             self._draft.note(
-                f"ssh.port: the workers' sshd listened on {port}, and listens on 2222 here; distrain-launch knows"
+                f"ssh.port: the workers' sshd listened on {quoting.value(port)}, and listens on 2222 here; "
+                f"distrain-launch knows"
             )
 
     def _rdma(self) -> None:
@@ -202,6 +204,17 @@ class Commands:
         elif not words:
             draft.note(f"the {role.name} runs the image's own command there; here it runs command, as all pods do")
         draft.lose_all(paths, f"the {role.name} runs command, as all pods do")
+
+
+def _shown(part: str) -> str:
+    """Return a part of a script that a shell ran once: of a substitution, only the program."""
+    inner = re.fullmatch(r"\$\((.*)\)|`(.*)`", part.strip())
+    return f"$({quoting.line(inner[1] or inner[2])})" if inner else quoting.value(part.strip())
+
+
+def _literals(entries: Sequence[Any]) -> dict[str, str]:
+    """Return the values of a container's variables, except values that refer to other objects."""
+    return {str(each.get("name")): str(each["value"]) for each in entries if each.get("value") is not None}
 
 
 def _working_dir(draft: Draft, role: Role, folder: str, options: Sequence[Option]) -> tuple[Option, ...]:
@@ -244,7 +257,7 @@ def _longest(draft: Draft, place: Path) -> Path:
 def _image_words(finding: str, draft: Draft) -> str:
     name = draft.value(("image", "repository"), "IMAGE")
     tag = draft.value(("image", "tag"), "")
-    shown = shlex.quote(f"{name}:{tag}" if tag else name)
+    shown = shlex.quote(quoting.value(f"{name}:{tag}" if tag else name))
     look = f"docker image inspect -f '{{{{.Config.Entrypoint}}}} {{{{.Config.Cmd}}}}' {shown}"
     words = "so it runs the image's program, which the source does not name: write it in the place of"
     return f"{finding}, {words} {PROGRAM} ({look})"

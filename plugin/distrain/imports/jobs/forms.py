@@ -39,6 +39,7 @@ SINGLE = {
     *("privileged", "containerPort", "hostPort", "rdzvBackend"),
 }
 LISTS = {"command", "args", "add", "drop"}
+BLOCK_LIST = "a list of mappings"
 NOUNS = {
     dict: "a mapping of keys",
     list: "a list",
@@ -61,11 +62,19 @@ def mistakes(found: Any, path: Path = ()) -> Iterator[str]:
             # The fields of a volume are kinds of volumes, such as image.
             wanted = "" if path[-2:-1] == ("volumes",) and isinstance(value, dict) else _wanted(key, value)
             if wanted:
-                is_item = isinstance(value, list) and wanted.startswith("a list")
-                finding = "has an item of another form" if is_item else f"is {NOUNS.get(type(value), 'something else')}"
-                yield f"{text((*path, key))}: {finding}; it needs {wanted}"
+                yield _words((*path, key), value, wanted)
             elif key not in MAPS and key not in FREE:
                 yield from mistakes(value, (*path, key))
+
+
+def _words(path: Path, value: Any, wanted: str) -> str:
+    """Return the path of a value, or of the first wrong item of a list, its form, and the next step."""
+    if isinstance(value, list) and wanted.startswith("a list"):
+        is_block = wanted == BLOCK_LIST
+        kinds = (dict,) if is_block else (str, int, float, bool)
+        index = next(index for index, each in enumerate(value) if not isinstance(each, kinds))
+        path, value, wanted = (*path, index), value[index], "a mapping of keys" if is_block else "a word"
+    return f"{text(path)}: is {NOUNS.get(type(value), 'null')}; write {wanted} there"
 
 
 def _wanted(key: str, value: Any) -> str:
@@ -78,7 +87,7 @@ def _wanted(key: str, value: Any) -> str:
         is_map = isinstance(value, dict) and not any(isinstance(each, dict | list) for each in value.values())
         return "" if is_map else "a mapping of keys with single values"
     if key in LISTS_OF_BLOCKS:
-        return "" if isinstance(value, list) and all(isinstance(each, dict) for each in value) else "a list of mappings"
+        return "" if isinstance(value, list) and all(isinstance(each, dict) for each in value) else BLOCK_LIST
     if key in SINGLE:
         return "a single value" if isinstance(value, dict | list) else ""
     if key in LISTS:

@@ -9,6 +9,7 @@ from pathlib import PurePosixPath
 from distrain.imports.draft import Draft
 from distrain.imports.jobs.spread import Role
 from distrain.imports.ledger import Path
+from distrain.imports.secrets import quoting
 from distrain.values.placeholder import IMAGE
 
 LATEST = "latest"
@@ -62,7 +63,7 @@ def set_image(draft: Draft, name: str, path: Path) -> None:
     if digest:
         draft.carry(("image", "digest"), digest, path)
     elif (tag or LATEST) == LATEST and name != IMAGE:
-        draft.note(f"image.tag: {name} may be another image at the next run; pin it with image.digest")
+        draft.note(f"image.tag: {quoting.value(name)} may be another image at the next run; pin it with image.digest")
 
 
 def framework_of(draft: Draft, roles: Sequence[Role]) -> tuple[str, str]:

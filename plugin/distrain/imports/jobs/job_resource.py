@@ -18,6 +18,8 @@ from distrain.imports.jobs.pod import RESTARTS, kept_metadata, read_pod
 from distrain.imports.jobs.run_policy import read_policy
 from distrain.imports.jobs.spread import Role, merge_twin, spread
 from distrain.imports.ledger import Ledger, Path
+from distrain.imports.secrets import quoting
+from distrain.redact import HIDDEN
 from distrain.workload.kinds import KUBEFLOW, QUEUE_LABEL, VERSIONS
 
 # The section of the values for each role of each kind. If several roles have the same section, the first role that the
@@ -77,8 +79,9 @@ def read_job(item: dict[str, Any], origin: str, origins: Mapping[Path, Path] | N
 
 
 def release_name(name: Any) -> str:
-    """Return a valid name of a release, made from the source's name."""
-    plain = re.sub(r"[^a-z0-9-]+", "-", str(name or "").lower()).strip("-")[:MOST].strip("-")
+    """Return a valid name of a release, made from the source's name unless that may be a credential."""
+    known = "" if quoting.key(name) == HIDDEN else str(name or "")
+    plain = re.sub(r"[^a-z0-9-]+", "-", known.lower()).strip("-")[:MOST].strip("-")
     return plain if re.match(r"[a-z]", plain) else f"run-{plain}".strip("-") if plain else "run1"
 
 
@@ -96,8 +99,6 @@ def _roles(draft: Draft, origin: str) -> Iterator[Role]:
             continue
         path = (*replicas, names[role])
         count = ledger.get((*path, "replicas"), 1)
-        if not isinstance(count, int) or isinstance(count, bool):
-            raise ValuesError(f"{origin}: {draft.place(path)}.replicas: is {count!r}; write a whole number there")
         containers = ledger.get((*path, "template", "spec", "containers"))
         if not isinstance(containers, list) or not all(isinstance(each, dict) for each in containers) or not containers:
             place = draft.place((*path, "template", "spec", "containers"))
@@ -118,21 +119,29 @@ def _refuse_other_form(draft: Draft, specs: dict[str, Any], origin: str) -> None
     if kind == "MXJob" and draft.ledger.get(("spec", "jobMode"), "MXTrain") != "MXTrain":
         mode = draft.ledger.get(("spec", "jobMode"))
         raise ValuesError(
-            f"{origin}: spec.jobMode: {mode} tunes operators and trains nothing; distrain runs MXTrain alone"
+            f"{origin}: spec.jobMode: {quoting.value(mode)} tunes operators and trains nothing; "
+            "import a job with MXTrain there"
         )
     draft.know(("spec", "jobMode"))
     launchers = draft.ledger.get(("spec", KUBEFLOW[kind].replicas, "Launcher", "replicas"), 1)
     if kind == "MPIJob" and ("Launcher" not in names or launchers != 1):
-        found = f"{launchers} launchers" if "Launcher" in names else "no launcher"
-        raise ValuesError(f"{origin}: {path}.Launcher: an MPIJob has one launcher, which runs mpirun; found {found}")
+        found = f"{quoting.value(launchers)} launchers" if "Launcher" in names else "no launcher"
+        words = f"found {found}, and an MPIJob has one, which runs mpirun; write Launcher with 1 replica there"
+        raise ValuesError(f"{origin}: {path}.Launcher: {words}")
     needed = {"MPIJob": {"Worker"}, "PyTorchJob": {"Worker", "Master"}}.get(kind, {"Worker"})
     if not needed & set(names):
         raise ValuesError(
-            f"{origin}: {path}: has {', '.join(names)} and no Worker, so nothing would train; add it there"
+            f"{origin}: {path}: has {', '.join(map(quoting.key, names))} and no Worker, so nothing would "
+            f"train; add it there"
         )
     for name in specs:
+        place = draft.place(("spec", KUBEFLOW[kind].replicas, name))
         if not isinstance(specs[name], dict):
-            raise ValuesError(f"{origin}: {path}.{name}: must be a mapping of keys; correct it there")
+            raise ValuesError(f"{origin}: {place}: must be a mapping of keys; correct it there")
+        count = Ledger(specs[name]).get(("replicas",), 1)
+        if not isinstance(count, int) or isinstance(count, bool):
+            words = f"is {quoting.literal(count)}; write a whole number there"
+            raise ValuesError(f"{origin}: {place}.replicas: {words}")
 
 
 def _metadata(draft: Draft) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from distrain.imports.draft import Draft
 from distrain.imports.ledger import Path
+from distrain.imports.secrets import quoting
 from distrain.kube import quantities
 
 # Forms that the schema accepts: workers.cpu, workers.memory, and the amounts of resources.requests and limits.
@@ -64,7 +65,8 @@ def _carry_gpus(draft: Draft, path: Path, found: dict[str, dict[str, Any]]) -> s
         draft.carry(("workers", "gpuResource"), name, *paths)
     if len(names) > 1:
         draft.note(
-            f"{', '.join(names)}: workers.gpus counts {name}; the others are in workers.resources, without ranks"
+            f"{', '.join(map(quoting.key, names))}: workers.gpus counts {quoting.key(name)}; the others are "
+            f"in workers.resources, without ranks"
         )
     return name
 
@@ -77,7 +79,9 @@ def _whole(draft: Draft, path: Path) -> int:
     except ValueError:
         number, rest = 0, 1
     if rest or number < 0:
-        raise draft.refuse(path, f"is {amount}, and a worker has a whole number of GPUs; write one there")
+        raise draft.refuse(
+            path, f"is {quoting.value(amount)}, and a worker has a whole number of GPUs; write one there"
+        )
     return number
 
 
@@ -106,7 +110,10 @@ def _carry_other(draft: Draft, section: str, path: Path, found: dict[str, dict[s
         kinds = [kind for kind in ("limits", "requests") if name in found[kind]]
         value = _amount(found[kinds[0]][name])
         if not all(_equal(found[kind][name], value) for kind in kinds):
-            draft.lose((*path, kinds.pop(), name), f"Kubernetes refuses a request that is not the limit, {value}")
+            draft.lose(
+                (*path, kinds.pop(), name),
+                f"Kubernetes refuses a request that is not the limit, {quoting.value(value)}",
+            )
         draft.carry((section, "resources", "limits", name), value, *((*path, kind, name) for kind in kinds))
         return
     for kind in found:

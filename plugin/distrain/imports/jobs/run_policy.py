@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from distrain.imports.draft import Draft
 from distrain.imports.ledger import Path
+from distrain.imports.secrets import quoting
 from distrain.workload.kinds import KUBEFLOW
 
 NO_VALUE = "the chart has no value for it"
@@ -54,7 +55,10 @@ def _carry(draft: Draft, path: Path, key: str) -> None:
         if draft.value(target) == value:
             draft.also(target, path)
         else:
-            draft.lose(path, f"{'.'.join(target)} is {draft.value(target)}, from {draft.settings[target].origins[0]}")
+            draft.lose(
+                path,
+                f"{'.'.join(target)} is {quoting.value(draft.value(target))}, from {draft.settings[target].origins[0]}",
+            )
     elif key == "suspend" and not value:
         draft.know(path)
     elif key == "cleanPodPolicy" and value == "All" and _keeps_launcher(draft):
@@ -138,7 +142,9 @@ def _ranks(draft: Draft) -> None:
             ranks = int(found) if str(found).isdecimal() else 0
             more = f"; workers.replicas {workers * ranks} gives as many ranks" if ranks and here == 1 else ""
             draft.lose(
-                path, f"{found} ranks per worker; distrain starts {here}: one for each GPU, or one on CPUs{more}"
+                path,
+                f"{quoting.value(found)} ranks per worker; distrain starts {here}: one for each GPU, or one "
+                f"on CPUs{more}",
             )
 
 
@@ -147,7 +153,8 @@ def _mpi_fields(draft: Draft) -> None:
     if implementation == "OpenMPI":
         draft.know(("spec", "mpiImplementation"))
     draft.lose(
-        ("spec", "mpiImplementation"), f"distrain runs Open MPI alone, and the image holds {implementation}: change it"
+        ("spec", "mpiImplementation"),
+        f"distrain runs Open MPI alone, and the image holds {quoting.value(implementation)}: change it",
     )
     folder = "/root/.ssh" if draft.value(("runAsUser",), 0) == 0 else "/home/distrain/.ssh"
     for field, why in MPI_FIELDS.items():

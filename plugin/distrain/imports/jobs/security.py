@@ -8,6 +8,7 @@ from typing import Any
 from distrain.imports.draft import Draft
 from distrain.imports.jobs.pod import Parts
 from distrain.imports.jobs.spread import Role
+from distrain.imports.secrets import quoting
 
 # Pod Security Standards, https://kubernetes.io/docs/concepts/security/pod-security-standards/
 HOST = ("hostNetwork", "hostIPC", "hostPID")
@@ -56,12 +57,14 @@ def _privileged(parts: Mapping[str, Parts]) -> Iterator[str]:
         yield from (f"{section} with {field}" for field in HOST if pod_spec.get(field))
         for volume in each["volumes"].value if "volumes" in each else []:
             if "hostPath" in volume:
-                yield f"the hostPath volume {volume.get('name')}"
+                yield f"the hostPath volume {quoting.key(volume.get('name'))}"
         for where, fields in _contexts(each):
             if fields.get("privileged"):
                 yield f"{section}: {where}.privileged"
             added = (fields.get("capabilities") or {}).get("add") or []
-            yield from (f"{section}: capability {name}" for name in added if name not in BASELINE_CAPABILITIES)
+            yield from (
+                f"{section}: capability {quoting.key(name)}" for name in added if name not in BASELINE_CAPABILITIES
+            )
             if (fields.get("seccompProfile") or {}).get("type") == "Unconfined":
                 yield f"{section}: seccompProfile Unconfined"
 
@@ -72,7 +75,7 @@ def _contexts(parts: Parts) -> Iterator[tuple[str, dict[str, Any]]]:
             yield key, parts[key].value
     for key in ("sidecars", "initContainers"):
         for container in parts[key].value if key in parts else []:
-            yield f"{key} {container.get('name')}", container.get("securityContext") or {}
+            yield f"{key} {quoting.key(container.get('name'))}", container.get("securityContext") or {}
 
 
 def _is_restricted(parts: Mapping[str, Parts], user: Any) -> bool:

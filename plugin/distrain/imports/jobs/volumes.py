@@ -7,6 +7,7 @@ from typing import Any
 
 from distrain.imports.draft import Draft, Part
 from distrain.imports.ledger import Path
+from distrain.imports.secrets import quoting
 from distrain.kube.quantities import units
 
 SHM = "/dev/shm"
@@ -94,7 +95,9 @@ def _note_small(draft: Draft, size: Any) -> None:
     except ValueError:
         return
     if is_small and draft.value(("workers", "gpus"), 0):
-        draft.note(f"workers.shm: {size} is small for {ranks} ranks; NCCL and data loaders want 1Gi for each")
+        draft.note(
+            f"workers.shm: {quoting.value(size)} is small for {ranks} ranks; NCCL and data loaders want 1Gi for each"
+        )
 
 
 def _carry_shm(draft: Draft, section: str, volumes: list[Any], mount: Any, pod: Path, path: Path) -> None:

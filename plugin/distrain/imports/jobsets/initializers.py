@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from distrain.imports.jobsets.replicated_jobs import ReplicatedJob, count_pods, settle_job
 from distrain.imports.ledger import Path, text
+from distrain.imports.secrets import quoting
 from distrain.imports.translation import Translation
 
 # Fields that Kubernetes refuses in an init container, unless its restartPolicy is Always.
@@ -42,11 +43,11 @@ def _obstacle(translation: Translation, pod: Path, job: ReplicatedJob, *, is_fir
         return "it has several pods, and an initContainer runs in each worker; run it before"
     account = source.get((*spec, "serviceAccountName"))
     if account and account != translation.get((*pod, "serviceAccountName")):
-        return f"it needs the ServiceAccount {account}, and a worker has another; run it before"
+        return f"it needs the ServiceAccount {quoting.key(account)}, and a worker has another; run it before"
     volumes = {each.get("name"): each for each in translation.get((*pod, "volumes")) or []}
     for each in translation.blocks((*spec, "volumes")):
         if volumes.get(each.get("name"), each) != each:
-            return f"its volume {each.get('name')} is another one than that of the workers; run it before"
+            return f"its volume {quoting.key(each.get('name'))} is another one than that of the workers; run it before"
     return ""
 
 
@@ -63,7 +64,8 @@ def _carry(translation: Translation, pod: Path, job: ReplicatedJob, jobs: Sequen
         translation.lose((*job.pod, key), POD_WHY)
     settle_job(translation, job, [each.name for each in jobs])
     translation.notes.append(
-        f"{text(job.path)}: {job.name} ran once, before the ranks; here it is an initContainer, and runs in each worker"
+        f"{text(job.path)}: {quoting.key(job.name)} ran once, before the ranks; here it is an "
+        f"initContainer, and runs in each worker"
     )
 
 

@@ -19,6 +19,7 @@ from distrain.imports.jobsets.replicated_jobs import (
     words_of,
 )
 from distrain.imports.ledger import Path, text
+from distrain.imports.secrets import quoting
 from distrain.imports.translation import Translation
 from distrain.workload.kinds import KUBEFLOW
 
@@ -68,7 +69,7 @@ def choose_roles(
     most = 1 if launchers else 2
     is_told = len(training) == 1 or all(runs(words[job.name], TORCH) for job in training)
     if len(launchers) > 1 or not is_told or not 0 < len(training) <= most:
-        names = ", ".join(job.name for job in jobs)
+        names = ", ".join(quoting.key(job.name) for job in jobs)
         finding = "and no torchrun, mpirun or sshd in a command says which of them trains; keep only those that train"
         raise translation.refuse(jobs[0].path[:-1], f"has {names}, {finding}")
     return launchers, training

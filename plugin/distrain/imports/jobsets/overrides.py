@@ -11,6 +11,7 @@ from distrain.imports.jobsets.policies import carry_metadata
 from distrain.imports.jobsets.replicated_jobs import METADATA_WHY, ReplicatedJob
 from distrain.imports.launch import shell
 from distrain.imports.ledger import Path, text
+from distrain.imports.secrets import quoting
 from distrain.imports.translation import Translation
 from distrain.kube import quantities
 
@@ -77,7 +78,7 @@ def carry_patches(translation: Translation, roles: Sequence[Role]) -> None:
                         translation.patch((*role.template, "spec", key), (*patch.spec, key))
         for path in (patch.metadata, patch.spec):
             if path:
-                translation.lose(path, f"the training has no pods of a job {', '.join(patch.jobs)}")
+                translation.lose(path, f"the training has no pods of a job {', '.join(map(quoting.key, patch.jobs))}")
 
 
 def _runtime_patches(translation: Translation) -> Iterator[Patch]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from distrain.imports.jobsets.replicated_jobs import TOPOLOGY, TOPOLOGY_WHY, ReplicatedJob
 from distrain.imports.ledger import Ledger, Path
+from distrain.imports.secrets import quoting
 from distrain.imports.translation import Translation
 from distrain.workload.kinds import KUBEFLOW
 
@@ -89,8 +90,10 @@ def note_labels(translation: Translation, pods: Iterable[Path]) -> None:
                     field = str(Ledger(entry).get(("valueFrom", "fieldRef", "fieldPath"), ""))
                     # The chart refuses a variable that the operator sets, and the list of left-out values then says so.
                     if any(owner in field for owner in OWNERS) and entry.get("name") not in own:
-                        name = f"{container.get('name')}: variable {entry.get('name')}"
-                        translation.notes.append(f"{name} reads {field}, which no pod has here; write its value in env")
+                        name = f"{quoting.key(container.get('name'))}: variable {quoting.key(entry.get('name'))}"
+                        translation.notes.append(
+                            f"{name} reads {quoting.value(field)}, which no pod has here; write its value in env"
+                        )
 
 
 def lose_owned(translation: Translation, path: Path) -> None:

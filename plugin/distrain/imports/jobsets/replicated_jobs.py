@@ -14,6 +14,7 @@ from distrain.imports.launch import shell
 from distrain.imports.launch.known_options import MPI
 from distrain.imports.launch.starters import PROGRAMS
 from distrain.imports.ledger import Path
+from distrain.imports.secrets import quoting
 from distrain.imports.translation import Translation
 
 STEP_LABEL = "trainer.kubeflow.org/trainjob-ancestor-step"
@@ -60,7 +61,9 @@ def read_jobs(translation: Translation, spec: Path) -> list[ReplicatedJob]:
     names = [job.name for job in found]
     for job in found:
         if names.count(job.name) > 1:
-            raise translation.refuse((*job.path, "name"), f"is {job.name}, as of another one; give each its own name")
+            raise translation.refuse(
+                (*job.path, "name"), f"is {quoting.key(job.name)}, as of another one; give each its own name"
+            )
     return found
 
 

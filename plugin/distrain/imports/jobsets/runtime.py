@@ -9,6 +9,7 @@ from typing import Any
 from distrain.errors import ValuesError
 from distrain.imports.jobsets.replicated_jobs import NODE, STEP_LABEL
 from distrain.imports.ledger import Ledger
+from distrain.imports.secrets import quoting
 from distrain.values.placeholder import IMAGE
 
 GROUP = "trainer.kubeflow.org"
@@ -32,7 +33,10 @@ def refuse_reference(job: dict[str, Any], origin: str) -> None:
     kind, name = reference(job)
     group = Ledger(job).get(("spec", "runtimeRef", "apiGroup")) or GROUP
     if group != GROUP or kind not in RUNTIMES:
-        words = f"names a {kind} of {group}, and the import reads {' and '.join(RUNTIMES)} of {GROUP}"
+        words = (
+            f"names a {quoting.key(kind)} of {quoting.key(group)}, and the import reads "
+            f"{' and '.join(RUNTIMES)} of {GROUP}"
+        )
         raise ValuesError(f"{origin}: spec.runtimeRef: {words}; name one of them")
     if not name:
         raise ValuesError(f"{origin}: spec.runtimeRef.name: is missing, so the TrainJob has no pods; write it there")
@@ -48,17 +52,19 @@ def runtime_of(job: dict[str, Any], items: Sequence[dict[str, Any]], origin: str
         and str(each.get("apiVersion")).startswith(f"{GROUP}/")
     ]
     if len(found) > 1:
-        raise ValuesError(f"{origin}: has {len(found)} {kind}s of the name {name}; keep only the one that is meant")
+        raise ValuesError(
+            f"{origin}: has {len(found)} {kind}s of the name {quoting.key(name)}; keep only the one that is meant"
+        )
     return found[0] if found else None
 
 
 def missing_words(job: dict[str, Any], policy: dict[str, Any]) -> str:
     """Say that a TrainJob's runtime is not known, what policy stands in for it, and how to give it."""
-    kind, name = reference(job)
+    kind, name = map(quoting.key, reference(job))
     starter = "mpirun, with the launcher as one of the nodes" if "mpi" in policy else "torchrun"
     resource = f"{kind.lower()}s.{GROUP}"
     namespace = Ledger(job).get(("metadata", "namespace"))
-    flags = f" --namespace {namespace}" if namespace and kind == NAMESPACED_RUNTIME else ""
+    flags = f" --namespace {quoting.key(namespace)}" if namespace and kind == NAMESPACED_RUNTIME else ""
     return (
         f"spec.runtimeRef: the {kind} {name} is not in the source, so its pods are not carried over, and {starter} is "
         f"assumed: append the output of `kubectl get{flags} {resource} {name} -o yaml` to the file after a line ---, "

@@ -25,6 +25,7 @@ from distrain.imports.jobsets.replicated_jobs import (
 )
 from distrain.imports.jobsets.runtime import RUNTIME, missing_words, refuse_reference, stand_in
 from distrain.imports.ledger import Path, text
+from distrain.imports.secrets import quoting
 from distrain.imports.translation import Translation
 from distrain.values.placeholder import IMAGE
 from distrain.workload.kinds import KUBEFLOW
@@ -97,7 +98,7 @@ def _policy(translation: Translation) -> str:
     others = [key for key in found if key not in (*KINDS, "numNodes")]
     if len(known) == 1 and not others:
         return known[0]
-    words = f"is {', '.join([*known, *others])}" if known or others else "names none"
+    words = f"is {', '.join(map(quoting.key, [*known, *others]))}" if known or others else "names none"
     raise translation.refuse(POLICY, f"{words}, and distrain runs torch or mpi; start the ranks with one of them")
 
 
@@ -123,7 +124,10 @@ def _jobs_of(
         if trains and launcher:
             return trains, launcher
     if trains is None:
-        words = f"has {', '.join(named)}, and none has the label trainjob-ancestor-step: trainer or the name node"
+        words = (
+            f"has {', '.join(map(quoting.key, named))}, and none has the label trainjob-ancestor-step: "
+            f"trainer or the name node"
+        )
         raise translation.refuse((*TEMPLATE, "spec", "replicatedJobs"), f"{words}, so nothing trains; correct it there")
     return trains, None
 

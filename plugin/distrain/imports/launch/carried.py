@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from distrain.imports.draft import Draft
 from distrain.imports.launch import shell
@@ -20,9 +20,9 @@ def carry_line(draft: Draft, line: str, path: Path) -> None:
     draft.know(path)
 
 
-def carry_words(draft: Draft, line: Sequence[str], place: str) -> None:
-    """Set the command from the words of a line at this place of the source."""
-    program = program_of(line)
+def carry_words(draft: Draft, line: Sequence[str], place: str, given: Mapping[str, str] | None = None) -> None:
+    """Set the command from the words of a line at this place of the source; `given` has the values of variables."""
+    program = program_of(line, given)
     plain = shell.words_of(program.words[2]) if len(program.words) == 3 and program.words[:2] == ("sh", "-c") else ()
     words, variables = draft.credentials.words(plain or program.words)
     how = f", without {program.starter} and its options" if program.starter else ""

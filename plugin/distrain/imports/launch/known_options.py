@@ -102,6 +102,7 @@ ONE = {
         ntasks-per-socket open-mode output partition power prefer priority profile prolog qos relative reservation
         signal slurmd-debug sockets-per-node switches task-epilog task-prolog thread-spec threads threads-per-core time
         time-min tmp uid wait wckey container-image container-mounts container-workdir container-name
+        container-save container-env tasks-per-node workdir
         """
     ),
 }

@@ -11,8 +11,11 @@ from msgspec import Struct
 from distrain.imports.credentials import is_credential
 from distrain.imports.draft import Draft
 from distrain.imports.launch.known_options import ACCELERATE, ALONE, DEEPSPEED, HOROVOD, MPI, SRUN, TORCH, names
-from distrain.imports.launch.replaced_options import ELASTIC, PER_WORKER, SAME, SIZE, WHY, WORKERS
-from distrain.imports.launch.starters import Option, started
+from distrain.imports.launch.replaced_options import ELASTIC, PER_WORKER, SAME, SIZE, UNKNOWN_WHY, WHY, WORKERS
+from distrain.imports.launch.starters import UNKNOWN, Option, started
+from distrain.imports.secrets import quoting
+from distrain.imports.slurm.header import SHORT, SHOWN
+from distrain.imports.slurm.replaced import carry_exported
 
 NCCL_LEVELS = ("VERSION", "WARN", "INFO", "TRACE")
 ELASTIC_WORDS = (
@@ -31,6 +34,8 @@ HOROVOD_VARIABLES: dict[str, tuple[str, int]] = {
     "timeline-filename": ("HOROVOD_TIMELINE", 1),
     "log-level": ("HOROVOD_LOG_LEVEL", 1),
 }
+# Options of pyxis, whose values are names and paths.
+IN_CONTAINER = {"container-mounts", "container-name", "container-workdir", "mpi"}
 FLAGS, EXCLUDED = ("mpi", "flags"), ("network", "excludeInterfaces")
 # The chart's own flags. They stay unless the source has others: without them a rank gets one CPU of its worker.
 USUAL = (("bind-to", "none"), ("map-by", "slot"))
@@ -53,7 +58,9 @@ def carry_options(draft: Draft, launch: Launch, options: Sequence[Option]) -> No
     replaced: dict[str, list[Option]] = {}
     for option in options:
         starter, name = option.starter, option.name
-        if (expected := _expected(launch, option)) is not None:
+        if name == UNKNOWN:
+            replaced.setdefault(UNKNOWN_WHY, []).append(option)
+        elif (expected := _expected(launch, option)) is not None:
             _compare(draft, launch, option, expected)
         elif name == "max-restarts" and starter in (TORCH, ACCELERATE) and _carry_restarts(draft, launch, option):
             pass
@@ -68,7 +75,15 @@ def carry_options(draft: Draft, launch: Launch, options: Sequence[Option]) -> No
     _carry_flags(draft, launch, flags)
     _left_to_image(draft, launch, options)
     for why, found in replaced.items():
-        draft.drop(f"{launch.place}: {' '.join(option.shown for option in found)}", why)
+        draft.drop(f"{launch.place}: {' '.join(map(_shown, found))}", why)
+
+
+def _shown(option: Option) -> str:
+    """Return an option for a message; of srun's options, the value only if that cannot be free text."""
+    name = SHORT.get(option.name, option.name)
+    if option.starter != SRUN or name in SHOWN | IN_CONTAINER or option.name in ("", UNKNOWN):
+        return option.shown
+    return f"{'-' * (1 + (len(option.name) > 1))}{quoting.key(option.name)}"
 
 
 def _note_ranks(draft: Draft, launch: Launch, starters: set[str]) -> None:
@@ -109,13 +124,15 @@ def _left_to_image(draft: Draft, launch: Launch, options: Sequence[Option]) -> N
     entries = [entry for section in sections for entry in draft.value((*section, "env"), [])]
     unset = sorted(exported(options) - {str(entry.get("name")) for entry in entries})
     if unset:
-        shown = " ".join(f"-x {name}" for name in unset)
+        shown = " ".join(f"-x {quoting.key(name)}" for name in unset)
         draft.drop(f"{launch.place}: {shown}", "no pod of the source sets it; the ranks have the value of the image")
 
 
 def exported(options: Sequence[Option]) -> set[str]:
     """Return the names of the launcher's variables that mpirun gives to the ranks."""
-    return {option.value for option in options if option.name == "x" and "=" not in option.value}
+    return {
+        option.value for option in options if (option.starter, option.name) == (MPI, "x") and "=" not in option.value
+    }
 
 
 def _compare(draft: Draft, launch: Launch, option: Option, expected: int) -> None:
@@ -135,7 +152,7 @@ def _mpi(draft: Draft, launch: Launch, option: Option) -> bool:
     elif option.name in ("x", "genv", "env"):
         name, _, value = "=".join(option.values).partition("=")
         if "=" in option.value or option.name != "x":
-            _variable(draft, name, value, f"{launch.place}: -{option.name} {name}")
+            _variable(draft, name, value, f"{launch.place}: -{option.name} {quoting.key(name)}")
     elif option.name == "iface":
         draft.choose(("network", "interface"), option.value, origin)
     else:
@@ -172,12 +189,12 @@ def _variable(draft: Draft, name: str, value: str, origin: str) -> None:
         key = draft.credentials.key(name, value)
         draft.append(("env",), [draft.credentials.variable(name, key)], origin)
     elif name == "NCCL_DEBUG" and value in NCCL_LEVELS:
-        draft.choose(("network", "ncclDebug"), value, f"{origin}={value}")
+        draft.choose(("network", "ncclDebug"), value, origin)
     elif re.search(r"[$`]", value):
         why = "its value follows from others, which no value of a pod can name: set it as a whole in mpi.env"
-        draft.drop(f"{origin}={value}", f"{why}, or in the program")
+        draft.drop(f"{origin}={quoting.REST}", f"{why}, or in the program")
     else:
-        draft.choose(("mpi", "env", name), value, f"{origin}={value}")
+        draft.choose(("mpi", "env", name), value, origin)
 
 
 def _carry_flags(draft: Draft, launch: Launch, found: Sequence[Option]) -> None:
@@ -187,7 +204,7 @@ def _carry_flags(draft: Draft, launch: Launch, found: Sequence[Option]) -> None:
             why = f"distrain does not start {option.starter}, and has no value for it"
             if option.starter == MPI:
                 why = "the source's mpirun is another MPI's; if Open MPI has this option, put it into mpi.flags"
-            draft.drop(f"{launch.place}: {option.shown}", why)
+            draft.drop(f"{launch.place}: {_shown(option)}", why)
     names = {option.name for option in options}
     given = [(f"--{option.name}" if len(option.name) > 1 else f"-{option.name}", *option.values) for option in options]
     usual = [(f"--{name}", value) for name, value in USUAL if name not in names]
@@ -198,7 +215,8 @@ def _carry_flags(draft: Draft, launch: Launch, found: Sequence[Option]) -> None:
     for option in options:
         if option.name not in KNOWN_FLAGS:
             draft.note(
-                f"{launch.place}: {option.shown} is no option that the import knows; look at mpi.flags and command"
+                f"{launch.place}: {quoting.options(option.shown)} is no option that the import knows; look "
+                f"at mpi.flags and command"
             )
 
 
@@ -234,7 +252,7 @@ def _horovod(draft: Draft, launch: Launch, option: Option) -> bool:
         carry_options(draft, inner, found.options if found else ())
         if found and found.program < len(words):
             why = "no option of mpirun comes before it; look at mpi.flags"
-            draft.drop(f"{origin}: {' '.join(words[found.program :])}", why)
+            draft.drop(f"{origin}: {quoting.command(words[found.program :])}", why)
     else:
         draft.drop(origin, "distrain calls mpirun, which has no such option")
     return True
@@ -242,6 +260,13 @@ def _horovod(draft: Draft, launch: Launch, option: Option) -> bool:
 
 def _none(draft: Draft, launch: Launch, option: Option) -> bool:
     return False
+
+
+def _srun(draft: Draft, launch: Launch, option: Option) -> bool:
+    if option.name == "export":
+        carry_exported(draft, option.value, f"{launch.place}: --export")
+    # The image is a part of the batch script.
+    return option.name in ("container-image", "export")
 
 
 def _accelerate(draft: Draft, launch: Launch, option: Option) -> bool:
@@ -258,5 +283,5 @@ CARRIED: dict[str, Callable[[Draft, Launch, Option], bool]] = {
     TORCH: _none,
     ACCELERATE: _accelerate,
     DEEPSPEED: _none,
-    SRUN: _none,
+    SRUN: _srun,
 }

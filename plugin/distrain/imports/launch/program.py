@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 
 from msgspec import Struct
 
 from distrain.imports.launch import shell
 from distrain.imports.launch.known_options import MPI
+from distrain.imports.launch.known_values import resolved_words, with_values
 from distrain.imports.launch.shell import Command
 from distrain.imports.launch.starters import MENTION, Option, Started, started
+from distrain.imports.secrets import quoting
 from distrain.values.placeholder import PROGRAM
 
 # Commands of a shell that prepare the program, so that each rank needs them.
 SETUP = {"cd", "export", "source", ".", "ulimit", "set", "umask", "unset", "conda", "module", "pushd", "eval", "alias"}
+# The option of srun with which the program is the name of a file with several programs.
+MULTIPLE = "multi-prog"
 # Commands that only print.
 SILENT = {"echo", "date", "hostname", "pwd", "ls", "nvidia-smi", "env", "printenv", "whoami", "true", ":", "which"}
 
@@ -37,16 +41,17 @@ class Program(Struct, frozen=True):
         return self.words[:1] == (PROGRAM,)
 
 
-def program_of(words: Sequence[str]) -> Program:
-    """Split the command of a container, which may be a shell with a script."""
+def program_of(words: Sequence[str], given: Mapping[str, str] | None = None) -> Program:
+    """Split the command of a container, which may be a shell with a script; `given` has the values of variables."""
     script = shell.script_of(words)
     if script is not None:
-        return _of_script(words, script)
+        return _of_script((*words[:script], with_values(words[script], given), *words[script + 1 :]), script)
+    words = resolved_words(words, given or {})
     found = started(words)
     if found is None:
         return Program(tuple(words))
-    if several := _several(found, words):
-        return several
+    if unclear := _several(found, words) or _open(found, words):
+        return unclear
     program = (*words[: found.index], *found.python, *words[found.program :])
     if found.program >= len(words):
         return Program((PROGRAM,), found.starter, found.options, (_no_program(found),))
@@ -61,10 +66,22 @@ def program_of(words: Sequence[str]) -> Program:
 
 def _several(found: Started, words: Sequence[str]) -> Program | None:
     """Return the placeholder for an mpirun with several programs, as in `mpirun -np 2 a : -np 2 b`."""
+    if any(option.name == MULTIPLE for option in found.options):
+        why = "srun starts the programs that this file lists; distrain runs one: write it as command"
+        return Program((PROGRAM,), found.starter, (), ((quoting.command(words[found.index :]), why),))
     if MPI not in found.starter or ":" not in words[found.program :]:
         return None
     why = "mpirun starts several programs; distrain runs one: write it as command"
-    return Program((PROGRAM,), found.starter, found.options, ((" ".join(words[found.program :]), why),))
+    return Program((PROGRAM,), found.starter, found.options, ((quoting.command(words[found.program :]), why),))
+
+
+def _open(found: Started, words: Sequence[str]) -> Program | None:
+    """Return the placeholder if a variable holds either options of the starter or the program."""
+    if not found.is_open:
+        return None
+    name = quoting.key(words[found.program])
+    why = f"{name} holds options of {found.starter} or the program; write the program of the ranks as command"
+    return Program((PROGRAM,), found.starter, found.options, ((quoting.command(words[found.index :]), why),))
 
 
 def _no_program(found: Started) -> tuple[str, str]:
@@ -89,12 +106,12 @@ def _of_script(words: Sequence[str], index: int) -> Program:
     places = [place for place, found in enumerate(taken) if found]
     if len(places) != 1 or _is_mentioned_elsewhere(script, taken) or not _is_plain(commands, places[0]):
         why = "it starts ranks between other commands; write the program that each rank has to run as command"
-        return Program((PROGRAM,), left=((f"the script {words[0]} -c", why),))
+        return Program((PROGRAM,), left=((f"the script {quoting.command(words[:1])} -c", why),))
     found = taken[places[0]]
     assert found
-    several = _several(found, [word.text for word in commands[places[0]].words])
-    if several:
-        return several
+    line = [word.text for word in commands[places[0]].words]
+    if unclear := _several(found, line) or _open(found, line):
+        return unclear
     if found.program >= len(commands[places[0]].words):
         return Program((PROGRAM,), found.starter, found.options, (_no_program(found),))
     setup, left = _split(commands[: places[0]], script)
@@ -131,17 +148,22 @@ def _split(before: Sequence[Command], script: str) -> tuple[str, list[tuple[str,
             setup += f"{words} && "
         elif name not in SILENT:
             why = "it ran once, before the ranks; do it in the image, or in an initContainer of the workers"
-            left.append((words, why))
+            left.append((_shown(command), why))
     return setup, left
+
+
+def _shown(command: Command) -> str:
+    return quoting.command([word.text for word in command.words])
 
 
 def _behind(commands: Sequence[Command], place: int, script: str) -> list[tuple[str, str]]:
     left = []
     for before, command in zip(commands[place:], commands[place + 1 :], strict=False):
-        words = script[command.start : command.end].strip()
         pipe = "`helm distrain logs --save DIR` keeps the log" if before.operator == "|" else ""
         if command.words and command.words[0].text not in SILENT:
-            left.append((words, pipe or "it ran once, after the ranks; do it at the end of the program, on rank 0"))
+            left.append(
+                (_shown(command), pipe or "it ran once, after the ranks; do it at the end of the program, on rank 0")
+            )
     return left
 
 

@@ -16,7 +16,7 @@ PER_WORKER = {
     HOROVOD: names("slots-per-host"),
     TORCH: names("nproc-per-node"),
     DEEPSPEED: names("num-gpus num-accelerators"),
-    SRUN: names("ntasks-per-node"),
+    SRUN: names("ntasks-per-node tasks-per-node"),
 }
 WORKERS = {
     TORCH: names("nnodes"),
@@ -44,6 +44,11 @@ AMOUNTS = "the pods' size is in workers"
 STARTS = "distrain starts the ranks"
 PATH = "the chart starts mpirun of the image's PATH; put the folder first there"
 SSH = "the launcher's key is in ssh.secretName, and the workers' sshd listens on ssh.port"
+CONTAINER = "each pod is a container of its own"
+UNKNOWN_WHY = (
+    "the source does not say which options it holds; distrain starts the ranks and says how they find each other: set "
+    "others that the run needs in mpi.flags or job"
+)
 ELASTIC_WHY = "there is no elastic mode; `helm distrain rescale` changes the size"
 
 
@@ -98,6 +103,8 @@ WHY: dict[str, dict[str, str]] = {
         **dict.fromkeys(("t", "time"), "job.activeDeadlineSeconds ends the run"),
         **dict.fromkeys(("p", "partition"), "name the nodes in workers.nodeSelector, or the queue in gang.queue"),
         **dict.fromkeys(("l", "label", "u", "unbuffered"), "`helm distrain logs` shows each rank's lines"),
-        "container-image": "image names it",
+        "container-mounts": "set volumes and volumeMounts",
+        "container-workdir": "begin command with it: bash -c 'cd DIR && exec PROGRAM'",
+        **_why(CONTAINER="container-name container-save container-mount-home container-writable container-remap-root"),
     },
 }

@@ -15,10 +15,28 @@ from msgspec import Struct
 SHELLS = ("sh", "bash", "dash", "ash", "zsh")
 # Characters other than quotes that have a meaning for a shell inside a word.
 SPECIAL = re.compile(r"[$`*?~<>(){}\[\]\\!#]")
-# Syntax beyond simple commands: loops, here-documents, substituted processes <(...), arrays NAME=(...), functions.
-KEYWORDS = re.compile(
-    r"(?:^|[\s;&|])(?:if|for|while|until|case|function|select)\s|<<|[<>]\(|\w\+?=\(|\(\s*\)|^\s*[({]", re.MULTILINE
+# Where a command begins.
+BEGIN = r"(?:^|[;&|({]|\b(?:do|then|else)\s)[ \t]*"
+# Syntax beyond simple commands, and its name in messages.
+BEYOND = (
+    (rf"{BEGIN}(?:for|while|until|select)\s", "a loop"),
+    (rf"{BEGIN}(?:if|case)\s", "a condition"),
+    (rf"{BEGIN}function\s|\(\s*\)", "a function"),
+    (r"<<", "a here-document"),
+    (r"[<>]\(", "a substituted process"),
+    (r"\w\+?=\(", "an array"),
+    (r"^[ \t]*[({]", "a group of commands"),
 )
+# A text in quotes, an escaped character, a here-document, a comment, or any other character.
+PIECE = re.compile(
+    r"""\$?"(?:[^"\\]|\\.)*"|'[^']*'|\\.|(?<!<)<<-?[ ]*(?P<quote>["']?)(?P<end>\w+)(?P=quote)[^\n]*\n"""
+    r".*?\n\t*(?P=end)(?=\n|\Z)"
+    r"|(?:(?<=[\s;&|(])|\A)\#[^\n]*|.",
+    re.DOTALL,
+)
+SYNTAX = re.compile("|".join(f"({pattern})" for pattern, _ in BEYOND), re.MULTILINE)
+# Quoted texts, escaped characters and comments, in which no syntax counts.
+PLAIN_TEXT = re.compile(r"""'[^']*'|"(?:\\.|[^"\\])*"|\\.|(?<![^\s;&|(])\#[^\n]*""", re.DOTALL)
 OPERATOR = re.compile(r"&&|\|\||\|&?|;|\n|(?<![<>])&(?!>)")
 
 
@@ -61,8 +79,34 @@ def words_of(line: str) -> list[str]:
 
 def commands(script: str) -> list[Command] | None:
     """Return the simple commands of a script; None if it has loops, conditions or an open quote."""
-    if KEYWORDS.search(script):
-        return None
+    found, end = _split(script)
+    return None if end is not None or _beyond(script) else found
+
+
+def obstacle(script: str) -> tuple[int, str]:
+    """Return the line of the syntax for which `commands` returns None, and the name of this syntax."""
+    beyond = _beyond(script)
+    if beyond:
+        place = beyond.start() + len(beyond[0]) - len(beyond[0].lstrip(" \t\n;&|({"))
+        return _line(script, min(place, beyond.end() - 1)), BEYOND[(beyond.lastindex or 1) - 1][1]
+    return _line(script, _split(script)[1] or 0), "a quote that is not closed"
+
+
+def _line(script: str, place: int) -> int:
+    return script[:place].count("\n") + 1
+
+
+def _beyond(script: str) -> re.Match[str] | None:
+    return SYNTAX.search(PLAIN_TEXT.sub(_masked, script))
+
+
+def _masked(found: re.Match[str]) -> str:
+    """Return as many other characters. A quoted text stays a word, and a line that goes on stays one line."""
+    return (" " if found[0].startswith(("#", "\\\n")) else "_") * len(found[0])
+
+
+def _split(script: str) -> tuple[list[Command], int | None]:
+    """Return the simple commands, and the index of a word whose quote is open at the end of the script."""
     found: list[Command] = []
     words: list[Word] = []
     place = start = 0
@@ -79,10 +123,18 @@ def commands(script: str) -> list[Command] | None:
         else:
             word = _word(script, place)
             if word is None:
-                return None
+                return found, place
             words.append(word)
             place = word.end
-    return [*found, Command(tuple(words), start, len(script), "")] if words else found
+    return ([*found, Command(tuple(words), start, len(script), "")] if words else found), None
+
+
+def without_comments(script: str) -> str:
+    """Return a script without its comments. A # in a here-document stays."""
+    if "#" not in script:
+        return script
+    kept = (found[0] if found[0][0] != "#" else "" for found in PIECE.finditer(script))
+    return "".join(kept).strip()
 
 
 def _word(script: str, start: int) -> Word | None:
@@ -100,7 +152,7 @@ def _word(script: str, start: int) -> Word | None:
                 text += char
         elif char in "\"'":
             quote = char
-        elif script.startswith("$(", place):
+        elif script.startswith(("$(", "${"), place):
             end = _end_of_substitution(script, place)
             text, place = text + script[place : end + 1], end
         elif char == "\\" and place + 1 < len(script):
@@ -115,10 +167,10 @@ def _word(script: str, start: int) -> Word | None:
 
 
 def _end_of_substitution(script: str, start: int) -> int:
-    """Return the index of the bracket that closes $( here, or of the script's last character."""
-    depth = 0
+    """Return the index of the bracket that closes $( or ${ here, or of the script's last character."""
+    depth, (opens, closes) = 0, ("()" if script[start + 1] == "(" else "{}")
     for place in range(start + 1, len(script)):
-        depth += (script[place] == "(") - (script[place] == ")")
+        depth += (script[place] == opens) - (script[place] == closes)
         if not depth:
             return place
     return len(script) - 1

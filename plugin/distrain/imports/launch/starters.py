@@ -25,6 +25,7 @@ from distrain.imports.launch.known_options import (
     TORCH,
     TWO,
 )
+from distrain.imports.secrets import quoting
 
 PROGRAMS = {
     **dict.fromkeys(("mpirun", "mpiexec", "mpiexec.hydra", "orterun", "prterun"), MPI),
@@ -41,9 +42,18 @@ MODULES = {
 # Any of the starters in a text, such as a script that is too complex to be split.
 MENTION = re.compile(
     r"(?<![\w./-])(?:\S*/)?(mpirun|mpiexec(?:\.hydra)?|orterun|prterun|horovodrun|torchrun|deepspeed|srun)(?=\s|$)"
-    r"|accelerate\s+launch\b|-m\s+torch\.distributed\.(?:run|launch)\b"
+    r"|accelerate\s+launch\b|-m\s+(?:torch\.distributed\.(?:run|launch)|accelerate\.commands\.launch|deepspeed\.launcher\.runner)\b"
 )
 PYTHON = re.compile(r"python[0-9.]*")
+# A variable in the forms of a shell and of Kubernetes; ${NAME[@]} are the items of an array.
+REFERENCE = re.compile(
+    r"\$(?:(?P<plain>[A-Za-z_]\w*)|\((?P<pod>[A-Za-z_]\w*)\)"
+    r"|\{(?P<braced>[A-Za-z_]\w*)(?:\[[@*]\])?(?::?[-+=?](?:[^{}]|\{[^{}]*\})*)?\})"
+)
+# The name of a variable that holds options, not the program.
+OF_OPTIONS = re.compile(r"ARG|OPT|FLAG|PARAM", re.IGNORECASE)
+# In place of an option's name: a variable that holds options, and whose value is not known.
+UNKNOWN = "$"
 USUAL_FOLDERS = {PurePosixPath(folder) for folder in (".", "/bin", "/usr/bin", "/usr/local/bin")}
 
 
@@ -67,14 +77,20 @@ class Option(Struct, frozen=True):
 
     @property
     def shown(self) -> str:
-        dashed = f"{'-' * (1 + (len(self.name) > 1))}{self.name}" if self.name else ""
-        return " ".join(filter(None, [self.written or dashed, *self.values]))
+        """The option for messages. The value of an unknown option may be a credential."""
+        dashed = f"{'-' * (1 + (len(self.name) > 1))}{self.name}"
+        if not self.name:
+            return quoting.key(self.value)
+        is_known = self.name in ONE[self.starter] | TWO.get(self.starter, frozenset())
+        values = map(quoting.value if is_known else lambda _: quoting.REST, self.values)
+        return " ".join(filter(None, [quoting.key(self.written or dashed), *values]))
 
 
 class Started(Struct, frozen=True):
     """A command taken apart: the starter's name and index, its options, and the index of the program.
 
     `python` is the interpreter that runs a program that is a Python file, for starters that need none before it.
+    `is_open` tells that the word at `program` is a variable that holds options, or the program.
     """
 
     starter: str
@@ -82,6 +98,7 @@ class Started(Struct, frozen=True):
     options: tuple[Option, ...]
     program: int
     python: tuple[str, ...] = ()
+    is_open: bool = False
 
 
 def started(words: Sequence[str]) -> Started | None:
@@ -89,17 +106,20 @@ def started(words: Sequence[str]) -> Started | None:
 
     If there are several starters, as in `srun torchrun ...`, the options of all of them are returned.
     """
-    found = _started_by_one(words)
+    found = started_by_one(words)
     inner = started(words[found.program :]) if found else None
     if not found or not inner:
         return found
     shifted = tuple(replace(option, index=option.index + found.program) for option in inner.options)
     names = f"{found.starter} and {inner.starter}"
-    return Started(names, found.index, found.options + shifted, found.program + inner.program, inner.python)
+    return Started(
+        names, found.index, found.options + shifted, found.program + inner.program, inner.python, inner.is_open
+    )
 
 
-def _started_by_one(words: Sequence[str]) -> Started | None:
-    start = _behind_env(words)
+def started_by_one(words: Sequence[str]) -> Started | None:
+    """Return a command that begins with a starter, without looking for another one behind it."""
+    start = first_word(words)
     starter, behind, python = _starter(words, start)
     if not starter:
         return None
@@ -107,9 +127,15 @@ def _started_by_one(words: Sequence[str]) -> Started | None:
     place = behind
     is_python = starter in (TORCH, ACCELERATE, DEEPSPEED)
     interpreter: tuple[str, ...] = (python,) if is_python else ()
-    while place < len(words) and words[place].startswith("-") and words[place] != "-":
+    while place < len(words) and words[place] != "-":
         if words[place] == "--":
             place += 1
+            break
+        if _holds_options(starter, words, place):
+            options.append(Option(starter, UNKNOWN, (), place, written=words[place]))
+            place += 1
+            continue
+        if not words[place].startswith("-"):
             break
         option = _option(starter, words, place)
         place += option.width
@@ -118,7 +144,38 @@ def _started_by_one(words: Sequence[str]) -> Started | None:
             interpreter = () if option.name == "no-python" else (python, "-m")
         else:
             options.append(option)
-    return Started(starter, start, tuple(options), place, interpreter if place < len(words) else ())
+    interpreter = interpreter if place < len(words) else ()
+    return Started(starter, start, tuple(options), place, interpreter, _may_hold_options(starter, words, place))
+
+
+def name_of(word: str) -> str:
+    """Return the name of the variable that is the whole word; an empty string for any other word."""
+    found = REFERENCE.fullmatch(word)
+    return str(found["plain"] or found["braced"] or found["pod"]) if found else ""
+
+
+def _holds_options(starter: str, words: Sequence[str], place: int) -> bool:
+    """Tell whether a word is a variable that holds options: by its name, or by the word after it."""
+    if not name_of(words[place]) or place + 1 >= len(words):
+        return bool(OF_OPTIONS.search(name_of(words[place])))
+    following, more = words[place + 1], _starter(words, place + 1)[0]
+    option = following.lstrip("-").partition("=")[0].replace("_", "-")
+    if OF_OPTIONS.search(name_of(words[place])) or more:
+        return True
+    if following.startswith("-"):
+        return option in ONE[starter] or option in ("m", "module", "no-python")
+    if starter in (TORCH, ACCELERATE, DEEPSPEED):
+        return following.endswith(".py")
+    return bool(PYTHON.fullmatch(PurePosixPath(following).name)) or following in ("bash", "sh", "env", "numactl")
+
+
+def _may_hold_options(starter: str, words: Sequence[str], place: int) -> bool:
+    """Tell whether the word is a variable of which neither is certain: that it holds options, or the program."""
+    if place + 1 >= len(words) or not name_of(words[place]):
+        return False
+    following = words[place + 1]
+    is_argument = following.startswith("-") or OF_OPTIONS.search(name_of(following))
+    return not is_argument and not (following.endswith(".py") and starter in (MPI, HOROVOD, SRUN))
 
 
 def _path(starter: str, word: str, place: int) -> Iterator[Option]:
@@ -127,7 +184,7 @@ def _path(starter: str, word: str, place: int) -> Iterator[Option]:
         yield Option(starter, "", (word,), place, 0)
 
 
-def _behind_env(words: Sequence[str]) -> int:
+def first_word(words: Sequence[str]) -> int:
     """Return the index after a leading env, time or exec, and after variables that are set for the program."""
     place = 0
     while place < len(words):

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator, Sequence
 from distrain.imports.draft import Draft
 from distrain.imports.launch.shell import SHELLS
 from distrain.imports.launch.starters import MENTION
+from distrain.imports.secrets import quoting
 
 # Variables that a shell or kubelet sets, and lists of folders that scripts extend and that may be empty.
 ALWAYS = {
@@ -38,6 +39,30 @@ OF_SERVERS = {"tensorflow": re.compile(r"TF_CONFIG"), "mxnet": re.compile(r"DMLC
 # $NAME and ${NAME...}, but not ${NAME:-a value}, which has a default.
 USED = re.compile(r"(?<!\\)\$(?:(?P<plain>[A-Za-z_]\w*)|\{[#!]?(?P<braced>[A-Za-z_]\w*)(?!\w|:?[-+=?]))")
 OF_KUBERNETES = re.compile(r"\$\((?P<plain>[A-Za-z_]\w*)\)")
+# The arguments of a script; those of its functions, and $1 of awk in single quotes, are others.
+ARGUMENT = re.compile(r"(?<!\\)\$(?:[1-9@*#]|\{(?:[1-9]\d*|[@*#])\})")
+FUNCTION, QUOTED = re.compile(r"\(\s*\)"), re.compile(r"'[^']*'")
+OF_SLURM, GPUS = "SLURM_", "DISTRAIN_GPUS"
+# For the variables of Slurm, those of torchrun and of Open MPI that have the same value.
+EQUAL = {
+    "PROCID": ("RANK", "OMPI_COMM_WORLD_RANK"),
+    "LOCALID": ("LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK"),
+    "NODEID": ("GROUP_RANK", ""),
+    **dict.fromkeys(("NTASKS", "NPROCS"), ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE")),
+    **dict.fromkeys(("NTASKS_PER_NODE", "TASKS_PER_NODE"), ("LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE")),
+    **dict.fromkeys(("GPUS_ON_NODE", "GPUS_PER_NODE"), (GPUS, GPUS)),
+    **dict.fromkeys(("JOB_ID", "JOBID"), ("DISTRAIN_JOB", "DISTRAIN_JOB")),
+}
+OTHERS = {
+    **dict.fromkeys(
+        ("ARRAY_TASK_ID", "ARRAY_JOB_ID", "ARRAY_TASK_COUNT"), "a run is one job: write the number of its task"
+    ),
+    "JOB_NAME": "write the run's name",
+    "SUBMIT_DIR": "write the folder of the program in the image",
+    "TMPDIR": "write /tmp, or the path of a volume,",
+    **dict.fromkeys(("CPUS_PER_TASK", "CPUS_ON_NODE"), "write the number of workers.cpu"),
+    **dict.fromkeys(("NODELIST", "JOB_NODELIST"), "distrain says how the ranks find each other: write no hosts"),
+}
 # NAME=VALUE with the end of the value, and other commands that set a variable.
 ASSIGNED = re.compile(r"""(?<![\w$-])(\w+)\+?=(?:"(?:[^"\\]|\\.)*"|'[^']*'|\$\([^)]*\)|[^\s;&|"'])*""")
 SET = re.compile(r"\b(?:for|select|read(?:\s+-\w+)*|printf\s+-v|getopts\s+\S+|mapfile(?:\s+-\w+)*)\s+([A-Za-z_]\w*)")
@@ -48,10 +73,34 @@ def note_unset(draft: Draft) -> None:
     command = [str(word) for word in draft.value(("command",), [])]
     known = set_by(draft)
     names = [name for name in dict.fromkeys(_unset(command, known)) if not is_of_starter(draft, name)]
-    if names:
-        ranks = " (ranks have RANK and WORLD_SIZE, or what MPI sets)" if "SLURM_" in " ".join(names) else ""
-        words = "nothing sets it here, and command reads it; set it in env, unless the image does"
-        draft.note(f"{', '.join(names)}: {words}{ranks}")
+    if plain := [name for name in names if not name.startswith(OF_SLURM)]:
+        found = ", ".join(map(quoting.key, plain))
+        draft.note(f"{found}: nothing sets it here, and command reads it; set it in env, unless the image does")
+    for name in names:
+        if name.startswith(OF_SLURM):
+            instead = _instead(draft, name.removeprefix(OF_SLURM))
+            draft.note(f"{quoting.key(name)}: Slurm set it, and nothing does here; {instead}")
+    if words := [*dict.fromkeys(_arguments(command))]:
+        draft.note(f"{', '.join(words)}: no arguments follow the script here; write their values into command")
+
+
+def _instead(draft: Draft, name: str) -> str:
+    """Return what takes the place of a variable of Slurm, by its name without the prefix."""
+    if name in ("NNODES", "JOB_NUM_NODES"):
+        return f"write {draft.value(('workers', 'replicas'), 1)} into command, the number of workers.replicas"
+    is_torchrun = is_of_starter(draft, "RANK")
+    equal = EQUAL.get(name, ("", ""))[0 if is_torchrun else 1]
+    if equal == GPUS and not draft.value(("workers", "gpus"), 0):
+        equal = ""
+    if equal:
+        return f"write ${equal} in its place, which each rank has"
+    return f"{OTHERS.get(name, 'write its value')} into command"
+
+
+def _arguments(command: Sequence[str]) -> Iterator[str]:
+    """Yield the arguments of a script, as in $1 and "$@", that a script at the end of the command reads."""
+    if command and is_script(command, len(command) - 1) and not FUNCTION.search(command[-1]):
+        yield from (found[0] for found in ARGUMENT.finditer(QUOTED.sub("", command[-1])))
 
 
 def note_starters(draft: Draft) -> None:
@@ -62,8 +111,11 @@ def note_starters(draft: Draft) -> None:
         for entry in draft.value((*section, "env"), []):
             held = MENTION.search(str(entry.get("value", ""))) if isinstance(entry, dict) else None
             if held and entry.get("name") in used:
-                words = f"holds {held[0].strip()}, and distrain starts the ranks itself; write the program as command"
-                draft.note(f"{entry['name']}: it {words}")
+                words = (
+                    f"holds {quoting.value(held[0].strip())}, and distrain starts the ranks itself; "
+                    f"write the program as command"
+                )
+                draft.note(f"{quoting.key(entry['name'])}: it {words}")
 
 
 def set_by(draft: Draft) -> set[str]:

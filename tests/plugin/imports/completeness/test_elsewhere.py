@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from distrain.imports import arena, slurm_options
+from distrain.imports import arena
 from distrain.imports.elsewhere import VALUES, why_left_out
 from distrain.imports.jobs.run_policy import NO_VALUE
 from distrain.imports.launch.replaced_options import WHY
+from distrain.imports.slurm import replaced
 from tests.plugin.imports.chart import DEFAULTS, SCHEMA
 from tests.plugin.imports.drafts import drafted, mpi_job
 
@@ -76,7 +77,7 @@ def test_field_at_a_place_that_is_not_read_names_the_value(place: str, value: An
 def test_values_that_the_reasons_name_are_values_of_the_chart() -> None:
     reasons = [
         *arena.WHY.values(),
-        *slurm_options.INSTEAD.values(),
+        *replaced.INSTEAD.values(),
         *(why for each in WHY.values() for why in each.values()),
     ]
     pattern = rf"\b(?:{'|'.join(DEFAULTS)})\.[A-Za-z.]+"

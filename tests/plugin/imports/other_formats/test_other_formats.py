@@ -214,6 +214,33 @@ def test_roles_of_arenas_tfjob_have_their_own_amounts_and_the_workers_image() ->
     assert [place for place, _ in draft.lost] == ["image"]
 
 
+@pytest.mark.parametrize(
+    ("flag", "target"),
+    [
+        ("--psCPU 2", ("servers", "cpu")),
+        ("--psMemory=4Gi", ("servers", "memory")),
+        ("--ps-cpu 2", ("servers", "cpu")),
+        ("--workerCPU 2", ("workers", "cpu")),
+        ("--psGPUs 1", ("servers", "resources", "limits", "nvidia.com/gpu")),
+    ],
+)
+def test_older_name_of_a_flag_of_arena_is_read(flag: str, target: tuple[str, ...]) -> None:
+    assert target in draft_of(f"arena submit tf --image a/b:1 --ps 1 {flag} 'python a.py'", is_judged=False).settings
+
+
+def test_flag_of_arena_that_a_later_one_overrides_is_listed() -> None:
+    draft = draft_of("arena submit mpi --image a/b:1 --gpus 1 --gpus 2 -e A=1 -e B=2 'python a.py'", is_judged=False)
+
+    assert draft.value(("workers", "gpus")) == 2
+    assert [place for place, _ in draft.lost] == ["--gpus"]
+
+
+def test_unknown_flag_of_arena_is_listed_as_it_is_written() -> None:
+    draft = draft_of("arena submit tf --image a/b:1 --someIOFlag x --psQPS=3 'python a.py'", is_judged=False)
+
+    assert [place for place, _ in draft.lost] == ["someIOFlag", "psQPS"]
+
+
 def test_claim_of_arena_may_be_read_only_and_a_later_one_of_its_name_counts() -> None:
     draft = draft_of("arena submit mpi --image a/b:1 -d set:/a -d set:/set:ro -d more:/more:sub 'mpirun python a.py'")
 
@@ -227,6 +254,13 @@ def test_claim_of_arena_may_be_read_only_and_a_later_one_of_its_name_counts() ->
 def test_number_of_gpus_of_arena_that_is_not_whole_is_refused() -> None:
     with pytest.raises(ValuesError, match=r"job\.yaml: gpus: is 2x, and a worker has a whole number of GPUs"):
         draft_of("arena submit mpi --image a/b:1 --gpus 2x 'mpirun python a.py'")
+
+
+def test_flag_of_a_ksonnet_line_that_a_later_one_overrides_is_listed() -> None:
+    draft = draft_of("ks generate openmpi a --image b/c:1 --image b/d:2 --exec 'mpirun -np 2 a'", is_judged=False)
+
+    assert draft.value(("image", "repository")) == "b/d"
+    assert [place for place, _ in draft.lost] == ["--image"]
 
 
 def test_volumes_of_a_ksonnet_line_are_json() -> None:
@@ -266,16 +300,16 @@ def test_volumes_of_a_ksonnet_line_are_json() -> None:
         ),
         ("#!/bin/sh\n#SBATCH -N 4 -G 2\na", "#SBATCH --gpus: is 2, which is not the same number on each of 4 nodes"),
         ("#!/bin/sh\n#SBATCH -N 2 -n 7 --gpus-per-task=1\na", "--gpus-per-task: is 1, which is not the same number"),
-        ("#!/bin/sh\n#SBATCH --nodes=all\na", "#SBATCH --nodes: is all; write a whole number there"),
+        ("#!/bin/sh\n#SBATCH --nodes=all\na", "line 2: #SBATCH --nodes: is all, and a job needs"),
         ("#!/bin/sh\n#SBATCH -J 'a\na", "has a quote that is not closed; close it"),
         ("arena submit mpijob --gpus=1 'python a.py'", "arena submit: --image is missing; add it"),
         ("arena submit mpijob --image=a", "arena submit: the program, in quotes at the end, is missing; add it"),
-        ("arena submit sparkjob --image=a b", "arena submit sparkjob: the import reads mpijob, mpi, pytorchjob"),
+        ("arena submit sparkjob --image=a b", "arena submit sparkjob: is not read; write one of mpijob, mpi,"),
         ("arena submit tf --image=a --workers=x b", "--workers: is x; write a whole number there"),
         ("{components: {a: {b: 1}}}", "components: found a; keep only the component of `ks generate openmpi`"),
         (
             "{components: {a: {image: 'b' + c, secret: 'd'}}}",
-            "only the values of params.libsonnet can be read, no Jsonnet code",
+            "and only values can be read, no Jsonnet code; write them out",
         ),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from distrain.imports.draft import Draft
+from distrain.imports.secrets import quoting
 
 LOGS = "`helm distrain logs --save DIR` keeps the logs"
 NODES = "name the nodes in workers.nodeSelector"
@@ -10,12 +11,15 @@ CPUS, RANKS = "set workers.cpu", "distrain starts a rank for each GPU, or one on
 TIMES = "set job.activeDeadlineSeconds"
 BIND = "set it in mpi.flags if mpirun starts the ranks"
 SUSPEND = "job.suspend holds back a run"
+GPUS = "workers.gpus has the GPUs of a node; look at it"
+MAIL = "distrain sends no mail; `helm distrain status` says how a run ended"
 MEMORY = "set workers.memory"
 # sbatch(1) of Slurm 22.05; the options of containers are those of pyxis.
 INSTEAD = {
     "account": "name the queue in gang.queue",
     "array": "import a script of one job",
     "begin": SUSPEND,
+    "clusters": "name the cluster with --kube-context",
     "chdir": "begin command with it: bash -c 'cd DIR && exec PROGRAM'",
     "comment": "write it into commonAnnotations",
     "constraint": NODES,
@@ -32,11 +36,15 @@ INSTEAD = {
     "exclude": "name the nodes in workers.affinity",
     "exclusive": "ask for the GPUs, CPUs and memory of a whole node",
     "gid": "set securityContext.runAsGroup",
+    **dict.fromkeys(("gpus", "gpus-per-node", "gpus-per-socket", "gpus-per-task"), GPUS),
     "gpu type": NODES,
     "gpu-bind": BIND,
     "gres": f"{NODES}, or a device in workers.resources.limits",
     "hint": BIND,
     "hold": SUSPEND,
+    "licenses": "the nodes grant no licenses; let the program ask the license server",
+    "mail-type": MAIL,
+    "mail-user": MAIL,
     "mem": MEMORY,
     "mem-bind": BIND,
     "mem-per-cpu": MEMORY,
@@ -44,6 +52,7 @@ INSTEAD = {
     "mincpus": CPUS,
     "network": "set network",
     "no-requeue": "job.maxRestarts says how often a failed run starts again",
+    "nodefile": NODES,
     "nodelist": NODES,
     "ntasks": RANKS,
     "ntasks-per-core": BIND,
@@ -60,20 +69,25 @@ INSTEAD = {
     "reservation": NODES,
     "signal": "the program gets SIGTERM; podSpec.terminationGracePeriodSeconds is the time that it then has",
     "switches": "set workers.topology",
-    "time": TIMES,
+    "time": f"it is no time of Slurm, such as 1-12:00:00; {TIMES}",
     "time-min": TIMES,
     "deadline": TIMES,
+    "wait": "`helm distrain install --wait` waits",
+    "wrap": "write the program of the ranks as command",
     "tmp": "set workers.resources.requests.ephemeral-storage",
     "uid": "set runAsUser",
 }
 
 
-def carry_exported(draft: Draft) -> None:
+def carry_exported(draft: Draft, variables: str, place: str) -> None:
     """Carry over the variables of --export, except ALL and NONE: no pod has the variables of sbatch's shell."""
-    for word in filter(None, str(draft.ledger.get(("export",), "")).split(",")):
+    for word in filter(None, variables.split(",")):
         name, sign, value = word.partition("=")
         if sign and "$" not in value:
-            draft.append(("env",), [draft.credentials.env({"name": name, "value": value})], f"export: {name}")
+            draft.append(
+                ("env",), [draft.credentials.env({"name": name, "value": value})], f"{place}: {quoting.key(name)}"
+            )
         else:
-            draft.drop(f"export: {word}", "no pod has the variables of the shell that ran sbatch; set them in env")
-    draft.know(("export",))
+            # A message shows no value, and a word that is no name is the rest of one.
+            shown = f"{place}: {quoting.key(name)}" if name.isidentifier() else place
+            draft.drop(shown, "no pod has the variables of the shell that ran sbatch; set them in env")

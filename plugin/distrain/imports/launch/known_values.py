@@ -1,0 +1,152 @@
+"""Replace variables in the options of a program that starts ranks with the values that the source gives them.
+
+`srun torchrun $ARGS train.py` becomes `srun torchrun --nnodes 2 train.py` if the source has ARGS="--nnodes 2": distrain
+takes the starter off the command, and an option that stays would become the program.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Collection, Mapping, Sequence
+
+from distrain.imports.credentials import has_credential, is_credential
+from distrain.imports.launch import shell
+from distrain.imports.launch.shell import Command
+from distrain.imports.launch.starters import MENTION, REFERENCE, first_word, name_of
+from distrain.imports.launch.wrappers import chain
+
+ASSIGNMENT = re.compile(r"\w+\+?=")
+# Characters that would have another meaning once a value is part of the command's text.
+UNSAFE = re.compile(r"""[;&|<>`"'\\()]""")
+# Commands after which the next one may not run: `test -n "$A" && A=1`.
+TESTS = {"test", "[", "[["}
+# Values refer to others, and each round replaces the variables of one level.
+ROUNDS, LONGEST = 20, 20_000
+
+
+def with_values(script: str, given: Mapping[str, str] | None = None) -> str:
+    """Return the script with the variables of its starters replaced, and without assignments that this makes useless.
+
+    `given` has the values of the variables that the script's environment sets. Each command stays on its line.
+    """
+    commands = shell.commands(script) or []
+    known, used = _harmless(given or {}), set[str]()
+    # The variables that the value of a variable was made of.
+    parts: dict[str, set[str]] = {}
+    texts: list[str] = []
+    for before, command in zip((None, *commands), commands, strict=False):
+        _assign(known, parts, before, command)
+        text, names = _resolved(script[command.start : command.end], known)
+        texts.append(text)
+        used |= names.union(*(parts.get(name, ()) for name in names))
+    for index, command in [*enumerate(commands)][::-1]:
+        text, old = texts[index], script[command.start : command.end]
+        if _is_used_up(command, used, [*texts[:index], *texts[index + 1 :]] if used else ()):
+            text = texts[index] = "\n" * text.count("\n")
+        if text != old:
+            script = script[: command.start] + text + script[command.end :]
+    return script
+
+
+def _is_used_up(command: Command, used: Collection[str], others: Sequence[str]) -> bool:
+    """Tell whether a command only sets variables of a starter that no other command reads."""
+    names = {word.partition("=")[0].rstrip("+") for word in assignments(command)}
+    if not names or not names <= {*used} or command.words[0].text == "export":
+        return False
+    return not names & {name for text in others for name in _names(text)}
+
+
+def resolved_words(words: Sequence[str], given: Mapping[str, str]) -> list[str]:
+    """Return the words of a command without a shell, with the variables of its starters replaced."""
+    found, known = [*words], _harmless(given)
+    for _ in range(ROUNDS):
+        place = _next(found, known)
+        if place is None or sum(map(len, found)) > LONGEST:
+            break
+        text = REFERENCE.sub(lambda each: known.get(name_of(each[0]), each[0]), found[place])
+        found[place : place + 1] = _words(text) if name_of(found[place]) else [text]
+    return found
+
+
+def _harmless(given: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables that hold no credential. A credential in an option would become a plain value."""
+    return {
+        name: value for name, value in given.items() if not is_credential(name, value) and not has_credential(value)
+    }
+
+
+def assignments(command: Command) -> list[str]:
+    """Return NAME=VALUE of a command that only sets variables; nothing of any other command."""
+    words = [word.text for word in command.words]
+    words = words[1:] if words[0] == "export" else words
+    return words if words and all(ASSIGNMENT.match(word) for word in words) else []
+
+
+def _assign(known: dict[str, str], parts: dict[str, set[str]], before: Command | None, command: Command) -> None:
+    """Record the variables that a command sets; forget the value of each that it may set to another one."""
+    is_certain = before is None or (
+        before.operator in ("\n", ";", "&&") and (before.operator != "&&" or before.words[0].text not in TESTS)
+    )
+    for word in assignments(command):
+        name, _, value = word.partition("=")
+        is_more, name = name.endswith("+"), name.removesuffix("+")
+        names = _names(value) & set(known)
+        parts[name] = names.union(*(parts.get(each, ()) for each in names)) | (
+            parts.get(name, set()) if is_more else set()
+        )
+        plain = " ".join(value.replace("\\\n", " ").split())
+        whole = REFERENCE.sub(lambda each: known.get(name_of(each[0]), each[0]), plain)
+        if is_more:
+            whole = f"{known.get(name, '')}{' ' if value[:1].isspace() else ''}{whole}".strip()
+        is_usable = not UNSAFE.search(whole) and name not in _names(whole)
+        is_usable = is_usable and bool(_harmless({name: whole}))
+        if is_certain and is_usable and len(whole) <= LONGEST and (not is_more or name in known):
+            known[name] = whole
+        else:
+            known.pop(name, None)
+
+
+def _names(text: str) -> set[str]:
+    return {name_of(found[0]) for found in REFERENCE.finditer(text)}
+
+
+def _resolved(line: str, known: Mapping[str, str]) -> tuple[str, set[str]]:
+    used = set[str]()
+    for _ in range(ROUNDS):
+        commands = shell.commands(line)
+        words = commands[0].words if commands and len(commands) == 1 else ()
+        place = _next([word.text for word in words], known)
+        if place is None or len(line) > LONGEST:
+            break
+        word = words[place]
+        text = line[word.start : word.end]
+        names = _names(text) & set(known)
+        if text.startswith("'") or "\\" in text or not names:
+            break
+        used |= names
+        text = REFERENCE.sub(lambda each: known.get(name_of(each[0]), each[0]), text)
+        line = line[: word.start] + text + line[word.end :]
+    return line, used
+
+
+def _next(words: Sequence[str], known: Mapping[str, str]) -> int | None:
+    """Return the index of the first word of a starter that has a variable with a known value."""
+    first = first_word(words)
+    name = name_of(words[first]) if first < len(words) else ""
+    if name and MENTION.match(known.get(name, "")):
+        return first
+    before = chain(words)
+    if not before.has_starter and not any(each.is_container for each in before.wrappers):
+        return None
+    places = [place for place in range(min(before.program, len(words))) if _names(words[place]) & set(known)]
+    if before.program < len(words) and name_of(words[before.program]) in known:
+        places.append(before.program)
+    return places[0] if places else None
+
+
+def _words(value: str) -> list[str]:
+    try:
+        return shlex.split(value)
+    except ValueError:
+        return [value]

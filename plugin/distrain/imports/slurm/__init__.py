@@ -1,0 +1,1 @@
+"""Read batch scripts of Slurm."""

@@ -1,0 +1,254 @@
+"""Find the program of the ranks in the lines of a Slurm batch script, and the other parts that the ranks need."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import PurePosixPath
+
+from distrain.imports.draft import Draft
+from distrain.imports.launch import shell
+from distrain.imports.launch.carried import carry_words
+from distrain.imports.launch.known_values import assignments
+from distrain.imports.launch.program import SILENT
+from distrain.imports.launch.shell import Command
+from distrain.imports.launch.starters import MENTION, started
+from distrain.imports.launch.wrappers import CONTAINERS, Wrapper, chain
+from distrain.imports.secrets import quoting
+from distrain.imports.slurm.container import carry_variable, carry_wrapper
+from distrain.values.placeholder import PROGRAM
+
+# Commands that load software of a Slurm site. On Kubernetes, the image has to contain this software.
+SITE = {"module", "ml", "conda", "mamba", "source", ".", "spack", "eval"}
+# Variables with which ranks find each other.
+RENDEZVOUS = re.compile(r"^(MASTER_ADDR|MASTER_PORT|WORLD_SIZE|RANK|NODE_RANK|head_node\w*|nodes\w*)$", re.IGNORECASE)
+# Programs of Slurm that no image has.
+OF_SLURM = re.compile(r"\b(scontrol|sinfo|squeue|sacct|sstat)\b")
+REFERENCE = re.compile(r"\$\{?[#!]?(\w+)")
+WRITE = f"write the program that each rank has to run in the place of {PROGRAM}"
+# All characters except the end of a line that goes on: each word keeps its line.
+BLANKED = re.compile(r"(?!\\\n)(?<!\\(?=\n)).", re.DOTALL)
+# The first line of a script for a shell whose syntax the import reads.
+SHELL = re.compile(r"#!\s*\S*?(?:/env\s+(?:-\S+\s+)*)?\b(?:ba|da|a|k|z)?sh\b")
+# Commands that neither print nor do anything else.
+EMPTY = {"true", ":"}
+ONCE = "it ran once; do it in the image, in an initContainer of the workers, or in the program"
+
+
+def carry_script(draft: Draft, script: str) -> None:
+    """Set the command from the one line that starts the ranks, and env from the variables before it."""
+    commands = shell.commands(script)
+    if not SHELL.match(script):
+        _no_shell(draft, script)
+        return
+    if commands is None:
+        _beyond(draft, script)
+        return
+    starts = [command for command in commands if _starts_ranks(command)]
+    # Without one, the last command is the program.
+    last = next((each for each in reversed(commands) if not _is_setup(each)), None)
+    main = starts[0] if len(starts) == 1 else None if starts else last
+    if main and not (why := _no_program(main)):
+        _carry_program(draft, commands.index(main), script)
+        return
+    if main:
+        starts = [main]
+        _unknown(draft, main, script, why)
+    elif starts:
+        _several(draft, starts, script)
+    else:
+        draft.choose(("command",), [PROGRAM], "the script starts no program")
+        draft.drop("script", f"no command of it is a program; {WRITE}")
+        draft.note(f"command: {WRITE}")
+    _carry_others(draft, [each for each in commands if each not in starts], script)
+
+
+def _carry_program(draft: Draft, place: int, script: str) -> None:
+    """Set the command from the script's command at this index, and env and the list from all others."""
+    script, wrappers = _unwrapped((shell.commands(script) or [])[place], script)
+    commands = shell.commands(script) or []
+    main = commands[place]
+    needed = _needed(main, commands, script)
+    kept = [command for command in needed if not _is_literal(command, script)]
+    if any(MENTION.search(_text(command, script)) for command in needed):
+        _unknown(draft, main, script, "its variables hold the program and what starts its ranks")
+        _carry_others(draft, [each for each in commands if each is not main], script)
+        return
+    _carry_others(draft, [each for each in commands if each is not main and each not in kept], script)
+    for wrapper, text in wrappers:
+        carry_wrapper(draft, wrapper, text, _line(main, script))
+    setup = "".join(f"{_text(command, script)} && " for command in kept)
+    carry_words(draft, _words(main, script, setup), _line(main, script))
+
+
+def _carry_others(draft: Draft, commands: Sequence[Command], script: str) -> None:
+    for command in commands:
+        _other(draft, command, _place(command, script))
+    _printed(draft, commands, script)
+
+
+def _no_program(main: Command) -> str:
+    """Return why the program of a command is not known: it is that of an image, or none follows a wrapper."""
+    words = [word.text for word in main.words]
+    before = chain(words)
+    name = PurePosixPath(words[before.program]).name if before.program < len(words) else ""
+    if name in CONTAINERS or (not name and any(each.is_container for each in before.wrappers)):
+        return "it runs the program of a container's image; name that image in image.repository"
+    if not before.has_starter and name not in (*shell.SHELLS, "python", "python3"):
+        # A word after an option may be its value.
+        behind = zip(words[before.program :], words[before.program + 1 :], strict=False)
+        if inner := next((word for old, word in behind if MENTION.fullmatch(word) and not old.startswith("-")), ""):
+            return f"{name} starts {inner}, and distrain starts the ranks itself"
+    return "" if name or not before.wrappers else "no program follows"
+
+
+def _unwrapped(main: Command, script: str) -> tuple[str, list[tuple[Wrapper, str]]]:
+    """Return the script without the programs that wrap the main command's, and these programs with their texts."""
+    found = []
+    for wrapper in chain([word.text for word in main.words]).wrappers:
+        start, end = main.words[wrapper.start].start, main.words[wrapper.stop - 1].end
+        words = [word.text for word in main.words[wrapper.start : wrapper.stop]]
+        found.append((wrapper, " ".join(map(quoting.value, words))))
+        script = script[:start] + BLANKED.sub(" ", script[start:end]) + script[end:]
+    return script, found
+
+
+def _printed(draft: Draft, commands: Sequence[Command], script: str) -> None:
+    """List the commands that only printed, by their names alone."""
+    found = [(_line(each, script), each.words[0].text) for each in commands if each.words[0].text in SILENT - EMPTY]
+    if found:
+        lines = ", ".join(line.removeprefix("line ") for line, _ in found)
+        names = ", ".join(dict.fromkeys(name for _, name in found))
+        why = "they only print, and ran once; print it in the program, or in an initContainer of the workers"
+        draft.drop(f"{'lines' if len(found) > 1 else 'line'} {lines}: {names}", why)
+
+
+def _no_shell(draft: Draft, script: str) -> None:
+    """Set the placeholder for a script of another language, which sbatch runs as the program itself."""
+    name = quoting.value(script.split("\n")[0].removeprefix("#!").strip())
+    draft.choose(("command",), [PROGRAM], f"the script is one of {name}")
+    draft.drop("script", f"it is one of {name}, and the import reads sh and bash; put it into the image; {WRITE}")
+    draft.note(f"command: {WRITE}")
+
+
+def _beyond(draft: Draft, script: str) -> None:
+    """Set the placeholder for a script of which nothing can be carried over, and name the reason and its line."""
+    number, name = shell.obstacle(script)
+    line = quoting.line(script.split("\n")[number - 1])
+    draft.choose(("command",), [PROGRAM], f"line {number} has {name}")
+    why = f"{name} is more than a simple command, so the import carries no line of the script over"
+    draft.drop(
+        f"script, line {number}: {line}", f"{why}; write the program of the ranks as command, its variables in env"
+    )
+    draft.note(f"command: {WRITE}")
+
+
+def _starts_ranks(command: Command) -> bool:
+    """Tell whether a command starts the program; `srun hostname` only prints."""
+    words = [word.text for word in command.words]
+    before = chain(words)
+    return before.has_starter and words[before.program : before.program + 1] not in [[name] for name in SILENT]
+
+
+def _several(draft: Draft, starts: Sequence[Command], script: str) -> None:
+    draft.choose(("command",), [PROGRAM], f"the script starts {len(starts)} programs")
+    draft.note(
+        f"command: the script starts {len(starts)} programs; write the one that trains in the place of {PROGRAM}"
+    )
+    for command in starts:
+        draft.drop(_place(command, script), "a run starts one program; write it as command")
+
+
+def _unknown(draft: Draft, main: Command, script: str, why: str) -> None:
+    """Set the placeholder for a command whose program cannot be told."""
+    draft.choose(("command",), [PROGRAM], f"{_line(main, script)}: {why}")
+    draft.drop(_place(main, script), f"{why}; write the program as command")
+    draft.note(f"command: {WRITE}")
+
+
+def _needed(main: Command, commands: Sequence[Command], script: str) -> list[Command]:
+    """Return the commands before the program that its text needs: cd, and commands that set its variables."""
+    names = set(REFERENCE.findall(_without_starter(main, script)))
+    found: list[Command] = []
+    for command in reversed(commands[: commands.index(main)]):
+        text = _text(command, script)
+        assigned = {word.partition("=")[0].rstrip("+") for word in assignments(command)}
+        is_ours = OF_SLURM.search(text) or all(map(RENDEZVOUS.match, assigned))
+        if command.words[0].text == "cd" or (assigned & names and not is_ours):
+            found.insert(0, command)
+            names |= set(REFERENCE.findall(text))
+    return found
+
+
+def _without_starter(main: Command, script: str) -> str:
+    """Return the text of a command without the program that starts the ranks and its options."""
+    found = started([word.text for word in main.words])
+    if found is None:
+        return _text(main, script)
+    before = script[main.start : main.words[found.index].start]
+    behind = main.words[found.program].start if found.program < len(main.words) else main.end
+    return before + script[behind : main.end]
+
+
+def _is_literal(command: Command, script: str) -> bool:
+    """Tell whether a command sets variables to values that contain no variables, so that env can hold them."""
+    return bool(assignments(command)) and not re.search(r"[$`]", _text(command, script))
+
+
+def _text(command: Command, script: str) -> str:
+    return script[command.start : command.end].strip()
+
+
+def _line(command: Command, script: str) -> str:
+    return f"line {script[: command.words[0].start].count(chr(10)) + 1}"
+
+
+def _place(command: Command, script: str) -> str:
+    return f"{_line(command, script)}: {quoting.command([word.text for word in command.words])}"
+
+
+def _is_setup(command: Command) -> bool:
+    """Tell whether a command only prepares the program, or only prints."""
+    words = [word.text for word in command.words]
+    before = chain(words)
+    if before.program >= len(words):
+        return not any(each.is_container for each in before.wrappers)
+    return words[before.program] in SITE | SILENT | {"cd", "export", "set", "ulimit", "wait"}
+
+
+def _words(command: Command, script: str, setup: str) -> list[str]:
+    """Return the command's words; a command that needs a shell stays a script, as `bash -c SCRIPT`."""
+    line = _text(command, script)
+    words = [word.text for word in command.words]
+    start = chain(words).program
+    inner = shell.script_of(words[start:])
+    # A shell that is the program itself gets the setup. A redirection would need one more.
+    if inner is not None and not any(re.match(r"[0-9&]*[<>]", word) for word in words[start + inner + 1 :]):
+        words[start + inner] = setup + words[start + inner]
+        return words
+    if setup or shell.SPECIAL.search(line) or "=" in command.words[0].text:
+        return ["bash", "-c", setup + line]
+    return words
+
+
+def _other(draft: Draft, command: Command, place: str) -> None:
+    """Carry over a variable, and list any other command."""
+    if words := assignments(command):
+        for word in words:
+            _variable(draft, word, place)
+    elif command.words[0].text in SITE:
+        draft.drop(place, "the image has to hold what it brings")
+    elif started([word.text for word in command.words]) or command.words[0].text not in SILENT | {"set", "wait"}:
+        draft.drop(place, ONCE)
+
+
+def _variable(draft: Draft, word: str, place: str) -> None:
+    name = word.partition("=")[0]
+    if RENDEZVOUS.match(name) and draft.value(("framework",)) == "pytorch" and not draft.has(("job", "kind")):
+        draft.drop(place, "distrain sets how the ranks find each other")
+    elif RENDEZVOUS.match(name):
+        draft.drop(
+            place, "under mpirun a rank has OMPI_COMM_WORLD_RANK and _SIZE, and nothing sets this; set it in env"
+        )
+    else:
+        carry_variable(draft, word, place)
