@@ -1,7 +1,8 @@
 """Find the credentials in commands that log in: an argument after others, or the value of a short option.
 
-Their names say nothing (`mysql -pPASSWORD`, `wandb login KEY`), so each program is listed with its secret arguments, as
-the help of the program has them.
+The names of such arguments say nothing (`mysql -pPASSWORD`, `wandb login KEY`). So this module lists the programs that
+people use in job scripts, each with its secret arguments. The list was not compared with each program's help. A program
+that is missing here only matters if its command is carried: commands that are left out are shown without arguments.
 """
 
 from __future__ import annotations
