@@ -16,7 +16,8 @@ unexport PYTHONDONTWRITEBYTECODE
 PASSED = $(CACHE)/passed/$(shell git rev-parse HEAD)
 
 # The groups of Debian packages in lab/setup.sh that a target needs. Without a line here it gets all.
-demo cluster cluster-status bench bench-demo bench-scale: PACKAGES := node images $(if $(GITOPS),gitops)
+demo cluster cluster-status bench-demo bench-scale: PACKAGES := node images $(if $(GITOPS),gitops)
+bench: PACKAGES := node images compiler
 images sbom bench-chaos: PACKAGES := images
 lint: PACKAGES := lint
 schema docs lock package audit bench-check bench-prose: PACKAGES := python

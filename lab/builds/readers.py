@@ -1,4 +1,4 @@
-"""Install the libraries that the trainer's data reader is compared with: one environment for PyTorch's, one for TensorFlow's."""
+"""Install the libraries that the trainer's data reader is compared with, in an environment for each framework."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ WITHOUT_CUDA = REPOSITORY / "trainer" / "pytorch_without_cuda.py"
 
 
 def pytorch() -> Path:
-    """Return the folder of the programs of the environment with PyTorch, MosaicML Streaming, WebDataset and torchdata."""
+    """Return the folder of the programs of an environment with MosaicML Streaming, WebDataset and torchdata."""
     return tools.programs(REPOSITORY / "requirements-readers.txt", then=_without_cuda)
 
 
 def tensorflow() -> Path:
+    """Return the folder of the programs of an environment with tf.data."""
     return tools.programs(REPOSITORY / "requirements-readers-tensorflow.txt")
 
 

@@ -1,7 +1,7 @@
 """Compare the trainer's data reader with MosaicML Streaming, WebDataset, torchdata and tf.data.
 
-`PYTHONPATH=trainer python -m lab.bench.readers` starts an S3 server behind a proxy, which delays each answer by 50 ms and
-limits each connection to 90 MB/s. The readers take turns to read the same images through the proxy, each in a new
+`PYTHONPATH=trainer python -m lab.bench.readers` starts an S3 server behind a proxy, which delays each answer by 50 ms
+and limits each connection to 90 MB/s. The readers take turns to read the same images through the proxy, each in a new
 process and with an empty cache: first the files alone, then decoded. The bench writes the medians to docs/data.md. It
 fails if the trainer is slower than another reader, or decodes at less than SHARE of a bare loop's speed.
 """
@@ -21,7 +21,7 @@ from pathlib import Path
 
 from lab.bench.readers import pictures, table
 from lab.bench.readers.program import SIDE
-from lab.bench.readers.table import DISTRAIN, Figures, Size
+from lab.bench.readers.table import DISTRAIN, Figure, Figures, Size
 from lab.builds import readers
 from lab.errors import LabError
 from lab.paths import REPOSITORY
@@ -54,7 +54,7 @@ def all_readers() -> dict[str, Reader]:
         "MosaicML Streaming": Reader(torch, "of_mosaicml", "mds", ".mds", workers=(8, 4)),
         "WebDataset": Reader(torch, "of_webdataset", workers=(8, 4)),
         "torchdata": Reader(torch, "of_torchdata", workers=(8, 4)),
-        "tf.data": Reader(tensorflow, "of_tfdata", "tfrecord", ".tfrecord"),
+        table.TF_DATA: Reader(tensorflow, "of_tfdata", "tfrecord", ".tfrecord"),
     }
 
 
@@ -73,25 +73,30 @@ class Bench:
         for decodes in (False, True):
             for name in self.readers:
                 figures[name, decodes].append(self._read(name, decodes))
-        figures[table.LOCAL, True].append(self._read(DISTRAIN, True, str(self.folder / pictures.TAR)))
+        figures[table.OTHER_PIXELS, True].append(self._read(table.TF_DATA, True, "--not-antialiased"))
+        figures[table.LOCAL, True].append(self._read(DISTRAIN, True, uri=str(self.folder / pictures.TAR)))
         figures[table.BARE, True].append(self._bare())
 
-    def _read(self, name: str, decodes: bool, uri: str = "") -> float:
-        """Return the images per second of one run. Raise LabError unless it has read all images."""
+    def _read(self, name: str, decodes: bool, *more: str, uri: str = "") -> Figure:
+        """Run a reader once. Raise LabError unless it has read all images."""
         reader = self.readers[name]
         uri = uri or f"s3://{pictures.BUCKET}/{reader.folder}"
         with tempfile.TemporaryDirectory(dir=self.folder) as scratch:
             options = [uri, f"--workers={reader.workers[decodes]}", f"--scratch={scratch}/cache"]
-            options += [f"--files={self.files[reader.folder]}", *(["--decodes"] if decodes else [])]
+            options += [f"--files={self.files[reader.folder]}", *(["--decodes"] if decodes else []), *more]
             found = _run(reader.python, reader.module, options, self.environment)
         size = self.size.images * SIDE * SIDE * 3 * 4 if decodes else self.size.bytes
         if (found["images"], found["bytes"]) != (self.size.images, size):
             raise LabError(f"{name}: read {found}, and there are {self.size.images} images, {size} bytes")
-        return found["per_second"]
+        return _figure(found)
 
-    def _bare(self) -> float:
+    def _bare(self) -> Figure:
         [shard, *_] = sorted((self.folder / pictures.TAR).glob("*.tar"))
-        return _run(Path(sys.executable), "bare_decoding", [str(shard)], self.environment)["per_second"]
+        return _figure(_run(Path(sys.executable), "bare_decoding", [str(shard)], self.environment))
+
+
+def _figure(found: dict[str, float]) -> Figure:
+    return Figure(found["per_second"], found["processor"] * 1000)
 
 
 def main() -> int:
@@ -131,7 +136,9 @@ def _names(folder: Path, suffix: str) -> list[str]:
 
 
 def _tell(number: int, figures: Figures) -> None:
-    told = ", ".join(f"{name}{' decoded' * decodes} {each[-1]:.0f}" for (name, decodes), each in figures.items())
+    told = ", ".join(
+        f"{name}{' decoded' * decodes} {each[-1].per_second:.0f}" for (name, decodes), each in figures.items()
+    )
     print(f"round {number + 1}, images/s, load {os.getloadavg()[0]:.1f}: {told}", flush=True)
 
 

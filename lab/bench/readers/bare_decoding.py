@@ -23,27 +23,28 @@ SECONDS = 3.0
 
 def main(shard: Path) -> None:
     cores = len(os.sched_getaffinity(0))
-    start = multiprocessing.Barrier(cores)
-    with shard.open("rb") as file, multiprocessing.Pool(cores, _keep, [start, [*samples_in(file)]]) as pool:
-        print(json.dumps({"per_second": sum(pool.map(_decode, range(cores), chunksize=1))}))
+    with shard.open("rb") as file:
+        images = [image for image, _ in samples_in(file)]
+    # The processes are forked, so each has the images.
+    ready: Barrier = multiprocessing.Barrier(cores)
+    results: multiprocessing.Queue[tuple[float, float]] = multiprocessing.Queue()
+    for number in range(cores):
+        multiprocessing.Process(target=lambda number=number: results.put(_decode(images, ready, number))).start()
+    rates, processor = zip(*(results.get() for _ in range(cores)), strict=True)
+    print(json.dumps({"per_second": sum(rates), "processor": sum(processor) / cores}))
 
 
-def _keep(start: Barrier, samples: list[tuple[bytes, int]]) -> None:
-    global _start, _samples
-    _start, _samples = start, samples
-
-
-def _decode(number: int) -> float:
-    """Return this process's images per second."""
+def _decode(images: list[bytes], ready: Barrier, number: int) -> tuple[float, float]:
+    """Return this process's images per second, and its processor seconds for an image."""
     random, crops = np.random.default_rng(number), Crops(SCALE, RATIO)
-    _start.wait()
-    started, count = time.perf_counter(), 0
+    ready.wait()
+    started, used, count = time.perf_counter(), time.process_time(), 0
     while (spent := time.perf_counter() - started) < SECONDS:
-        image = Image.open(io.BytesIO(_samples[count % len(_samples)][0]))
+        image = Image.open(io.BytesIO(images[count % len(images)]))
         box = crops.for_training(*image.size, random)
-        image.convert("RGB").resize((SIDE, SIDE), Image.Resampling.BILINEAR, box=box)
+        np.asarray(image.resize((SIDE, SIDE), Image.Resampling.BILINEAR, box=box))
         count += 1
-    return count / spent
+    return count / spent, (time.process_time() - used) / count
 
 
 if __name__ == "__main__":

@@ -15,8 +15,16 @@ from lab.bench.readers.program import BATCH, RATIO, SCALE, SEED, SIDE, Count, Ta
 
 
 def open_reader(task: Task) -> Iterable[Count]:
-    crops = {"image_size": SIDE, "augment_scale": SCALE, "augment_ratio": RATIO}
-    config = Config(data=task.uri, model="resnet50", batch_size=BATCH, epochs=1, seed=SEED, **crops)
+    config = Config(
+        data=task.uri,
+        model="resnet50",
+        batch_size=BATCH,
+        epochs=1,
+        seed=SEED,
+        image_size=SIDE,
+        augment_scale=SCALE,
+        augment_ratio=RATIO,
+    )
     dataset = load(config)
     return _decoded(config, dataset) if task.decodes else _files(dataset)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,7 @@ def open_reader(task: Task) -> Iterable[Count]:
         cycle_length=len(task.files),
         num_parallel_calls=len(task.files),
     )
-    samples = records.shuffle(SHUFFLE, seed=SEED).map(_decoded if task.decodes else _file, tf.data.AUTOTUNE)
+    samples = records.shuffle(SHUFFLE, seed=SEED).map(_decoder(task) if task.decodes else _file, tf.data.AUTOTUNE)
     return Batches(samples.batch(BATCH).prefetch(tf.data.AUTOTUNE), task.decodes)
 
 
@@ -38,21 +38,28 @@ def _file(record: Any) -> Any:
     return sample["image"], sample["label"]
 
 
-def _decoded(record: Any) -> Any:
-    """Decode the crop only, as the ResNet of TensorFlow's model garden (official/vision/ops/preprocess_ops.py)."""
-    content, label = _file(record)
-    start, size, _ = tf.image.sample_distorted_bounding_box(
-        tf.io.extract_jpeg_shape(content),
-        tf.zeros([0, 0, 4]),
-        area_range=SCALE,
-        aspect_ratio_range=RATIO,
-        min_object_covered=0,
-        use_image_if_no_bounding_boxes=True,
-        seed=SEED,
-    )
-    crop = tf.image.decode_and_crop_jpeg(content, [start[0], start[1], size[0], size[1]], channels=3)
-    image = tf.image.random_flip_left_right(tf.image.resize(crop, [SIDE, SIDE]))
-    return image / 255, label
+def _decoder(task: Task) -> Callable[[Any], Any]:
+    """Return the function that decodes a sample: the crop only, as the ResNet of TensorFlow's model garden.
+
+    See official/vision/ops/preprocess_ops.py there, which scales without antialiasing.
+    """
+
+    def decode(record: Any) -> Any:
+        content, label = _file(record)
+        start, size, _ = tf.image.sample_distorted_bounding_box(
+            tf.io.extract_jpeg_shape(content),
+            tf.zeros([0, 0, 4]),
+            area_range=SCALE,
+            aspect_ratio_range=RATIO,
+            min_object_covered=0,
+            use_image_if_no_bounding_boxes=True,
+            seed=SEED,
+        )
+        crop = tf.image.decode_and_crop_jpeg(content, [start[0], start[1], size[0], size[1]], channels=3)
+        image = tf.image.resize(crop, [SIDE, SIDE], antialias=not task.not_antialiased)
+        return tf.image.random_flip_left_right(image) / 255, label
+
+    return decode
 
 
 class Batches:

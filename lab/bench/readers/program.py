@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import resource
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -28,7 +29,8 @@ class Task:
     """What to read: `uri` is a folder or s3://bucket/prefix with files in the reader's format.
 
     With `decodes`, the reader returns batches of float32 images of SIDE x SIDE pixels with values from 0 to 1, cropped
-    and mirrored at random. Otherwise it returns the images' files. `scratch` is an empty folder for the reader's cache.
+    and mirrored at random, and scaled with antialiasing. Otherwise it returns the images' files. `scratch` is an empty
+    folder for the reader's cache.
     """
 
     uri: str
@@ -36,6 +38,7 @@ class Task:
     decodes: bool
     workers: int
     scratch: str
+    not_antialiased: bool
 
 
 def run(open_reader: Callable[[Task], Iterable[Count]]) -> None:
@@ -46,18 +49,23 @@ def run(open_reader: Callable[[Task], Iterable[Count]]) -> None:
     """
     task = _task()
     reader = open_reader(task)
-    started = time.perf_counter()
+    used, started = _processor_seconds(), time.perf_counter()
     batches = iter(reader)
-    counts = []
+    first = next(batches)
     if task.decodes:
-        first = next(batches)
         started = time.perf_counter()
-    counts = [*batches]
+    counts = [first, *batches]
     seconds = time.perf_counter() - started
-    all_counts = [first, *counts] if task.decodes else counts
-    images, size = (sum(each) for each in zip(*all_counts, strict=True))
-    timed = sum(images for images, _ in counts)
-    print(json.dumps({"images": images, "bytes": size, "per_second": timed / seconds}))
+    images, size = (sum(each) for each in zip(*counts, strict=True))
+    timed = images - first[0] if task.decodes else images
+    used = _processor_seconds() - used
+    print(json.dumps({"images": images, "bytes": size, "per_second": timed / seconds, "processor": used / images}))
+
+
+def _processor_seconds() -> float:
+    """Return the processor time of this process and of its children that have ended."""
+    usages = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
 
 
 def _task() -> Task:
@@ -67,4 +75,5 @@ def _task() -> Task:
     parser.add_argument("--decodes", action="store_true")
     parser.add_argument("--workers", type=int, default=0)
     parser.add_argument("--scratch", default="")
+    parser.add_argument("--not-antialiased", action="store_true")
     return Task(**vars(parser.parse_args()))
