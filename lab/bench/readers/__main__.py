@@ -1,9 +1,9 @@
 """Compare the trainer's data reader with MosaicML Streaming, WebDataset, torchdata and tf.data.
 
-`PYTHONPATH=trainer python -m lab.bench.readers` starts an S3 server behind a proxy, which delays each answer by 50 ms
-and limits each connection to 90 MB/s. The readers take turns to read the same images through the proxy, each in a new
-process and with an empty cache: first the files alone, then decoded. The bench writes the medians to docs/data.md. It
-fails if the trainer is slower than another reader, or decodes at less than SHARE of a bare loop's speed.
+`make bench-readers` starts an S3 server behind a proxy, which delays each answer by 50 ms and limits each connection to
+90 MB/s. The readers take turns to read the same images through the proxy, each in a new process and with an empty
+cache: first the files alone, then decoded. The bench writes the medians to docs/data.md. It fails if the trainer is
+slower than another reader, or decodes at less than SHARE of a bare loop's speed.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ PACKAGE = "lab.bench.readers"
 class Reader:
     """A reader: its Python, its module, the format of its files, and the numbers of its worker processes.
 
-    `workers` are the numbers without and with decoding: of 2, 4, 8 and 16, those that were fastest on two cores.
+    `workers` are the numbers without and with decoding. Half of the workers can wait for S3 while the others decode on
+    two cores. Of 2, 4 and 8 workers, none was clearly faster.
     """
 
     python: Path

@@ -12,7 +12,7 @@ from lab.paths import REPOSITORY
 from lab.written_part import with_part
 
 PAGE = REPOSITORY / "docs" / "data.md"
-BEGIN = "<!-- made by python -m lab.bench.readers -->\n"
+BEGIN = "<!-- made by make bench-readers -->\n"
 DISTRAIN = "distrain"
 # The trainer on local shards, and the bare loop of its decoding library.
 LOCAL, BARE = "distrain, local files", "bare loop of Pillow"
@@ -86,7 +86,7 @@ def shares(medians: Medians) -> dict[str, float]:
 def _machine(size: Size, rounds: int) -> str:
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1024**3
     return (
-        f"Medians of {rounds} rounds on {datetime.date.today()}, on {os.cpu_count()} cores and {memory:.0f} GiB, which "
+        f"Medians of {rounds} runs on {datetime.date.today()}, on {os.cpu_count()} cores and {memory:.0f} GiB, which "
         f"the S3 server shares.\nThe load average of five minutes was {os.getloadavg()[1]:.1f}. {size.images:,} images "
         f"of {size.bytes / size.images / 1000:.0f} KB in {size.shards} shards. CPU: processor time for an image.\n"
     )
