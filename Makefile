@@ -1,6 +1,6 @@
 # distrain. `make` alone lists the targets.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo build test lint schema docs lock package images sbom audit cluster cluster-status bench bench-demo bench-check bench-inputs bench-chaos bench-client bench-predict bench-prose bench-full bench-gitops bench-tests bench-guest bench-mutants bench-why bench-scale bench-gpu clean distclean
+.PHONY: help setup demo build test lint schema docs lock package images sbom audit cluster cluster-status bench bench-demo bench-check bench-inputs bench-chaos bench-client bench-predict bench-prose bench-readers bench-full bench-gitops bench-tests bench-guest bench-mutants bench-why bench-scale bench-gpu clean distclean
 SHELL := /bin/bash
 
 CACHE := $(or $(DISTRAIN_CACHE),$(HOME)/.cache/distrain)
@@ -16,7 +16,9 @@ unexport PYTHONDONTWRITEBYTECODE
 PASSED = $(CACHE)/passed/$(shell git rev-parse HEAD)
 
 # The groups of Debian packages in lab/setup.sh that a target needs. Without a line here it gets all.
-demo cluster cluster-status bench bench-demo bench-scale: PACKAGES := node images $(if $(GITOPS),gitops)
+demo cluster cluster-status bench-demo bench-scale: PACKAGES := node images $(if $(GITOPS),gitops)
+bench: PACKAGES := node images compiler
+bench-readers: PACKAGES := compiler
 images sbom bench-chaos: PACKAGES := images
 lint: PACKAGES := lint
 schema docs lock package audit bench-check bench-prose: PACKAGES := python
@@ -102,6 +104,9 @@ bench-predict: setup ## on the running lab: hold predict to runs of two workers 
 
 bench-prose: setup ## draw 200 sentences of comments, docstrings, messages, values and pages, to see how many must be read twice; SEED=n
 	@$(PYTHON) -m docs.prose --seed $(or $(SEED),1)
+
+bench-readers: setup ## compare the trainer's data reader with four libraries; both cores should be idle; READERS_ARGS="--rounds 1"
+	@PYTHONPATH=trainer $(PYTHON) -m lab.bench.readers $(READERS_ARGS)
 
 bench-full: build ## run the rest of each matrix of which the tests try one path; again goes on; PYTEST_ARGS="-k words" picks some
 	@FULL=1 $(PYTHON) -m pytest -m full --resume $(PASSED) $(PYTEST_ARGS)

@@ -17,3 +17,10 @@ compile --universal --python-version 3.10 requirements-go.in -o requirements-go.
 compile --universal --python-version 3.10 requirements-scanners.in -o requirements-scanners.txt
 compile --universal --python-version 3.10 requirements-audit.in -o requirements-audit.txt
 compile --universal --python-version 3.10 requirements-mutants.in -o requirements-mutants.txt
+# Only for the platform of `make bench`. Most packages of CUDA are left out: lab/builds/readers.py replaces what needs them.
+for name in cublas cuda-nvrtc cudnn cufft cufile curand cusolver cusparse cusparselt nccl nvjitlink nvshmem nvtx; do
+  without_cuda+=(--no-emit-package "nvidia-$name-cu12")
+done
+for_bench=(--python-version 3.11 --python-platform x86_64-manylinux_2_28)
+compile "${for_bench[@]}" "${without_cuda[@]}" --no-emit-package triton requirements-readers.in -o requirements-readers.txt
+compile "${for_bench[@]}" requirements-readers-tensorflow.in -o requirements-readers-tensorflow.txt

@@ -6,7 +6,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 venv=$1
 groups=("${@:2}")
-[ ${#groups[@]} -gt 0 ] || groups=(node images gitops scripts archive metrics lint browser)
+[ ${#groups[@]} -gt 0 ] || groups=(node images gitops scripts archive compiler metrics lint browser)
 
 declare -A packages_of=(
   [python]="python3-venv ca-certificates git"
@@ -15,6 +15,7 @@ declare -A packages_of=(
   [gitops]="redis-server"                                # for Argo CD
   [scripts]="openssh-server openssh-client openmpi-bin"  # tests run the chart's scripts with real SSH and Open MPI
   [archive]="gpg gpg-agent"                              # the plugin's archive is signed in a test
+  [compiler]="g++"                                       # `make bench` compiles a stand-in for PyTorch's CUDA libraries
   [metrics]="prometheus"                                 # a real Prometheus reads the trainer's metrics in a test
   [lint]="shellcheck"
   [browser]="chromium"                                   # shows the page of `helm distrain report` in a test

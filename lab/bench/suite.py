@@ -1,9 +1,9 @@
 """`make bench`: measure the plugin, the chart, the trainer and the lab, one module or program after another.
 
-The bench measures the time of rendering, the plugin's start, the speed of the trainer's data layer, the cost of
-checkpoints, the time in which `check` reads and judges a large cluster, the time in which `status` reads a run of 1,000
-workers, the lab's start, and the trainer's speed by number of workers. The bench also compares distrain with
-Kubernetes' admission and with the chart's schema, on more random cases than `make test`.
+The bench measures the time of rendering, the plugin's start, the speed of the trainer's data layer alone and beside
+four libraries, the cost of checkpoints, the time in which `check` reads and judges a large cluster, the time in which
+`status` reads a run of 1,000 workers, the lab's start, and the trainer's speed by number of workers. The bench also
+compares distrain with Kubernetes' admission and with the chart's schema, on more random cases than `make test`.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ PARTS = {
     "lab.bench.plugin_start": "",
     "lab.bench.data": "trainer",
     "lab.bench.read_ahead": "trainer",
+    "lab.bench.readers": "trainer",
     "lab.bench.listing": "trainer",
     "tests.trainer.benches.bench_checkpoint": "trainer",
     "tests.trainer.benches.bench_saving": "trainer",

@@ -9,16 +9,17 @@ import hashlib
 import platform
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from lab.errors import LabError
 from lab.paths import CACHE_DIR
 
 
-def programs(lock: Path) -> Path:
+def programs(lock: Path, *, then: Callable[[Path], None] = lambda programs: None) -> Path:
     """Return the folder of an environment's programs. Install the environment if it is not in the cache.
 
-    Raises LabError if that fails.
+    `then` completes the installation. Raises LabError if the installation fails.
     """
     key = hashlib.sha256(lock.read_bytes() + platform.python_version().encode()).hexdigest()[:12]
     folder = CACHE_DIR / "scanners" / key
@@ -26,7 +27,9 @@ def programs(lock: Path) -> Path:
         print(f"installing {lock.name} (once; a minute) ...", file=sys.stderr, flush=True)
         _run(lock, sys.executable, "-m", "venv", "--clear", str(folder))
         pip = [str(folder / "bin" / "pip"), "install", "--quiet", "--disable-pip-version-check", "--require-hashes"]
-        _run(lock, *pip, "-r", str(lock))
+        # The lock file has all packages, except those of CUDA that are not needed.
+        _run(lock, *pip, "--no-deps", "-r", str(lock))
+        then(folder / "bin")
         (folder / "complete").touch()
     return folder / "bin"
 

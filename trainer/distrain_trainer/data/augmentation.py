@@ -106,6 +106,10 @@ def is_grey(image: Image.Image) -> bool:
 
 
 def as_rgb(image: Image.Image) -> Image.Image:
+    """Decode an image, and return it as RGB: the same object if it already is."""
+    if image.mode == "RGB":  # Pillow's convert would copy it, which takes a fifth of the whole time.
+        image.load()
+        return image
     if image.mode.startswith("I"):  # A 16-bit PNG. Pillow's convert would turn all values above 255 into white.
         from PIL import Image
 

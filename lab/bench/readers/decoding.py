@@ -1,0 +1,31 @@
+"""Decode images as PyTorch's libraries do it: with Pillow, and torchvision's transformations for training."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+from PIL import Image
+from torchvision import transforms
+
+from lab.bench.readers.program import RATIO, SCALE, SIDE, Count
+
+# The transformations of PyTorch's ImageNet example (github.com/pytorch/examples, imagenet/main.py), without the
+# normalization.
+_TRANSFORM = transforms.Compose(
+    [
+        transforms.RandomResizedCrop(SIDE, scale=SCALE, ratio=RATIO),
+        transforms.RandomHorizontalFlip(),
+        transforms.ToTensor(),
+    ]
+)
+
+
+def to_pixels(content: bytes) -> Any:
+    """Return an image file as a tensor of float32, of 3 x SIDE x SIDE values from 0 to 1."""
+    return _TRANSFORM(Image.open(io.BytesIO(content)).convert("RGB"))
+
+
+def counts_of(images: Any, decodes: bool) -> Count:
+    """Count a batch's images, and their bytes. `images` is a tensor if they are decoded, or else a list of files."""
+    return len(images), images.nbytes if decodes else sum(map(len, images))

@@ -1,0 +1,64 @@
+"""Read MosaicML Streaming's own format, MDS; `... of_mosaicml write SHARDS FOLDER` converts tar shards to MDS."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from streaming import MDSWriter, StreamingDataset
+from torch.utils.data import DataLoader
+
+from lab.bench.readers.decoding import counts_of, to_pixels
+from lab.bench.readers.program import BATCH, SEED, Count, Task, run
+from lab.bench.readers.tar import samples_in
+
+
+class Images(StreamingDataset):  # type: ignore[misc]
+    """Samples as in Streaming's own classes for images: the transformation runs in the workers."""
+
+    def __init__(self, decodes: bool, **settings: Any) -> None:
+        super().__init__(**settings)
+        self._decodes = decodes
+
+    def __getitem__(self, at: Any) -> Any:
+        sample = super().__getitem__(at)
+        return (to_pixels(sample["image"]) if self._decodes else sample["image"]), sample["label"]
+
+
+def open_reader(task: Task) -> Iterable[Count]:
+    # The names of Streaming's variables differ from AWS's.
+    os.environ["S3_ENDPOINT_URL"] = os.environ["AWS_ENDPOINT_URL_S3"]
+    # Shuffling and its block size have Streaming's defaults. `predownload` is the number of samples that each worker
+    # downloads ahead, by default 8 batches; the page on tuning says to raise it, or the number of workers, if the data
+    # come too slowly: docs.mosaicml.com/projects/streaming, "Performance Tuning".
+    dataset = Images(
+        task.decodes, remote=task.uri, local=task.scratch, shuffle=True, shuffle_seed=SEED, batch_size=BATCH
+    )
+    # The workers are forked. They must not share the connection over which this process has read the index.
+    for stream in dataset.streams:
+        stream._downloader.clean_up()
+    return Batches(DataLoader(dataset, batch_size=BATCH, num_workers=task.workers), task.decodes)
+
+
+class Batches:
+    def __init__(self, loader: Any, decodes: bool) -> None:
+        self._loader, self._decodes = loader, decodes
+
+    def __iter__(self) -> Iterator[Count]:
+        return (counts_of(images, self._decodes) for images, _ in self._loader)
+
+
+def write(shards: Path, folder: Path) -> None:
+    """Write the samples as MDS, in files of at most 64 MiB, MDSWriter's default."""
+    with MDSWriter(out=str(folder), columns={"image": "bytes", "label": "int"}) as out:
+        for path in sorted(shards.glob("*.tar")):
+            with path.open("rb") as file:
+                for image, label in samples_in(file):
+                    out.write({"image": image, "label": label})
+
+
+if __name__ == "__main__":
+    write(*map(Path, sys.argv[2:])) if sys.argv[1] == "write" else run(open_reader)

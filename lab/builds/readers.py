@@ -1,0 +1,31 @@
+"""Install the libraries that the trainer's data reader is compared with, in an environment for each framework."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+from lab.builds import tools
+from lab.paths import REPOSITORY
+
+WITHOUT_CUDA = REPOSITORY / "trainer" / "pytorch_without_cuda.py"
+
+
+def pytorch() -> Path:
+    """Return the folder of the programs of an environment with MosaicML Streaming, WebDataset and torchdata."""
+    return tools.programs(REPOSITORY / "requirements-readers.txt", then=_without_cuda)
+
+
+def tensorflow() -> Path:
+    """Return the folder of the programs of an environment with tf.data."""
+    return tools.programs(REPOSITORY / "requirements-readers-tensorflow.txt")
+
+
+def _without_cuda(programs: Path) -> None:
+    """Replace PyTorch's CUDA libraries, as the trainer's image does. Keep what torchvision needs of them."""
+    python = str(programs / "python")
+    code = "import sysconfig; print(sysconfig.get_path('purelib'))"
+    packages = Path(subprocess.run([python, "-c", code], check=True, capture_output=True, text=True).stdout.strip())
+    # The program looks for the symbols that the libraries in PyTorch's own folder need.
+    (packages / "torch" / "lib" / "torchvision.so").symlink_to(packages / "torchvision" / "_C.so")
+    subprocess.run([python, str(WITHOUT_CUDA)], check=True)
