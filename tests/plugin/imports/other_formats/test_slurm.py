@@ -159,7 +159,10 @@ def test_run_without_a_time_limit_needs_no_value(limit: str) -> None:
 
 
 def test_word_that_is_no_option_is_listed_without_it() -> None:
-    assert [place for place, _ in _of_slurm("#SBATCH --qos=a high\nsrun python a.py").lost] == ["--qos=a", "other-words"]
+    assert [place for place, _ in _of_slurm("#SBATCH --qos=a high\nsrun python a.py").lost] == [
+        "--qos=a",
+        "other-words",
+    ]
 
 
 def test_option_that_a_later_line_sets_again_is_listed() -> None:
