@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from tests.trainer.conftest import DIGITS_IN_IMAGE, run_in_image, torchrun_of
+from tests.trainer.training.test_training import LEARNS_DIGITS
 
 IMAGE = "pytorch-cuda"
-DIGITS = ("--framework=pytorch", "--model=mnist", f"--data={DIGITS_IN_IMAGE}", "--epochs=5", "--learning-rate=0.05")
+DIGITS = ("--framework=pytorch", f"--data={DIGITS_IN_IMAGE}", *LEARNS_DIGITS)
 # GPU architectures of A100, H100 and B200. `_cuda_getArchFlags` works without a GPU, unlike torch.cuda.get_arch_list().
 ARCHITECTURES = {"sm_80", "sm_90", "sm_100"}
 ASK = "import torch; print(torch._C._cuda_getArchFlags())"
