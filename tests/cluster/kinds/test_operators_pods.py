@@ -1,6 +1,6 @@
 """Test that the plugin predicts the pods that the operators create, for random values of every kind.
 
-A reported difference contains the seed. random_request(seed) returns the values.
+Each difference that the test reports contains a seed.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import pytest
 
 from tests.cluster import made_pods
 
-# A Plain job consists of Jobs.
+# The chart renders job.kind Plain as Jobs of Kubernetes, so this list contains no kind `Plain`.
 KINDS = {
     ("kubeflow.org/v2beta1", "MPIJob"),
     ("kubeflow.org/v1", "PyTorchJob"),
