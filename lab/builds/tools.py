@@ -1,6 +1,6 @@
 """Install tools into separate Python environments in the cache, each from its own lock file.
 
-In the lab's lock file, the tools would add a hundred packages for every user.
+If they were in the lab's lock file, each user would install a hundred packages more.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from lab.paths import CACHE_DIR
 
 
 def programs(lock: Path) -> Path:
-    """Return the folder of an environment's programs. Install the environment if it is not in the cache.
+    """Return the folder that contains an environment's programs. If the environment is not in the cache, install it.
 
     Raises LabError if that fails.
     """

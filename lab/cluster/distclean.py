@@ -8,7 +8,7 @@ import sys
 from lab.cluster import teardown
 from lab.paths import CACHE_DIR
 
-# The lab's files in the cache folder. Nothing else is removed, because the folder may also contain the user's files.
+# The lab creates these files in the cache folder. The user's own files in the cache folder stay.
 FOLDERS = (
     "bench-guest",
     "bench-mutants",

@@ -215,7 +215,7 @@ def remove_classes() -> None:
 
 
 def differences(kinds: Collection[tuple[str, str]], count: int) -> Iterator[str]:
-    """Create `count` random jobs."""
+    """Create `count` random jobs. Yield each difference between a pod and its prediction, with the seed of the job."""
     # Each call creates its own namespace, because the namespace of the previous call may still be terminating.
     namespace = f"made-pods-{os.getpid()}-{next(_numbers)}"
     client.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})

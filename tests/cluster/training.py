@@ -185,7 +185,8 @@ def refresh_hostfile(namespace: Namespace, size: int) -> None:
 
     Then make kubelet update the launcher's hostfile at once, as `rescale` of the plugin does.
 
-    On its own, kubelet updates the hostfile within a minute and a half.
+    On its own, kubelet updates the hostfile within a minute and a half. The tests in rescale/test_rescale.py wait for
+    that.
     """
     wait_until(f"{size} workers", lambda: len(workers(namespace)) == size, pause=0.5)
     launcher = live_pod(namespace, "launcher")["metadata"]["name"]

@@ -1,6 +1,6 @@
 """List the parts that `make bench-mutants` mutates, in the order of the bench, with their sources and tests.
 
-Their tests need neither the trainer's images nor a cluster.
+Their tests need neither the trainer's images nor a cluster. From these tests, choice.py chooses some for each mutant.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Test that the plugin predicts the pods that the operators create, for random values of every kind.
 
-Each difference that the test reports contains a seed.
+Each difference that the test reports contains a seed. The function random_request returns the values for a seed.
 """
 
 from __future__ import annotations
