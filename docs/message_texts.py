@@ -12,7 +12,7 @@ from pathlib import Path
 
 UNKNOWN = "…"
 FUNCTION = re.compile(r"^\s*def (\w+)\(", re.MULTILINE)
-# A part of a text may have at most this many alternatives. With more, `…` stands for the part.
+# If a part of a text has more alternatives than this, `…` stands for the part.
 MOST = 20
 DEEPEST = 6
 # These functions return the items of their first argument, so the texts of the items are what counts.
@@ -61,7 +61,7 @@ class Modules:
         return {name: self[name] for name, text in self._texts.items() if re.search(pattern, text)}
 
     def owner(self, function: str) -> str | None:
-        """Return the module that defines a function or method of this name. Return None if several modules do."""
+        """Return the module that defines a function or method of this name, or None unless exactly one module does."""
         owners = self._owners.get(function, set())
         return next(iter(owners)) if len(owners) == 1 else None
 

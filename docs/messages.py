@@ -143,7 +143,7 @@ def _called(function: ast.expr) -> str:
 
 
 def has_words(text: str) -> bool:
-    """Return whether a text has at least two words. A text of one word only passes on another message."""
+    """Return whether a text has at least two words. A text of one word only passes another message on."""
     return len(re.findall(r"[A-Za-z]{2,}", text)) >= 2
 
 

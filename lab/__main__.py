@@ -102,7 +102,7 @@ def build() -> None:
 
 
 def _told_at_once(build_part: Callable[[], None]) -> None:
-    """Print at once why one part of the build failed: the other part may continue for half an hour."""
+    """If one part of the build fails, print the reason at once: the other part may continue for half an hour."""
     try:
         build_part()
     except LabError as error:

@@ -1,4 +1,4 @@
-"""Define the lab's exception. Its message is one line with the problem and the next step."""
+"""Define the lab's exception. The message is one line, which names the problem and the next step."""
 
 
 class LabError(Exception):

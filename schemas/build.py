@@ -20,13 +20,13 @@ KUBERNETES = Path(__file__).with_name("kubernetes.json")
 TARGET = SOURCE.parent.parent / "charts" / "distrain" / "values.schema.json"
 
 Schema = dict[str, Any]
-# Draft 6 of JSON Schema ignores every keyword that stands beside a $ref, so the build merges them. These keywords
-# refuse no value.
+# Draft 6 of JSON Schema ignores every keyword that stands beside a $ref, so the build merges them. The keywords in this
+# list do not refuse any value.
 NOTES = {"$ref", "description", "default", "examples"}
 # These maps are inside keys that values.yaml leaves out.
 OPTIONAL_MAPS = ("resources", "topology", "podSpec", "serviceAccount", "caBundle", "networkPolicy", "augment")
 QUANTITY = "#/definitions/quantity"
-# The name of a definition that also allows null ends with this.
+# The names of definitions that also allow null end with this.
 OR_NULL = "OrNull"
 REFERENCE = re.compile(r'"#/definitions/(\w+)"')
 
@@ -97,7 +97,7 @@ def _with_null(group: Schema) -> Schema:
 
 
 def _or_null(entry: Schema) -> Schema:
-    """Return the entry with null as an additional type and an additional choice."""
+    """Return the entry with `null` among its types, and among its choices if it has any."""
     if "$ref" in entry:
         return {**entry, "$ref": entry["$ref"] + OR_NULL}
     kinds = entry["type"] if isinstance(entry["type"], list) else [entry["type"]]
@@ -128,7 +128,7 @@ def _dumped(entry: Any) -> str:
 def merged(entry: Any, definitions: Schema, always: frozenset[str] = frozenset()) -> Any:
     """If an entry has rules beside its $ref, merge the definition into the entry.
 
-    Replace every reference to the definitions in `always` by the definition itself, too.
+    Also put the definitions in `always` in the place of every reference to them.
     """
     if isinstance(entry, list):
         return [merged(each, definitions, always) for each in entry]
@@ -160,7 +160,7 @@ def without_copies(schema: Schema) -> Schema:
 def collections(entry: Any, place: str) -> Iterator[tuple[str, Schema]]:
     """Yield the lists and maps in an entry, without their descriptions.
 
-    Yield each with a name, made of the keys that lead to it.
+    The name of each list or map is made of the keys that lead to it.
     """
     if not isinstance(entry, dict):
         return
@@ -172,7 +172,7 @@ def collections(entry: Any, place: str) -> Iterator[tuple[str, Schema]]:
 
 
 def _with_names(entry: Any, names: dict[str, str], own: str = "") -> Any:
-    """In the entry, replace these lists and maps by references, but not the one with the name `own`."""
+    """Replace each list or map in the entry by a reference if it has a name, except the one named `own`."""
     if not isinstance(entry, dict):
         return entry
     name = names.get(_dumped(_rules(entry)))
@@ -195,7 +195,7 @@ def inlined(schema: Schema) -> Schema:
 
 
 def used_once(schema: Schema) -> frozenset[str]:
-    """Return the definitions that have exactly one reference, if that is in another definition."""
+    """Return the definitions to which only one reference exists, if this reference is in another definition."""
     uses = Counter(REFERENCE.findall(json.dumps(schema)))
     by_values = REFERENCE.findall(json.dumps(schema["properties"]))
     return frozenset(name for name, number in uses.items() if number == 1 and name not in by_values)
@@ -211,7 +211,7 @@ def without_unused(schema: Schema) -> Schema:
 def resolved(entry: Schema, definitions: Schema) -> Schema:
     """Return the entry together with the shared definitions to which it refers.
 
-    If both have a keyword, the entry's keyword counts.
+    If the entry and the definition have the same keyword, the entry's keyword counts.
     """
     if "$ref" not in entry:
         return entry
@@ -231,9 +231,10 @@ def _definition(entry: Schema) -> str:
 
 
 def with_required(schema: Schema, definitions: Schema) -> Schema:
-    """Make the keys required that the templates need.
+    """Let the schema require the keys that the templates need.
 
-    If a user sets a key to null, Helm removes the key. Then the templates would lack a value, for example a number.
+    Helm removes a key that the user sets to null. The templates would then miss a value that they need, for example a
+    number.
     """
     if "properties" not in schema or "default" in schema:
         return schema

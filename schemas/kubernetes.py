@@ -20,8 +20,8 @@ ROOTS = ("Affinity", "Container", "EnvVar", "HostAlias", "PodDNSConfig", "PodRes
 NETWORKING_ROOTS = ("NetworkPolicyEgressRule", "NetworkPolicyIngressRule")
 PACKAGE, NETWORKING = "io.k8s.api.core.v1.", "io.k8s.api.networking.v1."
 
-# In the OpenAPI description, the first two are strings, but the API server also accepts integers. From its metadata, a
-# volume claim template has labels and annotations.
+# In the OpenAPI description, the first two are strings, but the API server also accepts integers. A volume claim
+# template may have labels and annotations in its metadata.
 SPECIAL: dict[str, dict[str, Any]] = {
     "Quantity": {"type": ["string", "integer"]},
     "IntOrString": {"type": ["string", "integer"]},
@@ -34,9 +34,9 @@ SPECIAL: dict[str, dict[str, Any]] = {
     },
 }
 
-# These fields are left out. Kubernetes has removed them, has replaced them by other fields or CSI drivers, uses them
-# only on Windows, or drops them in most clusters because of a feature gate. Each run of Helm reads the whole schema, so
-# definitions that no user needs would cost every user time.
+# The schema leaves out these fields. Kubernetes has removed these fields or has replaced them (also by CSI drivers),
+# uses them only on Windows, or drops them in most clusters because a feature gate is off. Each run of Helm reads the
+# whole schema, so definitions that no user needs would cost every user time.
 OMITTED = {
     "Container": {"restartPolicyRules"},
     "EnvVarSource": {"fileKeyRef"},

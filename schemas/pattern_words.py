@@ -48,7 +48,7 @@ MODEL = re.compile(r"\^\((?P<names>\w+(?:\|\w+)*)\|\[A-Za-z_\]")
 
 
 def words_of(pattern: str) -> str:
-    """Return what a pattern allows. Raise ValueError if no words are known for the pattern."""
+    """Return the words that say what the pattern allows. Raise ValueError if no words are known for the pattern."""
     if model := MODEL.match(pattern):
         return f"{model['names'].replace('|', ', ')} or module:function"
     if pattern not in WORDS:

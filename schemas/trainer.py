@@ -16,8 +16,8 @@ from pathlib import Path
 REPOSITORY = Path(__file__).resolve().parent.parent
 TRAINER = REPOSITORY / "trainer"
 TARGET = REPOSITORY / "charts" / "distrain" / "files" / "trainer.tar.bz2"
-# If trainer.install names a package without a version, these pip constraints give the version. They contain no hashes,
-# because pip would then require hashes for all other packages on the command line, too.
+# If trainer.install names a package without a version, these pip constraints give the version. These constraints have
+# no hashes, because pip would then require hashes for every package on its command line.
 PINS = "constraints.txt"
 
 
@@ -30,7 +30,7 @@ def build() -> bytes:
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w", format=tarfile.USTAR_FORMAT) as archive:
         for name, content in files.items():
-            # The entries have TarInfo's defaults instead of the times, owners and modes of this machine.
+            # An entry of the archive has TarInfo's default time, owner and mode, and not those of this machine.
             entry = tarfile.TarInfo(name)
             entry.size = len(content)
             archive.addfile(entry, io.BytesIO(content))

@@ -1,8 +1,8 @@
 """`make bench-tests`: repeat `make test` until three runs in a row have passed, both on an idle and on a busy machine.
 
-Each run adds a line to tests/bench_tests.jsonl and to the table in docs/lab.md. If the program is interrupted, start it
-with the same command: it keeps the runs that it has already made. The program prints the failed tests of each run, and
-stops after the first run that has one.
+Each run adds a line to tests/bench_tests.jsonl and to the table in docs/lab.md. If the program is interrupted, the same
+command continues: it keeps the results of finished runs. The program prints the tests that failed, and stops after a
+run with a failed test.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def read() -> list[Result]:
 
 
 def next_load(results: Sequence[Result]) -> str:
-    """Return the load (`idle` or `busy`) whose last runs of `make test` need the most repetitions.
+    """Return the load (`idle` or `busy`) under which `make test` must be repeated next.
 
     Return "" if the last RUNS runs of each load have passed.
     """
@@ -73,16 +73,13 @@ def next_load(results: Sequence[Result]) -> str:
 
 
 def passed_last(results: Sequence[Result], load: str) -> int:
-    """Return the short hash of HEAD, with `+` if a file other than RESULTS and PAGE differs from HEAD."""
+    """Count the runs under this load since its last failed run."""
     runs = [result for result in reversed(results) if result.load == load]
     return next((number for number, result in enumerate(runs) if result.failures), len(runs))
 
 
 def commit() -> str:
-    """Return the commit.
-
-    Return the short hash of HEAD, with `+` if a tracked file other than RESULTS and PAGE differs from HEAD.
-    """
+    """Return the short hash of HEAD, with `+` if a file other than RESULTS and PAGE differs from HEAD."""
     changed = git(
         "status", "--porcelain", "--", ".", *(f":!{path.relative_to(REPOSITORY)}" for path in (RESULTS, PAGE))
     )
@@ -133,7 +130,7 @@ def row(result: Result) -> str:
 
 
 def write(page: Path, lines: Sequence[str]) -> None:
-    """Replace the table after the comment BEGIN in this Markdown page."""
+    """Replace the table in docs/lab.md, which follows the comment BEGIN."""
     part = "".join(f"{line}\n" for line in lines)
     page.write_text(with_part(page.read_text(encoding="utf-8"), BEGIN, part), encoding="utf-8")
 

@@ -18,10 +18,10 @@ from lab.s3.server import Server, on_loopback
 from tests.matrix import leave_each_to_one
 
 # The lab's components, Helm and kubectl are Go programs, and garbage collection takes up to a fifth of their time. With
-# this setting it runs less often.
+# this setting, Go programs collect garbage less often.
 os.environ.setdefault("GOGC", "400")
-# A shell makes its background jobs ignore SIGINT, and their children inherit that. But the tests must interrupt
-# programs with SIGINT.
+# A shell makes its background jobs ignore SIGINT, and their children inherit that. The tests must undo this, because
+# they interrupt programs with SIGINT.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -41,7 +41,7 @@ TESTS = Path(__file__).parent
 # The folders of tests/ run in this order, which begins with the slowest. If the slowest folder began last, one process
 # would run it while the others are idle.
 PARTS = ("cluster", "trainer", "plugin", "chart")
-# Any free test process may run these modules. They are the slowest modules of tests/trainer, and modules of
+# Any free test process may run these modules. SHARING contains the slowest modules of tests/trainer, and modules of
 # tests/cluster that use no GPU in `make test` and do not disturb other tests. The list begins with the slowest module.
 SHARING = (
     "trainer/training/test_pytorch.py",
@@ -87,7 +87,10 @@ def _turn(item: pytest.Item) -> int:
 
 
 def _scope(path: str) -> str:
-    """Return a name that is the same for tests that must run in one process. A module of SHARING has its own name."""
+    """Return the name of a test's group: one process runs all tests of a group.
+
+    Each module of SHARING is a group of its own.
+    """
     return path if path in SHARING else path.partition("/")[0]
 
 

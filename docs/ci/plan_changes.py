@@ -62,7 +62,7 @@ class Section:
 class Tree:
     """The files of a commit, read with git."""
 
-    # git prints these modes for files and symbolic links. A submodule has another mode, so the script ignores it.
+    # git prints these modes for a file and for a symbolic link. The script ignores submodules, which have another mode.
     FILES, LINK = ("100644", "100755"), "120000"
     # Like Linux, follow at most this many symbolic links.
     MOST_LINKS = 40
@@ -135,7 +135,7 @@ def _options() -> argparse.Namespace:
 
 
 def _changes(options: argparse.Namespace, base: str, before_tree: Tree, after_tree: Tree) -> list[Change]:
-    """Return the changes of all runs between the two commits. A change of a common values file changes all runs."""
+    """Return the changes of all runs between the two commits. If a common values file changes, all runs change."""
     words = iter(_git("diff", "--name-status", "-z", "--find-renames", base, options.head).split("\0"))
     changed, touched = [], set()
     for status in words:
@@ -182,7 +182,7 @@ def _is_run(path: str, options: argparse.Namespace) -> bool:
 
 
 class Planner:
-    """Runs the plugin to plan each change."""
+    """Plans each change with the plugin."""
 
     def __init__(self, options: argparse.Namespace, before: Tree, after: Tree) -> None:
         self._options, self._before, self._after = options, before, after
@@ -207,7 +207,7 @@ class Planner:
             yield self._new(after, f"the run starts once this is merged.{lost}")
 
     def _mistake(self, path: str) -> str:
-        """Return why the file's name is not a valid name of a run, or "".
+        """Return the reason why the file's name is not a valid name for a run, or "" if it is valid.
 
         The plugin would read a name that starts with a dash as a flag.
         """
@@ -310,7 +310,7 @@ def _comment(sections: Sequence[Section]) -> str:
     if not sections:
         return f"{found}\n\nIt changes no run."
     left = 0
-    # Runs that the plugin refuses come first, because a reviewer must see them.
+    # Runs that the plugin refuses come first in the comment, because a reviewer must see them.
     for section in sorted(sections, key=lambda section: not section.is_bad):
         longer = f"{found}\n\n{section.text}"
         if len(longer.encode(errors="replace")) > LONGEST:

@@ -2,7 +2,7 @@
 
 The first figure is the speed at which the data layer delivers images without a model. No training can be faster. The
 second figure is a model's speed on real data from S3, divided by its speed on synthetic images of the same size.
-Synthetic images are not read from anywhere. `PYTHONPATH=trainer python -m lab.bench.data` prints both figures.
+Synthetic images need no storage. `PYTHONPATH=trainer python -m lab.bench.data` prints both figures.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def _write_mnist(folder: Path) -> None:
 def _images_per_second(uri: str) -> float:
     config = Config(data=uri, batch_size=BATCH, epochs=1)
     batches = train_batches(config, load(config), rank=0, ranks=1)
-    # The first batches were prefetched. Count neither these batches nor the time until they have been read.
+    # Some batches have been prefetched. The measurement begins after these batches, and does not count them.
     for batch in itertools.islice(batches, 64 // BATCH):
         assert batch.samples
     started, images = time.perf_counter(), 0

@@ -2,14 +2,14 @@
 
 First, one worker trains alone. Its step takes `alone` seconds. Meanwhile another run keeps the second core as busy as a
 second rank would. Then two workers train over links that tc slows down. A step takes `together` seconds. Over the same
-links, the all-reduce of `helm test` shows how long an exchange without training takes: `exchange` seconds. For K bytes
-of gradients and N ranks, a ring sends 2(N-1)K/N bytes. The hidden time is
+links, the all-reduce of `helm test` measures `exchange`: the seconds of an exchange without training. For K bytes of
+gradients and N ranks, a ring sends 2(N-1)K/N bytes. The hidden time is
 
     hidden = alone + exchange - together.
 
-The hidden time cannot be longer than the exchange, nor longer than the backward pass.
+The exchange cannot be hidden for longer than it takes, and not for longer than the backward pass takes.
 
-The backward pass takes two thirds of a step's computation. For each matrix product of the forward pass, the backward
+The backward pass is two thirds of the computation of a step. For each matrix product of the forward pass, the backward
 pass computes two products: the gradient of the weights, and the gradient of the layer's input.
 """
 

@@ -16,7 +16,7 @@ from lab.cluster import namespaces
 from lab.errors import LabError
 from lab.paths import REPOSITORY
 
-# The demos may take these seconds on two idle cores.
+# Each demo may take this many seconds on two idle cores.
 LIMITS = {"first": 900, "second": 150}
 
 

@@ -23,7 +23,7 @@ from lab.builds.installed import installed
 from lab.paths import REPOSITORY
 
 ROUNDS = 20
-# Each command may take this many times as long as a Python that does nothing.
+# A command may take at most this many times the start time of a Python that does nothing.
 LIMITS = {"--help": 3, "completion": 4, "derive": 13, "check": 25}
 # The snapshot that `check` reads has this many nodes. Each node runs four pods.
 NODES = 500
@@ -57,7 +57,7 @@ def measure(commands: Mapping[str, Command], environment: Mapping[str, str]) -> 
             started = time.perf_counter()
             subprocess.run(command, check=True, env=environment, stdout=subprocess.DEVNULL)
             seconds[name].append(time.perf_counter() - started)
-    # Leave out the first round, in which the files are not in the page cache yet.
+    # Leave out the first round: the files are not in the page cache yet.
     return {name: statistics.median(each[1:]) for name, each in seconds.items()}
 
 

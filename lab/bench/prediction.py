@@ -3,7 +3,7 @@
 A prediction needs the speed of a single worker. To measure this speed, one worker trains while another run keeps the
 second core as busy as a second rank would. Then tc limits the workers' links to three rates, one after the other. At
 each rate, the all-reduce of `helm test` measures the bandwidth and latency between the workers. For each rate, the
-bench compares the median prediction from five of these tests with the median of five runs. The bench exits with 1 if a
+bench compares two medians: of the predictions from five tests, and of five real runs. The bench exits with 1 if a
 prediction is wrong by more than 10 %.
 """
 
@@ -27,7 +27,7 @@ RATES = (100e6, 50e6, 25e6)
 RUNS, STEPS, WORKERS, BATCH = 5, 100, 2, 64
 WITHIN = 0.10
 RIGHT = "all-reduce is right"
-# The command of `helm test`, but with messages small enough for the slowest link.
+# This is the command of `helm test` with messages that are small enough for the slowest link.
 TEST = ["python3", "-m", "distrain_trainer.allreduce", "--backend=horovod", "--sizes=1Ki,64Ki,4Mi", "--repeats=5"]
 # The option --deterministic makes each rank compute on one core. The prediction assumes a ring, so these settings make
 # Open MPI use its ring algorithm.

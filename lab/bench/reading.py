@@ -1,8 +1,8 @@
 """Measure `check` against an API server on loopback with 5,000 nodes and 150,000 pods.
 
-`python -m lab.bench.reading` prints the total time, the memory, the time of the first request, and the time that a bare
-reader takes, which does not decode the pods. First the server sends pods in protobuf, then only in JSON. The bench
-installs the packaged plugin as Helm installs it.
+`python -m lab.bench.reading` prints for `check` the total time, the memory and the time of the first request. It also
+prints how long a bare reader takes, which does not decode the pods. First the server sends pods in protobuf, then only
+in JSON. The bench installs the packaged plugin as Helm installs it.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from lab.paths import REPOSITORY
 from lab.static_api.server import FIRST
 
 RUNS = 5
-# Limits for reading all pods as JSON: seconds, and megabytes. The machine has two idle cores, which the server also
-# uses.
+# `check` may take at most this many seconds and megabytes to read all pods as JSON. The limits are for a machine with
+# two idle cores, which the server uses, too.
 SECONDS, MEGABYTES = 3.0, 120
 # The bench measures the processes' memory at this interval in seconds.
 PAUSE = 0.02
@@ -65,7 +65,7 @@ class Server:
     authority: Path
 
     def first_request(self) -> float:
-        """Return when the first request since the last call of this function has arrived."""
+        """Return the time at which the server received the first request since the last call of this function."""
         context = ssl.create_default_context(cafile=str(self.authority))
         with urllib.request.urlopen(f"{self.url}{FIRST}", context=context) as answer:
             return float(json.load(answer)["monotonic"] or "nan")
@@ -168,8 +168,7 @@ def _check(program: str, manifest: Path, server: Server) -> Run:
     with _started(program, manifest, server) as process:
         assert process.stdout
         answer = process.stdout.read()
-        # getrusage would count all child processes. In contrast, wait4 counts only this child, and those of its own
-        # children for which it has waited.
+        # getrusage would count all child processes. In contrast, wait4 counts one child and its own children.
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
     seconds = time.monotonic() - started

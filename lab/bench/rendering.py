@@ -19,7 +19,8 @@ from lab.builds.golang import binary
 from lab.paths import CHART, REPOSITORY
 
 PAIRS = 20
-# `helm template` may take this many times as long with the schema as with a schema that allows everything.
+# With the chart's schema, `helm template` may take at most this many times as long as with a schema that allows
+# everything.
 LIMIT = 1.15
 EMPTY_MAP = "{apiVersion: v1, kind: ConfigMap, metadata: {name: small}}\n"
 VALUES = REPOSITORY / "values" / "vgg16.yaml"
@@ -53,7 +54,7 @@ def _without_schema(chart: Path) -> Path:
 
 
 def _ratio(helm: str, other: Path, *flags: str) -> float:
-    """Return how many times longer `helm template` takes with distrain's chart than with the other chart (a median)."""
+    """Return the median ratio of two durations of `helm template`: with distrain's chart, and with the other chart."""
     ours = [str(CHART), "--values", str(VALUES)]
     return statistics.median(_seconds(helm, *ours) / _seconds(helm, str(other), *flags) for _ in range(PAIRS))
 

@@ -51,7 +51,7 @@ class Runs:
     ) -> str:
         """Run a job until its log contains the text `end`, and return the log.
 
-        With `rate` in bits per second, slow down the links of the `workers` workers when their pods run.
+        If `rate` (bits per second) is given, slow down the links of the `workers` workers as soon as their pods run.
         """
         self.start("run", values, more)
         if rate:

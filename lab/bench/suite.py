@@ -16,7 +16,7 @@ from lab.bench import cluster_start, training_speed
 from lab.errors import LabError
 from lab.paths import REPOSITORY
 
-# Maps each benchmark module to the folder of the package that it imports.
+# Benchmark modules, each with the folder of the package that it imports.
 PARTS = {
     "lab.bench.rendering": "",
     "lab.bench.plugin_start": "",
@@ -30,7 +30,7 @@ PARTS = {
     "tests.plugin.status.bench": "plugin",
     "lab.bench.solver": "plugin",
 }
-# Maps each test module that compares distrain with other code on random cases to its number of cases.
+# Test modules that compare distrain with other code on random cases, each with its number of cases.
 RANDOM = {
     "tests/chart/values/test_random_values.py": 10_000,
     "tests/plugin/admission/test_pod_security.py": 100_000,

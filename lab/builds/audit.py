@@ -1,8 +1,8 @@
 """`make audit`: look up the known vulnerabilities of the pinned Python packages and of the lab's Go programs.
 
-pip-audit asks PyPI, and govulncheck asks vuln.go.dev. A mirror that offers only packages or Go modules does not have
-these data. The exit code is 0 if no vulnerability is known, 1 if one was found, 2 if a tool failed, and 3 if data are
-missing and the others show no vulnerability.
+pip-audit asks PyPI, and govulncheck asks vuln.go.dev. A mirror of packages or of Go modules does not offer these data.
+The exit code is 0 if no vulnerability is known, 1 if one was found, 2 if a tool failed, and 3 if data are missing and
+the others show no vulnerability.
 """
 
 from __future__ import annotations

@@ -101,7 +101,7 @@ PROGRAMS = {
 }
 
 
-# Every cluster needs these programs. The operators and the tests need other programs in addition.
+# Every cluster needs these programs. Operators and tests need more programs.
 CLUSTER = (
     *("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kube-proxy", "kubectl"),
     *("coredns", "gpus", "pause", "versitygw", "helm4"),

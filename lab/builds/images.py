@@ -36,8 +36,8 @@ VERSION = yaml.safe_load((CHART / "Chart.yaml").read_text())["appVersion"]
 # The trainer's images are built from the files of CONTEXT. Only the last layers contain the packages of CODE.
 CONTEXT = (".dockerignore", "LICENSE", "plugin/requirements.txt", "plugin/distrain", "trainer")
 CODE = ("plugin/distrain", "trainer/distrain_trainer")
-# This label of an image contains the versions of its Debian packages. The Dockerfiles do not pin these versions, so the
-# label records them.
+# An image has this label, which contains the versions of its Debian packages. The Dockerfiles do not pin these
+# versions, so the label records them.
 DEBIAN_PACKAGES = "distrain.debian-packages"
 FRAMEWORKS = ("tensorflow", "pytorch", "mxnet")
 ARCHIVES = CACHE_DIR / "images"
@@ -143,7 +143,7 @@ def _built(name: str, key: str, build: Callable[..., None]) -> Image:
 def _build_once(reference: str, key: str, build: Callable[[Path], None]) -> Image:
     """Return the image from the cache.
 
-    If there is no archive, `build` writes it under a temporary name, which is then changed.
+    If the archive does not exist, `build` writes it under a temporary name, and the finished archive is renamed.
     """
     name = reference.rpartition("/")[2].partition(":")[0]
     archive = ARCHIVES / f"{name}-{key}.tar"
@@ -185,7 +185,8 @@ def _remove_old(name: str, keep: int = 2) -> None:
 def _build_labelled(framework: str, reference: str, *options: str) -> None:
     """Build a framework's image.
 
-    Then add the label with the versions of its Debian packages. The other layers come from buildah's cache.
+    A label with the versions of the Debian packages is added as the last layer. The other layers come from buildah's
+    cache.
     """
     _build_trainer(framework, reference, *options)
     listing = run_in_image(reference, ["dpkg-query", "--show", "--showformat", "${Package}=${Version} "])
@@ -217,8 +218,8 @@ def _build(name: str, dockerfile: Path, reference: str, *options: str) -> None:
 def _build_and_push(name: str, reference: str, archive: Path, build: Callable[..., None]) -> None:
     """Build an image and write its archive.
 
-    Some programs on a host add their CA certificate to every certificate bundle, also in buildah's layers. On such a
-    changed layer, buildah can build, but cannot push it. Then build all layers again.
+    Some programs on a host add their CA certificate to every certificate bundle, also in buildah's layers. buildah can
+    build on a changed layer, but cannot push the result. If a layer has changed, all layers are built again.
     """
     build(reference)
     try:

@@ -2,7 +2,7 @@
 
 The same files always give the same bytes, whatever their permissions are. In a git repository, only tracked files are
 packed. A user's values files and an editor's backups are left out. Helm requires the same file name,
-distrain-VERSION.tgz, for the chart and for the plugin. So each has its own folder.
+distrain-VERSION.tgz, for the chart and for the plugin. So the chart and the plugin each have a folder in dist/.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def write_wheel(folder: Path) -> Path:
             shutil.copy(REPOSITORY / "plugin" / name, Path(copy, "plugin"))
         for path in Path(copy).rglob("*"):
             path.chmod(0o755 if path.is_dir() else _mode(path))
-        # A zip file cannot store an earlier time than this.
+        # This is the earliest time that a zip file can store.
         environment = {**os.environ, "SOURCE_DATE_EPOCH": "315532800"}
         built = Path(copy, "dist")
         command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(built), copy]
@@ -119,7 +119,7 @@ def sign(archive: Path, description: Path, key: str) -> Path:
 def _archive(path: Path) -> Iterator[tarfile.TarFile]:
     """Open a new .tgz file for writing."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    # gzip stores the file's name and time, which must not change the bytes, so pass "" and 0.
+    # Pass "" and 0, because gzip stores the file's name and its time, and both would change the bytes.
     with (
         path.open("wb") as file,
         gzip.GzipFile("", "wb", 9, file, mtime=0) as compressed,
@@ -152,7 +152,7 @@ def _below(path: Path) -> Iterator[Path]:
 def _left_out(folder: str, names: Sequence[str]) -> list[str]:
     """Return the names in a folder that are not packed. For a symbolic link, its target counts."""
     tracked = _tracked(REPOSITORY)
-    # If git tracks nothing in the folder, it is a copy of the sources outside a repository.
+    # A folder without files that git tracks is a copy of the sources outside the repository.
     if Path(folder).resolve() not in tracked:
         return list(LEFT_OUT)
     return [*LEFT_OUT, *(name for name in names if Path(folder, name).resolve() not in tracked)]

@@ -20,7 +20,8 @@ from lab.paths import REPOSITORY
 LOCK = REPOSITORY / "requirements-audit.txt"
 WRITER = Path(__file__).with_name("write_sbom.py")
 DIST = REPOSITORY / "dist"
-# Some packages put the text of the licence into the field for its name. The name is then in a classifier.
+# Some packages put the licence's text into the metadata field for the licence's name. For these packages, a classifier
+# has the licence's name.
 LIST_PYTHON = """
 import importlib.metadata, json
 def licence(about):

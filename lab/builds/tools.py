@@ -1,6 +1,6 @@
 """Install tools into separate Python environments in the cache, each from its own lock file.
 
-If they were in the lab's lock file, each user would install a hundred packages more.
+If these tools were in the lab's lock file, each user would install a hundred more packages.
 """
 
 from __future__ import annotations

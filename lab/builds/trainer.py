@@ -50,7 +50,7 @@ def _environment(framework: str) -> str:
 def _compiled() -> Path:
     """Return a copy of the trainer that contains compiled modules.
 
-    Otherwise each rank would compile the modules itself, which takes 0.4 s.
+    Without this copy, each rank would compile the modules itself, which takes 0.4 s.
     """
     sources = sorted(SOURCE.rglob("*.py"))
     texts = b"".join(str(path).encode() + path.read_bytes() for path in sources)
@@ -79,7 +79,7 @@ def _put(made: Path, folder: Path) -> None:
     except OSError:
         if not folder.exists():  # If it exists, another process has made the same copy.
             raise
-    # The newest copies are kept. A renamed copy has the modification time of its source, so set the current time.
+    # The newest copies are kept. Renaming keeps the modification time of the source, so set the current time.
     os.utime(folder)
     for path in sorted(COPIES.iterdir(), key=lambda path: path.stat().st_mtime, reverse=True)[KEPT:]:
         shutil.rmtree(path, ignore_errors=True)

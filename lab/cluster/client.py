@@ -13,7 +13,7 @@ from lab.cluster import components, namespaces
 from lab.errors import LabError
 from lab.paths import KUBECONFIG
 
-# While a new image gets the name of an old one, the old image has this name.
+# The old image gets this name while the new image takes over the old name.
 FORMER = "distrain/former:lab"
 
 
@@ -36,8 +36,8 @@ def load_image(image: images.Image) -> None:
     found = _ctr("images", "ls", f"name=={image.reference}")
     if label in found:
         return
-    # The old image of this name may share layers with the new image. If the old image had no name, containerd could
-    # delete such a layer during the import.
+    # The old image of this name may share layers with the new image. containerd may delete layers of an image without a
+    # name. So the old image keeps another name during the import.
     if image.reference in found:
         _ctr("images", "tag", "--force", image.reference, FORMER)
     _ctr("images", "import", str(image.archive))

@@ -8,7 +8,8 @@ import sys
 from lab.cluster import teardown
 from lab.paths import CACHE_DIR
 
-# The lab creates these files in the cache folder. The user's own files in the cache folder stay.
+# `make distclean` removes these files of the lab from the cache folder. `make distclean` keeps other files in the cache
+# folder, because they may be the user's own.
 FOLDERS = (
     "bench-guest",
     "bench-mutants",

@@ -1,4 +1,7 @@
-"""Inject faults that occur in real clusters. From outside the pods, kill or halt processes and cut networks."""
+"""Inject faults that occur in real clusters.
+
+The faults come from outside the pods: processes are killed or halted, and networks are cut.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +21,9 @@ from lab.waiting import wait_for_port, wait_until
 
 
 def processes(pod_uid: str, *words: str) -> list[int]:
-    """Return a pod's processes whose command line contains all these words.
+    """Find a pod's processes whose command line contains all these words.
 
-    The result are their ids on the host, the oldest process first.
+    Return their process ids on the host, the oldest process first.
     """
     found = (int(folder.name) for folder in Path("/proc").iterdir() if folder.name.isdecimal())
     return sorted((pid for pid in found if pod_uid in _text(pid, "cgroup") and _has(pid, words)), key=_age)
@@ -135,7 +138,7 @@ def _ruled(pod_uid: str, rules: list[list[str]]) -> Iterator[None]:
     try:
         yield
     finally:
-        with suppress(LabError):  # if the pod is gone, its rules are gone, too
+        with suppress(LabError):  # the rules have disappeared with the pod
             for rule in rules:
                 _iptables(pid, "--delete", *rule)
 

@@ -34,7 +34,7 @@ STAGES = (
     *("node/fast/node-initialize.yaml", "node/heartbeat-with-lease/node-heartbeat-with-lease.yaml"),
     *("pod/fast/pod-ready.yaml", "pod/fast/pod-complete.yaml", "pod/fast/pod-delete.yaml"),
 )
-# By default, KWOK ends every pod of a Job. With this rule, it ends only pods of these components.
+# By default, KWOK ends every pod of a Job. With this rule, KWOK ends only pods of the listed components.
 OWNER, COMPONENT = ".metadata.ownerReferences.[].kind", '.metadata.labels["app.kubernetes.io/component"]'
 ENDING = {"key": COMPONENT, "operator": "In", "values": ["keygen", "preflight", "replace"]}
 NOT_READY = "node.kubernetes.io/not-ready:NoSchedule"

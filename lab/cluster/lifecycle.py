@@ -44,7 +44,7 @@ def up(chosen: Operators = operators.DEFAULT) -> None:
     host.check_root()
     with lock():
         shutil.rmtree(FAILED_LOG_DIR, ignore_errors=True)
-        namespaces.destroy()  # remove what a start that was killed has left
+        namespaces.destroy()  # remove what a killed start has left behind
         host.check()
         with _step("programs"):
             golang.build([*golang.CLUSTER, *operators.programs(chosen)])

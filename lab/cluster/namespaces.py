@@ -29,8 +29,8 @@ CGROUP = "distrain"
 # The cluster's programs write to these folders, whatever their settings are. The host's own kubelet or containerd may
 # use these folders, so the lab mounts its own folders over them.
 OUTSIDE = tuple(map(Path, ("/var/lib/kubelet", "/var/log/containers", "/var/lib/cni", "/run/containerd")))
-# kubelet sets these kernel settings of the whole machine to these values (its function `setupKernelTunables`). It does
-# not write a setting that already has the right value. So the lab shows kubelet these values in files of its mount
+# kubelet sets these kernel settings of the whole machine to these values (its function `setupKernelTunables`). kubelet
+# does not write a setting that already has the right value. So the lab shows kubelet these values in files of its mount
 # namespace.
 KERNEL_SETTINGS = {
     "vm/overcommit_memory": 1,
@@ -70,8 +70,8 @@ def destroy() -> None:
     """
     holder = _holder_pid()
     # Each component was started by an nsenter process outside the PID namespace. If a component has been stopped with
-    # SIGSTOP, its nsenter process is stopped, too. It would survive the end of the PID namespace and keep the network
-    # link.
+    # SIGSTOP, its nsenter process is stopped, too. The nsenter process would then survive the end of the PID namespace,
+    # and keep the network link.
     for process in filter(None, map(_alive, STATE_DIR.glob("*.pid"))):
         with contextlib.suppress(ProcessLookupError):
             os.kill(process, signal.SIGKILL)
@@ -162,7 +162,7 @@ def _start_holder() -> None:
 def _uninterrupted() -> Iterator[None]:
     """Hold back the signals in STOPPING until the block has ended.
 
-    If a signal ended the lab before it has recorded the holder's process id, nothing could stop the holder.
+    If a signal came before the lab has written down the holder's process id, nobody could stop the holder later.
     """
     held: list[int] = []
     previous = {number: signal.signal(number, lambda number, _: held.append(number)) for number in STOPPING}
@@ -230,7 +230,7 @@ def _connect_to_host() -> None:
 
 def _make_cgroup() -> None:
     for controller in _cgroup_roots():
-        if controller.name != "unified":  # beside cgroup v1, a mounted cgroup v2 has no controllers
+        if controller.name != "unified":  # if cgroup v1 is used, a cgroup v2 beside it has no controllers
             (controller / CGROUP).mkdir(exist_ok=True)
 
 

@@ -151,7 +151,7 @@ def _operators(chosen: Operators) -> list[_Operator]:
 
 
 def _adapted(manifest: Manifest, operator: _Operator, chosen: Operators) -> Manifest:
-    """Let an operator's Deployment use the image built here, and probe its readiness once a second."""
+    """Make an operator's Deployment use the image that was built here, and probe its readiness every second."""
     if manifest["kind"] == "Deployment":
         (container,) = manifest["spec"]["template"]["spec"]["containers"]
         container |= {"image": operator.image, "command": [operator.entrypoint], "args": operator.arguments(chosen)}
@@ -163,7 +163,7 @@ def _adapted(manifest: Manifest, operator: _Operator, chosen: Operators) -> Mani
 def _old_mpi_operator_manifests(_: Operators) -> Iterator[Manifest]:
     """Yield the manifests of the old mpi-operator for v1alpha2.
 
-    Their CRD is that release's CRD for newer Kubernetes versions.
+    The CRD for newer Kubernetes versions comes from the same release.
     """
     source = module_dir("mpi-operator-0.3", "github.com/kubeflow/mpi-operator")
     installation = source / "deploy" / "v1alpha2" / "mpi-operator.yaml"
@@ -182,7 +182,7 @@ def _training_operator_manifests(chosen: Operators) -> Iterator[Manifest]:
 
 
 def _kustomize(module: str, path: str) -> Iterator[Manifest]:
-    """Yield an operator's standalone manifests, without the roles that are added to Kubeflow's own roles."""
+    """Yield an operator's standalone manifests, but not the roles that Kubernetes aggregates into Kubeflow's roles."""
     source = module_dir(module, path)
     rendered = kubectl("kustomize", str(source / "manifests" / "overlays" / "standalone"))
     for manifest in yaml.load_all(rendered, yaml.CSafeLoader):
@@ -238,7 +238,10 @@ _TRAINING_OPERATOR = _Operator(
 
 
 def _load_helper_images(chosen: Operators) -> None:
-    """Load the images of the init containers that operators add to jobs, which kubelet would otherwise pull."""
+    """Load the images of the init containers that operators add to jobs.
+
+    Without them, kubelet would pull from a registry.
+    """
     applets = {"/bin/sh": SHELL, **{f"/bin/{name}": BUSYBOX for name in ("cp", "seq", "sleep")}}
     with_kubectl = {**applets, "/bin/kubectl": binary("kubectl")}
     copy = "cp /bin/kubectl /opt/kube/kubectl"

@@ -1,1 +1,1 @@
-"""Run `make demo`: from a machine without anything to a model in S3 that was trained on several workers."""
+"""Run `make demo`: a distributed training, from a machine without any of its programs to a model in S3."""

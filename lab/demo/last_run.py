@@ -1,4 +1,4 @@
-"""Find what an earlier demo has left, a release and files in the bucket, and remove it. Nothing else is removed."""
+"""Find and remove what an earlier demo has left: a release, and files in the bucket. Nothing else is removed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def left(site: Site) -> list[str]:
 
 
 def remove(site: Site) -> None:
-    """Remove what an earlier demo has left, which could be mistaken for this demo's result.
+    """Remove what an earlier demo has left. Nobody can then mistake it for this demo's result.
 
     Then mark the bucket's folder as a demo's folder.
     """

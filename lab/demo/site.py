@@ -14,8 +14,8 @@ from lab.errors import LabError
 from lab.paths import CACHE_DIR, KUBECONFIG, REPOSITORY
 
 RELEASE = "demo"
-# With this many epochs, the third worker joins before the end, also on machines many times faster than two cores.
-# Without the permission to patch pods, kubelet needs a minute and a half to update the hostfile.
+# With this many epochs, the run lasts until the third worker has joined, even on machines that are many times faster
+# than two cores. If the user may not patch pods, kubelet takes a minute and a half to update the hostfile.
 EPOCHS_ON_LAB, EPOCHS_ELSEWHERE = 240, 1200
 HELM_DATA = CACHE_DIR / "helm-data"
 REPORT = CACHE_DIR / "demo-report"
@@ -77,7 +77,7 @@ class Site:
     def tool(self, name: str, build: str) -> str:
         """Return a program's path.
 
-        On the lab it is the lab's own program, elsewhere the user's from PATH if there is one.
+        On the lab this is the lab's own program. Elsewhere it is the program in the user's PATH, if there is one.
         """
         users = None if self.is_lab else shutil.which(name)
         return users or str(golang.binary(build))

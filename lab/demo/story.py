@@ -171,7 +171,7 @@ def _make_bucket(site: Site) -> None:
 def _install_plugin(site: Site) -> None:
     plugin = REPOSITORY / "plugin"
     site.run([str(plugin / "bin" / "setup"), "report"])
-    # Helm installs a plugin from a folder as a link. A link that already points to this folder is up to date.
+    # Helm installs a plugin from a folder as a link. If such a link to this folder exists, the plugin is up to date.
     if (HELM_DATA / "plugins" / plugin.name).resolve() != plugin:
         shutil.rmtree(HELM_DATA, ignore_errors=True)  # remove the link to another checkout's plugin
         site.helm("plugin", "install", str(plugin))

@@ -106,7 +106,7 @@ def _start_programs() -> None:
 
 
 def _start(name: str, arguments: list[str], port: int) -> None:
-    # Argo CD writes to fixed paths in /tmp. So its programs get a folder of the lab as /tmp.
+    # Argo CD's programs write to fixed paths in /tmp. So the lab mounts a folder of its own on /tmp for them.
     covered = ["unshare", "--mount", "sh", "-c", 'mount --bind "$0" /tmp && exec "$@"', str(_folder("tmp"))]
     controllers.start(name, [*covered, binary("argocd"), name, *arguments], _environment(), port)
 
@@ -119,7 +119,7 @@ def _environment() -> dict[str, str]:
     return {
         "PATH": f"{programs}:/usr/sbin:/usr/bin:/sbin:/bin",
         "KUBECONFIG": str(_kubeconfig()),
-        # Argo CD reaches its own cluster through this kubeconfig instead of a ServiceAccount.
+        # Argo CD uses this kubeconfig, and not a ServiceAccount, for the cluster in which it runs.
         "ARGOCD_FAKE_IN_CLUSTER": "true",
         "ARGOCD_GPG_ENABLED": "false",
         "ARGOCD_TLS_DATA_PATH": str(_folder("certificates")),

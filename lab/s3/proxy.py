@@ -16,7 +16,7 @@ from lab.builds import golang
 from lab.waiting import free_port, wait_for_port
 
 HOST = "127.0.0.1"
-# fault.go defines this parameter of a fault.
+# A parameter of a fault has this name in fault.go.
 Fault = float | str | bool
 
 

@@ -1,8 +1,8 @@
-"""Read all pods with as little work as possible. Two processes fetch every other page, and do not decode it.
+"""Read all pods with as little work as possible. Two processes each fetch every second page, without decoding it.
 
 The pages are protobuf if the server can send protobuf, otherwise JSON. `python -m lab.static_api.bare_reader URL
-AUTHORITY` reads from `lab.static_api.server`. This server can send a page before the client knows the previous page's
-continue token.
+AUTHORITY` reads from `lab.static_api.server`. From this server a client can request a page before it has read the
+previous one.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def _pages(url: str, authority: str, starts: range) -> Iterator[memoryview]:
                 pass
             size = 0
             while length := int(file.readline(), 16):
-                # Also read the line end of the chunk. The next chunk overwrites it in the buffer.
+                # Also read the line end of the chunk. The next chunk overwrites this line end in the buffer.
                 file.readinto(buffer[size : size + length + 2])
                 size += length
             file.readline()

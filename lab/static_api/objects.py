@@ -21,8 +21,8 @@ from lab.static_api import protobuf
 NODES, GPU_NODES, PODS_PER_NODE = 5000, 64, 30
 GPUS = 8
 REQUESTS = [("500m", "1Gi"), ("1", "2Gi"), ("250m", "512Mi"), ("2", "4Gi"), ("100m", "128Mi")]
-# The template of a pod contains these placeholders. They are as long as the real values, because protobuf stores the
-# length of each text.
+# The template of a pod contains these placeholders. The placeholders have the same lengths as the real values, because
+# protobuf stores the length of each text.
 INDEX, NODE_NAME, ADDRESS = "@IDX@", f"{'@NODE@':@<26}", f"{'@ADDRESS@':@<15}"
 
 Object = dict[str, Any]
@@ -34,7 +34,7 @@ class Items:
 
     The last offset is where the file ends.
 
-    `sizes` gives for each item the bytes of all items before it, without the framing of chunks.
+    For each item, `sizes` has the total size of the items before it, without the framing of the chunks.
     """
 
     path: Path
@@ -70,9 +70,9 @@ def _stored(name: str, objects: Iterator[bytes]) -> Items:
 
 
 def _key() -> str:
-    """Hash everything from which the files are made.
+    """Return a hash of everything from which the files are made.
 
-    These are the numbers of objects, a node with GPUs, a node without GPUs, and the pods' templates.
+    The files are made from the numbers of objects, a node with GPUs, a node without GPUs, and the pods' templates.
     """
     parts = [repr((NODES, GPU_NODES, PODS_PER_NODE)).encode(), _node(0), _node(GPU_NODES), *map(_json, _templates())]
     return hashlib.sha256(b"".join(parts)).hexdigest()[:16]
@@ -134,7 +134,7 @@ def _node(number: int) -> bytes:
 
 
 def _pods(templates: list[bytes]) -> Iterator[bytes]:
-    """Yield the pods of Deployments. A pod is its Deployment's template with the values of this pod."""
+    """Yield the pods of Deployments. Each pod is a copy of its Deployment's template, with a few values of its own."""
     for node in range(NODES):
         for number in range(PODS_PER_NODE):
             text = templates[(node + number) % len(templates)]

@@ -15,8 +15,8 @@ from lab.builds.golang import binary
 
 MEDIA_TYPE = "application/vnd.kubernetes.protobuf"
 MAGIC = b"k8s\0"
-# The field numbers of the messages Unknown, TypeMeta, a list, and a list's metadata. In protobuf, the length of each of
-# these fields is written before its content.
+# The field numbers of the messages Unknown, TypeMeta, a list, and a list's metadata. These fields are encoded with
+# their length before their content.
 TYPE_META, RAW = 1, 2
 API_VERSION, KIND = 1, 2
 METADATA, ITEMS = 1, 2

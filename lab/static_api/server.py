@@ -30,7 +30,7 @@ DISCOVERY = {
     f"/apis/{GROUP}": {"versions": [{"groupVersion": f"{GROUP}/{VERSION}"}]},
     f"/apis/{GROUP}/{VERSION}": {"resources": [{"name": "pytorchjobs", "kind": "PyTorchJob"}]},
 }
-# A request for this path returns the monotonic time of the first other request since the previous request for it.
+# A client can ask at this path when the first request has arrived since it last asked.
 FIRST = "/first-request"
 
 

@@ -17,7 +17,7 @@ LEFT_OUT = {"secrets", "events", "events.events.k8s.io"}
 def collect(namespace: str, folder: Path) -> None:
     """Write the namespace's events, objects and logs into files.
 
-    If kubectl fails, the file contains its error message.
+    If a kubectl command fails, its file contains the error message instead.
     """
     if not _write(folder / "events.txt", namespace, "get", "events", "--sort-by=.lastTimestamp", "--output=wide"):
         return  # Nothing more can be read: the API server does not answer.

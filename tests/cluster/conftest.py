@@ -30,7 +30,7 @@ FOLDER = Path(__file__).parent
 OWN_IMAGE = FOLDER / "kinds" / "own-image.Dockerfile"
 # A test module that needs other operators than the default ones names them in a variable `OPERATORS`.
 OPERATORS = "OPERATORS"
-# This file exists while the lab runs, if the tests have started the lab.
+# The tests create this file when they start the lab. It is removed together with the lab.
 STARTED_BY_TESTS = STATE_DIR / "started-by-tests"
 _NAMESPACE = pytest.StashKey[str]()
 _numbers = itertools.count()
@@ -129,7 +129,7 @@ def restored_lab(lab: None) -> Iterator[None]:
 def lab_operators(lab: None, request: pytest.FixtureRequest) -> Iterator[operators.Operators]:
     """Install the operators that the test module names in OPERATORS.
 
-    If another test process uses other operators, wait until it has ended.
+    Wait while another test process uses the lab with other operators.
     """
     wanted: operators.Operators = getattr(request.module, OPERATORS, operators.DEFAULT)
     with locked("operators", fcntl.LOCK_SH) as lock:
@@ -170,7 +170,7 @@ def all_images(lab: None) -> None:
 
 @pytest.fixture(scope="module")
 def digits_settings(on_s3: list[str]) -> list[str]:
-    """Return Helm's arguments to train on the digits with values/mnist.yaml, for enough epochs to learn them.
+    """Return Helm's arguments to train on the digits with values/mnist.yaml, with enough epochs for a high accuracy.
 
     The framework is MXNet, because it starts fastest.
     """
@@ -223,7 +223,7 @@ def long_run(
 ) -> Iterator[Namespace]:
     """Start a run of two workers, and wait for its first checkpoint. All tests of the module share the run.
 
-    The test module may add values in a variable `RUN`.
+    A test module can add values for this run in a variable `RUN`.
     """
     upgrade(module_namespace, helm4, on_s3, {"workers.replicas": 2, **getattr(request.module, "RUN", {})})
     wait_for_checkpoint(module_namespace)
@@ -244,7 +244,8 @@ def namespace(module_namespace: Namespace, helm4: Path) -> Iterator[Namespace]:
     """Provide a namespace in which the test may install a release `run1`."""
     yield module_namespace
     module_namespace.helm(helm4, "uninstall", "run1", "--ignore-not-found", "--wait")
-    # A container that receives SIGTERM while it starts may ignore it, and would run for the grace period of 30 s.
+    # A container that receives SIGTERM while it starts may miss the signal. It would then run for its grace period of
+    # 30 s.
     client.kubectl("-n", module_namespace.name, "delete", "pods", "--all", "--grace-period=1", "--wait=false")
     wait_until("the pods' end", lambda: not module_namespace.get("pods"), pause=0.5)
     remove_checkpoints(module_namespace)

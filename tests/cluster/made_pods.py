@@ -1,8 +1,8 @@
 """Create random jobs on the lab, and compare the pods that the real controllers create with the plugin's prediction.
 
-The lab has no scheduler with the name that the pods contain, so no pod ever starts. Some workers get additional fields
-that a user's tools may set, although the chart never sets them. The API server and the plugin receive all other fields
-as the chart rendered them.
+The lab has no scheduler with the name that the pods contain, so no pod ever starts. Some workers get more fields than
+the chart sets, because a user's tools may set these fields. The API server and the plugin receive all other fields as
+the chart rendered them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from tests.chart.scripts import pods as scripts
 
 Object = dict[str, Any]
 
-# The lab has no scheduler with this name, so pods with this name never start. Each pod without a schedulerName gets
+# The lab has no scheduler with this name, so these pods never start. Pods for which the chart sets no schedulerName get
 # this name.
 NOBODY = "nobody"
 # All random jobs use these PriorityClasses and RuntimeClasses. The API server would refuse a pod that names a class
@@ -41,8 +41,8 @@ NOBODY = "nobody"
 CLASS = "made-pods"
 CLASS_WITH_OVERHEAD = "made-pods-overhead"
 OVERHEAD = {"cpu": "100m", "memory": "64Mi"}
-# These pod fields are newer than the types of old operators, which may drop them. The requests are larger than the
-# requests of any container.
+# These pod fields are newer than the types of old operators, which may drop them. These requests are larger than those
+# of any container, so they decide what the pod requests.
 MORE = {
     "schedulingGates": [{"name": "example.com/budget"}],
     "resources": {"requests": {"cpu": "500", "memory": "500Gi"}},
@@ -68,7 +68,7 @@ MOST_REPLICAS = 3
 AT_ONCE = 50
 _numbers = itertools.count()
 SECONDS_FOR_A_BATCH = 240
-# The API server sets these values in fields that a pod leaves out.
+# If a pod leaves out one of these fields, the API server sets it to this value.
 DEFAULTS = {
     ("schedulerName", "default-scheduler"),
     ("protocol", "TCP"),
@@ -90,7 +90,7 @@ BY_API_SERVER = {"serviceAccount", "priority", "preemptionPolicy"}
 # The controller that creates the pod sets these fields, so they may differ from the pod template.
 BY_OPERATOR = {"restartPolicy", "hostname"}
 NOT_COMPARED = (
-    # Operators add containers with their own images and commands, and the scheduler does not read these fields.
+    # The containers that operators add have other images and commands, and the scheduler does not read these fields.
     *("image", "command", "args"),
     # If this field is missing, the API server derives it from the image's tag.
     "imagePullPolicy",
@@ -136,7 +136,7 @@ def trials(kinds: Collection[tuple[str, str]], count: int, namespace: str) -> It
 
 
 def _fitted(request: Request, namespace: str) -> Request:
-    """Reduce the numbers of pods in the values, so that the lab can create all pods at once."""
+    """Reduce the number of pods in the values of a job, because the lab creates the pods of many jobs at once."""
     values = copy.deepcopy(request.values)
     workers = values.setdefault("workers", {})
     workers["replicas"] = min(workers.get("replicas", 2), MOST_REPLICAS)
@@ -168,8 +168,8 @@ def _for_nobody(manifest: str, *, with_more: bool) -> str:
         for container in spec["containers"]:
             _drop_sleep(container)
         if with_more and template["metadata"]["labels"][ROLE_LABEL] == "worker":
-            # The chart always sets the tolerations for unreachable nodes. Without them, the API server adds its own,
-            # which the plugin must predict.
+            # The chart always sets the tolerations for unreachable nodes. Without these tolerations, the API server
+            # adds its own, which the plugin must predict.
             spec.pop("tolerations", None)
             more = {key: value for key, value in MORE.items() if key not in spec}
             spec.update(copy.deepcopy(more), initContainers=[*spec.get("initContainers", []), SIDECAR])
@@ -187,7 +187,7 @@ def _name_classes(spec: Object) -> None:
 def _drop_sleep(container: Object) -> None:
     """Remove a preStop handler that sleeps.
 
-    Old operators drop the unknown field `sleep`, and the API server refuses the preStop handler without it.
+    Old operators do not know the field `sleep` and drop it. The API server then refuses the empty preStop handler.
     """
     if "sleep" in container.get("lifecycle", {}).get("preStop", {}):
         del container["lifecycle"]
@@ -231,8 +231,7 @@ def _of_batch(batch: Sequence[Trial], namespace: str) -> Iterator[str]:
     jobs = [one for trial in batch for one in documents(trial.manifest) if one["kind"] in JOB_KINDS]
     needed = [one for trial in batch for one in _needed(trial)]
     client.kubectl("apply", "--server-side", "-f", "-", stdin=_text(needed))
-    # Helm sends fields that the API server does not know, and the API server drops them. `--validate=ignore` does the
-    # same.
+    # The API server drops fields that it does not know when Helm creates an object. `--validate=ignore` does the same.
     client.kubectl("create", "--validate=ignore", "-f", "-", stdin=_text(jobs))
     by_instance = _wait_for_pods(batch, namespace)
     hostfiles = _hostfiles(namespace)
@@ -257,7 +256,7 @@ def _needed(trial: Trial) -> Iterator[Object]:
 def _wait_for_pods(batch: Iterable[Trial], namespace: str) -> dict[str, list[Object]]:
     """Wait until each job has as many pods as predicted.
 
-    Return the pods by release, also if some are missing at the time limit.
+    Return the pods of each release, even if some pods are missing at the time limit.
     """
     deadline = time.monotonic() + SECONDS_FOR_A_BATCH
     while True:

@@ -36,7 +36,8 @@ PROBE_VALUES = {
     "volumeMounts[0].name": "probe",
     "volumeMounts[0].mountPath": "/probe",
 }
-# A Job of Kubernetes that has finished has the condition Complete. A job of Kubeflow has Succeeded.
+# A Job of Kubernetes that has finished has the condition Complete. A job of Kubeflow that has finished has the
+# condition Succeeded.
 ENDS = {"Succeeded": "Succeeded", "Complete": "Succeeded", "Failed": "Failed"}
 
 # `get` looks for a kind in these API versions. Like kubectl, use the first version that serves the kind.
@@ -77,7 +78,7 @@ class Namespace:
     cluster: Cluster
 
     def kubeconfig_of(self, account: str, folder: Path) -> list[str]:
-        """Create a ServiceAccount, and return the flags with which a command runs as this account."""
+        """Create a ServiceAccount, and return the flags that make a command use it."""
         client.kubectl("-n", self.name, "create", "serviceaccount", account)
         token = client.kubectl("-n", self.name, "create", "token", account).strip()
         config = yaml.safe_load(KUBECONFIG.read_text())
@@ -105,7 +106,7 @@ class Namespace:
 
     def _api_of(self, plural: str) -> str:
         for version in _VERSIONS:
-            with contextlib.suppress(requests.HTTPError):  # The API has no such version: its operator is not installed.
+            with contextlib.suppress(requests.HTTPError):  # The API server does not serve this version.
                 if plural in {one["name"] for one in self.cluster.kube_client.resource_list(version)["resources"]}:
                     return version
         raise LabError(f"none of {', '.join(_VERSIONS)} serves {plural}")

@@ -35,7 +35,7 @@ SLOW = {"mpi.env.HOROVOD_CYCLE_TIME": "100"}
 MXNET, TENSORFLOW = ({"framework": name, "image.repository": f"distrain/{name}"} for name in ("mxnet", "tensorflow"))
 MPIJOB = {**MXNET, "workers.gpus": 0, **LONG, **SLOW}
 # RESUMED matches the log line of a resumed run: checkpoint, samples, ranks now, and ranks before. STOPPED matches the
-# samples at a stop.
+# log line of a stopped run, with its samples.
 RESUMED = re.compile(r"^(?:.*: ?)?resumed from (\S+): step \d+, (\d+) samples, on (\d+) ranks? \(before (\d+)\)$", re.M)
 STOPPED = re.compile(r"^(?:.*: ?)?stopped at step \d+ \((\d+) samples\)", re.M)
 STEP = re.compile(r"^\d+\timages/sec: ", re.M)
@@ -170,8 +170,8 @@ def rescale(namespace: Namespace, size: int) -> None:
 def assert_no_step_was_lost(namespace: Namespace) -> None:
     """Assert in the launcher's log that the ranks always resumed at the step at which they had stopped.
 
-    If the launcher's pod was replaced, its log begins with a resumed run. The stop before it is in the log of the
-    previous pod, so it is not checked.
+    If the launcher's pod was replaced, its log begins with a resumed run. The line about the previous stop is in the
+    log of the old pod, so the test cannot check it.
     """
     _, words, rest = namespace.launcher_log().partition("stopped at step ")
     log = words + rest
@@ -186,7 +186,7 @@ def refresh_hostfile(namespace: Namespace, size: int) -> None:
     Then make kubelet update the launcher's hostfile at once, as `rescale` of the plugin does.
 
     On its own, kubelet updates the hostfile within a minute and a half. The tests in rescale/test_rescale.py wait for
-    that.
+    kubelet instead.
     """
     wait_until(f"{size} workers", lambda: len(workers(namespace)) == size, pause=0.5)
     launcher = live_pod(namespace, "launcher")["metadata"]["name"]

@@ -4,10 +4,10 @@ Change one thing in a source file, run the tests of its part, and count the chan
 
 Each result is one line of results.jsonl. After an interruption, the same command tries only the missing mutants. A
 result is valid until the mutated function is edited. When the tests of a part have changed, the bench first tries the
-survivors of this part again. Until then they count as survivors. To try only some mutants, set for example
-MUTANTS_ARGS="--part checkpoint --minutes 3". A survivor may behave like the unchanged source. equivalent.yaml lists
-such survivors, each with the reason. The bench prints all other survivors in the format of equivalent.yaml. The bench
-writes the table in RESULTS.md once it has tried all mutants, or with --table.
+survivors of this part again. Until the bench has tried them again, they count as survivors. To try only some mutants,
+set for example MUTANTS_ARGS="--part checkpoint --minutes 3". A survivor may behave like the unchanged source.
+equivalent.yaml lists such survivors, each with the reason. The bench prints all other survivors in the format of
+equivalent.yaml. The bench writes the table in RESULTS.md once it has tried all mutants, or with --table.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def main() -> int:
     os.nice(19)
     signal.signal(
         signal.SIGTERM, signal.default_int_handler
-    )  # SIGTERM then raises KeyboardInterrupt, and the copy is removed.
+    )  # SIGTERM then raises KeyboardInterrupt, as Ctrl-C does, and the bench removes its copy of the tree.
     KEPT.mkdir(parents=True, exist_ok=True)
     trial.remove_left_copies(KEPT)
     parts = [part for part in PARTS if arguments.part in (None, part.name)]
@@ -143,7 +143,7 @@ def tests_hash(part: Part) -> str:
 def recording(part: Part, module: Path, place: trial.Place) -> choice.Recorded:
     """Return the duration and the executed lines of each test in a test module.
 
-    If they are not cached, run the module.
+    If these are not in the cache, run the module.
     """
     sources = [*files_of(part.sources)]
     contents = [(place.root / path).read_text("utf-8") for path in (*sources, module)]

@@ -1,7 +1,7 @@
 """Choose the tests for a mutant: those that execute the changed statement, the fastest first, up to a time limit.
 
-To find them, the bench runs each test module once with the unchanged sources. It caches the executed lines and the
-duration of each test.
+To find these tests, the bench runs each test module once with the unchanged sources. The bench caches the executed
+lines and the duration of each test.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from tests.mutants.mutants import Mutant
 
 # The tests chosen for a mutant take at most this many seconds in total with the unchanged code.
 SECONDS = 40.0
-# If the bench does not know which tests execute the changed line, it may choose all tests of the part, which take less
-# than this.
+# If coverage cannot tell which tests execute the changed line, all tests of the part may run. They take less than this
+# many seconds.
 SECONDS_UNTRACED = 600.0
 
 
@@ -78,8 +78,8 @@ Recorded = dict[str, tuple[float, list[str]]]
 def tests_of(mutant: Mutant, source: str, recorded: Recorded, *, is_traced: bool) -> list[str]:
     """Return the tests that execute a mutant's statement.
 
-    A statement outside all functions is executed when its module is imported, before any test. Then, or if the source
-    is not traced, return every test, because any test may notice the mutant.
+    A statement outside all functions is executed when its module is imported, before any test. For such a statement, or
+    if the source is not traced, return every test, because any test may notice the mutant.
     """
     statement = statement_lines(source, mutant.line) if is_traced else whole_of(source)
     wanted = {f"{mutant.path}:{line}" for line in statement}
@@ -103,7 +103,7 @@ def _quickest(names: AbstractSet[str], recorded: Recorded, limit: float) -> list
 def statement_lines(source: str, line: int) -> range:
     """Return the lines of the statement that contains this line: a block's head, or a whole function or class.
 
-    For a statement outside all functions, return all lines of the module: it is executed at import.
+    A statement outside all functions is executed at import. For such a statement, return all lines of the module.
     """
     whole = whole_of(source)
     inner = (whole, False)

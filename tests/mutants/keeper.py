@@ -92,5 +92,8 @@ def _exit_with(function: Callable[[], int]) -> None:
 
 
 def _exit_code(status: int) -> int:
-    """Convert a wait status to an exit code from 0 to 255. A process killed by a signal gets one, too."""
+    """Convert a wait status to an exit code from 0 to 255.
+
+    A process that was killed by a signal also gets an exit code.
+    """
     return os.waitstatus_to_exitcode(status) % 256

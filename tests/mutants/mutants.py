@@ -1,6 +1,6 @@
 """Create the mutants of a part, and draw a random sample of them.
 
-If a mutated line is unchanged, its mutants stay in the sample.
+As long as a mutated line is not edited, the same mutants of this line are drawn.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Mutant:
     def changed(self) -> str:
         """The text of the changed function or template.
 
-        If the change is outside all functions, this is the whole source.
+        For a change outside all functions, return the whole source.
         """
         if self.path.endswith(TEMPLATES):
             return template_at(self.content, self.line)
@@ -90,7 +90,7 @@ def guards_programmers_only(mutant: Mutant) -> bool:
 
 
 def python_mutants(path: Path, source: str) -> list[str]:
-    """Return the mutants of a source from the cache. If they are not cached, let Cosmic Ray create them.
+    """Return the mutants of a source from the cache. If the mutants are not in the cache, let Cosmic Ray create them.
 
     Cosmic Ray takes about a second for 50 lines of source.
     """
@@ -123,7 +123,10 @@ def function_at(source: str, line: int) -> str:
 
 
 def innermost(source: str, line: int) -> ast.FunctionDef | ast.ClassDef | None:
-    """Return the innermost function that contains a line. If no function contains it, return the class."""
+    """Return the innermost function that contains a line.
+
+    If no function contains the line, return the class that contains it.
+    """
     found = holders(source, line)
     return found[-1] if found else None
 

@@ -20,7 +20,7 @@ from cosmic_ray.mutating import mutate_code
 from cosmic_ray.plugins import get_operator, operator_names
 
 # Cosmic Ray would replace a `+` by eleven other operators, and a `<` by seven. One or two replacements of an operator
-# reveal as much about the tests as all of them.
+# show as well as all of them whether a test notices a change.
 BINARY = {
     "Add_Sub",
     "Sub_Add",
@@ -106,7 +106,8 @@ def executed(source: str) -> str:
             node.returns = None
         if isinstance(node, ast.arg | ast.AnnAssign):
             node.annotation = ast.Constant(None)
-        if isinstance(node, ast.ClassDef):  # frozen=True is only a guard against mistakes in the code.
+        # Classes are compared without decorators: frozen=True only guards against mistakes in the code.
+        if isinstance(node, ast.ClassDef):
             node.decorator_list, node.keywords = [], []
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
             node.body = [each for each in node.body if not is_text(each)] or [ast.Pass()]

@@ -44,7 +44,7 @@ class Deadline:
     """
 
     seconds: Mapping[str, float]
-    # Every test may take at least this many seconds, because a busy machine may be several times slower.
+    # Every test may take at least this many seconds, because a busy machine is several times slower.
     least: float = 60.0
 
     @pytest.hookimpl(wrapper=True)
@@ -85,7 +85,7 @@ class Place:
         source, stat = path.read_bytes(), path.stat()
         try:
             path.write_text(mutant.content, encoding="utf-8")
-            # Change the modification time: Python would use the old .pyc file if the source's size and time were
+            # Set a new modification time, because Python uses the old .pyc file if the source's size and time are
             # unchanged.
             os.utime(path, (stat.st_atime, stat.st_mtime + 1 + time.time() % 1e6))
             return self.run(["-x", *tests], 30 + 5 * sum(tests.values()), Deadline(tests))

@@ -23,8 +23,8 @@ from distrain_trainer.loop.images_per_second import untimed_steps
 
 TOTAL = "total images/sec:"
 GOAL = 0.98
-# Maps the beginning of a GPU's name, and a precision, to the peak of dense operations per second in NVIDIA's data
-# sheets. For fp32, this is the peak of TF32.
+# Peak operations per second (dense) from NVIDIA's data sheets, by the first words of the GPU's name and the precision.
+# The figures for fp32 are the peaks of TF32.
 PEAKS = {
     "NVIDIA A100": {"bf16": 312e12, "fp32": 156e12},
     "NVIDIA H100 80GB": {"bf16": 989.4e12, "fp32": 494.7e12},
@@ -58,13 +58,14 @@ class Outcome:
     batch_size: int
     trainer: float
     bare: float
-    # In each round, the trainer's images per second are divided by the bare loop's. This is the median of the rounds.
+    # In each round, the bench divides the trainer's images per second by those of the bare loop. `ratio` is the median
+    # of these quotients.
     ratio: float
-    # The operations per second that the model needs at the trainer's speed, divided by the GPU's peak. None if the
-    # bench does not know the GPU's peak.
+    # The operations per second that the trainer makes, divided by the GPU's peak. None if the bench does not know the
+    # GPU's peak.
     utilization: float | None
     shares: dict[str, float]
-    # With torch.compile, if the user asks for it: the images per second of the trainer and of the bare loop.
+    # The images per second with torch.compile, if the user asks for it: of the trainer and of the bare loop.
     compiled: dict[str, float]
 
 
@@ -145,12 +146,12 @@ def compiled(case: Case) -> dict[str, float]:
 
 
 def of_trainer(case: Case) -> list[str]:
-    # The images are noise, and with a higher learning rate the weights could become infinite.
+    # The images are random noise. With a higher learning rate, the weights could become infinite.
     return ["--framework=pytorch", *case.arguments(), "--learning-rate=1e-4"]
 
 
 def trainer(case: Case, *options: str) -> float:
-    """Return how many images per second the trainer trains. The trainer writes its log as often as by default."""
+    """Return how many images per second the trainer trains. The trainer logs as often as it does by default."""
     steps = case.steps
     while steps - untimed_steps(steps) < case.steps:
         steps += 1

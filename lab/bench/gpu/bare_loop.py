@@ -45,7 +45,7 @@ def main() -> None:
 
 
 class Loop:
-    """Trains a model again and again on the same batch of noise."""
+    """Trains a model on one batch of noise, again and again."""
 
     def __init__(self, model: Any, device: str, precision: Any, batch_size: int, description: Any) -> None:
         height, width, channels = description.shape
@@ -73,7 +73,7 @@ class Loop:
         return int(counter.get_total_flops())
 
     def speed(self, steps: int) -> float:
-        """Return the images per second over `steps` steps. Some steps before them are not timed."""
+        """Return the images per second over `steps` steps. The steps before them warm up the GPU and are not timed."""
         for _ in range(UNTIMED):
             self.step()
         wait()

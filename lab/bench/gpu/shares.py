@@ -1,8 +1,8 @@
 """Run the trainer under PyTorch's profiler, and print what the device did during a step, as JSON.
 
 The program takes the same arguments as the trainer. The shares of a step's time add up to 1. During `computing` and
-`copying` the device works. Copies that overlap with computation count as `computing`. During `input` the device is idle
-because the trainer waits for a batch. During `launching` the device is idle for any other reason.
+`copying` the device works. A copy during a computation counts as `computing`. During `input` the device is idle because
+the trainer waits for a batch. During `launching` the device is idle for any other reason.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from distrain_trainer.loop.watchdog import Watchdog
 
 Interval = tuple[float, float]
 
-# The program profiles STEPS steps after the first BEFORE steps, in which PyTorch compiles and chooses kernels.
+# The program profiles STEPS steps. In the BEFORE steps before them, PyTorch compiles and chooses kernels.
 BEFORE, PROFILED = 12, 10
 
 

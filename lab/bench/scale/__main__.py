@@ -27,12 +27,13 @@ CASES = [
     *(Case(kind, size) for size in SIZES for kind in KINDS),
     *(Case("MPIJob", SMALL, runs) for runs in RUNS),
 ]
-# The largest run of the bench needs one node less.
+# This is one node more than the largest run needs.
 NODES = max(SIZES) + 1
 
 
 def main() -> int:
-    # A shell makes its background jobs ignore SIGINT. But the commands that this bench starts must react to SIGINT.
+    # A shell makes its background jobs ignore SIGINT. The bench undoes this, because the commands that it starts must
+    # react to SIGINT.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     lines = read()
     done = {Case(*line["case"]) for line in lines}
@@ -61,7 +62,7 @@ def machine() -> dict[str, object]:
 
 
 def log() -> str:
-    """Return the log in the trainer's format that every simulated pod shows."""
+    """Return the log that every simulated pod shows. It has the trainer's format."""
     told = {"step": 100, "steps": 1000, "world_size": max(SIZES) * kwok.GPUS, "unix_seconds": time.time()}
     return f"distrain-progress: {json.dumps(told)}\n" * 500
 

@@ -19,7 +19,7 @@ from lab.paths import KUBECONFIG
 # If a case has many runs, the bench runs this many commands at the same time.
 AT_ONCE = 4
 
-# A command's peak memory includes the memory of the process that starts it. So a small process must start it.
+# A command's peak memory includes the memory of the process that starts it. So a small process starts each command.
 WATCH = """
 import resource, subprocess, sys, time
 started = time.monotonic()

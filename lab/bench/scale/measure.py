@@ -21,8 +21,8 @@ from lab.paths import CHART
 Figures = dict[str, Any]
 
 GPUS = kwok.GPUS
-# Helm and Kubernetes allow names of at most this length. A host's name in the hostfile contains both names, so the
-# bench measures the largest hostfile.
+# Helm and Kubernetes allow names of at most this length. The names of hosts in a hostfile contain both names, so this
+# gives the largest hostfile.
 RELEASE_LENGTH, NAMESPACE_LENGTH = 53, 63
 # If a case has many runs, each run has this many workers.
 SMALL = 2
@@ -106,7 +106,7 @@ def _namespace() -> Iterator[str]:
     try:
         yield name
     finally:
-        # A Job is deleted only when kubelet has reported the end of its pods, but KWOK just deletes the pods. So delete
-        # the Jobs first: with them, the namespace would stay Terminating forever.
+        # Kubernetes deletes a Job only after kubelet has reported that its pods have ended. KWOK deletes the pods
+        # without a report. With such Jobs the namespace would stay Terminating forever, so delete the Jobs first.
         kubectl("-n", name, "delete", "jobs", "--all", "--wait=false")
         kubectl("delete", "namespace", name, "--wait=false")

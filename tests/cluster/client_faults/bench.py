@@ -32,11 +32,11 @@ from tests.cluster.client_faults.faults import AWAY, FULL, SIGNALS, STREAMS, Cli
 from tests.cluster.client_faults.release_state import BEFORE, CHANGED, NAME, ROLLED_BACK
 from tests.cluster.client_faults.rules import Line
 
-# `install --wait` can follow the job for this many seconds. Then the bench marks the job as finished.
+# `install --wait` waits this many seconds. Then the bench marks the job as finished, which ends the command.
 SECONDS_FOLLOWED = 5
-# A command sends a slightly different number of pieces of data in each run. The first try spreads the moments of the
-# fault over all pieces that the command sent without a fault. If the command ends before the moment, the next try uses
-# only the next share of these pieces.
+# A command sends a slightly different number of pieces of data in each run. If a fault has several moments, they are
+# spread over all the pieces that the command sent without a fault. If the command ends before a moment, the bench
+# repeats the case with the next smaller share of these pieces.
 SHARES = (1.0, 0.9, 0.8, 0.65, 0.5)
 
 
@@ -49,8 +49,8 @@ def main() -> int:
     options = parser.parse_args()
     if not lifecycle.is_ready():
         sys.exit("bench-client: the lab is not running; start it with `make cluster`")
-    # A shell makes its background jobs ignore SIGINT, and their children inherit that. But the cases must interrupt the
-    # plugin with SIGINT.
+    # A shell makes its background jobs ignore SIGINT, and their children inherit that. The bench must undo this,
+    # because its cases interrupt the plugin with SIGINT.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     results = CACHE_DIR / "client-faults" / f"{code_hash()}.jsonl"
     results.parent.mkdir(parents=True, exist_ok=True)
@@ -65,15 +65,15 @@ def main() -> int:
 
     done = {tuple(line["case"]) for line in read(results)}
     missing = [case for case in cases() if case not in done and options.only in " ".join(map(str, case))]
-    # Run the commands without a fault first: they give the number of pieces of data, from which the moments of the
-    # faults are computed.
+    # First run each command without a fault. The number of pieces that it sends is needed to place the faults of the
+    # other cases.
     for batch in ([each for each in missing if not each.fault], [each for each in missing if each.fault]):
         pool = ThreadPoolExecutor(options.jobs)
         try:
             list(pool.map(run, batch))
         except KeyboardInterrupt:
             sys.exit("bench-client: stopped; the same command continues")
-        finally:  # After Ctrl-C, let the running cases remove their namespaces.
+        finally:  # After Ctrl-C, wait until the running cases have removed their namespaces.
             pool.shutdown(cancel_futures=True)
     lines = read(results)
     print("\n".join(table(lines)))
@@ -83,8 +83,8 @@ def main() -> int:
 def one_case(case: Case, lines: list[Line], namespace: str) -> Line:
     """Run a case in a new namespace, and return its result.
 
-    The command may send fewer pieces of data than without a fault, and end before the moment of the fault. Then the
-    case runs again with an earlier moment.
+    A command may send fewer pieces of data than in the run without a fault, so that it ends before the fault's moment.
+    Then the case runs again with an earlier moment.
     """
     pieces = next((line["pieces"] for line in lines if line["case"][:2] == [case.command, ""]), 0)
     for number, share in enumerate(SHARES):
@@ -129,7 +129,7 @@ def _one_run(case: Case, client: Client, namespace: str, pieces: int) -> Line:
 
 @contextmanager
 def _removed(namespace: str) -> Iterator[None]:
-    """Remove the namespace after the case. The plugin's command creates it."""
+    """Remove the namespace after the case. The tested command has created the namespace."""
     try:
         yield
     finally:
@@ -140,7 +140,7 @@ def _removed(namespace: str) -> Iterator[None]:
 def _finished(namespace: str) -> Iterator[None]:
     """Mark the job in the namespace as Succeeded, SECONDS_FOLLOWED after its creation.
 
-    The job's pods never start, so its operator would not do this.
+    Its operator would not do so, because the job's pods never start.
     """
     ended = threading.Event()
 
@@ -189,7 +189,8 @@ def told(line: Line) -> str:
 def table(lines: list[Line]) -> list[str]:
     """Return a Markdown table with one row per fault and one column per command.
 
-    A cell lists the states in which the release ended. Each state has the number of cases and the command's exit codes.
+    A cell lists the states in which the release ended. Behind each state are the number of cases and the exit codes of
+    the command.
     """
     rows = [["what happens", *COMMANDS], ["---"] * (1 + len(COMMANDS))]
     for fault in ("", *STREAMS, FULL, *SIGNALS, AWAY):

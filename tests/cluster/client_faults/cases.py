@@ -9,8 +9,8 @@ from lab.paths import CHART
 from tests.cluster.client_faults.faults import AWAY, FULL, SIGNALS, STREAMS
 from tests.cluster.client_faults.release_state import NAME
 
-# No scheduler has the name `nobody`, so the pods are never placed. A case then takes only seconds, and no memory for
-# pods.
+# No scheduler has the name `nobody`, so the pods are never placed. So a case takes only seconds, and its pods use no
+# memory.
 JOB = "framework=pytorch,workers.replicas=1,workers.gpus=0,workers.cpu=10m,workers.memory=16Mi"
 NOBODY = "workers.podSpec.schedulerName=nobody"
 INSTALL = ["install", NAME, "--create-namespace", "--chart", str(CHART), "--set", f"{JOB},{NOBODY}"]
@@ -24,7 +24,7 @@ SIGNAL_MOMENTS, AWAY_MOMENTS = 5, 20
 
 
 class Case(NamedTuple):
-    """A command of the plugin, and a fault that hits it at moment number `moment` of `moments`.
+    """A command of the plugin and a fault. The fault hits the command at moment `moment` of `moments` moments.
 
     The moments are spread evenly over the pieces of data that the command sends to the API server.
     """

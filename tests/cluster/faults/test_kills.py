@@ -29,8 +29,8 @@ from tests.cluster.training import (
 from tests.matrix import one_of
 
 TRAINER = "distrain_trainer"
-# The launcher notices a cut network after half a minute. The cut must last longer, so that the next start of the ranks
-# also meets it.
+# The launcher notices a cut network after half a minute. The cut must last longer than that, so that the ranks are
+# started again while the network is still cut.
 SECONDS_CUT = 45
 
 
@@ -106,8 +106,8 @@ def test_hung_rank_is_made_good(run: Namespace, goes_on: GoesOn) -> None:
         goes_on()
 
 
-# tests/chart/scripts/launch/test_live_run.py cuts a worker's network without a cluster, so this test runs only in the
-# full matrix.
+# This test runs only in the full matrix, because tests/chart/scripts/launch/test_live_run.py cuts a worker's network
+# without a cluster.
 @pytest.mark.full
 def test_cut_network_between_workers_is_made_good(run: Namespace, goes_on: GoesOn) -> None:
     one, other = live_pod(run, "worker", 0), live_pod(run, "worker", 1)
@@ -117,8 +117,8 @@ def test_cut_network_between_workers_is_made_good(run: Namespace, goes_on: GoesO
     goes_on()
 
 
-# Every pod of the lab needs kubelet and containerd, so this test runs only in the full matrix, when nothing else uses
-# the lab.
+# This test runs only in the full matrix, when nothing else uses the lab: every pod of the lab needs kubelet and
+# containerd.
 @pytest.mark.full
 @pytest.mark.parametrize("component", ["kubelet", "containerd"])
 def test_restarted_component_disturbs_nothing(goes_on: GoesOn, component: str) -> None:

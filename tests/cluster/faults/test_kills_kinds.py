@@ -33,8 +33,8 @@ SECONDS = 300
 # The command lines of ranks and parameter servers contain this text. In the pod, the fault hits the youngest process
 # whose command line contains this text.
 TRAINER = "distrain_trainer"
-# In an elastic job, torchrun and the processes that start torchrun have TRAINER in their command lines, too. Only a
-# rank has this text.
+# In an elastic job, torchrun and the processes that start torchrun have TRAINER in their command lines, too. Only the
+# command line of a rank contains this longer text.
 RANK = "-u -m distrain_trainer"
 
 Fault = functools.partial[Any]
@@ -73,7 +73,7 @@ def _end_run(namespace: Namespace, helm: Path) -> None:
 def _wait_for_process(
     namespace: Namespace, role: str, number: int = 0, word: str = TRAINER, other: str | None = None
 ) -> None:
-    """Wait until the pod that the fault will hit runs the process.
+    """Wait until the process that the fault will hit runs in its pod.
 
     The previous fault may have stopped a worker that has not come back yet.
     """
@@ -135,7 +135,8 @@ FAULTS = {
     "elastic": {
         "rank": killed("worker", 1, RANK),
         "torchrun": killed("worker", 1, "bin/torchrun"),
-        # The workers meet at torchrun's rendezvous in worker 0. While it is down, the other workers cannot continue.
+        # The workers meet at torchrun's rendezvous in worker 0. While worker 0 is down, the other workers cannot
+        # continue.
         "torchrun of worker 0": killed("worker", 0, "bin/torchrun"),
         "distrain-torchrun": killed("worker", 1, "distrain-torchrun"),
         "worker deleted": deleted("worker", 1),

@@ -56,7 +56,7 @@ class Application:
         return self.operation(revision)
 
     def commit_unchanged(self, values: str) -> tuple[str, str]:
-        """Commit values that do not change the manifests.
+        """Commit values that change nothing in the rendered manifests.
 
         Return the sync status and health once Argo CD has read the commit.
         """
@@ -68,7 +68,7 @@ class Application:
     def refresh(self, how: str = "normal") -> tuple[str, str]:
         """Let Argo CD compare git with the cluster, and return the sync status and health that it finds.
 
-        A `hard` refresh also renders the manifests again instead of using Argo CD's cache.
+        With `hard`, Argo CD also renders the manifests again instead of using its cache.
         """
         kubectl("-n", argocd.NAMESPACE, "annotate", "--overwrite", "applications", "run1", f"{REFRESH}={how}")
         wait_until("the refresh", lambda: REFRESH not in read()["metadata"].get("annotations", {}), seconds=SECONDS)

@@ -19,7 +19,7 @@ from tests.cluster.training import CHECKPOINTS, MXNET, SECONDS_BETWEEN
 VALUES = "runs/run1.yaml"
 DOCS = REPOSITORY / "docs"
 FOREVER = 10_000_000
-# More workers with one GPU each than the lab has GPUs (8).
+# This many workers with one GPU each do not fit: the lab has 8 GPUs.
 TOO_MANY = 9
 
 
@@ -34,7 +34,8 @@ def run_values(replicas: int, steps: int = FOREVER) -> str:
         "trainer": {"steps": steps, "logEvery": 1},
         "checkpoint": {"uri": CHECKPOINTS, "every": SECONDS_BETWEEN},
         "s3": {"endpoint": lifecycle.s3_server().endpoint, "secretName": SECRET},
-        # Horovod looks for work ten times a second, so a run that waits uses almost no processor time.
+        # With this cycle time, Horovod looks for work only ten times a second, so a waiting run uses almost no
+        # processor time.
         "mpi": {"env": {"HOROVOD_CYCLE_TIME": "100"}},
     }
     return yaml.safe_dump({**values, **own})

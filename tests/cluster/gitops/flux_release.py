@@ -45,7 +45,7 @@ class Release:
         return cls(namespace, repository)
 
     def commit(self, values: str | None = None) -> dict[str, str]:
-        """Commit values, or make an empty commit if there are none.
+        """Commit these values, or make an empty commit if `values` is None.
 
         Return the release's condition Ready once Flux has applied or refused this commit.
         """
@@ -54,7 +54,7 @@ class Release:
         return self._ready(commit)
 
     def push(self, values: str | None = None) -> str:
-        """Commit values, or make an empty commit if there are none.
+        """Commit these values, or make an empty commit if `values` is None.
 
         Tell Flux to fetch the commit, and return the commit's hash.
         """

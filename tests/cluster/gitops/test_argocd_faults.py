@@ -131,8 +131,8 @@ def test_deleted_application_goes_at_once(
 def _remove_run(namespace: Namespace) -> None:
     """Remove a run that no Application manages any more.
 
-    At the start of a sync Argo CD adds a finalizer to the hooks, and at the end it removes the finalizer. The
-    Application is gone, so this sync never ends, and the test must remove the finalizer.
+    Argo CD adds a finalizer to a sync's hooks, and removes the finalizer at the end of the sync. The Application is
+    gone, so this sync never ends, and the test must remove the finalizer.
     """
     for kinds in ("pods,roles,rolebindings,serviceaccounts,configmaps", "clusterroles,clusterrolebindings"):
         get = ("-n", namespace.name, "get", kinds, "--selector=app.kubernetes.io/instance=run1", "-o", "name")

@@ -2,9 +2,9 @@
 
 The tests make each change with a git commit.
 
-The run trains. Neither refreshes nor a commit of unchanged values restart a pod. The run is rescaled twice, then
-suspended and resumed, and then trains to its end. Then its job is deleted by hand. Argo CD or Flux creates a new job,
-which ends at once because the run is finished.
+The run trains. A refresh restarts no pod, and neither does a commit that changes no value. The run is rescaled twice,
+then suspended and resumed, and then trains to its end. After the end of the run, a user deletes its job by hand. Argo
+CD or Flux creates a new job, which ends at once because the run is finished.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tests.cluster.training import head, wait_for_checkpoint
 pytestmark = pytest.mark.full
 # `restricted` refuses the init container that training-operator adds to a Master/Worker PyTorchJob.
 POD_SECURITY = "baseline"
-# When a run of these kinds is rescaled, its job stays. Other kinds get a new job.
+# When a run of these kinds is rescaled, its job stays. For other kinds, a rescale replaces the job.
 LIVE = ("elastic", "mpijob", "plain")
 SECONDS = 400
 REFRESHES = 10

@@ -86,7 +86,8 @@ def test_flux_takes_the_packaged_chart_from_git(
     release = manifest("flux/helmrelease.yaml", namespace)
     source = release["spec"]["chart"]["spec"]
     source["chart"] = f"./{chart.name}"
-    # A package is used with its own values.yaml. With valuesFiles, Flux would not read that file.
+    # The chart is used with the values.yaml in its package. If the HelmRelease has valuesFiles, Flux does not read the
+    # values.yaml of the package.
     del source["valuesFiles"]
     release["spec"]["values"] = yaml.safe_load(kind_values(KINDS["mpijob"], **EPOCHS))
 

@@ -30,11 +30,11 @@ PYTORCH = {"framework": "pytorch", "image.repository": "distrain/pytorch"}
 FULL = pytest.mark.full
 RUNS = [
     pytest.param("mnist-mxnet-horovod.yaml", "mpijobs", {}, id="mxnet-MPIJob", marks=FULL),
-    # rescale/test_rescale_kinds.py also trains MXJobs, so these cases run only in the full matrix.
+    # These cases run only in the full matrix, because rescale/test_rescale_kinds.py also trains MXJobs.
     pytest.param("mnist-mxnet-ps.yaml", "mxjobs", {}, id="mxnet-MXJob-dist_sync", marks=FULL),
     pytest.param("mnist-mxnet-ps.yaml", "mxjobs", ASYNC, id="mxnet-MXJob-dist_async", marks=FULL),
-    # test_kinds.py also connects a Master with its Workers, and test_stock_image.py also trains a PyTorchJob to the
-    # end, so this case runs only in the full matrix.
+    # This case runs only in the full matrix: test_kinds.py already connects a Master with its Workers, and
+    # test_stock_image.py trains a PyTorchJob to the end.
     pytest.param("mnist-pytorch.yaml", "pytorchjobs", {"workers.replicas": 2}, id="pytorch-Master-Worker", marks=FULL),
     pytest.param("mnist-pytorch-elastic.yaml", "pytorchjobs", {}, id="pytorch-elastic", marks=FULL),
     pytest.param("mnist.yaml", "mpijobs", {**PYTORCH, "job.kind": "MPIJob"}, id="pytorch-MPIJob", marks=FULL),
@@ -55,7 +55,7 @@ def test_digits_are_learned(
     assert namespace.results()["accuracy"] >= 0.95
 
 
-# test_storage_faults.py trains on pictures in S3 without a cluster, so this test runs only in the full matrix.
+# This test runs only in the full matrix, because test_storage_faults.py trains on pictures in S3 without a cluster.
 @FULL
 def test_pictures_are_streamed_from_s3(
     namespace: Namespace, helm3: Path, on_s3: list[str], all_images: None, tmp_path: Path

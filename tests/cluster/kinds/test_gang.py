@@ -52,7 +52,7 @@ def test_gang_that_fits_trains(namespace: Namespace, helm4: Path, digits_setting
 
 
 def test_pods_are_as_the_plugin_predicts(pod_classes: None) -> None:
-    # MPIJobs cannot be tested: mpi-operator overwrites the pods' schedulerName, so their random pods would start.
+    # MPIJobs are not tested: mpi-operator overwrites the schedulerName that keeps the random pods from starting.
     kinds = {("kubeflow.org/v1", kind) for kind in ("PyTorchJob", "TFJob", "MXJob")}
 
     differences = list(made_pods.differences(kinds, 12))

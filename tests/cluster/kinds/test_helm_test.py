@@ -13,7 +13,7 @@ from lab.waiting import wait_until
 from tests.cluster.testbed import Namespace, settings
 from tests.cluster.training import MXNET
 
-# The release's own job runs `true` and ends at once. The tests are about the separate job that `helm test` runs.
+# The release's own job runs `true` and ends at once. These tests look at the second job, which `helm test` runs.
 RUN = {"command": ["true"], "workers.memory": "2Gi"}
 PLAIN = {"job.kind": "Plain"}
 # The other combinations of Helm and kind run only in the full matrix. The next test covers a failing `helm test` of an

@@ -1,6 +1,6 @@
 """Test that the plugin predicts the pods that the operators create, for random values of every kind.
 
-Each difference that the test reports contains a seed. The function random_request returns the values for a seed.
+A difference that the test finds is reported with a seed. From this seed, random_request computes the job's values.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import pytest
 
 from tests.cluster import made_pods
 
-# The chart renders job.kind Plain as Jobs of Kubernetes, so this list contains no kind `Plain`.
+# For job.kind Plain the chart creates Jobs of Kubernetes, so the list contains `Job` and not `Plain`.
 KINDS = {
     ("kubeflow.org/v2beta1", "MPIJob"),
     ("kubeflow.org/v1", "PyTorchJob"),

@@ -22,7 +22,7 @@ ONLY_THE_ROLE = ["--set", "job.enabled=false,rbac.aggregateToKubeflowEdit=true,r
 
 @pytest.fixture
 def editor(namespace: Namespace, helm4: Path) -> Iterator[Namespace]:
-    """Return the namespace. The user USER has no role in it but Kubeflow's kubeflow-edit."""
+    """Return the namespace. In this namespace, the user USER has only Kubeflow's role kubeflow-edit."""
     client.kubectl("-n", namespace.name, "create", "rolebinding", USER, "--clusterrole=kubeflow-edit", f"--user={USER}")
     yield namespace
     # The chart's ClusterRole would stay when the namespace is deleted.

@@ -19,8 +19,8 @@ from tests.cluster.testbed import VALUES, Namespace, settings
 from tests.cluster.training import head, live_pod, wait_for_checkpoint, wait_for_restart
 
 DOCKERFILE = Path(__file__).parent / "stock-pytorch.Dockerfile"
-# Only a rank's command line contains this text. In the command lines of torchrun and its parent processes, `-u` is not
-# directly before the program's path.
+# Only a rank's command line contains this text. The command lines of torchrun and its parent processes also contain the
+# program's path, but not directly after `-u`.
 RANK = "-u /opt/distrain/bin/distrain-trainer"
 SECONDS = 300
 # A run on the 1437 digits learns them with these values.
@@ -42,7 +42,10 @@ def stock_image(lab: None) -> str:
 
 
 def delivered(image: str) -> dict[str, Any]:
-    """Return the values (path -> value) that deliver the trainer into the image. /wheels replaces a package index."""
+    """Return the values (path -> value) that deliver the trainer into the image.
+
+    Pip reads the folder /wheels instead of a package index.
+    """
     repository, _, tag = image.rpartition(":")
     return {
         "image.repository": repository.removeprefix("docker.io/"),
@@ -63,8 +66,8 @@ def test_digits_from_s3_are_learned(namespace: Namespace, helm4: Path, on_s3: li
     assert namespace.results()["accuracy"] >= 0.95
 
 
-# test_kills_kinds.py and test_rescale_kinds.py test the same with the trainer's image, so this test runs only in the
-# full matrix.
+# This test runs only in the full matrix, because test_kills_kinds.py and test_rescale_kinds.py test the same with the
+# trainer's image.
 @pytest.mark.full
 def test_run_survives_a_killed_rank_and_goes_on_at_each_new_size(
     namespace: Namespace, helm4: Path, on_s3: list[str], stock_image: str

@@ -20,8 +20,8 @@ TRAINER = ["--model=mnist", "--data=synthetic", "--batch-size=4", "--steps=70", 
 SYNTHETIC = {"data.source": "synthetic", "data.uri": "", "output.uri": "", "s3.secretName": SECRET}
 # The operator leaves the pods in the cluster after the job's end, so that the test can read their logs.
 COMMON = {**PROBE_VALUES, **SYNTHETIC, "workers.gpus": 0, "job.cleanPodPolicy": "None"}
-# Make it use the ring, which sends the fewest bytes. By default, Open MPI chooses the algorithm of an all-reduce by the
-# size of the data.
+# The tests make Open MPI use a ring, which sends the fewest bytes. By default, Open MPI chooses the algorithm of an
+# all-reduce by the size of the data.
 RING = {"mpi.mca.coll_tuned_use_dynamic_rules": 1, "mpi.mca.coll_tuned_allreduce_algorithm": 4}
 
 

@@ -40,8 +40,8 @@ LAUNCHERS_JOB = "jobs -l app.kubernetes.io/component=launcher"
 def test_program_that_cannot_be_started_ends_the_job(
     namespace: Namespace, helm4: Path, values: dict[str, Any], kind: str, words: str
 ) -> None:
-    # mpi-operator creates a second launcher pod after the first one has failed. The MPIJob fails only when both have
-    # failed.
+    # mpi-operator creates a second launcher pod after the first one has failed. The MPIJob fails only after both
+    # launcher pods have failed.
     small = {"image.repository": "distrain/tensorflow", "workers.replicas": 1, "job.maxRestarts": 1}
 
     installed = namespace.helm(helm4, "install", "run1", str(CHART), *settings({**small, **values}))

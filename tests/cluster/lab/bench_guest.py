@@ -1,9 +1,10 @@
 """`make bench-guest`: interrupt `make demo` at 20 moments, and check that `make clean` leaves nothing on the machine.
 
-The first demo runs to its end, which gives the time over which the moments are spread. The demos are interrupted by
-SIGTERM, SIGHUP, SIGKILL and a full disk, one after the other. A signal is sent to every process of the demo's session,
-as a closing terminal does. A full disk stays full until `make clean` has ended. The results are cached by commit. If
-the program is interrupted, start it with the same command: it runs only the missing demos.
+The first demo runs to its end, so that the bench knows how long a demo takes. The demos are interrupted by SIGTERM,
+SIGHUP, SIGKILL and a full disk, one after the other. The bench sends a signal to every process of the demo's session,
+as a closing terminal does. If the demo ends because the disk is full, the disk stays full until `make clean` has ended.
+The results are cached by commit. If the program is interrupted, start it with the same command: it runs only the
+missing demos.
 """
 
 from __future__ import annotations
@@ -119,7 +120,7 @@ def _fill_disk(demo: subprocess.Popen[bytes]) -> str:
 
 
 def _of_session(session: int) -> list[int]:
-    """Return the ids of a terminal session's processes. They receive SIGHUP when the terminal closes."""
+    """Return the ids of a terminal session's processes. When a terminal closes, all these processes receive SIGHUP."""
     found = []
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:

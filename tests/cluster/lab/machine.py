@@ -10,11 +10,11 @@ from pathlib import Path
 
 from lab.cluster.namespaces import CGROUP
 
-# The test compares the entries of these folders before and after. It leaves out folders such as /tmp, into which
-# programs write that do not belong to the lab.
+# A test compares the entries of these folders before and after the lab has run. Folders such as /tmp are left out,
+# because programs outside the lab write to them.
 FOLDERS = ("/", "/etc", "/opt", "/run", "/usr/libexec", "/var/lib", "/var/log", "/var/lib/cni", "/run/containerd")
 SETTINGS = ("vm", "kernel/keys", "kernel/panic", "kernel/panic_on_oops", "net/ipv4/ip_forward", "net/netfilter")
-# Names of the lab's programs that listen on ports begin with these words.
+# The names of the lab's programs that listen on ports begin with these words.
 PROGRAMS = ("containerd", "coredns", "etcd", "kube", "versitygw")
 # The kernel itself changes these settings, so they are not compared.
 COUNTERS = ("nf_conntrack_count", "stat_refresh", "drop_caches", "compact_memory", "nr_pdflush_threads")

@@ -62,7 +62,7 @@ def test_a_clean_cluster_leaves_nothing(restored_lab: None) -> None:
 
 @pytest.mark.full
 def test_stopped_processes_keep_nothing_when_the_lab_has_been_killed(restored_lab: None) -> None:
-    """When a session ends, a program may send SIGSTOP to all its processes before it kills them one by one."""
+    """A program that ends a user's session may stop all processes with SIGSTOP before it kills them one by one."""
     lifecycle.up()
     holder, nsenter = (namespaces.pid(name) for name in ("holder", "etcd"))
     assert holder
@@ -109,7 +109,7 @@ def test_start_that_is_stopped_leaves_the_machine_as_it_was(restored_lab: None, 
         stdout=subprocess.PIPE,
         text=True,
         start_new_session=True,
-        # If a shell runs the tests in the background, child processes inherit that SIGINT is ignored.
+        # If a shell runs the tests in the background, child processes ignore SIGINT unless a test undoes this.
         preexec_fn=functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
     )
     # When this file exists, all components have been started, and kubelet has checked the kernel settings.

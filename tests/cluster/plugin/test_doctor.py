@@ -21,7 +21,7 @@ JOB = ["install", "run1", str(CHART), "--set", "workers.gpus=0"]
 
 @pytest.fixture
 def as_user(namespace: Namespace, tmp_path: Path) -> Iterator[list[str]]:
-    """Create a ServiceAccount without permissions, and return the flags with which a command runs as it."""
+    """Create a ServiceAccount without permissions, and return the flags that make a command use it."""
     yield namespace.kubeconfig_of(USER, tmp_path)
     client.kubectl("-n", namespace.name, "delete", "serviceaccount", USER)
 

@@ -16,7 +16,7 @@ USER = "reader"
 
 @pytest.fixture
 def as_reader(namespace: Namespace, tmp_path: Path) -> Iterator[list[str]]:
-    """Create a ServiceAccount that may only list nodes and pods, and return the flags that use it."""
+    """Create a ServiceAccount that may only list nodes and pods, and return the flags that make a command use it."""
     role = f"{namespace.name}-{USER}"
     account = f"--serviceaccount={namespace.name}:{USER}"
     client.kubectl("create", "clusterrole", role, "--verb=list", "--resource=nodes,pods")

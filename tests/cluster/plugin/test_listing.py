@@ -50,7 +50,7 @@ def _counting(pages: list[int], pods: Callable[[memoryview], Any]) -> Callable[[
 
 
 def _pod(number: int, namespace: str) -> dict[str, Any]:
-    """Return a pod that stays pending, because no scheduler has the name in it."""
+    """Return a pod that stays Pending, because it names a scheduler that does not exist."""
     container = {"name": "main", "image": "none", "resources": {"limits": {"cpu": f"{number + 1}00m", "memory": "1Gi"}}}
     return {
         "apiVersion": "v1",

@@ -29,8 +29,8 @@ POD_SECURITY = "privileged"
 CARD = "example.com/card"
 MARK = "distrain.dev/scheduler-test"
 TAINT = {"key": MARK, "value": "true", "effect": "NoSchedule"}
-# If a node's lease is not renewed for 50 s, the node controller marks the node as lost. The tests renew the leases more
-# often.
+# If a node's lease is not renewed for 50 s, the node controller marks the node as lost. So the tests renew the leases
+# of their nodes more often.
 HEARTBEAT = 15
 SAME_GANG = {"labelSelector": {"matchLabels": {"gang": "own"}}}
 
@@ -40,7 +40,7 @@ Check = Callable[..., Object]
 
 @dataclass
 class FakeNodes:
-    """Nodes without a kubelet. Their taint keeps the pods of other tests away."""
+    """Nodes without a kubelet. A taint on these nodes keeps the pods of other tests away."""
 
     names: tuple[str, ...]
     _alive: float = 0
@@ -74,7 +74,7 @@ class FakeNodes:
     def _are_ready(self) -> bool:
         """Return whether each node has only the taint of these tests.
 
-        A new node also has the taint `not-ready` until the node controller removes it.
+        Until the node controller removes it, a new node also has the taint `not-ready`.
         """
         found = json.loads(client.kubectl("get", "nodes", *self.names, "-o", "json"))["items"]
         return all(node["spec"]["taints"] == [TAINT] for node in found)
@@ -135,8 +135,7 @@ def test_check_predicts_what_the_scheduler_does(
 def _comparable(answer: Object, live: Object) -> Object:
     """Return an answer without the fields that may differ between `check` and `check --snapshot`.
 
-    Also leave out the pods that wait for a node, because other tests create and delete such pods between the two
-    answers.
+    Also leave out pods that wait for a node: other tests create and delete pods between the two answers.
     """
     left_out = {"unseen", "reasons"} if any(line.startswith("pods on the") for line in live["unseen"]) else set()
     unseen = [line for line in answer["unseen"] if not line.startswith("pods that wait for a node")]
@@ -205,7 +204,7 @@ def _job(random: Random, name: str) -> Object:
     resources = {"requests": amounts, "limits": amounts}
     spec = {
         "restartPolicy": "Never",
-        # No kubelet runs on the node, so nothing would confirm the end of a pod with a grace period.
+        # No kubelet runs on the node, so nothing would end a pod that has a grace period.
         "terminationGracePeriodSeconds": 0,
         "nodeSelector": {MARK: "true"},
         "tolerations": [{**TAINT, "operator": "Equal"}],

@@ -14,7 +14,7 @@ from lab.waiting import wait_until
 from tests.cluster.testbed import Namespace, settings
 from tests.cluster.training import MXNET, SLOW, wait_for_step
 
-# The run trains long enough to be upgraded meanwhile.
+# The run trains long enough for the tests to upgrade it while it trains.
 RUN = settings(
     {
         **MXNET,

@@ -33,7 +33,7 @@ def meet_by_environment(env):
     if "TF_CONFIG" in env:
         return meet_tensorflow(json.loads(env["TF_CONFIG"]))
     rank, size = int(env["RANK"]), int(env["WORLD_SIZE"])
-    if "TORCHELASTIC_RUN_ID" not in env:  # With TORCHELASTIC_RUN_ID, torchrun has already connected the processes.
+    if "TORCHELASTIC_RUN_ID" not in env:  # If TORCHELASTIC_RUN_ID is set, torchrun has already connected the processes.
         meet(env["MASTER_ADDR"], int(env["MASTER_PORT"]), size, is_host=rank == 0)
     return "pytorch", rank, size
 
@@ -57,7 +57,7 @@ def meet_tensorflow(config):
 
 
 def meet(host, port, size, is_host):
-    """Meet the other pods: one pod listens at this address until `size` pods have connected."""
+    """Rank 0 listens at this address until all other ranks have connected to it."""
     if is_host:
         serve(port, size - 1)
     else:
@@ -65,7 +65,7 @@ def meet(host, port, size, is_host):
 
 
 def serve(port, visitors):
-    """Accept `visitors` connections, and answer them only when all have arrived."""
+    """Accept `visitors` connections, and answer none of them before all have arrived."""
     with socket.socket() as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(("", port))

@@ -26,7 +26,7 @@ from tests.cluster.training import (
 )
 
 pytestmark = pytest.mark.full
-# Horovod's default cycle time, because users have it. Other tests set a longer one.
+# Use Horovod's default cycle time, because users have it, too. The other tests use a longer cycle time.
 RUN = {**TENSORFLOW, "mpi.env.HOROVOD_CYCLE_TIME": "1"}
 
 ANSWERED = re.compile(r"^distrain-launch: all \d+ workers answer: ")

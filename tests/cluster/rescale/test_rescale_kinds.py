@@ -34,7 +34,7 @@ def test_live_job_goes_on_at_each_new_size_and_loses_no_step(
     assert_live(namespace, helm4, KINDS[name], on_s3, sizes, seconds=SECONDS)
 
 
-# upgrade/test_replaced.py tests the same with an MPIJob, so these kinds run only in the full matrix.
+# These kinds run only in the full matrix, because upgrade/test_replaced.py tests the same with an MPIJob.
 @FULL
 @pytest.mark.parametrize("name", ["mxjob", "tfjob", "master"])
 def test_job_of_fixed_size_is_replaced_by_one_that_resumes(

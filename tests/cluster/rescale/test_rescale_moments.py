@@ -53,7 +53,7 @@ def test_evicted_worker_stops_all_at_a_step_boundary_and_comes_back(long_run: Na
 
 
 def _launcher_log_since(namespace: Namespace, before: str) -> str:
-    """Return what the launcher has logged since its log was `before`."""
+    """Return what the launcher has logged after the text `before`."""
     now = namespace.launcher_log()
     assert now.startswith(before), "another launcher has started"
     return now.removeprefix(before)
@@ -107,7 +107,7 @@ def test_rescale_while_a_checkpoint_is_written_loses_no_step(long_run: Namespace
     size, first = len(workers(long_run)), workers(long_run)[0]["metadata"]["uid"]
 
     with faults.cut(first, NODE_ADDRESS, S3_PORT):
-        # The cut network lets no checkpoint be completed. Wait until the run has begun to write one.
+        # While the network is cut, no checkpoint can be completed. Wait until the run has begun to write a checkpoint.
         wait_until("an unfinished checkpoint", lambda: _silence(long_run) > 2 * SECONDS_BETWEEN, pause=0.5)
         rescale(long_run, size - 1)
     wait_for_step(long_run, ranks=size - 1)

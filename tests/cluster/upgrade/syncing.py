@@ -22,7 +22,7 @@ BEFORE_A_SYNC = {"pre-install", "pre-upgrade"}
 
 
 def sync(namespace: Namespace, helm: Path, *arguments: str) -> bool:
-    """Apply a release. Return False if a hook has failed. The other objects are then unchanged."""
+    """Apply a release. Return False if a hook has failed. In this case the other objects are not changed."""
     rendered = _rendered(namespace, helm, *arguments)
     hooks = sorted((each for each in rendered if _events(each) & BEFORE_A_SYNC), key=_weight)
     for _, group in itertools.groupby(hooks, key=_weight):

@@ -33,7 +33,7 @@ def _names(namespace: Namespace) -> list[str]:
     return [job["metadata"]["name"] for job in namespace.get("mpijobs")]
 
 
-@pytest.mark.full  # The old chart is read from git, and a checkout may lack the history.
+@pytest.mark.full  # The old chart comes from the git history, which a checkout may lack.
 def test_upgrade_replaces_the_job_once_and_it_goes_on_from_its_checkpoint(
     namespace: Namespace, helm4: Path, on_s3: list[str], former: Path
 ) -> None:

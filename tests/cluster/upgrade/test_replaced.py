@@ -73,7 +73,7 @@ def test_rescale_before_the_first_step_trains_at_the_new_size(
     upgrade(namespace, helm4, on_s3, {"workers.replicas": 1})
 
     wait_for_checkpoint(namespace)
-    # If a worker's pod is deleted before the rank on it runs, mpirun fails, and the launcher starts it again.
+    # If a worker's pod is deleted before its rank runs, mpirun fails, and the launcher starts mpirun again.
     starts = re.findall(r"mpirun -np (\d+) ", namespace.launcher_log())
     assert (starts[0], starts[-1]) == ("2", "1")
 

@@ -11,10 +11,10 @@ from typing import Any
 from tests.cluster.testbed import Namespace
 
 Values = Mapping[str, Any]
-# A stage prepares the namespace before the run is installed, and yields additional values for the run. At the end it
-# undoes its changes outside the namespace.
+# A stage prepares the namespace before the run is installed, and yields additional values for the run. At its end, the
+# stage undoes what it has changed outside the namespace.
 Stage = Callable[[Namespace], AbstractContextManager[Values]]
-# A deed changes something after the run has been installed.
+# A deed is an action on the run after the run has been installed.
 Deed = Callable[[Namespace], AbstractContextManager[None]]
 
 # This image contains Python and Open MPI, and the lab has already loaded it, so a pod starts within a second.
@@ -25,7 +25,8 @@ PROGRAM: Values = {
     "workers.gpus": 0,
     "command": ["sleep", "3600"],
 }
-# These parts of a report differ between two runs of a case. The table of causes shows the text in the second column.
+# The first column matches parts of a report that differ between two runs of a case. In the table of causes, the second
+# column takes their place.
 VOLATILE = (
     (re.compile(r"\brun1-[0-9a-f]{8}\b"), "run1-1234abcd"),
     (re.compile(r"(?<=-launcher-)[a-z0-9]{5}\b"), "x7k2p"),

@@ -70,7 +70,10 @@ def _said(namespace: Namespace, flags: list[str]) -> Said:
 
 
 def _as_reader(namespace: Namespace, folder: Path) -> list[str]:
-    """Create a ServiceAccount that may only read runs in the namespace, and return the flags that use it."""
+    """Create a ServiceAccount that may only read runs in the namespace.
+
+    Return the flags that make a command use this account.
+    """
     flags = namespace.kubeconfig_of(USER, folder)
     metadata = {"name": USER, "namespace": namespace.name}
     rules = [{"apiGroups": [group], "resources": kinds, "verbs": ["get", "list", "watch"]} for group, kinds in READABLE]

@@ -172,7 +172,7 @@ def foreign_ssh_key(namespace: Namespace) -> Iterator[Values]:
 
 @contextmanager
 def halted_kubelet(namespace: Namespace) -> Iterator[None]:
-    """When the run's pods run, stop the node's kubelet with SIGSTOP. To the API server, the node then seems lost."""
+    """When the run's pods run, stop the node's kubelet with SIGSTOP. The API server then sees a lost node."""
     wait_until("the run's pods", lambda: len(namespace.running_pods()) == 2, seconds=120)
     pid = faults.started("kubelet")
     os.kill(pid, signal.SIGSTOP)

@@ -1,6 +1,6 @@
 """Test that `status` names the cause that blocks a run, and the next step.
 
-It runs with the permissions of an ordinary user.
+The test runs `status` with the permissions of an ordinary user.
 
 `make test` tries one cause of each category, and `make bench-why` tries all causes.
 """
