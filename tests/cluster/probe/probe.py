@@ -57,7 +57,7 @@ def meet_tensorflow(config):
 
 
 def meet(host, port, size, is_host):
-    """Rank 0 listens at this address until all other ranks have connected to it."""
+    """Meet the other pods: the host listens at this address until all others have connected to it."""
     if is_host:
         serve(port, size - 1)
     else:
