@@ -12,10 +12,10 @@ from pathlib import Path
 
 UNKNOWN = "…"
 FUNCTION = re.compile(r"^\s*def (\w+)\(", re.MULTILINE)
-# If a part of a text has more alternatives than this, the part counts as unknown.
+# If a part of a text has more alternatives than this, `…` stands for the part.
 MOST = 20
 DEEPEST = 6
-# Functions that return the items of their first argument.
+# These functions return the items of their first argument, so the texts of the items are what counts.
 OF_ITEMS = ("fromkeys", "islice", "list", "sorted", "tuple")
 
 
@@ -23,8 +23,8 @@ OF_ITEMS = ("fromkeys", "islice", "list", "sorted", "tuple")
 class Module:
     """A parsed module.
 
-    `calls` pairs each call with the function that contains the call. `functions` has functions and methods by name.
-    `imports` maps an imported name to its module and original name.
+    `calls` pairs each call with the function that contains the call. `functions` maps a name to the functions and
+    methods with this name. `imports` maps an imported name to its module and original name.
     """
 
     classes: list[ast.ClassDef] = field(default_factory=list)
@@ -32,7 +32,7 @@ class Module:
     functions: dict[str, list[ast.FunctionDef]] = field(default_factory=dict)
     constants: dict[str, ast.expr] = field(default_factory=dict)
     imports: dict[str, tuple[str, str]] = field(default_factory=dict)
-    # A cache of the texts found so far.
+    # Maps a function's name to the texts that it can return, so that they are found only once.
     returned: dict[str, list[str]] = field(default_factory=dict)
 
 
@@ -57,11 +57,11 @@ class Modules:
         return self._parsed[name]
 
     def matching(self, pattern: str) -> dict[str, Module]:
-        """Return the modules whose text matches."""
+        """Return the modules whose source matches the pattern."""
         return {name: self[name] for name, text in self._texts.items() if re.search(pattern, text)}
 
     def owner(self, function: str) -> str | None:
-        """Return the only module that defines a function or method of this name, otherwise None."""
+        """Return the module that defines a function or method of this name, or None unless exactly one module does."""
         owners = self._owners.get(function, set())
         return next(iter(owners)) if len(owners) == 1 else None
 
@@ -75,7 +75,7 @@ def _module(text: str) -> Module:
 
 
 def _note(node: ast.AST, function: ast.FunctionDef | None, found: Module) -> None:
-    """Record the calls, functions, constants and imports below a node, in one pass."""
+    """Record the calls, functions and imports in the syntax tree below this node."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.FunctionDef):
             found.functions.setdefault(child.name, []).append(child)
@@ -93,12 +93,12 @@ def _note(node: ast.AST, function: ast.FunctionDef | None, found: Module) -> Non
 
 
 def _assigned(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
-    """Yield the names that a statement assigns, each with its value."""
+    """Yield each name that a statement assigns, and the expression assigned to it."""
     if isinstance(node, ast.Assign):
         for target in node.targets:
             yield from _unpacked(target, node.value)
     elif isinstance(node, (ast.For, ast.comprehension)) and isinstance(node.target, ast.Name):
-        yield node.target.id, node.iter  # all_texts then looks for the texts of the items.
+        yield node.target.id, node.iter  # For a list or generator, all_texts then looks for the texts of its items.
     elif isinstance(node, (ast.AnnAssign, ast.NamedExpr)) and isinstance(node.target, ast.Name) and node.value:
         yield node.target.id, node.value
 
@@ -113,7 +113,7 @@ def _unpacked(target: ast.expr, value: ast.expr) -> Iterator[tuple[str, ast.expr
 
 @dataclass(frozen=True)
 class Scope:
-    """The scope of an expression: its module, and the function that contains it, if any."""
+    """Where an expression stands: its module, and the function that contains it (None: no function)."""
 
     modules: Modules
     module: str
@@ -125,13 +125,16 @@ class Scope:
 
 
 def texts(node: ast.expr, scope: Scope) -> list[str]:
-    """Return the texts that the expression can evaluate to: each once, at most MOST."""
+    """Return at most MOST different texts that the expression can evaluate to."""
     found = list(dict.fromkeys(_texts(node, scope)))
     return found if 0 < len(found) <= MOST else [UNKNOWN]
 
 
 def all_texts(node: ast.expr, scope: Scope) -> list[str]:
-    """Return the texts that the expression can evaluate to. For a list or generator, return the texts of its items."""
+    """Return the texts that the expression can evaluate to.
+
+    If it evaluates to a list or generator, return the texts of the items.
+    """
     if isinstance(node, ast.Starred):
         return all_texts(node.value, scope)
     if isinstance(node, (ast.GeneratorExp, ast.ListComp)):
@@ -167,15 +170,18 @@ def _texts(node: ast.expr, scope: Scope) -> Iterable[str]:
 
 
 def _within_text(found: list[str]) -> list[str]:
-    """Return the alternatives for a part of a text.
+    """Return the texts that one part of a text can have.
 
-    If all alternatives are single words, such as line and lines, return UNKNOWN.
+    If each alternative is a single word, such as `line` and `lines`, return only UNKNOWN.
     """
     return found if len(found) == 1 or any(" " in text.strip() for text in found) else [UNKNOWN]
 
 
 def _joined(parts: list[list[str]]) -> list[str]:
-    """Return all combinations of the parts' texts. If there are too many, treat each part that varies as unknown."""
+    """Combine each text of a part with each text of the other parts.
+
+    If that gives more than MOST texts, put UNKNOWN in place of each part that has alternatives.
+    """
     if prod(map(len, parts)) > MOST:
         parts = [part if len(part) == 1 else [UNKNOWN] for part in parts]
     return ["".join(each) for each in product(*parts)]
@@ -195,14 +201,14 @@ def _named(name: str, scope: Scope) -> Iterable[str]:
 
 
 def _returned(name: str, scope: Scope) -> Iterable[str]:
-    """Return the texts that a function of these modules may return or yield."""
+    """Return the texts that a function or method of these modules can return or yield."""
     module, original = _home(name, scope)
     functions = scope.modules[module].functions.get(original, []) if module else []
     if not functions or scope.depth > DEEPEST:
         return [UNKNOWN]
     known = scope.modules[str(module)].returned
     if original not in known:
-        known[original] = [UNKNOWN]  # Ends the recursion if the function calls itself.
+        known[original] = [UNKNOWN]  # If the function calls itself, the recursion ends here.
         known[original] = [
             text
             for function in functions
@@ -214,9 +220,9 @@ def _returned(name: str, scope: Scope) -> Iterable[str]:
 
 
 def _home(name: str, scope: Scope) -> tuple[str | None, str]:
-    """Return the module that defines a name, and the name in that module.
+    """Return the module in which a name is defined, and the name that it has there.
 
-    A method is found only if exactly one module defines a method of this name.
+    The module of a method is known only if no other module defines a method of this name.
     """
     own = scope.modules[scope.module]
     if name in own.functions or name in own.constants:

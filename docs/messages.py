@@ -31,8 +31,8 @@ messages combine parts that never occur together. [troubleshooting.md](troublesh
 class Part:
     """A part of distrain written in Python: its folder, its errors' base classes, and the program that prints them.
 
-    `common` describes all errors of the part; without `common`, the docstring of each error class describes that
-    class's errors. `lines` maps a description of a group of lines to the functions that print them.
+    `common` describes all errors of the part. If it is empty, the docstring of each error class describes its errors.
+    `lines` maps the heading of a group of messages to the functions that print them.
     """
 
     who: str
@@ -65,7 +65,7 @@ PARTS = (
         "Why a launcher, a worker or a hook gives up",
     ),
 )  # fmt: skip
-# Placeholders of printf in Helm templates.
+# These are the placeholders of `printf` in Helm templates.
 PRINTF = re.compile(r"%[a-z]")
 LITERAL = re.compile(r'"(distrain: (?:[^"\\]|\\.)*)"')
 COLUMNS = ("finding", "next step")
@@ -73,7 +73,7 @@ COLUMNS = ("finding", "next step")
 
 @dataclass(frozen=True)
 class Site:
-    """A call that creates an error or prints a line: the called function, the arguments' texts, and the location."""
+    """A call that creates an error or prints a line: the function's name, the texts of the arguments, and the place."""
 
     called: str
     texts: tuple[str, ...]
@@ -81,7 +81,7 @@ class Site:
 
 
 def chart_messages() -> list[str]:
-    """Return the chart's messages that refuse values."""
+    """Return the messages with which the chart refuses values."""
     texts = (path.read_text(encoding="utf-8") for path in sorted(TEMPLATES.rglob("*.tpl")))
     lines = (line for text in texts for line in LITERAL.findall(text))
     return sorted({_plain(line) for line in lines})
@@ -118,7 +118,7 @@ def _bases(node: ast.ClassDef) -> set[str]:
 
 @cache
 def sites_of(part: Part) -> list[Site]:
-    """Return the calls of a part's error classes and of the functions in its `lines`."""
+    """Return the calls that create an error of this part or call a function in its `lines`."""
     modules = modules_of(part.folder, part.package)
     names = {*error_classes(modules, part.roots), *(name for names in part.lines.values() for name in names)}
     found = []
@@ -133,7 +133,7 @@ def sites_of(part: Part) -> list[Site]:
 
 
 def _called(function: ast.expr) -> str:
-    """Return the name of a called function with its object's name, for example `console.say`."""
+    """Return a called function's name as in the source, for example `console.say`."""
     match function:
         case ast.Name(id=name):
             return name
@@ -143,12 +143,12 @@ def _called(function: ast.expr) -> str:
 
 
 def has_words(text: str) -> bool:
-    """Return whether a text has at least two words. Other texts only pass on another message."""
+    """Return whether a text has at least two words. A text of one word only passes another message on."""
     return len(re.findall(r"[A-Za-z]{2,}", text)) >= 2
 
 
 def groups() -> Iterator[tuple[str, str, list[str]]]:
-    """Yield groups of messages: the program that prints them, what they have in common, and the messages."""
+    """Yield groups of messages: (the program that prints them, the heading, the messages)."""
     yield "The chart", "Values that do not go together, or that this cluster cannot run.", chart_messages()
     for part in PARTS:
         classes = error_classes(modules_of(part.folder, part.package), part.roots)
@@ -172,7 +172,7 @@ def document() -> str:
 
 
 def _cell(text: str) -> str:
-    """Return the two table cells of a message: the finding and the next step."""
+    """Split a message into its finding and its next step, for two table cells."""
     finding, _, step = text.rpartition("; ")
     return f"{_code(finding or step)} | {_code(step) if finding else ''}"
 

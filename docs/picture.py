@@ -17,7 +17,7 @@ from lab.written_part import with_part
 TARGET = Path(__file__).with_name("architecture.md")
 GOLDEN = REPOSITORY / "tests" / "chart" / "golden"
 BEGIN = "<!-- drawn by `make docs` -->\n"
-# For each kind of job, the golden file that shows its pods.
+# Maps each kind of job to the golden file from which its pods are drawn.
 FORMS = {
     "MPIJob": "mpijob-v2beta1",
     "Plain": "plain",
@@ -47,7 +47,7 @@ def picture() -> str:
 
 
 def _kind(facts: dict[str, Any]) -> Iterator[str]:
-    """Yield the lines of one kind: its operator, and each role with the script that runs as process 1 in its pods."""
+    """Yield the diagram's lines for a kind: its operator, and each role with the script that is process 1 of a pod."""
     name, starter = facts["name"], facts.get("starter", "")
     operators = facts["versions"][0]["operators"] if facts["versions"] else ["Kubernetes itself"]
     yield f"server -- {operators[0]} --> {name}"

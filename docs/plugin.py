@@ -73,7 +73,7 @@ def _named(action: argparse.Action) -> str:
 
 
 def _escaped(words: str) -> str:
-    """Escape bars in the text of a table cell. An unescaped bar would end the cell."""
+    """Put a backslash before each bar in the text of a table cell. A bar without a backslash would end the cell."""
     return words.replace("|", "\\|").replace("%%", "%")
 
 

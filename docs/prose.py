@@ -1,7 +1,7 @@
 """Draw random sentences from comments, messages and pages, to count those that must be read twice: `make bench-prose`.
 
-The sentences come from comments and docstrings of Python, messages, comments of the chart's templates and values, and
-the pages. Each of these kinds contributes the same number of sentences. The same seed draws the same sentences.
+The sentences come from five places: Python's comments and docstrings, messages, the comments of templates and values,
+and pages. About the same number of sentences is drawn from each of these kinds. The same seed draws the same sentences.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from typing import NamedTuple
 from docs.messages import REPOSITORY, groups
 
 SENTENCES = 200
-# Shorter sentences are mostly names, not prose.
+# Sentences with fewer words are mostly names, not prose.
 FEWEST_WORDS = 5
 TEMPLATE_COMMENT = re.compile(r"\{\{-?\s*/\*(.*?)\*/\s*-?\}\}", re.DOTALL)
-# Scripts of earlier releases, which stay as they were.
+# Copies of earlier releases' scripts are not edited any more.
 OF_RELEASES = ":!tests/chart/scripts/previous"
 YAML_COMMENT = re.compile(r"^(\s*)# ?(.*)$")
-# Comments for linters and editors.
+# Comments that begin with these words are instructions for linters and editors.
 OF_TOOLS = re.compile(r"^(noqa|type:|fmt:|pragma|shellcheck|!|yamllint|yaml-language-server|made by )")
 END = re.compile(r"(?<=[.!?])\s+(?=[A-Z`\"'(\[])")
 
@@ -46,7 +46,7 @@ def main() -> None:
 
 
 def drawn(seed: int, count: int) -> list[Sentence]:
-    """Return `count` different sentences, about the same number from each kind."""
+    """Return `count` different sentences, about the same number of each kind."""
     choice, kinds = random.Random(seed), all_kinds()
     share = -(-count // len(kinds))
     chosen = [sentence for kind in kinds.values() for sentence in choice.sample(kind, min(share, len(kind)))]
@@ -55,7 +55,7 @@ def drawn(seed: int, count: int) -> list[Sentence]:
 
 
 def all_kinds() -> dict[str, list[Sentence]]:
-    """Return the sentences of the repository by kind, each once."""
+    """Return all sentences of the repository by kind, without duplicates."""
     code = [path for path in _tracked("*.py") if not path.startswith("tests/")]
     tests = [path for path in _tracked("*.py") if path.startswith("tests/")]
     kinds = {
@@ -71,7 +71,10 @@ def all_kinds() -> dict[str, list[Sentence]]:
 
 
 def sentences(place: str, text: str) -> Iterator[Sentence]:
-    """Split a paragraph into sentences. Leave out sentences that are not prose."""
+    """Split a paragraph into sentences.
+
+    Leave out sentences with fewer than FEWEST_WORDS words, and comments for tools.
+    """
     for each in END.split(" ".join(text.split())):
         if len(each.split()) >= FEWEST_WORDS and not OF_TOOLS.match(each):
             yield Sentence(place, each)
@@ -120,7 +123,7 @@ def of_yaml(path: str) -> Iterator[Sentence]:
 
 
 def of_page(path: str) -> Iterator[Sentence]:
-    """Yield the sentences of a page's paragraphs and tables. Headings and code blocks are left out."""
+    """Yield the sentences of a page's paragraphs and tables. Leave out headings and code blocks."""
     text = re.sub(r"^```.*?^```", "", _text(path), flags=re.MULTILINE | re.DOTALL)
     for paragraph in re.split(r"\n\s*\n|\n(?=[-*|] |\d+\. )", text):
         if not paragraph.startswith(("#", "    ", "<!--", "| ---", "|---", "![")):
@@ -129,7 +132,7 @@ def of_page(path: str) -> Iterator[Sentence]:
 
 
 def _tracked(*patterns: str) -> list[str]:
-    """Return the paths of the matching files, without generated files."""
+    """Return the tracked and new files that match, without generated files."""
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "--", *patterns, OF_RELEASES]
     found = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=True).stdout.splitlines()
     generated = {"docs/messages.md", "docs/causes.md", "docs/values.md", "docs/plugin.md"}

@@ -45,7 +45,10 @@ def _start_gitops(name: str) -> None:
 
 
 def _end_others(name: str) -> None:
-    """Stop the running controllers of other GitOps tools. The objects that they applied stay."""
+    """Stop the controllers of Argo CD or Flux, unless the user asked for them.
+
+    The objects that they have applied stay in the cluster.
+    """
     for other, tool in GITOPS.items():
         if other != name and any(map(namespaces.is_running, tool.CONTROLLERS)):
             print(f"  {other} ends; its objects in the cluster and the jobs that it applied stay", flush=True)
@@ -60,7 +63,8 @@ def status() -> None:
 
 
 def demo() -> None:
-    # Imported here: scikit-learn's digits take two seconds, and a Ctrl-C meanwhile prints a traceback.
+    # Import the digits only here: loading scikit-learn takes two seconds, and a Ctrl-C meanwhile would print a
+    # traceback.
     from lab.demo import story
 
     story.main()
@@ -85,9 +89,11 @@ def build_images(frameworks: Sequence[str]) -> None:
 
 
 def build() -> None:
-    """Build everything that the tests need. The build is a separate command because pytest would hide the progress.
+    """Build everything that the tests need.
 
-    Go programs compile at the same time as the images, because image builds mostly wait for network and disk.
+    The build does not run inside pytest, because pytest would hide its progress.
+
+    The Go programs are compiled while the images are built, because building images mostly waits for network and disk.
     """
     with ThreadPoolExecutor() as pool:
         parts = [pool.submit(_told_at_once, each) for each in (golang.build_all, _build_images_and_environments)]
@@ -96,7 +102,7 @@ def build() -> None:
 
 
 def _told_at_once(build_part: Callable[[], None]) -> None:
-    """Print why a part failed at once: the other part may go on building for half an hour."""
+    """If one part of the build fails, print the reason at once: the other part may continue for half an hour."""
     try:
         build_part()
     except LabError as error:
@@ -130,7 +136,7 @@ def main() -> int:
     )
     parser.add_argument("--gitops", choices=GITOPS, help="for up: the GitOps controllers that run beside the cluster")
     arguments = parser.parse_args()
-    # Undo a start that `kill` or a closed terminal interrupts, as after Ctrl-C.
+    # If `kill` or a closed terminal interrupts a start, undo the start as after Ctrl-C.
     for number in namespaces.STOPPING:
         if signal.getsignal(number) is not signal.SIG_IGN:  # nohup and background jobs ignore some signals
             signal.signal(number, signal.default_int_handler)

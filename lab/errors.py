@@ -1,5 +1,5 @@
-"""Define the lab's exception, whose message is one line with the problem and the next step."""
+"""Define the lab's exception. The message is one line, which names the problem and the next step."""
 
 
 class LabError(Exception):
-    """An error that the user sees as one line, without a traceback."""
+    """An error whose message the user sees without a traceback."""

@@ -17,7 +17,7 @@ from lab.gitops import controllers
 from lab.waiting import free_port, wait_for_port
 
 ADDRESS = "127.0.0.1"
-# The registry's port in the lab's network namespace.
+# The registry uses this port in the lab's network namespace.
 PORT = 7443
 NAME = "registry"
 USER = "lab"
@@ -25,7 +25,7 @@ USER = "lab"
 
 @dataclass(frozen=True)
 class Registry:
-    """The address and port of a registry, its certificate authority, and the password of USER."""
+    """A registry: its address and port, its certificate authority, and the password of USER."""
 
     endpoint: tuple[str, int]
     authority: Path
@@ -38,7 +38,7 @@ class Registry:
 
 @contextmanager
 def serve(folder: Path) -> Iterator[Registry]:
-    """Serve the packages in a folder on loopback, until the context ends."""
+    """Serve the packages in a folder on loopback while the block runs."""
     registry, command = _configured(folder, ADDRESS, free_port())
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
@@ -52,7 +52,7 @@ def serve(folder: Path) -> Iterator[Registry]:
 
 @contextmanager
 def serve_on_lab(folder: Path) -> Iterator[Registry]:
-    """Serve the packages in a folder in the lab's network namespace, until the context ends."""
+    """Serve the packages in a folder in the lab's network namespace while the block runs."""
     registry, command = _configured(folder, namespaces.NODE_ADDRESS, PORT)
     controllers.start(NAME, command, {}, PORT)
     try:
@@ -63,7 +63,7 @@ def serve_on_lab(folder: Path) -> Iterator[Registry]:
 
 @contextmanager
 def serve_plain_on_lab(folder: Path) -> Iterator[Registry]:
-    """Serve images to the lab's container runtime, which needs no TLS on loopback, until the context ends."""
+    """Serve images to the lab's container runtime while the block runs. On loopback it needs no TLS."""
     registry, command = _configured(folder, "0.0.0.0", PORT, has_tls=False)
     controllers.start(NAME, command, {}, PORT)
     try:
@@ -73,7 +73,7 @@ def serve_plain_on_lab(folder: Path) -> Iterator[Registry]:
 
 
 def _configured(folder: Path, address: str, port: int, *, has_tls: bool = True) -> tuple[Registry, list[str | Path]]:
-    """Write the registry's settings, and return the registry and the command that serves it."""
+    """Write the registry's settings. Return the registry, and the command that serves it."""
     password, authority, config = secrets.token_hex(), Authority(folder / "pki"), folder / "config.yaml"
     settings = _config(folder, (address, port), authority, password)
     if not has_tls:

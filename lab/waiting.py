@@ -1,4 +1,4 @@
-"""Wait until a condition is true, with a time limit."""
+"""Wait until a condition is true, up to a time limit."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lab.errors import LabError
 
 
 def wait_until(what: str, ready: Callable[[], bool], *, seconds: float = 180, pause: float = 0.1) -> None:
-    """Wait until `ready` returns true. Raises LabError, which names `what`, after the limit."""
+    """Wait until `ready` returns true. Raises LabError with the text `what` at the time limit."""
     deadline = time.monotonic() + seconds
     while not ready():
         if time.monotonic() > deadline:
@@ -21,7 +21,7 @@ def wait_until(what: str, ready: Callable[[], bool], *, seconds: float = 180, pa
 
 
 def wait_for_port(host: str, port: int, *, seconds: float = 20) -> None:
-    """Wait until a process listens on the port. Raises LabError after the limit."""
+    """Wait until a process listens on the port. Raises LabError at the time limit."""
     wait_until(f"{host}:{port}", lambda: listens(host, port), seconds=seconds, pause=0.05)
 
 
@@ -33,9 +33,9 @@ def listens(host: str, port: int) -> bool:
 
 
 def free_port() -> int:
-    """Return a free port that the kernel will not use for an outgoing connection before a program listens on it.
+    """Return a free port that the kernel will not give to an outgoing connection before the program listens on it.
 
-    Linux takes the ports of outgoing connections from 32768 upwards.
+    For outgoing connections, Linux uses the ports from 32768.
     """
     while True:
         with socket.socket() as probe, contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""Replace the generated part of a page: the text between two Markdown comments."""
+"""Replace the generated part of a Markdown page, which stands between two comments."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ END = "<!-- end -->\n"
 
 
 def with_part(page: str, begin: str, part: str) -> str:
-    """Return the page with `part` between the comment `begin` and the next END."""
+    """Return the page with the text `part` between the comment `begin` and the END after it."""
     before, _, rest = page.partition(begin)
     _, _, after = rest.partition(END)
     return f"{before}{begin}{part}{END}{after}"

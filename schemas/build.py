@@ -1,6 +1,7 @@
 """Write the chart's JSON schema from the YAML schema: `python -m schemas.build`.
 
-Helm reads only charts/distrain/values.schema.json. People read and change schemas/values.schema.yaml.
+Helm reads only charts/distrain/values.schema.json. The source is schemas/values.schema.yaml, which people read and
+change.
 """
 
 from __future__ import annotations
@@ -19,18 +20,19 @@ KUBERNETES = Path(__file__).with_name("kubernetes.json")
 TARGET = SOURCE.parent.parent / "charts" / "distrain" / "values.schema.json"
 
 Schema = dict[str, Any]
-# Keywords that refuse no value. Draft 6 ignores every other keyword beside a $ref.
+# Draft 6 of JSON Schema ignores every keyword that stands beside a $ref, so the build merges them. The keywords in this
+# list do not refuse any value.
 NOTES = {"$ref", "description", "default", "examples"}
-# Maps inside keys that values.yaml leaves out.
+# These maps are inside keys that values.yaml leaves out.
 OPTIONAL_MAPS = ("resources", "topology", "podSpec", "serviceAccount", "caBundle", "networkPolicy", "augment")
 QUANTITY = "#/definitions/quantity"
-# Suffix of the names of definitions that also allow null.
+# The names of definitions that also allow null end with this.
 OR_NULL = "OrNull"
 REFERENCE = re.compile(r'"#/definitions/(\w+)"')
 
 
 def read() -> Schema:
-    """Return the YAML schema merged with Kubernetes' definitions."""
+    """Return the YAML schema together with Kubernetes' definitions."""
     text = SOURCE.read_text(encoding="utf-8").replace(f"{KUBERNETES.name}#", "#")
     schema: Schema = with_own_keys(yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
     schema["definitions"].update(json.loads(KUBERNETES.read_text(encoding="utf-8"))["definitions"])
@@ -38,7 +40,7 @@ def read() -> Schema:
 
 
 def with_own_keys(entry: Any) -> Any:
-    """Allow keys that start with x- in every map of distrain's own values, but not in Kubernetes' maps."""
+    """Allow keys that begin with x- in all maps of distrain's own values, but not in maps of Kubernetes."""
     if isinstance(entry, list):
         return [with_own_keys(each) for each in entry]
     if not isinstance(entry, dict):
@@ -49,7 +51,7 @@ def with_own_keys(entry: Any) -> Any:
 
 
 def build() -> str:
-    """Return the text of the JSON schema. The same YAML gives the same bytes."""
+    """Return the JSON schema as text. The same YAML gives the same bytes."""
     plain = read()
     schema = with_null(with_required(plain, plain["definitions"]))
     complete = without_unused(merged(direct(schema), schema["definitions"]))
@@ -57,7 +59,7 @@ def build() -> str:
 
 
 def direct(schema: Schema) -> Schema:
-    """Skip intermediate definitions: let each reference name the definition that has the rules."""
+    """If a definition is only a reference to another one, refer to the other one directly."""
     aliases = {name: entry["$ref"] for name, entry in schema["definitions"].items() if entry.keys() == {"$ref"}}
     text = REFERENCE.sub(lambda name: json.dumps(aliases.get(name[1], name[0].strip('"'))), json.dumps(schema))
     found: Schema = json.loads(text)
@@ -65,9 +67,10 @@ def direct(schema: Schema) -> Schema:
 
 
 def with_null(schema: Schema) -> Schema:
-    """Allow null for the keys that values.yaml leaves out. null means the same as no key.
+    """Allow null for the keys that values.yaml leaves out. For them, null means the same as leaving out the key.
 
-    Helm removes a key that is null only if values.yaml has the key. The YAML and docs/values.md do not repeat this.
+    If a value is null, Helm removes the key only if values.yaml contains it. Neither the YAML schema nor docs/values.md
+    mentions this.
     """
     definitions = dict(schema["definitions"])
     for name in OPTIONAL_MAPS:
@@ -79,7 +82,8 @@ def with_null(schema: Schema) -> Schema:
         base = name.removesuffix(OR_NULL)
         definitions[name] = _or_null(resolved(definitions[base], definitions))
         if definitions[name]["type"][0] in ("array", "object"):
-            # A second copy of a list or map would cost Helm more time than one definition for both.
+            # Only a scalar gets a second definition. For a list or map, null is added to its only definition, because
+            # Helm would need time for a second one.
             definitions[base] = {"$ref": f"#/definitions/{name}"}
     return nullable
 
@@ -93,7 +97,7 @@ def _with_null(group: Schema) -> Schema:
 
 
 def _or_null(entry: Schema) -> Schema:
-    """Return the entry with null among its types and choices."""
+    """Return the entry with `null` among its types, and among its choices if it has any."""
     if "$ref" in entry:
         return {**entry, "$ref": entry["$ref"] + OR_NULL}
     kinds = entry["type"] if isinstance(entry["type"], list) else [entry["type"]]
@@ -102,7 +106,10 @@ def _or_null(entry: Schema) -> Schema:
 
 
 def lines(schema: Schema) -> Iterator[str]:
-    """Yield JSON with one line per value at the top and per definition. Helm parses this faster than indented JSON."""
+    """Yield the lines of the JSON schema: one per value at the top level, and one per definition.
+
+    Helm parses this form faster than indented JSON.
+    """
     for number, (key, entry) in enumerate(schema.items()):
         before = "," if number else "{"
         if key in ("properties", "definitions"):
@@ -119,9 +126,9 @@ def _dumped(entry: Any) -> str:
 
 
 def merged(entry: Any, definitions: Schema, always: frozenset[str] = frozenset()) -> Any:
-    """Merge each entry that has rules beside its $ref with the definition that it refers to.
+    """If an entry has rules beside its $ref, merge the definition into the entry.
 
-    Also merge every reference to the definitions named in `always`.
+    Also put the definitions in `always` in the place of every reference to them.
     """
     if isinstance(entry, list):
         return [merged(each, definitions, always) for each in entry]
@@ -133,7 +140,10 @@ def merged(entry: Any, definitions: Schema, always: frozenset[str] = frozenset()
 
 
 def without_copies(schema: Schema) -> Schema:
-    """Replace equal lists and maps in the definitions by one definition. Helm needs time for each entry of a schema."""
+    """If several lists or maps in the definitions are equal, replace them by one definition.
+
+    Each entry of a schema costs Helm time.
+    """
     places: dict[str, list[str]] = {}
     for name, entry in schema["definitions"].items():
         for place, rules in collections(entry, name):
@@ -148,7 +158,10 @@ def without_copies(schema: Schema) -> Schema:
 
 
 def collections(entry: Any, place: str) -> Iterator[tuple[str, Schema]]:
-    """Yield the lists and maps in an entry without their notes. Each has a name, made of the keys of its path."""
+    """Yield the lists and maps in an entry, without their descriptions.
+
+    The name of each list or map is made of the keys that lead to it.
+    """
     if not isinstance(entry, dict):
         return
     if entry.get("type") in ("array", "object"):
@@ -159,7 +172,7 @@ def collections(entry: Any, place: str) -> Iterator[tuple[str, Schema]]:
 
 
 def _with_names(entry: Any, names: dict[str, str], own: str = "") -> Any:
-    """Replace the named lists and maps in the entry by references, except the one named `own`."""
+    """Replace each list or map in the entry by a reference if it has a name, except the one named `own`."""
     if not isinstance(entry, dict):
         return entry
     name = names.get(_dumped(_rules(entry)))
@@ -174,26 +187,32 @@ def _rules(entry: Schema) -> Schema:
 
 
 def inlined(schema: Schema) -> Schema:
-    """Replace each reference that is the only one to its definition by the definition. Helm compiles references too."""
+    """If a definition has only one reference, put the definition in place of the reference.
+
+    Helm compiles references too.
+    """
     return without_unused(merged(schema, schema["definitions"], used_once(schema)))
 
 
 def used_once(schema: Schema) -> frozenset[str]:
-    """Return the definitions that have a single reference, which is in another definition."""
+    """Return the definitions to which only one reference exists, if this reference is in another definition."""
     uses = Counter(REFERENCE.findall(json.dumps(schema)))
     by_values = REFERENCE.findall(json.dumps(schema["properties"]))
     return frozenset(name for name, number in uses.items() if number == 1 and name not in by_values)
 
 
 def without_unused(schema: Schema) -> Schema:
-    """Remove the definitions without references. Helm would check them at every run."""
+    """Remove definitions to which nothing refers. Otherwise Helm would check them at every run."""
     used = set(REFERENCE.findall(json.dumps(schema)))
     kept = {name: entry for name, entry in schema["definitions"].items() if name in used}
     return schema if len(kept) == len(schema["definitions"]) else without_unused({**schema, "definitions": kept})
 
 
 def resolved(entry: Schema, definitions: Schema) -> Schema:
-    """Return the entry merged with the shared definitions that it refers to. The entry's own keywords win."""
+    """Return the entry together with the shared definitions to which it refers.
+
+    If the entry and the definition have the same keyword, the entry's keyword counts.
+    """
     if "$ref" not in entry:
         return entry
     shared = resolved(definitions[_definition(entry)], definitions)
@@ -212,9 +231,10 @@ def _definition(entry: Schema) -> str:
 
 
 def with_required(schema: Schema, definitions: Schema) -> Schema:
-    """Require the keys that the templates need.
+    """Let the schema require the keys that the templates need.
 
-    Helm removes a key that a user sets to null. The templates would then miss, for example, a number.
+    Helm removes a key that the user sets to null. The templates would then miss a value that they need, for example a
+    number.
     """
     if "properties" not in schema or "default" in schema:
         return schema
@@ -224,13 +244,16 @@ def with_required(schema: Schema, definitions: Schema) -> Schema:
 
 
 def _may_be_missing(entry: Schema, definitions: Schema) -> bool:
-    """Tell whether the key may be missing: it allows null, values.yaml lacks it, or its default is a list or map."""
+    """Tell whether a key may be missing.
+
+    A key may be missing if null is allowed, values.yaml has no default, or the default is a list or map.
+    """
     may_be_null = "null" in resolved(entry, definitions)["type"]
     return may_be_null or is_optional(entry) or isinstance(entry.get("default"), (list, dict))
 
 
 def is_optional(entry: Schema) -> bool:
-    """Tell whether values.yaml leaves the value out because few users need it."""
+    """Tell whether values.yaml leaves out this value because few users need it."""
     return "default" not in entry and "properties" not in entry
 
 

@@ -19,7 +19,7 @@ the page from schemas/values.schema.yaml. The chart refuses keys that are not li
 that file; [platforms.md](platforms.md) explains them. An editor that knows YAML schemas shows these descriptions while
 you type, if the first line of your file names the schema as in the files of values/.
 """
-# Definitions of maps that several roles have.
+# Several roles have maps with these definitions.
 SHARED = ("resources", "topology", "podSpec")
 COLUMNS = ("value", "type and limits", "default", "what it does", "examples")
 
@@ -44,7 +44,7 @@ def _is_leaf(entry: Schema) -> bool:
 
 
 def _rows(schema: Schema, prefix: str, definitions: Schema) -> Iterator[tuple[str, ...]]:
-    """Yield a row per value. A map of values gets its own row only if it has a default."""
+    """Yield one table row per value. A map gets a row only if it has a default."""
     for name, entry in schema["properties"].items():
         path = f"{prefix}{name}"
         if _is_leaf(entry) or "default" in entry:
@@ -69,7 +69,7 @@ def limits(entry: Schema, definitions: Schema) -> str:
 
 
 def _kubernetes_name(entry: Schema, definitions: Schema) -> str:
-    """Return the name of the Kubernetes type that an entry refers to, also indirectly, or ""."""
+    """Return the Kubernetes type to which an entry refers, directly or through another definition, or ""."""
     name: str = entry.get("$ref", "").rpartition("/")[2]
     if not name or name[0].isupper():
         return name
@@ -107,7 +107,7 @@ def _code(value: Any) -> str:
 
 
 def _code_text(text: str) -> str:
-    """Return text as code in a table's cell. A bar would end the cell, so it is escaped."""
+    """Return the text as code for a table cell. A bar is escaped, because it would end the cell."""
     return f"`{text}`".replace("|", "\\|")
 
 

@@ -1,7 +1,7 @@
-"""Copy the facts about the kinds of job into the chart and the plugin: `python -m schemas.kinds`.
+"""Copy the facts about each kind of job into the chart and the plugin: `python -m schemas.kinds`.
 
-People read and change schemas/kinds.yaml. Helm reads JSON several times as fast as YAML. The trainer's images have the
-plugin without the chart, so the plugin has a copy of its own.
+The source is schemas/kinds.yaml, which people read and change. Helm reads JSON several times as fast as YAML. The
+plugin has its own copy, because the trainer's images contain the plugin without the chart.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ TARGETS = (
 
 
 def build() -> str:
-    """Return the text of the copy; the same YAML gives the same bytes."""
+    """Return the text of a copy. The same YAML gives the same bytes."""
     return json.dumps(yaml.safe_load(SOURCE.read_text(encoding="utf-8")), indent=1) + "\n"
 
 

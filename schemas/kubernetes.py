@@ -1,8 +1,8 @@
-"""Write schemas/kubernetes.json: the definitions of fields that values use, from Kubernetes' OpenAPI description.
+"""Write schemas/kubernetes.json: definitions of the Kubernetes fields in the values, from the OpenAPI description.
 
-Run `python -m schemas.kubernetes` when lab/builds/go/kubernetes moves to another release. The result is committed, so
-that `make schema` needs neither Go nor the network. The definitions refuse unknown fields. The API server does not: it
-drops them, or passes them on inside a custom resource.
+After lab/builds/go/kubernetes has moved to another release, run `python -m schemas.kubernetes`. The file is in git, so
+that `make schema` needs neither Go nor the network. The definitions refuse unknown fields. The API server does not
+refuse them: it drops them, or stores them in a custom resource.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ ROOTS = ("Affinity", "Container", "EnvVar", "HostAlias", "PodDNSConfig", "PodRes
 NETWORKING_ROOTS = ("NetworkPolicyEgressRule", "NetworkPolicyIngressRule")
 PACKAGE, NETWORKING = "io.k8s.api.core.v1.", "io.k8s.api.networking.v1."
 
-# OpenAPI says that the first two are strings, but the API server accepts integers too. A claim template has labels and
-# annotations.
+# In the OpenAPI description, the first two are strings, but the API server also accepts integers. A volume claim
+# template may have labels and annotations in its metadata.
 SPECIAL: dict[str, dict[str, Any]] = {
     "Quantity": {"type": ["string", "integer"]},
     "IntOrString": {"type": ["string", "integer"]},
@@ -34,9 +34,9 @@ SPECIAL: dict[str, dict[str, Any]] = {
     },
 }
 
-# Fields that Kubernetes has removed, or replaced by other fields or CSI drivers; fields for Windows; and fields behind
-# a feature gate, which most clusters drop. Helm reads the schema at every run, so definitions that nobody uses would
-# cost every user time.
+# The schema leaves out these fields. Kubernetes has removed these fields or has replaced them (also by CSI drivers),
+# uses them only on Windows, or drops them in most clusters because a feature gate is off. Each run of Helm reads the
+# whole schema, so definitions that no user needs would cost every user time.
 OMITTED = {
     "Container": {"restartPolicyRules"},
     "EnvVarSource": {"fileKeyRef"},
@@ -53,7 +53,7 @@ OMITTED = {
     "SecurityContext": {"windowsOptions"},
 }  # fmt: skip
 
-# Allowed values, from Kubernetes' reference. The OpenAPI description does not list them.
+# Kubernetes' reference names these allowed values. They are missing in the OpenAPI description.
 CHOICES = {
     "AppArmorProfile.type": ("Localhost", "RuntimeDefault", "Unconfined"),
     "Container.imagePullPolicy": ("Always", "IfNotPresent", "Never"),
@@ -110,7 +110,7 @@ def _short(full: str) -> str:
 
 
 def _closed(name: str, described: dict[str, Any]) -> dict[str, Any]:
-    """Return the definition without descriptions, and let it refuse unknown fields."""
+    """Return the definition without descriptions. It refuses unknown fields."""
     kept = {key: value for key, value in described.items() if key in ("type", "required")}
     if "properties" not in described:
         return kept

@@ -1,6 +1,6 @@
-"""Count the parameters and the work of a model's layers, in the order of the forward pass.
+"""Count the parameters and multiplications of each layer of a model, in the order of the forward pass.
 
-From these counts the plugin predicts when each gradient is ready in the backward pass.
+From these counts, the plugin predicts when the backward pass has computed each gradient.
 """
 
 from __future__ import annotations
@@ -10,12 +10,15 @@ from collections.abc import Iterator
 
 from distrain_trainer.models.description import Bottlenecks, Convolution, Dense, Model, Shape
 
-# (trainable parameters of a layer, its multiplications per image)
+# A layer: its trainable parameters, and its multiplications per image.
 Counted = tuple[int, int]
 
 
 def counted(model: Model) -> list[Counted]:
-    """Return the layers with parameters. A residual block counts as one layer. The last layer is the classifier."""
+    """Return the layers that have parameters.
+
+    A residual block counts as one layer. The last layer is the classifier.
+    """
     return list(_layers(model))
 
 
@@ -36,7 +39,7 @@ def _layers(model: Model) -> Iterator[Counted]:
 def _convolution(layer: Convolution, shape: Shape) -> Counted:
     height, width, _ = layer.output(shape)
     weights = layer.size**2 * shape[2] * layer.filters
-    # Batch normalization has a scale and a shift in place of the bias.
+    # Batch normalization has a scale and a shift instead of a bias.
     return weights + layer.filters * (2 if layer.is_normalized else 1), weights * height * width
 
 

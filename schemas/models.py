@@ -1,4 +1,4 @@
-"""Write what the plugin needs of the trainer's models into the chart: `python -m schemas.models`."""
+"""Write the facts that the plugin needs about the trainer's models into the chart: `python -m schemas.models`."""
 
 from __future__ import annotations
 

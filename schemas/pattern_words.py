@@ -1,10 +1,10 @@
-"""Say in words what the patterns of the schema allow, for people who read docs/values.md."""
+"""Say in words what each pattern of the schema allows, for readers of docs/values.md."""
 
 from __future__ import annotations
 
 import re
 
-# Pattern -> what it allows. `make schema` refuses a pattern without an entry.
+# Maps a pattern to the words that say what it allows. `make schema` fails if a pattern of the schema is missing here.
 WORDS = {
     "^([a-z0-9]([a-z0-9-]*[a-z0-9])?([.][a-z0-9]([a-z0-9-]*[a-z0-9])?)*)?$": "name of a Kubernetes object, or empty",
     "^([A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?)?$": "value of a label, or empty",
@@ -43,12 +43,12 @@ WORDS = {
     "^(0([.][0-9]+)?|1([.]0+)?|[0-9]([.][0-9]+)?[eE]-[0-9]+)$": "number from 0 to 1",
     "^[A-Za-z0-9._-]+$": "letters, digits, ., _ and -",
 }
-# The pattern of trainer.model names the models, and then allows module:function.
+# The pattern of trainer.model first names the models, and then allows `module:function`.
 MODEL = re.compile(r"\^\((?P<names>\w+(?:\|\w+)*)\|\[A-Za-z_\]")
 
 
 def words_of(pattern: str) -> str:
-    """Return what a pattern allows. Raise ValueError for a pattern without words."""
+    """Return the words that say what the pattern allows. Raise ValueError if no words are known for the pattern."""
     if model := MODEL.match(pattern):
         return f"{model['names'].replace('|', ', ')} or module:function"
     if pattern not in WORDS:

@@ -1,8 +1,8 @@
-"""Pack the trainer for the chart, for trainer.delivery: chart: `python -m schemas.trainer`.
+"""Pack the trainer into the chart, for `trainer.delivery: chart`: `python -m schemas.trainer`.
 
-A ConfigMap holds the archive, and Helm stores it twice in the Secret of each release: in the chart and in the manifest.
-So the archive is compressed as a whole, with bzip2. A zip file, from which Python imports without unpacking, would be
-twice as large. The same sources give the same bytes.
+The archive is in a ConfigMap. Helm stores it twice in the Secret of each release: in the chart and in the manifest. So
+the archive must be small, and bzip2 compresses it as a whole. Python can import from a zip file without unpacking it,
+but the zip file would be twice as large. The same sources give the same bytes.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from pathlib import Path
 REPOSITORY = Path(__file__).resolve().parent.parent
 TRAINER = REPOSITORY / "trainer"
 TARGET = REPOSITORY / "charts" / "distrain" / "files" / "trainer.tar.bz2"
-# pip constraints: the version of each package that trainer.install names without a version. They have no hashes,
-# because pip would then demand hashes for all dependencies on the command line, too.
+# If trainer.install names a package without a version, these pip constraints give the version. These constraints have
+# no hashes, because pip would then require hashes for every package on its command line.
 PINS = "constraints.txt"
 
 
 def build() -> bytes:
-    """Return the archive: the package distrain_trainer, and the pinned versions of its requirements."""
+    """Return the archive with the package distrain_trainer and the pinned versions of its requirements."""
     paths = sorted((TRAINER / "distrain_trainer").rglob("*.py"))
     files = {path.relative_to(TRAINER).as_posix(): path.read_bytes() for path in paths}
     requirements = (TRAINER / "requirements" / "trainer.txt").read_text(encoding="utf-8")
@@ -30,7 +30,7 @@ def build() -> bytes:
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w", format=tarfile.USTAR_FORMAT) as archive:
         for name, content in files.items():
-            # TarInfo's defaults, without the times, owners and modes of this machine.
+            # An entry of the archive has TarInfo's default time, owner and mode, and not those of this machine.
             entry = tarfile.TarInfo(name)
             entry.size = len(content)
             archive.addfile(entry, io.BytesIO(content))

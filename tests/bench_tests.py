@@ -1,7 +1,8 @@
 """`make bench-tests`: repeat `make test` until three runs in a row have passed, both on an idle and on a busy machine.
 
-Each run adds a line to tests/bench_tests.jsonl and to the table in docs/lab.md. The same command continues after an
-interruption. The program prints each failure, and stops at the first failed run.
+Each run adds a line to tests/bench_tests.jsonl and to the table in docs/lab.md. If the program is interrupted, the same
+command continues: it keeps the results of finished runs. The program prints the tests that failed, and stops after a
+run with a failed test.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ RUNS = 3
 LOADS = ("idle", "busy")
 RESULTS = REPOSITORY / "tests" / "bench_tests.jsonl"
 LOGS = CACHE_DIR / "bench-tests"
-# Keeps a core busy until the process that started it ends.
+# This program keeps one core busy until its parent process ends.
 LOAD = "import os\nparent = os.getppid()\nwhile os.getppid() == parent: sum(range(100_000))"
 PAGE = REPOSITORY / "docs" / "lab.md"
 BEGIN = "<!-- made by make bench-tests -->\n"
@@ -62,20 +63,23 @@ def read() -> list[Result]:
 
 
 def next_load(results: Sequence[Result]) -> str:
-    """Return the load with the fewest passed runs in a row. Return "" if every load has enough passed runs."""
+    """Return the load (`idle` or `busy`) under which `make test` must be repeated next.
+
+    Return "" if the last RUNS runs of each load have passed.
+    """
     passed = {load: passed_last(results, load) for load in LOADS}
     load = min(LOADS, key=lambda each: passed[each])
     return load if passed[load] < RUNS else ""
 
 
 def passed_last(results: Sequence[Result], load: str) -> int:
-    """Return how many runs have passed since the last one that failed."""
+    """Count the runs under this load since its last failed run."""
     runs = [result for result in reversed(results) if result.load == load]
     return next((number for number, result in enumerate(runs) if result.failures), len(runs))
 
 
 def commit() -> str:
-    """Return the commit. Add a plus sign if files have changed since, other than the files this program writes."""
+    """Return the short hash of HEAD, with `+` if a file other than RESULTS and PAGE differs from HEAD."""
     changed = git(
         "status", "--porcelain", "--", ".", *(f":!{path.relative_to(REPOSITORY)}" for path in (RESULTS, PAGE))
     )
@@ -90,7 +94,7 @@ def git(*arguments: str) -> str:
 
 @contextmanager
 def busy_cores() -> Iterator[None]:
-    """Keep every core busy with a process of its own."""
+    """Keep each core busy with one process while the block runs."""
     loads = [subprocess.Popen([sys.executable, "-c", LOAD]) for _ in range(os.cpu_count() or 1)]
     try:
         yield
@@ -116,7 +120,7 @@ def run(load: str) -> Result:
 
 
 def table(results: Sequence[Result]) -> list[str]:
-    """Return a row for each of the last runs."""
+    """Return a Markdown table with one row for each of the last RUNS runs of each load."""
     kept = [each for load in LOADS for each in [found for found in results if found.load == load][-RUNS:]]
     return ["| commit | machine | pytest's summary | `make test` |", "|---|---|---|---|", *map(row, kept)]
 
@@ -126,7 +130,7 @@ def row(result: Result) -> str:
 
 
 def write(page: Path, lines: Sequence[str]) -> None:
-    """Replace the text between the two marker comments of the page."""
+    """Replace the table in docs/lab.md, which follows the comment BEGIN."""
     part = "".join(f"{line}\n" for line in lines)
     page.write_text(with_part(page.read_text(encoding="utf-8"), BEGIN, part), encoding="utf-8")
 

@@ -17,14 +17,16 @@ from lab.s3.proxy import Proxy, proxy_before
 from lab.s3.server import Server, on_loopback
 from tests.matrix import leave_each_to_one
 
-# The lab, Helm and kubectl are Go programs, which spend up to a fifth of their time on garbage collection.
+# The lab's components, Helm and kubectl are Go programs, and garbage collection takes up to a fifth of their time. With
+# this setting, Go programs collect garbage less often.
 os.environ.setdefault("GOGC", "400")
-# A shell makes its background jobs ignore SIGINT, and their children inherit that. The tested programs need SIGINT.
+# A shell makes its background jobs ignore SIGINT, and their children inherit that. The tests must undo this, because
+# they interrupt programs with SIGINT.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# No test may fail because the machine is busy. `make test` draws the same random cases each time; with FULL=1, each run
-# draws new ones.
+# A busy machine must not make a test fail, so Hypothesis has no deadline. `make test` tries the same random cases each
+# time. With FULL=1, each run tries new cases.
 hypothesis.settings.register_profile(
     "busy",
     deadline=None,
@@ -36,11 +38,11 @@ hypothesis.settings.load_profile("busy")
 pytest_plugins = ("tests.evidence", "tests.not_tried", "tests.resumed")
 MARKERS = {"plugin": "unit", "chart": "chart", "trainer": "trainer", "cluster": "cluster"}
 TESTS = Path(__file__).parent
-# The folders of tests/, the slowest first. If a process started a slow folder last, the other processes would be idle
-# meanwhile.
+# The folders of tests/ run in this order, which begins with the slowest. If the slowest folder began last, one process
+# would run it while the others are idle.
 PARTS = ("cluster", "trainer", "plugin", "chart")
-# Modules that any free process may run: the slowest modules of tests/trainer, and modules of tests/cluster that use no
-# GPU in `make test` and do not disturb other tests on the lab. The slowest module comes first here, too.
+# Any free test process may run these modules. SHARING contains the slowest modules of tests/trainer, and modules of
+# tests/cluster that use no GPU in `make test` and do not disturb other tests. The list begins with the slowest module.
 SHARING = (
     "trainer/training/test_pytorch.py",
     "cluster/rescale/test_rescale_kinds.py",
@@ -85,16 +87,19 @@ def _turn(item: pytest.Item) -> int:
 
 
 def _scope(path: str) -> str:
-    """Return which tests one process runs together: the module alone if it is in SHARING, otherwise its part."""
+    """Return the name of a test's group: one process runs all tests of a group.
+
+    Each module of SHARING is a group of its own.
+    """
     return path if path in SHARING else path.partition("/")[0]
 
 
 class PartScheduling(LoadScopeScheduling):
     """Run each part of the tests in one process.
 
-    A process that has finished runs the next part, then modules of SHARING.
+    When a process has finished a part, it runs the next part, or a module of SHARING.
 
-    The cluster tests share the lab and often wait for it, so there are more test processes than cores.
+    The cluster tests mostly wait for the lab, so there are more test processes than cores.
     """
 
     def _split_scope(self, nodeid: str) -> str:
@@ -102,7 +107,7 @@ class PartScheduling(LoadScopeScheduling):
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> PartScheduling:
-    # By default, xdist would run the scopes with the fewest tests last.
+    # xdist would start the parts with the most tests first, but the slowest part does not have the most tests.
     config.option.loadscopereorder = False
     return PartScheduling(config, log)
 
@@ -117,8 +122,8 @@ def helm4() -> Path:
     return golang.binary("helm4")
 
 
-# Function scope: with a wider scope, pytest would run all tests with Helm 3 before those with Helm 4, and create the
-# fixtures that a module's tests share twice.
+# The scope is `function`. With a wider scope, pytest would run all tests with Helm 3 before those with Helm 4, and
+# create a module's shared fixtures twice.
 @pytest.fixture(params=["helm3", "helm4"])
 def helm(request: pytest.FixtureRequest) -> Path:
     return golang.binary(request.param)
@@ -126,13 +131,13 @@ def helm(request: pytest.FixtureRequest) -> Path:
 
 @pytest.fixture(scope="session")
 def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """Serve a real S3 server on loopback."""
+    """Run a real S3 server on loopback while the tests run."""
     with on_loopback(tmp_path_factory.mktemp("s3") / "s3") as server:
         yield server
 
 
 @pytest.fixture
 def s3_proxy(s3_server: Server) -> Iterator[Proxy]:
-    """A proxy in front of the S3 server that injects network and server faults."""
+    """Put a proxy in front of the S3 server. Tests make it inject network and server faults."""
     with proxy_before(s3_server.endpoint) as proxy:
         yield proxy

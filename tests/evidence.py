@@ -1,4 +1,4 @@
-"""Collect logs and outputs of failed tests in one folder, and print its name as pytest's last line.
+"""Collect the logs and outputs of failed tests in one folder, and print the folder's name as the last line.
 
 A pytest plugin. All pytest-xdist processes share the folder, which is created at the first failure.
 """
@@ -51,7 +51,7 @@ def folder_of_run(config: pytest.Config) -> Path:
 
 
 def folder_of_test(item: pytest.Item, report: pytest.TestReport) -> Path:
-    """Create a folder for a failed phase of a test, and write the failure into it."""
+    """Create the folder for a failed setup, call or teardown of a test, and write the failure into it."""
     phase = "" if report.when == "call" else f"-{report.when}"
     name = re.sub(r"[^\w.-]+", "-", item.nodeid.removeprefix("tests/")).strip("-")
     folder = folder_of_run(item.config) / f"{name[:200]}{phase}"
@@ -63,10 +63,10 @@ def folder_of_test(item: pytest.Item, report: pytest.TestReport) -> Path:
 
 @contextlib.contextmanager
 def one_start_of_the_lab(folder: Path) -> Iterator[None]:
-    """Keep the error message and the logs of a failed start of the lab.
+    """If the lab fails to start, save the error message and the logs.
 
-    After a failed start, raise LabError with the same message in each process of the test run. A second start would
-    fail with a different message, which would hide the first cause.
+    After a failed start, each process of the test run raises LabError with the same message. If each process tried to
+    start the lab again, the messages would differ and hide the first cause.
     """
     words = folder / "lab-start.txt"
     if words.exists():

@@ -1,4 +1,4 @@
-"""Talk to a program that answers each line on stdin with one line on stdout."""
+"""Talk to a program that reads lines from stdin and answers each with one line on stdout."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 
 def answers(process: subprocess.Popen[str], lines: Iterable[str]) -> Iterator[Any]:
-    """Yield the program's answers, decoded from JSON. Another thread writes the input lines."""
+    """Yield the program's answers, decoded from JSON. Write the input lines in a second thread."""
     stdin, stdout = process.stdin, process.stdout
     assert stdin is not None
     assert stdout is not None

@@ -1,4 +1,4 @@
-"""Mark the cases of a test matrix that run only with FULL=1 (`make bench-full`)."""
+"""Mark the test cases that run only with FULL=1 (`make bench-full`)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 
 def one_of(cases: Iterable[Any]) -> list[Any]:
-    """Return the cases of a parameter. Only the first case runs outside the full matrix."""
+    """Return the cases of a parameter. The first case always runs. The other cases run only in the full matrix."""
     first, *others = cases
     return [first, *(pytest.param(case, marks=pytest.mark.full) for case in others)]
 
@@ -19,8 +19,8 @@ def one_of(cases: Iterable[Any]) -> list[Any]:
 def leave_each_to_one(items: Iterable[pytest.Item], marker: str, parameter: str, cases: Sequence[str]) -> None:
     """For each test with the marker, choose one case of a parameter by a hash of the test's name.
 
-    The other cases run only in the full matrix. Adding a test or moving a file does not change which case any other
-    test runs.
+    The test's other cases run only in the full matrix. The choice of a test stays the same if other tests are added or
+    files are moved.
     """
     for item in items:
         if (

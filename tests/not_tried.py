@@ -1,6 +1,7 @@
-"""At the end of a test run, print which tests this machine could not run, and why.
+"""After a test run, print which tests could not run on this machine, and why.
 
-A pytest plugin. With pytest-xdist, each worker process collects all tests and the controller prints the list.
+A pytest plugin. With pytest-xdist, only the controller prints the list, although each worker process collects all
+tests.
 """
 
 from __future__ import annotations
@@ -18,9 +19,10 @@ _LEFT_OUT = pytest.StashKey[int]()
 _OUTPUT = "left_out"
 
 
-@pytest.hookimpl(trylast=True)  # Runs after `-k` and `-m`: the tests that they deselect do not count.
+# `trylast` makes this hook run after `-k` and `-m`, so that tests that they deselect do not count.
+@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselect the full matrix, unless FULL=1."""
+    """Deselect the tests of the full matrix, unless FULL=1."""
     if os.environ.get("FULL") == "1":
         return
     left_out = [item for item in items if item.get_closest_marker("full")]

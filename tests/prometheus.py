@@ -19,7 +19,7 @@ from lab.waiting import free_port, wait_until
 
 SCRAPE_INTERVAL = "200ms"
 DASHBOARD = json.loads((REPOSITORY / "docs" / "grafana" / "distrain.json").read_text())
-# The dashboard's queries by panel title.
+# The queries of the Grafana dashboard, by panel title.
 QUERIES = {
     f"{panel['title']}-{target['refId']}": target["expr"]
     for panel in DASHBOARD["panels"]
@@ -40,7 +40,10 @@ class Prometheus:
     address: str
 
     def ask(self, what: str, **parameters: str | float) -> list[dict[str, Any]]:
-        """Query Prometheus and return the series. `what` is the API endpoint: query or query_range."""
+        """Query Prometheus, and return the series of the result.
+
+        `what` is the last part of the API's path: `query` or `query_range`.
+        """
         url = f"{self.address}/api/v1/{what}?{urllib.parse.urlencode(parameters)}"
         with urllib.request.urlopen(url, timeout=30) as answer:
             data = json.load(answer)["data"]
@@ -49,16 +52,16 @@ class Prometheus:
         return series
 
     def values(self, query: str) -> list[float]:
-        """Return the current value of each series."""
+        """Return the current value of each series that the query selects."""
         return [float(series["value"][1]) for series in self.ask("query", query=query)]
 
     def samples(self, selector: str) -> list[tuple[float, float]]:
-        """Return all samples of one series as times and values."""
+        """Return the samples of the selector's only series as (time, value)."""
         [series] = self.ask("query", query=f"{selector}[1h]")
         return [(time, float(value)) for time, value in series["values"]]
 
     def values_of(self, selector: str) -> list[float]:
-        """Return the values of all samples of one series."""
+        """Return the values of the selector's only series."""
         return [value for _, value in self.samples(selector)]
 
 
@@ -66,9 +69,10 @@ class Prometheus:
 def running(
     folder: Path, scrape: Mapping[str, Any], *, address: str = "127.0.0.1", within: Sequence[str] = ()
 ) -> Iterator[Prometheus]:
-    """Run a Prometheus with this entry of scrape_configs while the block runs.
+    """Run a Prometheus with this scrape configuration while the block runs.
 
-    `within` is a command prefix that runs Prometheus in another network namespace. `address` is an address there.
+    `within` is a command prefix that runs Prometheus in another network namespace. `address` is an address in that
+    namespace.
     """
     timing = {"scrape_interval": SCRAPE_INTERVAL, "scrape_timeout": SCRAPE_INTERVAL}
     (folder / "prometheus.yaml").write_text(yaml.safe_dump({"global": timing, "scrape_configs": [dict(scrape)]}))

@@ -12,7 +12,7 @@ from lab.registry import USER, Registry
 
 @dataclass(frozen=True)
 class User:
-    """A user with their own Helm and Helm folders, and a registry with or without a login."""
+    """A user of a registry, with a Helm program and a home folder of their own."""
 
     helm: Path
     home: Path
@@ -30,7 +30,7 @@ class User:
         )
 
     def trusting(self, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
-        """Run Helm with flags that trust the registry's certificate authority."""
+        """Run Helm with the flag that makes it trust the registry's certificate authority."""
         return self.run(*arguments, "--ca-file", str(self.registry.authority), stdin=stdin)
 
     def log_in(self) -> None:

@@ -1,6 +1,9 @@
-"""`pytest --resume FILE`: continue a stopped run. Skip the tests listed in FILE, and append each test that passes.
+"""`pytest --resume FILE`: continue a test run that was stopped.
 
-A pytest plugin for test matrices that take hours. With pytest-xdist, each worker process reads FILE when it starts.
+Skip the tests that FILE lists, and append each test that passes to FILE.
+
+This pytest plugin is for test matrices that take hours. With pytest-xdist, each worker process reads FILE when it
+starts.
 """
 
 from __future__ import annotations
@@ -23,9 +26,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 class Recorder:
-    """Write the name of each test that passed and whose fixtures were torn down without an error.
+    """Append to FILE each test that passed and whose fixtures raised no error in teardown.
 
-    With pytest-xdist, this runs in the controller, which receives all reports.
+    With pytest-xdist, the recorder runs in the controller, which receives the reports of all tests.
     """
 
     def __init__(self, file: Path) -> None:

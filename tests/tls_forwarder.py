@@ -1,4 +1,4 @@
-"""Serve TLS in front of a plain HTTP server, with a certificate whose authority the system does not trust."""
+"""Serve TLS in front of a plain HTTP server. The system does not trust the certificate's authority."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def tls_before(endpoint: str, folder: Path) -> Iterator[tuple[str, Path]]:
 
     class Handler(socketserver.BaseRequestHandler):
         def handle(self) -> None:
-            # A client that does not trust the certificate ends the handshake.
+            # A client that does not trust the certificate aborts the TLS handshake.
             with contextlib.suppress(OSError), context.wrap_socket(self.request, server_side=True) as client:
                 _forward(client, str(target.hostname), int(target.port or 80))
 
@@ -37,7 +37,7 @@ def tls_before(endpoint: str, folder: Path) -> Iterator[tuple[str, Path]]:
 
 
 def _forward(client: ssl.SSLSocket, host: str, port: int) -> None:
-    """Copy bytes both ways until one side closes."""
+    """Copy bytes in both directions until one side closes its connection."""
     with socket.create_connection((host, port)) as upstream:
         back = threading.Thread(target=_copy, args=(upstream, client), daemon=True)
         back.start()

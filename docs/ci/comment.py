@@ -20,9 +20,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-# The first line of each comment that plan_changes.py writes.
+# Each comment of plan_changes.py begins with this line.
 MARKER = "<!-- distrain-plan -->"
-# The author of comments that a workflow posts with GITHUB_TOKEN.
+# GitHub shows this author for comments that a workflow posts with its GITHUB_TOKEN.
 GITHUB_AUTHOR = "github-actions[bot]"
 PAGE = 100
 SECONDS = 30

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Write a comment for a pull request that says what its commits change in the training runs.
 
-A run is a values file, and the file's name without .yaml is the run's name. For each file that differs between two
-commits, `helm distrain upgrade --dry-run --from` plans the change. The plan needs no cluster. With --snapshot FILE,
+Each run has a values file, and the file's name without .yaml is the name of the run. For each file that differs between
+two commits, `helm distrain upgrade --dry-run --from` plans the change. The plan needs no cluster. With --snapshot FILE,
 each run is also checked against a file from `helm distrain snapshot`.
 
-The comment goes to stdout. The exit code is 0, or 1 if a run would be refused or can never fit, or 2 for wrong
-arguments. The script needs only Python 3.10, git and the plugin.
+The comment goes to stdout. The exit code is 0, or 1 if the plugin refuses a run or the run can never fit, or 2 for
+wrong arguments. The script needs only Python 3.10, git and the plugin.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-# comment.py finds the comment of an earlier commit by its first line.
+# comment.py recognizes the comment of an earlier commit by this first line.
 MARKER = "<!-- distrain-plan -->"
 TITLE = "## What this change does to the training runs"
 # In bytes. GitHub rejects comments over 65,536 characters. Linux rejects an environment variable over 131,072 bytes.
 LONGEST = 60_000
 LONGEST_MESSAGE = 4_000
 IMPOSSIBLE = 11
-# The exit codes of `helm distrain check` for its verdicts: fits, busy, impossible, depends.
+# `helm distrain check` exits with these codes for its verdicts `fits`, `busy`, `impossible` and `depends`.
 VERDICTS = (0, 10, IMPOSSIBLE, 12)
 
 
 @dataclass(frozen=True)
 class Change:
-    """The path of a run's values file before and after the change.
+    """The paths of a run's values file before and after a change.
 
-    None means that the run does not exist at that time.
+    A path is None if the run does not exist before or after the change.
     """
 
     before: str | None
@@ -53,18 +53,18 @@ class Change:
 
 @dataclass(frozen=True)
 class Section:
-    """A section of the comment."""
+    """The section of the comment that describes one run."""
 
     text: str
     is_bad: bool = False
 
 
 class Tree:
-    """The files of a commit, as git lists them."""
+    """The files of a commit, read with git."""
 
-    # File modes as git prints them. A submodule has a different mode.
+    # git prints these modes for a file and for a symbolic link. The script ignores submodules, which have another mode.
     FILES, LINK = ("100644", "100755"), "120000"
-    # Linux follows at most this many links, too.
+    # Like Linux, follow at most this many symbolic links.
     MOST_LINKS = 40
 
     def __init__(self, commit: str) -> None:
@@ -81,7 +81,7 @@ class Tree:
     def target(self, path: str) -> str:
         """Follow symbolic links, as Argo CD does.
 
-        Return an empty text unless the links end at a file of this commit.
+        Return "" if the links do not lead to a file of this commit.
         """
         for _ in range(self.MOST_LINKS):
             if self._modes.get(path) != self.LINK:
@@ -103,7 +103,7 @@ class UsageError(Exception):
 
 def main() -> int:
     options = _options()
-    # git allows file names that are not UTF-8.
+    # git allows file names that are not valid UTF-8.
     sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
     try:
         base = _git("merge-base", options.base, options.head).strip()
@@ -128,14 +128,14 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--snapshot", default="", metavar="FILE", help="check each run against this cluster, too")
     parser.add_argument("--distrain", default="helm distrain", metavar="COMMAND", help="the plugin's command")
     options = parser.parse_args()
-    # git prints paths without ./
+    # git prints paths without a leading `./`.
     options.runs = [str(PurePosixPath(pattern)) for pattern in options.runs or ["runs/*.yaml"]]
     options.common = [str(PurePosixPath(file)) for file in options.common]
     return options
 
 
 def _changes(options: argparse.Namespace, base: str, before_tree: Tree, after_tree: Tree) -> list[Change]:
-    """Return the runs that change. If a common file changes, all runs change."""
+    """Return the changes of all runs between the two commits. If a common values file changes, all runs change."""
     words = iter(_git("diff", "--name-status", "-z", "--find-renames", base, options.head).split("\0"))
     changed, touched = [], set()
     for status in words:
@@ -150,7 +150,7 @@ def _changes(options: argparse.Namespace, base: str, before_tree: Tree, after_tr
     named = {change.after for change in changed}
 
     def is_touched(path: str) -> bool:
-        """Tell whether the file changes, or the target if the file is a link."""
+        """Tell whether a file's content changes. For a symbolic link, its target counts."""
         return not touched.isdisjoint({path, before_tree.target(path), after_tree.target(path)} - {""})
 
     has_common = any(map(is_touched, options.common))
@@ -160,9 +160,9 @@ def _changes(options: argparse.Namespace, base: str, before_tree: Tree, after_tr
 
 
 def _by_name(changed: Sequence[Change]) -> Iterator[Change]:
-    """Pair the old and new file of each run whose file moved to another folder but kept its name.
+    """Find runs whose file was moved to another folder under the same name, and pair the old path with the new one.
 
-    git may list such files as one removed and one added file, or as parts of two different renames.
+    git may show a moved file as one removed and one added file, or mix up the moves of two files.
     """
     old = {_name(change.before): change.before for change in changed if change.before and not change.is_one_run}
     new = {_name(change.after): change.after for change in changed if change.after and not change.is_one_run}
@@ -182,16 +182,19 @@ def _is_run(path: str, options: argparse.Namespace) -> bool:
 
 
 class Planner:
-    """Plan changes with the plugin."""
+    """Plans each change with the plugin."""
 
     def __init__(self, options: argparse.Namespace, before: Tree, after: Tree) -> None:
         self._options, self._before, self._after = options, before, after
-        # Path of each file that the plugin reads -> its path in git.
+        # Maps the path that the plugin reads to the file's path in git.
         self._shown: dict[str, str] = {}
         self._names = Counter(_name(path) for path in after if _is_run(path, options))
 
     def plan(self, change: Change) -> Iterator[Section]:
-        """Yield the sections of a change. A renamed run gets two: for Helm, the new name is another release."""
+        """Yield the sections that describe a change.
+
+        A renamed run gets two sections, because Helm sees one release removed and another one installed.
+        """
         before, after = change.before, change.after
         if before and not change.is_one_run:
             yield Section(_removed(before, after))
@@ -204,7 +207,7 @@ class Planner:
             yield self._new(after, f"the run starts once this is merged.{lost}")
 
     def _mistake(self, path: str) -> str:
-        """Return why the file's name cannot be a run's name, or an empty text.
+        """Return the reason why the file's name is not a valid name for a run, or "" if it is valid.
 
         The plugin would read a name that starts with a dash as a flag.
         """
@@ -260,7 +263,7 @@ class Planner:
         return Section("\n".join(parts), is_bad)
 
     def _files(self, folder: str, when: str, tree: Tree, path: str) -> list[str]:
-        """Write the common files and the run's own file, as they are in the commit; return their paths."""
+        """Write the common values files and the run's values file of a commit to a folder. Return their paths."""
         there = [each for each in self._options.common if tree.target(each)]
         found = []
         for number, each in enumerate([*there, path]):
@@ -307,7 +310,7 @@ def _comment(sections: Sequence[Section]) -> str:
     if not sections:
         return f"{found}\n\nIt changes no run."
     left = 0
-    # Refused runs come first, because refused runs need the reader's attention.
+    # Runs that the plugin refuses come first in the comment, because a reviewer must see them.
     for section in sorted(sections, key=lambda section: not section.is_bad):
         longer = f"{found}\n\n{section.text}"
         if len(longer.encode(errors="replace")) > LONGEST:
@@ -318,7 +321,7 @@ def _comment(sections: Sequence[Section]) -> str:
 
 
 def code(words: str) -> str:
-    """Return the words as a Markdown code span, so that no character in them acts as markup."""
+    """Return the words as a Markdown code span, so that Markdown does not interpret any of their characters."""
     words = _one_line(words)
     fence = "`" * (_longest_ticks(words) + 1)
     padding = " " if words.startswith("`") or words.endswith("`") else ""
@@ -330,7 +333,7 @@ def _one_line(words: str) -> str:
 
 
 def _longest_ticks(words: str) -> int:
-    """Return the length of the longest run of backticks: a fence must be longer than any inside it."""
+    """Return the length of the longest sequence of backticks in a text. The fence around the text must be longer."""
     return max((len(run) for run in re.findall("`+", words)), default=0)
 
 

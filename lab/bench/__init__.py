@@ -1,1 +1,1 @@
-"""The benchmarks of `make bench`, one module each."""
+"""Each module is one benchmark of `make bench`."""

@@ -1,4 +1,4 @@
-"""Measure how long the embedded Kubernetes takes to start when all of its programs are already built."""
+"""Measure how long the lab takes to start when all its programs are already built."""
 
 from __future__ import annotations
 

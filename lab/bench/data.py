@@ -1,8 +1,8 @@
 """Measure how fast the trainer's data layer delivers images, and whether it is fast enough for the models.
 
-The first figure is the data layer's speed without a model; no training can be faster. The second figure is a model's
-speed on real data from S3, divided by its speed on synthetic images of the same size. Synthetic images need no reading.
-`PYTHONPATH=trainer python -m lab.bench.data` prints both figures.
+The first figure is the speed at which the data layer delivers images without a model. No training can be faster. The
+second figure is a model's speed on real data from S3, divided by its speed on synthetic images of the same size.
+Synthetic images need no storage. `PYTHONPATH=trainer python -m lab.bench.data` prints both figures.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ SHARD = 128
 SECONDS = 5.0
 PAIRS = 3
 TOTAL = "total images/sec:"
-# Each model's data, and the arguments for a run of about half a minute on two cores.
+# Each model's data, and the trainer's arguments for a run that takes about half a minute on two cores.
 FED = {
     "mnist": ("mnist", "--batch-size=32 --steps=1500"),
     "resnet50": ("shards", "--batch-size=4 --steps=12"),
@@ -51,7 +51,7 @@ def main() -> None:
 
 
 def _tell_delivery(folder: Path, names: Mapping[str, str], server: Server) -> None:
-    """Print the images per second that one rank receives, for each format and storage location."""
+    """Print how many images per second one rank receives, for each format and each storage."""
     with mock.patch.dict(os.environ, _variables(server)):
         for what, name in names.items():
             for place, uri in {"folder": str(folder), "S3 on loopback": "s3://bench"}.items():
@@ -80,7 +80,10 @@ def _rate(framework: str, options: Sequence[str], server: Server) -> float:
 
 
 def _write(folder: Path) -> dict[str, str]:
-    """Write the data in every format. Return a map from description to folder."""
+    """Write the images in each format into a folder of its own.
+
+    Return the folders: description of the format -> folder.
+    """
     (folder / "digits").mkdir(parents=True)
     write_digits(folder / "digits")
     write_image_folder(folder / "images", photographs(PHOTOGRAPHS, size=SIZE, classes=CLASSES), ".jpg")
@@ -93,7 +96,7 @@ def _write(folder: Path) -> dict[str, str]:
 
 
 def _write_mnist(folder: Path) -> None:
-    """Write noise in MNIST's format: a third of MNIST's training images, and 10 test images."""
+    """Write random pixels in MNIST's format: a third as many training images as MNIST has, and 10 test images."""
     folder.mkdir()
     random = np.random.default_rng(0)
     for part, count in {"train": 20_000, "t10k": 10}.items():
@@ -104,7 +107,7 @@ def _write_mnist(folder: Path) -> None:
 def _images_per_second(uri: str) -> float:
     config = Config(data=uri, batch_size=BATCH, epochs=1)
     batches = train_batches(config, load(config), rank=0, ranks=1)
-    # Do not count the prefetched batches and the time before them.
+    # Some batches have been prefetched. The measurement begins after these batches, and does not count them.
     for batch in itertools.islice(batches, 64 // BATCH):
         assert batch.samples
     started, images = time.perf_counter(), 0

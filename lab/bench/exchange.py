@@ -1,16 +1,16 @@
-"""Measure how much of the gradient exchange is hidden behind the backward pass: VGG16, two workers, 1 Gbit/s.
+"""Measure how much of the gradient exchange the backward pass hides: VGG16, two workers, 1 Gbit/s.
 
-First, one worker trains: a step takes `alone` seconds. Meanwhile, another run of one worker keeps the second core as
-busy as a second rank would. Then two workers train over links that tc's token bucket filter slows down: a step takes
-`together` seconds. The all-reduce of `helm test` over the same links gives `exchange`: the seconds of an exchange
-without training. For K bytes of gradients and N ranks, a ring sends 2(N-1)K/N bytes. The hidden time is
+First, one worker trains alone. Its step takes `alone` seconds. Meanwhile another run keeps the second core as busy as a
+second rank would. Then two workers train over links that tc slows down. A step takes `together` seconds. Over the same
+links, the all-reduce of `helm test` measures `exchange`: the seconds of an exchange without training. For K bytes of
+gradients and N ranks, a ring sends 2(N-1)K/N bytes. The hidden time is
 
     hidden = alone + exchange - together.
 
-At most the shorter of exchange and backward pass can be hidden.
+The exchange cannot be hidden for longer than it takes, and not for longer than the backward pass takes.
 
-The backward pass takes two thirds of a step. For each matrix product of the forward pass, the backward pass computes
-two products: the gradient of the weights, and the gradient of the layer's input.
+The backward pass is two thirds of the computation of a step. For each matrix product of the forward pass, the backward
+pass computes two products: the gradient of the weights, and the gradient of the layer's input.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ FRAMEWORKS = ("pytorch", "tensorflow", "mxnet")
 RATE, WORKERS, BATCH, STEPS = 1e9, 2, 4, 8
 PARAMETERS = 138_357_544
 BACKWARD = 2 / 3
-# The trainer must hide at least this share of the time that can be hidden.
+# The bench fails if the trainer hides less than this share of the time that can be hidden.
 GOAL = 0.8
 RIGHT, SIZE = "all-reduce is right", 64 * 1024**2
 TEST = ["python3", "-m", "distrain_trainer.allreduce", "--backend=horovod", "--sizes=64Mi", "--repeats=5"]
 
 
 def main(frameworks: list[str]) -> int:
-    """Measure on a running cluster, print a line per framework, and return 1 if a framework misses the goal."""
+    """Measure on a running cluster, and print a line per framework. Return 1 if a framework misses GOAL."""
     names = frameworks or list(FRAMEWORKS)
     ALL.prepare(*names)
     shares = [_hidden(framework) for framework in names]
@@ -43,7 +43,7 @@ def main(frameworks: list[str]) -> int:
 
 
 def _hidden(framework: str) -> float:
-    """Return the hidden time as a share of the time that can be hidden."""
+    """Return the hidden part of the exchange, as a share of the time that can be hidden."""
     alone, together, exchange = _alone(framework), _seconds(framework, WORKERS), _exchange(framework)
     possible = min(exchange, BACKWARD * alone)
     share = (alone + exchange - together) / possible
@@ -64,14 +64,14 @@ def _alone(framework: str) -> float:
 
 
 def _seconds(framework: str, workers: int) -> float:
-    """Return the seconds of a step."""
+    """Return how many seconds a step takes."""
     rate = RATE if workers > 1 else None
     log = ALL.log_of(TOTAL, _values(framework, workers), workers=workers, rate=rate, seconds=900)
     return BATCH * workers / images_per_second(log)
 
 
 def _exchange(framework: str) -> float:
-    """Return the seconds that an all-reduce of all gradients takes without training."""
+    """Return how many seconds an all-reduce of all gradients takes without training."""
     test = ["--set-json", f"command={json.dumps(TEST)}"]
     log = ALL.log_of(RIGHT, _values(framework, WORKERS), workers=WORKERS, rate=RATE, more=test)
     microseconds = float(re.findall(rf"^ *{SIZE} +([\d.]+) ", log, re.M)[0])

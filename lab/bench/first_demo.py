@@ -1,7 +1,7 @@
-"""`make bench-demo`: measure the first demo, which starts with empty caches, and the second demo.
+"""`make bench-demo`: measure a first demo, which starts with empty caches, and a second demo.
 
-The caches are in temporary folders, which are removed at the end. Debian packages stay installed, so their download is
-not measured. Both cores should be idle, because the first demo compiles for most of its time.
+The bench uses empty caches in temporary folders, and removes them at the end. Debian packages stay installed, so the
+bench does not measure their download. Both cores should be idle, because the first demo compiles for most of its time.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from lab.cluster import namespaces
 from lab.errors import LabError
 from lab.paths import REPOSITORY
 
-# Seconds that a demo may take on two idle cores.
+# Each demo may take this many seconds on two idle cores.
 LIMITS = {"first": 900, "second": 150}
 
 
@@ -37,7 +37,7 @@ def main() -> None:
 
 
 def _with_empty_caches(folder: Path) -> dict[str, str]:
-    """Return the environment of a user for whom nothing has been built or downloaded yet."""
+    """Return the environment of a user who has not built or downloaded anything yet."""
     places = {"DISTRAIN_CACHE": "distrain", "GOCACHE": "go-build", "GOMODCACHE": "go-mod", "PIP_CACHE_DIR": "pip"}
     return {**os.environ, **{variable: str(folder / name) for variable, name in places.items()}}
 

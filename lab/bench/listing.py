@@ -1,8 +1,8 @@
-"""Measure the start on a million images in S3, first without and then with the list of their names.
+"""Measure how long the trainer takes to start on a million images in S3, with and without a stored list of names.
 
-`PYTHONPATH=trainer python -m lab.bench.listing` starts a server that answers a list request as S3 does, after 50 ms,
-with the names of 1,000 classes of 1,000 images. A real server is not used, because creating a million files would take
-an hour. The bench fails if a start takes longer than SECONDS.
+`PYTHONPATH=trainer python -m lab.bench.listing` starts a fake S3 server, which answers each list request after 50 ms.
+Its bucket contains 1,000 classes of 1,000 images. The bench uses no real server, because creating a million objects
+would take an hour. The bench fails if a start takes longer than SECONDS.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def _start(config: Config) -> float:
 
 
 class Lister(BaseHTTPRequestHandler):
-    """A bucket with CLASSES folders of IMAGES images each, which all have the same content."""
+    """A bucket with CLASSES folders of IMAGES images each. All images have the same content."""
 
     protocol_version = "HTTP/1.1"
 
@@ -79,7 +79,7 @@ class Lister(BaseHTTPRequestHandler):
         """Print nothing."""
 
 
-# Fields that a real server returns for each object. The client must parse and ignore them.
+# A real server also returns these fields for each object. The client must parse them, although it does not use them.
 OTHER = (
     "<LastModified>2026-01-01T00:00:00.000Z</LastModified><ETag>&quot;d41d8cd98f00b204e9800998ecf8427e&quot;</ETag>"
     "<Size>110000</Size><StorageClass>STANDARD</StorageClass>"
@@ -88,7 +88,7 @@ END = {False: f"</Key>{OTHER}</Contents>", True: "</Prefix></CommonPrefixes>"}
 
 
 def _keys(prefix: str, is_by_folder: bool) -> Iterator[str]:
-    """Yield the keys below a prefix, or the prefixes of its folders."""
+    """Yield the keys of objects below a prefix, or the prefixes of its subfolders."""
     folders = [f"set/train/n{number:08}/" for number in range(CLASSES)]
     if is_by_folder:
         return iter(folders if prefix == "set/train/" else ["set/train/"])

@@ -1,7 +1,8 @@
 """Measure how long the plugin takes to start, compared with a Python that does nothing.
 
-The packaged plugin runs in its own Python environment, as Helm runs it. Each figure is a ratio of medians. The programs
-take turns, so that other load on the machine slows all of them down equally.
+The bench runs the packaged plugin in its own Python environment, as Helm does. Each figure is the median of a command's
+time, divided by the median of Python's time. The programs run alternately, so that other load on the machine slows all
+of them down equally.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ from lab.builds.installed import installed
 from lab.paths import REPOSITORY
 
 ROUNDS = 20
-# The limit of each command, as a multiple of Python's own start time.
+# A command may take at most this many times the start time of a Python that does nothing.
 LIMITS = {"--help": 3, "completion": 4, "derive": 13, "check": 25}
-# The nodes of the snapshot that `check` reads; each runs four pods.
+# The snapshot that `check` reads has this many nodes. Each node runs four pods.
 NODES = 500
 GIVEN = REPOSITORY / "tests" / "plugin" / "golden" / "given.yaml"
 PYTHON = "python -I -c pass"
@@ -33,7 +34,7 @@ Command = Sequence[str]
 
 
 def main() -> int:
-    """Measure, print a line per figure, and return 1 if a figure is over its limit."""
+    """Measure, print one line per figure, and return 1 if a figure exceeds its limit."""
     slow = False
     for helm in ("helm3", "helm4"):
         with TemporaryDirectory(prefix="bench-") as folder:
@@ -49,14 +50,14 @@ def main() -> int:
 
 
 def measure(commands: Mapping[str, Command], environment: Mapping[str, str]) -> dict[str, float]:
-    """Return the median seconds of each command."""
+    """Return the median duration of each command in seconds."""
     seconds: dict[str, list[float]] = {name: [] for name in commands}
     for _ in range(ROUNDS + 1):
         for name, command in commands.items():
             started = time.perf_counter()
             subprocess.run(command, check=True, env=environment, stdout=subprocess.DEVNULL)
             seconds[name].append(time.perf_counter() - started)
-    # Drop the first round, because the page cache is empty then.
+    # Leave out the first round: the files are not in the page cache yet.
     return {name: statistics.median(each[1:]) for name, each in seconds.items()}
 
 
@@ -72,7 +73,7 @@ def _commands(plugin: Path, snapshot: Path) -> dict[str, Command]:
 
 
 def _snapshot(path: Path) -> Path:
-    """Write what `kubectl get nodes,pods -A -o json` prints for the nodes and their pods."""
+    """Write a file like the output of `kubectl get nodes,pods -A -o json` for these nodes and their pods."""
     items = [each for number in range(NODES) for each in (_node(number), *(_pod(number, pod) for pod in range(4)))]
     path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}), encoding="utf-8")
     return path

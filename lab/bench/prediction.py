@@ -1,10 +1,10 @@
 """`make bench-predict`: compare `helm distrain predict` with real runs of two workers over slow networks on the lab.
 
-The prediction needs the samples/sec of one worker. To measure it, one worker trains while another run of one worker
-keeps the second core as busy as a second rank would. Then tc's token bucket filter slows the workers' links down to
-three rates. At each rate, the all-reduce of `helm test` measures bandwidth and latency. The bench compares the median
-of the predictions from five such tests with the median of five runs. It exits with 1 if a prediction is off by more
-than 10 %.
+A prediction needs the speed of a single worker. To measure this speed, one worker trains while another run keeps the
+second core as busy as a second rank would. Then tc limits the workers' links to three rates, one after the other. At
+each rate, the all-reduce of `helm test` measures the bandwidth and latency between the workers. For each rate, the
+bench compares two medians: of the predictions from five tests, and of five real runs. The bench exits with 1 if a
+prediction is wrong by more than 10 %.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ RATES = (100e6, 50e6, 25e6)
 RUNS, STEPS, WORKERS, BATCH = 5, 100, 2, 64
 WITHIN = 0.10
 RIGHT = "all-reduce is right"
-# The command of `helm test`, with message sizes small enough for the slowest link.
+# This is the command of `helm test` with messages that are small enough for the slowest link.
 TEST = ["python3", "-m", "distrain_trainer.allreduce", "--backend=horovod", "--sizes=1Ki,64Ki,4Mi", "--repeats=5"]
-# With --deterministic, a rank computes on one core. The settings of mpi.mca make Open MPI use its ring algorithm,
-# because the prediction models a ring.
+# The option --deterministic makes each rank compute on one core. The prediction assumes a ring, so these settings make
+# Open MPI use its ring algorithm.
 VALUES = {
     "framework": "tensorflow",
     "image.repository": "distrain/tensorflow",
@@ -45,7 +45,10 @@ VALUES = {
 
 
 def main() -> int:
-    """Measure on a running cluster, print a line per rate, and return 1 if a prediction is off by more than WITHIN."""
+    """Measure on a running cluster, and print one line per rate.
+
+    Return 1 if a prediction is wrong by more than WITHIN.
+    """
     ALL.prepare("tensorflow")
     alone = _rate_of_one()
     print(f"one worker: {alone:.0f} images/sec, the median of {RUNS} runs", flush=True)
@@ -54,7 +57,7 @@ def main() -> int:
 
 
 def _rate_of_one() -> float:
-    """Return the images/sec of a run of one worker while another run of one worker is active."""
+    """Return the images/sec of one worker while another run keeps the second core busy."""
     ALL.start("beside", {**_values(1), "trainer.steps": 1000 * STEPS})
     wait_until("a step of the run beside", lambda: "images/sec:" in ALL.logs("beside"), seconds=120, pause=0.5)
     found = median(_measured(1) for _ in range(RUNS))
@@ -63,7 +66,7 @@ def _rate_of_one() -> float:
 
 
 def _compared(rate: float, alone: float) -> float:
-    """Print measured and predicted images/sec over a network of this rate, and return the relative error."""
+    """Print the measured and the predicted images/sec at this rate. Return the relative error."""
     test = ["--set-json", f"command={json.dumps(TEST)}"]
     tests = [ALL.log_of(RIGHT, _values(WORKERS), workers=WORKERS, rate=rate, more=test) for _ in range(RUNS)]
     predicted = [_predicted(each, alone) for each in tests]
@@ -79,7 +82,7 @@ def _spread(rates: Sequence[float]) -> str:
 
 
 def _predicted(test: str, alone: float) -> float:
-    """Return the plugin's prediction for two workers, from the rate of one worker and the log of `helm test`."""
+    """Return the plugin's prediction for two workers, from the speed of one worker and the log of `helm test`."""
     flags = ["--rate", f"{alone:g}", "--test", "-", "--algorithm", "ring", "-o", "json"]
     command = [sys.executable, "-m", "distrain", "predict", *settings(_values(WORKERS)), *flags]
     environment = {**os.environ, "PYTHONPATH": str(REPOSITORY / "plugin"), "HELM_BIN": str(binary("helm4"))}

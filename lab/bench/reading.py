@@ -1,8 +1,8 @@
 """Measure `check` against an API server on loopback with 5,000 nodes and 150,000 pods.
 
-`python -m lab.bench.reading` prints the total time, the memory, the time of the first request, and the time of reading
-all pods without any processing. The bench measures a server that sends pods in protobuf, then a server that sends only
-JSON. The bench installs the packaged plugin as Helm installs it.
+`python -m lab.bench.reading` prints for `check` the total time, the memory and the time of the first request. It also
+prints how long a bare reader takes, which does not decode the pods. First the server sends pods in protobuf, then only
+in JSON. The bench installs the packaged plugin as Helm installs it.
 """
 
 from __future__ import annotations
@@ -32,9 +32,10 @@ from lab.paths import REPOSITORY
 from lab.static_api.server import FIRST
 
 RUNS = 5
-# The limits for reading all pods as JSON, on two idle cores that the client shares with the server.
+# `check` may take at most this many seconds and megabytes to read all pods as JSON. The limits are for a machine with
+# two idle cores, which the server uses, too.
 SECONDS, MEGABYTES = 3.0, 120
-# Seconds between two measurements of the processes' memory.
+# The bench measures the processes' memory at this interval in seconds.
 PAUSE = 0.02
 WORKERS = 1024
 CPU_WORKER = {"cpu": "4", "memory": "16Gi"}
@@ -47,7 +48,7 @@ ON_GPU_NODES = {
 
 @dataclass(frozen=True)
 class Run:
-    """One run of the program: wall-clock and CPU seconds, the time of its first request, and its peak memory."""
+    """One run of `check`: wall-clock seconds, CPU seconds, the time of the first request, and the peak memory."""
 
     seconds: float
     processor_seconds: float
@@ -64,14 +65,14 @@ class Server:
     authority: Path
 
     def first_request(self) -> float:
-        """Return the time of the first request since the last call, and reset it."""
+        """Return the time at which the server received the first request since the last call of this function."""
         context = ssl.create_default_context(cafile=str(self.authority))
         with urllib.request.urlopen(f"{self.url}{FIRST}", context=context) as answer:
             return float(json.load(answer)["monotonic"] or "nan")
 
 
 def main() -> int:
-    """Measure, print the figures, and return 1 if the figures for JSON are over their limits."""
+    """Measure, and print the figures. Return 1 if `check` exceeds its limits when it reads JSON."""
     with tempfile.TemporaryDirectory() as folder:
         program = str(installed(Path(folder)) / "bin" / "distrain")
         cpu = _manifest(Path(folder) / "cpu.yaml", WORKERS, CPU_WORKER)
@@ -86,8 +87,11 @@ def main() -> int:
 
 
 def _tell_of_reading(form: str, program: str, manifest: Path, server: Server) -> tuple[float, float]:
-    """Print the figures of reading all pods in this format. Return the seconds and the megabytes of all processes."""
-    # Alternate between the check and bare reading, because the machine's speed changes.
+    """Print how long reading all pods in this format takes, and how much memory.
+
+    Return the seconds and the megabytes that all processes of `check` need.
+    """
+    # The machine's speed changes over time, so `check` and the bare reader run alternately.
     pairs = [(_check(program, manifest, server), _bare_reading(server)) for _ in range(RUNS)]
     together = _megabytes_together(program, manifest, server)
     _tell(f"{WORKERS} pods, all pods read as {form}", [run for run, _ in pairs])
@@ -117,7 +121,7 @@ def _tell_of_bare_reading(form: str, seconds: list[float], ratios: list[float]) 
 
 
 def _bare_reading(server: Server) -> float:
-    """Return the seconds that two processes need to fetch all pods without decoding them."""
+    """Return the seconds in which two processes fetch all pods without decoding them."""
     command = [sys.executable, "-m", "lab.static_api.bare_reader", server.url, str(server.authority)]
     started = time.monotonic()
     subprocess.run(command, cwd=REPOSITORY, check=True)
@@ -125,7 +129,10 @@ def _bare_reading(server: Server) -> float:
 
 
 def _megabytes_together(program: str, manifest: Path, server: Server) -> float:
-    """Return the peak of the summed PSS of the program and its child processes. PSS counts shared memory once."""
+    """Return the highest sum of the PSS of a program and its child processes.
+
+    PSS divides shared memory between the processes that share it, so the sum counts it once.
+    """
     largest = 0.0
     with _started(program, manifest, server) as process:
         while process.poll() is None:
@@ -135,7 +142,7 @@ def _megabytes_together(program: str, manifest: Path, server: Server) -> float:
 
 
 def _megabytes(pid: int) -> float:
-    """Return a process's proportional set size; 0 if the process has ended."""
+    """Return a process's proportional set size (PSS), or 0 if the process has ended."""
     with suppress(OSError):
         for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
             if line.startswith("Pss:"):
@@ -161,8 +168,7 @@ def _check(program: str, manifest: Path, server: Server) -> Run:
     with _started(program, manifest, server) as process:
         assert process.stdout
         answer = process.stdout.read()
-        # getrusage would count all children. wait4 counts only this child and the processes for which the child has
-        # waited.
+        # getrusage would count all child processes. In contrast, wait4 counts one child and its own children.
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
     seconds = time.monotonic() - started
@@ -187,9 +193,9 @@ def _manifest(path: Path, workers: int, amounts: dict[str, str], **spec: Any) ->
 def _server(folder: Path, form: str) -> Iterator[Server]:
     """Start the server with its own certificate.
 
-    If the cache does not contain the objects yet, the server creates them first.
+    If the objects are not in the cache, the server creates them first.
 
-    The server sends pods in this `form`: json, or protobuf to a client that accepts it.
+    The server sends pods as JSON (`json`), or as protobuf to a client that accepts it (`protobuf`).
     """
     folder.mkdir()
     authority = Authority(folder / "pki")

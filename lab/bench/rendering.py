@@ -1,6 +1,6 @@
 """Measure how long `helm template` takes for a job.
 
-The time is compared with two other charts: a chart with a single ConfigMap, and distrain's chart with a schema that
+The bench compares this time with two other charts: a chart with one ConfigMap, and distrain's chart with a schema that
 allows everything.
 """
 
@@ -19,7 +19,8 @@ from lab.builds.golang import binary
 from lab.paths import CHART, REPOSITORY
 
 PAIRS = 20
-# The largest allowed ratio: rendering time with the schema divided by the time with a schema that allows everything.
+# With the chart's schema, `helm template` may take at most this many times as long as with a schema that allows
+# everything.
 LIMIT = 1.15
 EMPTY_MAP = "{apiVersion: v1, kind: ConfigMap, metadata: {name: small}}\n"
 VALUES = REPOSITORY / "values" / "vgg16.yaml"
@@ -53,7 +54,7 @@ def _without_schema(chart: Path) -> Path:
 
 
 def _ratio(helm: str, other: Path, *flags: str) -> float:
-    """Return the median ratio of the duration of `helm template` for a job to its duration for the other chart."""
+    """Return the median ratio of two durations of `helm template`: with distrain's chart, and with the other chart."""
     ours = [str(CHART), "--values", str(VALUES)]
     return statistics.median(_seconds(helm, *ours) / _seconds(helm, str(other), *flags) for _ in range(PAIRS))
 

@@ -1,4 +1,4 @@
-"""Run jobs of the chart on the lab for a benchmark, if needed over slow links, and return their logs."""
+"""Run jobs of the chart on the lab for a benchmark, on request over slow links, and return their logs."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Runs:
     ) -> str:
         """Run a job until its log contains the text `end`, and return the log.
 
-        With a `rate`, in bits per second, slow down the links of the `workers` as soon as their pods run.
+        If `rate` (bits per second) is given, slow down the links of the `workers` workers as soon as their pods run.
         """
         self.start("run", values, more)
         if rate:
@@ -72,7 +72,7 @@ class Runs:
             return ""
 
     def _workers(self, release: str) -> list[str]:
-        """Return the uids of the running worker pods. In a PyTorchJob, these are all pods of the job."""
+        """Return the uids of the running worker pods. In a PyTorchJob, all pods of the job are workers."""
         chosen = f"app.kubernetes.io/instance={release},app.kubernetes.io/component=worker"
         pods = json.loads(client.kubectl("-n", self.namespace, "get", "pods", "-l", chosen, "-o", "json"))["items"]
         return [pod["metadata"]["uid"] for pod in pods if pod["status"].get("phase") == "Running"]

@@ -1,11 +1,11 @@
-"""Measure the solver's time, without reading nodes and pods: `PYTHONPATH=plugin python -m lab.bench.solver`.
+"""Measure how long the solver takes without reading nodes and pods: `PYTHONPATH=plugin python -m lab.bench.solver`.
 
-The cluster has 5,000 nodes in three zones and 100 racks, which already run other pods of many sizes. The job is a gang
-of 1,024 workers and a launcher, with scheduling rules that users typically set.
+The first cluster has 5,000 nodes in three zones and 100 racks. Other pods of many sizes already run on them. The first
+job is a gang of 1,024 workers and a launcher, with the scheduling rules that users typically set.
 
-Then come hard jobs, on which the solver stops only when its search budget is used up: all nodes differ, and the job has
-several rules or many roles. For these, the bench also prints the memory. The bench fails if a verdict, which needs up
-to two runs of the solver, can take more than the limits.
+Then the bench tries jobs on which the solver uses its whole search budget: all nodes are different, and the job has
+several rules or many roles. For these jobs, the bench also prints the memory. The bench fails if the two runs of the
+solver that a verdict may need can take longer than the limits.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def main() -> int:
 
 
 def _over_the_limits(name: str, job: tuple[list[Node], Job]) -> bool:
-    """Judge a job in a separate process, print the figures, and tell whether a figure is over its limit."""
+    """Judge a job in a new process, print the figures, and return whether one of them exceeds its limit."""
     with ProcessPoolExecutor(1, get_context("fork")) as pool:
         seconds, megabytes, word = pool.submit(_measured, *job).result()
     print(f"solver, {name}: {seconds:.1f} s of processor, {megabytes:.0f} MB ({word})")
@@ -65,13 +65,13 @@ def _measured(nodes: list[Node], roles: Job) -> tuple[float, float, str]:
 
 
 def _decided(nodes: list[Node], roles: Job) -> object:
-    """Decide for the job at its full size, as `judge` does before it tries smaller sizes."""
+    """Decide whether the whole job fits. `judge` does the same before it tries fewer workers."""
     problem = compact(nodes, reduced(nodes, roles, roles[-1]))
     return judge(nodes, roles, roles[-1]) if problem.free_of_rules else decide(problem, Budget(BUDGET))
 
 
 def _timed(work: Callable[..., T], *arguments: object) -> tuple[T, float]:
-    """Return the result of `work`, and its median time in milliseconds."""
+    """Return the result of `work`, and its median duration in milliseconds."""
     spent = []
     for _ in range(ROUNDS):
         started = time.perf_counter()
@@ -87,7 +87,7 @@ def _word(found: Judgement) -> str:
 
 
 def _nodes(chance: random.Random) -> list[Node]:
-    """Return nodes of 8 GPUs on which other pods use some GPUs, CPU and memory."""
+    """Return nodes with 8 GPUs each. Other pods use some of their GPUs, CPU and memory."""
     return [
         Node(
             f"node-{number}",
@@ -139,7 +139,7 @@ def _shapes(nodes: list[Node]) -> Mapping[str, Job]:
 
 
 def hard_jobs() -> Mapping[str, tuple[list[Node], Job]]:
-    """Return jobs that are hard to decide: all nodes differ, so the solver must search through many assignments."""
+    """Return jobs for which the solver must try many assignments, because all nodes are different."""
     nodes = _unlike(250, pods=6)
     names, many = frozenset(node.name for node in nodes), _unlike(2_000, pods=100)
     workers, servers = frozenset({"worker"}), frozenset({"ps"})

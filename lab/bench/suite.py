@@ -1,9 +1,9 @@
-"""`make bench`: measure the plugin, the chart, the trainer and the lab, one module or program after another.
+"""`make bench`: measure the plugin, the chart, the trainer and the lab. The modules run one after another.
 
-The bench measures the time of rendering, the plugin's start, the speed of the trainer's data layer alone and beside
-four libraries, the cost of checkpoints, the time in which `check` reads and judges a large cluster, the time in which
-`status` reads a run of 1,000 workers, the lab's start, and the trainer's speed by number of workers. The bench also
-compares distrain with Kubernetes' admission and with the chart's schema, on more random cases than `make test`.
+The bench measures the time of rendering, the plugin's start, the trainer's data layer (alone, and beside four
+libraries), checkpoints, how fast `check` reads and judges a large cluster, how fast `status` reads a run of 1,000
+workers, the lab's start, and the trainer's speed by number of workers. The bench also compares distrain with
+Kubernetes' admission and with the chart's schema, on more random cases than `make test` does.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from lab.bench import cluster_start, training_speed
 from lab.errors import LabError
 from lab.paths import REPOSITORY
 
-# Benchmark programs, each with the folder of the package that it imports.
+# Benchmark modules, each with the folder of the package that it imports.
 PARTS = {
     "lab.bench.rendering": "",
     "lab.bench.plugin_start": "",
@@ -40,7 +40,7 @@ RANDOM = {
 
 
 def main() -> None:
-    """Run each part. At the end, raise LabError with the names of the parts that failed or were over a limit."""
+    """Run each part. At the end, raise LabError with the names of the modules that failed or exceeded a limit."""
     over = [part for part, path in PARTS.items() if _fails(part, PYTHONPATH=path)]
     over += [module for module, count in RANDOM.items() if _fails("pytest", "-q", module, RANDOM_VALUES=str(count))]
     cluster_start.main()
@@ -50,6 +50,6 @@ def main() -> None:
 
 
 def _fails(module: str, *arguments: str, **environment: str) -> bool:
-    """Run a module in a new Python process; the environment selects the packages and the size of the workload."""
+    """Run a module in a new Python process. `environment` selects its packages and the number of cases."""
     command = [sys.executable, "-m", module, *arguments]
     return subprocess.run(command, cwd=REPOSITORY, env={**os.environ, **environment}, check=False).returncode != 0

@@ -1,6 +1,6 @@
 """Measure how fast the trainer trains on the embedded Kubernetes, by framework and number of workers.
 
-All workers share two cores, so the figures show the cost of distribution, not its benefit.
+All workers share two cores, so the figures show what distribution costs, not what it gains.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ STEPS = 200
 
 
 def main() -> None:
-    """Measure on a running cluster, and print a line per framework and number of workers."""
+    """Measure on a running cluster, and print one line per framework and number of workers."""
     RUNS.prepare(*images.FRAMEWORKS)
     for framework in images.FRAMEWORKS:
         rates = {workers: _images_per_second(framework, workers) for workers in WORKERS}

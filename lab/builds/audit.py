@@ -1,8 +1,8 @@
 """`make audit`: look up the known vulnerabilities of the pinned Python packages and of the lab's Go programs.
 
-pip-audit asks PyPI, and govulncheck asks vuln.go.dev. A package index or a module proxy alone does not have these data.
-Exit codes: 0 if no vulnerability is known, 1 if a vulnerability was found, 2 if a tool failed, 3 if some data could not
-be fetched and the fetched data show no vulnerability.
+pip-audit asks PyPI, and govulncheck asks vuln.go.dev. A mirror of packages or of Go modules does not offer these data.
+The exit code is 0 if no vulnerability is known, 1 if one was found, 2 if a tool failed, and 3 if data are missing and
+the others show no vulnerability.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from lab.paths import REPOSITORY
 
 LOCK = REPOSITORY / "requirements-audit.txt"
 FOUND, FAILED, NO_DATA = 1, 2, 3
-# The exit code of govulncheck if it has found a vulnerability.
+# govulncheck exits with this code if it has found a vulnerability.
 GO_FOUND = 3
 
 
 @dataclass(frozen=True)
 class Result:
-    """A line for each vulnerability found, and the reason if data could not be fetched."""
+    """One line for each vulnerability, and the reason if data could not be fetched."""
 
     found: tuple[str, ...] = ()
     no_data: str = ""
@@ -46,7 +46,10 @@ def main() -> int:
 
 
 def python_packages() -> Result:
-    """Look up the packages of each lock file. Stop at the first lock file for which data could not be fetched."""
+    """Look up the vulnerabilities of the packages in each lock file.
+
+    Stop at the first lock file whose data could not be fetched.
+    """
     found: list[str] = []
     for lock in locks():
         result = python_lock(lock)
@@ -57,9 +60,9 @@ def python_packages() -> Result:
 
 
 def locks() -> list[Path]:
-    """Return all lock files of Python packages.
+    """Return the lock files of all Python packages.
 
-    The smallest comes first, because it shows soonest if there are no data.
+    The smallest file is first, because it shows soonest whether data can be fetched.
     """
     found = [*REPOSITORY.glob("requirements*.txt"), *(REPOSITORY / "plugin").glob("requirements*.txt")]
     found += (REPOSITORY / "trainer" / "requirements").glob("*.txt")

@@ -23,11 +23,11 @@ def is_in_store(reference: str) -> bool:
 
 
 def command(*arguments: str) -> list[str]:
-    # Use a separate store, so that the lab and the user's own buildah do not affect each other. buildah's records of
-    # mounts must not survive a reboot, so their folder's name contains the boot id.
+    # The lab has its own image store, so that it does not affect the user's own buildah. After a reboot, buildah's
+    # records of mounts are wrong, so the name of their folder contains the boot id.
     boot = Path("/proc/sys/kernel/random/boot_id").read_text()[:8]
     store = ["--root", str(STORE / "storage"), "--runroot", str(STORE / f"run-{boot}"), "--storage-driver", "overlay"]
-    # Run in separate namespaces, so that mounts and processes end together with buildah, even if it is killed.
+    # buildah runs in separate namespaces. Its mounts and processes then end with it, even if it is killed.
     unshare = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
     return [*unshare, tool("buildah"), *store, *arguments]
 

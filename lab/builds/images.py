@@ -1,10 +1,10 @@
 """Build the lab's container images on this machine, without a container registry.
 
-buildah builds a framework's image from trainer/<framework>.Dockerfile. The base image is a Debian root file system that
-mmdebstrap makes from the host's apt sources. The cache stores every image as a docker archive. The archive's name
-contains a hash of everything that the image is built from, so an image whose archive exists is not built again.
+buildah builds a framework's image from trainer/<framework>.Dockerfile. The base image is a Debian root file system.
+mmdebstrap makes it from the host's apt sources. The cache stores every image as a docker archive. The archive's name
+contains a hash of all files from which the image is built. If the archive exists, the image is not built again.
 
-In a network that re-signs TLS connections, pip inside the build uses the CA bundle named by PIP_CERT.
+If the network replaces TLS certificates, set PIP_CERT to the network's CA bundle, which pip then uses in the build.
 """
 
 from __future__ import annotations
@@ -33,15 +33,16 @@ from lab.paths import CACHE_DIR, CHART, REPOSITORY
 
 # The chart's default image tag is its appVersion.
 VERSION = yaml.safe_load((CHART / "Chart.yaml").read_text())["appVersion"]
-# The files from which the trainer's images are built, and the packages among them that only the last layers contain.
+# The trainer's images are built from the files of CONTEXT. Only the last layers contain the packages of CODE.
 CONTEXT = (".dockerignore", "LICENSE", "plugin/requirements.txt", "plugin/distrain", "trainer")
 CODE = ("plugin/distrain", "trainer/distrain_trainer")
-# The image label that records the versions of the Debian packages. The Dockerfiles do not pin these versions.
+# An image has this label, which contains the versions of its Debian packages. The Dockerfiles do not pin these
+# versions, so the label records them.
 DEBIAN_PACKAGES = "distrain.debian-packages"
 FRAMEWORKS = ("tensorflow", "pytorch", "mxnet")
 ARCHIVES = CACHE_DIR / "images"
 LOGS = CACHE_DIR / "logs"
-# buildah's message if a file in a layer has changed.
+# buildah prints this if a file in a layer has changed since the layer was built.
 CHANGED_LAYER = "file integrity checksum failed"
 
 BASE_DOCKERFILE = """\
@@ -53,14 +54,16 @@ ENV PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 
 @dataclass(frozen=True)
 class Image:
-    """A container image: its reference in pods, and its docker archive."""
+    """A container image: the reference that pods use, and the docker archive."""
 
     reference: str
     archive: Path
 
 
 def trainer_image(framework: str) -> Image:
-    """Return a framework's image. Build the image if it is not in the cache; the first build takes about 8 minutes.
+    """Return a framework's image.
+
+    Build a framework's image if it is not in the cache. The first build takes about 8 minutes.
 
     Raises LabError if a tool is missing or the build fails.
     """
@@ -69,7 +72,7 @@ def trainer_image(framework: str) -> Image:
 
 @contextmanager
 def built_meanwhile(framework: str) -> Iterator[None]:
-    """Build a framework's image in another process while the block runs. The process ends if the block fails.
+    """Build a framework's image in another process while the block runs. If the block fails, that process is ended.
 
     Raises LabError if the build fails.
     """
@@ -87,7 +90,7 @@ def built_meanwhile(framework: str) -> Iterator[None]:
 def image_from(name: str, dockerfile: Path) -> Image:
     """Return the image of a Dockerfile that copies no files.
 
-    Build the image on the Debian root if the image is not in the cache.
+    If the image is not in the cache, build it on the Debian root file system.
 
     Raises LabError as trainer_image does.
     """
@@ -95,7 +98,7 @@ def image_from(name: str, dockerfile: Path) -> Image:
 
 
 def image_on(name: str, dockerfile: Path, framework: str) -> Image:
-    """Return the image of a Dockerfile whose argument ENVIRONMENT is the name of a framework's image without distrain.
+    """Return the image of a Dockerfile whose argument ENVIRONMENT names a framework's image without distrain's code.
 
     Raises LabError as trainer_image does.
     """
@@ -109,7 +112,7 @@ def image_on(name: str, dockerfile: Path, framework: str) -> Image:
 def trainer_environment(framework: str) -> str:
     """Return the name of a framework's image without distrain's code.
 
-    trainer.py mounts the working tree's code over the image.
+    trainer.py mounts the code of the working tree into this image.
 
     Raises LabError as trainer_image does.
     """
@@ -122,7 +125,7 @@ def trainer_environment(framework: str) -> str:
 
 
 def scratch_image(reference: str, files: Mapping[str, Path], entrypoint: list[str]) -> Image:
-    """Return an image that contains only `files`: path in the image -> file on this machine."""
+    """Return an image that contains only these files: path in the image -> path on this machine."""
     contents = {path.lstrip("/"): source.read_bytes() for path, source in sorted(files.items())}
     key = _key([reference, json.dumps(entrypoint), *(part for item in contents.items() for part in item)])
     return _build_once(reference, key, lambda archive: docker_archive.write(archive, reference, contents, entrypoint))
@@ -131,8 +134,7 @@ def scratch_image(reference: str, files: Mapping[str, Path], entrypoint: list[st
 def _built(name: str, key: str, build: Callable[..., None]) -> Image:
     """Return an image.
 
-    `build` builds the image with buildah. The arguments of `build` are the image's reference and options of `buildah
-    bud`.
+    `build` builds the image with buildah. Its arguments are the image's reference, and options for `buildah bud`.
     """
     reference = f"docker.io/distrain/{name}:{VERSION}"
     return _build_once(reference, key, lambda archive: _build_and_push(name, reference, archive, build))
@@ -141,7 +143,7 @@ def _built(name: str, key: str, build: Callable[..., None]) -> Image:
 def _build_once(reference: str, key: str, build: Callable[[Path], None]) -> Image:
     """Return the image from the cache.
 
-    If the archive is missing, `build` writes the archive under a temporary name first.
+    If the archive does not exist, `build` writes it under a temporary name, and the finished archive is renamed.
     """
     name = reference.rpartition("/")[2].partition(":")[0]
     archive = ARCHIVES / f"{name}-{key}.tar"
@@ -164,7 +166,7 @@ def _build_once(reference: str, key: str, build: Callable[[Path], None]) -> Imag
 def _lock() -> Iterator[None]:
     """Let only one process build at a time.
 
-    Two processes would write the same archive and remove each other's containers.
+    Otherwise two processes would write the same archive, and remove each other's containers.
     """
     ARCHIVES.mkdir(parents=True, exist_ok=True)
     with (ARCHIVES / "lock").open("w") as lock:
@@ -173,7 +175,7 @@ def _lock() -> Iterator[None]:
 
 
 def _remove_old(name: str, keep: int = 2) -> None:
-    """Remove an image's old archives, because every change of the trainer's code adds an archive of over a gigabyte."""
+    """Remove old archives of an image: each change of the trainer's code adds an archive of over a gigabyte."""
     pattern = re.compile(re.escape(name) + r"-[0-9a-f]{16}\.tar")
     archives = [path for path in ARCHIVES.iterdir() if pattern.fullmatch(path.name)]
     for path in sorted(archives, key=lambda path: path.stat().st_mtime, reverse=True)[keep:]:
@@ -183,7 +185,8 @@ def _remove_old(name: str, keep: int = 2) -> None:
 def _build_labelled(framework: str, reference: str, *options: str) -> None:
     """Build a framework's image.
 
-    Then build the image again with a label as the last step, with all layers from buildah's cache.
+    A label with the versions of the Debian packages is added as the last layer. The other layers come from buildah's
+    cache.
     """
     _build_trainer(framework, reference, *options)
     listing = run_in_image(reference, ["dpkg-query", "--show", "--showformat", "${Package}=${Version} "])
@@ -199,13 +202,13 @@ def _build_trainer(framework: str, reference: str, *options: str) -> None:
 
 
 def _secrets() -> tuple[str, ...]:
-    """Return the options that pass this network's CA bundle to a build, if PIP_CERT names a bundle."""
+    """If PIP_CERT names this network's CA bundle, return the options that pass the bundle to the build."""
     bundle = os.environ.get("PIP_CERT")
     return ("--secret", f"id=ca-bundle,src={bundle}") if bundle else ()
 
 
 def _build(name: str, dockerfile: Path, reference: str, *options: str) -> None:
-    """Build a Dockerfile on the Debian root, with the repository as its context."""
+    """Build an image from a Dockerfile, on the Debian root file system and with the repository as context."""
     buildah.remove_containers()
     how = ["--isolation", "chroot", "--layers", "--force-rm", "--build-arg", f"BASE_IMAGE={_base_image()}"]
     which = ["--tag", reference, "--file", str(dockerfile), str(REPOSITORY)]
@@ -215,8 +218,8 @@ def _build(name: str, dockerfile: Path, reference: str, *options: str) -> None:
 def _build_and_push(name: str, reference: str, archive: Path, build: Callable[..., None]) -> None:
     """Build an image and write its archive.
 
-    Some programs add a CA certificate to every certificate bundle on the machine, even in buildah's layers. buildah can
-    build on a changed layer, but cannot push it. Therefore all layers are built again.
+    Some programs on a host add their CA certificate to every certificate bundle, also in buildah's layers. buildah can
+    build on a changed layer, but cannot push the result. If a layer has changed, all layers are built again.
     """
     build(reference)
     try:
@@ -257,7 +260,7 @@ def _base_key() -> str:
 
 
 def _trainer_key(framework: str, without: Sequence[str] = ()) -> str:
-    """Hash all files from which a framework's image is built, except files in the folders `without`."""
+    """Hash all files from which a framework's image is built, but not those in the folders `without`."""
     if not _dockerfile(framework).exists():
         raise LabError(f"{_dockerfile(framework)}: no such file, so there is no image for the framework {framework}")
     parts: list[str | bytes] = [_base_key()]
@@ -269,7 +272,7 @@ def _trainer_key(framework: str, without: Sequence[str] = ()) -> str:
 
 
 def _is_of_another(path: Path, framework: str) -> bool:
-    """Return whether only another framework's image uses a file.
+    """Return whether a file belongs only to the image of another framework.
 
     Such a file's name starts with that framework's name. `framework` may also be a variant, such as pytorch-cuda. A
     variant also uses the files of its framework.
@@ -293,7 +296,7 @@ def _key(parts: Iterable[str | bytes]) -> str:
 
 
 def _logged(name: str, command: Sequence[str], progress: str | None = None) -> None:
-    """Run a command with its output in the log <name>.log, and its build steps, timed, on stdout."""
+    """Run a command, write its output to the log <name>.log, and print its build steps with their durations."""
     LOGS.mkdir(parents=True, exist_ok=True)
     started = time.monotonic()
 

@@ -1,4 +1,4 @@
-"""Install the packaged plugin as Helm does, with its own Python environment."""
+"""Install the packaged plugin into its own Python environment, as Helm does."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lab.paths import CACHE_DIR
 
 
 def installed(folder: Path) -> Path:
-    """Unpack the plugin into a folder and set up its Python environment, which the cache keeps."""
+    """Unpack the plugin into a folder, and create its Python environment in the cache."""
     plugin, kept = unpacked(package.write(folder), folder), CACHE_DIR / "plugin-venv"
     if kept.exists():
         shutil.copytree(kept, plugin / ".venv", symlinks=True)
@@ -23,9 +23,9 @@ def installed(folder: Path) -> Path:
 
 
 def unpacked(archive: Path, folder: Path) -> Path:
-    """Unpack the plugin's archive into a folder, and return the plugin's own folder there."""
+    """Unpack the plugin's archive into a folder. Return the path of the plugin's folder in it."""
     with tarfile.open(archive) as opened:
-        # The extractall of Debian 12's Python does not have this argument.
+        # Python in Debian 12 does not have this argument of extractall.
         opened.extraction_filter = getattr(tarfile, "data_filter", None)
         opened.extractall(folder)
     return folder / package.NAME

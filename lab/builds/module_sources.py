@@ -1,4 +1,4 @@
-"""Fetch releases of other projects as Go modules. Tests read their examples and manifests."""
+"""Fetch the sources of other projects' releases as Go modules. The tests read examples and manifests from them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from lab.builds import golang
 from lab.errors import LabError
 
-# Module and version -> the checksum of its files, as in go.sum.
+# Maps a module and its version to the checksum of its files, as in go.sum.
 SUMS = {
     "github.com/kubeflow/mpi-operator@v0.2.3": "h1:xKgwMax9aAEBwuaJjWoM1MFlLU04PIRoGtML0+xhs5Y=",
     "github.com/kubeflow/mpi-operator@v0.3.0": "h1:XF4K66K8+X2KE7cZGU1LIcjW1qiiFjlZiM53CrSF+Lc=",
@@ -24,7 +24,10 @@ SUMS = {
 
 
 def folder(module: str) -> Path:
-    """Return the folder of a release. Raises LabError if the release cannot be fetched or its checksum differs."""
+    """Return the folder with the source of a release.
+
+    Raises LabError if the release cannot be fetched or its checksum differs.
+    """
     return _folders()[module]
 
 
@@ -32,7 +35,7 @@ def folder(module: str) -> Path:
 def _folders() -> dict[str, Path]:
     """Fetch the modules that are not in Go's cache.
 
-    The first fetch takes seconds, and later calls take a tenth of a second.
+    The first call takes seconds, and later calls a tenth of a second.
     """
     done = golang.run(["mod", "download", "-json", *SUMS], Path("/"))
     if done.returncode != 0:

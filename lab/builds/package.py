@@ -1,8 +1,8 @@
 """`make package`: pack the chart, the plugin and the Python wheel into dist/.
 
-The same files give the same bytes, whatever their modes. In a git repository, only files that git tracks are packed, so
-that an editor's backups or a user's values files stay out. Helm requires the name distrain-VERSION.tgz for both the
-chart and the plugin, so each archive has its own folder.
+The same files always give the same bytes, whatever their permissions are. In a git repository, only tracked files are
+packed. A user's values files and an editor's backups are left out. Helm requires the same file name,
+distrain-VERSION.tgz, for the chart and for the plugin. So the chart and the plugin each have a folder in dist/.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from lab.paths import CHART, REPOSITORY
 PLUGIN = REPOSITORY / "plugin"
 DIST = REPOSITORY / "dist"
 NAME = "distrain"
-# Files that Helm also reads at the top level of an archive.
+# Helm also looks for these files at the top level of an archive.
 HELM_READS = ("plugin.yaml", "plugin.complete")
 PROGRAMS = ("/bin/distrain", "/bin/setup")
-# The files and folders that setuptools reads to build the wheel. The plugin's folder contains a link to the chart.
+# setuptools builds the wheel from these files and folders. The folder `plugin` contains a link to the chart.
 WHEEL = ("LICENSE", "README.md", "plugin", "pyproject.toml", "trainer")
-# The files from which setuptools reads the dependencies of the wheel. The plugin's archive does not need these files.
+# setuptools reads the dependencies of the wheel from these files. The plugin's archive leaves them out.
 DEPENDENCIES = ("requirements.in", "requirements-report.in")
 LEFT_OUT = ("__pycache__", ".venv", ".venv.new", ".gitignore", "distrain.egg-info", *DEPENDENCIES)
 
 
 def main() -> None:
-    """Write the packages. Sign the two archives if an argument names a GnuPG key."""
+    """Write the packages. If an argument names a GnuPG key, sign the archives of the chart and the plugin."""
     chart, plugin = write_chart(DIST / "chart"), write(DIST / "plugin")
     written = [chart, plugin, write_wheel(DIST)]
     for key in sys.argv[1:]:
@@ -47,20 +47,20 @@ def main() -> None:
 
 
 def write_chart(folder: Path) -> Path:
-    """Write the chart's archive into a folder and return its path."""
+    """Write the chart's archive into a folder, and return its path."""
     path = folder / f"{NAME}-{_version(CHART / 'Chart.yaml')}.tgz"
     with _archive(path) as archive:
         for source in _below(CHART):
-            # Like the archives that Helm writes, this archive has no entries for folders.
+            # Helm writes no entries for folders into an archive, so leave them out here, too.
             if source.is_file():
                 _add(archive, str(NAME / source.relative_to(CHART)), source, source.read_bytes())
     return path
 
 
 def write_wheel(folder: Path) -> Path:
-    """Build the wheel of plugin and trainer in a folder and return its path."""
+    """Build the wheel with the plugin and the trainer in a folder, and return its path."""
     with tempfile.TemporaryDirectory() as copy:
-        # Build from a copy: a build leaves folders in the source tree, and the next build would pack their content.
+        # Build in a copy: a build leaves folders in the source tree, which the next build would pack.
         for name in WHEEL:
             source, target = REPOSITORY / name, Path(copy, name)
             if source.is_file():
@@ -71,7 +71,7 @@ def write_wheel(folder: Path) -> Path:
             shutil.copy(REPOSITORY / "plugin" / name, Path(copy, "plugin"))
         for path in Path(copy).rglob("*"):
             path.chmod(0o755 if path.is_dir() else _mode(path))
-        # The earliest time that a zip file can store.
+        # This is the earliest time that a zip file can store.
         environment = {**os.environ, "SOURCE_DATE_EPOCH": "315532800"}
         built = Path(copy, "dist")
         command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(built), copy]
@@ -85,8 +85,8 @@ def write(folder: Path) -> Path:
     """Write the plugin's archive, which includes the chart, into a folder and return its path.
 
     For a local archive, Helm 4 looks for plugin.yaml in a folder of the plugin's name. For an archive from http, Helm 3
-    looks for plugin.yaml at the top level. So the archive has two plugin.yaml; the file at the top names the programs
-    in the folder.
+    looks for plugin.yaml at the top level. So the archive contains plugin.yaml twice. The one at the top level refers
+    to the programs in the folder.
     """
     path = folder / f"{NAME}-{_version(PLUGIN / 'plugin.yaml')}.tgz"
     with _archive(path) as archive:
@@ -99,7 +99,9 @@ def write(folder: Path) -> Path:
 
 
 def sign(archive: Path, description: Path, key: str) -> Path:
-    """Write an archive's provenance file, signed with a GnuPG key. Helm verifies an archive with its provenance file.
+    """Write the provenance file of an archive, signed with a GnuPG key.
+
+    Helm checks an archive against its provenance file.
 
     Return its path.
 
@@ -117,7 +119,7 @@ def sign(archive: Path, description: Path, key: str) -> Path:
 def _archive(path: Path) -> Iterator[tarfile.TarFile]:
     """Open a new .tgz file for writing."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    # Pass an empty file name and time 0, because gzip would store them.
+    # Pass "" and 0, because gzip stores the file's name and its time, and both would change the bytes.
     with (
         path.open("wb") as file,
         gzip.GzipFile("", "wb", 9, file, mtime=0) as compressed,
@@ -139,7 +141,7 @@ def _of_the_top(content: bytes) -> bytes:
 
 
 def _below(path: Path) -> Iterator[Path]:
-    """Yield a folder and its content in a fixed order, each folder before its content."""
+    """Yield the paths below a folder in a fixed order, each folder before the paths in it."""
     yield path
     if path.is_dir():
         names = {child.name for child in path.iterdir()}
@@ -148,9 +150,9 @@ def _below(path: Path) -> Iterator[Path]:
 
 
 def _left_out(folder: str, names: Sequence[str]) -> list[str]:
-    """Return the files and folders in a folder that are not packed. For a link, its target decides."""
+    """Return the names in a folder that are not packed. For a symbolic link, its target counts."""
     tracked = _tracked(REPOSITORY)
-    # A folder that git does not track is a copy of the sources outside the repository.
+    # A folder without files that git tracks is a copy of the sources outside the repository.
     if Path(folder).resolve() not in tracked:
         return list(LEFT_OUT)
     return [*LEFT_OUT, *(name for name in names if Path(folder, name).resolve() not in tracked)]
@@ -158,7 +160,7 @@ def _left_out(folder: str, names: Sequence[str]) -> list[str]:
 
 @functools.cache
 def _tracked(repository: Path) -> frozenset[Path]:
-    """Return the files that git tracks, and their folders. Outside a git repository, return nothing."""
+    """Return the files that git tracks, and the folders above them. Outside a git repository, return an empty set."""
     command = ["git", "-C", str(repository), "ls-files", "-z"]
     try:
         listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
@@ -169,7 +171,7 @@ def _tracked(repository: Path) -> frozenset[Path]:
 
 
 def _add(archive: tarfile.TarFile, name: str, source: Path, content: bytes | None) -> None:
-    """Add a file, or a folder if `content` is None, with owner 0 and time 0."""
+    """Add a file to the archive (a folder if `content` is None), with owner 0 and time 0."""
     entry = tarfile.TarInfo(name)
     entry.type = tarfile.DIRTYPE if content is None else tarfile.REGTYPE
     entry.mode = _mode(source)

@@ -1,7 +1,7 @@
 """`make sbom`: write SBOMs of the images and the plugin, as CycloneDX files in dist/.
 
-The versions are read from the images that the tests use. write_sbom.py writes the files with CycloneDX's library, in a
-separate Python environment.
+The versions come from the images that the tests use. In its own Python environment, write_sbom.py writes the files with
+CycloneDX's library.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from lab.paths import REPOSITORY
 LOCK = REPOSITORY / "requirements-audit.txt"
 WRITER = Path(__file__).with_name("write_sbom.py")
 DIST = REPOSITORY / "dist"
-# Some packages put the whole licence text into the field for the licence's name, and the name into a classifier.
+# Some packages put the licence's text into the metadata field for the licence's name. For these packages, a classifier
+# has the licence's name.
 LIST_PYTHON = """
 import importlib.metadata, json
 def licence(about):
@@ -30,7 +31,7 @@ def licence(about):
 found = [each.metadata for each in importlib.metadata.distributions()]
 print(json.dumps([["pypi", about["Name"], about["Version"], licence(about)] for about in found]))
 """
-# The type of a package URL, the package's name, its version, and its licence if the package's metadata names it.
+# A package: the type of its package URL, its name, its version, and its licence if its metadata name one.
 Package = Sequence[str]
 
 
@@ -46,7 +47,7 @@ def main() -> int:
 
 
 def write(framework: str, folder: Path) -> list[Path]:
-    """Write the files of a framework's image and of the plugin. Return their paths.
+    """Write the SBOMs of a framework's image and of the plugin. Return their paths.
 
     All images contain the same plugin.
     """

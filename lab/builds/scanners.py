@@ -1,4 +1,4 @@
-"""Find the manifest scanners: checkov in its own Python environment, kube-score built from Go."""
+"""Return the programs that scan manifests: checkov in its own Python environment, and kube-score built from Go."""
 
 from __future__ import annotations
 

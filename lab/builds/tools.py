@@ -1,6 +1,6 @@
 """Install tools into separate Python environments in the cache, each from its own lock file.
 
-In the lab's lock file, the tools would add a hundred packages for every user.
+If these tools were in the lab's lock file, each user would install a hundred more packages.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from lab.paths import CACHE_DIR
 
 
 def programs(lock: Path, *, then: Callable[[Path], None] = lambda programs: None) -> Path:
-    """Return the folder of an environment's programs. Install the environment if it is not in the cache.
+    """Return the folder that contains an environment's programs. If the environment is not in the cache, install it.
 
     `then` completes the installation. Raises LabError if the installation fails.
     """

@@ -1,4 +1,4 @@
-"""Run the working tree's trainer in its images."""
+"""Run the trainer of the working tree in the frameworks' images."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from lab.paths import CACHE_DIR, REPOSITORY
 SOURCE = REPOSITORY / "trainer" / "distrain_trainer"
 IN_IMAGE = "/opt/venv/lib/python3.11/site-packages/distrain_trainer"
 COPIES = CACHE_DIR / "trainer"
-# How many copies the cache keeps.
+# The cache keeps this many copies of the trainer.
 KEPT = 4
 
 
@@ -32,14 +32,14 @@ def run_trainer(
     mounts: Mapping[Path, str] | None = None,
     timeout: int = 300,
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command in a framework's image over the working tree's trainer, as run_in_image does."""
+    """Run a command in a framework's image, with the trainer of the working tree, as run_in_image does."""
     code = {_compiled(): IN_IMAGE}
     return run_in_image(_environment(framework), argv, env=env, mounts={**code, **(mounts or {})}, timeout=timeout)
 
 
 @cache
 def _environment(framework: str) -> str:
-    """Return the image name from trainer_environment.
+    """Return the name of a framework's image, from trainer_environment.
 
     The name is cached, because each lookup takes a fifth of a second.
     """
@@ -48,7 +48,10 @@ def _environment(framework: str) -> str:
 
 @cache
 def _compiled() -> Path:
-    """Return a copy of the trainer with compiled modules. Each rank would need 0.4 s to compile the modules itself."""
+    """Return a copy of the trainer that contains compiled modules.
+
+    Without this copy, each rank would compile the modules itself, which takes 0.4 s.
+    """
     sources = sorted(SOURCE.rglob("*.py"))
     texts = b"".join(str(path).encode() + path.read_bytes() for path in sources)
     folder = COPIES / hashlib.sha256(texts).hexdigest()[:16]
@@ -61,7 +64,7 @@ def _compiled() -> Path:
 
 
 def _compile(folder: Path) -> None:
-    """Compile the modules in place, with the paths that they have in an image."""
+    """Compile the copied modules. The compiled files contain the paths that the modules have in an image."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPYCACHEPREFIX"}
     command = [sys.executable, "-m", "compileall", "-q", "-d", IN_IMAGE, str(folder)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
@@ -76,6 +79,7 @@ def _put(made: Path, folder: Path) -> None:
     except OSError:
         if not folder.exists():  # If it exists, another process has made the same copy.
             raise
-    os.utime(folder)  # The newest copies are kept, so set the time. A copy has the modification time of its source.
+    # The newest copies are kept. Renaming keeps the modification time of the source, so set the current time.
+    os.utime(folder)
     for path in sorted(COPIES.iterdir(), key=lambda path: path.stat().st_mtime, reverse=True)[KEPT:]:
         shutil.rmtree(path, ignore_errors=True)

@@ -1,1 +1,1 @@
-"""Run the embedded Kubernetes: its components, operators and namespaces, and the faults that tests inject."""
+"""Run the embedded Kubernetes: components, operators and Linux namespaces. Inject faults for tests."""

@@ -1,10 +1,10 @@
 """Create the cluster's certificate authority, and the certificates that it signs.
 
-All keys are ECDSA P-256. All certificates are valid for a year; each start of the lab makes new certificates.
+All keys are ECDSA P-256. Each start of the lab creates new certificates, which are valid for a year.
 
-The library trustme does not fit, because trustme only makes server certificates. trustme cannot set a client name such
-as system:kube-scheduler. Its certificates have an empty critical list of alternative names, which Go refuses, and an
-organisation, which Kubernetes would read as a group.
+The library trustme cannot be used: it makes only server certificates, and cannot set a client's name such as
+system:kube-scheduler. Its certificates have an organization, which Kubernetes would read as a group. They also have an
+empty list of alternative names, which is marked as critical and which Go refuses.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Pair:
 
 
 class Authority:
-    """Signs client and server certificates into one folder."""
+    """An authority that writes client and server certificates into one folder."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -48,7 +48,7 @@ class Authority:
         return self._write(file, key, builder)
 
     def server(self, file: str, names: Sequence[str], addresses: Sequence[str]) -> Pair:
-        """Make a certificate for a server that is reached under these host names and addresses."""
+        """Make a certificate for a server that clients reach under these host names and addresses."""
         key = ec.generate_private_key(ec.SECP256R1())
         hosts: list[x509.GeneralName] = [x509.DNSName(name) for name in names]
         hosts += [x509.IPAddress(ipaddress.ip_address(address)) for address in addresses]
@@ -78,7 +78,7 @@ class Authority:
 
 
 def write_key(path: Path, key: ec.EllipticCurvePrivateKey | None = None) -> Path:
-    """Write a private key that only the owner can read; create a new key unless one is given."""
+    """Write a private key that only its owner can read. Without `key`, create a new one."""
     key = key or ec.generate_private_key(ec.SECP256R1())
     path.touch(mode=0o600)
     path.write_bytes(

@@ -13,7 +13,7 @@ from lab.cluster import components, namespaces
 from lab.errors import LabError
 from lab.paths import KUBECONFIG
 
-# A second name for the old image while a new image takes over its name.
+# The old image gets this name while the new image takes over the old name.
 FORMER = "distrain/former:lab"
 
 
@@ -31,13 +31,13 @@ def apply(*objects: dict[str, Any]) -> None:
 
 
 def load_image(image: images.Image) -> None:
-    """Import an image into the node, unless the node already has the image from this archive."""
+    """Import an image into the node, unless the node has already imported this archive."""
     label = f"distrain.dev/archive={image.archive.name}"
     found = _ctr("images", "ls", f"name=={image.reference}")
     if label in found:
         return
-    # The old image with this name may share layers with the new image. If the old image lost its only name, containerd
-    # could garbage-collect a shared layer while the import needs the layer.
+    # The old image of this name may share layers with the new image. containerd may delete layers of an image without a
+    # name. So the old image keeps another name during the import.
     if image.reference in found:
         _ctr("images", "tag", "--force", image.reference, FORMER)
     _ctr("images", "import", str(image.archive))

@@ -1,6 +1,6 @@
 """Define the configuration and command line of each component of the cluster.
 
-Only necessary flags are set. All other flags, for example kubelet's syncFrequency, have the components' defaults, so
+Only flags that the lab needs are set. All other flags, for example kubelet's syncFrequency, have their defaults, so
 that the lab behaves like a user's cluster.
 """
 
@@ -33,7 +33,7 @@ Command = list[str | Path]
 
 @dataclass(frozen=True)
 class Credentials:
-    """Every key and certificate of the cluster, on disk."""
+    """The files of all keys and certificates of the cluster."""
 
     authority: Pair
     api_server: Pair
@@ -44,7 +44,7 @@ class Credentials:
 
 
 def credentials() -> Credentials:
-    """Make the authority, all certificates that it signs, and the administrator's kubeconfig at KUBECONFIG."""
+    """Create the authority, its certificates, and the administrator's kubeconfig KUBECONFIG."""
     authority = Authority(STATE_DIR / "pki")
     names = ["kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local"]
     users = {
@@ -69,7 +69,7 @@ def credentials() -> Credentials:
 
 
 def etcd(_: Credentials) -> Command:
-    # The lab's data is deleted with the lab, so it does not need to survive a power failure.
+    # etcd writes without fsync, because the lab's data are deleted with the lab.
     return [binary("etcd"), "--data-dir", STATE_DIR / "etcd", "--unsafe-no-fsync", "--log-level", "warn"]
 
 
@@ -87,7 +87,8 @@ def kube_apiserver(keys: Credentials) -> Command:
         "--service-account-issuer=https://kubernetes.default.svc.cluster.local",
         f"--service-account-key-file={keys.service_account_key}",
         f"--service-account-signing-key-file={keys.service_account_key}",
-        # Use the node's address: with its name, `kubectl logs` and `exec` would need the host's resolver.
+        # The API server reaches kubelet by its address. With kubelet's host name, `kubectl logs` and `exec` would need
+        # the host's resolver.
         "--kubelet-preferred-address-types=InternalIP",
         f"--kubelet-certificate-authority={keys.authority.certificate}",
         f"--kubelet-client-certificate={keys.api_server_to_kubelet.certificate}",
@@ -120,14 +121,17 @@ def kube_proxy(keys: Credentials) -> Command:
         "clusterCIDR": POD_NETWORK,
         "hostnameOverride": NODE,
         "clientConnection": {"kubeconfig": str(keys.kubeconfigs["kube-proxy"])},
-        # These kernel limits belong to the host and cannot be set in this namespace.
+        # kube-proxy must not set these limits: they belong to the host and cannot be set in this namespace.
         "conntrack": {"maxPerCore": 0, "min": 0, "tcpEstablishedTimeout": "0s", "tcpCloseWaitTimeout": "0s"},
     }
     return [binary("kube-proxy"), "--config", _write_yaml("kube-proxy.yaml", config)]
 
 
 def containerd(_: Credentials) -> Command:
-    """Return containerd's command. containerd keeps its images in the cache, so they are unpacked only once."""
+    """Return the command that starts containerd.
+
+    Its images are in the cache, so containerd unpacks each image only once.
+    """
     network = {
         "cniVersion": "0.4.0",
         "name": "pods",
@@ -174,7 +178,7 @@ state = "{STATE_DIR}/containerd"
 
 def kubelet(keys: Credentials) -> Command:
     resolv_conf = STATE_DIR / "resolv.conf"
-    resolv_conf.write_text("")  # names outside the cluster do not resolve
+    resolv_conf.write_text("")  # programs in the cluster cannot resolve names of other hosts
     config = {
         "apiVersion": "kubelet.config.k8s.io/v1beta1",
         "kind": "KubeletConfiguration",
@@ -197,8 +201,8 @@ def kubelet(keys: Credentials) -> Command:
         "resolvConf": str(resolv_conf),
         "podLogsDir": str(STATE_DIR / "pod-logs"),
         "volumePluginDir": str(STATE_DIR / "volume-plugins"),
-        # The disk belongs to the host. If the disk fills up, kubelet must not delete images, because no registry has
-        # them.
+        # The lab shares the disk with the host. kubelet must not delete images when the disk is full, because no
+        # registry has them.
         "imageGCHighThresholdPercent": 100,
         "evictionHard": {"memory.available": "100Mi", "nodefs.available": "500Mi", "imagefs.available": "500Mi"},
     }
@@ -231,7 +235,10 @@ def coredns(keys: Credentials) -> Command:
 
 
 def gpus(_: Credentials) -> Command:
-    """Return the command of the device plugin for fake GPUs. The plugin registers again whenever kubelet restarts."""
+    """Return the command that starts the device plugin for fake GPUs.
+
+    When kubelet restarts, the device plugin registers again.
+    """
     return [binary("gpus"), str(GPUS)]
 
 

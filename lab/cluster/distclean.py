@@ -8,7 +8,8 @@ import sys
 from lab.cluster import teardown
 from lab.paths import CACHE_DIR
 
-# The lab's files in the cache folder. Nothing else is removed, because the folder may also contain the user's files.
+# `make distclean` removes these files of the lab from the cache folder. `make distclean` keeps other files in the cache
+# folder, because they may be the user's own.
 FOLDERS = (
     "bench-guest",
     "bench-mutants",

@@ -1,4 +1,7 @@
-"""Inject faults that occur in real clusters, from outside the pods: kill or halt processes, cut networks."""
+"""Inject faults that occur in real clusters.
+
+The faults come from outside the pods: processes are killed or halted, and networks are cut.
+"""
 
 from __future__ import annotations
 
@@ -18,13 +21,16 @@ from lab.waiting import wait_for_port, wait_until
 
 
 def processes(pod_uid: str, *words: str) -> list[int]:
-    """Return the pids, on the host, of a pod's processes whose command line contains all words, oldest first."""
+    """Find a pod's processes whose command line contains all these words.
+
+    Return their process ids on the host, the oldest process first.
+    """
     found = (int(folder.name) for folder in Path("/proc").iterdir() if folder.name.isdecimal())
     return sorted((pid for pid in found if pod_uid in _text(pid, "cgroup") and _has(pid, words)), key=_age)
 
 
 def send(number: signal.Signals, pod_uid: str, *words: str) -> int:
-    """Send a signal to the youngest of a pod's processes whose command line contains all words. Return its pid.
+    """Send a signal to the youngest of a pod's processes whose command line contains all these words. Return its pid.
 
     Raises LabError if no process matches.
     """
@@ -37,7 +43,7 @@ def send(number: signal.Signals, pod_uid: str, *words: str) -> int:
 
 @contextmanager
 def halted(pod_uid: str, *words: str) -> Iterator[int]:
-    """Stop a process of a pod with SIGSTOP; send SIGCONT afterwards if it still exists."""
+    """Stop a process of a pod with SIGSTOP. Afterwards, let it continue if it still exists."""
     pid = send(signal.SIGSTOP, pod_uid, *words)
     try:
         yield pid
@@ -48,9 +54,9 @@ def halted(pod_uid: str, *words: str) -> Iterator[int]:
 
 @contextmanager
 def cut(pod_uid: str, address: str, port: int | None = None) -> Iterator[None]:
-    """Drop all packets between a pod and an address, so that connections hang and are not closed.
+    """Drop all packets between a pod and an address. Its connections then hang, and no side closes them.
 
-    With a port, drop only the packets of that TCP port.
+    With `port`, drop only packets to and from this TCP port.
     """
     sides = [("OUTPUT", "--destination", "--dport"), ("INPUT", "--source", "--sport")]
     rules = [[chain, side, address, *_tcp(flag, port)] for chain, side, flag in sides]
@@ -60,39 +66,39 @@ def cut(pod_uid: str, address: str, port: int | None = None) -> Iterator[None]:
 
 @contextmanager
 def redirected(pod_uid: str, address: str, port: int, to: int) -> Iterator[None]:
-    """Redirect a pod's packets for one TCP port of an address to another port of the same address."""
+    """Redirect a pod's TCP connections to one port of an address to another port of the same address."""
     chain = ["OUTPUT", "--table", "nat", "--destination", address, *_tcp("--dport", port)]
     with _ruled(pod_uid, [[*chain, "--jump", "DNAT", "--to-destination", f"{address}:{to}"]]):
         yield
 
 
 def slow_down(pod_uid: str, bits_per_second: float) -> None:
-    """Limit the bits per second that a pod can send, frame headers included, until the pod ends."""
+    """Limit how many bits per second a pod can send, with the headers of frames, until the pod ends."""
     pid = processes(pod_uid)[0]
-    # A burst of 43 frames passes at once. The queue has room for everything that TCP may send before an
-    # acknowledgement.
+    # The bucket lets a burst of 43 frames pass at once. The queue holds everything that TCP sends before it waits for
+    # an acknowledgement.
     shape = ["tbf", "rate", f"{bits_per_second:.0f}bit", "burst", "64kb", "limit", "20mb"]
     run = ["nsenter", "--target", str(pid), "--net", "tc", "qdisc", "replace", "dev", "eth0", "root", *shape]
     namespaces.run_on_host(*run)
 
 
 def restart(component: str, *flags: str) -> None:
-    """Kill a component of the cluster, such as kubelet, and start it again with the same command and these flags."""
+    """Kill a component of the cluster, for example kubelet, and start it with the same command and additional flags."""
     pid, registered = started(component), _registered()
     command = _text(pid, "cmdline").rstrip("\0").split("\0")
     os.kill(pid, signal.SIGKILL)
     wait_until(f"{component}'s end", lambda: not namespaces.is_running(component), pause=0.1)
     namespaces.start(component, [*command, *flags])
     if component == "kubelet":
-        # kubelet rejects pods with GPUs until the device plugin has registered again.
+        # Until the device plugin has registered again, kubelet rejects pods that request GPUs.
         wait_until("the device plugin", lambda: _registered() > registered, pause=0.1)
         wait_until("the node's GPUs", lifecycle.has_gpus, pause=0.2)
 
 
 def started(name: str) -> int:
-    """Return the pid of the process that the lab started under this name.
+    """Return the process id of the component that the lab has started under this name.
 
-    The process is the child of an nsenter process.
+    The component is the child of an nsenter process.
     """
     entering = namespaces.pid(name)
     children = _text(entering, f"task/{entering}/children").split() if entering else []
@@ -108,7 +114,7 @@ def _registered() -> int:
 
 @contextmanager
 def refusing_s3(port: int) -> Iterator[None]:
-    """Run a second S3 server on the node with different keys, so that it refuses the lab's keys."""
+    """Run a second S3 server on the node. Its keys differ from the lab's keys, so it refuses the lab's requests."""
     name, server = "refusing-s3", Server.new(f"{NODE_ADDRESS}:{port}")
     with tempfile.TemporaryDirectory() as folder:
         namespaces.start(name, server.command(Path(folder) / "s3"), server.environment())
@@ -125,14 +131,14 @@ def _tcp(flag: str, port: int | None) -> list[str]:
 
 @contextmanager
 def _ruled(pod_uid: str, rules: list[list[str]]) -> Iterator[None]:
-    """Insert iptables rules into a pod's network namespace, and delete them afterwards."""
+    """Insert iptables rules in a pod's network namespace, and delete them after the block."""
     pid = processes(pod_uid)[0]
     for rule in rules:
         _iptables(pid, "--insert", *rule)
     try:
         yield
     finally:
-        with suppress(LabError):  # the rules disappear together with the pod
+        with suppress(LabError):  # the rules have disappeared with the pod
             for rule in rules:
                 _iptables(pid, "--delete", *rule)
 
@@ -142,7 +148,10 @@ def _iptables(pid: int, *rule: str) -> None:
 
 
 def _age(pid: int) -> tuple[int, int]:
-    """Return a process's start time as a sort key. Pids would not do, because they wrap around."""
+    """Return a sort key that orders processes by their start time.
+
+    The kernel reuses process ids, so they do not show which process is older.
+    """
     fields = _text(pid, "stat").rpartition(")")[2].split()
     return (int(fields[19]) if fields else 0, pid)
 

@@ -12,21 +12,21 @@ from lab.paths import CACHE_DIR
 
 COMMANDS = ("containerd", "runc", "iptables", "conntrack", "ip", "nsenter", "unshare", "buildah", "mmdebstrap")
 CNI_PLUGIN = "/usr/lib/cni/bridge"
-# Required free disk space in GB. The first start uses 9 GB for programs and images, and 10 GB for Go's caches. Later
-# starts use 2 GB.
+# Starting the lab needs this much free disk space, in GB. The first start needs 9 GB for programs and images, and 10 GB
+# for Go's caches. Later starts need 2 GB.
 FREE_GB_COLD, FREE_GB_WARM = 20, 3
 CAP_NET_ADMIN, CAP_SYS_ADMIN = 12, 21
 
 
 def check() -> None:
-    """Raise LabError for the first missing program or resource."""
+    """Raise LabError if a program or resource is missing."""
     _check_commands()
     _check_disk()
     _check_network()
 
 
 def check_root() -> None:
-    """Raise LabError unless the caller may make namespaces and links."""
+    """Raise LabError unless this user may create Linux namespaces and network links."""
     if os.geteuid() != 0:
         raise LabError("the lab makes network namespaces and runs a kubelet: run it as root, e.g. `sudo make cluster`")
     for number, name in ((CAP_NET_ADMIN, "CAP_NET_ADMIN"), (CAP_SYS_ADMIN, "CAP_SYS_ADMIN")):

@@ -11,7 +11,7 @@ from lab.cluster.certificates import Pair
 
 
 def write(path: Path, server: str, authority: Pair, client: Pair) -> Path:
-    """Write a kubeconfig that contains its certificates, so that the file can be copied elsewhere."""
+    """Write a kubeconfig that contains the certificates, so that the file can be copied to another machine."""
     user = {"client-certificate-data": _base64(client.certificate), "client-key-data": _base64(client.key)}
     cluster = {"server": server, "certificate-authority-data": _base64(authority.certificate)}
     config = {

@@ -1,7 +1,7 @@
-"""Simulate nodes and their pods with KWOK (sigs.k8s.io/kwok), which only changes API objects and runs nothing.
+"""Simulate nodes and their pods with KWOK (sigs.k8s.io/kwok). KWOK only changes API objects, and runs no containers.
 
-Training pods stay Running, and all have the same log. Pods that prepare a run, such as hook pods, end at once with exit
-code 0, because Helm waits for them.
+Training pods stay Running, and all show the same log. Pods that prepare a run, such as the pods of hooks, end at once
+with exit code 0, because Helm waits for their end.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ LABEL = {"type": NAME}
 SELECTOR = f"type={NAME}"
 GPUS = 8
 OF_NODE = {"cpu": "96", "memory": "1Ti", "ephemeral-storage": "1Ti", "pods": "110", "nvidia.com/gpu": f"{GPUS}"}
-# The stages that KWOK recommends, in its folder kustomize/stage.
+# KWOK recommends these stages, which are files of its folder kustomize/stage.
 STAGES = (
     *("node/fast/node-initialize.yaml", "node/heartbeat-with-lease/node-heartbeat-with-lease.yaml"),
     *("pod/fast/pod-ready.yaml", "pod/fast/pod-complete.yaml", "pod/fast/pod-delete.yaml"),
 )
-# Replaces KWOK's default rule, under which every pod of a Job ends.
+# By default, KWOK ends every pod of a Job. With this rule, KWOK ends only pods of the listed components.
 OWNER, COMPONENT = ".metadata.ownerReferences.[].kind", '.metadata.labels["app.kubernetes.io/component"]'
 ENDING = {"key": COMPONENT, "operator": "In", "values": ["keygen", "preflight", "replace"]}
 NOT_READY = "node.kubernetes.io/not-ready:NoSchedule"
-# The leases of 1,000 nodes would keep the API server busy, so they are renewed once an hour, and the controller-manager
-# waits longer for them than a bench takes.
+# Renewing the leases of 1,000 nodes would keep the API server busy. So KWOK renews them once an hour, and the
+# controller-manager waits for hours before it marks a node as lost.
 LEASE_SECONDS = 4 * 3600
 GRACE, USUAL_GRACE = (f"--node-monitor-grace-period={time}" for time in ("5h", "50s"))
 PORT = 10247
@@ -47,9 +47,9 @@ PORT = 10247
 
 @contextmanager
 def nodes(number: int, log: str) -> Iterator[None]:
-    """Let KWOK simulate this many nodes with GPUS GPUs each. All pods on these nodes have this log.
+    """Let KWOK simulate `number` nodes with GPUS GPUs each while the block runs. All pods on these nodes show this log.
 
-    Meanwhile, no new pod is placed on the lab's own node.
+    Meanwhile, the scheduler places no new pod on the lab's own node.
     """
     golang.build([NAME])
     try:
@@ -62,7 +62,7 @@ def nodes(number: int, log: str) -> Iterator[None]:
         yield
     finally:
         kubectl("uncordon", components.NODE)
-        # `kubectl delete` would delete one node after the other.
+        # `kubectl delete` would delete the nodes one after the other.
         kubectl("delete", "--raw", f"/api/v1/nodes?labelSelector={quote(SELECTOR)}")
         _stop()
         faults.restart("kube-controller-manager", USUAL_GRACE)
@@ -70,7 +70,7 @@ def nodes(number: int, log: str) -> Iterator[None]:
 
 def _start(log: str) -> None:
     config, lines = STATE_DIR / f"{NAME}.yaml", STATE_DIR / f"{NAME}-pods.log"
-    # The log format of container runtimes.
+    # Container runtimes write logs in this format.
     written = datetime.now(timezone.utc).isoformat().replace("+00:00", "Z")
     lines.write_text("".join(f"{written} stdout F {line}\n" for line in log.splitlines()), encoding="utf-8")
     config.write_text(yaml.safe_dump_all([*_stages(), _logs(lines)]), encoding="utf-8")
@@ -120,8 +120,8 @@ def _node(number: int) -> dict[str, Any]:
 
 
 def _untaint(number: int) -> None:
-    """Remove the taint of new nodes. The controller-manager would do this for only four nodes a second."""
-    with suppress(LabError):  # The controller-manager was faster for some nodes.
+    """Remove the taint `not-ready` of new nodes. The controller-manager removes it from only four nodes per second."""
+    with suppress(LabError):  # The controller-manager has already removed the taint of some nodes.
         kubectl("taint", "nodes", "-l", SELECTOR, f"{NOT_READY}-")
     wait_until(f"{number} nodes without taints", lambda: not _tainted(), seconds=600, pause=1)
 

@@ -35,16 +35,16 @@ _READY = STATE_DIR / "ready"
 
 
 def up(chosen: Operators = operators.DEFAULT) -> None:
-    """Start the cluster with these operators, unless a cluster runs already.
+    """Start the cluster with these operators, unless a cluster already runs.
 
-    Raises LabError. If the start fails or is interrupted, everything is removed again.
+    Raises LabError. If the start fails or is interrupted, remove everything that it has created.
     """
     if is_ready():
         return
     host.check_root()
     with lock():
         shutil.rmtree(FAILED_LOG_DIR, ignore_errors=True)
-        namespaces.destroy()  # remove what a killed start left behind
+        namespaces.destroy()  # remove what a killed start has left behind
         host.check()
         with _step("programs"):
             golang.build([*golang.CLUSTER, *operators.programs(chosen)])
@@ -82,7 +82,7 @@ def s3_server() -> Server:
 
 
 def prepare_namespace(name: str, s3_secret: str, pod_security: str = "restricted") -> None:
-    """Make a namespace that enforces a Pod Security Standard, and in it a Secret with the S3 server's keys."""
+    """Create a namespace that enforces a Pod Security Standard. A Secret in it contains the keys of the S3 server."""
     labels = {"pod-security.kubernetes.io/enforce": pod_security}
     apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}})
     server = s3_server()
@@ -90,7 +90,7 @@ def prepare_namespace(name: str, s3_secret: str, pod_security: str = "restricted
 
 
 def put_s3_secret(namespace: str, name: str, access_key: str, secret_key: str) -> None:
-    """Make a Secret with S3 keys, in the form that the value s3.secretName requires."""
+    """Create a Secret with S3 keys, for the value s3.secretName."""
     keys = {"AWS_ACCESS_KEY_ID": access_key, "AWS_SECRET_ACCESS_KEY": secret_key}
     metadata = {"name": name, "namespace": namespace}
     apply({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": keys})
@@ -128,12 +128,12 @@ def _undo_start() -> None:
     try:
         shutil.copytree(LOG_DIR, FAILED_LOG_DIR)
         logs = f"its logs are in {FAILED_LOG_DIR}"
-    except (OSError, shutil.Error) as error:  # The disk may be full.
+    except (OSError, shutil.Error) as error:  # If the disk is full, the logs cannot be copied.
         logs = f"its logs could not be kept: {error}"
     try:
         namespaces.destroy()
         print(f"\n  the start was undone; {logs}")
-    except (LabError, OSError) as error:  # The caller raises the cause of the failed start, which matters more.
+    except (LabError, OSError) as error:  # The caller reports why the start failed, which matters more than this error.
         print(f"\n  the start could not be undone: {error}; {logs}")
 
 
@@ -155,7 +155,7 @@ def _node_is_ready() -> bool:
 
 
 def has_gpus() -> bool:
-    """Return whether the node offers the GPUs of the lab's device plugin."""
+    """Return whether the node offers the fake GPUs."""
     return _allocatable_gpus() == str(components.GPUS)
 
 

@@ -1,7 +1,8 @@
-"""Create the namespaces in which the whole cluster runs, and run processes in them.
+"""Create the Linux namespaces in which the whole cluster runs, and run processes in them.
 
-One `pause` process holds a network, a mount and a PID namespace. All other processes of the cluster run inside. When
-`pause` ends, the kernel ends all other processes, and removes the mounts, links and iptables rules with the namespaces.
+One process, `pause`, holds a network, a mount and a PID namespace. All other processes of the cluster run in these
+namespaces. When `pause` ends, the kernel kills all other processes. With the namespaces it removes their mounts, links
+and iptables rules.
 """
 
 from __future__ import annotations
@@ -19,17 +20,18 @@ from lab.errors import LabError
 from lab.paths import LOG_DIR, STATE_DIR
 from lab.waiting import wait_until
 
-# Signals that stop a command of the lab: Ctrl-C, `kill`, and a terminal that is closed.
+# These signals stop a command of the lab. They come from Ctrl-C, `kill`, and a terminal that is closed.
 STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 HOST_ADDRESS = "10.213.0.1"
 NODE_ADDRESS = "10.213.0.2"
 LINK = "distrain0"
 CGROUP = "distrain"
-# Folders to which the cluster's programs write regardless of their settings. A kubelet or containerd of the host may
-# use the same paths, so the lab's mount namespace has the lab's own folders at these paths.
+# The cluster's programs write to these folders, whatever their settings are. The host's own kubelet or containerd may
+# use these folders, so the lab mounts its own folders over them.
 OUTSIDE = tuple(map(Path, ("/var/lib/kubelet", "/var/log/containers", "/var/lib/cni", "/run/containerd")))
-# The values that kubelet sets for kernel settings outside any namespace (its function `setupKernelTunables`). kubelet
-# does not write a setting that already has the right value. In the lab's mount namespace, kubelet reads these values.
+# kubelet sets these kernel settings of the whole machine to these values (its function `setupKernelTunables`). kubelet
+# does not write a setting that already has the right value. So the lab shows kubelet these values in files of its mount
+# namespace.
 KERNEL_SETTINGS = {
     "vm/overcommit_memory": 1,
     "vm/panic_on_oom": 0,
@@ -40,14 +42,14 @@ KERNEL_SETTINGS = {
 }
 
 _HOLDER = STATE_DIR / "holder.pid"
-# The folders of OUTSIDE, and their parents, that did not exist on the host.
+# This file names the folders of OUTSIDE, and their parents, that the host did not have.
 _MADE = STATE_DIR / "made.txt"
 _CGROUPS = Path("/sys/fs/cgroup")
 _SYSCTLS = Path("/proc/sys")
 
 
 def create() -> None:
-    """Create the namespaces, the network link between them and the host, and the pods' cgroup."""
+    """Create the namespaces, their network link to the host, and the cgroup of the pods."""
     LOG_DIR.mkdir(parents=True)
     _make_mount_points()
     _start_holder()
@@ -62,24 +64,25 @@ def exists() -> bool:
 
 
 def destroy() -> None:
-    """End all processes of the cluster, and remove the cluster's mounts, links, iptables rules and folder.
+    """End all processes of the cluster. Remove its mounts, links, iptables rules and folder.
 
     Raises LabError with the names of everything that could not be removed.
     """
     holder = _holder_pid()
-    # Each component has an nsenter process outside the PID namespace. If the component is stopped with SIGSTOP, its
-    # nsenter process stops, too, would outlive the holder, and would keep the link.
+    # Each component was started by an nsenter process outside the PID namespace. If a component has been stopped with
+    # SIGSTOP, its nsenter process is stopped, too. The nsenter process would then survive the end of the PID namespace,
+    # and keep the network link.
     for process in filter(None, map(_alive, STATE_DIR.glob("*.pid"))):
         with contextlib.suppress(ProcessLookupError):
             os.kill(process, signal.SIGKILL)
     if holder:
         _wait_until_gone(Path(f"/proc/{holder}"))
-    # The kernel removes a namespace's links only some time after its last process has ended.
+    # After the last process of a network namespace has ended, the kernel takes some time to remove its links.
     _wait_until_gone(Path(f"/sys/class/net/{LINK}"))
     _remove_cgroup()
     made = _MADE.read_text().split() if _MADE.exists() else []
     for folder in reversed(made):
-        with contextlib.suppress(OSError):  # A host program uses the folder now.
+        with contextlib.suppress(OSError):  # A program of the host has put files into the folder.
             os.rmdir(folder)
     if STATE_DIR.exists():
         shutil.rmtree(STATE_DIR)
@@ -88,7 +91,7 @@ def destroy() -> None:
 def start(
     name: str, command: Sequence[str | Path], environment: Mapping[str, str] | None = None
 ) -> subprocess.Popen[bytes]:
-    """Start a long-running process inside the namespaces. The process's output goes to <LOG_DIR>/<name>.log."""
+    """Start a long-running process inside the namespaces. Its output goes to <LOG_DIR>/<name>.log."""
     with (LOG_DIR / f"{name}.log").open("ab") as log:
         process = subprocess.Popen(
             [*_enter(), *map(str, command)],
@@ -103,12 +106,12 @@ def start(
 
 
 def is_running(name: str) -> bool:
-    """Return whether the process that `start` has started under this name is alive."""
+    """Return whether the process that was started under this name is alive."""
     return pid(name) is not None
 
 
 def pid(name: str) -> int | None:
-    """Return the pid of the process that `start` has started under this name, or None if it has ended."""
+    """Return the id of the process that was started under this name, or None if it has ended."""
     return _alive(STATE_DIR / f"{name}.pid")
 
 
@@ -125,12 +128,12 @@ def run(*command: str) -> str:
 
 
 def in_network() -> list[str]:
-    """Return a command prefix that runs the command after it in the network of the cluster's pods."""
+    """Return a prefix with which a command runs in the network of the cluster's pods."""
     return ["nsenter", "--target", str(_holder_pid()), "--net", "--"]
 
 
 def run_on_host(*command: str) -> str:
-    """Run a command outside the namespaces, as `run` does."""
+    """Run a command as `run` does, but outside the namespaces."""
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise LabError(f"{' '.join(command)}: {done.stderr.strip() or done.stdout.strip()}")
@@ -157,9 +160,9 @@ def _start_holder() -> None:
 
 @contextlib.contextmanager
 def _uninterrupted() -> Iterator[None]:
-    """Delay the signals in STOPPING.
+    """Hold back the signals in STOPPING until the block has ended.
 
-    If a signal came before the holder's pid is recorded, nobody could stop the holder.
+    If a signal came before the lab has written down the holder's process id, nobody could stop the holder later.
     """
     held: list[int] = []
     previous = {number: signal.signal(number, lambda number, _: held.append(number)) for number in STOPPING}
@@ -197,7 +200,7 @@ def _make_mount_points() -> None:
 
 
 def _cover_the_host() -> None:
-    """Mount the lab's own folders and files over those of the host, inside the lab's mount namespace."""
+    """In the lab's mount namespace, mount the lab's own folders and files over the host's."""
     for path in OUTSIDE:
         own = STATE_DIR / "outside" / path.relative_to("/")
         own.mkdir(parents=True)
@@ -220,14 +223,14 @@ def _connect_to_host() -> None:
     run("ip", "link", "set", "lo", "up")
     run("ip", "address", "add", f"{NODE_ADDRESS}/30", "dev", "eth0")
     run("ip", "link", "set", "eth0", "up")
-    # kubelet and kube-proxy find the node's address through the default route. The gateway forwards nothing.
+    # kubelet and kube-proxy use the default route to find the node's address. The gateway forwards nothing.
     run("ip", "route", "add", "default", "via", HOST_ADDRESS)
     run("sh", "-c", "echo 1 >/proc/sys/net/ipv4/ip_forward")
 
 
 def _make_cgroup() -> None:
     for controller in _cgroup_roots():
-        if controller.name != "unified":  # cgroup v2 mounted beside v1 has no controllers
+        if controller.name != "unified":  # if cgroup v1 is used, a cgroup v2 beside it has no controllers
             (controller / CGROUP).mkdir(exist_ok=True)
 
 
@@ -239,14 +242,17 @@ def _remove_cgroup() -> None:
 
 
 def _cgroup_roots() -> list[Path]:
-    """Return the mounted cgroup hierarchies: one per controller in cgroup v1, a single one in v2."""
+    """Return the folders of the cgroup hierarchies. cgroup v1 has one per controller, and v2 has a single one."""
     if (_CGROUPS / "cgroup.controllers").exists():
         return [_CGROUPS]
     return [folder for folder in _CGROUPS.iterdir() if folder.is_dir() and not folder.is_symlink()]
 
 
 def _identity(pid: int) -> str:
-    """Return a process's pid and start time, which together are unique. Raises ProcessLookupError if it has ended."""
+    """Return a process's id and start time, which together identify it.
+
+    Raises ProcessLookupError if the process has ended.
+    """
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except FileNotFoundError:
@@ -267,5 +273,5 @@ def _alive(pid_file: Path) -> int | None:
 
 def _wait_until_gone(path: Path) -> None:
     what = f"the end of {path}; run `make clean` again once it is gone"
-    # On a busy machine, the kernel needs more than 20 s after all pods were killed at once.
+    # After all pods were killed at once, the kernel of a busy machine may need more than 20 s to remove the cgroup.
     wait_until(what, lambda: not path.exists(), seconds=120, pause=0.02)

@@ -1,8 +1,7 @@
-"""Install the Kubeflow operators, each with its project's own manifests, and a gang scheduler.
+"""Install the Kubeflow operators from their projects' manifests, and a gang scheduler.
 
-The MPIJob CRDs of all operators have the same name, so a cluster has only one version of MPIJob: v2beta1 of
-mpi-operator, v1 of training-operator, or v1alpha2 of the old mpi-operator. `switch` replaces the operators of a running
-cluster.
+The operators' CRDs for MPIJob have the same name. So a cluster has only one version of MPIJob: v2beta1 (mpi-operator),
+v1 (training-operator) or v1alpha2 (the old mpi-operator). `switch` replaces the operators while the cluster runs.
 """
 
 from __future__ import annotations
@@ -27,18 +26,18 @@ Manifest = dict[str, Any]
 MPIJOB_VERSIONS = ("v2beta1", "v1", "v1alpha2")
 GANG_SCHEDULER = "scheduler-plugins-scheduler"
 BUSYBOX = Path("/bin/busybox")
-# The busybox shell would run its built-in nslookup instead of the image's nslookup program.
+# The busybox shell would run its built-in `nslookup` instead of this program.
 SHELL = Path("/bin/bash-static")
 BUSYBOX_IMAGE = "docker.io/distrain/busybox:lab"
 KUBECTL_DELIVERY_IMAGE = "docker.io/distrain/kubectl-delivery:lab"
-# The old operator's kubectl-delivery also waits for the workers.
+# The init container kubectl-delivery of the old operator also waits for the workers.
 OLD_KUBECTL_DELIVERY_IMAGE = "docker.io/distrain/kubectl-delivery-0.3:lab"
 _INSTALLED = STATE_DIR / "operators.json"
 
 
 @dataclass(frozen=True)
 class Operators:
-    """The choice of operators: MPIJob's version or "", training-operator for its other kinds, and a gang scheduler."""
+    """A choice of operators: the version of MPIJob or "", training-operator or not, a gang scheduler or not."""
 
     mpijob: str = "v2beta1"
     training: bool = True
@@ -50,7 +49,7 @@ DEFAULT = Operators()
 
 @dataclass(frozen=True)
 class _Operator:
-    """An operator: its Deployment's name, image and program, its manifests and its arguments for a given choice."""
+    """An operator: its Deployment, its image and program, and its manifests and arguments for a choice of operators."""
 
     name: str
     namespace: str
@@ -78,7 +77,7 @@ def install(chosen: Operators) -> None:
 
 
 def installed() -> Operators | None:
-    """Return the installed operators, or None if the last installation was not completed or no cluster runs."""
+    """Return the installed operators. Return None if their installation was interrupted, or no cluster runs."""
     return Operators(**json.loads(_INSTALLED.read_text())) if _INSTALLED.exists() else None
 
 
@@ -93,22 +92,25 @@ def programs(chosen: Operators) -> list[str]:
 
 
 def add_training_operator() -> None:
-    """Install training-operator into a running cluster that lacks it."""
+    """Install training-operator if the running cluster lacks it."""
     found = installed()
     if found and not found.training:
         install(replace(found, training=True))
 
 
 def ends_jobs(chosen: Operators) -> bool:
-    """Return whether a switch to these operators would end jobs. Adding training-operator does not end any job."""
+    """Return whether a switch to these operators would end jobs.
+
+    A switch that only adds training-operator ends no job.
+    """
     found = installed()
     return found is None or replace(found, training=True) != chosen
 
 
 def switch(chosen: Operators) -> None:
-    """Replace a running cluster's operators by the chosen operators.
+    """Replace the operators of the running cluster by this choice.
 
-    The switch ends all jobs whose CRDs are removed.
+    Jobs whose CRD is removed end.
     """
     if ends_jobs(chosen):
         remove()
@@ -116,7 +118,7 @@ def switch(chosen: Operators) -> None:
 
 
 def remove() -> None:
-    """Remove every operator, its CRDs and its webhooks."""
+    """Remove all operators, their CRDs and their webhooks."""
     _INSTALLED.unlink(missing_ok=True)
     for namespace in ("mpi-operator", "kubeflow", "scheduler-plugins"):
         kubectl("-n", namespace, "delete", "deployments", "--all", "--ignore-not-found", "--cascade=foreground")
@@ -130,7 +132,7 @@ def remove() -> None:
 
 
 def status(name: str) -> str:
-    """Return how many of an operator's pods are ready, as text, or "not installed"."""
+    """Return how many pods of an operator are ready, as text, or "not installed"."""
     path = "jsonpath={.items[0].status.readyReplicas} of {.items[0].spec.replicas} ready"
     field = f"--field-selector=metadata.name={name}"
     found = kubectl("get", "deployments", "--all-namespaces", field, "--ignore-not-found", "-o", "name")
@@ -149,7 +151,7 @@ def _operators(chosen: Operators) -> list[_Operator]:
 
 
 def _adapted(manifest: Manifest, operator: _Operator, chosen: Operators) -> Manifest:
-    """Set an operator's Deployment to the image built here, and its readiness probe to once a second."""
+    """Make an operator's Deployment use the image that was built here, and probe its readiness every second."""
     if manifest["kind"] == "Deployment":
         (container,) = manifest["spec"]["template"]["spec"]["containers"]
         container |= {"image": operator.image, "command": [operator.entrypoint], "args": operator.arguments(chosen)}
@@ -159,7 +161,10 @@ def _adapted(manifest: Manifest, operator: _Operator, chosen: Operators) -> Mani
 
 
 def _old_mpi_operator_manifests(_: Operators) -> Iterator[Manifest]:
-    """Yield the old mpi-operator's manifests for v1alpha2, with that release's CRD for current Kubernetes versions."""
+    """Yield the manifests of the old mpi-operator for v1alpha2.
+
+    The CRD for newer Kubernetes versions comes from the same release.
+    """
     source = module_dir("mpi-operator-0.3", "github.com/kubeflow/mpi-operator")
     installation = source / "deploy" / "v1alpha2" / "mpi-operator.yaml"
     for path in (source / "manifests" / "base" / "crd.yaml", installation):
@@ -169,7 +174,7 @@ def _old_mpi_operator_manifests(_: Operators) -> Iterator[Manifest]:
 
 
 def _training_operator_manifests(chosen: Operators) -> Iterator[Manifest]:
-    """Yield training-operator's manifests, without the MPIJob CRD unless MPIJob v1 is chosen."""
+    """Yield training-operator's manifests. The CRD of MPIJob is left out unless MPIJob v1 is chosen."""
     for manifest in _kustomize("training-operator", "github.com/kubeflow/training-operator"):
         name = manifest["metadata"]["name"]
         if name != "mpijobs.kubeflow.org" or chosen.mpijob == "v1":
@@ -177,7 +182,7 @@ def _training_operator_manifests(chosen: Operators) -> Iterator[Manifest]:
 
 
 def _kustomize(module: str, path: str) -> Iterator[Manifest]:
-    """Yield an operator's standalone manifests, except roles that are aggregated into Kubeflow's roles."""
+    """Yield an operator's standalone manifests, but not the roles that Kubernetes aggregates into Kubeflow's roles."""
     source = module_dir(module, path)
     rendered = kubectl("kustomize", str(source / "manifests" / "overlays" / "standalone"))
     for manifest in yaml.load_all(rendered, yaml.CSafeLoader):
@@ -233,7 +238,10 @@ _TRAINING_OPERATOR = _Operator(
 
 
 def _load_helper_images(chosen: Operators) -> None:
-    """Load the images of the init containers that operators add to jobs; kubelet would pull them from a registry."""
+    """Load the images of the init containers that operators add to jobs.
+
+    Without them, kubelet would pull from a registry.
+    """
     applets = {"/bin/sh": SHELL, **{f"/bin/{name}": BUSYBOX for name in ("cp", "seq", "sleep")}}
     with_kubectl = {**applets, "/bin/kubectl": binary("kubectl")}
     copy = "cp /bin/kubectl /opt/kube/kubectl"

@@ -1,6 +1,6 @@
 """Remove the embedded Kubernetes: `python3 -m lab.cluster.teardown`.
 
-This module needs only Python's standard library, so `make clean` works even if the lab's Python environment is broken.
+The module uses only Python's standard library, so `make clean` works even if the lab's Python environment is broken.
 """
 
 from __future__ import annotations
@@ -26,7 +26,10 @@ def down() -> None:
 
 @contextmanager
 def lock() -> Iterator[None]:
-    """Lock out other starts and removals. Raises LabError if another start or removal is running."""
+    """Prevent other processes from starting or removing the cluster meanwhile.
+
+    Raises LabError if another process is starting or removing the cluster.
+    """
     CACHE_DIR.mkdir(parents=True, exist_ok=True)
     with (CACHE_DIR / "lab.lock").open("w") as file:
         try:

@@ -15,7 +15,7 @@ SEED = 0
 
 
 def upload_digits(s3: Any, bucket: str) -> None:
-    """Upload the four files to digits/ in a bucket. `s3` is a boto3 client."""
+    """Upload the four files to the folder digits/ of a bucket. `s3` is a boto3 client."""
     with tempfile.TemporaryDirectory() as folder:
         write_digits(Path(folder))
         for file in sorted(Path(folder).iterdir()):
@@ -23,8 +23,11 @@ def upload_digits(s3: Any, bucket: str) -> None:
 
 
 def write_digits(folder: Path) -> None:
-    """Write 1437 training and 360 test images of 8x8 pixels. The values 0..16 are scaled to 0..255."""
-    # Imported here, so that other users of this module do not wait for scikit-learn.
+    """Write 1437 images for training and 360 for testing, each 8x8 pixels.
+
+    Pixels from 0 to 16 are scaled to 0 to 255.
+    """
+    # Import scikit-learn only here: other users of this module need not wait until it is loaded.
     from sklearn.datasets import load_digits
     from sklearn.model_selection import train_test_split
 

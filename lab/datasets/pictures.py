@@ -1,4 +1,4 @@
-"""Generate images in the layouts that the trainer reads: a folder per class, and tar shards."""
+"""Generate images in the two layouts that the trainer reads: one folder per class, or tar shards."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from PIL import Image
 
 
 def numbered(count: int, *, size: int = 8, classes: int = 3) -> Iterator[tuple[bytes, int]]:
-    """Yield PNG images and their classes. An image's color encodes its number."""
+    """Yield PNG images, each with its class. The color of an image encodes the image's number."""
     for number in range(count):
         yield encode(np.full((size, size, 3), number, dtype=np.uint8), "PNG"), number % classes
 
@@ -21,7 +21,7 @@ def numbered(count: int, *, size: int = 8, classes: int = 3) -> Iterator[tuple[b
 def photographs(count: int, *, size: int, classes: int, seed: int = 0) -> Iterator[tuple[bytes, int]]:
     """Yield JPEG images of smooth colored noise.
 
-    The files are about as large as photographs of the same size in pixels.
+    The files are about as large as photographs with the same number of pixels.
     """
     random = np.random.default_rng(seed)
     for _ in range(count):
@@ -36,7 +36,7 @@ def encode(pixels: npt.NDArray[np.uint8], kind: str) -> bytes:
 
 
 def write_image_folder(folder: Path, samples: Iterator[tuple[bytes, int]], suffix: str = ".png") -> None:
-    """Write the images as class-<class>/<number> with the suffix."""
+    """Write each image to the file class-<class>/<number><suffix>."""
     for number, (content, label) in enumerate(samples):
         path = folder / f"class-{label}" / f"{number:05}{suffix}"
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -46,7 +46,7 @@ def write_image_folder(folder: Path, samples: Iterator[tuple[bytes, int]], suffi
 def write_shards(
     folder: Path, samples: Iterator[tuple[bytes, int]], sizes: Sequence[int], suffix: str = ".png"
 ) -> dict[str, int]:
-    """Write shard-000000.tar and the following shards, of the given sizes. Return the content of sizes.json."""
+    """Write tar shards of these sizes: shard-000000.tar and so on. Return the content of sizes.json."""
     folder.mkdir(parents=True, exist_ok=True)
     numbered_samples = enumerate(samples)
     written = {}

@@ -1,1 +1,1 @@
-"""Run `make demo`: a distributed training, from a bare machine to a model in S3."""
+"""Run `make demo`: a distributed training, from a machine without any of its programs to a model in S3."""

@@ -1,4 +1,4 @@
-"""Find and remove an earlier demo's release and files in the bucket. Nothing else is removed."""
+"""Find and remove what an earlier demo has left: a release, and files in the bucket. Nothing else is removed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ ANOTHER = "set NAMESPACE or S3_BUCKET to another one, or remove it yourself"
 
 
 def left(site: Site) -> list[str]:
-    """Describe what an earlier demo left. Raise LabError for a release or files that were not made by a demo."""
+    """Describe the release and files that an earlier demo has left.
+
+    Raise LabError if a release or files of the same name do not come from a demo.
+    """
     values = _values(site)
     if values is not None and not _is_demo(site, values):
         raise LabError(f"release {RELEASE} in namespace {site.namespace} was not made by this demo; {ANOTHER}")
@@ -25,9 +28,9 @@ def left(site: Site) -> list[str]:
 
 
 def remove(site: Site) -> None:
-    """Remove what an earlier demo left, so that nobody mistakes it for this demo's result.
+    """Remove what an earlier demo has left. Nobody can then mistake it for this demo's result.
 
-    Mark the folder as a demo's.
+    Then mark the bucket's folder as a demo's folder.
     """
     if left(site):
         site.helm("uninstall", RELEASE, "--ignore-not-found", "--wait")

@@ -1,4 +1,4 @@
-"""Describe where the demo runs: a cluster and a bucket, and the programs that the demo starts."""
+"""Describe where the demo runs: the cluster, the bucket, and the programs that the demo uses."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from lab.errors import LabError
 from lab.paths import CACHE_DIR, KUBECONFIG, REPOSITORY
 
 RELEASE = "demo"
-# Enough epochs for the third worker to join, also on machines many times faster than two cores. If the user may not
-# patch pods, kubelet needs a minute and a half to update the hostfile.
+# With this many epochs, the run lasts until the third worker has joined, even on machines that are many times faster
+# than two cores. If the user may not patch pods, kubelet takes a minute and a half to update the hostfile.
 EPOCHS_ON_LAB, EPOCHS_ELSEWHERE = 240, 1200
 HELM_DATA = CACHE_DIR / "helm-data"
 REPORT = CACHE_DIR / "demo-report"
@@ -23,9 +23,10 @@ REPORT = CACHE_DIR / "demo-report"
 
 @dataclass(frozen=True)
 class Site:
-    """Where the demo runs: an image, a cluster, a bucket of an S3 server, and the Secret with the server's keys.
+    """Where the demo runs: an image, a cluster, a bucket on an S3 server, and the Secret with the server's keys.
 
-    `keys` are environment variables with the keys of the lab's server. A user's keys are already in the environment.
+    `keys` are environment variables with the keys of the lab's S3 server. If the demo uses a user's server, the keys
+    are already in the environment.
     """
 
     framework: str
@@ -44,11 +45,11 @@ class Site:
 
     @property
     def epochs(self) -> str:
-        """Return the user's EPOCHS, or a default that fits most machines."""
+        """Return EPOCHS from the environment, or a default that is enough on most machines."""
         return os.environ.get("EPOCHS") or str(EPOCHS_ON_LAB if self.is_lab else EPOCHS_ELSEWHERE)
 
     def settings(self) -> list[str]:
-        """Return Helm's arguments that adapt values/mnist.yaml to this site."""
+        """Return Helm's arguments that adapt values/mnist.yaml to this cluster and bucket."""
         values = {
             "framework": self.framework,
             "image.repository": self.image,
@@ -66,7 +67,7 @@ class Site:
         return self.bucket in [bucket["Name"] for bucket in self.s3.list_buckets()["Buckets"]]
 
     def stored(self, folder: str) -> dict[str, int]:
-        """Return the sizes of the run's files in a folder of the bucket, by key."""
+        """Return the files of the run in a folder of the bucket: key -> size."""
         listing = self.s3.list_objects_v2(Bucket=self.bucket, Prefix=self.prefix(folder))
         return {item["Key"]: item["Size"] for item in listing.get("Contents", [])}
 
@@ -74,7 +75,10 @@ class Site:
         return f"{folder}/{self.namespace}/{RELEASE}/"
 
     def tool(self, name: str, build: str) -> str:
-        """Return a program: on the lab, the lab's; elsewhere, the user's program from PATH if there is one."""
+        """Return a program's path.
+
+        On the lab this is the lab's own program. Elsewhere it is the program in the user's PATH, if there is one.
+        """
         users = None if self.is_lab else shutil.which(name)
         return users or str(golang.binary(build))
 
@@ -82,7 +86,7 @@ class Site:
         self.run([*self._helm(), *arguments, "--namespace", self.namespace])
 
     def helm_answers(self, *arguments: str) -> str:
-        """Run Helm and return its stdout. The user sees Helm's stderr meanwhile."""
+        """Run Helm and return its stdout. Helm's stderr goes to the terminal."""
         command = [*self._helm(), *arguments, "--namespace", self.namespace]
         done = self._run(command, stdout=subprocess.PIPE, text=True)
         return str(done.stdout)
@@ -104,7 +108,7 @@ class Site:
 
     @property
     def environment(self) -> dict[str, str]:
-        """Return Helm's environment: the site's cluster, and the demo's own plugin folder, not the user's."""
+        """Return environment variables for Helm: the cluster's kubeconfig, and a plugin folder of the demo's own."""
         return {**os.environ, **self.keys, "KUBECONFIG": self.kubeconfig, "HELM_DATA_HOME": str(HELM_DATA)}
 
     def _helm(self) -> list[str]:

@@ -1,7 +1,7 @@
-"""`make demo`: run a distributed training on the lab's cluster or on $KUBECONFIG's cluster, and explain each step.
+"""`make demo`: run a distributed training on the lab or on the cluster of $KUBECONFIG, and explain each step.
 
-main() lists the steps. The demo succeeds only if the run was resumed with another number of workers and finished, the
-accuracy is high enough, and the model and the log are in S3.
+main() lists the steps. The demo succeeds if the run continued with another number of workers, finished with a high
+accuracy, and stored its model and log in S3.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from lab.paths import KUBECONFIG, REPOSITORY
 T = TypeVar("T")
 
 WANTED_ACCURACY = 0.95
-# One more worker than in values/mnist.yaml.
+# This is one worker more than in values/mnist.yaml.
 MORE_WORKERS = 3
-# The first word of the chart's notes.
+# The chart's notes begin with this word.
 NOTES = "Job "
 VALUES = REPOSITORY / "values" / "mnist.yaml"
-# Framework -> the job kind that values/mnist.yaml results in, and the model's file.
+# Maps a framework to the kind of job that the chart chooses for values/mnist.yaml, and to the model's file.
 RUNS = {
     "tensorflow": ("mpijob", "model.keras"),
     "pytorch": ("pytorchjob", "model.pt"),
@@ -92,7 +92,10 @@ def _lab_site(framework: str) -> Site:
 
 
 def _start_lab(framework: str) -> None:
-    """Start the lab with the operators that the demo needs. A running lab gets the missing operators."""
+    """Start the lab with the operators that the demo needs.
+
+    If the lab already runs, install the operators that it lacks.
+    """
     needs_training_operator = RUNS[framework][0] == "pytorchjob"
     lifecycle.up(Operators(training=needs_training_operator))
     if needs_training_operator:
@@ -104,9 +107,9 @@ def _is_user_cluster() -> bool:
 
 
 def _user_site(framework: str) -> Site:
-    """Describe the cluster of $KUBECONFIG from the environment.
+    """Describe the cluster of $KUBECONFIG and its S3 server, from environment variables.
 
-    Ask the user before anything is changed in the cluster.
+    Before the demo changes anything in this cluster, ask the user.
     """
     missing = [name for name in ("IMAGE_REPOSITORY", "S3_ENDPOINT", "S3_SECRET") if not os.environ.get(name)]
     if missing:
@@ -142,7 +145,7 @@ def _is_confirmed() -> bool:
         return True
     try:
         return input("Train there? [y/N] ").strip().lower() == "y"
-    except EOFError:  # stdin is closed, so no user can answer
+    except EOFError:  # if stdin is closed, nobody can answer the question
         print()
         return False
 
@@ -153,7 +156,7 @@ def _put_digits(site: Site) -> None:
 
 
 def _in_s3(site: Site, action: Callable[[Site], T]) -> T:
-    """Run an action that needs the S3 server. If the server refuses, tell the user what to do."""
+    """Run an action that needs the S3 server. If the server refuses a request, tell the user what to do."""
     try:
         return action(site)
     except (botocore.exceptions.BotoCoreError, botocore.exceptions.ClientError) as error:
@@ -168,30 +171,30 @@ def _make_bucket(site: Site) -> None:
 def _install_plugin(site: Site) -> None:
     plugin = REPOSITORY / "plugin"
     site.run([str(plugin / "bin" / "setup"), "report"])
-    # Helm installs a plugin from a folder as a link, so an existing link to this folder is up to date already.
+    # Helm installs a plugin from a folder as a link. If such a link to this folder exists, the plugin is up to date.
     if (HELM_DATA / "plugins" / plugin.name).resolve() != plugin:
-        shutil.rmtree(HELM_DATA, ignore_errors=True)  # remove the plugin of another checkout
+        shutil.rmtree(HELM_DATA, ignore_errors=True)  # remove the link to another checkout's plugin
         site.helm("plugin", "install", str(plugin))
 
 
 def _rescale(site: Site) -> None:
-    """Rescale the run, and print the plan without the chart's notes, which the install has printed."""
+    """Rescale the run, and print the plan. The chart's notes are left out, because `install` has printed them."""
     printed = site.helm_answers("distrain", "rescale", RELEASE, "--workers", str(MORE_WORKERS), "--yes")
     plan, _, _ = printed.partition(f"\n{NOTES}")
     print(plan.rstrip("\n"))
 
 
 def _record(site: Site) -> list[dict[str, Any]]:
-    """Return the lines of the record that the run has stored next to its model."""
+    """Return the lines of the run's record, which the run has stored next to its model."""
     key = f"{site.prefix('models')}record.jsonl"
     content = site.s3.get_object(Bucket=site.bucket, Key=key)["Body"].read()
     return [json.loads(line) for line in content.splitlines()]
 
 
 def _tell_rescale(site: Site, record: list[dict[str, Any]]) -> None:
-    """Print the step at which the run stopped and continued with another worker.
+    """Print at which step the run stopped and continued with another worker.
 
-    Raise LabError if the run did not do so.
+    Raise LabError if it did not continue with another worker.
     """
     places = [place for place, line in enumerate(record) if line["event"] == "rescale"]
     if not places:

@@ -1,6 +1,6 @@
-"""Run Argo CD on the lab: its repository server, application controller and ApplicationSet controller, and Redis.
+"""Run Argo CD on the lab: repository server, application controller, ApplicationSet controller, and Redis.
 
-Argo CD's web server does not run. Programs read and write Applications through the Kubernetes API.
+Argo CD's web server does not run. The tests read and write Applications through the Kubernetes API.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _APPLICATION, _APPLICATION_SET = "argocd-application-controller", "argocd-applic
 CONTROLLERS = (_REDIS, _REPO_SERVER, _APPLICATION, _APPLICATION_SET)
 KINDS = ("MPIJob", "PyTorchJob", "MXJob", "TFJob")
 HEALTH = REPOSITORY / "docs" / "argocd" / "health.lua"
-# How often the application controller polls for new commits.
+# The application controller looks for new commits at this interval.
 RESYNC_SECONDS = 20
 
 _FOLDER = STATE_DIR / "argocd"
@@ -43,18 +43,18 @@ def start() -> None:
 
 
 def stop() -> None:
-    """Stop Argo CD's programs. Argo CD's CRDs, Applications and settings stay."""
+    """Stop Argo CD's programs. Its CRDs, Applications and settings stay in the cluster."""
     for name in reversed(CONTROLLERS):
         controllers.stop(name)
 
 
 def trust(address: str, authority: Path) -> None:
-    """Make Argo CD trust a registry's certificate authority, like an entry in ConfigMap argocd-tls-certs-cm."""
+    """Make Argo CD trust a registry's certificate authority, as an entry in the ConfigMap argocd-tls-certs-cm would."""
     shutil.copy(authority, _folder("certificates") / address)
 
 
 def health_settings() -> dict[str, str]:
-    """Return the settings for ConfigMap argocd-cm that docs/gitops.md tells users to make."""
+    """Return the settings that docs/gitops.md tells users to put into the ConfigMap argocd-cm."""
     health = HEALTH.read_text(encoding="utf-8")
     return {f"resource.customizations.health.kubeflow.org_{kind}": health for kind in KINDS}
 
@@ -68,7 +68,7 @@ def _put_settings() -> None:
         if settings["metadata"]["name"] == "argocd-cm":
             settings["data"] |= health_settings()
         elif settings["metadata"]["name"] == "argocd-secret":
-            # Argo CD's web server, which does not run here, would create this key.
+            # Usually Argo CD's web server creates this key, but the web server does not run on the lab.
             settings["stringData"] = {"server.secretkey": "lab"}
         settings["metadata"]["namespace"] = NAMESPACE
         apply(settings)
@@ -76,7 +76,7 @@ def _put_settings() -> None:
 
 
 def _default_project() -> dict[str, object]:
-    """Return the default project, which Argo CD's web server would create. It allows everything."""
+    """Return the project `default`, which Argo CD's web server would create. It allows everything."""
     spec = {
         "sourceRepos": ["*"],
         "destinations": [{"server": "*", "namespace": "*"}],
@@ -106,7 +106,7 @@ def _start_programs() -> None:
 
 
 def _start(name: str, arguments: list[str], port: int) -> None:
-    # Argo CD writes to fixed paths in /tmp, so a folder of the lab is mounted there for its programs.
+    # Argo CD's programs write to fixed paths in /tmp. So the lab mounts a folder of its own on /tmp for them.
     covered = ["unshare", "--mount", "sh", "-c", 'mount --bind "$0" /tmp && exec "$@"', str(_folder("tmp"))]
     controllers.start(name, [*covered, binary("argocd"), name, *arguments], _environment(), port)
 
@@ -119,7 +119,7 @@ def _environment() -> dict[str, str]:
     return {
         "PATH": f"{programs}:/usr/sbin:/usr/bin:/sbin:/bin",
         "KUBECONFIG": str(_kubeconfig()),
-        # Argo CD reaches the cluster in which it runs with the kubeconfig above instead of a ServiceAccount.
+        # Argo CD uses this kubeconfig, and not a ServiceAccount, for the cluster in which it runs.
         "ARGOCD_FAKE_IN_CLUSTER": "true",
         "ARGOCD_GPG_ENABLED": "false",
         "ARGOCD_TLS_DATA_PATH": str(_folder("certificates")),
@@ -134,9 +134,9 @@ def _folder(name: str) -> Path:
 
 
 def _kubeconfig() -> Path:
-    """Write the administrator's kubeconfig with Argo CD's namespace as default.
+    """Write the administrator's kubeconfig with Argo CD's namespace as the default namespace.
 
-    Argo CD reads its settings from the kubeconfig's default namespace.
+    Argo CD reads its settings from the namespace that is the kubeconfig's default.
     """
     path = _FOLDER / "kubeconfig"
     config = yaml.safe_load(KUBECONFIG.read_text())

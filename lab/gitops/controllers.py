@@ -1,4 +1,4 @@
-"""Start and stop a project's controllers as processes in the lab's Linux namespaces."""
+"""Start and stop the controllers of Argo CD or Flux as processes in the lab's Linux namespaces."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from lab.cluster.namespaces import NODE_ADDRESS
 from lab.errors import LabError
 from lab.waiting import listens, wait_until
 
-# Seconds that a controller may take on a busy machine to fill its caches and listen.
+# On a busy machine, a controller may take this many seconds to fill its caches and to listen.
 STARTING = 180
 
 
 def start(name: str, command: Sequence[str | Path], environment: Mapping[str, str], port: int) -> None:
-    """Start a controller, unless it runs already, and wait until it listens on this port of the node.
+    """Start a controller unless it already runs, and wait until it listens on this port of the node.
 
-    Raises LabError with the controller's last log lines if it exits instead.
+    If the controller exits instead, raise LabError with the last lines of its log.
     """
     if namespaces.is_running(name):
         return
@@ -33,7 +33,7 @@ def start(name: str, command: Sequence[str | Path], environment: Mapping[str, st
 
 
 def stop(name: str) -> None:
-    """Stop a running controller, and wait until it has ended."""
+    """Stop a controller if it runs, and wait until it has ended."""
     if namespaces.is_running(name):
         os.kill(faults.started(name), signal.SIGTERM)
         wait_until(f"{name}'s end", lambda: not namespaces.is_running(name), seconds=60)
@@ -47,9 +47,9 @@ def put_crds(folder: Path) -> None:
 
 
 def wait_for_crds(files: Sequence[str]) -> None:
-    """Wait until the CRDs in the files are established.
+    """Wait until the CRDs in these files are established.
 
-    `kubectl wait` would fail before a CRD has its first condition.
+    `kubectl wait` alone would fail while a new CRD has no condition yet.
     """
     wait_until("the API server to serve new CRDs", lambda: all(map(_is_established, _found(files))), seconds=60)
 

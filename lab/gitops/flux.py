@@ -1,6 +1,6 @@
-"""Run Flux on the lab: its source-controller and one of two helm-controllers.
+"""Run Flux on the lab: source-controller, and one of two versions of helm-controller.
 
-Flux's kustomize-controller does not run, so GitRepositories and HelmReleases are applied with kubectl.
+kustomize-controller does not run, so the tests apply GitRepositories and HelmReleases with kubectl.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from lab.gitops import controllers, git
 from lab.paths import KUBECONFIG, STATE_DIR
 
 NAMESPACE = "flux-system"
-# Version of helm-controller -> its Go module.
+# Maps a version of helm-controller to its Go module.
 HELM_CONTROLLERS = {"1.6": "helm-controller-1.6", "1.4": "gitops-controllers"}
 DEFAULT = "1.6"
 PROGRAMS = ("source-controller", f"helm-controller-{DEFAULT}")
@@ -25,7 +25,7 @@ _STORAGE = f"{NODE_ADDRESS}:18092"
 
 
 def start(version: str = DEFAULT) -> None:
-    """Install Flux's CRDs into the running cluster, and start its controllers, with this helm-controller."""
+    """Install Flux's CRDs into the running cluster, and start source-controller and this helm-controller."""
     git.serve()
     apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
     module = HELM_CONTROLLERS[version]
@@ -41,7 +41,7 @@ def start(version: str = DEFAULT) -> None:
 
 
 def stop() -> None:
-    """Stop Flux's controllers. Flux's CRDs and objects stay."""
+    """Stop Flux's controllers. Flux's CRDs and objects stay in the cluster."""
     for name in reversed(CONTROLLERS):
         controllers.stop(name)
 

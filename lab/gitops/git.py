@@ -1,4 +1,4 @@
-"""Make git repositories that the lab's git server serves over HTTP."""
+"""Create git repositories, which the lab's git server serves over HTTP."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SERVER = "git-server"
 
 
 def serve() -> None:
-    """Start the git server in the lab's network namespace, unless the server runs already."""
+    """Start the git server in the lab's network namespace, unless it already runs."""
     if namespaces.is_running(_SERVER):
         return
     ROOT.mkdir(exist_ok=True)
@@ -36,13 +36,16 @@ def serve() -> None:
 
 @dataclass(frozen=True)
 class Repository:
-    """A git repository on the lab's git server. Files are written to `folder`, and served from `url` once committed."""
+    """A git repository on the lab's git server.
+
+    Write files into `folder` and commit them. Then clients can read them from `url`.
+    """
 
     name: str
 
     @classmethod
     def new(cls, name: str) -> Repository:
-        """Make an empty repository. Delete an existing repository of the same name first."""
+        """Make an empty repository. If a repository of this name exists, delete it first."""
         serve()
         repository = cls(name)
         shutil.rmtree(repository.folder, ignore_errors=True)
@@ -59,7 +62,7 @@ class Repository:
         return ROOT / self.name
 
     def commit(self, files: Mapping[str, str] | None = None) -> str:
-        """Write files (path to text), commit the whole folder, and return the commit's hash."""
+        """Write files (path -> text), commit the whole folder, and return the hash of the commit."""
         for path, text in (files or {}).items():
             target = self.folder / path
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -71,7 +74,7 @@ class Repository:
 
     @contextmanager
     def away(self) -> Iterator[None]:
-        """Stop serving the repository until the context ends."""
+        """While the block runs, do not serve the repository."""
         hidden = self.folder.with_name(f".{self.name}")
         self.folder.rename(hidden)
         try:
@@ -80,7 +83,7 @@ class Repository:
             hidden.rename(self.folder)
 
     def _git(self, *arguments: str) -> str:
-        # The user's git settings and variables set by a git hook, such as GIT_DIR, must not affect this repository.
+        # The user's git settings, and variables such as GIT_DIR from a git hook, must not affect this repository.
         environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
         environment |= {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_SYSTEM": "/dev/null"}
         command = ["git", "-C", str(self.folder), *arguments]

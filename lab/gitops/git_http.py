@@ -1,6 +1,6 @@
-"""Serve the git repositories of a folder over HTTP, read-only: `python git_http.py FOLDER ADDRESS PORT`.
+"""Serve the git repositories in a folder over HTTP for reading: `python git_http.py FOLDER ADDRESS PORT`.
 
-git's own CGI program answers the requests; see `git help http-backend`.
+git's CGI program answers the requests. See `git help http-backend`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Run a proxy in front of an S3 server that delays, cuts, stalls and refuses requests.
+"""Run a proxy in front of an S3 server. The proxy can delay, cut, stall and refuse requests.
 
-The program is lab/builds/go/s3-proxy; its fault.go lists the faults.
+The proxy is a Go program in lab/builds/go/s3-proxy. Its file fault.go lists the faults.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from lab.builds import golang
 from lab.waiting import free_port, wait_for_port
 
 HOST = "127.0.0.1"
-# The name of a fault's parameter, as defined in fault.go.
+# A parameter of a fault has this name in fault.go.
 Fault = float | str | bool
 
 
 @dataclass
 class Proxy:
-    """A proxy. `endpoint` is its S3 URL, and `control` is the URL for setting faults."""
+    """A proxy. `endpoint` is the proxy's S3 URL. `control` is the URL at which faults are set."""
 
     endpoint: str
     control: str
@@ -31,7 +31,7 @@ class Proxy:
 
     @classmethod
     def of(cls, upstream: str) -> Proxy:
-        """Return a proxy, not yet started, in front of an S3 server. The proxy uses free ports on loopback."""
+        """Return a proxy in front of an S3 server, without starting it. The proxy uses free ports on loopback."""
         listen, control = (f"{HOST}:{free_port()}" for _ in range(2))
         program = str(golang.binary("s3-proxy"))
         options = ["--listen", listen, "--control", control, "--upstream", upstream]
@@ -43,18 +43,18 @@ class Proxy:
             wait_for_port(HOST, int(url.rpartition(":")[2]))
 
     def stop(self) -> None:
-        """Stop the proxy. Later connections to the proxy are refused."""
+        """Stop the proxy. New connections to it are then refused."""
         if self.process is not None:
             self.process.kill()
             self.process.wait(timeout=10)
             self.process = None
 
     def set(self, **fault: Fault) -> None:
-        """Inject a fault into requests from now on. Without arguments, stop injecting faults."""
+        """Inject this fault into all requests from now on. Without arguments, stop injecting faults."""
         self._ask("PUT", fault)
 
     def faulted(self) -> int:
-        """Return how many requests got the fault since it was set."""
+        """Return how many requests the fault has hit since it was set."""
         return self._ask("GET")["faulted"]
 
     @contextmanager

@@ -17,7 +17,7 @@ from lab.waiting import free_port, wait_for_port
 
 @dataclass(frozen=True)
 class Server:
-    """The server's address, and its root user's keys."""
+    """The address of the S3 server, and the keys of its root user."""
 
     endpoint: str
     access_key: str
@@ -25,7 +25,7 @@ class Server:
 
     @classmethod
     def new(cls, address: str) -> Server:
-        """Return a server, not yet started, at host:port with new keys."""
+        """Return a server with new keys for host:port, without starting it."""
         return cls(f"http://{address}", secrets.token_hex(10), secrets.token_hex(20))
 
     @classmethod
@@ -37,7 +37,7 @@ class Server:
         path.write_text(json.dumps(asdict(self)))
 
     def command(self, folder: Path) -> list[str | Path]:
-        """Return the command that serves `folder`: a bucket is a folder in it."""
+        """Return the command that serves `folder`. Each folder in it is a bucket."""
         data, metadata = folder / "data", folder / "metadata"
         data.mkdir(parents=True)
         metadata.mkdir()
@@ -45,7 +45,7 @@ class Server:
         return [golang.binary("versitygw"), "--quiet", "--port", listen, "posix", "--sidecar", metadata, data]
 
     def environment(self) -> dict[str, str]:
-        """Return the server's keys as environment variables, because every user can read a command line."""
+        """Return the server's keys as environment variables, because every user can read a process's command line."""
         return {"ROOT_ACCESS_KEY_ID": self.access_key, "ROOT_SECRET_ACCESS_KEY": self.secret_key}
 
     def boto3_client(self) -> Any:
@@ -62,7 +62,7 @@ class Server:
 
 @contextmanager
 def on_loopback(folder: Path) -> Iterator[Server]:
-    """Create a folder, and serve it on a free port of loopback."""
+    """Create a folder, and run a server for it on a free port of loopback."""
     server = Server.new(f"127.0.0.1:{free_port()}")
     command, environment = server.command(folder), server.environment()
     process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

@@ -1,1 +1,1 @@
-"""Serve the API of a large, static cluster, for benchmarks and tests that read it."""
+"""Serve the API of a large cluster that never changes, for benchmarks and tests that read it."""

@@ -1,7 +1,8 @@
-"""Read all pods with the least possible work: two processes fetch every other page without decoding it.
+"""Read all pods with as little work as possible. Two processes each fetch every second page, without decoding it.
 
-The pages are in protobuf if the server can send it, otherwise in JSON. `python -m lab.static_api.bare_reader URL
-AUTHORITY` reads from `lab.static_api.server`, where a page does not need the continue token of the previous page.
+The pages are protobuf if the server can send protobuf, otherwise JSON. `python -m lab.static_api.bare_reader URL
+AUTHORITY` reads from `lab.static_api.server`. From this server a client can request a page before it has read the
+previous one.
 """
 
 from __future__ import annotations
@@ -42,9 +43,9 @@ def _pass_over(url: str, authority: str, number: int) -> None:
 
 
 def _pages(url: str, authority: str, starts: range) -> Iterator[memoryview]:
-    """Yield the bodies of the pages whose first pods have the numbers `starts`.
+    """Yield the bodies of pages. `starts` are the numbers of the first pod on each page.
 
-    A body is valid until the next body is yielded.
+    A yielded body is overwritten when the next one is read.
     """
     server = urlsplit(url)
     buffer = memoryview(bytearray(LARGEST_PAGE))
@@ -62,7 +63,7 @@ def _pages(url: str, authority: str, starts: range) -> Iterator[memoryview]:
                 pass
             size = 0
             while length := int(file.readline(), 16):
-                # Read the chunk with its line end, which the next chunk overwrites.
+                # Also read the line end of the chunk. The next chunk overwrites this line end in the buffer.
                 file.readinto(buffer[size : size + length + 2])
                 size += length
             file.readline()

@@ -1,7 +1,7 @@
-"""Generate the objects of a large cluster as its API server sends them: 5,000 nodes and 150,000 pods, 1.2 GB of JSON.
+"""Generate the objects of a large cluster as an API server sends them: 5,000 nodes and 150,000 pods, 1.2 GB of JSON.
 
 The objects are written once into the cache as chunks of an HTTP/1.1 body: one chunk per item, as in Kubernetes 1.33 and
-later. So the server has almost no work when it sends the objects. Pods are also written as protobuf.
+later. The server then has almost nothing to do when it sends the objects. Pods are also written as protobuf.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from lab.static_api import protobuf
 NODES, GPU_NODES, PODS_PER_NODE = 5000, 64, 30
 GPUS = 8
 REQUESTS = [("500m", "1Gi"), ("1", "2Gi"), ("250m", "512Mi"), ("2", "4Gi"), ("100m", "128Mi")]
-# Placeholders in a pod's template. The placeholders are as long as the real values, because protobuf stores lengths.
+# The template of a pod contains these placeholders. The placeholders have the same lengths as the real values, because
+# protobuf stores the length of each text.
 INDEX, NODE_NAME, ADDRESS = "@IDX@", f"{'@NODE@':@<26}", f"{'@ADDRESS@':@<15}"
 
 Object = dict[str, Any]
@@ -29,9 +30,11 @@ Object = dict[str, Any]
 
 @dataclass(frozen=True)
 class Items:
-    """A file of chunks, one per item, and the offset of each chunk. The last offset is the end of the file.
+    """A file with one chunk per item, and the offset at which each chunk begins.
 
-    `sizes` holds the total bytes of the items before each item, without the chunks' framing.
+    The last offset is where the file ends.
+
+    For each item, `sizes` has the total size of the items before it, without the framing of the chunks.
     """
 
     path: Path
@@ -40,12 +43,12 @@ class Items:
 
 
 def nodes() -> Items:
-    """Return the nodes as JSON, with a comma after each."""
+    """Return the nodes as JSON. Each is followed by a comma."""
     return _stored("nodes", (_node(number) + b"," for number in range(NODES)))
 
 
 def pods() -> Items:
-    """Return the pods as JSON, with a comma after each, in the order of their nodes."""
+    """Return the pods as JSON in the order of their nodes. Each is followed by a comma."""
     return _stored("pods", (pod + b"," for pod in _pods(list(map(_json, _templates())))))
 
 
@@ -67,7 +70,10 @@ def _stored(name: str, objects: Iterator[bytes]) -> Items:
 
 
 def _key() -> str:
-    """Hash all inputs of the files: the counts, a node with GPUs, a node without GPUs, and the pods' templates."""
+    """Return a hash of everything from which the files are made.
+
+    The files are made from the numbers of objects, a node with GPUs, a node without GPUs, and the pods' templates.
+    """
     parts = [repr((NODES, GPU_NODES, PODS_PER_NODE)).encode(), _node(0), _node(GPU_NODES), *map(_json, _templates())]
     return hashlib.sha256(b"".join(parts)).hexdigest()[:16]
 
@@ -128,7 +134,7 @@ def _node(number: int) -> bytes:
 
 
 def _pods(templates: list[bytes]) -> Iterator[bytes]:
-    """Yield the pods of Deployments: each is the Deployment's template with the pod's own values."""
+    """Yield the pods of Deployments. Each pod is a copy of its Deployment's template, with a few values of its own."""
     for node in range(NODES):
         for number in range(PODS_PER_NODE):
             text = templates[(node + number) % len(templates)]
@@ -247,7 +253,7 @@ def _container_status(container: Object) -> Object:
 
 
 def _managed(manager: str, fields: Object) -> Object:
-    """Return an entry of managedFields. managedFields make up a third of most objects."""
+    """Return an entry of managedFields. In most objects, managedFields are a third of the size."""
     named = {f"f:{key}": _named(value) for key, value in fields.items()}
     head = {"manager": manager, "operation": "Update", "apiVersion": "v1", "time": "2026-01-01T00:00:00Z"}
     return {**head, "fieldsType": "FieldsV1", "fieldsV1": {"f:metadata": named}}

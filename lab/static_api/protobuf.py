@@ -1,4 +1,4 @@
-"""Encode pods in the protobuf format in which an API server sends them to clients that accept it.
+"""Encode pods in the protobuf format that an API server sends to clients that accept it.
 
 Each object has an envelope: `k8s\\0` and a message `Unknown` with the object's type and bytes (apimachinery's
 pkg/runtime/generated.proto). The field numbers come from k8s.io/api's generated.proto.
@@ -15,7 +15,8 @@ from lab.builds.golang import binary
 
 MEDIA_TYPE = "application/vnd.kubernetes.protobuf"
 MAGIC = b"k8s\0"
-# Field numbers in Unknown, TypeMeta, a list and a list's metadata. A length precedes each of these fields.
+# The field numbers of the messages Unknown, TypeMeta, a list, and a list's metadata. These fields are encoded with
+# their length before their content.
 TYPE_META, RAW = 1, 2
 API_VERSION, KIND = 1, 2
 METADATA, ITEMS = 1, 2
@@ -33,7 +34,10 @@ def pods(objects: Sequence[Object]) -> list[bytes]:
 
 
 def head(size: int, token: str = "") -> bytes:
-    """Return the header of a PodList whose items take SIZE bytes, with the continue token of the next page."""
+    """Return the header of a PodList whose items have `size` bytes in total.
+
+    It contains the next page's continue token.
+    """
     metadata = _field(METADATA, _field(CONTINUE, token.encode()) if token else b"")
     type_meta = _field(TYPE_META, _field(API_VERSION, b"v1") + _field(KIND, b"PodList"))
     return MAGIC + type_meta + bytes([_tag(RAW)]) + _number(len(metadata) + size) + metadata
@@ -45,7 +49,7 @@ def page(items: Sequence[bytes], token: str = "") -> bytes:
 
 
 def _fields(message: bytes) -> Iterator[bytes]:
-    """Yield the fields of a message in which every field has a length."""
+    """Yield the fields of a message whose fields all have a length."""
     start = 0
     while start < len(message):
         length, body = _number_at(message, start + 1)
@@ -71,7 +75,7 @@ def _number(value: int) -> bytes:
 
 
 def _number_at(message: bytes, position: int) -> tuple[int, int]:
-    """Decode the varint at a position. Return the number, and the position after it."""
+    """Decode the varint that begins at this position. Return its value, and the position after it."""
     value = shift = 0
     while message[position] > 127:
         value |= (message[position] & 127) << shift

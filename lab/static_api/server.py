@@ -1,8 +1,9 @@
-"""Serve a large cluster's objects as kube-apiserver would, to measure how long a client takes to read them.
+"""Serve the objects of a large cluster as kube-apiserver would, to measure how fast a client reads them.
 
-`python -m lab.static_api.server FOLDER FORM` serves the objects of `lab.static_api.objects` over TLS, in pages, all or
-by node. Nodes are JSON, and so are pods unless FORM is protobuf and the client accepts it. FOLDER holds `server.pem`.
-The server prints its port once it listens.
+`python -m lab.static_api.server FOLDER FORM` serves the objects of `lab.static_api.objects` over TLS. A client reads
+them in pages, either all of them or those of one node. The server sends nodes as JSON. It sends pods as protobuf if
+FORM is `protobuf` and the client accepts it, otherwise as JSON. FOLDER holds `server.pem`. The server prints its port
+once it listens.
 """
 
 from __future__ import annotations
@@ -29,12 +30,12 @@ DISCOVERY = {
     f"/apis/{GROUP}": {"versions": [{"groupVersion": f"{GROUP}/{VERSION}"}]},
     f"/apis/{GROUP}/{VERSION}": {"resources": [{"name": "pytorchjobs", "kind": "PyTorchJob"}]},
 }
-# This path returns the monotonic time of the first other request since the path was last called.
+# A client can ask at this path when the first request has arrived since it last asked.
 FIRST = "/first-request"
 
 
 class Listing:
-    """The chunks of a list's items, mapped into memory."""
+    """The chunks of all items of a list, mapped into memory."""
 
     media_type = "application/json"
 
@@ -47,13 +48,13 @@ class Listing:
         return len(self._offsets) - 1
 
     def page(self, start: int, stop: int, token: str) -> Iterator[bytes | memoryview]:
-        """Yield the chunks of a page of the items."""
+        """Yield the chunks for one page of items."""
         following = f',"continue":"{token}"' if token else ""
         head = f'{{"kind":"List","apiVersion":"v1","metadata":{{"resourceVersion":"9"{following}}},"items":['
         yield _chunk(head.encode())
         if start < stop:
             yield self._between(start, stop - 1)
-            # The last item of a page has no comma.
+            # JSON allows no comma after the last item of a page.
             yield _chunk(bytes(self._between(stop - 1, stop)).partition(b"\r\n")[2].removesuffix(b",\r\n"))
         yield _chunk(b"]}\n")
 
@@ -85,13 +86,13 @@ class Server(ThreadingHTTPServer):
 
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    # As in kube-apiserver. With Nagle's algorithm, the end of a response would wait until the client has acknowledged
-    # the response's beginning.
+    # As in kube-apiserver. With Nagle's algorithm, the server would send the end of a response only after the client
+    # has acknowledged the beginning.
     disable_nagle_algorithm = True
     server: Server
 
     def setup(self) -> None:
-        # Do the TLS handshake in this thread: in the accept loop, a slow handshake would delay all other connections.
+        # Do the TLS handshake in this thread. A slow handshake in the accept loop would delay all other connections.
         self.request = self.server.tls.wrap_socket(self.request, server_side=True)
         super().setup()
 
@@ -133,7 +134,7 @@ class Handler(BaseHTTPRequestHandler):
     def _selected(self, count: int, selector: str) -> tuple[int, int]:
         """Return the range of items that a field selector matches.
 
-        Only spec.nodeName matters: all pods run and have a node.
+        Only spec.nodeName selects items: all pods run and have a node.
         """
         for term in selector.split(","):
             if term.startswith("spec.nodeName="):

@@ -10,14 +10,17 @@ from typing import Any
 from lab.cluster.client import kubectl
 from lab.errors import LabError
 
-# Leave out the content of Secrets, such as SSH keys: users may pass this folder on.
+# Do not collect Secrets: a user may pass the folder on, and Secrets contain SSH keys.
 LEFT_OUT = {"secrets", "events", "events.events.k8s.io"}
 
 
 def collect(namespace: str, folder: Path) -> None:
-    """Write the namespace's events, objects and logs into files. If reading fails, the file contains the error."""
+    """Write the namespace's events, objects and logs into files.
+
+    If a kubectl command fails, its file contains the error message instead.
+    """
     if not _write(folder / "events.txt", namespace, "get", "events", "--sort-by=.lastTimestamp", "--output=wide"):
-        return  # The API server does not answer.
+        return  # Nothing more can be read: the API server does not answer.
     for pod in json.loads(_ask(namespace, "get", "pods", "--output=json"))["items"]:
         for container, restarts in _containers(pod):
             name = pod["metadata"]["name"]

@@ -28,21 +28,24 @@ from tests.cluster.training import MXNET, Say, remove_checkpoints, upgrade, wait
 
 FOLDER = Path(__file__).parent
 OWN_IMAGE = FOLDER / "kinds" / "own-image.Dockerfile"
-# A test module that needs other operators sets a variable of this name.
+# A test module that needs other operators than the default ones names them in a variable `OPERATORS`.
 OPERATORS = "OPERATORS"
-# This file exists while a lab runs that was started by the tests.
+# The tests create this file when they start the lab. It is removed together with the lab.
 STARTED_BY_TESTS = STATE_DIR / "started-by-tests"
 _NAMESPACE = pytest.StashKey[str]()
 _numbers = itertools.count()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run tests that stop the lab or switch operators first, so that they end before another process needs the lab."""
+    """Run tests that stop the lab or switch its operators first, before other test processes need the lab."""
     items.sort(key=_turn)
 
 
 def _turn(item: pytest.Item) -> tuple[bool, bool, bool, str]:
-    """Return an item's sort key. Tests with the same operators are neighbours, because a switch takes half a minute."""
+    """Return the sort key of a test.
+
+    Tests with the same operators run one after another, because the lab takes half a minute to switch operators.
+    """
     takes_down = "restored_lab" in getattr(item, "fixturenames", ())
     others = getattr(getattr(item, "module", None), OPERATORS, None)
     return FOLDER in item.path.parents, not takes_down, others is None, str(others)
@@ -50,10 +53,10 @@ def _turn(item: pytest.Item) -> tuple[bool, bool, bool, str]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Save the evidence of a failure before the fixtures remove it."""
+    """Save a failed test's events, objects and logs before its fixtures remove them."""
     report = yield
     if report.failed:
-        # A full disk or an unreachable API server must not end the test run.
+        # If the disk is full or the API server does not answer, the test run continues without this evidence.
         with contextlib.suppress(OSError, LabError):
             folder = evidence.folder_of_test(item, report)
             module = item.getparent(pytest.Module)
@@ -64,7 +67,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 
 @pytest.fixture
 def say(capsys: pytest.CaptureFixture[str]) -> Say:
-    """Print a measured figure as a table row."""
+    """Return a function that prints a measurement, although pytest captures the output."""
 
     def told(text: str) -> None:
         with capsys.disabled():
@@ -75,7 +78,7 @@ def say(capsys: pytest.CaptureFixture[str]) -> Say:
 
 @contextlib.contextmanager
 def locked(name: str, how: int = fcntl.LOCK_EX) -> Iterator[TextIO]:
-    """Hold a lock against other test processes on this machine."""
+    """Hold a lock that other test processes on this machine respect."""
     with (CACHE_DIR / f"cluster-tests-{name}.lock").open("w") as lock:
         fcntl.flock(lock, how)
         yield lock
@@ -85,7 +88,7 @@ def locked(name: str, how: int = fcntl.LOCK_EX) -> Iterator[TextIO]:
 def lab(pytestconfig: pytest.Config) -> Iterator[None]:
     """Start the lab with the images that most tests use.
 
-    If the tests have started the lab, the last test process stops it.
+    If the tests have started the lab, the test process that ends last stops the lab.
     """
     with locked("use", fcntl.LOCK_SH) as use:
         with locked("start"):
@@ -114,7 +117,7 @@ def check_own() -> None:
 
 @pytest.fixture(scope="module")
 def restored_lab(lab: None) -> Iterator[None]:
-    """Provide a lab that the module's tests may stop. No other test process uses the lab meanwhile."""
+    """Provide a lab that the module's tests may stop. Meanwhile no other test process uses the lab."""
     check_own()
     with locked("start"), locked("operators"):
         yield
@@ -126,12 +129,12 @@ def restored_lab(lab: None) -> Iterator[None]:
 def lab_operators(lab: None, request: pytest.FixtureRequest) -> Iterator[operators.Operators]:
     """Install the operators that the test module names in OPERATORS.
 
-    Processes that need different operators wait for each other.
+    Wait while another test process uses the lab with other operators.
     """
     wanted: operators.Operators = getattr(request.module, OPERATORS, operators.DEFAULT)
     with locked("operators", fcntl.LOCK_SH) as lock:
         while operators.installed() != wanted:
-            # Another test process may need the same operators, and may have installed them by now.
+            # While this process waited, another test process may have installed the same operators.
             with contextlib.suppress(BlockingIOError):
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 if operators.installed() != wanted:
@@ -146,7 +149,7 @@ def lab_operators(lab: None, request: pytest.FixtureRequest) -> Iterator[operato
 
 @pytest.fixture(scope="module")
 def own_image(lab: None) -> str:
-    """Load a typical user's image, which contains nothing of distrain, and return its name."""
+    """Load an image that a user could have built, without any part of distrain, and return the image's name."""
     image = images.image_from("own-image", OWN_IMAGE)
     client.load_image(image)
     return image.reference
@@ -154,7 +157,7 @@ def own_image(lab: None) -> str:
 
 @pytest.fixture(scope="module")
 def kube_config(lab_operators: operators.Operators) -> str:
-    """Replace the fixture of pytest-helm-charts, which needs a command-line option."""
+    """Return the lab's kubeconfig. The original fixture of pytest-helm-charts needs a command-line option."""
     return str(KUBECONFIG)
 
 
@@ -167,9 +170,9 @@ def all_images(lab: None) -> None:
 
 @pytest.fixture(scope="module")
 def digits_settings(on_s3: list[str]) -> list[str]:
-    """Return the arguments for values/mnist.yaml on the lab, with the number of epochs that the digits need.
+    """Return Helm's arguments to train on the digits with values/mnist.yaml, with enough epochs for a high accuracy.
 
-    MXNet is used because it starts fastest.
+    The framework is MXNet, because it starts fastest.
     """
     return ["-f", str(VALUES / "mnist.yaml"), *on_s3, *settings({**MXNET, "trainer.epochs": 10})]
 
@@ -178,27 +181,27 @@ def digits_settings(on_s3: list[str]) -> list[str]:
 def bucket(lab: None) -> None:
     """Create the tests' bucket in the lab's S3 server."""
     s3 = lifecycle.s3_server().boto3_client()
-    with contextlib.suppress(s3.exceptions.BucketAlreadyOwnedByYou):  # The lab ran before the tests.
+    with contextlib.suppress(s3.exceptions.BucketAlreadyOwnedByYou):  # The bucket exists: the lab ran before the tests.
         s3.create_bucket(Bucket=BUCKET)
 
 
 @pytest.fixture(scope="module")
 def on_s3(bucket: None) -> list[str]:
-    """Return the arguments for a values file that trains on the digits in the lab's S3 server."""
+    """Return Helm's arguments with which a run trains on the digits in the lab's S3 server."""
     digits.upload_digits(lifecycle.s3_server().boto3_client(), BUCKET)
     return settings(digits_on_s3())
 
 
 @pytest.fixture(scope="module")
 def module_namespace(kube_cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[Namespace]:
-    """Create a namespace that enforces the Pod Security Standard in the module's POD_SECURITY."""
+    """Create a namespace that enforces the Pod Security Standard that the test module names in POD_SECURITY."""
     with _made_namespace(kube_cluster, request.node, getattr(request.module, "POD_SECURITY", "restricted")) as made:
         yield made
 
 
 @pytest.fixture
 def own_namespace(kube_cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[Namespace]:
-    """Create a namespace for one test, whose parameter `case` may name a Pod Security Standard."""
+    """Create a namespace for one test. The test's parameter `case` may name a Pod Security Standard."""
     level = getattr(request.getfixturevalue("case"), "pod_security", "restricted")
     with _made_namespace(kube_cluster, request.node.getparent(pytest.Module), level) as made:
         yield made
@@ -220,7 +223,7 @@ def long_run(
 ) -> Iterator[Namespace]:
     """Start a run of two workers, and wait for its first checkpoint. All tests of the module share the run.
 
-    The module's RUN may add values.
+    A test module can add values for this run in a variable `RUN`.
     """
     upgrade(module_namespace, helm4, on_s3, {"workers.replicas": 2, **getattr(request.module, "RUN", {})})
     wait_for_checkpoint(module_namespace)
@@ -241,8 +244,8 @@ def namespace(module_namespace: Namespace, helm4: Path) -> Iterator[Namespace]:
     """Provide a namespace in which the test may install a release `run1`."""
     yield module_namespace
     module_namespace.helm(helm4, "uninstall", "run1", "--ignore-not-found", "--wait")
-    # A container that is stopped during its start may miss SIGTERM, and would run until the end of its 30 s grace
-    # period.
+    # A container that receives SIGTERM while it starts may miss the signal. It would then run for its grace period of
+    # 30 s.
     client.kubectl("-n", module_namespace.name, "delete", "pods", "--all", "--grace-period=1", "--wait=false")
     wait_until("the pods' end", lambda: not module_namespace.get("pods"), pause=0.5)
     remove_checkpoints(module_namespace)

@@ -1,8 +1,8 @@
-"""Give random jobs to the real controllers, and compare the created pods with the plugin's prediction.
+"""Create random jobs on the lab, and compare the pods that the real controllers create with the plugin's prediction.
 
-No pod ever starts, because each pod names a scheduler that the lab does not have. Some workers get additional fields,
-which other tools may set but the chart never sets. All other objects go unchanged from the chart to the API server and
-to the plugin.
+The lab has no scheduler with the name that the pods contain, so no pod ever starts. Some workers get more fields than
+the chart sets, because a user's tools may set these fields. The API server and the plugin receive all other fields as
+the chart rendered them.
 """
 
 from __future__ import annotations
@@ -33,13 +33,16 @@ from tests.chart.scripts import pods as scripts
 
 Object = dict[str, Any]
 
-# A scheduler that the lab does not have. Pods without a schedulerName get this name.
+# The lab has no scheduler with this name, so these pods never start. Pods for which the chart sets no schedulerName get
+# this name.
 NOBODY = "nobody"
-# PriorityClasses and RuntimeClasses for these tests. The API server refuses a pod that names a missing class.
+# All random jobs use these PriorityClasses and RuntimeClasses. The API server would refuse a pod that names a class
+# that does not exist.
 CLASS = "made-pods"
 CLASS_WITH_OVERHEAD = "made-pods-overhead"
 OVERHEAD = {"cpu": "100m", "memory": "64Mi"}
-# Fields that old operators do not know. The amounts exceed those of any container.
+# These pod fields are newer than the types of old operators, which may drop them. These requests are larger than those
+# of any container, so they decide what the pod requests.
 MORE = {
     "schedulingGates": [{"name": "example.com/budget"}],
     "resources": {"requests": {"cpu": "500", "memory": "500Gi"}},
@@ -65,7 +68,7 @@ MOST_REPLICAS = 3
 AT_ONCE = 50
 _numbers = itertools.count()
 SECONDS_FOR_A_BATCH = 240
-# The defaults that the API server sets.
+# If a pod leaves out one of these fields, the API server sets it to this value.
 DEFAULTS = {
     ("schedulerName", "default-scheduler"),
     ("protocol", "TCP"),
@@ -81,18 +84,19 @@ DEFAULTS = {
     ("successThreshold", 1),
     ("failureThreshold", 3),
 }
-# The API server copies serviceAccountName to serviceAccount, and sets the other two fields from priorityClassName.
+# The API server sets `serviceAccount` from serviceAccountName, and `priority` and `preemptionPolicy` from the
+# PriorityClass.
 BY_API_SERVER = {"serviceAccount", "priority", "preemptionPolicy"}
-# An operator, or the controller of Jobs or StatefulSets, sets these pod fields from other fields of its resource.
+# The controller that creates the pod sets these fields, so they may differ from the pod template.
 BY_OPERATOR = {"restartPolicy", "hostname"}
 NOT_COMPARED = (
-    # Operators add containers of their own, and the scheduler does not read these fields.
+    # The containers that operators add have other images and commands, and the scheduler does not read these fields.
     *("image", "command", "args"),
-    # The API server sets this field from the image's tag.
+    # If this field is missing, the API server derives it from the image's tag.
     "imagePullPolicy",
-    # Operators and the API server add entries.
+    # Operators and the API server add volume mounts.
     "volumeMounts",
-    # In dnsConfig, mpi-operator adds a search domain.
+    # mpi-operator adds a search domain to dnsConfig.
     "searches",
 )
 JOB_KINDS = ("MPIJob", "PyTorchJob", "MXJob", "TFJob", "Job", "StatefulSet")
@@ -100,7 +104,7 @@ JOB_KINDS = ("MPIJob", "PyTorchJob", "MXJob", "TFJob", "Job", "StatefulSet")
 
 @dataclass(frozen=True)
 class Trial:
-    """A rendered job and its seed."""
+    """A job that Helm rendered from random values, and the seed of the values."""
 
     seed: str
     manifest: str
@@ -117,7 +121,7 @@ class Trial:
 
 
 def trials(kinds: Collection[tuple[str, str]], count: int, namespace: str) -> Iterator[Trial]:
-    """Yield `count` random jobs of these kinds. Each kind is given as apiVersion and kind."""
+    """Yield `count` random jobs of these kinds. A kind is a pair of apiVersion and kind."""
     seeds = iter(range(10**6))
     while count > 0:
         requests = [_fitted(random_request(next(seeds)), namespace) for _ in range(AT_ONCE)]
@@ -132,7 +136,7 @@ def trials(kinds: Collection[tuple[str, str]], count: int, namespace: str) -> It
 
 
 def _fitted(request: Request, namespace: str) -> Request:
-    """Change the request so that the job has few pods, which the lab can create at once."""
+    """Reduce the number of pods in the values of a job, because the lab creates the pods of many jobs at once."""
     values = copy.deepcopy(request.values)
     workers = values.setdefault("workers", {})
     workers["replicas"] = min(workers.get("replicas", 2), MOST_REPLICAS)
@@ -143,11 +147,11 @@ def _fitted(request: Request, namespace: str) -> Request:
     servers = values.get("servers", {})
     if servers.get("replicas"):
         servers["replicas"] = min(servers["replicas"], MOST_REPLICAS)
-    # A deadline would end a job whose pods never start.
+    # The pods never start, so the operator would end the job at its deadline.
     values["job"].pop("activeDeadlineSeconds", None)
-    # A suspended job has no pods.
+    # A suspended job has no pods to compare.
     values["job"].pop("suspend", None)
-    # The releases share a namespace, so their names must differ.
+    # All releases are in one namespace, so their objects must have different names.
     for key in ("nameOverride", "fullnameOverride"):
         values.pop(key, None)
     release = f"{request.release[:40]}-{request.name}"
@@ -155,7 +159,7 @@ def _fitted(request: Request, namespace: str) -> Request:
 
 
 def _for_nobody(manifest: str, *, with_more: bool) -> str:
-    """Return the manifest without hooks, with the lab's classes, a missing scheduler, and MORE for the workers."""
+    """Return the manifest without hooks and with the classes of these tests. No scheduler places its pods."""
     found = [one for one in documents(manifest) if "helm.sh/hook" not in one["metadata"].get("annotations", {})]
     for template in (template for document in found for template in templates(document)):
         spec = template["spec"]
@@ -164,8 +168,8 @@ def _for_nobody(manifest: str, *, with_more: bool) -> str:
         for container in spec["containers"]:
             _drop_sleep(container)
         if with_more and template["metadata"]["labels"][ROLE_LABEL] == "worker":
-            # The chart always sets the tolerations for lost nodes. Remove the tolerations, so that the API server's
-            # defaults are tested.
+            # The chart always sets the tolerations for unreachable nodes. Without these tolerations, the API server
+            # adds its own, which the plugin must predict.
             spec.pop("tolerations", None)
             more = {key: value for key, value in MORE.items() if key not in spec}
             spec.update(copy.deepcopy(more), initContainers=[*spec.get("initContainers", []), SIDECAR])
@@ -173,7 +177,7 @@ def _for_nobody(manifest: str, *, with_more: bool) -> str:
 
 
 def _name_classes(spec: Object) -> None:
-    """Replace the classes named in the values of any role by those that `put_classes` creates."""
+    """Replace the names of classes in a pod by the names of the classes that `put_classes` creates."""
     if {"overhead", "runtimeClassName"} & set(spec):
         spec["runtimeClassName"] = CLASS_WITH_OVERHEAD if "overhead" in spec else CLASS
     if {"priorityClassName", "preemptionPolicy"} & set(spec):
@@ -181,13 +185,16 @@ def _name_classes(spec: Object) -> None:
 
 
 def _drop_sleep(container: Object) -> None:
-    """Remove the sleep handler. Old operators drop this unknown field, and the API server refuses the rest."""
+    """Remove a preStop handler that sleeps.
+
+    Old operators do not know the field `sleep` and drop it. The API server then refuses the empty preStop handler.
+    """
     if "sleep" in container.get("lifecycle", {}).get("preStop", {}):
         del container["lifecycle"]
 
 
 def _text(objects: Iterable[Object]) -> str:
-    # Write JSON: PyYAML would write "1e3" without quotes, and other YAML parsers would read a number.
+    # JSON quotes every string. PyYAML would write "1e3" without quotes, which other YAML parsers read as a number.
     return "\n---\n".join(map(json.dumps, objects))
 
 
@@ -208,8 +215,8 @@ def remove_classes() -> None:
 
 
 def differences(kinds: Collection[tuple[str, str]], count: int) -> Iterator[str]:
-    """Create `count` random jobs. Yield the differences between controllers' pods and the prediction, with the seed."""
-    # Each call has its own namespace, because the previous one may still be terminating.
+    """Create `count` random jobs. Yield each difference between a pod and its prediction, with the seed of the job."""
+    # Each call creates its own namespace, because the namespace of the previous call may still be terminating.
     namespace = f"made-pods-{os.getpid()}-{next(_numbers)}"
     client.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
     try:
@@ -224,7 +231,7 @@ def _of_batch(batch: Sequence[Trial], namespace: str) -> Iterator[str]:
     jobs = [one for trial in batch for one in documents(trial.manifest) if one["kind"] in JOB_KINDS]
     needed = [one for trial in batch for one in _needed(trial)]
     client.kubectl("apply", "--server-side", "-f", "-", stdin=_text(needed))
-    # Like Helm, let the API server drop unknown fields.
+    # The API server drops fields that it does not know when Helm creates an object. `--validate=ignore` does the same.
     client.kubectl("create", "--validate=ignore", "-f", "-", stdin=_text(jobs))
     by_instance = _wait_for_pods(batch, namespace)
     hostfiles = _hostfiles(namespace)
@@ -236,7 +243,7 @@ def _of_batch(batch: Sequence[Trial], namespace: str) -> Iterator[str]:
 
 
 def _needed(trial: Trial) -> Iterator[Object]:
-    """Yield the ConfigMap with the job's hostfile, and the ServiceAccounts that its pods name."""
+    """Yield what the job needs before its pods: the ConfigMap with the hostfile, and the ServiceAccounts."""
     for document in documents(trial.manifest):
         if document["metadata"]["name"].endswith("-hostfile"):
             yield document
@@ -247,7 +254,10 @@ def _needed(trial: Trial) -> Iterator[Object]:
 
 
 def _wait_for_pods(batch: Iterable[Trial], namespace: str) -> dict[str, list[Object]]:
-    """Wait until all jobs have the predicted number of pods, within the time limit. Return the pods of each job."""
+    """Wait until each job has as many pods as predicted.
+
+    Return the pods of each release, even if some pods are missing at the time limit.
+    """
     deadline = time.monotonic() + SECONDS_FOR_A_BATCH
     while True:
         found: dict[str, list[Object]] = {}
@@ -293,15 +303,15 @@ def _of_spec(trial: Trial, role: PodRole, real: Object) -> dict[str, tuple[Any, 
     read = msgspec.convert(real, type(role.spec))
     found = _normal(msgspec.to_builtins(read)) or {}
     foretold = _normal(msgspec.to_builtins(role.spec)) or {}
-    # Volumes added by a controller refer to objects that the controller creates. The volume added by the API server
-    # contains the ServiceAccount's token.
+    # A volume that the controller adds refers to a ConfigMap or Secret that the controller creates. The volume that the
+    # API server adds contains the ServiceAccount's token.
     names = {volume.name for volume in role.spec.volumes or ()}
     added = [volume for volume in real.get("volumes", ()) if volume["name"] not in names]
     found["volumes"] = [volume for volume in found.get("volumes", ()) if volume["name"] in names]
     missing = {name for volume in added for name in _objects(volume)} - trial.job.creates
     account = real["serviceAccountName"]
     if account.endswith("-launcher"):
-        # The operator creates this account, with which the launcher runs `kubectl exec`.
+        # The operator creates this ServiceAccount, so that the launcher may run `kubectl exec`.
         missing |= {("ServiceAccount", account)} - trial.job.creates
         found["serviceAccountName"] = foretold.get("serviceAccountName")
     keys = sorted({*found, *foretold} - BY_API_SERVER - BY_OPERATOR)
@@ -324,9 +334,9 @@ def _objects(volume: Object) -> Iterator[tuple[str, str]]:
 
 
 def _normal(part: Any, key: str = "") -> Any:
-    """Return a part of a pod in normal form: without empty fields and defaults, and with amounts in one notation."""
+    """Normalize a part of a pod, so that two notations of the same pod are equal."""
     if key == "env" and part:
-        # Operators add variables with plain values, and the Job controller adds JOB_COMPLETION_INDEX.
+        # Operators add environment variables without `valueFrom`, and the Job controller adds JOB_COMPLETION_INDEX.
         part = [{"valueFrom": each.get("valueFrom")} for each in part if each["name"] != "JOB_COMPLETION_INDEX"]
     if isinstance(part, list):
         return [one for one in map(_normal, part) if one]
@@ -338,16 +348,16 @@ def _normal(part: Any, key: str = "") -> Any:
     if key == "overhead":
         part = all_units(part)
     if part.get("sizeLimit"):
-        # The API server writes 2000000 as 2M.
+        # The API server changes the notation of a sizeLimit: 2000000 becomes 2M.
         part = {**part, "sizeLimit": all_units({"memory": part["sizeLimit"]})}
     kept = {name: _normal(value, name) for name, value in part.items() if name not in NOT_COMPARED}
     return {name: value for name, value in kept.items() if value is not None and value != []} or None
 
 
 def _of_ranks(trial: Trial, pods: Sequence[Object], hostfiles: dict[str, str]) -> Iterator[str]:
-    """Compare the predicted number of ranks with the number that the job's programs receive.
+    """Compare the predicted number of ranks with the number in the job's hostfile or environment variables.
 
-    Yield a line if the numbers differ.
+    Yield one line if they differ.
     """
     foretold = size_of(trial.job, trial.gpu_resource).ranks
     kind, name = trial.job.resources[0].kind, trial.job.resources[0].name
@@ -362,7 +372,7 @@ def _of_ranks(trial: Trial, pods: Sequence[Object], hostfiles: dict[str, str]) -
 
 
 def _hostfiles(namespace: str) -> dict[str, str]:
-    """Return the hostfiles: job name -> hostfile."""
+    """Return the hostfiles from the namespace's ConfigMaps: job name -> hostfile."""
     found = {}
     for config in _get(namespace, "configmaps"):
         if "hostfile" in (config.get("data") or {}):
@@ -371,7 +381,7 @@ def _hostfiles(namespace: str) -> dict[str, str]:
 
 
 def _ranks_of_hosts(hostfile: str) -> int:
-    """Return the number of ranks with which distrain-launch would start mpirun."""
+    """Return the number of ranks that distrain-launch reads from this hostfile."""
     launch = scripts.load("distrain-launch")
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "hostfile"
@@ -380,7 +390,7 @@ def _ranks_of_hosts(hostfile: str) -> int:
 
 
 def _ranks_told(kind: str, pod: Object, pods: Sequence[Object]) -> int:
-    """Return the number of ranks according to the environment variables that the operator sets."""
+    """Return the number of ranks from the environment variables that the operator sets in the pod."""
     env = {one["name"]: one.get("value", "") for one in pod["spec"]["containers"][0].get("env", [])}
     if kind == "TFJob":
         return len(json.loads(env["TF_CONFIG"])["cluster"]["worker"])

@@ -1,4 +1,4 @@
-"""Start long runs of every kind of job, with equal values apart from the kind."""
+"""Start long runs of every kind of job, with the same values except for the kind."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.cluster.training import LONG, RESUMED, SLOW, STOPPED, head, live_pod,
 
 @dataclass(frozen=True)
 class Kind:
-    """A job kind: the values that select it, kubectl's name for its resource, and the role whose log has progress."""
+    """A kind of job: its values file and framework, kubectl's name for it, and the role that logs the progress."""
 
     file: str
     framework: str
@@ -24,11 +24,11 @@ class Kind:
     values: dict[str, Any]
 
     def settings(self, on_s3: list[str], **more: Any) -> list[str]:
-        """Return Helm's arguments for a long run of two workers on CPUs."""
+        """Return Helm's arguments to install a run of two workers that trains for a long time on CPUs."""
         return ["-f", str(VALUES / self.file), *on_s3, *settings(self.long_run(**more))]
 
     def long_run(self, **more: Any) -> dict[str, Any]:
-        """Return the values of a long run of two workers on CPUs: path -> value."""
+        """Return the values (path -> value) of a run of two workers that trains for a long time on CPUs."""
         usual = {
             "framework": self.framework,
             "image.repository": f"distrain/{self.framework}",
@@ -68,7 +68,7 @@ def uids(namespace: Namespace, kind: Kind) -> list[str]:
 
 
 def log(namespace: Namespace, kind: Kind) -> str:
-    """Return the log of rank 0's pod, or "" if the pod does not exist."""
+    """Return the log of the pod that logs the run's progress, or "" if the pod does not exist."""
     try:
         return namespace.log(live_pod(namespace, kind.speaker)["metadata"]["name"])
     except IndexError:
@@ -76,9 +76,9 @@ def log(namespace: Namespace, kind: Kind) -> str:
 
 
 def wait_for_ranks(namespace: Namespace, kind: Kind, ranks: int, *, seconds: float) -> None:
-    """Wait until the run continues with this number of ranks.
+    """Wait until the run has resumed with this number of ranks.
 
-    Raises LabError after the time limit, with the state of the pods.
+    Raises LabError with the state of the pods if that takes longer than `seconds`.
     """
     try:
         wait_until(
@@ -105,6 +105,6 @@ def assert_live(
     story = log(namespace, kind)
     resumed = RESUMED.findall(story)
     assert [found[1] for found in resumed] == STOPPED.findall(story)
-    # The first worker of an elastic job may start to train without the other worker.
+    # An elastic job's first worker may train alone before the other worker has started.
     assert [found[2] for found in resumed if found[2] != "2"] == [str(size) for size in sizes]
     assert uids(namespace, kind) == jobs

@@ -26,7 +26,7 @@ WRONG_KEY = "s3-wrong-key"
 BUCKET = "cluster-tests"
 
 PROBE = Path(__file__).parent / "probe"
-# Values that run the probe instead of the trainer, in an image that has Python.
+# With these values, a job runs the probe instead of the trainer. The image contains Python.
 PROBE_VALUES = {
     "image.repository": "distrain/tensorflow",
     "command": ["python3", "/probe/probe.py"],
@@ -36,18 +36,22 @@ PROBE_VALUES = {
     "volumeMounts[0].name": "probe",
     "volumeMounts[0].mountPath": "/probe",
 }
-# A finished Kubernetes Job has the condition Complete; a finished Kubeflow job has Succeeded.
+# A Job of Kubernetes that has finished has the condition Complete. A job of Kubeflow that has finished has the
+# condition Succeeded.
 ENDS = {"Succeeded": "Succeeded", "Complete": "Succeeded", "Failed": "Failed"}
 
-# The API versions in which to look for a kind. As in kubectl, the first match is used.
+# `get` looks for a kind in these API versions. Like kubectl, use the first version that serves the kind.
 _VERSIONS = ("v1", "batch/v1", "kubeflow.org/v2beta1", "kubeflow.org/v1")
 _LAUNCHER = "app.kubernetes.io/component=launcher"
-# A Plain run consists of several Jobs. The launcher's Job has the result of the run.
+# A run of kind Plain has several Jobs. Its launcher's Job has the result of the run.
 LAUNCHER_JOB = f"jobs -l {_LAUNCHER}"
 
 
 def settings(values: dict[str, Any]) -> list[str]:
-    """Return Helm's arguments for these values. Python strings become --set-string, other values --set-json."""
+    """Return Helm's arguments that set these values (path -> value).
+
+    Strings become --set-string, other types --set-json.
+    """
     flags = {True: "--set-string", False: "--set-json"}
     texts = {key: value if isinstance(value, str) else json.dumps(value) for key, value in values.items()}
     return [part for key, text in texts.items() for part in (flags[isinstance(values[key], str)], f"{key}={text}")]
@@ -65,13 +69,16 @@ def digits_on_s3() -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Namespace:
-    """A namespace of the lab that enforces a Pod Security Standard and has a Secret with the S3 server's keys."""
+    """A namespace of the lab that enforces a Pod Security Standard.
+
+    Its Secret contains the keys of the S3 server.
+    """
 
     name: str
     cluster: Cluster
 
     def kubeconfig_of(self, account: str, folder: Path) -> list[str]:
-        """Create a ServiceAccount, and return the flags that run a command as this account."""
+        """Create a ServiceAccount, and return the flags that make a command use it."""
         client.kubectl("-n", self.name, "create", "serviceaccount", account)
         token = client.kubectl("-n", self.name, "create", "token", account).strip()
         config = yaml.safe_load(KUBECONFIG.read_text())
@@ -81,10 +88,10 @@ class Namespace:
         return ["--kubeconfig", str(path)]
 
     def get(self, kinds: str) -> list[dict[str, Any]]:
-        """Return every object of these kinds, in kubectl's notation: `pods,jobs -l LABELS`, `KIND.VERSION.GROUP`.
+        """Return all objects of these kinds, in kubectl's notation: `pods,jobs -l LABELS`, `KIND.VERSION.GROUP`.
 
-        The request is sent without kubectl: tests send many requests while they wait, and each kubectl takes a tenth of
-        a second of processor time.
+        The method sends the request itself. Each kubectl would take a tenth of a second of processor time, and waiting
+        tests send many requests.
         """
         names, _, labels = kinds.partition(" -l ")
         return [item for name in names.split(",") for item in self._list(name, labels)]
@@ -99,7 +106,7 @@ class Namespace:
 
     def _api_of(self, plural: str) -> str:
         for version in _VERSIONS:
-            with contextlib.suppress(requests.HTTPError):  # The operator is not installed.
+            with contextlib.suppress(requests.HTTPError):  # The API server does not serve this version.
                 if plural in {one["name"] for one in self.cluster.kube_client.resource_list(version)["resources"]}:
                     return version
         raise LabError(f"none of {', '.join(_VERSIONS)} serves {plural}")
@@ -128,7 +135,7 @@ class Namespace:
     def wait_for_end(self, kind: str = "mpijobs", *, seconds: float) -> str:
         """Wait until the job has ended, and return its result.
 
-        Raises LabError after the time limit, with the state of the pods.
+        Raises LabError with the state of the pods if that takes longer than `seconds`.
         """
         try:
             wait_until("the job's end", lambda: bool(self.outcome(kind)), seconds=seconds, pause=1)
@@ -137,7 +144,7 @@ class Namespace:
         return self.outcome(kind)
 
     def story(self) -> str:
-        """Return the facts that explain a failed job: pods, events and logs."""
+        """Return what explains a failed job: its pods, events and logs."""
         look = [("get", "pods", "-o", "wide"), ("get", "events", "--sort-by=.lastTimestamp")]
         told = [client.kubectl("-n", self.name, *words) for words in look]
         return "\n".join([*told, *(f"{name}:\n{log}" for name, log in self.logs().items())])
@@ -148,7 +155,10 @@ class Namespace:
         return {name: self.log(name, tailLines=200) for name in names}
 
     def log(self, pod: str, **limits: int) -> str:
-        """Return a pod's log, or "" if the pod has not started or is gone. `limits` are parameters of the API."""
+        """Return a pod's log, or "" if the pod has not started or is gone.
+
+        `limits` are parameters of the API's log request, such as tailLines.
+        """
         answer = self._ask(f"pods/{pod}/log", params=limits)
         return answer.content.decode() if answer.ok else ""
 
@@ -157,17 +167,17 @@ class Namespace:
         return [pod["metadata"]["name"] for pod in self.get("pods") if pod["status"]["phase"] == "Running"]
 
     def wait_for_no_running_pods(self) -> None:
-        """Wait until no pod runs. An operator reports that a job has ended before it deletes the pods."""
+        """Wait until no pod runs. An operator reports a job's end before it deletes the job's pods."""
         wait_until("the running pods' end", lambda: not self.running_pods(), seconds=60, pause=1)
 
     def reports(self) -> list[dict[str, Any]]:
-        """Return the probe's output in each process of the job; see probe.py."""
-        # Several processes in a pod may print on one line, because their output is unbuffered.
+        """Return the JSON lines that probe.py has printed in the processes of the job."""
+        # Processes in one pod may print into the same line, because their output is not buffered.
         parts = [part for log in self.logs().values() for part in log.split("probe: ")[1:]]
         return [json.JSONDecoder().raw_decode(part)[0] for part in parts]
 
     def put_probe(self) -> None:
-        """Create a ConfigMap with the probe, which PROBE_VALUES mounts."""
+        """Create the ConfigMap with the probe. PROBE_VALUES mount it into the pods."""
         files = {path.name: path.read_text() for path in PROBE.iterdir() if path.is_file()}
         metadata = {"name": "probe", "namespace": self.name}
         client.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": files})
@@ -176,18 +186,18 @@ class Namespace:
         return "".join(self.log(pod["metadata"]["name"]) for pod in self.get(f"pods -l {_LAUNCHER}"))
 
     def accuracy(self) -> float:
-        """Return the accuracy on the test data that the launcher's log shows."""
+        """Return the accuracy on the test data from the launcher's log."""
         return float(self.launcher_log().partition("test accuracy: ")[2].split()[0])
 
     def results(self) -> dict[str, Any]:
-        """Return the run's record from S3."""
+        """Return the results file of the run, read from S3."""
         s3 = lifecycle.s3_server().boto3_client()
         found = s3.get_object(Bucket=BUCKET, Key=f"models/{self.name}/run1/results.json")
         results: dict[str, Any] = json.load(found["Body"])
         return results
 
     def launcher_end(self) -> dict[str, Any]:
-        """Return the exit code and message of the launcher's ended container."""
+        """Return the exit code and termination message of the launcher's container."""
         pods = self.get(f"pods -l {_LAUNCHER}")
         end: dict[str, Any] = pods[0]["status"]["containerStatuses"][0]["state"]["terminated"]
         return end

@@ -1,4 +1,4 @@
-"""Read the state of a run from its checkpoints in S3, which stay when pods and logs are gone."""
+"""Read the state of a run from its checkpoints in S3, which are still there when pods and logs are gone."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from lab.waiting import wait_until
 from tests.cluster.testbed import BUCKET, VALUES, Namespace, settings
 
 CHECKPOINTS = f"s3://{BUCKET}/checkpoints"
-# Values for a run that is long enough for any test, and saves checkpoints often.
+# With these values, a run trains longer than any test takes, and saves a checkpoint every 2 s.
 SECONDS_BETWEEN = 2
 LONG = {
     "trainer.epochs": 100_000,
@@ -26,29 +26,30 @@ LONG = {
     "checkpoint.uri": CHECKPOINTS,
     "checkpoint.every": SECONDS_BETWEEN,
 }
-# Let Horovod's background loop run ten times a second instead of a thousand times. Steps take tens of milliseconds
-# longer, but a waiting run uses almost no processor time.
+# With this cycle time in milliseconds, Horovod looks for work ten times a second instead of a thousand times. A step
+# then takes tens of milliseconds longer, but a run that waits uses almost no processor time.
 SLOW = {"mpi.env.HOROVOD_CYCLE_TIME": "100"}
 
-# The values of each framework. A rank with MXNet starts with a third of the processor time that TensorFlow takes.
+# The values that select each framework. Starting a rank takes a third of the processor time with MXNet that it takes
+# with TensorFlow.
 MXNET, TENSORFLOW = ({"framework": name, "image.repository": f"distrain/{name}"} for name in ("mxnet", "tensorflow"))
 MPIJOB = {**MXNET, "workers.gpus": 0, **LONG, **SLOW}
-# Log lines with the checkpoint, its samples, and the ranks now and before (RESUMED), and the samples at a stop
-# (STOPPED).
+# RESUMED matches the log line of a resumed run: checkpoint, samples, ranks now, and ranks before. STOPPED matches the
+# log line of a stopped run, with its samples.
 RESUMED = re.compile(r"^(?:.*: ?)?resumed from (\S+): step \d+, (\d+) samples, on (\d+) ranks? \(before (\d+)\)$", re.M)
 STOPPED = re.compile(r"^(?:.*: ?)?stopped at step \d+ \((\d+) samples\)", re.M)
 STEP = re.compile(r"^\d+\timages/sec: ", re.M)
 FIRST_STEP = re.compile(r"^(?:.*: ?)?went on with step \d+, ")
 Say = Callable[[str], None]
-# A kubelet with default settings updates the launcher's hostfile within this time.
+# In the launcher's pod, a kubelet with default settings updates the hostfile within this many seconds.
 GROWING = 240
 
 
 @dataclass(frozen=True)
 class Head:
-    """A run's progress: the generation that owns HEAD, and the samples of the newest checkpoint.
+    """The content of the HEAD file: the generation of the run that wrote it, and the samples of the newest checkpoint.
 
-    `heartbeat` is the time of HEAD's last write, in Unix seconds.
+    `heartbeat` is the time (Unix seconds) at which the run last wrote HEAD.
     """
 
     generation: int
@@ -72,7 +73,7 @@ def head(namespace: Namespace) -> Head | None:
 def remove_checkpoints(namespace: Namespace) -> None:
     """Delete the run's checkpoints, so that the next run starts from the beginning."""
     s3 = lifecycle.s3_server().boto3_client()
-    # On a new lab the bucket may not exist yet.
+    # On a new lab, the bucket does not exist before the first test with S3.
     with contextlib.suppress(s3.exceptions.NoSuchBucket):
         found = s3.list_objects_v2(Bucket=BUCKET, Prefix=f"checkpoints/{namespace.name}/")
         for item in found.get("Contents", []):
@@ -80,9 +81,9 @@ def remove_checkpoints(namespace: Namespace) -> None:
 
 
 def wait_for_checkpoint(namespace: Namespace, after: Head | None = None, *, seconds: float = 300) -> Head:
-    """Wait until the run has saved more than before, and return its progress.
+    """Wait until the run has saved a checkpoint with more samples than `after`. Return its HEAD.
 
-    Raises LabError after the time limit, with the state of the pods.
+    Raises LabError with the state of the pods if that takes longer than `seconds`.
     """
     least = after.samples if after else 0
 
@@ -100,7 +101,10 @@ def wait_for_checkpoint(namespace: Namespace, after: Head | None = None, *, seco
 
 
 def wait_for_restart(namespace: Namespace, before: Head, *, seconds: float = 420) -> None:
-    """Wait until the ranks have restarted and saved more than before. Raises LabError after the time limit."""
+    """Wait until the ranks have restarted and have saved a checkpoint with more samples than `before`.
+
+    Raises LabError after the time limit.
+    """
 
     def has_begun() -> bool:
         found = head(namespace)
@@ -117,7 +121,7 @@ def wait_for_restart(namespace: Namespace, before: Head, *, seconds: float = 420
 
 
 def live_pod(namespace: Namespace, role: str, number: int = 0) -> dict[str, Any]:
-    """Return a role's pod by its number; skip pods that are being deleted."""
+    """Return the pod of a role by its number, without counting pods that are being deleted."""
     pods = [
         pod
         for pod in namespace.get("pods")
@@ -129,14 +133,14 @@ def live_pod(namespace: Namespace, role: str, number: int = 0) -> dict[str, Any]
 
 
 def upgrade(namespace: Namespace, helm: Path, on_s3: list[str], values: dict[str, Any]) -> None:
-    """Install or upgrade release run1: a long MPIJob with these additional values."""
+    """Install or upgrade the release run1: a long MPIJob with these additional values."""
     arguments = ["-f", str(VALUES / "mnist.yaml"), *on_s3, *settings({**MPIJOB, **values})]
     done = namespace.helm(helm, "upgrade", "--install", "run1", str(CHART), *arguments)
     assert done.returncode == 0, done.stderr
 
 
 def wait_for_step(namespace: Namespace, *, ranks: int, seconds: float = GROWING, pause: float = 1) -> None:
-    """Wait until the run continues with this number of ranks and has completed a step.
+    """Wait until the run has resumed with this number of ranks and has completed a step.
 
     Raises LabError after the time limit.
     """
@@ -164,10 +168,10 @@ def rescale(namespace: Namespace, size: int) -> None:
 
 
 def assert_no_step_was_lost(namespace: Namespace) -> None:
-    """Assert from the launcher's log that each start resumed where the previous start had stopped.
+    """Assert in the launcher's log that the ranks always resumed at the step at which they had stopped.
 
-    If a launcher replaced another launcher, its log begins with a start. The previous stop is in the other launcher's
-    log.
+    If the launcher's pod was replaced, its log begins with a resumed run. The line about the previous stop is in the
+    log of the old pod, so the test cannot check it.
     """
     _, words, rest = namespace.launcher_log().partition("stopped at step ")
     log = words + rest
@@ -177,9 +181,12 @@ def assert_no_step_was_lost(namespace: Namespace) -> None:
 
 
 def refresh_hostfile(namespace: Namespace, size: int) -> None:
-    """Wait for this number of workers. Then make kubelet update the launcher's hostfile at once, as the plugin does.
+    """Wait until `size` workers exist.
 
-    Without help, kubelet updates the hostfile within a minute and a half. rescale/test_rescale.py waits for that.
+    Then make kubelet update the launcher's hostfile at once, as `rescale` of the plugin does.
+
+    On its own, kubelet updates the hostfile within a minute and a half. The tests in rescale/test_rescale.py wait for
+    kubelet instead.
     """
     wait_until(f"{size} workers", lambda: len(workers(namespace)) == size, pause=0.5)
     launcher = live_pod(namespace, "launcher")["metadata"]["name"]
@@ -188,26 +195,29 @@ def refresh_hostfile(namespace: Namespace, size: int) -> None:
 
 @dataclass(frozen=True)
 class Line:
-    """A line of a pod's log, and the time at which it was written."""
+    """A line of a pod's log, and the time at which the pod wrote it."""
 
     at: datetime
     words: str
 
 
 def timed_log(namespace: Namespace, selector: str = "app.kubernetes.io/component=launcher") -> list[Line]:
-    """Return the log lines of the pods' containers, or no lines while a container is being created."""
+    """Return the log lines of the selected pods, or [] while a container is being created."""
     try:
         log = client.kubectl("-n", namespace.name, "logs", "-l", selector, "--tail=-1", "--timestamps")
     except LabError:
         return []
-    # If the container has just ended, kubectl prints a sentence instead of a log.
+    # Only log lines begin with a timestamp. If the container has just ended, kubectl prints a sentence instead.
     parts = (line.partition(" ") for line in log.splitlines() if line[:1].isdigit())
-    # The timestamps have nanoseconds, but Python reads only microseconds.
+    # The timestamps have nanoseconds, but datetime reads only microseconds.
     return [Line(datetime.fromisoformat(f"{moment[:26].rstrip('Z')}+00:00"), words) for moment, _, words in parts]
 
 
 def seconds_to_step(namespace: Namespace, since: datetime, *, seconds: float = 300) -> float:
-    """Wait for the first step of ranks that have restarted since `since`. Return the seconds until that step."""
+    """Wait for the first step after the ranks have restarted.
+
+    Return the seconds from `since` to that step.
+    """
 
     def first_steps() -> list[datetime]:
         lines = timed_log(namespace, "app.kubernetes.io/instance=run1")

@@ -1,11 +1,13 @@
-"""`make bench-mutants`: mutation testing. Change one thing in a source, run its part's tests, count the missed changes.
+"""`make bench-mutants`: mutation testing.
 
-Each result is a line of results.jsonl, so that the same command continues after an interruption. A result stays valid
-as long as the mutated function is not edited. When the tests of a part change, the part's survivors are tried again
-first. Until then these mutants still count as survivors. MUTANTS_ARGS="--part checkpoint --minutes 3" tries some of the
-mutants. Survivors that behave like the unchanged source are listed in equivalent.yaml, each with the reason. The bench
-prints each other survivor in the format of that file. The table in RESULTS.md is written once all mutants have been
-tried, or with --table.
+Change one thing in a source file, run the tests of its part, and count the changes that no test notices.
+
+Each result is one line of results.jsonl. After an interruption, the same command tries only the missing mutants. A
+result is valid until the mutated function is edited. When the tests of a part have changed, the bench first tries the
+survivors of this part again. Until the bench has tried them again, they count as survivors. To try only some mutants,
+set for example MUTANTS_ARGS="--part checkpoint --minutes 3". A survivor may behave like the unchanged source.
+equivalent.yaml lists such survivors, each with the reason. The bench prints all other survivors in the format of
+equivalent.yaml. The bench writes the table in RESULTS.md once it has tried all mutants, or with --table.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ from tests.mutants.parts import PARTS, Part, files_of
 FOLDER = Path(__file__).parent
 KEPT = CACHE_DIR / "bench-mutants"
 KILLED, SURVIVED, NOT_EXECUTED = "killed", "survived", "executed by no test"
-# The mutant survived, but its tests have changed since.
+# The mutant survived the tests, but the tests have changed since.
 STALE = "survived the former tests"
 EQUIVALENT, NOT_TRIED = "equivalent", "not tried"
 SURVIVORS = (SURVIVED, NOT_EXECUTED, STALE)
@@ -47,7 +49,7 @@ class Tried:
 
 
 class Results:
-    """The outcomes of the mutants, stored in a file with one line per result."""
+    """The outcomes of all mutants, stored in a file that has one line per result."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -55,21 +57,21 @@ class Results:
         self._by_key = {(one["mutant"], one["changed"]): one for one in map(json.loads, lines)}
 
     def outcome(self, mutant: Mutant, tests: str) -> str:
-        """Return a mutant's outcome. `tests` is a hash of the tests of its part."""
+        """Return a mutant's outcome. `tests` is a hash of the tests of the mutant's part."""
         found = self._by_key.get((mutant.key, digest(mutant.changed)))
         if found is None:
             return NOT_TRIED
         return found["outcome"] if found["outcome"] == KILLED or found["tests"] == tests else STALE
 
     def add(self, mutant: Mutant, tests: str, outcome: str, by: str = "") -> None:
-        """Add a result. `by` is the test that failed, or empty if no test failed or the tests took too long."""
+        """Add a result. `by` is the test that failed, or "" if the mutant survived or the tests took too long."""
         one = {"mutant": mutant.key, "changed": digest(mutant.changed), "tests": tests, "outcome": outcome, "by": by}
         self._by_key[(one["mutant"], one["changed"])] = one
         with self._path.open("a") as file:
             file.write(json.dumps(one) + "\n")
 
     def forget_others(self, mutants: Iterable[Mutant]) -> None:
-        """Rewrite the file with only the latest results of these mutants."""
+        """Rewrite the file with the latest result of each of these mutants, and nothing else."""
         keys = dict.fromkeys((mutant.key, digest(mutant.changed)) for mutant in mutants)
         lines = [json.dumps(self._by_key[key]) for key in keys if key in self._by_key]
         self._path.write_text("".join(f"{line}\n" for line in lines))
@@ -78,7 +80,9 @@ class Results:
 def main() -> int:
     arguments = parsed()
     os.nice(19)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # SIGTERM then removes the copy, like Ctrl-C.
+    signal.signal(
+        signal.SIGTERM, signal.default_int_handler
+    )  # SIGTERM then raises KeyboardInterrupt, as Ctrl-C does, and the bench removes its copy of the tree.
     KEPT.mkdir(parents=True, exist_ok=True)
     trial.remove_left_copies(KEPT)
     parts = [part for part in PARTS if arguments.part in (None, part.name)]
@@ -98,7 +102,7 @@ def parsed() -> argparse.Namespace:
 
 
 def try_all(parts: Sequence[Part], results: Results, end: float) -> bool:
-    """Try the mutants of all parts. Return False if the time runs out first."""
+    """Try the mutants of all parts. Return False if the time is up before all have been tried."""
     place = trial.Place(KEPT / f"copy-{os.getpid()}")
     try:
         return all(try_part(part, before, place, results, end) for before in (STALE, NOT_TRIED) for part in parts)
@@ -107,7 +111,10 @@ def try_all(parts: Sequence[Part], results: Results, end: float) -> bool:
 
 
 def try_part(part: Part, before: str, place: trial.Place, results: Results, end: float) -> bool:
-    """Try those mutants of a part whose last outcome is `before`. Return False if the time runs out first."""
+    """Try the mutants of a part whose last outcome is `before`.
+
+    Return False if the time is up before all have been tried.
+    """
     tests = tests_hash(part)
     missing = [one.mutant for one in outcomes(part, results) if one.outcome == before]
     if not missing:
@@ -134,9 +141,9 @@ def tests_hash(part: Part) -> str:
 
 
 def recording(part: Part, module: Path, place: trial.Place) -> choice.Recorded:
-    """Return the durations and executed lines of a test module's tests.
+    """Return the duration and the executed lines of each test in a test module.
 
-    Run the module if the cache does not have them.
+    If these are not in the cache, run the module.
     """
     sources = [*files_of(part.sources)]
     contents = [(place.root / path).read_text("utf-8") for path in (*sources, module)]
@@ -156,9 +163,10 @@ def recording(part: Part, module: Path, place: trial.Place) -> choice.Recorded:
 def outcome_of(
     mutant: Mutant, part: Part, recorded: choice.Recorded, kills: Counter[str], place: trial.Place
 ) -> tuple[str, str]:
-    """Try a mutant. Return its outcome and the test that failed.
+    """Try a mutant. Return the mutant's outcome and the test that failed.
 
-    `kills` counts how often each test was the first to fail. Tests with high counts run first.
+    `kills` counts for each test how often it was the first to fail. The tests that failed most often for their duration
+    run first.
     """
     source = (REPOSITORY / mutant.path).read_text("utf-8")
     chosen = choice.tests_of(mutant, source, recorded, is_traced=part.is_traced)
@@ -172,7 +180,7 @@ def outcome_of(
 
 
 def told(parts: Sequence[Part], results: Results) -> int:
-    """Print the survivors and the table. Return 1 if a survivor is not listed as equivalent."""
+    """Print the survivors and the table. Return 1 if equivalent.yaml does not list one of the survivors."""
     found = {part.name: outcomes(part, results) for part in parts}
     survivors = [one for each in found.values() for one in each if one.outcome in SURVIVORS]
     for one in survivors:
@@ -196,7 +204,7 @@ def outcomes(part: Part, results: Results) -> list[Tried]:
 
 
 def equivalent() -> set[tuple[str, str, str, str]]:
-    """Return path, function, old line and new line of each mutant listed as equivalent."""
+    """Return (path, function, old line, new line) of each mutant in equivalent.yaml."""
     listed = yaml.safe_load((FOLDER / "equivalent.yaml").read_text("utf-8")) or []
     return {(one["file"], one["in"], one["line"], one["becomes"]) for one in listed}
 

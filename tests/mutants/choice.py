@@ -1,7 +1,7 @@
-"""Choose the tests for a mutant: tests that execute the changed statement, the fastest first, up to a time limit.
+"""Choose the tests for a mutant: those that execute the changed statement, the fastest first, up to a time limit.
 
-For this, each test module runs once with the unchanged sources. The cache keeps the executed lines and the duration of
-each test.
+To find these tests, the bench runs each test module once with the unchanged sources. The bench caches the executed
+lines and the duration of each test.
 """
 
 from __future__ import annotations
@@ -22,15 +22,16 @@ import pytest
 
 from tests.mutants.mutants import Mutant
 
-# Time limit for the tests of one mutant: the sum of their durations with the unchanged code.
+# The tests chosen for a mutant take at most this many seconds in total with the unchanged code.
 SECONDS = 40.0
-# Time limit if it is unknown which tests execute the changed line: long enough for all tests of the part.
+# If coverage cannot tell which tests execute the changed line, all tests of the part may run. They take less than this
+# many seconds.
 SECONDS_UNTRACED = 600.0
 
 
 @dataclass
 class Recorder:
-    """A pytest plugin that records the duration of each passed test and the lines of `sources` that it executes."""
+    """A pytest plugin that records how long each passed test takes, and which lines of `sources` it executes."""
 
     sources: frozenset[str]
     lines: dict[str, set[str]] = field(default_factory=dict)
@@ -64,21 +65,21 @@ class Recorder:
         return self._line
 
     def write(self, kept: Path, root: Path) -> None:
-        """Write the records. Failed and skipped tests are left out."""
+        """Write the records. Leave out failed and skipped tests."""
         good = [name for name in self.seconds if name not in self.failed]
         lines = {name: sorted(line.removeprefix(f"{root}/") for line in self.lines[name]) for name in good}
         kept.write_text(json.dumps({name: (self.seconds[name], lines[name]) for name in good}))
 
 
-# The duration and the executed lines of each test.
+# Maps each test to its duration in seconds and the lines that it executes.
 Recorded = dict[str, tuple[float, list[str]]]
 
 
 def tests_of(mutant: Mutant, source: str, recorded: Recorded, *, is_traced: bool) -> list[str]:
     """Return the tests that execute a mutant's statement.
 
-    A statement outside all functions is executed when its module is imported, before the tests. For such a statement,
-    or if nothing is traced, any test may catch the mutant, so every test is a candidate.
+    A statement outside all functions is executed when its module is imported, before any test. For such a statement, or
+    if the source is not traced, return every test, because any test may notice the mutant.
     """
     statement = statement_lines(source, mutant.line) if is_traced else whole_of(source)
     wanted = {f"{mutant.path}:{line}" for line in statement}
@@ -100,9 +101,9 @@ def _quickest(names: AbstractSet[str], recorded: Recorded, limit: float) -> list
 
 
 def statement_lines(source: str, line: int) -> range:
-    """Return the lines of the statement that contains a line: the head of a block, or a whole function or class.
+    """Return the lines of the statement that contains this line: a block's head, or a whole function or class.
 
-    A statement outside of all functions runs when its module is imported: return all lines of the module.
+    A statement outside all functions is executed at import. For such a statement, return all lines of the module.
     """
     whole = whole_of(source)
     inner = (whole, False)

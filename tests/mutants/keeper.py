@@ -1,7 +1,7 @@
-"""Run a function in a forked process with its own PID namespace, and kill all processes that it leaves behind.
+"""Run a function in a forked process with its own PID namespace. Kill all processes that it has started.
 
-Some scripts of the chart run as process 1 of a pod and signal every process that they see. In the namespace, a mutant
-of such a script sees only the processes of its test, not the other processes of the machine.
+Some scripts of the chart run as process 1 of a pod, and send signals to every process that they see. In its own PID
+namespace, a mutant of such a script cannot signal other processes of the machine.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import signal
 import time
 from collections.abc import Callable
 
-# The exit code if the time limit was exceeded.
+# The exit code of a function that did not end within the time limit.
 TIMED_OUT = 255
 # From linux/sched.h and linux/mount.h.
 CLONE_NEWNS, CLONE_NEWPID = 0x20000, 0x20000000
@@ -21,7 +21,7 @@ SECONDS_BETWEEN_CHECKS = 0.02
 
 
 def run(function: Callable[[], int], limit: float) -> int:
-    """Return the function's result as an exit code, or TIMED_OUT after `limit` seconds."""
+    """Return the function's result as an exit code, or TIMED_OUT if it runs longer than `limit` seconds."""
     if os.geteuid() != 0:
         raise PermissionError("only root can make a PID namespace; run it as root")
     keeper = os.fork()
@@ -48,13 +48,13 @@ def _keep(function: Callable[[], int], limit: float) -> int:
         status = _wait(first, limit)
         return TIMED_OUT if status is None else _exit_code(status)
     finally:
-        if status is None:  # Killing process 1 makes the kernel kill all others in its namespace.
+        if status is None:  # When process 1 is killed, the kernel kills all other processes of its PID namespace.
             os.kill(first, signal.SIGKILL)
             os.waitpid(first, 0)
 
 
 def _wait(child: int, limit: float) -> int | None:
-    """Return the exit status, or None after the limit."""
+    """Return the child's wait status, or None if it has not ended within `limit` seconds."""
     end = time.monotonic() + limit
     while time.monotonic() < end:
         done, status = os.waitpid(child, os.WNOHANG)
@@ -65,7 +65,7 @@ def _wait(child: int, limit: float) -> int | None:
 
 
 def _run_as_first_process(function: Callable[[], int]) -> int:
-    """Run the function in a child process, and reap orphaned processes, as process 1 must."""
+    """Run the function in a child process. As process 1, also reap orphaned processes."""
     _system_call("mount", None, b"/", None, MS_REC | MS_PRIVATE, None)
     _system_call("mount", b"proc", b"/proc", b"proc", 0, None)
     child = os.fork()
@@ -92,5 +92,8 @@ def _exit_with(function: Callable[[], int]) -> None:
 
 
 def _exit_code(status: int) -> int:
-    """Convert a wait status to an exit code between 0 and 255, also if a signal killed the process."""
+    """Convert a wait status to an exit code from 0 to 255.
+
+    A process that was killed by a signal also gets an exit code.
+    """
     return os.waitstatus_to_exitcode(status) % 256

@@ -1,4 +1,7 @@
-"""Create the mutants of a part and draw a sample of them. The sample stays the same while the mutated lines do."""
+"""Create the mutants of a part, and draw a random sample of them.
+
+As long as a mutated line is not edited, the same mutants of this line are drawn.
+"""
 
 from __future__ import annotations
 
@@ -20,16 +23,16 @@ LOCK = REPOSITORY / "requirements-mutants.txt"
 OPERATORS = Path(__file__).parent / "operators.py"
 SEED = 1
 TEMPLATES = (".tpl", ".yaml")
-# The line that begins a named template in a chart file.
+# A named template in a chart file begins with this line.
 DEFINE = re.compile(r"^\{\{-? define ", re.MULTILINE)
 GUARDS = ((" *, ", " /, "), ("(*, ", "(/, "), ("strict=True", "strict=False"))
 
 
 @dataclass(frozen=True)
 class Mutant:
-    """A source with one change.
+    """A source file with one change.
 
-    `before` and `after` are the changed lines; `line` is the number of the first of them.
+    `before` and `after` are the text of the changed lines. `line` is the number of the first changed line.
     """
 
     path: str
@@ -45,7 +48,10 @@ class Mutant:
 
     @cached_property
     def changed(self) -> str:
-        """The text of the changed function or template. For a change outside all functions, the whole source."""
+        """The text of the changed function or template.
+
+        For a change outside all functions, return the whole source.
+        """
         if self.path.endswith(TEMPLATES):
             return template_at(self.content, self.line)
         found = innermost(self.content, self.line)
@@ -57,7 +63,10 @@ def digest(*texts: str) -> str:
 
 
 def drawn(part: Part) -> list[Mutant]:
-    """Draw mutants of a part at random. The order depends on the seed and on each mutant's lines only."""
+    """Draw mutants of a part at random.
+
+    A mutant's place in the order depends only on the seed and the mutant's lines.
+    """
     found = [mutant for path in files_of(part.sources) for mutant in all_of(path)]
     found.sort(key=lambda mutant: digest(str(SEED), mutant.key, mutant.content))
     return found[: part.count]
@@ -71,20 +80,19 @@ def all_of(path: Path) -> list[Mutant]:
 
 
 def guards_programmers_only(mutant: Mutant) -> bool:
-    """Tell whether a mutant changes only a guard against wrong calls.
+    """Tell whether a mutant changes only a guard against wrong calls in the code.
 
-    No test with correct calls can notice such a mutant.
+    A test with correct calls cannot notice such a mutant.
 
-    Such guards are `*` and `/` in a parameter list, and `strict=True` of a `zip` whose arguments always have equal
-    lengths.
+    Guards are `*` and `/` in a parameter list, and `strict=True` in a `zip` whose arguments always have equal lengths.
     """
     return any(mutant.before.replace(old, new) == mutant.after for old, new in GUARDS)
 
 
 def python_mutants(path: Path, source: str) -> list[str]:
-    """Return the mutants from the cache, or let Cosmic Ray create the mutants.
+    """Return the mutants of a source from the cache. If the mutants are not in the cache, let Cosmic Ray create them.
 
-    Cosmic Ray takes a second per 50 lines.
+    Cosmic Ray takes about a second for 50 lines of source.
     """
     kept = (
         CACHE_DIR / "bench-mutants" / "made" / f"{digest(OPERATORS.read_text('utf-8'), LOCK.read_text(), source)}.json"
@@ -115,13 +123,16 @@ def function_at(source: str, line: int) -> str:
 
 
 def innermost(source: str, line: int) -> ast.FunctionDef | ast.ClassDef | None:
-    """Return the innermost function that contains a line. Outside functions, return the class."""
+    """Return the innermost function that contains a line.
+
+    If no function contains the line, return the class that contains it.
+    """
     found = holders(source, line)
     return found[-1] if found else None
 
 
 def holders(source: str, line: int) -> list[ast.FunctionDef | ast.ClassDef]:
-    """Return the functions and classes that contain a line, the outermost first."""
+    """Return the functions and classes that contain this line, from the outermost to the innermost."""
     found, nodes = [], [*parsed(source).body]
     while nodes:
         node = nodes.pop()
@@ -137,7 +148,7 @@ def parsed(source: str) -> ast.Module:
 
 
 def template_at(source: str, line: int) -> str:
-    """Return the text of the template that contains a line, from its `define` to the next `define`."""
+    """Return the text of the named template that contains this line, from its `define` to the next `define`."""
     at = sum(len(each) for each in source.splitlines(keepends=True)[:line])
     starts = [0, *(found.start() for found in DEFINE.finditer(source)), len(source)]
     begin = max(start for start in starts if start < max(at, 1))

@@ -3,8 +3,8 @@
 The program runs in Cosmic Ray's Python environment, without the project's modules.
 
 Cosmic Ray mutates operators, comparisons, conditions, loops and decorators. This module adds four kinds of mutants: a
-condition that is always true or always false, a removed statement, an exception that is not caught, and a number that
-is one larger, one smaller, or twice as large.
+condition that is always true or false, a removed statement, an exception that is no longer caught, and a changed
+number.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from pathlib import Path
 from cosmic_ray.mutating import mutate_code
 from cosmic_ray.plugins import get_operator, operator_names
 
-# Cosmic Ray replaces a `+` by eleven other operators and a `<` by seven. One or two replacements reveal as much.
+# Cosmic Ray would replace a `+` by eleven other operators, and a `<` by seven. One or two replacements of an operator
+# show as well as all of them whether a test notices a change.
 BINARY = {
     "Add_Sub",
     "Sub_Add",
@@ -32,8 +33,9 @@ BINARY = {
     "BitAnd_BitOr",
 }
 COMPARISON = {"Eq_NotEq", "NotEq_Eq", "Lt_LtE", "LtE_Lt", "Gt_GtE", "GtE_Gt", "Lt_Gt", "Gt_Lt", "Is_IsNot", "IsNot_Is"}
-# VariableReplacer and VariableInserter need arguments. ExceptionReplacer fails at `except json.JSONDecodeError`.
-# NumberReplacer also adds one to numbers of seconds or bytes, and such a change does not matter.
+# VariableReplacer and VariableInserter cannot run without arguments. ExceptionReplacer crashes on `except
+# json.JSONDecodeError`. NumberReplacer would also add one to large numbers of seconds or bytes, which no test needs to
+# notice.
 LEFT_OUT = {"VariableReplacer", "VariableInserter", "ExceptionReplacer", "NumberReplacer"}
 LARGEST_COUNT = 16
 
@@ -43,7 +45,7 @@ def main(paths: list[str]) -> None:
 
 
 def mutants(source: str) -> set[str]:
-    """Return all mutants of a source that Python accepts and that differ in what is executed."""
+    """Return all mutants of a source that are valid Python and execute something else than the source."""
     before = executed(source)
     made = {*by_operators(source), *by_edits(source)}
     return {mutant for mutant in made if executed(mutant) not in ("", before)}
@@ -90,7 +92,10 @@ def replaced(source: str, node: ast.expr | ast.stmt, text: str) -> str:
 
 
 def executed(source: str) -> str:
-    """Return the executed part of a source: no annotations, no docstrings. Return "" if Python rejects the source."""
+    """Return the part of a source that is executed: without annotations and docstrings.
+
+    Return "" if the source is not valid Python.
+    """
     try:
         tree = ast.parse(source)
         compile(source, "mutant", "exec")
@@ -101,7 +106,8 @@ def executed(source: str) -> str:
             node.returns = None
         if isinstance(node, ast.arg | ast.AnnAssign):
             node.annotation = ast.Constant(None)
-        if isinstance(node, ast.ClassDef):  # frozen=True only guards against programming mistakes.
+        # Classes are compared without decorators: frozen=True only guards against mistakes in the code.
+        if isinstance(node, ast.ClassDef):
             node.decorator_list, node.keywords = [], []
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
             node.body = [each for each in node.body if not is_text(each)] or [ast.Pass()]

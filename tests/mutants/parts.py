@@ -1,6 +1,6 @@
-"""List the parts that `make bench-mutants` mutates, with their sources and tests, in the order of the bench.
+"""List the parts that `make bench-mutants` mutates, in the order of the bench, with their sources and tests.
 
-The tests need neither the trainer's images nor a cluster. choice.py chooses some of the tests for each mutant.
+Their tests need neither the trainer's images nor a cluster. From these tests, choice.py chooses some for each mutant.
 """
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ from lab.paths import REPOSITORY
 
 @dataclass(frozen=True)
 class Part:
-    """Glob patterns of sources and tests, relative to the repository, and the number of mutants to draw."""
+    """A part: glob patterns of its sources and tests, relative to the repository, and the number of mutants to draw."""
 
     name: str
     count: int
     sources: tuple[str, ...]
     tests: tuple[str, ...]
-    # Scripts and templates run in separate processes, so coverage cannot tell which test executes which line.
+    # False for scripts and templates: they run in other processes, in which coverage cannot tell which lines a test
+    # executes.
     is_traced: bool = True
 
 
@@ -118,6 +119,6 @@ PARTS = (
 
 
 def files_of(patterns: tuple[str, ...]) -> Iterator[Path]:
-    """Return the files of the patterns as paths below the repository, each once."""
+    """Return each file that matches a pattern once, as a path relative to the repository."""
     found = {path.relative_to(REPOSITORY): None for pattern in patterns for path in sorted(REPOSITORY.glob(pattern))}
     return iter(found)

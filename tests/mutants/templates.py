@@ -1,4 +1,7 @@
-"""Create mutants of the chart's templates from a short list of edits. No mutation tool supports Helm templates."""
+"""Create mutants of the chart's templates from a short list of edits.
+
+No mutation tool supports Helm templates.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import re
 from collections.abc import Iterator
 
 ACTION = re.compile(r"\{\{(?!-?\s*/\*)-?\s*(.*?)\s*-?\}\}", re.DOTALL)
-# Edits inside an action (`{{ }}`): a regular expression and its replacement.
+# Each edit is a regular expression and its replacement, and changes text inside `{{ }}`.
 EDITS = (
     (r"\beq (?=[$.(\"\d])", "ne "),
     (r"\bne (?=[$.(\"\d])", "eq "),
@@ -30,7 +33,7 @@ EDITS = (
     (r"\bmax\b", "min"),
     (r"\bmin\b", "max"),
 )
-# Whole lines that a mutant can leave out: a field, or an action that neither begins nor ends a block.
+# A mutant can leave out a whole line: a field, or an action that neither begins nor ends a block.
 FIELD = re.compile(r"^ *(- )?[\w./-]+: *\S.*\n", re.MULTILINE)
 LINE = re.compile(r"^ *\{\{-? (?!define|end|if|else|with|range|/\*)[^\n]*\}\}\n", re.MULTILINE)
 COMMENT = re.compile(r"\{\{-? */\*.*?\*/ *-?\}\}", re.DOTALL)

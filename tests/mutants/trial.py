@@ -1,6 +1,6 @@
 """Run tests in a copy of the tree.
 
-The test process is forked from a process that has already imported slow libraries.
+Each test process is forked from a process that has already imported the slow libraries.
 """
 
 from __future__ import annotations
@@ -38,10 +38,13 @@ PASSED = 0
 
 @dataclass
 class Deadline:
-    """A pytest plugin that ends the process if a test takes far longer than with the unchanged code (`seconds`)."""
+    """A pytest plugin that ends the process if a test takes too long.
+
+    `seconds` maps each test to its duration with the unchanged code.
+    """
 
     seconds: Mapping[str, float]
-    # A busy machine may be several times slower.
+    # Every test may take at least this many seconds, because a busy machine is several times slower.
     least: float = 60.0
 
     @pytest.hookimpl(wrapper=True)
@@ -74,7 +77,7 @@ class Place:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def try_mutant(self, mutant: Mutant, tests: Mapping[str, float]) -> int:
-        """Run the tests in this order with the mutant in place of its source, and return pytest's exit code.
+        """Run the tests in this order on a copy that contains the mutant, and return pytest's exit code.
 
         `tests` maps each test to its duration with the unchanged code.
         """
@@ -82,7 +85,8 @@ class Place:
         source, stat = path.read_bytes(), path.stat()
         try:
             path.write_text(mutant.content, encoding="utf-8")
-            # Python would reuse a .pyc file if the source's size and modification time in seconds are equal.
+            # Set a new modification time, because Python uses the old .pyc file if the source's size and time are
+            # unchanged.
             os.utime(path, (stat.st_atime, stat.st_mtime + 1 + time.time() % 1e6))
             return self.run(["-x", *tests], 30 + 5 * sum(tests.values()), Deadline(tests))
         finally:
@@ -94,9 +98,9 @@ class Place:
         return self.run([str(module)], limit, recorder, kept)
 
     def run(self, arguments: Sequence[str], limit: float, plugin: object, kept: Path | None = None) -> int:
-        """Run pytest in a forked process, and kill all processes it leaves behind.
+        """Run pytest in a forked process, and kill all processes that it has started.
 
-        Return its exit code, or TIMED_OUT.
+        Return pytest's exit code, or TIMED_OUT.
         """
         shutil.rmtree(self.root / ".hypothesis", ignore_errors=True)
         sys.stdout.flush()
@@ -104,7 +108,7 @@ class Place:
         return keeper.run(lambda: self._in_child(options, plugin, kept), limit)
 
     def first_failure(self) -> str:
-        """Return the name of the first failed test of the last run, or "" if the run ended before a test failed."""
+        """Return the name of the test that failed first in the last run, or "" if the run ended before that."""
         found = FAILED.search((self._folder / "output").read_text("utf-8", errors="replace"))
         return found[1] if found else ""
 
@@ -113,7 +117,7 @@ class Place:
         with (self._folder / "output").open("wb") as output:
             os.dup2(output.fileno(), 1)
             os.dup2(output.fileno(), 2)
-        # Python must import all modules of the project from the copy.
+        # Forget the imported modules of the project, so that Python imports them from the copy.
         sys.path[:] = [entry for entry in sys.path if entry and not Path(entry).is_relative_to(REPOSITORY)]
         for name in [*sys.modules]:
             if name.partition(".")[0] in ("tests", "lab", "distrain", "distrain_trainer", "schemas"):
@@ -127,7 +131,7 @@ class Place:
 
 
 def remove_left_copies(folder: Path) -> None:
-    """Remove the copies (folders named copy-PID) whose process has ended."""
+    """Remove the copies of processes that have ended. A copy is a folder with the name copy-PID."""
     for copy in folder.glob("copy-*"):
         if not Path("/proc", copy.name.removeprefix("copy-")).exists():
             shutil.rmtree(copy, ignore_errors=True)

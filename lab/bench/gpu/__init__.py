@@ -1,1 +1,1 @@
-"""`make bench-gpu`: compare the trainer on one GPU with the fastest loop that PyTorch allows (__main__.py)."""
+"""`make bench-gpu`: compare the trainer on one GPU with the fastest training loop that PyTorch allows."""

@@ -1,7 +1,8 @@
-"""Measure ResNet50 and VGG16 on one GPU, in bf16 and fp32: the trainer and a bare loop take turns.
+"""Measure ResNet50 and VGG16 on one GPU, in bf16 and fp32. The trainer and a bare loop run alternately.
 
-The bench needs a Python that has PyTorch: `make bench-gpu TORCH=/path/to/python3`. Prints a line per model and
-precision, and writes all figures to --json. Exits with 1 if the trainer is slower than GOAL times the bare loop.
+The bench needs a Python that has PyTorch: `make bench-gpu TORCH=/path/to/python3`. The bench prints one line per model
+and precision, and writes all figures to the file of --json. The bench exits with 1 if the trainer reaches less than
+GOAL times the bare loop's speed.
 """
 
 from __future__ import annotations
@@ -22,14 +23,14 @@ from distrain_trainer.loop.images_per_second import untimed_steps
 
 TOTAL = "total images/sec:"
 GOAL = 0.98
-# Peak dense operations per second from NVIDIA's data sheets, keyed by the beginning of the GPU's name and by precision.
-# fp32 means TF32.
+# Peak operations per second (dense) from NVIDIA's data sheets, by the first words of the GPU's name and the precision.
+# The figures for fp32 are the peaks of TF32.
 PEAKS = {
     "NVIDIA A100": {"bf16": 312e12, "fp32": 156e12},
     "NVIDIA H100 80GB": {"bf16": 989.4e12, "fp32": 494.7e12},
     "NVIDIA H200": {"bf16": 989.4e12, "fp32": 494.7e12},
 }
-# The share of the GPU's memory that a batch may use.
+# A batch may use this share of the GPU's memory.
 MEMORY_SHARE = 0.8
 LARGEST_BATCH = 1024
 
@@ -47,19 +48,24 @@ class Case:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The results of a case: medians over the rounds in images per second, and what the GPU does during a step."""
+    """The results of a case.
+
+    The speeds are medians of the rounds, and `shares` says what the GPU does during a step.
+    """
 
     model: str
     precision: str
     batch_size: int
     trainer: float
     bare: float
-    # The trainer's rate divided by the bare loop's rate, the median over the rounds.
+    # In each round, the bench divides the trainer's images per second by those of the bare loop. `ratio` is the median
+    # of these quotients.
     ratio: float
-    # The model's operations per second divided by the GPU's peak. None if the peak is unknown.
+    # The operations per second that the trainer makes, divided by the GPU's peak. None if the bench does not know the
+    # GPU's peak.
     utilization: float | None
     shares: dict[str, float]
-    # Images per second of the trainer and the bare loop with torch.compile, if requested.
+    # The images per second with torch.compile, if the user asks for it: of the trainer and of the bare loop.
     compiled: dict[str, float]
 
 
@@ -94,7 +100,7 @@ def arguments() -> argparse.Namespace:
 
 
 def device() -> tuple[str, str, int]:
-    """Return PyTorch's version, and the GPU's name and its memory in bytes, or the processor's name and 0."""
+    """Return PyTorch's version, the device's name, and the GPU's memory in bytes (0: there is only a processor)."""
     gpu = "torch.cuda.get_device_properties(0) if torch.cuda.is_available() else None"
     code = f"import torch; p = {gpu}; print(torch.__version__, *([p.total_memory, p.name] if p else []))"
     version, _, found = run(["-c", code]).strip().partition(" ")
@@ -103,9 +109,9 @@ def device() -> tuple[str, str, int]:
 
 
 def largest_batch(model: str, precision: str, memory: int) -> int:
-    """Return the largest power of 2 that fits into memory as a batch size. Without a GPU, return 1.
+    """Return the largest power of 2 that the GPU's memory allows as a batch size. Without a GPU, return 1.
 
-    The estimate comes from the memory that two small batches use.
+    It is estimated from the memory that two small batches use.
     """
     if not memory:
         return 1
@@ -140,12 +146,12 @@ def compiled(case: Case) -> dict[str, float]:
 
 
 def of_trainer(case: Case) -> list[str]:
-    # With this learning rate, the weights stay finite on noise.
+    # The images are random noise. With a higher learning rate, the weights could become infinite.
     return ["--framework=pytorch", *case.arguments(), "--learning-rate=1e-4"]
 
 
 def trainer(case: Case, *options: str) -> float:
-    """Return the trainer's images per second. The trainer logs at its default interval."""
+    """Return how many images per second the trainer trains. The trainer logs as often as it does by default."""
     steps = case.steps
     while steps - untimed_steps(steps) < case.steps:
         steps += 1

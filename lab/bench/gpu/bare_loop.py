@@ -1,7 +1,7 @@
-"""Train with the fastest plain loop of PyTorch, and print its figures as JSON.
+"""Train a model with the fastest simple loop that PyTorch allows, and print the speed as JSON.
 
-The model comes from the trainer. The loop runs on one rank, without checks and logs. The batch stays on the device, and
-the loop reads no value from the device before the end.
+The model comes from the trainer. The loop has one rank, and neither checks nor logs anything. The batch stays on the
+device, and the program reads nothing from the device before the end.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def main() -> None:
 
 
 class Loop:
-    """Trains a model step by step on the same batch of noise."""
+    """Trains a model on one batch of noise, again and again."""
 
     def __init__(self, model: Any, device: str, precision: Any, batch_size: int, description: Any) -> None:
         height, width, channels = description.shape
@@ -63,14 +63,17 @@ class Loop:
         self.optimizer.step()
 
     def operations(self) -> int:
-        """Return the floating-point operations of a step. A multiply-add counts as two."""
+        """Return the number of floating-point operations in a training step.
+
+        A multiply-add counts as two operations.
+        """
         counter = FlopCounterMode(display=False)
         with counter:
             self.step()
         return int(counter.get_total_flops())
 
     def speed(self, steps: int) -> float:
-        """Return the images per second over `steps` steps, after some warm-up steps that are not timed."""
+        """Return the images per second over `steps` steps. The steps before them warm up the GPU and are not timed."""
         for _ in range(UNTIMED):
             self.step()
         wait()

@@ -1,8 +1,8 @@
 """Run the trainer under PyTorch's profiler, and print what the device did during a step, as JSON.
 
-The program accepts the trainer's arguments. The shares of the time add up to 1. `computing` and `copying` are the
-device's work; `copying` does not overlap with `computing`. `input` means that the device is idle while the trainer
-waits for a batch. `launching` is any other idle time.
+The program takes the same arguments as the trainer. The shares of a step's time add up to 1. During `computing` and
+`copying` the device works. A copy during a computation counts as `computing`. During `input` the device is idle because
+the trainer waits for a batch. During `launching` the device is idle for any other reason.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from distrain_trainer.loop.watchdog import Watchdog
 
 Interval = tuple[float, float]
 
-# The number of steps before profiling, in which PyTorch compiles and chooses kernels, and the number of profiled steps.
+# The program profiles STEPS steps. In the BEFORE steps before them, PyTorch compiles and chooses kernels.
 BEFORE, PROFILED = 12, 10
 
 
 class Profile:
-    """Profiles the steps after step BEFORE through hooks in the trainer's loop."""
+    """Starts the profiler after step BEFORE, through hooks in the trainer's loop."""
 
     def __init__(self) -> None:
         has_gpu = torch.cuda.is_available()
@@ -57,7 +57,10 @@ class Profile:
 
 
 def shares(events: Any, device: Any, seconds: float, waited: float) -> dict[str, float]:
-    """Compute the shares of `seconds` from the profiler's events. The events' times are in microseconds."""
+    """Compute how the profiled `seconds` are divided, from the profiler's events.
+
+    The times of events are in microseconds.
+    """
     of_device = [event for event in events if event.device_type == device]
     spans = [(event.time_range.start, event.time_range.end, event.name.startswith("Mem")) for event in of_device]
     busy = covered([(start, end) for start, end, _ in spans]) / 1e6 / seconds
@@ -68,7 +71,7 @@ def shares(events: Any, device: Any, seconds: float, waited: float) -> dict[str,
 
 
 def covered(intervals: list[Interval]) -> float:
-    """Return the length of the intervals' union."""
+    """Return the total length of intervals that may overlap."""
     total, last = 0.0, float("-inf")
     for start, end in sorted(intervals):
         total += max(0.0, end - max(start, last))

@@ -1,1 +1,1 @@
-"""Measure what the largest jobs cost, on a real control plane with nodes and pods simulated by KWOK."""
+"""Measure what the largest jobs cost. The control plane is real, and KWOK simulates nodes and pods."""

@@ -1,8 +1,8 @@
 """`make bench-scale`: measure runs of up to 1,000 workers, and 100 runs at once, on the running lab.
 
-KWOK simulates the nodes and the pods. API server, scheduler, controllers and operators are real. Each case is a line of
-results.jsonl, so that the same command continues after an interruption; remove the file to measure again. The bench
-writes the tables of docs/scale.md.
+KWOK simulates the nodes and the pods. The API server, the scheduler, the controllers and the operators are real. Each
+result is one line of results.jsonl. After an interruption, the same command measures only the missing cases. Remove the
+file to measure all cases again. The bench writes the tables of docs/scale.md.
 """
 
 from __future__ import annotations
@@ -27,12 +27,13 @@ CASES = [
     *(Case(kind, size) for size in SIZES for kind in KINDS),
     *(Case("MPIJob", SMALL, runs) for runs in RUNS),
 ]
-# One more than the largest run needs.
+# This is one node more than the largest run needs.
 NODES = max(SIZES) + 1
 
 
 def main() -> int:
-    # A shell makes its background jobs ignore SIGINT. The commands that this bench starts must react to SIGINT, too.
+    # A shell makes its background jobs ignore SIGINT. The bench undoes this, because the commands that it starts must
+    # react to SIGINT.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     lines = read()
     done = {Case(*line["case"]) for line in lines}
@@ -61,7 +62,7 @@ def machine() -> dict[str, object]:
 
 
 def log() -> str:
-    """Return the log that every simulated pod shows, in the trainer's format."""
+    """Return the log that every simulated pod shows. It has the trainer's format."""
     told = {"step": 100, "steps": 1000, "world_size": max(SIZES) * kwok.GPUS, "unix_seconds": time.time()}
     return f"distrain-progress: {json.dumps(told)}\n" * 500
 

@@ -16,10 +16,10 @@ from lab.builds.golang import binary
 from lab.errors import LabError
 from lab.paths import KUBECONFIG
 
-# When many runs are installed or removed, this many commands run at the same time.
+# If a case has many runs, the bench runs this many commands at the same time.
 AT_ONCE = 4
 
-# Linux includes the memory of the starting process in a command's peak memory, so a small process starts the command.
+# A command's peak memory includes the memory of the process that starts it. So a small process starts each command.
 WATCH = """
 import resource, subprocess, sys, time
 started = time.monotonic()
@@ -38,7 +38,7 @@ class Measured(NamedTuple):
 
 
 class Client(NamedTuple):
-    """Runs a user's commands. `plugin` is the program of the packaged plugin."""
+    """Runs a user's commands. `plugin` is the path of the packaged plugin's program."""
 
     plugin: Path
     namespace: str
@@ -51,7 +51,10 @@ class Client(NamedTuple):
 
 
 def together(commands: Iterable[Callable[[], Measured]]) -> Measured:
-    """Run commands, AT_ONCE at a time. Return the commands' total duration and the memory of the largest command."""
+    """Run these commands, AT_ONCE at the same time.
+
+    Return how long all commands took together, and the memory of the command that needed most.
+    """
     started = time.monotonic()
     with ThreadPoolExecutor(AT_ONCE) as pool:
         found = [each.result() for each in [pool.submit(command) for command in commands]]

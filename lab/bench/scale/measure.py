@@ -21,22 +21,23 @@ from lab.paths import CHART
 Figures = dict[str, Any]
 
 GPUS = kwok.GPUS
-# The longest names that Helm and Kubernetes allow. Both names are part of each host's name in a hostfile.
+# Helm and Kubernetes allow names of at most this length. The names of hosts in a hostfile contain both names, so this
+# gives the largest hostfile.
 RELEASE_LENGTH, NAMESPACE_LENGTH = 53, 63
-# Workers of a run that is one of many runs.
+# If a case has many runs, each run has this many workers.
 SMALL = 2
-# Values of each kind: framework, and job.kind if needed.
+# The values that select each kind: the framework, and job.kind if needed.
 KINDS: dict[str, Figures] = {
     "MPIJob": {"framework": "tensorflow"},
     "PyTorchJob": {"framework": "pytorch"},
     "Plain": {"framework": "pytorch", "job": {"kind": "Plain"}},
 }
-# The number of pods per job besides the workers. Pods that end early are not counted.
+# Each job has this many pods in addition to its workers. Pods that end before the training begins are not counted.
 OTHERS = {"MPIJob": 1, "PyTorchJob": 0, "Plain": 1}
 
 
 class Case(NamedTuple):
-    """One or more runs at once in a namespace, each with `workers` workers of GPUS GPUs."""
+    """A number of runs in one namespace at the same time. Each run has `workers` workers with GPUS GPUs each."""
 
     kind: str
     workers: int
@@ -105,7 +106,7 @@ def _namespace() -> Iterator[str]:
     try:
         yield name
     finally:
-        # A Job waits until kubelet reports that its pods have ended, but KWOK only deletes pods. A namespace with such
-        # Jobs would stay Terminating forever.
+        # Kubernetes deletes a Job only after kubelet has reported that its pods have ended. KWOK deletes the pods
+        # without a report. With such Jobs the namespace would stay Terminating forever, so delete the Jobs first.
         kubectl("-n", name, "delete", "jobs", "--all", "--wait=false")
         kubectl("delete", "namespace", name, "--wait=false")

@@ -1,4 +1,4 @@
-"""Measure the objects of a namespace, and compare their sizes with the limits of Kubernetes and etcd."""
+"""Measure the objects in a namespace, and compare their sizes with the limits of Kubernetes and etcd."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from lab.waiting import wait_until
 
 Object = dict[str, Any]
 
-# Events are not counted: they are not part of a run, and they expire.
+# Events are not counted, because they are not objects of the run and expire.
 EVENTS = ("events", "events.events.k8s.io")
 OF_DATA, OF_OTHERS = 2**20, 3 * 2**19
 LABEL = 63
 
 
 class Objects(NamedTuple):
-    """The objects of a namespace: their number, the largest object, and the size of the largest hostfile and record."""
+    """The objects in a namespace: their number, the largest one, and the sizes of the largest hostfile and record."""
 
     number: int
     largest: tuple[str, int]
@@ -29,9 +29,9 @@ class Objects(NamedTuple):
 
 
 def objects(namespace: str) -> Objects:
-    """Return the namespace's objects. Raises LabError if an object is over a limit.
+    """Return the namespace's objects. Raises LabError if an object is larger than the limit for its kind.
 
-    For Secrets and ConfigMaps, only the data counts towards the size. For other objects, the size is that of the JSON
+    The size of a Secret or ConfigMap is the size of its data. The size of any other object is the length of its JSON
     from the API server.
     """
     found = list(_all(namespace))
@@ -60,9 +60,9 @@ def running(namespace: str) -> int:
 
 
 def wait_for_pods(namespace: str, number: int, limit: float = 1800) -> float:
-    """Wait until `number` pods run. With 0, wait until no pod exists. Return the seconds.
+    """Wait until exactly `number` pods run. If `number` is 0, wait until no pod exists. Return the seconds.
 
-    Raises LabError after the limit.
+    Raises LabError if that takes longer than the time limit.
     """
     started = time.monotonic()
     count = running if number else lambda name: len(_pods(name))

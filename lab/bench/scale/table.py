@@ -15,12 +15,12 @@ BEGIN = "<!-- made by make bench-scale -->\n"
 
 
 def write(lines: Sequence[Line]) -> None:
-    """Replace the tables of the page."""
+    """Replace the tables in docs/scale.md."""
     PAGE.write_text(with_part(PAGE.read_text("utf-8"), BEGIN, text(lines)), encoding="utf-8")
 
 
 def text(lines: Sequence[Line]) -> str:
-    """Return a sentence on the machine, a table for each kind, and a table of several runs at once."""
+    """Return a sentence about the machine, one table for each kind, and a table for several runs at the same time."""
     kinds = dict.fromkeys(line["case"][0] for line in lines)
     parts = [_machines(lines)]
     for kind in kinds:
@@ -58,7 +58,10 @@ def _rows(lines: Sequence[Line]) -> Iterator[list[str]]:
 
 
 def _measured(seconds: float, megabytes: float | None) -> str:
-    """Format the seconds and the megabytes of a command. If memory was not measured, return only the seconds."""
+    """Format a command's seconds and megabytes for a table cell.
+
+    If the bench did not measure the memory, return only the seconds.
+    """
     return f"{seconds:.1f} s" + (f", {megabytes:.0f} MB" if megabytes else "")
 
 

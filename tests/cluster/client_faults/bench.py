@@ -1,8 +1,8 @@
 """`make bench-client`: install, upgrade and rescale a release on the lab while a fault hits the client.
 
-After each case the release's state is read from the cluster. The cache keeps the results under the code's hash, so the
-program can be stopped and started again. The program prints the table for docs/plugin.md, and exits with 1 if a case
-broke a rule.
+After each case, the program reads the release's state from the cluster. The results of finished cases are cached under
+a hash of the code. If the program is stopped and started again, it runs only the missing cases. The program prints the
+table for docs/plugin.md, and exits with 1 if a case broke a rule.
 """
 
 from __future__ import annotations
@@ -32,9 +32,11 @@ from tests.cluster.client_faults.faults import AWAY, FULL, SIGNALS, STREAMS, Cli
 from tests.cluster.client_faults.release_state import BEFORE, CHANGED, NAME, ROLLED_BACK
 from tests.cluster.client_faults.rules import Line
 
-# `install --wait` follows the job for this time. Then the bench marks the job as finished.
+# `install --wait` waits this many seconds. Then the bench marks the job as finished, which ends the command.
 SECONDS_FOLLOWED = 5
-# Shares of the data that the command sent without a fault. The moments of a fault are spread over this share.
+# A command sends a slightly different number of pieces of data in each run. If a fault has several moments, they are
+# spread over all the pieces that the command sent without a fault. If the command ends before a moment, the bench
+# repeats the case with the next smaller share of these pieces.
 SHARES = (1.0, 0.9, 0.8, 0.65, 0.5)
 
 
@@ -47,7 +49,8 @@ def main() -> int:
     options = parser.parse_args()
     if not lifecycle.is_ready():
         sys.exit("bench-client: the lab is not running; start it with `make cluster`")
-    # A shell makes its background jobs ignore SIGINT, and their children inherit that. The tested program needs SIGINT.
+    # A shell makes its background jobs ignore SIGINT, and their children inherit that. The bench must undo this,
+    # because its cases interrupt the plugin with SIGINT.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     results = CACHE_DIR / "client-faults" / f"{code_hash()}.jsonl"
     results.parent.mkdir(parents=True, exist_ok=True)
@@ -62,14 +65,15 @@ def main() -> int:
 
     done = {tuple(line["case"]) for line in read(results)}
     missing = [case for case in cases() if case not in done and options.only in " ".join(map(str, case))]
-    # The moments for a command's faults are known once the command has run without a fault.
+    # First run each command without a fault. The number of pieces that it sends is needed to place the faults of the
+    # other cases.
     for batch in ([each for each in missing if not each.fault], [each for each in missing if each.fault]):
         pool = ThreadPoolExecutor(options.jobs)
         try:
             list(pool.map(run, batch))
         except KeyboardInterrupt:
             sys.exit("bench-client: stopped; the same command continues")
-        finally:  # After Ctrl-C, only running cases are finished, so that they remove their namespaces.
+        finally:  # After Ctrl-C, wait until the running cases have removed their namespaces.
             pool.shutdown(cancel_futures=True)
     lines = read(results)
     print("\n".join(table(lines)))
@@ -79,8 +83,8 @@ def main() -> int:
 def one_case(case: Case, lines: list[Line], namespace: str) -> Line:
     """Run a case in a new namespace, and return its result.
 
-    The number of pieces varies between runs. If the command ends before the moment, run the case again with an earlier
-    moment.
+    A command may send fewer pieces of data than in the run without a fault, so that it ends before the fault's moment.
+    Then the case runs again with an earlier moment.
     """
     pieces = next((line["pieces"] for line in lines if line["case"][:2] == [case.command, ""]), 0)
     for number, share in enumerate(SHARES):
@@ -125,7 +129,7 @@ def _one_run(case: Case, client: Client, namespace: str, pieces: int) -> Line:
 
 @contextmanager
 def _removed(namespace: str) -> Iterator[None]:
-    """Remove the namespace at the end. The case itself creates the namespace."""
+    """Remove the namespace after the case. The tested command has created the namespace."""
     try:
         yield
     finally:
@@ -134,9 +138,9 @@ def _removed(namespace: str) -> Iterator[None]:
 
 @contextmanager
 def _finished(namespace: str) -> Iterator[None]:
-    """Mark the namespace's job as finished after SECONDS_FOLLOWED, as its operator would.
+    """Mark the job in the namespace as Succeeded, SECONDS_FOLLOWED after its creation.
 
-    The job's pods never start.
+    Its operator would not do so, because the job's pods never start.
     """
     ended = threading.Event()
 
@@ -162,7 +166,7 @@ def _finished(namespace: str) -> Iterator[None]:
 
 
 def code_hash() -> str:
-    """Return a hash of all code that can influence the results."""
+    """Return a hash of the plugin, the chart and the bench's own modules."""
     files = [*(REPOSITORY / "plugin").rglob("*.py"), *CHART.rglob("*")]
     files += [Path(__file__).with_name(f"{name}.py") for name in ("cases", "faults", "proxy", "release_state")]
     parts = [path.read_bytes() for path in sorted(files) if path.is_file()]
@@ -183,9 +187,10 @@ def told(line: Line) -> str:
 
 
 def table(lines: list[Line]) -> list[str]:
-    """Return a row per fault and a column per command.
+    """Return a Markdown table with one row per fault and one column per command.
 
-    A cell lists the final states, their number of cases and exit codes.
+    A cell lists the states in which the release ended. Behind each state are the number of cases and the exit codes of
+    the command.
     """
     rows = [["what happens", *COMMANDS], ["---"] * (1 + len(COMMANDS))]
     for fault in ("", *STREAMS, FULL, *SIGNALS, AWAY):

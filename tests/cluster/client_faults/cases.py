@@ -9,7 +9,8 @@ from lab.paths import CHART
 from tests.cluster.client_faults.faults import AWAY, FULL, SIGNALS, STREAMS
 from tests.cluster.client_faults.release_state import NAME
 
-# No scheduler places these pods, so a case takes seconds and no memory.
+# No scheduler has the name `nobody`, so the pods are never placed. So a case takes only seconds, and its pods use no
+# memory.
 JOB = "framework=pytorch,workers.replicas=1,workers.gpus=0,workers.cpu=10m,workers.memory=16Mi"
 NOBODY = "workers.podSpec.schedulerName=nobody"
 INSTALL = ["install", NAME, "--create-namespace", "--chart", str(CHART), "--set", f"{JOB},{NOBODY}"]
@@ -23,9 +24,9 @@ SIGNAL_MOMENTS, AWAY_MOMENTS = 5, 20
 
 
 class Case(NamedTuple):
-    """A command and a fault at one of several moments.
+    """A command of the plugin and a fault. The fault hits the command at moment `moment` of `moments` moments.
 
-    `moments` moments divide the data that the command sends evenly.
+    The moments are spread evenly over the pieces of data that the command sends to the API server.
     """
 
     command: str
@@ -34,7 +35,7 @@ class Case(NamedTuple):
     moments: int = 0
 
     def at(self, pieces: int) -> tuple[int, bool]:
-        """Return the moment as a piece's number, and whether the API server answers this piece before the fault."""
+        """Return the piece's number at which the fault comes, and whether the API server answers the piece first."""
         if self.fault != AWAY:
             return (1 + pieces * (2 * self.moment - 1) // (2 * self.moments) if self.moments else 0), False
         place, answered = divmod(self.moment - 1, 2)

@@ -21,7 +21,8 @@ from tests.cluster.client_faults.proxy import ApiProxy
 
 AWAY_SECONDS = 30
 SECONDS_BETWEEN_SIGNALS = 0.3
-# Stream fault in shell notation -> a shell script that exits with the command's exit code, not with that of `head`.
+# Maps a fault of stdin, stdout or stderr, in shell notation, to the script that runs the command with this fault. The
+# script exits with the command's exit code, not with the exit code of `head`.
 STREAMS = {
     "\\| head -1": '"$@" | head -1; exit ${PIPESTATUS[0]}',
     "> /dev/full": '"$@" > /dev/full',
@@ -30,7 +31,8 @@ STREAMS = {
     ">&-": '"$@" >&-',
     "2>&-": '"$@" 2>&-',
 }
-# The signals of each signal fault. Ctrl-C and a closed terminal reach the whole process group.
+# Maps a fault to the signals that the command receives. SIGINT and SIGHUP go to the whole process group, as they do
+# from a terminal.
 SIGNALS = {
     "nohup, SIGHUP": (signal.SIGHUP,),
     "SIGTERM": (signal.SIGTERM,),
@@ -43,7 +45,7 @@ AWAY, FULL = f"API server away for {AWAY_SECONDS} s", "TMPDIR full"
 
 @dataclass(frozen=True)
 class Ended:
-    """The exit code of a command, negative for a signal, and the lines that it printed to stderr."""
+    """The exit code of a command (negative if a signal ended it), and the lines that it printed to stderr."""
 
     code: int
     lines: list[str]
@@ -55,16 +57,16 @@ class Ended:
 
 @dataclass(frozen=True)
 class Client:
-    """Runs the plugin with the proxy's kubeconfig. `folder` is the plugin's home."""
+    """Runs the plugin with a kubeconfig that leads to the proxy. `folder` is the HOME of the plugin's process."""
 
     folder: Path
     kubeconfig: Path
     proxy: ApiProxy
 
     def run(self, arguments: Sequence[str], fault: str = "", moment: int = 0, *, answered: bool = False) -> Ended:
-        """Run the command with this fault. Also wait until its Helm has ended.
+        """Run a command of the plugin with this fault, and wait until the plugin and its Helm have ended.
 
-        The moment is the number of a piece of data in the proxy, counted from the command's start.
+        The fault comes when the proxy receives the command's piece of data with the number `moment`.
         """
         command = [sys.executable, "-m", "distrain", *arguments, "--kubeconfig", str(self.kubeconfig)]
         if fault in STREAMS:
@@ -110,7 +112,7 @@ def _signal(process: subprocess.Popen[bytes], numbers: Sequence[signal.Signals])
 
 
 def _uses(kubeconfig: Path) -> bool:
-    """Tell whether a Helm that outlives the plugin still runs: a process with this kubeconfig in its command line."""
+    """Tell whether a Helm process with this kubeconfig still runs: Helm can outlive the plugin that started it."""
     wanted = str(kubeconfig).encode()
     return any(wanted in _command_line(path) for path in Path("/proc").glob("[0-9]*/cmdline"))
 
@@ -124,7 +126,7 @@ def _command_line(path: Path) -> bytes:
 
 @contextmanager
 def _temporary_folder(folder: Path, *, full: bool) -> Iterator[Path]:
-    """Yield a folder for temporary files. With `full`, the folder is a file system with one free block of 4 KiB."""
+    """Yield a folder for temporary files. With `full`, the folder is on a file system that has only 4 KiB left."""
     path = folder / "tmp"
     path.mkdir(exist_ok=True)
     if not full:

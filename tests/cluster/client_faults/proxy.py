@@ -13,17 +13,17 @@ from typing import Any
 import yaml
 
 SIZE = 1 << 16
-# The host name in the API server's certificate. The proxy forwards TLS traffic unchanged.
+# The proxy forwards TLS unchanged, so clients must expect this host name in the API server's certificate.
 SERVER_NAME = "kubernetes"
 
 
 class ApiProxy:
-    """A proxy that counts the pieces of data sent by clients.
+    """A TCP proxy that counts the pieces of data that clients send.
 
-    A piece is the data that one read from a connection returns: mostly one request, or a step of the TLS handshake.
+    A piece is the data that one call of recv() returns: mostly one request, or one step of the TLS handshake.
     `at(number, act)` calls `act` before the proxy forwards the piece with this number. With `answered`, the proxy calls
-    `act` after the API server has answered the piece, and drops the answer. `is_reached` tells whether the piece has
-    arrived.
+    `act` after the API server has answered the piece, and drops the answer. `is_reached` tells whether the proxy has
+    received the piece with this number.
     """
 
     def __init__(self, upstream: tuple[str, int]) -> None:
@@ -109,7 +109,10 @@ def before(kubeconfig: Path, folder: Path) -> Iterator[tuple[ApiProxy, Path]]:
 
 
 def _pieces(source: socket.socket, other: socket.socket) -> Iterator[bytes]:
-    """Yield the data that the source sends. Close both connections when the source has closed its connection."""
+    """Yield each piece of data that `source` sends.
+
+    Close both sockets after `source` has closed its connection.
+    """
     with contextlib.suppress(OSError):
         while piece := source.recv(SIZE):
             yield piece
@@ -118,7 +121,7 @@ def _pieces(source: socket.socket, other: socket.socket) -> Iterator[bytes]:
 
 
 def _close(one: socket.socket) -> None:
-    # shutdown() also wakes a thread that waits in accept() or recv().
+    # Without shutdown(), a thread that waits in accept() or recv() on this socket would not wake up.
     with contextlib.suppress(OSError):
         one.shutdown(socket.SHUT_RDWR)
     one.close()

@@ -16,7 +16,7 @@ CHANGED, BEFORE, ROLLED_BACK = "changed", "as before", "rolled back"
 
 @dataclass(frozen=True)
 class State:
-    """The release's revisions as (number, status), its job's workers and steps, and whether its namespace exists."""
+    """The release's revisions as (number, status), the job's workers and steps, and whether the namespace exists."""
 
     revisions: list[tuple[int, str]]
     workers: int | None
@@ -24,7 +24,10 @@ class State:
     has_namespace: bool
 
     def word(self, command: str) -> str:
-        """Return CHANGED, BEFORE or ROLLED_BACK. For any state in between, describe the last revision and the job."""
+        """Return CHANGED, BEFORE or ROLLED_BACK if the release and its job agree.
+
+        Otherwise describe the last revision and the job.
+        """
         last = self.revisions[-1] if self.revisions else None
         if command.startswith("install"):
             return {(1, "deployed"): CHANGED, None: BEFORE if self.workers is None else "no release, but a job"}.get(

@@ -1,4 +1,4 @@
-"""Check the rules of docs/plugin.md for a release whose client is hit by a fault."""
+"""Check the rules that docs/plugin.md promises for a command that is hit by a fault."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 from tests.cluster.client_faults.faults import SIGNALS, STREAMS
 from tests.cluster.client_faults.release_state import BEFORE, CHANGED, ROLLED_BACK
 
-# The record of a case.
+# The record of one case, as `bench.py` writes it.
 Line = Mapping[str, Any]
 
 CODES = (0, 2, 3, 4, 5, 130, 141)
-# UNDONE: texts in the command's last line if the release is unchanged. NEXT: texts that tell the user's next step if
-# the release has changed.
+# If the command has changed nothing or undone its change, its last line must contain a text of UNDONE or NEXT. If the
+# release has changed, its last line must contain a text of NEXT, which tells the user's next step.
 UNDONE = ("uninstalled again", "rolled back to revision 1", "nothing was changed", "deleted again")
 NEXT = (
     "helm uninstall",
@@ -26,7 +26,7 @@ NEXT = (
 
 
 def broken(line: Line) -> str:
-    """Return the rule that this case broke, or an empty string."""
+    """Describe the rule that this case broke. Return "" if it broke none."""
     command, fault, *_ = line["case"]
     code, word, told = line["codes"][-1], line["states"][-1], line["lines"][-1]
     last = told[-1] if told else ""

@@ -1,4 +1,4 @@
-"""Test that a run resumes from its last checkpoint after any process or connection was killed, paused or cut."""
+"""Test that a run resumes from its last checkpoint after a process or connection is killed, paused or cut off."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ from tests.cluster.training import (
 from tests.matrix import one_of
 
 TRAINER = "distrain_trainer"
-# The cut lasts longer than the half minute after which the launcher notices it, so it also affects the next start.
+# The launcher notices a cut network after half a minute. The cut must last longer than that, so that the ranks are
+# started again while the network is still cut.
 SECONDS_CUT = 45
 
 
@@ -37,7 +38,7 @@ SECONDS_CUT = 45
 def run(
     module_namespace: Namespace, helm4: Path, on_s3: list[str], request: pytest.FixtureRequest
 ) -> Iterator[Namespace]:
-    """Start a run of two workers, and wait for a checkpoint. Each test injects a fault."""
+    """Start a run of two workers, and wait for a checkpoint. Each test injects one fault into this run."""
     more = {"workers.replicas": 2, "rescale.lostWorkerTimeout": 10}
     upgrade(module_namespace, helm4, on_s3, {**request.param, **more})
     wait_for_checkpoint(module_namespace)
@@ -56,7 +57,7 @@ def state(run: Namespace) -> str | None:
 
 @pytest.fixture
 def goes_on(run: Namespace, request: pytest.FixtureRequest, say: Say) -> GoesOn:
-    """Assert that the run saves more than at the test's start.
+    """Return a function that asserts that the run has saved further checkpoints since the test's start.
 
     With `starts_again`, also assert that the run has restarted.
     """
@@ -69,7 +70,7 @@ def goes_on(run: Namespace, request: pytest.FixtureRequest, say: Say) -> GoesOn:
             say(f"mpijob: {request.node.name} | {seconds_to_step(run, since):.1f} s to the next step")
         else:
             wait_for_checkpoint(run, wait_for_checkpoint(run, before))
-        # A returning worker makes the launcher stop the ranks once more, so wait until they train.
+        # When the lost worker returns, the launcher stops the ranks once more. Wait until they train again.
         wait_until("ranks that train", lambda: state(run) == "training", seconds=60, pause=0.5)
         found = head(run)
         assert found
@@ -105,7 +106,8 @@ def test_hung_rank_is_made_good(run: Namespace, goes_on: GoesOn) -> None:
         goes_on()
 
 
-# tests/chart/scripts/launch/test_live_run.py also cuts a worker's network, without a cluster.
+# This test runs only in the full matrix, because tests/chart/scripts/launch/test_live_run.py cuts a worker's network
+# without a cluster.
 @pytest.mark.full
 def test_cut_network_between_workers_is_made_good(run: Namespace, goes_on: GoesOn) -> None:
     one, other = live_pod(run, "worker", 0), live_pod(run, "worker", 1)
@@ -115,7 +117,8 @@ def test_cut_network_between_workers_is_made_good(run: Namespace, goes_on: GoesO
     goes_on()
 
 
-# This test runs only in the full matrix, when nothing else uses the lab.
+# This test runs only in the full matrix, when nothing else uses the lab: every pod of the lab needs kubelet and
+# containerd.
 @pytest.mark.full
 @pytest.mark.parametrize("component", ["kubelet", "containerd"])
 def test_restarted_component_disturbs_nothing(goes_on: GoesOn, component: str) -> None:

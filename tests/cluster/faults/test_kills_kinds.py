@@ -1,4 +1,4 @@
-"""Test that jobs without mpi-operator continue with all pods after a process or pod was killed, paused or cut off."""
+"""Kill, pause or cut off processes and pods of jobs without mpi-operator, and test that all pods continue the run."""
 
 from __future__ import annotations
 
@@ -30,10 +30,11 @@ from tests.cluster.training import (
 # `restricted` refuses the init container that training-operator adds to a Master/Worker PyTorchJob.
 POD_SECURITY = "baseline"
 SECONDS = 300
-# This text is in the command line of ranks and parameter servers. The fault hits the youngest process with this text in
-# the pod.
+# The command lines of ranks and parameter servers contain this text. In the pod, the fault hits the youngest process
+# whose command line contains this text.
 TRAINER = "distrain_trainer"
-# In an elastic job's pods, the command lines of torchrun and of the processes that start it also contain this text.
+# In an elastic job, torchrun and the processes that start torchrun have TRAINER in their command lines, too. Only the
+# command line of a rank contains this longer text.
 RANK = "-u -m distrain_trainer"
 
 Fault = functools.partial[Any]
@@ -43,7 +44,10 @@ Fault = functools.partial[Any]
 def runs(
     module_namespace: Namespace, helm4: Path, on_s3: list[str], all_images: None
 ) -> Iterator[Callable[[str], Namespace]]:
-    """Start a run of a kind, and wait for a checkpoint. All faults are injected into this run, one after the other."""
+    """Start a run of a kind, and wait for a checkpoint.
+
+    All faults of this kind are injected into this run, one after the other.
+    """
     installed: list[str] = []
 
     def run(kind: str) -> Namespace:
@@ -69,7 +73,10 @@ def _end_run(namespace: Namespace, helm: Path) -> None:
 def _wait_for_process(
     namespace: Namespace, role: str, number: int = 0, word: str = TRAINER, other: str | None = None
 ) -> None:
-    """Wait until the pods of the fault run the process. After an earlier fault, a worker may still be missing."""
+    """Wait until the process that the fault will hit runs in its pod.
+
+    The previous fault may have stopped a worker that has not come back yet.
+    """
 
     def is_there() -> bool:
         with contextlib.suppress(IndexError):
@@ -128,7 +135,8 @@ FAULTS = {
     "elastic": {
         "rank": killed("worker", 1, RANK),
         "torchrun": killed("worker", 1, "bin/torchrun"),
-        # This pod is the workers' rendezvous. Without this pod, no other worker continues.
+        # The workers meet at torchrun's rendezvous in worker 0. While worker 0 is down, the other workers cannot
+        # continue.
         "torchrun of worker 0": killed("worker", 0, "bin/torchrun"),
         "distrain-torchrun": killed("worker", 1, "distrain-torchrun"),
         "worker deleted": deleted("worker", 1),
@@ -168,7 +176,8 @@ FAULTS = {
         "cut network": cut("master", "worker"),
     },
 }
-# A run without an operator, and a run of training-operator. Other kinds and their faults are in the full matrix.
+# `make test` tries one kind without an operator and one kind of training-operator. The full matrix tries all kinds and
+# faults.
 TRIED = {("plain", "worker deleted"), ("elastic", "rank")}
 CASES = [
     pytest.param(kind, fault, id=f"{kind}: {name}", marks=[] if (kind, name) in TRIED else pytest.mark.full)

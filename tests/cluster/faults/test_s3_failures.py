@@ -1,4 +1,4 @@
-"""Test a run while S3 is unavailable for a minute or refuses requests: the run logs that, continues and retries."""
+"""Test that a run continues, logs the failure and retries while S3 is unavailable for a minute or refuses requests."""
 
 from __future__ import annotations
 
@@ -38,14 +38,15 @@ def _steps(namespace: Namespace) -> int:
     return len(STEP.findall(namespace.launcher_log()))
 
 
-# These two tests must run first, because the run of the other tests uses the same release name.
+# The first two tests must run before the others. The other tests share a run, which has the same release name.
 def test_run_that_ends_while_s3_refuses_fails_and_names_it(namespace: Namespace, helm4: Path, on_s3: list[str]) -> None:
     upgrade(namespace, helm4, on_s3, {"workers.replicas": 2, "trainer.epochs": 20})
 
     with faults.refusing_s3(REFUSING_PORT):
         wait_until("its HEAD", lambda: head(namespace) is not None, seconds=300)
         with faults.redirected(workers(namespace)[0]["metadata"]["uid"], NODE_ADDRESS, S3_PORT, to=REFUSING_PORT):
-            # The trainer retries to write the model for ten minutes. S3 refuses the next start at once.
+            # The trainer tries for ten minutes to write the model. Then the launcher starts the ranks again, and S3
+            # refuses their first request.
             assert namespace.wait_for_end(seconds=1500) == "Failed"
 
     assert "refuses the keys of this Secret" in namespace.launcher_end()["message"]
@@ -100,7 +101,7 @@ def test_run_whose_checkpoints_are_deleted_writes_its_next_one(long_run: Namespa
     assert after.generation == before.generation
 
 
-# This must be the module's last test, because it adds a worker that stays.
+# This test adds a worker to the shared run, so it must be the module's last test.
 def test_new_worker_that_alone_is_refused_is_left_out_until_its_pod_is_recreated(long_run: Namespace) -> None:
     before = wait_for_checkpoint(long_run)
     rescale(long_run, 3)

@@ -15,7 +15,7 @@ from tests.cluster.gitops.commits import VALUES, manifest, repository_with_chart
 from tests.cluster.testbed import Namespace
 
 REFRESH = "argocd.argoproj.io/refresh"
-# Seconds that Argo CD may take for a commit on a busy machine.
+# Argo CD may take this many seconds to apply a commit on a busy machine.
 SECONDS = 300
 
 Operation = dict[str, Any]
@@ -23,7 +23,10 @@ Operation = dict[str, Any]
 
 @dataclass(frozen=True)
 class Application:
-    """An Application named run1, the git repository of the run's values, and the chart's git repository, if any."""
+    """The Application `run1`, with the git repository of the run's values.
+
+    The chart comes from a second git repository (`chart`), or from a registry (None).
+    """
 
     runs: Repository
     chart: Repository | None = None
@@ -39,21 +42,24 @@ class Application:
 
     @classmethod
     def from_registry(cls, namespace: Namespace, values: str, registry: str) -> Application:
-        """Commit these values, and apply the example from docs/argocd that gets the chart from a registry."""
+        """Commit these values, and apply the example whose Application gets the chart from a registry."""
         runs = Repository.new("runs")
         runs.commit({VALUES: values})
         client.apply(manifest("argocd/application-oci.yaml", namespace, [runs], registry))
         return cls(runs)
 
     def commit(self, values: str) -> Operation:
-        """Commit values, and return the sync operation of this commit when it has ended."""
+        """Commit values, wait until Argo CD has synced this commit, and return the sync operation."""
         revision = self.runs.commit({VALUES: values})
         self.refresh()
         wait_until("the sync's end", lambda: "finishedAt" in self.operation(revision), seconds=SECONDS, pause=0.5)
         return self.operation(revision)
 
     def commit_unchanged(self, values: str) -> tuple[str, str]:
-        """Commit values that render the same, and return the sync status and health of this commit."""
+        """Commit values that change nothing in the rendered manifests.
+
+        Return the sync status and health once Argo CD has read the commit.
+        """
         revision = self.runs.commit({VALUES: values})
         self.refresh()
         wait_until("the commit", lambda: self.is_compared(revision), seconds=SECONDS, pause=0.5)
@@ -62,7 +68,7 @@ class Application:
     def refresh(self, how: str = "normal") -> tuple[str, str]:
         """Let Argo CD compare git with the cluster, and return the sync status and health that it finds.
 
-        A `hard` refresh also fetches what Argo CD has in its cache.
+        With `hard`, Argo CD also renders the manifests again instead of using its cache.
         """
         kubectl("-n", argocd.NAMESPACE, "annotate", "--overwrite", "applications", "run1", f"{REFRESH}={how}")
         wait_until("the refresh", lambda: REFRESH not in read()["metadata"].get("annotations", {}), seconds=SECONDS)
@@ -77,7 +83,7 @@ class Application:
         return revision in _sync(read()).get("revisions", [])
 
     def operation(self, revision: str) -> Operation:
-        """Return the sync operation of a commit, or {} if it has not begun."""
+        """Return the sync operation of a commit, or {} if Argo CD has not started it."""
         found: Operation = read().get("status", {}).get("operationState", {})
         return found if revision in found.get("syncResult", {}).get("revisions", []) else {}
 
@@ -109,5 +115,5 @@ def names() -> list[str]:
 
 
 def delete_all() -> None:
-    """Delete all ApplicationSets and Applications, and wait until the objects that they own are gone."""
+    """Delete all ApplicationSets and Applications, and wait until Argo CD has removed their objects."""
     kubectl("-n", argocd.NAMESPACE, "delete", "applicationsets,applications", "--all", "--timeout=120s")

@@ -19,12 +19,12 @@ from tests.cluster.training import CHECKPOINTS, MXNET, SECONDS_BETWEEN
 VALUES = "runs/run1.yaml"
 DOCS = REPOSITORY / "docs"
 FOREVER = 10_000_000
-# The lab has 8 GPUs.
+# This many workers with one GPU each do not fit: the lab has 8 GPUs.
 TOO_MANY = 9
 
 
 def run_values(replicas: int, steps: int = FOREVER) -> str:
-    """Return a values file: docs/run1.yaml with MXNet, one GPU per worker, and checkpoints in the lab's S3."""
+    """Return a values file: docs/run1.yaml with MXNet, one GPU per worker, and checkpoints in the lab's S3 server."""
     values = yaml.safe_load((DOCS / "run1.yaml").read_text(encoding="utf-8"))
     own: dict[str, Any] = {
         # MXNet starts faster than TensorFlow.
@@ -34,14 +34,15 @@ def run_values(replicas: int, steps: int = FOREVER) -> str:
         "trainer": {"steps": steps, "logEvery": 1},
         "checkpoint": {"uri": CHECKPOINTS, "every": SECONDS_BETWEEN},
         "s3": {"endpoint": lifecycle.s3_server().endpoint, "secretName": SECRET},
-        # With this, a waiting run uses almost no processor time; see tests/cluster/training.py.
+        # With this cycle time, Horovod looks for work only ten times a second, so a waiting run uses almost no
+        # processor time.
         "mpi": {"env": {"HOROVOD_CYCLE_TIME": "100"}},
     }
     return yaml.safe_dump({**values, **own})
 
 
 def kind_values(kind: Kind, **more: Any) -> str:
-    """Return a values file for a long run of this kind on the digits in the lab's S3 server."""
+    """Return a values file with which a job of this kind trains for long on the digits in the lab's S3 server."""
     values: dict[str, Any] = yaml.safe_load((EXAMPLES / kind.file).read_text(encoding="utf-8"))
     for path, value in {**digits_on_s3(), **kind.long_run(**more)}.items():
         *sections, key = path.split(".")
@@ -53,7 +54,7 @@ def kind_values(kind: Kind, **more: Any) -> str:
 
 
 def repository_with_chart(name: str) -> Repository:
-    """Make a repository with the chart's files in its folder. The caller makes the first commit."""
+    """Create a git repository whose folder contains the chart's files. The files are not committed yet."""
     repository = Repository.new(name)
     shutil.copytree(CHART, repository.folder / "charts" / "distrain")
     return repository
@@ -62,7 +63,7 @@ def repository_with_chart(name: str) -> Repository:
 def manifest(
     path: str, namespace: Namespace, repositories: Sequence[Repository] = (), registry: str = ""
 ) -> dict[str, Any]:
-    """Return an example from docs/, changed to this namespace, these git repositories and this registry's host."""
+    """Return an example from docs/ with this namespace, the URLs of these git repositories and this registry's host."""
     text = (DOCS / path).read_text(encoding="utf-8").replace("registry.example.com", registry)
     for repository in repositories:
         text = text.replace(f"https://git.example.com/team/{repository.name}.git", repository.url)

@@ -35,6 +35,9 @@ def argo_cd(_argo_cd: None, namespace: Namespace) -> Iterator[None]:
 
 @pytest.fixture
 def helm_controller(_helm_controller: str, namespace: Namespace) -> Iterator[str]:
-    """Run Flux with this version of helm-controller, and delete the test's HelmReleases and sources afterwards."""
+    """Run Flux with this version of helm-controller.
+
+    Afterwards delete the HelmReleases and sources that the test created.
+    """
     yield _helm_controller
     flux_release.delete_all(namespace)

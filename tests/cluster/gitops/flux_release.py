@@ -18,20 +18,23 @@ from tests.cluster.testbed import Namespace
 
 # The first version of helm-controller that reads healthCheckExprs.
 WITH_HEALTH_CHECKS = "1.6"
-# Seconds that Flux may take for a commit on a busy machine.
+# Flux may take this many seconds to apply a commit on a busy machine.
 SECONDS = 300
 
 
 @dataclass(frozen=True)
 class Release:
-    """A HelmRelease named run1, and the git repository with the chart and the run's values."""
+    """The HelmRelease `run1`, and the git repository that contains the chart and the run's values."""
 
     namespace: Namespace
     repository: Repository
 
     @classmethod
     def new(cls, namespace: Namespace, values: str, helm_controller: str, **more: Any) -> Release:
-        """Commit the chart and these values, and apply the examples from docs/flux, with more fields in the spec."""
+        """Commit the chart and these values, and apply the examples from docs/flux.
+
+        `more` adds fields to the HelmRelease's spec.
+        """
         repository = repository_with_chart("distrain")
         repository.commit({VALUES: values})
         release = manifest("flux/helmrelease.yaml", namespace)
@@ -42,13 +45,19 @@ class Release:
         return cls(namespace, repository)
 
     def commit(self, values: str | None = None) -> dict[str, str]:
-        """Commit values, or make an empty commit. Return the condition Ready once Flux has handled this commit."""
+        """Commit these values, or make an empty commit if `values` is None.
+
+        Return the release's condition Ready once Flux has applied or refused this commit.
+        """
         commit = self.push(values)
         wait_until(f"commit {commit}", lambda: bool(self._ready(commit)), seconds=SECONDS, pause=0.5)
         return self._ready(commit)
 
     def push(self, values: str | None = None) -> str:
-        """Commit values, or make an empty commit. Let Flux fetch the commit, and return the commit's hash."""
+        """Commit these values, or make an empty commit if `values` is None.
+
+        Tell Flux to fetch the commit, and return the commit's hash.
+        """
         commit = self.repository.commit({VALUES: values} if values else None)
         self.look_at_git()
         return commit
@@ -71,13 +80,13 @@ class Release:
         """Return Flux's messages about drift between this release and the cluster."""
         get = ("-n", self.namespace.name, "get")
         uid = kubectl(*get, "helmrelease", "run1", "-o", "jsonpath={.metadata.uid}")
-        # Tests share a namespace, so the namespace also has the events of other tests' releases.
+        # The namespace also contains events of releases from earlier tests, so select them by this release's uid.
         selector = f"reason=DriftDetected,involvedObject.uid={uid}"
         events = json.loads(kubectl(*get, "events", f"--field-selector={selector}", "-o", "json"))["items"]
         return [event["message"] for event in events]
 
     def delete(self) -> None:
-        """Delete the HelmRelease and the GitRepository, and wait until the HelmRelease's objects are gone."""
+        """Delete the HelmRelease and the GitRepository, and wait until Flux has uninstalled the release."""
         delete_all(self.namespace)
 
     def _request(self, kind: str, name: str, stamp: str) -> None:
@@ -86,10 +95,10 @@ class Release:
         kubectl("-n", self.namespace.name, *words)
 
     def _ready(self, commit: str) -> dict[str, str]:
-        """Return the release's condition Ready for a commit, or {} while Flux has not handled the commit."""
+        """Return the release's condition Ready for a commit, or {} until Flux has applied or refused the commit."""
         status = self._status()
         ready = condition(status)
-        # The chart's version, and the commit: 0.1.0+1234567890ab.1
+        # Flux composes a revision from the chart's version and the commit, for example 0.1.0+1234567890ab.1.
         tried = f"+{commit[:12]}" in status.get("lastAttemptedRevision", "")
         return ready if tried and ready.get("status") in ("True", "False") else {}
 
@@ -100,11 +109,11 @@ class Release:
 
 
 def delete_all(namespace: Namespace) -> None:
-    """Delete all HelmReleases and their sources, and wait until their objects are gone."""
+    """Delete all HelmReleases and their sources, and wait until Flux has uninstalled the releases."""
     kinds = "helmreleases,gitrepositories,ocirepositories"
     kubectl("-n", namespace.name, "delete", kinds, "--all", "--timeout=120s")
 
 
 def condition(status: dict[str, Any]) -> dict[str, str]:
-    """Return the condition Ready of a status, or {} if it is missing."""
+    """Return the condition Ready from an object's status, or {} if the status has none."""
     return next((one for one in status.get("conditions", []) if one["type"] == "Ready"), {})

@@ -1,4 +1,7 @@
-"""Test that the real Argo CD manages a run with the files from docs/argocd. Each change is a commit."""
+"""Test that the real Argo CD manages a run with the files from docs/argocd.
+
+The tests make each change with a git commit.
+"""
 
 from __future__ import annotations
 
@@ -30,12 +33,18 @@ def application(argo_cd: None, namespace: Namespace) -> Application:
 
 @pytest.fixture
 def application_set(argo_cd: None, namespace: Namespace) -> Application:
-    """Create an ApplicationSet, which trains a run for each file in git. The test has one file."""
+    """Create an ApplicationSet, which creates one Application for each values file in git.
+
+    This repository contains one values file.
+    """
     return Application.new(namespace, run_values(2), "applicationset.yaml")
 
 
 def _refuse(application: Application) -> Operation:
-    """Commit a size that does not fit, and return the sync operation, which the preflight check has made fail."""
+    """Commit more workers than the lab has GPUs for, and return the sync operation.
+
+    The operation fails in the preflight check.
+    """
     operation = application.commit(run_values(TOO_MANY))
     assert operation["phase"] == "Failed"
     assert operation.get("retryCount", 0) == 0
@@ -66,7 +75,8 @@ def test_application_trains_rescales_and_outlives_a_refused_commit(
     assert before
     assert after.generation == before.generation
 
-    # Another number of steps replaces the job. The run has more steps than that already, so the new job ends at once.
+    # A changed `trainer.steps` makes the chart replace the job. The run has already trained for more than one step, so
+    # the new job ends at once.
     assert application.commit(run_values(3, steps=1))["phase"] == "Succeeded"
     assert job(namespace) != first
     wait_until("Healthy", lambda: application.state() == ENDED, seconds=SECONDS, pause=1)

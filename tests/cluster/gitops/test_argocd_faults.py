@@ -1,4 +1,4 @@
-"""Test a run under Argo CD if commits are wrong or come fast, git is unreachable, or the Application is deleted."""
+"""Test a run under Argo CD: wrong commits, fast commits, an unreachable git server, a deleted Application."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.cluster.training import assert_no_step_was_lost, head, wait_for_check
 pytestmark = pytest.mark.full
 IN_TRAINING = ("Synced", "Progressing")
 SECONDS_AWAY = 60
-# The kinds of a run's objects.
+# The chart creates objects of these kinds for a run.
 KINDS = "mpijobs,configmaps,secrets,serviceaccounts,roles,rolebindings,networkpolicies,services"
 
 
@@ -110,7 +110,7 @@ def test_two_applications_of_one_run_are_told(application: Application, namespac
 def test_deleted_application_goes_at_once(
     application: Application, namespace: Namespace, moment: str, finalizer: bool
 ) -> None:
-    """Without the finalizer, the run continues unchanged."""
+    """If the Application has no finalizer, Argo CD leaves the run's objects in the cluster, and the run continues."""
     if not finalizer:
         application.patch({"op": "remove", "path": "/metadata/finalizers"})
     if moment != "training":
@@ -131,8 +131,8 @@ def test_deleted_application_goes_at_once(
 def _remove_run(namespace: Namespace) -> None:
     """Remove a run that no Application manages any more.
 
-    Argo CD adds a finalizer to a sync's hooks, and removes it at the end of the sync. This sync never ends, so the test
-    removes the finalizer.
+    Argo CD adds a finalizer to a sync's hooks, and removes the finalizer at the end of the sync. The Application is
+    gone, so this sync never ends, and the test must remove the finalizer.
     """
     for kinds in ("pods,roles,rolebindings,serviceaccounts,configmaps", "clusterroles,clusterrolebindings"):
         get = ("-n", namespace.name, "get", kinds, "--selector=app.kubernetes.io/instance=run1", "-o", "name")

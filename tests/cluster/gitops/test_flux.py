@@ -1,4 +1,4 @@
-"""Test that the real Flux manages a run with the files from docs/flux. Each change is a commit."""
+"""Test that the real Flux manages a run with the files from docs/flux. The tests make each change with a git commit."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_helm_release_trains_rescales_and_outlives_a_refused_commit(release: Rel
     refresh_hostfile(namespace, 1)
     wait_for_step(namespace, ranks=1)
     assert job(namespace) == first
-    # A crash would have ended the process for good: nothing restarts it.
+    # helm-controller has not crashed: nothing would have restarted its process.
     assert process
     assert namespaces.pid(flux.HELM_CONTROLLER) == process
 

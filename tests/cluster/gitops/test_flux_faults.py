@@ -1,4 +1,4 @@
-"""Test a run under Flux if a change is refused, capacity is missing, Flux's timeout is short, or Flux is suspended."""
+"""Test a run under Flux: refused changes, missing capacity, a short timeout of Flux, a suspended HelmRelease."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NO_RETRIES, RETRIES = ({"remediation": {"retries": retries}} for retries in (0, 
 def steady(helm_controller: str) -> Iterator[str]:
     """Return helm-controller's version.
 
-    Assert afterwards that helm-controller has not crashed; nothing would restart it.
+    After the test, assert that helm-controller still runs. Nothing restarts it after a crash.
     """
     process = namespaces.pid(flux.HELM_CONTROLLER)
     yield helm_controller
@@ -47,7 +47,7 @@ def test_refused_change_leaves_the_running_job(steady: str, namespace: Namespace
     refused = release.commit(run_values(TOO_MANY))
 
     assert refused["status"] == "False"
-    # Leave Flux time to retry, in case it does.
+    # If Flux retried the refused change, it would do so within this time.
     time.sleep(30)
     after = wait_for_checkpoint(namespace, before)
     assert before
@@ -129,13 +129,13 @@ def _policies(policy: dict[str, Any]) -> dict[str, Any]:
 
 
 def _source(namespace: Namespace) -> dict[str, str]:
-    """Return the GitRepository's condition Ready."""
+    """Return the condition Ready of the GitRepository `distrain`."""
     found = json.loads(kubectl("-n", namespace.name, "get", "gitrepositories", "distrain", "-o", "json"))
     return condition(found["status"])
 
 
 def _take_gpus(namespace: Namespace, count: int) -> None:
-    """Create a pod that uses GPUs."""
+    """Create a pod that occupies `count` GPUs."""
     container = {
         "name": "other",
         "image": "docker.io/distrain/tensorflow:0.1.0",

@@ -1,7 +1,10 @@
-"""Test that Argo CD and Flux manage a run of each kind over its whole life. Each change is a commit.
+"""Test that Argo CD and Flux manage a run of each kind from its installation to its removal.
 
-The run trains. Refreshes and a commit that changes nothing have no effect on the run. The run is rescaled twice, then
-suspended and resumed, and ends. Then its job is deleted by hand. Argo CD or Flux creates a new job, which ends at once.
+The tests make each change with a git commit.
+
+The run trains. A refresh restarts no pod, and neither does a commit that changes no value. The run is rescaled twice,
+then suspended and resumed, and then trains to its end. After the end of the run, a user deletes its job by hand. Argo
+CD or Flux creates a new job, which ends at once because the run is finished.
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ from tests.cluster.training import head, wait_for_checkpoint
 pytestmark = pytest.mark.full
 # `restricted` refuses the init container that training-operator adds to a Master/Worker PyTorchJob.
 POD_SECURITY = "baseline"
-# These kinds rescale in the same job.
+# When a run of these kinds is rescaled, its job stays. For other kinds, a rescale replaces the job.
 LIVE = ("elastic", "mpijob", "plain")
 SECONDS = 400
 REFRESHES = 10
@@ -124,7 +127,7 @@ def _assert_no_pods(namespace: Namespace) -> None:
 
 
 def _assert_ends_without_training(namespace: Namespace, kind: Kind) -> None:
-    """Assert that a job created after the run's end ends at once, because the run's record says that it is finished."""
+    """Assert that a new job of a finished run ends at once, because the run's record says that the run is finished."""
     before = head(namespace)
     wait_until("a new job", lambda: bool(uids(namespace, kind)), seconds=SECONDS, pause=0.5)
     assert _outcome(namespace, kind) == "Succeeded"

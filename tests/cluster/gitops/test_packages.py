@@ -36,7 +36,7 @@ def chart(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def server(lab: None, chart: Path, helm4: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Registry]:
-    """Serve the chart from a registry with TLS and a login."""
+    """Serve the chart from a registry that has TLS and requires a login."""
     with registry.serve_on_lab(tmp_path_factory.mktemp("registry")) as served:
         user = User(helm4, tmp_path_factory.mktemp("home"), served)
         user.log_in()
@@ -86,7 +86,8 @@ def test_flux_takes_the_packaged_chart_from_git(
     release = manifest("flux/helmrelease.yaml", namespace)
     source = release["spec"]["chart"]["spec"]
     source["chart"] = f"./{chart.name}"
-    # Flux would use valuesFiles instead of the package's values.yaml, not in addition to it.
+    # The chart is used with the values.yaml in its package. If the HelmRelease has valuesFiles, Flux does not read the
+    # values.yaml of the package.
     del source["valuesFiles"]
     release["spec"]["values"] = yaml.safe_load(kind_values(KINDS["mpijob"], **EPOCHS))
 

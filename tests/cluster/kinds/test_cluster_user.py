@@ -1,4 +1,7 @@
-"""Test jobs whose user the cluster chooses, as OpenShift does: a user id missing in the image, and group 0."""
+"""Test jobs whose user the cluster chooses, as on OpenShift.
+
+The user id does not exist in the image, and the group is 0.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from tests.cluster.testbed import LAUNCHER_JOB, PROBE_VALUES, Namespace, setting
 
 USER = 1000660000
 VALUES = {**PROBE_VALUES, "runAsUser": "cluster", "workers.replicas": 2, "workers.gpus": 2}
-# Changes rendered pods as OpenShift changes the pods of a namespace. Helm 3 runs this as a post-renderer.
+# This script changes rendered pods as OpenShift's admission changes them. Helm 3 runs the script as a post-renderer.
 OPENSHIFT = f"""#!{sys.executable}
 import sys
 import yaml

@@ -1,4 +1,4 @@
-"""Train to the end with every framework and every kind that supports it, on real digits or pictures in S3."""
+"""Train each framework to the end in each kind of job that supports it, on the digits or on pictures in S3."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.cluster.testbed import BUCKET, VALUES, Namespace, settings
 # `restricted` refuses the init container that training-operator adds to a Master/Worker PyTorchJob.
 POD_SECURITY = "baseline"
 
-# The 1437 digits need these values. The values files are tuned for MNIST's 60 000 images.
+# The values files are tuned for the 60 000 images of MNIST. The tests train on 1437 digits, which need other values.
 LEARNING = {
     "workers.gpus": 0,
     "trainer.batchSize": 32,
@@ -30,10 +30,11 @@ PYTORCH = {"framework": "pytorch", "image.repository": "distrain/pytorch"}
 FULL = pytest.mark.full
 RUNS = [
     pytest.param("mnist-mxnet-horovod.yaml", "mpijobs", {}, id="mxnet-MPIJob", marks=FULL),
-    # rescale/test_rescale_kinds.py also trains these kinds.
+    # These cases run only in the full matrix, because rescale/test_rescale_kinds.py also trains MXJobs.
     pytest.param("mnist-mxnet-ps.yaml", "mxjobs", {}, id="mxnet-MXJob-dist_sync", marks=FULL),
     pytest.param("mnist-mxnet-ps.yaml", "mxjobs", ASYNC, id="mxnet-MXJob-dist_async", marks=FULL),
-    # test_kinds.py connects a Master and Workers, and test_stock_image.py trains a PyTorchJob to the end.
+    # This case runs only in the full matrix: test_kinds.py already connects a Master with its Workers, and
+    # test_stock_image.py trains a PyTorchJob to the end.
     pytest.param("mnist-pytorch.yaml", "pytorchjobs", {"workers.replicas": 2}, id="pytorch-Master-Worker", marks=FULL),
     pytest.param("mnist-pytorch-elastic.yaml", "pytorchjobs", {}, id="pytorch-elastic", marks=FULL),
     pytest.param("mnist.yaml", "mpijobs", {**PYTORCH, "job.kind": "MPIJob"}, id="pytorch-MPIJob", marks=FULL),
@@ -54,7 +55,7 @@ def test_digits_are_learned(
     assert namespace.results()["accuracy"] >= 0.95
 
 
-# test_storage_faults.py trains on pictures in S3 without a cluster.
+# This test runs only in the full matrix, because test_storage_faults.py trains on pictures in S3 without a cluster.
 @FULL
 def test_pictures_are_streamed_from_s3(
     namespace: Namespace, helm3: Path, on_s3: list[str], all_images: None, tmp_path: Path

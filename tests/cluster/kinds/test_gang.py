@@ -1,4 +1,4 @@
-"""Test gang scheduling with scheduler-plugins' coscheduling: all pods of a job are placed, or none."""
+"""Test gang scheduling with the coscheduling plugin of scheduler-plugins: it places all pods of a job, or none."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.matrix import one_of
 
 OPERATORS = Operators(gang=True)
 GANG = {"gang.scheduler": "scheduler-plugins"}
-# The values of a kind, and the resources of its run.
+# The values that select a kind, and kubectl's name for its resources.
 Kind = tuple[dict[str, str], str]
 MPIJOB: Kind = ({}, "mpijobs")
 PLAIN: Kind = ({"job.kind": "Plain"}, "jobs -l app.kubernetes.io/component=launcher")
@@ -52,7 +52,7 @@ def test_gang_that_fits_trains(namespace: Namespace, helm4: Path, digits_setting
 
 
 def test_pods_are_as_the_plugin_predicts(pod_classes: None) -> None:
-    # mpi-operator overwrites the schedulerName that keeps random pods from starting, so no MPIJob is tested.
+    # MPIJobs are not tested: mpi-operator overwrites the schedulerName that keeps the random pods from starting.
     kinds = {("kubeflow.org/v1", kind) for kind in ("PyTorchJob", "TFJob", "MXJob")}
 
     differences = list(made_pods.differences(kinds, 12))

@@ -1,4 +1,4 @@
-"""Test `helm test`, which runs an all-reduce in a second job of the same shape."""
+"""Test `helm test`: it runs an all-reduce in a second job with the same roles and resources as the first."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from lab.waiting import wait_until
 from tests.cluster.testbed import Namespace, settings
 from tests.cluster.training import MXNET
 
-# The release's own job ends at once. `helm test` runs a separate job.
+# The release's own job runs `true` and ends at once. These tests look at the second job, which `helm test` runs.
 RUN = {"command": ["true"], "workers.memory": "2Gi"}
 PLAIN = {"job.kind": "Plain"}
-# The full matrix has the other combinations. The next test covers a failing `helm test` of an MPIJob.
+# The other combinations of Helm and kind run only in the full matrix. The next test covers a failing `helm test` of an
+# MPIJob.
 KINDS = [
     # MXNet starts fastest.
     pytest.param("helm4", {**MXNET, **PLAIN}, id="helm4-plain"),
@@ -65,7 +66,8 @@ def test_missing_gpus_are_reported_at_once(namespace: Namespace, helm4: Path) ->
     told = tested.stdout + tested.stderr
     assert tested.returncode != 0
     assert "Insufficient nvidia.com/gpu" in told
-    # The Pod stays, so that its log can be read. The operator deletes the job later, to free the GPUs.
+    # Helm keeps the Pod of a failed test, so that the user can read its log. After the test, the operator deletes the
+    # test's job to free its GPUs.
     wait_until("the job's end", lambda: _of_the_test(namespace) == [POD], seconds=30, pause=1)
     client.kubectl("-n", namespace.name, "delete", POD)
 

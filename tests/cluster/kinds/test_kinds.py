@@ -26,7 +26,7 @@ TORCHRUN = {"env[1].name": "PATH", "env[1].value": "/probe:/opt/venv/bin:/usr/bi
 
 
 def _run(namespace: Namespace, helm: Path, file: str, kind: str, values: dict[str, Any]) -> list[dict[str, Any]]:
-    """Run a values file's job with the probe instead of the trainer, and return the probe's output."""
+    """Run the job of a values file with the probe as its program. Return the probe's output in each process."""
     namespace.put_probe()
     arguments = ["-f", str(VALUES / file), *settings({**PROBE_VALUES, **SMALL, **values})]
     installed = namespace.helm(helm, "install", "run1", str(CHART), *arguments)
@@ -44,7 +44,8 @@ def test_elastic_pytorchjob_brings_its_workers_together(namespace: Namespace, he
 
     reports = _run(namespace, helm4, "mnist-pytorch-elastic.yaml", "pytorchjobs", {**TORCHRUN, **nodes})
 
-    # The job succeeds when one worker has succeeded. By then, the other workers' pods may be gone.
+    # An elastic PyTorchJob succeeds when its first worker has succeeded. The operator may then delete the other
+    # workers' pods, so that their reports are missing.
     ranks = {report["rank"] for report in reports}
     assert ranks <= set(range(6))
     assert len(ranks) >= 2
@@ -65,8 +66,8 @@ def test_scheduler_servers_and_workers_of_an_mxjob_meet(namespace: Namespace, he
 
     reports = _run(namespace, helm4, "mnist-mxnet-ps.yaml", "mxjobs", values)
 
-    # All five pods have connected to each other. When the MXJob's scheduler pod has ended, the operator deletes the
-    # pods that still run.
+    # Each process reports that all five pods have connected. Some reports may be missing: the operator deletes the
+    # other pods when the MXJob's scheduler pod has ended.
     assert {report["size"] for report in reports} == {5}
     assert {report["role"] for report in reports} <= {"scheduler", "server", "worker"}
 
@@ -78,5 +79,5 @@ def test_chief_servers_and_workers_of_a_tfjob_meet(namespace: Namespace, helm3: 
 
     assert {report["size"] for report in reports} == {5}
     assert ("chief", 0) in [(report["role"], report["rank"]) for report in reports]
-    # A parameter server never ends by itself.
+    # A parameter server never ends by itself, so the operator must end its pod.
     namespace.wait_for_no_running_pods()

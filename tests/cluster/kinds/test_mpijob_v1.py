@@ -14,7 +14,7 @@ from tests.cluster.testbed import Namespace, settings
 from tests.matrix import one_of
 
 OPERATORS = Operators(mpijob="v1")
-# `restricted` refuses the operator's init container, which delivers kubectl.
+# `restricted` refuses the init container with which the operator copies kubectl into the launcher's pod.
 POD_SECURITY = "baseline"
 
 
@@ -31,7 +31,7 @@ def test_digits_are_learned_through_kubectl_exec(
     assert namespace.get("mpijobs")[0]["apiVersion"] == "kubeflow.org/v1"
     assert namespace.wait_for_end(seconds=180) == "Succeeded", namespace.story()
     assert namespace.accuracy() >= 0.95
-    # Only the launcher has API permissions: it may run commands in its workers.
+    # Only the launcher may use the API: it runs commands in its workers' pods.
     workers = [pod for pod in namespace.get("pods") if pod["metadata"]["name"].endswith(("-worker-0", "-worker-1"))]
     assert all(pod["spec"]["automountServiceAccountToken"] is False for pod in workers)
 

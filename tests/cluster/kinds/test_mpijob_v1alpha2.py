@@ -1,6 +1,6 @@
 """Test MPIJob v1alpha2 with mpi-operator 0.3.0.
 
-The CRD serves three versions, but the controller handles only v1alpha2.
+The CRD of mpi-operator 0.3.0 has three versions, but its controller handles only v1alpha2.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from tests.cluster.testbed import Namespace
 
 OPERATORS = Operators(mpijob="v1alpha2", training=False)
 POD_SECURITY = "baseline"
-# No operator after mpi-operator 0.3 serves v1alpha2. Every test run trains with v1 and v2beta1.
+# No operator newer than mpi-operator 0.3 serves v1alpha2, so these tests run only in the full matrix. Each usual test
+# run trains MPIJobs of v1 and v2beta1.
 pytestmark = pytest.mark.full
 
 

@@ -1,6 +1,6 @@
 """Test that the plugin predicts the pods that the operators create, for random values of every kind.
 
-A reported difference contains the seed. random_request(seed) returns the values.
+A difference that the test finds is reported with a seed. From this seed, random_request computes the job's values.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import pytest
 
 from tests.cluster import made_pods
 
-# A Plain job consists of Jobs.
+# For job.kind Plain the chart creates Jobs of Kubernetes, so the list contains `Job` and not `Plain`.
 KINDS = {
     ("kubeflow.org/v2beta1", "MPIJob"),
     ("kubeflow.org/v1", "PyTorchJob"),

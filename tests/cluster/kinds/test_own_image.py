@@ -1,4 +1,7 @@
-"""Test a user's own image and command: root user, sshd on port 22, and no part of distrain in the image."""
+"""Test a user's own image and command.
+
+The user is root, sshd listens on port 22, and the image contains no part of distrain.
+"""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def test_openmpi_example_runs_its_settings(namespace: Namespace, helm4: Path) ->
     assert namespace.wait_for_end(LAUNCHER_JOB, seconds=300) == "Succeeded", namespace.story()
     log = namespace.launcher_log()
     assert "total images/sec:" in log
-    assert "JOB MAP" in log  # The output of mpirun's --display-map.
+    assert "JOB MAP" in log  # mpirun's --display-map prints this.
 
 
 def test_failure_ends_the_workers_too(namespace: Namespace, helm3: Path, digits_settings: list[str]) -> None:

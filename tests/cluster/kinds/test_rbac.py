@@ -1,4 +1,4 @@
-"""Test that a user with kubeflow-edit may create jobs after an admin has installed the chart's ClusterRole."""
+"""Test that a user with the role kubeflow-edit may create jobs after an admin has installed the chart's ClusterRole."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ ONLY_THE_ROLE = ["--set", "job.enabled=false,rbac.aggregateToKubeflowEdit=true,r
 
 @pytest.fixture
 def editor(namespace: Namespace, helm4: Path) -> Iterator[Namespace]:
-    """Return the namespace, and a user whose only role there is Kubeflow's kubeflow-edit."""
+    """Return the namespace. In this namespace, the user USER has only Kubeflow's role kubeflow-edit."""
     client.kubectl("-n", namespace.name, "create", "rolebinding", USER, "--clusterrole=kubeflow-edit", f"--user={USER}")
     yield namespace
-    # A ClusterRole would outlive the namespace.
+    # The chart's ClusterRole would stay when the namespace is deleted.
     namespace.helm(helm4, "uninstall", "admin", "--ignore-not-found", "--wait")
     client.kubectl("-n", namespace.name, "delete", "rolebinding", USER)
 

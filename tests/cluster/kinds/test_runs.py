@@ -1,4 +1,4 @@
-"""Test whole runs, from the values to the trained model."""
+"""Test complete runs: from the installation to the trained model."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lab.paths import CHART, REPOSITORY
 from tests.cluster.testbed import VALUES, Namespace, settings
 from tests.matrix import one_of
 
-# This size fits 24 GiB and 2 cores.
+# With these values, a run fits on a machine with 24 GiB of memory and 2 cores.
 ON_TWO_CORES = {"workers.gpus": 1, "trainer.batchSize": 1, "trainer.steps": 2, "trainer.logEvery": 1}
 
 
@@ -25,8 +25,8 @@ ON_TWO_CORES = {"workers.gpus": 1, "trainer.batchSize": 1, "trainer.steps": 2, "
 def test_demo_learns_the_digits_and_goes_on_with_another_worker(lab_operators: None, framework: str) -> None:
     told = subprocess.run(
         [sys.executable, "-m", "lab", "demo"],
-        # Use fewer epochs than a user's demo. With other tests on the machine, the third worker still joins in the
-        # first quarter.
+        # A user's demo trains for more epochs. With 200 epochs, the third worker joins in the first quarter of the run,
+        # even while other tests use the machine.
         env={**os.environ, "FRAMEWORK": framework, "EPOCHS": "200"},
         cwd=REPOSITORY,
         capture_output=True,
@@ -50,7 +50,7 @@ def _stored(name: str) -> bytes:
     return body
 
 
-# On two cores, VGG16 itself takes minutes.
+# On two cores, even this short run of VGG16 takes minutes.
 @pytest.mark.parametrize("model", one_of(["mnist", "vgg16"]))
 def test_run_with_plain_helm_comes_to_its_end_and_its_workers_are_gone(
     namespace: Namespace, helm3: Path, model: str

@@ -1,4 +1,7 @@
-"""Test jobs whose image has only the framework: the chart delivers the trainer, and pip installs what S3 needs."""
+"""Test jobs whose image contains only the framework.
+
+The chart delivers the trainer, and pip installs the libraries for S3.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +19,11 @@ from tests.cluster.testbed import VALUES, Namespace, settings
 from tests.cluster.training import head, live_pod, wait_for_checkpoint, wait_for_restart
 
 DOCKERFILE = Path(__file__).parent / "stock-pytorch.Dockerfile"
-# A rank's command line contains this text. The command lines of torchrun and of the processes that start torchrun
-# contain further words.
+# Only a rank's command line contains this text. The command lines of torchrun and its parent processes also contain the
+# program's path, but not directly after `-u`.
 RANK = "-u /opt/distrain/bin/distrain-trainer"
 SECONDS = 300
-# The 1437 digits need these values.
+# A run on the 1437 digits learns them with these values.
 LEARNING = {
     "trainer.batchSize": 32,
     "trainer.steps": None,
@@ -39,7 +42,10 @@ def stock_image(lab: None) -> str:
 
 
 def delivered(image: str) -> dict[str, Any]:
-    """Return the values (path -> value) that deliver the trainer into the image. /wheels replaces a package index."""
+    """Return the values (path -> value) that deliver the trainer into the image.
+
+    Pip reads the folder /wheels instead of a package index.
+    """
     repository, _, tag = image.rpartition(":")
     return {
         "image.repository": repository.removeprefix("docker.io/"),
@@ -60,7 +66,8 @@ def test_digits_from_s3_are_learned(namespace: Namespace, helm4: Path, on_s3: li
     assert namespace.results()["accuracy"] >= 0.95
 
 
-# test_kills_kinds.py and test_rescale_kinds.py test the same with the trainer's image.
+# This test runs only in the full matrix, because test_kills_kinds.py and test_rescale_kinds.py test the same with the
+# trainer's image.
 @pytest.mark.full
 def test_run_survives_a_killed_rank_and_goes_on_at_each_new_size(
     namespace: Namespace, helm4: Path, on_s3: list[str], stock_image: str

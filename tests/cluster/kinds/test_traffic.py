@@ -1,4 +1,4 @@
-"""Compare the bytes that a rank sends per step, counted at its pod's network interface, with the plugin's formulas."""
+"""Compare the bytes that a pod sends per training step with the plugin's formulas."""
 
 from __future__ import annotations
 
@@ -12,14 +12,16 @@ from tests.cluster.testbed import PROBE_VALUES, SECRET, VALUES, Namespace, setti
 from tests.cluster.training import MXNET
 from tests.matrix import one_of
 
-# The small network has 320 + 18 496 + 401 536 + 1 290 parameters for images of 28x28x1 and 10 classes, in fp32.
+# For images of 28x28x1 and 10 classes, the layers of the model `mnist` have 320, 18 496, 401 536 and 1 290 parameters
+# of 4 bytes.
 MODEL_BYTES = 4 * (320 + 18_496 + 401_536 + 1_290)
 WITHIN = 0.05
 TRAINER = ["--model=mnist", "--data=synthetic", "--batch-size=4", "--steps=70", "--log-every=100"]
 SYNTHETIC = {"data.source": "synthetic", "data.uri": "", "output.uri": "", "s3.secretName": SECRET}
-# The pods stay after the end, so that their logs can be read.
+# The operator leaves the pods in the cluster after the job's end, so that the test can read their logs.
 COMMON = {**PROBE_VALUES, **SYNTHETIC, "workers.gpus": 0, "job.cleanPodPolicy": "None"}
-# Use Open MPI's ring, which sends the fewest bytes. By default Open MPI chooses the algorithm by size.
+# The tests make Open MPI use a ring, which sends the fewest bytes. By default, Open MPI chooses the algorithm of an
+# all-reduce by the size of the data.
 RING = {"mpi.mca.coll_tuned_use_dynamic_rules": 1, "mpi.mca.coll_tuned_allreduce_algorithm": 4}
 
 
@@ -40,7 +42,8 @@ def test_all_reduce_sends_twice_the_model_less_one_share(namespace: Namespace, h
 
     sent = [report["tx"] for report in _per_step(namespace, helm4, "mnist.yaml", "mpijobs", values)]
 
-    # Patarasuk and Yuan 2009: for K bytes, each rank sends 2(N-1)K/N bytes, in any order of the ranks in the ring.
+    # In a ring all-reduce of K bytes, each of N ranks sends 2(N-1)K/N bytes in any order of the ranks (Patarasuk and
+    # Yuan 2009).
     assert sent == [pytest.approx(2 * (ranks - 1) / ranks * MODEL_BYTES, rel=WITHIN)] * ranks
 
 
@@ -53,7 +56,8 @@ def test_parameter_server_is_sent_the_model_and_sends_it_back(
 
     counted = _per_step(namespace, helm4, "mnist-mxnet-ps.yaml", "mxjobs", values)
 
-    # Each worker's figure is independent of the number of workers, so the servers' traffic grows with the workers.
+    # A worker sends and receives the model once per step, whatever the number of workers. So the servers' traffic grows
+    # with the number of workers.
     assert len(counted) == workers
     for report in counted:
         assert report == {name: pytest.approx(MODEL_BYTES, rel=WITHIN) for name in ("tx", "rx")}

@@ -1,4 +1,4 @@
-"""Test that a program that cannot be started makes a job of any kind fail at once, with a line that says why."""
+"""Test that a job of any kind fails at once if its program cannot be started, and that a message says why."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ LAUNCHERS_JOB = "jobs -l app.kubernetes.io/component=launcher"
 def test_program_that_cannot_be_started_ends_the_job(
     namespace: Namespace, helm4: Path, values: dict[str, Any], kind: str, words: str
 ) -> None:
-    # An MPIJob reports the failure only after its operator has recreated the launcher's pod and this pod has failed,
-    # too.
+    # mpi-operator creates a second launcher pod after the first one has failed. The MPIJob fails only after both
+    # launcher pods have failed.
     small = {"image.repository": "distrain/tensorflow", "workers.replicas": 1, "job.maxRestarts": 1}
 
     installed = namespace.helm(helm4, "install", "run1", str(CHART), *settings({**small, **values}))

@@ -1,8 +1,10 @@
 """`make bench-guest`: interrupt `make demo` at 20 moments, and check that `make clean` leaves nothing on the machine.
 
-First, one demo runs to its end. The interruptions take turns: SIGTERM, SIGHUP, SIGKILL and a full disk. A signal goes
-to every process of the demo's terminal session. A full disk stays full, also during `make clean`. The cache keeps the
-results under the commit, so that the same command continues after an interruption.
+The first demo runs to its end, so that the bench knows how long a demo takes. The demos are interrupted by SIGTERM,
+SIGHUP, SIGKILL and a full disk, one after the other. The bench sends a signal to every process of the demo's session,
+as a closing terminal does. If the demo ends because the disk is full, the disk stays full until `make clean` has ended.
+The results are cached by commit. If the program is interrupted, start it with the same command: it runs only the
+missing demos.
 """
 
 from __future__ import annotations
@@ -26,7 +28,8 @@ from tests.cluster.lab import machine
 MOMENTS = 20
 FULL_DISK = "full disk"
 ENDINGS = ("SIGTERM", "SIGHUP", "SIGKILL", FULL_DISK)
-# Runs a command with a temporary overlay on /var/lib, where the lab keeps its state. The overlay has room for 4 GB.
+# This script runs a command with a temporary overlay on /var/lib, where the lab keeps its state. The overlay file
+# system holds 4 GB.
 SMALL_DISK = """
 set -e
 mount -t tmpfs -o size=4g tmpfs /mnt
@@ -39,7 +42,7 @@ FILLER = Path("/var/lib/filler")
 
 @dataclass(frozen=True)
 class Trial:
-    """A demo's duration and end, and the differences on the machine after `make clean`."""
+    """The seconds until a demo ended, how it ended, and what `make clean` left on the machine."""
 
     seconds: float
     ending: str
@@ -61,7 +64,7 @@ def main() -> int:
 
 
 def _trial(place: Path, second: float | None = None, ending: str = "") -> Trial:
-    """Return a trial from the cache, or run it. Print its table row."""
+    """Return a demo's result from the cache, or run the demo. Print its table row."""
     kept = place.with_suffix(".json")
     if not kept.exists():
         kept.write_text(_result(place.with_suffix(".log"), second, ending))
@@ -71,7 +74,7 @@ def _trial(place: Path, second: float | None = None, ending: str = "") -> Trial:
 
 
 def _result(log: Path, second: float | None, ending: str) -> str:
-    """Run a trial, and return it as JSON."""
+    """Run a demo with this interruption, and return its Trial as JSON."""
     if ending != FULL_DISK:
         return json.dumps(asdict(_run(log, second, lambda demo: _signal(demo, signal.Signals[ending]))))
     trial = [sys.executable, "-m", "tests.cluster.lab.bench_guest", str(log), str(second)]
@@ -80,9 +83,9 @@ def _result(log: Path, second: float | None, ending: str) -> str:
 
 
 def _run(log: Path, second: float | None, end: Callable[[subprocess.Popen[bytes]], str]) -> Trial:
-    """Run a demo, call `end` after `second` seconds, and clean up.
+    """Run a demo, call `end` after `second` seconds, and run `make clean`.
 
-    `end` returns the part of the result that is not in the exit code.
+    `end` returns what interrupted the demo.
     """
     teardown.down()
     before, started, ending = machine.state(), time.monotonic(), ""
@@ -117,7 +120,7 @@ def _fill_disk(demo: subprocess.Popen[bytes]) -> str:
 
 
 def _of_session(session: int) -> list[int]:
-    """Return the processes of a terminal session. A closing terminal sends SIGHUP to its session's processes."""
+    """Return the ids of a terminal session's processes. When a terminal closes, all these processes receive SIGHUP."""
     found = []
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:

@@ -10,20 +10,21 @@ from pathlib import Path
 
 from lab.cluster.namespaces import CGROUP
 
-# Folders whose entries are compared. Programs unrelated to the lab write to other folders, such as /tmp.
+# A test compares the entries of these folders before and after the lab has run. Folders such as /tmp are left out,
+# because programs outside the lab write to them.
 FOLDERS = ("/", "/etc", "/opt", "/run", "/usr/libexec", "/var/lib", "/var/log", "/var/lib/cni", "/run/containerd")
 SETTINGS = ("vm", "kernel/keys", "kernel/panic", "kernel/panic_on_oops", "net/ipv4/ip_forward", "net/netfilter")
-# Prefixes of the names of the lab's programs that listen on ports.
+# The names of the lab's programs that listen on ports begin with these words.
 PROGRAMS = ("containerd", "coredns", "etcd", "kube", "versitygw")
-# Kernel settings that the kernel itself changes.
+# The kernel itself changes these settings, so they are not compared.
 COUNTERS = ("nf_conntrack_count", "stat_refresh", "drop_caches", "compact_memory", "nr_pdflush_threads")
 
-# The folder of network namespaces, and the namespaces that tests/chart/scripts/network.py makes in other processes.
+# tests/chart/scripts/network.py creates network namespaces with these names in other test processes.
 OF_OTHER_TESTS = re.compile(r"/run/netns$|/run/netns/distrain-\d+-")
 
 
 def state() -> set[str]:
-    """Return a line per mount, link, iptables rule, listening socket, cgroup, folder and setting of the kernel."""
+    """Return one line per mount, link, iptables rule, listening socket, cgroup, folder entry and kernel setting."""
     sources = (_mounts, _links, _rules, _sockets, cgroups, _entries, _settings)
     lines = itertools.chain.from_iterable(source() for source in sources)
     return {line for line in lines if not OF_OTHER_TESTS.search(line)}
@@ -46,14 +47,14 @@ def _rules() -> Iterator[str]:
 
 
 def _sockets() -> Iterator[str]:
-    # Count only the lab's programs: other tests run at the same time, and their programs listen, too.
+    # Other tests run at the same time and listen on ports, so count only programs of the lab.
     for line in _output("ss", "--no-header", "--listening", "--tcp", "--numeric", "--processes"):
         if any(f'(("{program}' in line for program in PROGRAMS):
             yield f"socket {line.split()[3]}"
 
 
 def cgroups(root: Path = Path("/sys/fs/cgroup")) -> list[str]:
-    """Return the lab's cgroups: one with cgroup v2, one per controller with v1."""
+    """Return the lab's cgroups. The lab has one cgroup with cgroup v2, and one per controller with cgroup v1."""
     return [f"cgroup {path}" for pattern in (CGROUP, f"*/{CGROUP}") for path in root.glob(pattern)]
 
 

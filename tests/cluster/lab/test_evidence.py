@@ -44,10 +44,7 @@ def test_run(module_namespace):
 
 @pytest.fixture
 def kubectl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Replace kubectl by a program that prints its arguments.
-
-    The program also writes its arguments to `kubectl.called`.
-    """
+    """Replace kubectl by a script that prints its arguments, and appends them to the file `kubectl.called`."""
     path = tmp_path / "kubectl"
     path.write_text(KUBECTL)
     path.chmod(0o755)
@@ -109,7 +106,7 @@ def test_last_line_of_a_failed_run_names_the_folder_with_the_evidence(
     assert "assert 'test-" in (folder / "failure.txt").read_text()
     namespace = f"test-{os.getpid()}-"
     assert f"--namespace {namespace}" in (folder / "events.txt").read_text()
-    # The evidence was collected before the namespace was deleted.
+    # The last call is the deletion, so the evidence was collected before the namespace was deleted.
     assert "delete namespace" in (kubectl.parent / "kubectl.called").read_text().splitlines()[-1]
 
 

@@ -1,4 +1,4 @@
-"""Test that each Go program is built only once, even if several processes need it at the same time."""
+"""Test that a Go program is built only once when two processes need it at the same time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def test_program_that_two_need_at_once_is_built_once(tmp_path: Path, monkeypatch
     built = []
 
     def run(arguments: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
-        time.sleep(0.2)  # Long enough for the other process to reach the lock.
+        time.sleep(0.2)  # Meanwhile the other thread reaches the lock.
         built.append(unfinished := Path(arguments[arguments.index("-o") + 1]))
         unfinished.write_text("a program")
         return subprocess.CompletedProcess(arguments, 0)

@@ -1,4 +1,4 @@
-"""Test the lab's fake GPUs: kubelet allocates them like real GPUs, and containers can see that they are fake."""
+"""Test the lab's fake GPUs: kubelet allocates them like real GPUs, and a container can recognize them as fake."""
 
 from __future__ import annotations
 

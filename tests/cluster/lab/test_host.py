@@ -1,4 +1,4 @@
-"""Test the lab's error messages on a machine that cannot run the lab."""
+"""Test the error messages of `make cluster` on a machine that cannot run the lab."""
 
 from __future__ import annotations
 
@@ -55,6 +55,6 @@ def test_missing_program_is_named_with_what_brings_it(monkeypatch: pytest.Monkey
 
 
 def test_taken_link_is_named_with_how_to_free_it(lab: None) -> None:
-    # The network link of a running lab counts as a conflict, too.
+    # The lab already runs, so its own network link `distrain0` exists.
     with pytest.raises(LabError, match="free it: ip link delete distrain0"):
         host.check()

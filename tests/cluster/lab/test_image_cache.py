@@ -1,4 +1,4 @@
-"""Test that the lab's image cache survives programs that change files in the cache."""
+"""Test that the lab's image cache stays intact when a program changes files of an image."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Test that the lab leaves nothing on the machine, even if its start is interrupted."""
+"""Test that the lab leaves nothing on the machine, even if its start was interrupted."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ def test_search_finds_the_labs_cgroup_in_both_versions(tmp_path: Path, path: str
 
 def test_a_clean_cluster_leaves_nothing(restored_lab: None) -> None:
     lifecycle.up()
-    assert _leftovers() != []  # The search must find a running cluster.
+    assert _leftovers() != []  # While the cluster runs, `_leftovers` must find something.
 
-    # Run without the Python environment from which the cluster was started.
+    # A user may call `make clean` in a shell without the Python environment that started the cluster.
     environment = {**os.environ, "PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}
     subprocess.run(["make", "clean"], cwd=REPOSITORY, env=environment, check=True)
 
@@ -62,7 +62,7 @@ def test_a_clean_cluster_leaves_nothing(restored_lab: None) -> None:
 
 @pytest.mark.full
 def test_stopped_processes_keep_nothing_when_the_lab_has_been_killed(restored_lab: None) -> None:
-    """A program that ends a user's session may stop all its processes with SIGSTOP before it kills them one by one."""
+    """A program that ends a user's session may stop all processes with SIGSTOP before it kills them one by one."""
     lifecycle.up()
     holder, nsenter = (namespaces.pid(name) for name in ("holder", "etcd"))
     assert holder
@@ -97,7 +97,7 @@ def _is_stopped(pid: int) -> bool:
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
 
 
-# `make bench-guest` interrupts demos at 20 moments.
+# `make bench-guest` interrupts `make demo` at 20 moments; this test interrupts only the lab's start.
 @pytest.mark.full
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_start_that_is_stopped_leaves_the_machine_as_it_was(restored_lab: None, number: signal.Signals) -> None:
@@ -109,10 +109,10 @@ def test_start_that_is_stopped_leaves_the_machine_as_it_was(restored_lab: None, 
         stdout=subprocess.PIPE,
         text=True,
         start_new_session=True,
-        # If the tests run in the background, their child processes may ignore SIGINT.
+        # If a shell runs the tests in the background, child processes ignore SIGINT unless a test undoes this.
         preexec_fn=functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
     )
-    # At that point, all components have been started, and kubelet has checked the kernel settings.
+    # When this file exists, all components have been started, and kubelet has checked the kernel settings.
     wait_until("kubelet's first files", lambda: (STATE_DIR / "outside/var/lib/kubelet/cpu_manager_state").exists())
     assert machine.state() != before
     os.killpg(start.pid, number)

@@ -1,4 +1,4 @@
-"""Test that the demo removes the remains of an earlier demo, and nothing else."""
+"""Test that the demo removes what an earlier demo left, and nothing else."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class FakeS3:
 
 @dataclass(frozen=True)
 class FakeSite(Site):
-    """A fake cluster, which has the release `demo` if `values` is set."""
+    """A fake cluster. It has the release `demo` if `values` is not None."""
 
     values: dict[str, Any] | None = None
     called: list[str] = field(default_factory=list)

@@ -15,7 +15,7 @@ PLAN = "demo: revision 1 -> 2\n  value     workers.replicas: 2 -> 3\n  lost     
 
 @dataclass(frozen=True)
 class FakeSite(Site):
-    """A fake site whose Helm prints a plan and the chart's notes."""
+    """A fake lab on which Helm prints a plan and the chart's notes."""
 
     def helm_answers(self, *arguments: str) -> str:
         return f"{PLAN}Job demo-1234abcd: 3 ranks on 3 workers, on the CPU.\n\nIts log:\n  kubectl logs -f demo\n"

@@ -1,4 +1,4 @@
-"""Test `doctor` for an admin, and for a user before and after an admin applies the RBAC objects it prints."""
+"""Test `doctor` for an admin, and for a user before and after an admin applies the printed RBAC objects."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ JOB = ["install", "run1", str(CHART), "--set", "workers.gpus=0"]
 
 @pytest.fixture
 def as_user(namespace: Namespace, tmp_path: Path) -> Iterator[list[str]]:
-    """Return the flags that run a command as a ServiceAccount without permissions."""
+    """Create a ServiceAccount without permissions, and return the flags that make a command use it."""
     yield namespace.kubeconfig_of(USER, tmp_path)
     client.kubectl("-n", namespace.name, "delete", "serviceaccount", USER)
 
@@ -48,7 +48,7 @@ def test_printed_grants_are_enough_to_install(namespace: Namespace, as_user: lis
         allowed = namespace.helm(helm, *JOB, *as_user)
         removed = namespace.helm(helm, "uninstall", "run1", "--wait", *as_user)
     finally:
-        # A ClusterRole would outlive the namespace.
+        # The ClusterRole would stay when the namespace is deleted.
         client.kubectl("delete", "-f", "-", stdin=grants)
 
     assert refused.returncode != 0

@@ -1,4 +1,4 @@
-"""Test importing a job that runs in the cluster, and installing a run from the resulting values next to it."""
+"""Test `import` of a job that runs in the cluster. The new run is installed next to that job."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lab.waiting import wait_until
 from tests.cluster.testbed import Namespace
 
 POD_SECURITY = "baseline"
-# A job as in tutorials: root user, mpirun written by hand, sshd on port 22.
+# A job as tutorials write it: the user is root, the command calls mpirun, and sshd listens on port 22.
 JOB = """
 apiVersion: kubeflow.org/v2beta1
 kind: MPIJob
@@ -43,7 +43,7 @@ spec:
 
 @pytest.fixture
 def tutorial(namespace: Namespace, own_image: str) -> Iterator[None]:
-    """Start a job that is not part of a release."""
+    """Start a job that Helm did not install."""
     client.apply(yaml.safe_load(JOB.format(namespace=namespace.name, image=own_image)))
     wait_until("the job's pods", lambda: len(_pods(namespace, "tutorial")) == 3, seconds=120, pause=1)
     wait_until("the job's ranks", lambda: _is_heard(namespace, "tutorial"), seconds=120, pause=1)
@@ -59,7 +59,7 @@ def _pods(namespace: Namespace, job: str) -> dict[str, str]:
 
 
 def _is_heard(namespace: Namespace, job: str) -> bool:
-    """Return whether the launcher's log contains output of both ranks of a job."""
+    """Return whether both ranks of a job have printed a line to the launcher's log."""
     launchers = [name for name in _pods(namespace, job).values() if "-launcher-" in name]
     return any(namespace.log(name).count("beat") >= 2 for name in launchers)
 

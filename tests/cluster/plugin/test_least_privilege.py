@@ -16,13 +16,13 @@ USER = "reader"
 
 @pytest.fixture
 def as_reader(namespace: Namespace, tmp_path: Path) -> Iterator[list[str]]:
-    """Return the flags that run a command as a ServiceAccount that may only list nodes and pods."""
+    """Create a ServiceAccount that may only list nodes and pods, and return the flags that make a command use it."""
     role = f"{namespace.name}-{USER}"
     account = f"--serviceaccount={namespace.name}:{USER}"
     client.kubectl("create", "clusterrole", role, "--verb=list", "--resource=nodes,pods")
     client.kubectl("create", "clusterrolebinding", role, f"--clusterrole={role}", account)
     yield namespace.kubeconfig_of(USER, tmp_path)
-    # A ClusterRole and its binding would outlive the namespace.
+    # The ClusterRole and its binding would stay when the namespace is deleted.
     client.kubectl("delete", f"clusterrolebinding/{role}", f"clusterrole/{role}")
     client.kubectl("-n", namespace.name, "delete", "serviceaccount", USER)
 

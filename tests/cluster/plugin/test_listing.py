@@ -1,4 +1,4 @@
-"""Test that the plugin reads the pods of a real API server page by page."""
+"""Test that the plugin reads all pods if a real API server returns them in several pages."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from lab.cluster import client
 from lab.paths import KUBECONFIG
 from tests.cluster.testbed import Namespace
 
-# These pods never run, so they may have any security setting.
+# The test's pods never run, so the namespace need not restrict them.
 POD_SECURITY = "privileged"
 PODS = 5
 
@@ -50,7 +50,7 @@ def _counting(pages: list[int], pods: Callable[[memoryview], Any]) -> Callable[[
 
 
 def _pod(number: int, namespace: str) -> dict[str, Any]:
-    """Return a pod that no scheduler handles."""
+    """Return a pod that stays Pending, because it names a scheduler that does not exist."""
     container = {"name": "main", "image": "none", "resources": {"limits": {"cpu": f"{number + 1}00m", "memory": "1Gi"}}}
     return {
         "apiVersion": "v1",
@@ -61,7 +61,7 @@ def _pod(number: int, namespace: str) -> dict[str, Any]:
 
 
 def _pods(cluster: Cluster, namespace: str) -> list[Any]:
-    """Return the plugin's sums over the namespace's pods."""
+    """Return what the plugin counts for each pod of the namespace."""
 
     def used(pods: Iterator[CountedPod]) -> list[Any]:
         return [_parts(pod) for pod in pods if pod.namespace == namespace]

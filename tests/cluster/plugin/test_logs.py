@@ -1,4 +1,4 @@
-"""Test that the log and the record of a run continue after a rescale and after a new launcher has started."""
+"""Test that `logs` and the run's record continue after a rescale, and after the launcher's pod was replaced."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ STEP = re.compile(r"^(\d+)\timages/sec: ", re.M)
 
 @contextmanager
 def _following(namespace: Namespace, file: Path, *flags: str) -> Iterator[subprocess.Popen[bytes]]:
-    """Follow the log of run1 into a file."""
+    """Write the output of `logs run1 --follow` to a file while the block runs."""
     command = [sys.executable, "-m", "distrain", "logs", "run1", "--follow", *flags, "--namespace", namespace.name]
     with file.open("wb") as output, file.with_suffix(".stderr").open("wb") as errors:
         environment = {**os.environ, "PYTHONPATH": str(REPOSITORY / "plugin")}
@@ -37,12 +37,12 @@ def _following(namespace: Namespace, file: Path, *flags: str) -> Iterator[subpro
 
 
 def _starts(log: str) -> list[list[int]]:
-    """Return the steps that each start has logged."""
+    """Return the numbers of the logged steps: one list for each time that the ranks were started."""
     return [[int(step) for step in STEP.findall(part)] for part in START.split(log)]
 
 
 def _wait_for_start(file: Path, number: int) -> None:
-    """Wait until this many starts have logged a step."""
+    """Wait until the ranks have been started for the `number`-th time and have logged a step."""
 
     def has_begun() -> bool:
         starts = _starts(file.read_text())
@@ -79,7 +79,7 @@ def test_log_and_record_go_on_over_a_rescale_and_another_launcher(
     assert removed.returncode == 0, removed.stderr
     assert code == 4
     assert file.with_suffix(".stderr").read_text().splitlines()[-1] == gone
-    # Each start logs each of its steps once, and continues where the previous start stopped.
+    # After each start, the ranks log each step once, and begin with the step after the last one of the previous start.
     starts = _starts(log)
     assert [steps for steps in starts if steps != list(range(steps[0], steps[0] + len(steps)))] == []
     resumed = [(found[1], found[2]) for found in RESUMED.findall(log)]

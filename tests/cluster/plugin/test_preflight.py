@@ -1,4 +1,4 @@
-"""Test the preflight check, which runs as a hook inside the cluster before Helm creates or changes the job."""
+"""Test the preflight check: a hook that runs in the cluster before Helm creates or changes the job."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.cluster.testbed import VALUES, Namespace, settings
 from tests.matrix import one_of
 
 SYNTHETIC = ["-f", str(VALUES / "vgg16.yaml")]
-# The run is long enough to be upgraded while it trains.
+# The command sleeps long enough for the tests to upgrade the run while it runs.
 BUSY = {"command": ["sleep", "300"], "workers.gpus": 3, "preflight.enabled": True}
 REFUSAL = re.compile(r"(busy|impossible): .* workers .*nvidia\.com/gpu.*")
 
@@ -39,7 +39,8 @@ def test_job_that_does_not_fit_is_refused_before_it_is_created(namespace: Namesp
     assert REFUSAL.fullmatch(message)
     told = client.kubectl("-n", namespace.name, "logs", pod)
     assert told.rstrip().endswith(message)
-    # A pod of the previous test may still be terminating. Everything else must be readable for the hook.
+    # The hook does not count pods that wait for a node, such as the previous test's pods. The hook must be able to read
+    # everything else.
     assert set(re.findall("not judged: (.*)", told)) <= {"pods that wait for a node and may take room first: 1"}
     client.kubectl("-n", namespace.name, "delete", pod)
 
@@ -52,7 +53,7 @@ def test_run_of_its_own_counts_as_free_for_its_upgrade(namespace: Namespace, hel
     assert _hooks_left(namespace) == []
     wait_until("the workers", lambda: sum("-worker-" in name for name in namespace.running_pods()) == 2, pause=0.5)
 
-    # This run itself uses 6 of the 8 GPUs.
+    # The run occupies 6 of the lab's 8 GPUs. Its GPUs become free when the upgrade replaces the job.
     again = namespace.helm(helm, "upgrade", *run, *settings({**BUSY, "workers.replicas": 2, "workers.gpus": 4}))
     too_large = namespace.helm(helm, "upgrade", *run, *settings({**BUSY, "workers.replicas": 3, "workers.gpus": 4}))
 

@@ -1,4 +1,4 @@
-"""Test common mistakes: each gives a line that names the value's path, the finding and the next step."""
+"""Test the messages for common mistakes: each names the value's path, what was found, and the next step."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_bad_values_are_refused_before_anything_is_created(
 @pytest.mark.parametrize(
     ("values", "words"),
     [
-        # Without restarts the Job reports the failure at once.
+        # With `maxRestarts: 0`, the Job reports its first failure at once.
         pytest.param(
             {"data.uri": "s3://no-such-bucket/digits", "job.maxRestarts": 0},
             'bucket "no-such-bucket"',
@@ -59,7 +59,7 @@ def test_unreachable_data_fails_the_job_with_one_line(
     assert len(message.strip().splitlines()) == 1
 
 
-# An empty folder that hides the image's content at this path.
+# This volume mounts an empty folder over a folder of the image, which hides the folder's files.
 EMPTY = {"volumes[0].name": "empty", "volumes[0].emptyDir": {}, "volumeMounts[0].name": "empty"}
 
 

@@ -1,6 +1,6 @@
-"""Compare `check` with the lab's kube-scheduler, and with `check --snapshot`, for random gangs.
+"""Compare the answers of `check` and `check --snapshot` with what the lab's kube-scheduler does, for random gangs.
 
-The nodes exist only as API objects.
+The nodes are only API objects: no kubelet runs on them.
 """
 
 from __future__ import annotations
@@ -24,12 +24,13 @@ from lab.cluster import client
 from lab.waiting import wait_until
 from tests.cluster.testbed import Namespace
 
-# These pods never run, so they may have any security setting.
+# The test's pods never run, so the namespace need not restrict them.
 POD_SECURITY = "privileged"
 CARD = "example.com/card"
 MARK = "distrain.dev/scheduler-test"
 TAINT = {"key": MARK, "value": "true", "effect": "NoSchedule"}
-# The node controller considers a node lost 50 s after its last lease renewal.
+# If a node's lease is not renewed for 50 s, the node controller marks the node as lost. So the tests renew the leases
+# of their nodes more often.
 HEARTBEAT = 15
 SAME_GANG = {"labelSelector": {"matchLabels": {"gang": "own"}}}
 
@@ -39,13 +40,13 @@ Check = Callable[..., Object]
 
 @dataclass
 class FakeNodes:
-    """Nodes without a kubelet. A taint keeps other pods away from these nodes."""
+    """Nodes without a kubelet. A taint on these nodes keeps the pods of other tests away."""
 
     names: tuple[str, ...]
     _alive: float = 0
 
     def create(self) -> None:
-        """Create the nodes, and wait until the scheduler may use them."""
+        """Create the nodes, and wait until the scheduler may place pods on them."""
         amounts = (
             {"cpu": "4", CARD: "2"},
             {"cpu": "6", CARD: "0"},
@@ -61,7 +62,7 @@ class FakeNodes:
         wait_until("the fake nodes", self._are_ready, pause=0.5)
 
     def keep_alive(self) -> None:
-        """Renew the nodes' leases if they are due, as kubelets do."""
+        """Renew the nodes' leases, as kubelets would, if HEARTBEAT seconds have passed."""
         if time.monotonic() - self._alive > HEARTBEAT:
             self._alive = time.monotonic()
             client.apply(*(_lease(name) for name in self.names))
@@ -71,7 +72,10 @@ class FakeNodes:
         client.kubectl("-n", "kube-node-lease", "delete", "leases", *self.names)
 
     def _are_ready(self) -> bool:
-        """Return whether the nodes have only the tests' taint. A new node has another taint until it is ready."""
+        """Return whether each node has only the taint of these tests.
+
+        Until the node controller removes it, a new node also has the taint `not-ready`.
+        """
         found = json.loads(client.kubectl("get", "nodes", *self.names, "-o", "json"))["items"]
         return all(node["spec"]["taints"] == [TAINT] for node in found)
 
@@ -88,7 +92,7 @@ def nodes(lab: None) -> Iterator[FakeNodes]:
 
 @pytest.fixture
 def check(tmp_path: Path, module_namespace: Namespace, capsys: pytest.CaptureFixture[str]) -> Check:
-    """Return a function that runs `check` for a gang, with a test's additional arguments, and returns the answer."""
+    """Return a function that writes a gang to a file, runs `check` with these arguments, and returns its answer."""
     manifest = tmp_path / "gang.yaml"
 
     def answer(gang: list[Object], *arguments: str) -> Object:
@@ -116,7 +120,8 @@ def test_check_predicts_what_the_scheduler_does(
         assert _comparable(check(gang, f"--snapshot={snapshot}"), live) == _comparable(live, live), seed
         placed = lab.places(gang, seconds=20 if live["verdict"] == "fits" else 0)
         found.append((live["verdict"], placed))
-        # Placed pods stay, so that later gangs find less free capacity. From time to time, all pods are deleted.
+        # Pods that were placed keep their resources, so later gangs find less free capacity. After a gang that found no
+        # place, and after every third gang, the test deletes all pods.
         if not placed or seed % 3 == 2:
             lab.clear()
     lab.clear()
@@ -128,9 +133,9 @@ def test_check_predicts_what_the_scheduler_does(
 
 
 def _comparable(answer: Object, live: Object) -> Object:
-    """Return an answer without fields that may differ because the live check did not read the pods of unusable nodes.
+    """Return an answer without the fields that may differ between `check` and `check --snapshot`.
 
-    Pods that wait for a node are left out, too: other tests' pods come and go between the two answers.
+    Also leave out pods that wait for a node: other tests create and delete pods between the two answers.
     """
     left_out = {"unseen", "reasons"} if any(line.startswith("pods on the") for line in live["unseen"]) else set()
     unseen = [line for line in answer["unseen"] if not line.startswith("pods that wait for a node")]
@@ -142,7 +147,10 @@ def _contradicts(verdict: str, placed: bool) -> bool:
 
 
 class Lab:
-    """A namespace of the lab. Requests go directly to the API server, without a process for each."""
+    """A namespace of the lab.
+
+    The tests send requests directly to its API server, because starting kubectl for each one would be slow.
+    """
 
     def __init__(self, namespace: Namespace) -> None:
         api = namespace.cluster.kube_client
@@ -153,7 +161,7 @@ class Lab:
     def places(self, gang: list[Object], *, seconds: float) -> bool:
         """Create the gang, and return whether all its pods get a node within the time limit.
 
-        The scheduler may refuse the pods at first.
+        The scheduler retries pods that it cannot place at first.
         """
         for job in gang:
             Job(self._api, {**job, "metadata": {**job["metadata"], "namespace": self.namespace}}).create()
@@ -196,7 +204,7 @@ def _job(random: Random, name: str) -> Object:
     resources = {"requests": amounts, "limits": amounts}
     spec = {
         "restartPolicy": "Never",
-        # Without a kubelet, nothing would confirm that the pods have ended.
+        # No kubelet runs on the node, so nothing would end a pod that has a grace period.
         "terminationGracePeriodSeconds": 0,
         "nodeSelector": {MARK: "true"},
         "tolerations": [{**TAINT, "operator": "Equal"}],
@@ -214,7 +222,7 @@ def _job(random: Random, name: str) -> Object:
 
 
 def _rule(random: Random) -> Object:
-    """Return a random scheduling rule about nodes or other pods, or no rule."""
+    """Return a random affinity, anti-affinity or topology spread, or {}."""
     required = "requiredDuringSchedulingIgnoredDuringExecution"
     spread = {"topologyKey": "zone", "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule", **SAME_GANG}
     rules: list[Object] = [

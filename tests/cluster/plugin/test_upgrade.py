@@ -1,4 +1,4 @@
-"""Test installation, rescaling and removal of a run while it trains, on a real cluster."""
+"""Test on a real cluster how a run is installed, rescaled and removed while it trains."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lab.waiting import wait_until
 from tests.cluster.testbed import Namespace, settings
 from tests.cluster.training import MXNET, SLOW, wait_for_step
 
-# The run is long enough to be upgraded while it trains.
+# The run trains long enough for the tests to upgrade it while it trains.
 RUN = settings(
     {
         **MXNET,
@@ -57,7 +57,7 @@ def test_plan_tells_what_is_lost_and_rescale_goes_on_at_the_new_size(namespace: 
 def test_installation_without_an_image_is_uninstalled_again(namespace: Namespace) -> None:
     before = _objects(namespace)
 
-    # No server listens at this registry's address, so a pull fails at once.
+    # No registry listens at this address, so pulling the image fails at once.
     image = settings({"image.repository": "127.0.0.1:1/tensorflow"})
     refused = namespace.distrain("install", "run1", *RUN, *image, "--atomic", "--timeout", "5m")
 
@@ -75,16 +75,16 @@ def test_ctrl_c_at_any_moment_of_an_installation_leaves_nothing(namespace: Names
     moments = [seconds * (part + 0.5) / TRIES for part in range(TRIES)]
     codes = [_interrupted(namespace, after=moment)[0] for moment in moments]
 
-    # If the installation was faster than the signal, the release is complete.
+    # An installation that ended before the signal exits with 0, and its release is complete.
     assert codes[0] == 130
     assert set(codes) <= {0, 130}
     wait_until("the end of what was installed", lambda: _objects(namespace) == before, seconds=60, pause=0.5)
 
 
 def _interrupted(namespace: Namespace, *, after: float) -> tuple[int, float]:
-    """Interrupt an installation and its child processes `after` seconds after its check has passed.
+    """Start an installation, and send SIGINT to it and its child processes `after` seconds after its check has passed.
 
-    Return the exit code, and the seconds from the check to the installation's end.
+    Return the installation's exit code, and the seconds from its check to its end.
     """
     command = [sys.executable, "-m", "distrain", "install", "run1", *RUN, "--namespace", namespace.name]
     environment = {**os.environ, "PYTHONPATH": str(REPOSITORY / "plugin")}

@@ -1,4 +1,4 @@
-"""Check inside a pod everything that a framework needs in this kind of job, without using a framework.
+"""Check in a pod, without a framework, everything that a framework needs from this kind of job.
 
 The probe reads the environment variables that the operator sets for each kind, and connects to all other pods of the
 job. Then it prints one line of JSON: role, rank, job size, user, shared memory, file system and environment.
@@ -19,7 +19,8 @@ def main():
     role, rank, size = meet_by_environment(os.environ)
     print("probe: " + json.dumps({"role": role, "rank": rank, "size": size, **surroundings()}), flush=True)
     if role == "ps":
-        # A real parameter server also runs until it is stopped. Process 1 receives only signals that it handles.
+        # A parameter server runs until it is stopped. The kernel ignores SIGTERM for process 1 unless the process has a
+        # handler.
         signal.signal(signal.SIGTERM, lambda *_: sys.exit())
         time.sleep(3600)
 
@@ -32,7 +33,7 @@ def meet_by_environment(env):
     if "TF_CONFIG" in env:
         return meet_tensorflow(json.loads(env["TF_CONFIG"]))
     rank, size = int(env["RANK"]), int(env["WORLD_SIZE"])
-    if "TORCHELASTIC_RUN_ID" not in env:  # torchrun has already connected its processes.
+    if "TORCHELASTIC_RUN_ID" not in env:  # If TORCHELASTIC_RUN_ID is set, torchrun has already connected the processes.
         meet(env["MASTER_ADDR"], int(env["MASTER_PORT"]), size, is_host=rank == 0)
     return "pytorch", rank, size
 
@@ -45,7 +46,7 @@ def meet_mxnet(env):
 
 
 def meet_tensorflow(config):
-    """Connect this task to every task's address, as TensorFlow's servers do."""
+    """Connect to the address of every task in the cluster, as TensorFlow's servers do."""
     task, tasks = config["task"], [(role, host) for role, hosts in config["cluster"].items() for host in hosts]
     own = config["cluster"][task["type"]][task["index"]]
     with ThreadPoolExecutor(max_workers=len(tasks) + 1) as pool:
@@ -56,7 +57,7 @@ def meet_tensorflow(config):
 
 
 def meet(host, port, size, is_host):
-    """Wait at one address until `size` pods have connected."""
+    """Meet the other pods: the host listens at this address until all others have connected to it."""
     if is_host:
         serve(port, size - 1)
     else:
@@ -64,7 +65,7 @@ def meet(host, port, size, is_host):
 
 
 def serve(port, visitors):
-    """Answer every connection, but only after all pods have connected."""
+    """Accept `visitors` connections, and answer none of them before all have arrived."""
     with socket.socket() as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(("", port))

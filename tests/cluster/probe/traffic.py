@@ -7,7 +7,7 @@ from pathlib import Path
 from distrain_trainer import __main__
 from distrain_trainer.loop import progress
 
-# An MXNet step ends before all its bytes are sent, so the count of a single step may be too high or too low.
+# MXNet may send bytes of a step after the step has ended, so count over many steps.
 FIRST, LAST = 5, 65
 COUNTERS = Path("/sys/class/net/eth0/statistics")
 

@@ -1,4 +1,4 @@
-"""Test that a pod that is deleted while it starts ends at once, not after its grace period."""
+"""Test that a pod that is deleted while it starts ends at once, instead of after its grace period."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from tests.cluster.training import wait_for_checkpoint
 
 # `restricted` refuses the init container that training-operator adds to a Master/Worker PyTorchJob.
 POD_SECURITY = "baseline"
-# Seconds from the creation of a pod until it is deleted, and the pods' grace period.
+# DELAYS: after how many seconds the tests delete a new pod. GRACE: the pods' grace period in seconds.
 DELAYS = [0.02 * index for index in range(5, 55)]
 GRACE = 55
 
 
 def second_worker(namespace: Namespace) -> str:
-    """Return the uid of the second worker, or "" while there is none or it is terminating."""
+    """Return the uid of the second worker's pod, or "" if the pod does not exist or is being deleted."""
     names = (pod["metadata"] for pod in namespace.get("pods") if pod["metadata"]["name"] == "run1-worker-1")
     return next((pod["uid"] for pod in names if "deletionTimestamp" not in pod), "")
 

@@ -1,4 +1,7 @@
-"""Test an MPIJob v1 that rescales live and loses a rank. The launcher reaches the workers with kubectl."""
+"""Test an MPIJob v1 that is rescaled while it trains, and that loses a rank.
+
+Its launcher starts processes on the workers with kubectl.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ from tests.cluster.training import (
 )
 
 OPERATORS = Operators(mpijob="v1")
-# `restricted` refuses the operator's init container, which delivers kubectl.
+# `restricted` refuses the init container with which the operator copies kubectl into the launcher's pod.
 POD_SECURITY = "baseline"
 KIND = KINDS["mpijob"]
 SECONDS = 300

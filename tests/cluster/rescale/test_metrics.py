@@ -1,4 +1,4 @@
-"""Test that Prometheus, configured as in docs/metrics.md, reads the metrics of a run on the lab over a rescale."""
+"""Test that Prometheus reads a run's metrics before and after a rescale, with the configuration in docs/metrics.md."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from tests.cluster.testbed import Namespace
 from tests.cluster.training import GROWING, TENSORFLOW, rescale, upgrade
 from tests.prometheus import QUERIES, Prometheus, filled
 
-# The time window of the queries' rates. The window is longer than a restart of the ranks. Grafana uses this window with
-# a scrape interval of 75 s.
+# The dashboard's queries compute rates over this time. This time is longer than the ranks need to restart. Grafana
+# would choose this window if Prometheus scraped every 75 s.
 WINDOW = "5m"
-# Followed by `== N`: rank 0 has saved checkpoints, and the run has N ranks.
+# The tests append `== N` to this query. It has a result once rank 0 has saved two checkpoints and the run has N ranks.
 SAVED = "distrain_checkpoint_write_seconds_count > 1 and on (pod) distrain_world_size"
 
 
 def documented_scrape(file: Path) -> dict[str, Any]:
-    """Return the scrape configuration of docs/metrics.md, with a file instead of the Kubernetes API.
+    """Return the scrape configuration of docs/metrics.md, with file discovery instead of Kubernetes discovery.
 
-    Debian's Prometheus is built without Kubernetes service discovery.
+    Prometheus reads the pods' addresses from this file, because Debian's build cannot ask the Kubernetes API.
     """
     text = (REPOSITORY / "docs" / "metrics.md").read_text()
     [block] = re.findall(r"```yaml\n(scrape_configs:.*?)```", text, re.DOTALL)
@@ -40,7 +40,7 @@ def documented_scrape(file: Path) -> dict[str, Any]:
 
 
 def discover(namespace: Namespace, file: Path) -> None:
-    """Write the pods that have an address into the file, with the labels that Kubernetes discovery would set."""
+    """Write the addresses of the pods into the file, with the labels that Kubernetes discovery would set."""
     pods = [pod for pod in namespace.get("pods") if "podIP" in pod["status"]]
     file.write_text(json.dumps([{"targets": [pod["status"]["podIP"]], "labels": discovered(pod)} for pod in pods]))
 
@@ -79,12 +79,13 @@ def test_prometheus_reads_a_run_over_a_rescale(
         rescale(namespace, 3)
 
         wait_for(server, f"{SAVED} == 3", namespace, file)
-        # Restarts and rescales are counted in the run's record. A new start reads the record only after training has
-        # begun.
+        # These two metrics come from the run's record, which counts restarts and rescales. After a restart, the trainer
+        # reads the record only when the first step has been made.
         wait_for(server, "distrain_restarts_total and on (pod) distrain_rescales_total", namespace, file)
         assert server.values("distrain_restarts_total") == server.values("distrain_rescales_total") == [1]
         assert {one["metric"]["rank"] for one in server.ask("query", query="distrain_step_seconds_count")} == {*"012"}
-        # No step was lost, and each process's sample counter has begun at 0.
+        # The step number never decreases, so no step was lost. Each counter of samples starts at 0 again when its
+        # process restarts.
         assert_increases(server.values_of("distrain_step"), resets=0)
         for rank in "01":
             assert_increases(server.values_of(f'distrain_trained_samples_total{{rank="{rank}"}}'), resets=1)

@@ -1,4 +1,4 @@
-"""Test a worker count with one digit too many: the node runs the workers that fit, and a rollback ends the others."""
+"""Test a worker count with one digit too many: the node runs as many workers as fit, and a rollback ends them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_workers_too_many_stay_pending_and_a_rollback_ends_them(namespace: Names
     back = namespace.helm(helm4, "rollback", "run1")
 
     assert back.returncode == 0, back.stderr
-    # Each worker requests 100m of the lab's two cores.
+    # Each worker requests 100m CPU and the lab has two cores, so at most 20 workers can be placed.
     assert len(waiting) >= LAUNCHER + TYPED - 20
     wait_until("the pods' end", lambda: len(pods(namespace)) == LAUNCHER + MEANT, seconds=60, pause=1)
 

@@ -1,4 +1,4 @@
-"""Test a rescale to more workers than the lab has GPUs for."""
+"""Test a rescale to more workers than the lab's GPUs allow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Measure from the launcher's log how long the training pauses after a change of size or a lost worker."""
+"""Measure in the launcher's log how long the training pauses after a rescale or a lost worker."""
 
 from __future__ import annotations
 
@@ -26,18 +26,19 @@ from tests.cluster.training import (
 )
 
 pytestmark = pytest.mark.full
-# Horovod's default, as users have it.
+# Use Horovod's default cycle time, because users have it, too. The other tests use a longer cycle time.
 RUN = {**TENSORFLOW, "mpi.env.HOROVOD_CYCLE_TIME": "1"}
 
 ANSWERED = re.compile(r"^distrain-launch: all \d+ workers answer: ")
-# If a run fails again within a minute, distrain-launch waits before it restarts the ranks.
+# If the ranks fail twice within a minute, distrain-launch waits before it restarts them.
 SECONDS_BETWEEN_FAILURES = 61
-# Check rarely, because each check takes processor time from the ranks. The log contains the time of each step.
+# Read the log rarely, because each read takes processor time from the ranks. The log itself contains the time of each
+# step.
 SECONDS_BETWEEN_CHECKS = 4
 
 
 def _pauses(lines: list[Line]) -> list[tuple[int, int, float]]:
-    """Return, for each change of size, the ranks before and after, and the seconds without a step."""
+    """Return (ranks before, ranks after, seconds without a step) for each change of the number of ranks."""
     found: list[tuple[int, int, float]] = []
     last_step, ranks = lines[0].at, (0, 0)
     for line in lines:
@@ -58,7 +59,7 @@ def _cold_start(lines: list[Line]) -> float:
 
 @pytest.fixture(scope="module")
 def cold_start(long_run: Namespace) -> float:
-    """Measure the run's first start, before any change."""
+    """Measure how long the run's first start takes, before any rescale."""
     return _cold_start(timed_log(long_run))
 
 

@@ -30,7 +30,7 @@ def _jobs(namespace: Namespace) -> list[str]:
     [
         pytest.param(MXNET, (3,), id="mxnet"),
         pytest.param(MXNET, (3, 1), id="mxnet, and back", marks=pytest.mark.full),
-        # The demo already rescales a run with TensorFlow.
+        # test_runs.py runs the demo, which also rescales a run with TensorFlow.
         pytest.param(TENSORFLOW, (4, 1, 3), id="tensorflow", marks=pytest.mark.full),
     ],
 )

@@ -1,4 +1,4 @@
-"""Test rescaling jobs without mpi-operator: the job continues live, or a new job resumes the run."""
+"""Test rescaling jobs that mpi-operator does not manage: the job continues, or a new job resumes the run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.cluster.training import RESUMED, head, wait_for_checkpoint
 
 # `restricted` refuses the init container that training-operator adds to a Master/Worker PyTorchJob.
 POD_SECURITY = "baseline"
-# A kubelet with default settings updates a Plain job's hostfile within 90 s.
+# In a Plain job's pods, a kubelet with default settings updates the hostfile within 90 s.
 SECONDS = 300
 FULL = pytest.mark.full
 
@@ -34,7 +34,7 @@ def test_live_job_goes_on_at_each_new_size_and_loses_no_step(
     assert_live(namespace, helm4, KINDS[name], on_s3, sizes, seconds=SECONDS)
 
 
-# upgrade/test_replaced.py replaces an MPIJob by a new MPIJob that resumes the run.
+# These kinds run only in the full matrix, because upgrade/test_replaced.py tests the same with an MPIJob.
 @FULL
 @pytest.mark.parametrize("name", ["mxjob", "tfjob", "master"])
 def test_job_of_fixed_size_is_replaced_by_one_that_resumes(

@@ -1,4 +1,4 @@
-"""Test a live run that changes its size or loses a worker at the worst possible moments."""
+"""Test a run that is rescaled or loses a worker at a bad moment, for example while it writes a checkpoint."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ def test_evicted_worker_stops_all_at_a_step_boundary_and_comes_back(long_run: Na
     wait_for_step(long_run, ranks=len(pods))
     assert_no_step_was_lost(long_run)
     since = _launcher_log_since(long_run, before)
-    # If all ranks have exited with 143, the launcher prints this line and leaves out mpirun's message about exit codes.
+    # When all ranks have exited with 143, the launcher prints this line instead of mpirun's message about exit codes.
     assert "the ranks stopped at step" in since
     assert "Exit code:" not in since
     assert "starting again (restart" not in since
 
 
 def _launcher_log_since(namespace: Namespace, before: str) -> str:
-    """Return the lines that the same launcher has logged since `before`."""
+    """Return what the launcher has logged after the text `before`."""
     now = namespace.launcher_log()
     assert now.startswith(before), "another launcher has started"
     return now.removeprefix(before)
@@ -107,7 +107,7 @@ def test_rescale_while_a_checkpoint_is_written_loses_no_step(long_run: Namespace
     size, first = len(workers(long_run)), workers(long_run)[0]["metadata"]["uid"]
 
     with faults.cut(first, NODE_ADDRESS, S3_PORT):
-        # Wait until a checkpoint's write has begun; the cut network keeps it from finishing.
+        # While the network is cut, no checkpoint can be completed. Wait until the run has begun to write a checkpoint.
         wait_until("an unfinished checkpoint", lambda: _silence(long_run) > 2 * SECONDS_BETWEEN, pause=0.5)
         rescale(long_run, size - 1)
     wait_for_step(long_run, ranks=size - 1)
@@ -116,7 +116,7 @@ def test_rescale_while_a_checkpoint_is_written_loses_no_step(long_run: Namespace
 
 
 def _silence(namespace: Namespace) -> float:
-    """Return the seconds since the run last wrote its checkpoints' HEAD."""
+    """Return the seconds since the run last wrote its HEAD file."""
     found = head(namespace)
     assert found
     return time.time() - found.heartbeat

@@ -1,4 +1,4 @@
-"""Test that a suspended job has no pods, and later continues where it stopped."""
+"""Test that a suspended job has no pods, and that it continues from its checkpoint when it is resumed."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Apply the chart as Argo CD does: render with `helm template`, apply the hooks before a sync, then everything else.
+"""Apply the chart as Argo CD does: render it with `helm template`, apply the pre-sync hooks, then everything else.
 
-How Argo CD treats Helm's hooks: https://argo-cd.readthedocs.io/en/stable/user-guide/helm/#helm-hooks
+Argo CD documents how it treats Helm's hooks: https://argo-cd.readthedocs.io/en/stable/user-guide/helm/#helm-hooks
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ BEFORE_A_SYNC = {"pre-install", "pre-upgrade"}
 
 
 def sync(namespace: Namespace, helm: Path, *arguments: str) -> bool:
-    """Apply a release. Return False if a hook has failed; then nothing else has changed."""
+    """Apply a release. Return False if a hook has failed. In this case the other objects are not changed."""
     rendered = _rendered(namespace, helm, *arguments)
     hooks = sorted((each for each in rendered if _events(each) & BEFORE_A_SYNC), key=_weight)
     for _, group in itertools.groupby(hooks, key=_weight):
@@ -63,7 +63,7 @@ def _weight(each: Object) -> int:
 
 
 def _run_hooks(namespace: Namespace, hooks: list[Object]) -> bool:
-    """Create hooks, and return whether their Pods have succeeded."""
+    """Create the hooks, and return whether all their Pods have succeeded."""
     _delete(namespace, hooks, "before-hook-creation")
     _apply(namespace, hooks)
     pods = {each["metadata"]["name"] for each in hooks if each["kind"] == "Pod"}

@@ -1,4 +1,4 @@
-"""Test that the current chart can upgrade a run of chart 0.1.0, whose job names contained a content hash."""
+"""Test an upgrade from chart 0.1.0, whose job names contained a hash, to the current chart."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SIZE = {"workers.replicas": 1}
 
 @pytest.fixture
 def former(tmp_path: Path) -> Path:
-    """Return the old chart and its values."""
+    """Return the folder with chart 0.1.0 and its values files."""
     packed = subprocess.run(
         ["git", "archive", COMMIT, "charts", "values"], cwd=REPOSITORY, capture_output=True, check=True
     )
@@ -33,7 +33,7 @@ def _names(namespace: Namespace) -> list[str]:
     return [job["metadata"]["name"] for job in namespace.get("mpijobs")]
 
 
-@pytest.mark.full  # The old chart comes from the git history.
+@pytest.mark.full  # The old chart comes from the git history, which a checkout may lack.
 def test_upgrade_replaces_the_job_once_and_it_goes_on_from_its_checkpoint(
     namespace: Namespace, helm4: Path, on_s3: list[str], former: Path
 ) -> None:

@@ -1,4 +1,4 @@
-"""Test what happens to a running job and its release if an upgrade is refused."""
+"""Test that a refused upgrade leaves the running job and its release unchanged."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ POD_SECURITY = "baseline"
 KINDS = "mpijobs,pytorchjobs,jobs,pods,services,secrets,configmaps,serviceaccounts,roles,rolebindings"
 RUN = ["run1", str(CHART), "-f", str(VALUES / "vgg16.yaml")]
 SLEEPS = {"command": ["sleep", "600"], "workers.gpus": 3, "workers.replicas": 2, "preflight.enabled": True}
-# Values for two other jobs: the first does not fit on the lab's 8 GPUs, the second fits.
+# TOO_LARGE is a job that does not fit on the lab's 8 GPUs. ANOTHER is a job that fits.
 TOO_LARGE = {**SLEEPS, "workers.gpus": 4, "workers.replicas": 3}
 ANOTHER = {**SLEEPS, "workers.gpus": 4}
 PYTORCH = {"framework": "pytorch", "image.repository": "distrain/pytorch", "job.elastic": False}
@@ -31,19 +31,19 @@ FORMS = [
 
 @pytest.fixture
 def images_of(form: dict[str, str], request: pytest.FixtureRequest) -> None:
-    """Load the images that the job needs. A new lab does not have PyTorch's image."""
+    """Load the images that the job needs. The lab does not load PyTorch's image when it starts."""
     if "framework" in form:
         request.getfixturevalue("all_images")
 
 
 def _objects(namespace: Namespace) -> set[str]:
-    """Return the namespace's objects, except those that every namespace has and the Pod of a refused preflight."""
+    """Return the namespace's objects without the Pod of the refused preflight check."""
     found = client.kubectl("-n", namespace.name, "get", KINDS, "-o", "name").split()
     return {name for name in found if "preflight" not in name}
 
 
 def _uids(namespace: Namespace, kind: str) -> set[str]:
-    """Return the UIDs of the job's objects and pods; skip pods that are being deleted."""
+    """Return the UIDs of the run's job and pods, without pods that are being deleted."""
     return {
         item["metadata"]["uid"]
         for item in namespace.get(f"{kind},pods -l app.kubernetes.io/instance=run1")
@@ -58,7 +58,7 @@ def _helm(namespace: Namespace, helm: Path, *arguments: str, works: bool = True)
 
 
 def _wait_for_workers(namespace: Namespace) -> None:
-    """Wait until both pods run. The first pod of a PyTorchJob is its Master."""
+    """Wait until both pods run. A PyTorchJob has a Master instead of the first worker."""
 
     def have_both() -> bool:
         return sum("-worker-" in name or "-master-" in name for name in namespace.running_pods()) == 2

@@ -1,4 +1,4 @@
-"""Test that a new job resumes a run, and that it ends at once if the run is finished."""
+"""Test that a new job resumes a run, or ends at once if the run is finished."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _contents(namespace: Namespace) -> list[str]:
 
 
 def _wait_for_generation(namespace: Namespace, before: Head) -> Head:
-    """Wait until a new start of the run has saved more than the previous start."""
+    """Wait until the run was started again and has saved a checkpoint with more samples than before."""
 
     def has_begun() -> bool:
         found = head(namespace)
@@ -59,7 +59,7 @@ def test_job_of_another_value_and_size_goes_on_and_so_does_the_first_after_a_rol
     assert int(resumed[1]) >= second.samples
     assert resumed[2:] == ("2", "1")
     assert _contents(namespace) == contents
-    # The old job does not come back.
+    # If the old job still trained, the generation in HEAD would change.
     assert wait_for_checkpoint(namespace, third).generation == third.generation
 
 
@@ -73,7 +73,7 @@ def test_rescale_before_the_first_step_trains_at_the_new_size(
     upgrade(namespace, helm4, on_s3, {"workers.replicas": 1})
 
     wait_for_checkpoint(namespace)
-    # If a worker leaves before it has a rank, the start fails, and the launcher starts again.
+    # If a worker's pod is deleted before its rank runs, mpirun fails, and the launcher starts mpirun again.
     starts = re.findall(r"mpirun -np (\d+) ", namespace.launcher_log())
     assert (starts[0], starts[-1]) == ("2", "1")
 

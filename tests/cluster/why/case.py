@@ -1,4 +1,4 @@
-"""Define a cause that blocks a run: how to produce it on the lab, and what `status` must report."""
+"""Define a cause that blocks a run: how the lab produces the cause, and what `status` must report."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from typing import Any
 from tests.cluster.testbed import Namespace
 
 Values = Mapping[str, Any]
-# Prepares the namespace before the run is installed, and yields additional values. Afterwards the stage undoes changes
-# outside the namespace.
+# A stage prepares the namespace before the run is installed, and yields additional values for the run. At its end, the
+# stage undoes what it has changed outside the namespace.
 Stage = Callable[[Namespace], AbstractContextManager[Values]]
-# An action on the installed run.
+# A deed is an action on the run after the run has been installed.
 Deed = Callable[[Namespace], AbstractContextManager[None]]
 
-# An image that has Python and Open MPI, so that a pod of a user's program starts within a second.
+# This image contains Python and Open MPI, and the lab has already loaded it, so a pod starts within a second.
 IMAGE = "distrain/tensorflow"
 PROGRAM: Values = {
     "image.repository": IMAGE,
@@ -25,7 +25,8 @@ PROGRAM: Values = {
     "workers.gpus": 0,
     "command": ["sleep", "3600"],
 }
-# Patterns of text that differs between two runs of a case, and their placeholders in the table of causes.
+# The first column matches parts of a report that differ between two runs of a case. In the table of causes, the second
+# column takes their place.
 VOLATILE = (
     (re.compile(r"\brun1-[0-9a-f]{8}\b"), "run1-1234abcd"),
     (re.compile(r"(?<=-launcher-)[a-z0-9]{5}\b"), "x7k2p"),
@@ -56,8 +57,8 @@ class Said:
 class Case:
     """A cause: its name, the run's values in addition to PROGRAM, and the expected report of `status`.
 
-    With `trains`, the run trains on the digits in S3 instead of running PROGRAM. `disturbs` means that other tests
-    cannot use the lab meanwhile. `seconds` limits the wait.
+    If `trains` is true, the run trains on the digits in S3 instead of running PROGRAM. If `disturbs` is true, other
+    tests cannot use the lab meanwhile. `seconds` limits the wait.
     """
 
     name: str
@@ -72,7 +73,7 @@ class Case:
 
 
 def masked(words: str, namespace: str) -> str:
-    """Replace text that differs between two runs of a case by placeholders."""
+    """Replace the parts of a report that differ between two runs of a case."""
     words = words.replace(namespace, "team")
     for pattern, stand_in in VOLATILE:
         words = pattern.sub(stand_in, words)

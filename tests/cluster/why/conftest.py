@@ -1,4 +1,4 @@
-"""Provide a namespace for each cause, and a function that produces the cause."""
+"""Provide a function that produces a cause in a namespace of its own."""
 
 from __future__ import annotations
 
@@ -16,6 +16,6 @@ Explain = Callable[[Case], Said]
 
 @pytest.fixture
 def explain(own_namespace: Namespace, helm4: Path, on_s3: list[str], tmp_path: Path) -> Iterator[Explain]:
-    """Produce a cause, and return what `status` reports."""
+    """Return a function that produces a cause, and returns what `status` reports."""
     yield lambda case: said_of(case, own_namespace, helm4, tmp_path)
     own_namespace.helm(helm4, "uninstall", "run1", "--ignore-not-found")

@@ -15,7 +15,7 @@ from tests.cluster.testbed import VALUES, Namespace, digits_on_s3, settings
 from tests.cluster.why.case import PROGRAM, Case, Said, masked
 
 USER = "reader"
-# The resources that an ordinary user of a namespace may read.
+# An ordinary user of a namespace may read these resources.
 READABLE = (
     ("", ["pods", "pods/log", "events", "persistentvolumeclaims"]),
     ("batch", ["jobs"]),
@@ -25,7 +25,10 @@ READABLE = (
 
 
 def said_of(case: Case, namespace: Namespace, helm: Path, folder: Path) -> Said:
-    """Install a run with the cause. Return the report of `status` once it is as expected, or at the time limit."""
+    """Install a run that is blocked by the cause.
+
+    Return the report of `status` when it is as expected, or the last report before the time limit.
+    """
     flags = _as_reader(namespace, folder)
     with case.stage(namespace) as more:
         _install(namespace, helm, case, {**case.values, **more})
@@ -41,7 +44,7 @@ def _install(namespace: Namespace, helm: Path, case: Case, values: Mapping[str, 
 
 
 def _awaited(namespace: Namespace, flags: list[str], case: Case) -> Said:
-    """Run `status` until two reports in a row are as expected, within the time limit. Return the last report."""
+    """Run `status` until two reports in a row are as expected. Return the last report."""
     seen: list[Said] = []
 
     def is_said() -> bool:
@@ -59,14 +62,18 @@ def _said(namespace: Namespace, flags: list[str]) -> Said:
     shown = namespace.distrain("status", "run1", "-o", "json", *flags)
     assert shown.returncode in (0, 4), shown.stderr
     answer = json.loads(shown.stdout)
-    # The release's values tell where the record is. Helm keeps the values in a Secret, which this user may not read.
+    # Without the values, `status` does not know where the run's record is. Helm stores the release's values in a
+    # Secret, which this user may not read.
     assert [words for words in answer["unread"] if not words.startswith("the run's record: ")] == []
     words = [masked(answer[name] or "", namespace.name) for name in ("phase", "why", "next")]
     return Said(*(each.replace(f" {' '.join(flags)}", "") for each in words))
 
 
 def _as_reader(namespace: Namespace, folder: Path) -> list[str]:
-    """Return the flags that run a command as a ServiceAccount that may only read runs in the namespace."""
+    """Create a ServiceAccount that may only read runs in the namespace.
+
+    Return the flags that make a command use this account.
+    """
     flags = namespace.kubeconfig_of(USER, folder)
     metadata = {"name": USER, "namespace": namespace.name}
     rules = [{"apiGroups": [group], "resources": kinds, "verbs": ["get", "list", "watch"]} for group, kinds in READABLE]

@@ -1,4 +1,4 @@
-"""Prepare the lab for a cause: objects in the namespace, a full or tainted node, a registry, a stopped operator."""
+"""Prepare the lab for a cause: create objects, fill or taint the node, start a registry, or stop an operator."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ PAUSE_IMAGE = components.PAUSE_IMAGE
 
 
 def with_objects(*made: Callable[[str], Manifest]) -> Stage:
-    """Return a stage that creates these objects. Each argument makes an object from the namespace's name."""
+    """Return a stage that creates objects in the namespace.
+
+    Each function returns an object for the namespace with this name.
+    """
 
     @contextmanager
     def stage(namespace: Namespace) -> Iterator[Values]:
@@ -35,7 +38,7 @@ def with_objects(*made: Callable[[str], Manifest]) -> Stage:
 
 
 def with_cluster_objects(*made: Callable[[str], Manifest]) -> Stage:
-    """Return a stage that creates objects outside the namespace, and deletes them at the end."""
+    """Return a stage that creates objects outside the namespace, and deletes them after the test."""
 
     @contextmanager
     def stage(namespace: Namespace) -> Iterator[Values]:
@@ -129,7 +132,11 @@ def stopped_operator(namespace: str, deployment: str) -> Stage:
 
 
 def with_registry(*, login: str | None) -> Stage:
-    """Return a stage with a registry that requires a login, and a Secret with a right or wrong login, or no Secret."""
+    """Return a stage with a registry that requires a login.
+
+    `login` tells whether the pull Secret has the right password (`right`), a wrong one (`wrong`), or does not exist
+    (None).
+    """
 
     @contextmanager
     def stage(namespace: Namespace) -> Iterator[Values]:
@@ -152,7 +159,7 @@ def _login(host: str, password: str) -> Callable[[str], Manifest]:
 
 @contextmanager
 def foreign_ssh_key(namespace: Namespace) -> Iterator[Values]:
-    """Create a Secret whose authorized_keys contains another key than the Secret's own key."""
+    """Create an SSH Secret whose private key does not belong to the public key in authorized_keys."""
     with tempfile.TemporaryDirectory() as folder:
         for name in ("own", "other"):
             path = str(Path(folder) / name)
@@ -165,7 +172,7 @@ def foreign_ssh_key(namespace: Namespace) -> Iterator[Values]:
 
 @contextmanager
 def halted_kubelet(namespace: Namespace) -> Iterator[None]:
-    """Halt the node's kubelet once the run's pods run, as if the node were cut off from the network."""
+    """When the run's pods run, stop the node's kubelet with SIGSTOP. The API server then sees a lost node."""
     wait_until("the run's pods", lambda: len(namespace.running_pods()) == 2, seconds=120)
     pid = faults.started("kubelet")
     os.kill(pid, signal.SIGSTOP)
@@ -178,7 +185,7 @@ def halted_kubelet(namespace: Namespace) -> Iterator[None]:
 
 @contextmanager
 def lost_pods(namespace: Namespace) -> Iterator[None]:
-    """Delete the pods of a failed run."""
+    """Wait until the run has failed, and delete its pods."""
     namespace.wait_for_end("mpijobs", seconds=180)
     client.kubectl("-n", namespace.name, "delete", "pods", "--all", "--grace-period=1")
     yield

@@ -1,4 +1,4 @@
-"""Generate docs/causes.md: the causes by category, with the report of `status` for each cause on the lab.
+"""Generate docs/causes.md: what `status` reports for each cause on the lab, by category.
 
 python -m tests.cluster.why.table
 """
@@ -11,7 +11,7 @@ from lab.paths import REPOSITORY
 from tests.cluster.why.case import Case, Said
 from tests.cluster.why.causes import admission, disruption, gang, kubelet, placement, program, storage
 
-# The title of each category in the table.
+# The titles of the table's sections, with the causes in each.
 SORTS: dict[str, Sequence[Case]] = {
     "The scheduler finds no node": placement.CASES,
     "The API server refuses the pods": admission.CASES,

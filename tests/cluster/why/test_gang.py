@@ -1,4 +1,4 @@
-"""Test that `status` reports what a gang waits for."""
+"""Test that `status` reports why a gang scheduler does not place the run's pods."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Test that `status`, run by an ordinary user, names each cause that blocks a run and the next step.
+"""Test that `status` names the cause that blocks a run, and the next step.
+
+The test runs `status` with the permissions of an ordinary user.
 
 `make test` tries one cause of each category, and `make bench-why` tries all causes.
 """
@@ -12,7 +14,7 @@ from tests.cluster.why.causes import gang
 from tests.cluster.why.conftest import Explain
 from tests.cluster.why.table import SORTS
 
-# A cause that disturbs other tests on the lab is never the first of its category.
+# `make test` tries the first cause of each category, so a cause that disturbs other tests is never the first.
 FULL = pytest.mark.full
 PARAMETERS = [
     pytest.param(case, id=case.name, marks=[FULL] if number or case.disturbs else [])

@@ -1,4 +1,4 @@
-"""Causes that make the API server refuse the pods of a run."""
+"""Causes for which the API server refuses to create the pods of a run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Causes that make a gang scheduler hold back all pods of a run."""
+"""Causes for which a gang scheduler places none of a run's pods."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Causes that keep kubelet from starting a container: its image, and objects that the pod refers to."""
+"""Causes for which kubelet cannot start a container: its image, or an object to which the pod refers."""
 
 from __future__ import annotations
 

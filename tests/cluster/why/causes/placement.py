@@ -1,4 +1,4 @@
-"""Causes that keep the scheduler from placing a pod."""
+"""Causes for which the scheduler finds no node for a pod."""
 
 from __future__ import annotations
 

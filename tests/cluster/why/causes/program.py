@@ -1,4 +1,4 @@
-"""Causes in the program itself, its image, its memory, or the ranks' connections."""
+"""Causes in the program: its image, its memory, its exit, or the connections between its ranks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.cluster.why.stages import foreign_ssh_key, lost_pods
 LAUNCHER = "run1-launcher-x7k2p"
 READ_LOG = f"read `kubectl --namespace team logs {LAUNCHER}`"
 ONCE = {"job.maxRestarts": 0}
-# The API server listens on this port on every address of the node.
+# The lab's API server already listens on this port of the node.
 TAKEN = 6443
 
 CASES = (

@@ -1,4 +1,4 @@
-"""Causes in the storage from which the trainer reads and to which it writes."""
+"""Causes in the storage: the trainer cannot read its data or write its results."""
 
 from __future__ import annotations
 
