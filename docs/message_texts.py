@@ -12,7 +12,7 @@ from pathlib import Path
 
 UNKNOWN = "…"
 FUNCTION = re.compile(r"^\s*def (\w+)\(", re.MULTILINE)
-# If a part of a text has more alternatives than this, the part counts as unknown.
+# If a part of a text has more alternatives than this, that part counts as unknown text.
 MOST = 20
 DEEPEST = 6
 # Functions that return the items of their first argument.
@@ -98,7 +98,7 @@ def _assigned(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
         for target in node.targets:
             yield from _unpacked(target, node.value)
     elif isinstance(node, (ast.For, ast.comprehension)) and isinstance(node.target, ast.Name):
-        yield node.target.id, node.iter  # all_texts then looks for the texts of the items.
+        yield node.target.id, node.iter  # `all_texts` then looks for the texts of these items.
     elif isinstance(node, (ast.AnnAssign, ast.NamedExpr)) and isinstance(node.target, ast.Name) and node.value:
         yield node.target.id, node.value
 
@@ -202,7 +202,7 @@ def _returned(name: str, scope: Scope) -> Iterable[str]:
         return [UNKNOWN]
     known = scope.modules[str(module)].returned
     if original not in known:
-        known[original] = [UNKNOWN]  # Ends the recursion if the function calls itself.
+        known[original] = [UNKNOWN]  # This ends the recursion if the function calls itself.
         known[original] = [
             text
             for function in functions

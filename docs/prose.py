@@ -22,10 +22,10 @@ SENTENCES = 200
 # Shorter sentences are mostly names, not prose.
 FEWEST_WORDS = 5
 TEMPLATE_COMMENT = re.compile(r"\{\{-?\s*/\*(.*?)\*/\s*-?\}\}", re.DOTALL)
-# Scripts of earlier releases, which stay as they were.
+# The scripts of earlier releases are left out, because they never change.
 OF_RELEASES = ":!tests/chart/scripts/previous"
 YAML_COMMENT = re.compile(r"^(\s*)# ?(.*)$")
-# Comments for linters and editors.
+# The comments that are instructions for linters and editors.
 OF_TOOLS = re.compile(r"^(noqa|type:|fmt:|pragma|shellcheck|!|yamllint|yaml-language-server|made by )")
 END = re.compile(r"(?<=[.!?])\s+(?=[A-Z`\"'(\[])")
 

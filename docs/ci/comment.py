@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-# The first line of each comment that plan_changes.py writes.
+# plan_changes.py writes this text as the first line of each comment.
 MARKER = "<!-- distrain-plan -->"
 # The author of comments that a workflow posts with GITHUB_TOKEN.
 GITHUB_AUTHOR = "github-actions[bot]"

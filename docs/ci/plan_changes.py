@@ -25,7 +25,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-# comment.py finds the comment of an earlier commit by its first line.
+# comment.py finds the comment on an earlier commit by this first line.
 MARKER = "<!-- distrain-plan -->"
 TITLE = "## What this change does to the training runs"
 # In bytes. GitHub rejects comments over 65,536 characters. Linux rejects an environment variable over 131,072 bytes.
@@ -64,7 +64,7 @@ class Tree:
 
     # File modes as git prints them. A submodule has a different mode.
     FILES, LINK = ("100644", "100755"), "120000"
-    # Linux follows at most this many links, too.
+    # A longer chain of symbolic links is an error, as on Linux.
     MOST_LINKS = 40
 
     def __init__(self, commit: str) -> None:
@@ -128,7 +128,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--snapshot", default="", metavar="FILE", help="check each run against this cluster, too")
     parser.add_argument("--distrain", default="helm distrain", metavar="COMMAND", help="the plugin's command")
     options = parser.parse_args()
-    # git prints paths without ./
+    # git prints paths without `./` at the beginning.
     options.runs = [str(PurePosixPath(pattern)) for pattern in options.runs or ["runs/*.yaml"]]
     options.common = [str(PurePosixPath(file)) for file in options.common]
     return options
@@ -186,7 +186,7 @@ class Planner:
 
     def __init__(self, options: argparse.Namespace, before: Tree, after: Tree) -> None:
         self._options, self._before, self._after = options, before, after
-        # Path of each file that the plugin reads -> its path in git.
+        # For each file that the plugin reads, the file's path in git.
         self._shown: dict[str, str] = {}
         self._names = Counter(_name(path) for path in after if _is_run(path, options))
 
@@ -307,7 +307,7 @@ def _comment(sections: Sequence[Section]) -> str:
     if not sections:
         return f"{found}\n\nIt changes no run."
     left = 0
-    # Refused runs come first, because refused runs need the reader's attention.
+    # Refused runs come first, because only they need the reader's attention.
     for section in sorted(sections, key=lambda section: not section.is_bad):
         longer = f"{found}\n\n{section.text}"
         if len(longer.encode(errors="replace")) > LONGEST:

@@ -15,16 +15,16 @@ if TYPE_CHECKING:
 
 # kubelet reads a container's termination message from this file.
 TERMINATION_LOG = "/dev/termination-log"
-# The size of the parts in which `copy` copies a file.
+# `copy` copies a file in parts of this many bytes.
 COPIED = 2**20
-# A line is longer only if it repeats a long text of the user.
+# A line is longer only if it repeats a long text that the user wrote.
 LONGEST = 1000
-# The columns of a terminal of unknown width.
+# The number of columns to use if the terminal's width is unknown.
 USUAL_WIDTH = 80
-# Control characters, for example in a name, would change the terminal. YAML allows only \t, \n, \r and \x85, and the
-# plugin's JSON no control character, so manifests and answers for programs do not change.
+# Control characters, for example in an object's name, would change the state of the terminal. YAML allows only \t, \n,
+# \r and \x85, and the plugin's JSON contains no control character, so this replacement changes no manifest and no JSON.
 CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if chr(code) not in "\t\n\r\x85"}
-# Errors from `tell`; `finish` raises the first one.
+# The errors that `tell` collects; `finish` raises the first one.
 _lost: list[UnwrittenError] = []
 
 
@@ -39,10 +39,10 @@ def open_streams() -> None:
         except OSError:
             os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
     if isinstance(sys.stdout, io.TextIOWrapper):
-        # Answers are values, manifests and JSON, which are UTF-8 whatever the locale; Helm refuses YAML in Latin-1.
+        # The plugin's answers are always UTF-8, whatever the locale is, because Helm refuses YAML in Latin-1.
         sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
     if sys.stdin is None:
-        # A command that reads stdin finds it empty.
+        # A command that reads stdin then finds an empty input.
         sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115
 
 
@@ -103,7 +103,7 @@ def copy(file: IO[bytes]) -> None:
 def write(data: bytes) -> None:
     """Write bytes to stdout as they are, at once; raise UnwrittenError if stdout is closed or full."""
     _refuse_closed()
-    # Without a buffer, Ctrl-C also ends a command whose reader has stopped reading.
+    # Write without Python's buffer, so that Ctrl-C also ends a command whose reader has stopped reading.
     raw = getattr(sys.stdout.buffer, "raw", sys.stdout.buffer)
     left = memoryview(data)
     try:
@@ -156,7 +156,7 @@ def _to_stderr(text: str) -> None:
         # print(file=None) would print to stdout.
         return
     try:
-        # One write for text and line break: threads write lines, too.
+        # The text and its line break are written at once, because other threads write lines, too.
         print(f"{text}\n", end="", file=sys.stderr, flush=True)
     except (OSError, ValueError):
         # stderr is closed or full; the command goes on without the text.
@@ -193,7 +193,7 @@ def _escaped(line: str) -> str:
 def leave(line: str) -> None:
     """Write a line as the termination message of the pod that this program runs in."""
     try:
-        # The file is not created: outside Kubernetes it does not exist.
+        # The termination log is not created: outside Kubernetes this file does not exist.
         with open(TERMINATION_LOG, "r+", encoding="utf-8") as log:
             log.write(_escaped(line))
             log.truncate()
@@ -202,7 +202,7 @@ def leave(line: str) -> None:
 
 
 def _redacted(line: str) -> str:
-    # Import only here: --help prints nothing to redact, and need not wait for the regular expressions.
+    # Import only here: --help prints no secrets, and should not wait until the regular expressions are compiled.
     from distrain.redact import redact
 
     return redact(line)

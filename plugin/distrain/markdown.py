@@ -12,7 +12,7 @@ from operator import itemgetter
 
 from distrain.redact import redact
 
-# A character with a meaning in CommonMark, or in the dialects of GitHub and GitLab.
+# A character that has a meaning in CommonMark, or in the dialects of GitHub and GitLab.
 SPECIAL = re.compile(r"([\\`*_\[\]<>|~&$!])")
 # A word that GitHub or GitLab may turn into a link or a mention. Only a code span prevents this; a backslash does not.
 LINK = re.compile(r"[@#%^]|://|www\.", re.IGNORECASE)
@@ -37,7 +37,7 @@ def text(words: str) -> str:
     """
     parts = re.split(r"`([^`]*)`", " ".join(redact(words).split()))
     pieces = [piece for number, part in enumerate(parts) for piece in ([(True, part)] if number % 2 else _pieces(part))]
-    # Code spans that touch become one: side by side, their fences would be read as one longer fence.
+    # Two adjacent code spans become one, because a parser would read their adjacent fences as one longer fence.
     joined = [(is_code, "".join(each for _, each in run)) for is_code, run in groupby(pieces, key=itemgetter(0))]
     return "".join(code(each) if is_code else SPECIAL.sub(r"\\\1", each) for is_code, each in joined)
 

@@ -7,10 +7,10 @@ if TYPE_CHECKING:
     import subprocess
     from pathlib import Path
 
-# Processes that may still wait for their input.
+# Processes that may still be waiting for their input.
 processes: list[subprocess.Popen[bytes]] = []
 _folders: list[str] = []
-# The path of each copy -> the name that the user gave.
+# For the path of each temporary copy, the file name that the user gave.
 _named: dict[str, str] = {}
 
 

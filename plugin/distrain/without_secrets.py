@@ -8,19 +8,20 @@ from typing import Any
 
 from distrain.redact import ENTRY, HIDDEN, NAMES, redact, remember
 
-# Fields that repeat the whole object, or say who has changed which field.
+# Fields that repeat the whole object, or that say who has changed which field.
 LEFT_OUT = ("managedFields", "kubectl.kubernetes.io/last-applied-configuration")
-# Fields with the command and arguments of a program.
+# These fields contain the command and arguments of a program.
 COMMANDS = ("command", "args")
-# Maps whose keys are chosen by users and drivers, so each value may be a secret.
+# Users and drivers choose the keys of these maps, so each value may be a secret.
 FREE = ("annotations", "labels", "options", "volumeAttributes")
-# Kubernetes' own fields with a secret-like name that contain only the name of an object, a label or a file.
+# The names of these Kubernetes fields look like secrets, but the fields contain only the name of an object, a label or
+# a file.
 PLAIN = ("key", "topologyKey", "secretName", "secretNamespace", "secretFile", "keyring")
-# Fields with an image name. Its tag follows a ":" and must not be mistaken for a secret value.
+# These fields contain an image name. The tag of the image follows a ":" and must not be mistaken for a secret value.
 IMAGES = ("image", "imageID")
-# A value: one word, or several words in quotes. A header's value may begin with a scheme such as Bearer.
+# A value: one word, or several words in quotes. The value of an HTTP header may begin with a scheme such as Bearer.
 VALUE = r"((?:(?:Basic|Bearer)\s+)?(?:\"[^\"]*\"|'[^']*'|[^\s,;]+))"
-# A secret-like name and its value in a text: NAME=VALUE, NAME: VALUE, or --NAME VALUE.
+# A name that suggests a secret, and its value, in a text: NAME=VALUE, NAME: VALUE, or --NAME VALUE.
 PAIR = re.compile(rf"(?:(?:{NAMES.pattern}|authorization)[\w.\-]*[\"']?\s*[:=])\s*{VALUE}", re.IGNORECASE)
 FLAG = re.compile(rf"(?<![\w\-])--?[\w.\-]*(?:{NAMES.pattern})[\w.\-]*[ \t]+(?!-){VALUE}", re.IGNORECASE)
 
@@ -78,7 +79,7 @@ def _words(words: Sequence[Any]) -> list[Any]:
     before = ""
     for word in map(str, words):
         is_value = before.startswith("-") and "=" not in before and NAMES.search(before) and not word.startswith("-")
-        # After TOKEN= the rest of the line is hidden: a script may have any quotes.
+        # After `TOKEN=` the rest of the line is hidden, because a script may use any kind of quotes.
         hidden = ENTRY.sub(_without_value, _without_pairs(word))
         found.append(HIDDEN if is_value else redact(hidden))
         before = word
@@ -86,5 +87,5 @@ def _words(words: Sequence[Any]) -> list[Any]:
 
 
 def _without_value(entry: re.Match[str]) -> str:
-    # A word such as "KeyError:" names a value, and holds none.
+    # A word such as "KeyError:" names a value, but contains none.
     return entry[0].removesuffix(entry[1]) + HIDDEN if entry[1] else entry[0]

@@ -37,7 +37,8 @@ def keep_restarts(way: Any, hostfile: str, restarts: Restarts) -> None:
 
 def earlier_restarts(way: Any, hostfile: str) -> str:
     """Return the failures that an earlier launcher of this run has stored, or an empty text."""
-    # Use the longest list: a worker may have missed the last failure, or have stored only a part of the list.
+    # Use the longest list of failures: a worker may have missed the last failure, or have stored only a part of the
+    # list.
     return max(read_kept(way, hostfile, RESTARTS), key=count_in, default="")
 
 
@@ -64,5 +65,5 @@ def ask_keepers(hostfile: str, what: Any, way: Any) -> list:
     try:
         return who_fails(list(read_hostfile(hostfile))[:KEEPERS], what, way.tries_at_once)
     except LaunchError:
-        # The caller reports the missing workers when it waits for them.
+        # The function that calls this one reports the missing workers when it waits for them.
         return []

@@ -7,7 +7,8 @@ import os
 from typing import Optional
 
 CGROUP = "/sys/fs/cgroup"
-# Files of the container's cgroup, in cgroup version 2 and 1. Both have a line such as `oom_kill 3`.
+# The files of the container's cgroup that count OOM kills, in cgroup version 2 and in version 1. Both files have a line
+# such as `oom_kill 3`.
 FILES = ("memory.events", "memory/memory.oom_control")
 
 

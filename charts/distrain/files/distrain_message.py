@@ -11,8 +11,8 @@ TERMINATION_LOG = "/dev/termination-log"
 
 def leave_message(line: str, path: str = TERMINATION_LOG) -> None:
     try:
-        # Do not create the file: outside Kubernetes it does not exist, and nobody would read it.
-        # Text that is invalid in the locale's encoding contains surrogates, which UTF-8 cannot encode.
+        # Do not create the termination log: outside Kubernetes this file does not exist, and nobody would read it. Text
+        # that is invalid in the locale's encoding contains surrogates, which UTF-8 cannot encode.
         with open(path, "r+", encoding="utf-8", errors="backslashreplace") as log:
             log.write(line)
             log.truncate()

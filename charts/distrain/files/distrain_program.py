@@ -23,22 +23,23 @@ from distrain_message import TERMINATION_LOG
 from distrain_output import Found, HeldBack, no_torchrun, not_started, with_hint
 from distrain_sigterm import take_sigterm
 
-# Exit codes of a program. FINISHED: the training is complete. MISTAKE: a mistake of the user, which the program names.
-# FENCED: a newer run has replaced this one. UNFIT: a single worker cannot reach the storage; the cause starts with the
-# name of its pod. STOPPED: the program stopped at a step boundary, and can resume.
+# Exit codes of a program. FINISHED: the training is complete. MISTAKE: the user made a mistake, and the program has
+# named it. FENCED: a newer run has replaced this one. UNFIT: a single worker cannot reach the storage; the cause starts
+# with the name of its pod. STOPPED: the program stopped at a step boundary, and can resume.
 FINISHED, MISTAKE, FENCED, UNFIT, STOPPED = 0, 2, 4, 5, 128 + signal.SIGTERM
 KILLED = 128 + signal.SIGKILL
 LONGEST_PAUSE = 10
-# After two failures within this many seconds, wait before the next start.
+# If the program fails twice within this many seconds, the script waits before it starts the program again.
 SOON = 60
-# The shortest wait before a restart: a program must not start before the programs of the other pods have ended.
+# The shortest wait in seconds before a restart: the programs of the other pods must have ended before a program starts.
 SECONDS_TO_END_TOGETHER = 2
 SECONDS_TO_END = 10
-# A halted program (SIGSTOP) is killed after this time. The other pods' programs wait at least this long for a step.
+# A program that was halted with SIGSTOP is killed after this many seconds. The programs of the other pods wait at least
+# this long for a step.
 SECONDS_HALTED = 30
-# The most failures that are stored for the next launcher.
+# At most this many failures are stored for the next launcher.
 MOST_KEPT = 5000
-# Operators and Kubernetes treat higher exit codes as those of killed processes.
+# Operators and Kubernetes take a higher exit code for the exit code of a killed process.
 HIGHEST_FAILURE = 127
 
 # How a program ended: its exit code, the cause of a failure, and whether the program itself named the cause.
@@ -81,8 +82,8 @@ class Program:
     def __init__(self, command: list, environment: dict, program: list, are_ranks_elsewhere: bool = False) -> None:
         self.program, self.found, self.are_ranks_elsewhere = program, Found(), are_ranks_elsewhere
         self.held_back = HeldBack()
-        # Whether this script has sent SIGKILL; number of this pod's processes that the kernel had killed before the
-        # start.
+        # `is_killed_here`: this script has sent SIGKILL. `oom_kills`: the number of this pod's processes that the
+        # kernel had killed before the start.
         self.is_killed_here, self.oom_kills = False, oom_kills()
         self.name = os.path.basename(command[0])
         self.process = subprocess.Popen(
@@ -101,11 +102,12 @@ class Program:
             return self.process.poll() is None
         readable, _, _ = select.select([self.process.stdout], [], [], seconds)
         if self.was_told:
-            # A line that was read before SIGTERM may be searched after SIGTERM. From here on, all output is from after
-            # SIGTERM.
+            # The script may search a line after SIGTERM although it read the line before. All output that is read from
+            # here on was written after SIGTERM.
             self.found.step, self.was_told = "", False
         if not readable:
-            # A child process of an ended program may keep the pipe open forever.
+            # The pipe of a program that has ended may stay open forever, because a child process of the program still
+            # holds it.
             return self.process.poll() is None
         chunk = os.read(self.process.stdout.fileno(), 65536)
         self.is_open = bool(chunk)
@@ -148,7 +150,7 @@ class Program:
 
         def tell(*_: object) -> None:
             told.append(True)
-            # Forget an earlier stop: torchrun may have restarted its ranks since.
+            # Forget the step of an earlier stop: torchrun may have restarted its ranks since then.
             self.found.step, self.was_told = "", True
             self.process.terminate()
 
@@ -159,7 +161,7 @@ class Program:
 
     def look_for_cause(self, chunk: bytes) -> None:
         lines = (self.rest + chunk).splitlines(keepends=True)
-        # The beginning of a line is enough for the patterns.
+        # The patterns need only the beginning of a line, so the rest of a long line is dropped.
         is_unfinished = lines and chunk and lines[-1][-1:] not in b"\r\n"
         self.rest = lines.pop()[:4096] if is_unfinished else b""
         self.read(lines)
@@ -214,8 +216,8 @@ class Program:
                 "such as workers.memory"
             )
         is_unknown = self.are_ranks_elsewhere or before is None or self.oom_kills is None
-        # mpirun exits with a rank's exit code. If a shell starts the program, mpirun cannot see that the program was
-        # killed.
+        # mpirun exits with a rank's exit code. If a shell starts the program, mpirun does not see that a signal killed
+        # the program.
         rank = "a rank" if self.are_ranks_elsewhere and self.process.returncode == KILLED else who
         who = self.found.killed_hard or rank
         return f"{who} was killed by signal 9, as when memory runs out; see workers.memory" if is_unknown else ""
@@ -321,7 +323,7 @@ def run_as_child(work: Any, restarts: Restarts, say: Any) -> int:
     """
     asked, is_again = [], False
     while True:
-        # Block SIGTERM until both processes have a handler, because process 1 would lose it.
+        # Block SIGTERM until both processes have a handler: without a handler, process 1 would ignore SIGTERM.
         signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
         pid = os.fork()
         if pid == 0:

@@ -10,7 +10,7 @@ import os
 import signal
 import time
 
-# Longer than Python needs to start on a busy node, and shorter than a grace period.
+# This is longer than Python needs to start on a busy node, and shorter than a grace period.
 SECONDS_TO_START = 20
 
 if os.getpid() == 1:

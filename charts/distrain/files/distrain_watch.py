@@ -28,7 +28,7 @@ class Watch(threading.Thread):
         super().__init__(daemon=True)
         self.way, self.hostfile, self.slots, self.given_up = way, hostfile, slots, given_up
         self.stopping, self.is_live = stopping, is_live
-        # Read by distrain-launch: whether the ranks were asked to stop, and which workers no longer answer.
+        # distrain-launch reads these: whether the ranks were asked to stop, and which workers no longer answer.
         self.asked, self.lost = False, ""
         self.why, self.first_request = "", 0.0
         self.ended = threading.Event()
@@ -67,7 +67,7 @@ class Watch(threading.Thread):
         try:
             listed = read_hostfile(self.hostfile)
         except LaunchError:
-            # Kubelet is writing the file.
+            # Kubelet is writing the hostfile at this moment.
             return ""
         leaving = [host for host in self.slots if host not in listed]
         if leaving:

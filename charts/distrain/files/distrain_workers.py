@@ -20,10 +20,10 @@ SECONDS_FOR_KUBECTL = 15
 SECONDS_FOR_SSH = 10
 # The worker accepts a connection, but sshd sends no greeting: the machine is overloaded.
 IS_SLOW = "sshd says nothing"
-# The machine answers, but sshd has ended. In a pod that ends, sshd ends first.
+# The worker's machine answers, but sshd has ended. In a pod that ends, sshd ends first.
 REFUSES = "connection refused"
-# The name server does not answer, so the worker's state is unknown. For a deleted pod it answers that there is no
-# address.
+# The name server does not answer, so the worker's state is unknown. For the name of a deleted pod, a name server
+# answers that there is no address.
 NO_NAMES = "the name server does not answer"
 
 
@@ -56,9 +56,10 @@ class Way:
     """A way to reach the workers. Keeps their pods' identities and the workers to leave out although they answer."""
 
     def __init__(self) -> None:
-        # Host -> identity of its pod at the last answer. A later pod of the same name has another identity.
+        # For each host, the identity of its pod when the host last answered. A later pod of the same name has another
+        # identity, so the two pods can be told apart.
         self.pods = {}
-        # Host -> identity of the pod that is left out, and the reason.
+        # For each host that is left out, the identity of its pod and the reason.
         self.unfit = {}
 
     def why_no_answer(self, host: str) -> str:
@@ -82,7 +83,7 @@ class Ssh(Way):
     """Reach the workers through their sshd, with the key that all pods of the job have."""
 
     tries_at_once = 32
-    # Checking every worker costs almost nothing.
+    # A check costs almost nothing here, so every worker may be checked.
     is_cheap = True
 
     def __init__(self, options: argparse.Namespace) -> None:
@@ -143,7 +144,7 @@ class Ssh(Way):
 class Kubexec(Way):
     """Reach the workers with `kubectl exec`. The operator of an MPIJob v1 provides the script and the rights."""
 
-    # Each try runs a kubectl process, which uses about 40 MB of memory.
+    # Each check of a worker runs a kubectl process, which uses about 40 MB of memory.
     tries_at_once = 8
     is_cheap = False
     place = ""
@@ -157,7 +158,7 @@ class Kubexec(Way):
         leaving = 'test ! -e "${TMPDIR:-/tmp}/distrain-leaving" || { echo "is leaving" >&2; exit 1; }'
         reason, stat = run([self.agent, host, f"{leaving}; cat /proc/1/stat"], SECONDS_FOR_KUBECTL)
         if not reason:
-            # The start time of process 1.
+            # The start time of the pod's process 1 identifies the pod.
             self.pods[host] = stat.rpartition(")")[2].split()[19:20]
         return reason
 
@@ -237,7 +238,7 @@ def run(command: list, timeout: float) -> tuple:
         try:
             output, said = process.communicate(timeout=timeout)
         except subprocess.TimeoutExpired:
-            # Kill the processes that a script has started too.
+            # Also kill the processes that the agent has started.
             os.killpg(process.pid, signal.SIGKILL)
             return "no answer", ""
     if process.returncode == 0:

@@ -11,7 +11,8 @@ from distrain.workload.gang_schedulers import KUEUE, GangScheduler, is_in_gang, 
 from distrain.workload.manifest import Job
 from distrain.workload.wording import Wording
 
-# Whether the cluster has a gang scheduler, by the scheduler's API group. A group that was not read has no entry.
+# For the API group of each gang scheduler, whether the cluster serves it. A group that was not read has no entry in
+# this mapping.
 Served = Mapping[str, bool]
 
 

@@ -124,7 +124,7 @@ def _refused_of_operator(standard: Standard, pod: Pod) -> list[str]:
 
 
 def _change(standard: Standard, pod: Pod, job: Job) -> str:
-    # The chart sets runAsNonRoot if podSecurity is restricted.
+    # If `podSecurity` is `restricted`, the chart already sets runAsNonRoot.
     if not job.from_chart or pod.security.run_as_non_root:
         return "Change the fields that violate it"
     if standard.level == "restricted":

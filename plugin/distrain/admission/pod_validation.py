@@ -27,7 +27,7 @@ from distrain.verdict import Verdict
 from distrain.workload.manifest import REPLICAS, Job, PodRole
 from distrain.workload.wording import Wording
 
-# A function that validates the name of a resource at a path.
+# A function that yields what is wrong with a resource's name at a path.
 OfName = Callable[[str, str], Iterator[str]]
 
 
@@ -72,7 +72,7 @@ def of_spec(spec: kube.PodSpec) -> Iterator[str]:
     for field, containers in (("initContainers", spec.init_containers), ("containers", spec.containers)):
         for index, container in enumerate(containers or ()):
             given = container.resources or kube.Resources()
-            # The API server sets a request that is missing to the limit.
+            # The API server sets a missing request to the value of the limit.
             resources = kube.Resources(requested(given), given.limits)
             yield from _of_resources(f"spec.{field}[{index}].resources", resources, of_container_resource)
     if spec.resources:

@@ -19,7 +19,7 @@ from distrain.workload.manifest import Job, PodRole
 from distrain.workload.wording import Wording
 
 Classes = Mapping[str, PriorityClass]
-# The API server creates these classes itself.
+# The API server creates these two classes itself.
 SYSTEM_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 SYSTEM = {name: PriorityClass(kube.Metadata(name), value) for name, value in SYSTEM_PRIORITIES.items()}
 PREEMPTS = "PreemptLowerPriority"

@@ -145,7 +145,7 @@ def _total(quota: ResourceQuota, job: Job, roles: Sequence[PodRole]) -> Units:
     total: Units = {}
     for role in roles:
         add(total, _usage(role.request, pod_limits(role.spec)), role.replicas)
-    # A quota with scopes counts no objects but pods.
+    # A quota with scopes counts only pods.
     if scopes_of(quota):
         return total
     for resource in job.resources:

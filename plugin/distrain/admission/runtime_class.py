@@ -21,7 +21,8 @@ from distrain.verdict import Verdict
 from distrain.workload.manifest import Job, PodRole
 from distrain.workload.wording import Wording
 
-# The RuntimeClasses by name, None for a name that the cluster does not have. A name that was not read has no entry.
+# The RuntimeClasses by name; the value is None if the cluster has no RuntimeClass of the name. A RuntimeClass that was
+# not read has no entry in this mapping.
 Classes = Mapping[str, RuntimeClass | None]
 
 WITHOUT_CLASS = "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"

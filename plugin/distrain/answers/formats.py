@@ -16,5 +16,5 @@ def dumped(answer: Any, form: str) -> str:
     # Imported late, because an answer in JSON does not need it.
     from distrain.yaml import yaml_writer
 
-    # The text holds only plain types; PyYAML refuses an enum.
+    # The parsed JSON holds only plain types, which PyYAML needs: it refuses an enum.
     return yaml_writer.dump(json.loads(text), width=120).rstrip()

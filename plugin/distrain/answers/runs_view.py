@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 FAILED = 4
 NOT_LOOKED_FOR = Found()
-# With --wait, seconds between two lines that report only a new step. The log of a CI job keeps each line.
+# With --wait, at least this many seconds pass between two lines that report only a new step. The log of a CI job keeps
+# every line, so there should be few.
 STEP_SECONDS = 60.0
 AGE = re.compile(r"\b\d+ (?:s|min|h|d)\b")
 # Colours of the phases as ECMA-48 codes: bold, with red, green, yellow or blue.
@@ -72,7 +73,7 @@ class View:
         self._selector = selector_of(asked.name, asked.selector)
         self._record, self._find_record = asked.record, asked.find_record
         self._absence, self._silence = Absence(cluster, asked.name or "", console.say), Silence(console.say)
-        # The facts and steps of the last printed answer, and its time.
+        # The facts and steps of the answer that was printed last, and the time at which it was printed.
         self._last: Any = None
         self._steps: list[int | None] = []
         self._told_at = -math.inf
@@ -131,7 +132,7 @@ class View:
         from distrain.status.sources import Unread, Watches
 
         name, was_there, deadline = self._asked.name, False, time.monotonic() + self._asked.timeout
-        # The watches do not repeat their first requests, so these requests need all retries.
+        # A watch does not repeat its first request by itself, so that request keeps all its retries.
         self._cluster.hurry(deadline, asks_again=False)
         with closing(Watches(self._cluster, self._asked.namespace, self._selector)) as source:
             self._cluster.hurry(deadline)

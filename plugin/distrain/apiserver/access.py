@@ -166,7 +166,7 @@ def _login(
     """Return a function that returns the user's credentials; a client certificate is loaded into the TLS context."""
     has_certificate = _load_certificate(user, tls)
     if in_url:
-        # Go's HTTP also prefers the login in the URL.
+        # If the URL contains a login, the login is used; Go's HTTP client does the same.
         own = Credentials.basic(*in_url)
         return lambda renewed: own
     path, token = user.token_file, user.token
@@ -192,7 +192,7 @@ def _load_certificate(user: User, tls: ssl.SSLContext) -> bool:
                 return False
             tls.load_cert_chain(certificate, key, password=_no_password)
     except (OSError, ValueError) as error:
-        if is_full(error):  # The temporary file, not the certificate, is the cause.
+        if is_full(error):  # The disk for the temporary file is full; nothing is wrong with the certificate.
             raise
         files_of = " and ".join(path for path in _own_files(user) if path)
         words = f"client-certificate{files_of and f' {files_of}'} cannot be used: {_in_file(error)}; {ANEW}"

@@ -67,7 +67,7 @@ class Cluster:
     @property
     def _connection(self) -> Connection:
         if self._nodes:
-            # Wait for `begin_nodes`, so that an exec plugin runs only once.
+            # Wait until `begin_nodes` has ended, so that an exec plugin runs only once.
             self._nodes.result()
         return self._opened
 
@@ -161,7 +161,7 @@ class Cluster:
     def _pods_on(self, nodes: Sequence[str]) -> Iterator[CountedPod]:
         """List the pods per node, which the API server answers from its cache; "" lists pods without a node."""
         names = iter([*nodes, ""])
-        # The threads take names from one shared iterator.
+        # All threads take their next node name from one shared iterator.
         connection = self._connection
         asked = [Ahead(self._pods_of, connection, names) for _ in range(CONNECTIONS)]
         for ahead in asked:

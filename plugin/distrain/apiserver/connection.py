@@ -21,33 +21,35 @@ from distrain.errors import UnreachableError, reason
 from distrain.pods.counted_pod import BEGINNING
 
 CONNECT_SECONDS = 5
-# kube-apiserver itself ends a request after 60 s, with an error that is better than a silent connection.
+# After 60 s kube-apiserver itself ends a request with an error, and that error says more than a connection without an
+# answer.
 REQUEST_SECONDS = 65
-# The largest part of a body that is read at a time.
+# The body of an answer is read in parts of at most this many bytes.
 PART = 2**16
 # Number of threads that send requests at the same time.
 CONNECTIONS = 4
 # Number of connections that stay open for further requests, including the connections of watches and followed logs.
 KEPT = 24
-# Status codes if the server is overloaded or restarting, or if a load balancer finds no server.
+# A request is repeated after these status codes: the server is overloaded or restarting, or a load balancer finds no
+# server.
 LATER = (429, 500, 502, 503, 504)
-# Pauses of 0, 0.5, 1, 2, 4, 8 and 16 s. A control plane of one node restarts within that time.
+# The pauses before the retries are 0, 0.5, 1, 2, 4, 8 and 16 s. A control plane of one node restarts within that time.
 RETRIES, FIRST_PAUSE, LONGEST_PAUSE = 7, 0.25, 16
 # No retry starts later than this many seconds after the first attempt.
 LONGEST = 40.0
-# For a caller that asks again by itself: the number of retries (after pauses of 0 and 0.5 s), and the seconds that each
-# request gets even after the caller's deadline.
+# These are for a caller that repeats the whole request itself: the number of retries (after pauses of 0 and 0.5 s), and
+# the number of seconds that each request gets even after the caller's deadline.
 FEW_RETRIES, LEAST_SECONDS = 2, 2.0
 # Pauses of at least this many seconds are logged.
 WORTH_TELLING = 1.0
-# OpenSSL's reasons for an answer without TLS; which one it gives depends on its version.
+# OpenSSL gives one of these reasons if the server answers without TLS. The reason depends on OpenSSL's version.
 WITHOUT_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "PACKET_LENGTH_TOO_LONG", "UNKNOWN_PROTOCOL")
 NEXT_STEP = "check KUBECONFIG and --kube-context"
 OF_PROXY = "check proxy-url of KUBECONFIG, HTTPS_PROXY and NO_PROXY, and --kube-context"
 JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
 
-# An API server whose certificate is not checked is the user's choice; kubectl prints no warning either.
+# The user has chosen not to check the API server's certificate, so no warning is printed; kubectl prints none either.
 urllib3.disable_warnings(InsecureRequestWarning)
 
 
@@ -126,7 +128,7 @@ class Connection:
                     raise self._unreachable(error) from error
                 continue
             if response.status == 401 and not renewed:
-                # A token may have expired since it was read or granted.
+                # A token may have expired since it was read from its file, or since the cluster issued it.
                 renewed = True
                 self._pools.clear()
                 continue
@@ -184,10 +186,11 @@ class Connection:
         return Timeout(**{name: min(left, seconds or left) for name, seconds in self._seconds.items()})
 
     def _open(self, question: Question, timeout: Timeout, *, renewed: bool) -> urllib3.BaseHTTPResponse:
-        # Headers come first: an exec plugin may return a client certificate that the connection needs.
+        # Compute the headers first: an exec plugin may return a client certificate, and the connection needs this
+        # certificate.
         headers = self._headers(question, renewed=renewed)
         access = self._access
-        # A plain HTTP request through a proxy contains the whole URL. TLS is tunnelled through the proxy, so an HTTPS
+        # A request through a proxy without TLS contains the whole URL. TLS is tunnelled through the proxy, so an HTTPS
         # request contains only the path.
         start = access.server if access.proxy and not access.tls else urlsplit(access.server).path
         return self._pools.connection_from_url(access.server).urlopen(
@@ -218,13 +221,14 @@ class Connection:
         if question.body is not None:
             headers["Content-Type"] = MERGE_PATCH if question.method == "PATCH" else JSON
         for name, value in self._access.headers(renewed=renewed):
-            # http.client encodes headers as Latin-1. Bytes from the environment that are not UTF-8 are kept.
+            # http.client encodes headers as Latin-1. Bytes from the environment that are not UTF-8 are sent as they
+            # are.
             headers.add(name, value.encode(errors="surrogateescape").decode("latin-1"))
         return headers
 
     def _is_final(self, error: Exception) -> bool:
         """Tell whether a retry is useless: the server has never answered, is too slow, or rejects the certificate."""
-        # With TLS 1.3 a server rejects the client certificate only after the handshake, with an alert.
+        # With TLS 1.3 a server rejects the client certificate only after the handshake, and then sends an alert.
         is_refused = "ALERT" in str(getattr(_innermost(error), "reason", ""))
         never = not self._has_answered and not isinstance(error, urllib3.exceptions.ProtocolError)
         return never or is_refused or isinstance(error, ReadTimeoutError)

@@ -35,7 +35,7 @@ OIDC = "oidc"
 # Go's HTTP client sends no header that contains one of these control characters; the tab is allowed.
 UNSENDABLE = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 TOKENS = "KUBECONFIG: the token (users.user.token or tokenFile, or what the exec plugin prints)"
-# Helm passes the flag's value to a plugin in the environment variable.
+# Helm passes the value of --kube-token to a plugin in the environment variable HELM_KUBETOKEN.
 FLAGS_TOKEN = "--kube-token: the token of this flag, or of HELM_KUBETOKEN,"
 
 

@@ -129,7 +129,7 @@ def load(paths: str) -> Kubeconfig | None:
     files = [_read(path) for part in paths.split(os.pathsep) if os.path.isfile(path := Path(part).expanduser())]
     if not files:
         return None
-    # In reverse, because the last entry of a name wins in a dict.
+    # The files are read in reverse: in a dict the last entry of a name wins, but the first file must win.
     return Kubeconfig(
         current=next((file.current_context for file in files if file.current_context), ""),
         clusters={it.name: it.cluster or Cluster() for file in files[::-1] for it in reversed(file.clusters or ())},
@@ -155,8 +155,7 @@ def _read(path: Path) -> File:
         raise UnreachableError(*words) from error
     except (OSError, ValueError) as error:
         raise UnreachableError(f"KUBECONFIG: {path} cannot be read: {reason(error)}; correct the file") from error
-    # The path must be absolute: a program beside the kubeconfig would otherwise become a bare name, which is looked up
-    # on PATH.
+    # The path must be absolute: the bare name of a program beside the kubeconfig would be looked up on PATH.
     folder = path.parent.absolute()
     return replace(
         file,

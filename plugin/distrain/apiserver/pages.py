@@ -26,8 +26,8 @@ from distrain.kube.decoders import decoder
 from distrain.pods.counted_pod import BEGINNING, MAGIC, PROTOBUF, CountedPod
 
 PAGE_SIZE = 500
-# The API server keeps the state of a list for a few minutes. If a list expires this many times, the plugin reads too
-# slowly.
+# The API server keeps the state of a list for a few minutes only. A list that expires this many times cannot be read:
+# the plugin is too slow.
 TRIES = 3
 # In a list's JSON, the metadata comes before the items.
 ITEMS = b',"items":['
@@ -56,7 +56,7 @@ class Listing(Generic[Item]):
     All pages show the state of the first page. Raises ExpiredError if the server no longer has this state.
     """
 
-    # The content types of pages after the first one, best first.
+    # The content types for which the plugin asks after the first page, the best one first.
     _accept_more = JSON
 
     def __init__(self, server: str, path: str, item: type[Item], what: str, query: Mapping[str, str]) -> None:
@@ -77,8 +77,8 @@ class Listing(Generic[Item]):
         first = one()
         if not self._next_token(first) or not _has_processors():
             return use(self._following(connections[0], first))
-        # Imported here: these imports take 75 ms, and most clusters are small. The child process inherits the imported
-        # modules.
+        # Imported here: these imports take 75 ms, and most clusters are small. Import here, before the fork, so that
+        # the child process inherits the imported modules.
         _protobuf()
         from distrain.apiserver.two_readers import shared
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-# A longer line is cut: a program that never ends its line, such as one with a progress bar, would fill the memory.
+# A longer line is cut: a program that never ends its line, such as one that draws a progress bar, would fill the
+# memory.
 LONGEST = 16 * 2**20
 CUT = b" [distrain: the rest of this line is cut]"
 

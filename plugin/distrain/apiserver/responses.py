@@ -21,7 +21,7 @@ from distrain.kube.objects import Kube
 
 T = TypeVar("T")
 
-# An API server's words about a right that the user lacks.
+# The API server's message if the user lacks a right.
 DENIED = re.compile(r' cannot (\w+) resource "([^"]+)"')
 
 

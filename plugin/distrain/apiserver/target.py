@@ -21,7 +21,7 @@ SERVICE_HOST, SERVICE_PORT = "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT
 TOKEN = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
 OWN_NAMESPACE = TOKEN.with_name("namespace")
 NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
-# Texts that Go parses as true.
+# The texts that Go parses as true.
 TRUE = ("1", "t", "T", "true", "TRUE", "True")
 
 
@@ -37,7 +37,7 @@ class Overrides(Struct, frozen=True):
     insecure: bool = False
 
     def __repr__(self) -> str:
-        # The text omits the token and the server; the server's URL may contain a password.
+        # The text leaves out the token and the server, because the server's URL may contain a password.
         return f"Overrides(user={self.user!r})"
 
 

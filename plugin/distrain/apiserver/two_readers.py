@@ -53,7 +53,7 @@ class _Turn:
         """Read the token from a page or its beginning; a page that is read again after an error is ignored."""
         if not self._has_passed:
             self.following = self._next_token(page)
-            # If the other process has ended, the next message to be received is the reason.
+            # If the other process has ended, the next message received from it gives the reason.
             with suppress(OSError):
                 self._pipe.send(self.following)
             self._has_passed = True

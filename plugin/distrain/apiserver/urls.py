@@ -14,7 +14,8 @@ def split(url: str) -> SplitResult | None:
         # Reading the port raises ValueError if it is not a number.
         _ = parts.port
         login, at, place = parts.netloc.rpartition("@")
-        # urllib3 needs another package for a host that is not ASCII. An empty or too long label raises UnicodeError.
+        # urllib3 needs a further package for host names that are not ASCII, so the name is encoded here. An empty or
+        # too long label raises UnicodeError.
         parts = parts._replace(netloc=login + at + place.encode("idna").decode())
         parse_url(without_login(parts).geturl())
     except ValueError:

@@ -96,7 +96,7 @@ class Watch(Generic[Item]):
     def _list(self) -> str:
         """Read the whole list; return its version, from which the watch begins."""
         listed = self._listed
-        # The thread asks again by itself, without a line for each try.
+        # The thread repeats the request by itself, so that no line is printed for each attempt.
         answer = self._connection.ask(f"{listed.path}?{urlencode(listed.query)}", accept=JSON, retries=0)
         whole = decoded(answer, decoder(_Whole).decode, listed.what, listed.server)
         self._objects = {self._uid(raw): self._item.decode(raw) for raw in whole.items or ()}
@@ -121,7 +121,7 @@ class Watch(Generic[Item]):
                 if not version:
                     return
             if version == before:
-                # An empty watch that ends at once would otherwise begin again without a pause.
+                # Without this pause, a watch that ends at once and without an event would be started again immediately.
                 self._closed.wait(1)
 
     def _take(self, line: bytes) -> str:

@@ -56,7 +56,8 @@ def _agreed(request: Request, current: Current, values: Source) -> tuple[Rendere
     for orphan in current.orphans:
         console.say(f"warning: {orphan.words}")
     refuse_disabled(request.helm.merged_values(values))
-    # Argo CD and Flux render the values as they are in git, so the plan does not derive the size of /dev/shm either.
+    # Argo CD and Flux render the values exactly as they are in git, so the plan does not derive the size of /dev/shm
+    # either.
     found = request.job(values, is_final=current.owner is None, running=options.name)
     to_do = in_git(request, current, found) if current.owner else None
     if to_do and not options.dry_run:
@@ -101,7 +102,8 @@ def _ask(release: str) -> None:
 
 def _carry_out(found: RenderedJob, planned: Plan, current: Current) -> int:
     request, release = found.request, found.release
-    # The chart's hooks would repeat the plugin's check, and would delete the old job, which the plugin does itself.
+    # The chart's hooks are switched off: they would repeat the plugin's check and delete the old job, and the plugin
+    # does both itself.
     options, is_resized = request.options, planned.resizes and planned.keeps_pods
     more = tuple(options.helm_flags)
     hooks = found.runs_hooks and not planned.ends

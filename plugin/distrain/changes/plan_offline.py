@@ -18,7 +18,7 @@ from distrain.progress.steps import Training
 from distrain.release.plan import Before, Next, plan, refuse_traps
 from distrain.request.request import Request, refuse_disabled
 
-# Both flags read the release's values, which are not known here.
+# Both flags read the release's values, and without a cluster these values are unknown.
 REUSING = ("reuse_values", "reset_then_reuse_values")
 
 
@@ -40,7 +40,7 @@ def plan_offline(request: Request) -> int:
     )
     planned = plan(options.name, before, new)
     if planned.ends_pods:
-        # The lost steps are known only from a pod's log in the cluster.
+        # How many steps would be lost is known only from a pod's log in the cluster.
         planned = replace(planned, lost=Training(None, None))
     console.answer(told(request, planned, before, new))
     refuse_traps(planned, before)

@@ -34,8 +34,8 @@ from distrain.verdict import Verdict
 from distrain.workload.manifest import Job, PodRole
 from distrain.workload.wording import Wording, asked, listed
 
-# Advice if nodes are large enough but refuse the pods: the scheduler's message, the value to change, the obstacle and
-# the next step.
+# Advice for nodes that are large enough but refuse the pods: the scheduler's message, the value to change, the
+# obstacle, and the next step.
 _SELECTOR = ("nodeSelector", "labels", "Correct nodeSelector or affinity.")
 _VOLUME = ("", "the volumes of its persistent volume claims", "Use claims with reachable volumes, or add nodes.")
 _SPACE = ("", "storage that its driver has left for new volumes", "Ask for smaller volumes, or another class.")
@@ -110,7 +110,7 @@ def _too_many(say: Wording, empty: ClusterState, emptied: Judgement) -> str:
             return _more_than_nodes_hold(say, role, role.pods(role.replicas), held)
     if emptied.most:
         return _more_than_nodes_hold(say, say.job.main, say.main_pods(), say.size_of(emptied.most))
-    # Fewer pods may fit: the search may have ended before it found such a placement.
+    # Perhaps only fewer pods fit: the search may have ended before it found a placement of all pods.
     main = say.job.main
     misfit = f"{say.main_pods()} {'does' if main.replicas == 1 else 'do'} not fit"
     if not say.job.others:

@@ -21,7 +21,7 @@ from distrain.solver.capacity import Judgement
 from distrain.solver.problem import Node, Role
 from distrain.workload.manifest import Job, PodRole
 
-# A function that passes all pods, from the cluster or a file, to another function and returns the result.
+# A function that takes another function, calls it with all pods of the cluster or of a file, and returns the result.
 OverPods = Callable[[Callable[[Iterable[CountedPod]], ClusterUsage]], ClusterUsage]
 
 

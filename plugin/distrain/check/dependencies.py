@@ -30,9 +30,10 @@ from distrain.workload.kinds import KUBEFLOW
 from distrain.workload.manifest import ROLE_LABEL, Job, PodRole, is_of_release
 from distrain.workload.policies import Policies
 
-# The role of the chart's hook that runs the check in the cluster. The hook's pod ends before the job starts.
+# The name of the role that stands for the chart's hook, which runs the check in the cluster. The pod of the hook ends
+# before the job starts.
 PREFLIGHT = "preflight"
-# The controller manager creates these in each namespace.
+# The controller manager creates these objects in each namespace.
 GIVEN = frozenset({("ConfigMap", "kube-root-ca.crt"), ("ServiceAccount", "default")})
 
 # An API version and a kind.

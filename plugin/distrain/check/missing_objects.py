@@ -10,7 +10,7 @@ from distrain.workload.controllers import ObjectName
 from distrain.workload.manifest import PodRole
 from distrain.workload.wording import Wording
 
-# The chart's volume with the Secret of ssh.secretName.
+# The chart's volume that holds the Secret of the value `ssh.secretName`.
 SSH_VOLUME = "ssh-auth"
 
 

@@ -55,7 +55,8 @@ def _blocked(job: Job, state: ClusterState) -> tuple[Role, Sequence[Node], bool]
 def _by_rules(nodes: Sequence[Node], role: Role, *, has_resources: bool) -> dict[str, str]:
     """Map each node that has resources for the role's next pod, but refuses it by a rule, to the rule's message."""
     found = refused_by_rules(nodes, role)
-    # Without rules the nodes would take every pod. So a rule is the reason, even if no single node shows which one.
+    # Without the rules between pods, the nodes would have room for every pod. So a rule between pods is the reason,
+    # even if no single node shows which rule.
     if rules := list(between_pods(role)) if has_resources and not found else []:
         return {node.name: rules[0] for node in nodes if capacity.copies(node, role)}
     return found

@@ -38,7 +38,7 @@ from distrain.workload.wording import Wording
 K = TypeVar("K")
 T = TypeVar("T")
 
-# A function that returns the objects that the pods of one namespace depend on.
+# A function that returns the Secrets, ConfigMaps and other objects that the pods of one namespace depend on.
 Find = Callable[[Job, str], Dependencies]
 
 

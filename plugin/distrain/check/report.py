@@ -87,7 +87,8 @@ def report(prepared: PreparedJob, state: ClusterState, more: Sequence[kube.Node]
 
 def _open_question(prepared: PreparedJob, state: ClusterState, placed: Verdict) -> str:
     """Return the reason why the verdict is undecided, or an empty string."""
-    # The nodes were judged for every possible location of the volumes, so an impossible job stays impossible.
+    # The nodes were judged for every possible location of the volumes. So a job that is found impossible is impossible
+    # for every location.
     if prepared.open_claims and placed != Verdict.IMPOSSIBLE:
         names = listed(prepared.open_claims)
         words = f"undecided where the volume of persistent volume claim {names} will be, and so who can use it"

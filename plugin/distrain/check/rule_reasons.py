@@ -47,7 +47,8 @@ def _far(nodes: Sequence[Node], role: Role, rule: Affinity) -> Iterator[str]:
         present = {key: rule.present.get(key, frozenset()) for key in rule.keys}
         yield from (node.name for node in nodes if any(node.labels.get(key) not in present[key] for key in rule.keys))
     if rule.roles == {role.name} and len(rule.keys) == 1 and not any(rule.present.values()):
-        # The first pod chooses the domain for all pods. No domain has room for all pods, so take the largest domain.
+        # The first pod chooses the domain for all pods. No topology domain has room for all pods, so report the largest
+        # domain.
         room = _room(nodes, role, rule.keys[0])
         largest = max(room.values(), default=0)
         if largest < role.count:

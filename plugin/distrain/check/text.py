@@ -11,7 +11,7 @@ from distrain.workload.manifest import Job, PodRole
 from distrain.workload.wording import listed
 
 WIDTH = 100
-# A command in backticks. It is never wrapped, so that users can copy it.
+# A command in backticks. A command is never wrapped, so that users can copy it.
 COMMAND = re.compile("`[^`]*`")
 SENTENCE = re.compile(r"(?<=\.) (?=[A-Z])")
 

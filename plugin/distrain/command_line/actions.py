@@ -11,7 +11,7 @@ TYPE_CHECKING = False  # for fast start, see cli.py
 if TYPE_CHECKING:
     from typing import Any
 
-# The environment variables in which Helm passes its flags of the same name to a plugin.
+# For each of Helm's flags, the environment variable in which Helm passes the flag's value to a plugin.
 HELM_VARIABLES = {
     "kube_apiserver": "HELM_KUBEAPISERVER",
     "kube_token": "HELM_KUBETOKEN",

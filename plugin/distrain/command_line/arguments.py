@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import Any, NoReturn
 
-# These patterns are compiled only where they are needed.
+# These patterns are strings, which are compiled only where they are needed.
 RELEASE_NAME = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
 LONGEST_NAME = 53
 # Seconds per unit of a duration in Go's syntax.
@@ -33,9 +33,10 @@ LONGEST_SECONDS = 2.0**63 / 1e9
 MOST_DIGITS = 18
 # The values that Go's parser accepts for a switch, as in --wait=false.
 TRUE, FALSE = ("1", "t", "T", "true", "TRUE", "True"), ("0", "f", "F", "false", "FALSE", "False")
-# Commands that only Helm has. Users may look for them here, because other commands have the same name in both programs.
+# Helm has these commands, but this plugin does not. Users may type them here, because other commands have the same name
+# in Helm and in this plugin.
 HELMS_OWN = ("get", "history", "lint", "list", "rollback", "test", "uninstall")
-# argparse's words for two arguments that exclude each other.
+# argparse's message if two arguments exclude each other.
 EXCLUDED = "not allowed with argument "
 # The width of --help on a wide terminal.
 WIDTH = 100
@@ -112,7 +113,7 @@ class Parser(argparse.ArgumentParser):
         if not first.startswith("-") and first not in self.commands:
             if first in HELMS_OWN:
                 raise ValuesError(f'COMMAND: there is no "{first}"; it is Helm\'s own: helm {first}')
-            # Other programs have a command `version`.
+            # Users may try `version`, because other programs have that command.
             raise _unknown_choice("COMMAND", first, [*self.commands], self.flags)
         if first in self.commands:
             arguments = [first, *self.commands[first].spelled_out(arguments[1:])]
@@ -157,7 +158,7 @@ class Parser(argparse.ArgumentParser):
         flags = self.flags
         for word in itertools.takewhile(lambda word: word != "--", words):
             flag = word.partition("=")[0] if word.startswith("--") else word[:2]
-            # argparse takes a word with a space as a value, and -1 as a number.
+            # argparse takes a word that contains a space for a value, and -1 for a number.
             if re.match("--?[A-Za-z]", word) and " " not in word and flag not in flags:
                 raise ValuesError(_unknown(word, self))
 
@@ -319,7 +320,7 @@ def _is_true(flag: str, word: str) -> bool:
 
 def _width() -> int:
     try:
-        # A terminal that does not know its size has 0 columns.
+        # If the terminal does not know its size, the number of columns is 0.
         return min(WIDTH, os.get_terminal_size().columns or WIDTH)
     except OSError:
         return WIDTH

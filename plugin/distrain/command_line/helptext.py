@@ -50,7 +50,7 @@ def read(name: str) -> HelpText:
 
 def plain(markdown: str, width: int) -> str:
     """Convert Markdown to plain text for a terminal with this number of columns."""
-    # A code block that contains empty lines may be split: its parts look the same.
+    # The text is split at empty lines, so a code block that contains one is split too. Its parts still look right.
     blocks = re.split(r"\n{2,}", markdown)
     return "\n\n".join("\n".join(_plain_block(block.split("\n"), width)) for block in blocks)
 

@@ -16,7 +16,7 @@ KEY, VALUE = rf"({PREFIX})?{NAME}", rf"({NAME})?"
 # A term of a selector as the API server reads it (apimachinery/pkg/labels/selector.go).
 SET = rf"\s+(?:in|notin)\s*\(\s*{VALUE}(?:\s*,\s*{VALUE})*\s*\)"
 TERM = rf"!\s*{KEY}|{KEY}(?:\s*(?:==?|!=)\s*{VALUE}|{SET}|\s*[<>]\s*-?\d+)?"
-# Helm keeps its own records in these (pkg/storage/driver/util.go).
+# Helm uses these labels for its own records (pkg/storage/driver/util.go).
 HELMS_OWN = ("name", "owner", "status", "version", "createdAt", "modifiedAt")
 
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 # An example for --name-template.
 NAME_TEMPLATE = "run-{{ randAlpha 4 | lower }}"
-# The folder of a report without -o.
+# Without -o, a report is written to this folder.
 REPORT = "distrain-report"
 # `helm template` uses the same name for a release without a name.
 NAMELESS = "release-name"

@@ -7,7 +7,8 @@ import math
 
 from distrain.command_line.arguments import Parser, count, named, seconds, workers
 
-# The most workers of a run, as in distrain.derive.split, which takes longer to import.
+# A run has at most this many workers. The number repeats `distrain.derive.split.MOST_WORKERS`, because that module
+# takes longer to import.
 MOST_WORKERS = 1000
 
 
@@ -45,10 +46,10 @@ def add(parser: Parser) -> None:
     parser.add_argument("-o", "--output", choices=["text", "json", "yaml"], default="text", help="form of the answer")
 
 
-# Smaller and larger numbers are refused as mistakes, for example a wrong unit.
+# A number outside this range is refused, because it must be a mistake, for example in its unit.
 SMALLEST, LARGEST = 1e-6, 1e9
 LARGEST_COUNT = 10**15
-# In seconds. A number without a unit is seconds, too.
+# In seconds. A number without a unit means seconds, too.
 LONGEST_HOP = 1.0
 
 

@@ -57,7 +57,7 @@ def _run(options: argparse.Namespace) -> int:
     if options.check:
         console.answer(UP_TO_DATE)
     else:
-        # Imported late, because formats are not needed while Helm runs.
+        # Imported late, because this module is not needed while Helm runs.
         from distrain.answers.formats import dumped
 
         console.answer(dumped(derived.values, "json") if options.output == "json" else derived.text.rstrip("\n"))
@@ -71,7 +71,7 @@ def _derived(request: Request) -> Derived:
     from distrain.derive.rendering import UNINSTALLED
 
     request.helm.expect_text(source.chart, UNINSTALLED)
-    # Imported while Helm runs in parallel; both take as long as Python's start.
+    # Imported while Helm runs in parallel: this import and Helm each take about as long as Python takes to start.
     import_msgspec()
     from distrain.derive.complete import derive
 

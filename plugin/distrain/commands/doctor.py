@@ -66,7 +66,7 @@ def _orphans(cluster: Cluster) -> list[Orphan] | Unread:
         try:
             return [*from_manifest(revision.manifest, release).resources] if revision else []
         except ValuesError:
-            # The release's last revision has no job.
+            # The release's last revision contains no job.
             return []
 
     try:

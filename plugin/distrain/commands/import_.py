@@ -34,9 +34,9 @@ from distrain.workload.kinds import KUBEFLOW, Kind
 from distrain.yaml import yaml_writer
 
 IN_CLUSTER = re.compile(r"([A-Za-z]+)(?:\.(?:trainer\.)?kubeflow\.org|\.jobset\.x-k8s\.io)?/([a-z0-9][a-z0-9.-]*)")
-# Kinds that the chart does not create.
+# The chart does not create objects of these kinds.
 OTHERS = {"trainjob": TRAINJOB, "jobset": JOBSET}
-# A cluster whose Kubernetes knows all fields of a pod that the chart writes.
+# A Kubernetes of this version knows all pod fields that the chart writes.
 KUBERNETES = "v1.34.0"
 CHART_NAME, NAME_LABEL, RELEASE_LABEL = "distrain", "app.kubernetes.io/name", "app.kubernetes.io/instance"
 

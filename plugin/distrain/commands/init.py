@@ -36,14 +36,14 @@ from distrain.workload.wording import counted
 # The default number of GPUs per node, as in most GPU servers.
 NODE_GPUS = 8
 DEFAULT_MODEL = "resnet50"
-# The kinds to try, in this order; the chart's rules decide.
+# `init` tries these kinds of jobs in this order. The chart's rules decide which kind is possible.
 KINDS = ("auto", "MPIJob", "Plain")
 FRAMEWORKS = ("tensorflow", "pytorch")
-# The chart's messages name values with --set; `init` has its own flags for these.
+# The chart's messages name these values with `--set`, but `init` has its own flags for them.
 FLAG = re.compile(r"--set (?:job\.)?(strategy|kind)=")
 SYNTHETIC = "synthetic"
 DATA = re.compile(f"/.|s3://[a-z0-9]|{SYNTHETIC}$")
-# Models that are made for one data set. With random data, the training would seem not to learn.
+# Models that are made for one data set. With random data, the training of these models would seem to fail.
 DATA_MODELS = ("mnist",)
 
 
@@ -78,7 +78,7 @@ class Maker(Struct, frozen=True):
         """Return the first wish that the chart accepts for this cluster; raise the first refusal if there is none."""
         refusals: list[ValuesError] = []
         for wish in wishes:
-            # The kind does not depend on the size, which is not split yet.
+            # The kind of the job does not depend on the number of workers and GPUs, which is computed later.
             source = self.source(wish)
             sizeless = source._replace(flags=(*source.flags, "--set", "gpus=null"))
             template = Template(UNINSTALLED.name, UNINSTALLED.namespace, self.ground.capabilities)

@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
 NAMESPACE = "default"
 RECORD = "--record"
-# The most characters of a record's text that a line shows.
+# A line shows at most this many characters of a text from a record.
 LONGEST = 40
-# A lower rate, in samples/sec, is a damaged value.
+# A lower rate, in samples/sec, must come from a damaged record.
 LOWEST = 1e-6
 
 

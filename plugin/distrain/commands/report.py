@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from distrain.report.figures import Run
 
 PAGE, PICTURE = "report.html", "report.png"
-# The number of colours. More lines in a plot cannot be told apart.
+# The number of colours. A reader could not tell more lines in one plot apart.
 MOST_RUNS = 8
 
 
@@ -126,7 +126,7 @@ def _write(contents: Sequence[bytes], targets: Sequence[Path]) -> None:
     except (OSError, ValueError) as error:
         raise ValuesError(f"--output: {folder} cannot be made: {reason(error)}; name another folder") from error
     with ExitStack() as stack:
-        # Neither of the files is replaced before both are written.
+        # Both files are written first, and only then do they replace the old files.
         files = [stack.enter_context(replacing(target)) for target in targets]
         for file, content in zip(files, contents, strict=True):
             file.write(content)

@@ -21,7 +21,8 @@ def run(options: argparse.Namespace) -> int:
     current = current_release(request, lambda owned: _size(options, owned))
     there, here = current.revision.chart_version, chart_version(source)
     if current.owner:
-        there = there.partition("+")[0]  # Flux adds the commit to the version of the same chart.
+        # Flux appends the commit to the chart's version, although the chart is the same.
+        there = there.partition("+")[0]
     if there != here:
         words = f"{options.name} is of chart {there} and gets chart {here}, with all that has changed in it"
         console.say(f"warning: {words}; --chart names another folder")

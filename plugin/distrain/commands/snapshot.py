@@ -20,7 +20,7 @@ from distrain.errors import UnwrittenError, reason
 from distrain.request.request import Request
 from distrain.workload.wording import listed
 
-# A higher level takes several times as long, and saves a few percent.
+# A higher compression level takes several times as long and makes the file only a few percent smaller.
 GZIP_LEVEL = 6
 BUFFER = 2**20
 
@@ -59,7 +59,7 @@ def _packed(file: IO[bytes], target: Path) -> Iterator[IO[bytes]]:
     if target.suffix != ".gz":
         yield file
         return
-    # Without a name and a time, the same content gives the same bytes.
+    # Without a file name and a time in the gzip header, the same content gives the same bytes.
     with gzip.GzipFile("", "wb", GZIP_LEVEL, file, mtime=0) as packed, BufferedWriter(packed, BUFFER) as buffered:
         yield buffered
 

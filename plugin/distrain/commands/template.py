@@ -16,9 +16,9 @@ from distrain.helm.render import Helm, Template
 from distrain.request.request import NAMELESS, NO_NODES, Request
 from distrain.workload.manifest import Job
 
-# Helm's message if no object of the manifest comes from a file of --show-only.
+# Helm prints this message if no object of the manifest comes from the file that --show-only names.
 NOTHING_OF = re.compile(r"could not find template (.+) in chart")
-# The line that Helm writes above each object: the chart's name, and the file in it.
+# Helm writes this line above each object. It contains the chart's name and the template's path in the chart.
 SOURCE = re.compile(r"^# Source: [^/]+/(.+)$", re.MULTILINE)
 
 

@@ -26,7 +26,7 @@ def run(options: argparse.Namespace) -> int:
 
         return plan_offline(request)
     source, helm = request.source, request.helm
-    # Helm computes the values while the release is read.
+    # Helm computes the values while the plugin reads the release.
     helm.begin_values(source)
     if options.install:
         status = _status(request)
@@ -61,6 +61,6 @@ def _reusing(request: Request, current: Current) -> Source:
         return source
     old: Values = current.revision.values
     if options.reuse_values and chart_version(source) != current.revision.chart_version:
-        # In this case the defaults of the old chart apply, too.
+        # In this case the defaults of the old chart are used, too.
         old = all_values(request, current)
     return source_of(source, reused(request.helm.given_values(source), old))

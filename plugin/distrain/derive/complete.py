@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
 NEXT_STEP = "run `helm distrain derive` with this file and keep what it prints"
 
-# Returns the nodes' capacity for a job, given a function that renders the job and the GPU resource's name. The job's
-# workers have no size yet.
+# A function that measures the nodes' capacity for a job. Its arguments are a function that renders the job, and the
+# name of the GPU resource. The workers of the job have no CPU and memory requests yet.
 Measure = Callable[[Callable[[], "Job"], str], Room]
 
 
@@ -89,7 +89,7 @@ def complete(given: Given, *, ask: Measure | None) -> Derived:
     lines = _lines(given, work, ask)
     if lines is None:
         return Derived("", {}, [], [_unspread(work)])
-    # In a file in which nothing was derived, only a total that is not spread yet is stale.
+    # If nothing in the file was derived yet, only a total that is not split among the workers is out of date.
     stale = list(_stale(work, lines if _was_derived(given) else _spread_of(lines)))
     _write(document, work, lines)
     text = _settled(given, document, work, lines, schema)
@@ -191,7 +191,7 @@ def _room(given: Given, work: Work, measure: Measure) -> Room:
         return rendering.job()
 
     workers = work.full["workers"]
-    # With two workers a PyTorchJob has a Master and a Worker. The real number is set later.
+    # A PyTorchJob with two workers has both roles, Master and Worker. The real number of workers is set later.
     replicas = min(max(2, workers.get("minReplicas") or 1), workers.get("maxReplicas") or 1000)
     settings = ["gpus=null", f"workers.replicas={replicas}", "workers.gpus=1"]
     settings += [f"{'.'.join(path)}=null" for path in (CPU, MEMORY) if not work.has(path)]
@@ -243,7 +243,7 @@ def _figures(given: Given, body: str) -> list[Figure]:
     """Render the chart with this values text and return the job's figures."""
     source = given.source.with_text(body)
     rendering = given.helm.render(source, UNINSTALLED)
-    # Imported while Helm runs in parallel; the import takes as long.
+    # Imported while Helm runs in parallel, because this import takes about as long as Helm.
     from distrain.derive.figures import figures, size_of, trainer_of
     from distrain.derive.qos import qos_class
 

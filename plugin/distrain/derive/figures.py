@@ -18,8 +18,8 @@ from distrain.workload.manifest import Job
 from distrain.workload.wording import counted
 
 TRAINER = "distrain_trainer"
-# Assumptions for times: the bandwidth between common cloud nodes in bits/s, and the speed of a copy to host memory in
-# bytes/s.
+# These are assumptions for estimated times: the network bandwidth between common cloud nodes in bits/s, and the speed
+# of a copy to host memory in bytes/s.
 BANDWIDTH = 25e9
 COPY_BYTES_PER_SECOND = 10e9
 # The largest number that the schema allows for the batch size, the steps and the epochs.
@@ -69,7 +69,7 @@ class Trainer(Struct, frozen=True):
 
 def size_of(job: Job, gpu_resource: str) -> Size:
     kind = job.resources[0].kind
-    # Without a GPU resource, the GPUs come from resource claims, and the request does not contain their number.
+    # Without a GPU resource, the GPUs come from resource claims, and the container's requests do not show their number.
     gpus = job.main.request.get(gpu_resource, 0) if gpu_resource else job.slots or 0
     servers = sum(role.replicas for role in job.others if role.name in ("server", "ps"))
     # An MXJob's worker is one process, but the trainer counts each of its GPUs as a rank.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 
-# The batch size to which trainer.learningRate refers: 8 GPUs with 32 images each, from Goyal et al. 2017.
+# trainer.learningRate is for a batch of this size: 8 GPUs with 32 images each, from Goyal et al. 2017.
 BASE_BATCH = 256
 # Gradients are sent and weights are stored in fp32, whatever trainer.precision is.
 BYTES_PER_NUMBER = 4
@@ -18,7 +18,8 @@ BYTES_PER_NUMBER = 4
 # RSC-1 of Kokolis et al. 2024 ("Revisiting Reliability in Large-Scale Machine Learning Research Clusters",
 # arXiv:2410.21680).
 GPU_DAYS_BETWEEN_FAILURES = 8 * 1000 / 6.50
-# RSC-1 is well maintained. In less reliable clusters this limit, in seconds, bounds the loss.
+# RSC-1 is well maintained. At most this many seconds pass between two checkpoints, because other clusters fail more
+# often than RSC-1.
 LONGEST_BETWEEN_CHECKPOINTS = 1800.0
 
 

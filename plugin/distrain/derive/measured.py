@@ -99,7 +99,7 @@ def measured(
     release: str | None = None,
 ) -> MeasuredNodes:
     """Return the nodes' free capacity for a job in this namespace, as if the pods of `release` had ended."""
-    # `derive` renders the job without a cluster, and so for another namespace.
+    # `derive` renders the job without a cluster, so the job's namespace may be wrong and is replaced here.
     job = replace(job, roles=tuple(replace(role, namespace=namespace) for role in job.roles))
     return MeasuredNodes(take(nodes, over_pods, constraints_of(job, namespace), release), job, gpu_resource)
 

@@ -4,5 +4,5 @@ from __future__ import annotations
 
 from distrain.helm.render import Template
 
-# The given values passed the schema, and derived values satisfy it.
+# The user's values have passed the schema, and the derived values satisfy the schema too.
 UNINSTALLED = Template("derive", "default", None, has_valid_values=True, has_test=False)

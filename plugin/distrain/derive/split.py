@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 
 from msgspec import Struct
 
-# The maximum of workers.replicas in the chart's schema.
+# The chart's schema allows at most this many workers.
 MOST_WORKERS = 1000
 
 Fits = Callable[["Split"], bool]
@@ -42,7 +42,7 @@ class Limits(Struct, frozen=True):
 
     def allow(self, split: Split) -> bool:
         fixed = self.replicas in (None, split.replicas) and self.gpus in (None, split.gpus)
-        # workers.gpus as set by the user is accepted, even above the largest node.
+        # A number of GPUs that the user set in workers.gpus is accepted, even if no node has so many GPUs.
         small = split.gpus <= self.largest or self.gpus is not None
         return fixed and small and self.fewest <= split.replicas <= self.most
 
@@ -63,7 +63,7 @@ def first(total: int, limits: Limits, fits: Fits) -> Split | None:
 def nearest(total: int, limits: Limits, fits: Fits) -> list[Split]:
     """Return a split of the nearest total below and of the nearest total above, if there are any."""
     most = (limits.replicas or limits.most) * (limits.gpus or limits.largest)
-    # The next possible total above is at most one step of the fixed value, or one node, away.
+    # The next larger total that is possible is at most this far away: one step of the fixed value, or one node.
     farthest = max(total + (limits.replicas or limits.gpus or limits.largest), limits.fewest * (limits.gpus or 1))
     below = (first(other, limits, fits) for other in range(min(total - 1, most), 0, -1))
     above = (first(other, limits, fits) for other in range(total + 1, min(farthest, most) + 1))

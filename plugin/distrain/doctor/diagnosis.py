@@ -27,15 +27,16 @@ from distrain.workload.manifest import Job
 from distrain.workload.wording import listed
 
 READY, NOT_READY = 0, 11
-# The oldest minor version of each major Helm version, and the Kubernetes version, that distrain's tests run on.
+# The tests of distrain run on these versions: the oldest minor version of each major version of Helm, and one version
+# of Kubernetes.
 TESTED_HELM = {3: 21, 4: 2}
 TESTED_KUBERNETES = (1, 34)
-# This must equal kubeVersion in Chart.yaml.
+# This version must equal `kubeVersion` in Chart.yaml.
 OLDEST_KUBERNETES = (1, 27)
 KUBERNETES = re.compile(r"v?(\d+)\.(\d+)")
 
 DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
-# Suffixes of the names of provisioners whose volumes support ReadWriteMany.
+# Volumes of provisioners whose names end in these suffixes support ReadWriteMany.
 SHARED = (
     "efs.csi.aws.com",
     "fsx.csi.aws.com",

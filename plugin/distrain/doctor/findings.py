@@ -10,11 +10,11 @@ from msgspec import Struct, field
 from distrain.workload.wording import listed
 
 OK, MISSING, UNKNOWN = "ok", "missing", "unknown"
-# A job or pod that runs on without a release.
+# Marks a job or pod that still runs although its release no longer exists.
 LEFT = "left"
-# A value of the run that the cluster accepts, but that harms the run.
+# Marks a value of the run that the cluster accepts, but that harms the run.
 WARNING = "warning"
-# The most names in one line.
+# A line lists at most this many names.
 SHOWN = 5
 
 

@@ -17,7 +17,7 @@ from distrain.kube.quantities import allocatable
 from distrain.scheduler.taint_toleration import CONDITION_TAINTS, untolerated
 
 SECTION = "nodes"
-# Labels with a GPU's model; the vendors' labels come before the clouds'.
+# The node labels that name the GPU's model; the vendors' labels come before the labels of the clouds.
 MODEL_LABELS = (
     "nvidia.com/gpu.product",
     "amd.com/gpu.product-name",
@@ -26,8 +26,8 @@ MODEL_LABELS = (
     "k8s.amazonaws.com/accelerator",
     "kubernetes.azure.com/accelerator",
 )
-# Labels that show that a node has a GPU, but not the model: from NVIDIA's feature discovery, or for a PCI device with
-# NVIDIA's vendor number 10de.
+# These labels show that a node has a GPU, but not which model. They come from NVIDIA's feature discovery, or from Node
+# Feature Discovery for a PCI device with NVIDIA's vendor number 10de.
 PRESENT = re.compile(r"nvidia\.com/gpu\.present|feature\.node\.kubernetes\.io/pci-(\w+_)?10de\.present")
 
 

@@ -33,7 +33,7 @@ def _of_gang(values: Mapping[str, Any], missing: Mapping[tuple[str, str], Findin
         return
     name, is_installed = BY_VALUE[value].name, bool(found.details.get("apis"))
     better = f"{found.next}, or set it to none" if is_installed else f"install {name}, or set it to none"
-    # Without Kueue, nothing suspends a job with a queue.
+    # Without Kueue, nothing suspends a job that names a queue.
     starts = value == "kueue" and not is_installed
     effect = "the job starts at once and waits in no queue" if starts else "the pods would wait for it for ever"
     words = f"is {value}, and {name} {'does not run' if is_installed else 'is missing'} ({found.found}): {effect}"

@@ -17,10 +17,10 @@ from distrain.workload.kinds import FACTS, KUBEFLOW, VERSIONS, Kind
 from distrain.workload.wording import listed
 
 SECTION = "operators"
-# The colon before a registry's port does not match, because a slash follows the port.
+# The colon before the port of a registry does not match, because a slash follows the port.
 TAG = re.compile(r":(?P<tag>[^/:]+)$")
 INSTALLS = [kind.install for kind in KUBEFLOW.values()]
-# The Kubeflow kinds, grouped by the release of an operator that installs them.
+# The Kubeflow kinds, sorted so that kinds which the same operator release installs are next to each other.
 KINDS = sorted(KUBEFLOW.values(), key=lambda kind: INSTALLS.index(kind.install))
 
 
@@ -36,7 +36,7 @@ class Operator(Struct, frozen=True):
 def _kubeflow(name: str) -> Operator:
     """Return an operator of job kinds, with the APIs that no other operator serves."""
     own = tuple(f"{api}/{kind}" for (api, kind), version in VERSIONS.items() if version.operators == (name,))
-    # Another kind may need an older release of the operator.
+    # Another kind of job may need an older release of the operator.
     newest = next(install for install in INSTALLS if install and install.operator == name)
     brought = listed([kind.name for kind in KINDS if kind.install == newest])
     return Operator(name, own, (name,), f"for {brought} install {newest.release} ({newest.url})")

@@ -17,20 +17,20 @@ from distrain.workload import kinds
 from distrain.workload.wording import listed
 
 RBAC = "rbac.authorization.k8s.io"
-# Placeholder in a grant for the user's name, if the cluster does not tell it.
+# Stands for the user's name in a grant if the cluster does not tell the name.
 SOMEBODY = "REPLACE-WITH-THE-USER"
 SERVICE_ACCOUNT = "system:serviceaccount:"
 
-# Verbs that Helm uses on each object of a release.
+# Helm uses these verbs on each object of a release.
 MANAGED = ("get", "create", "patch", "delete")
-# Helm 4 also lists and watches objects that it waits for, as in `helm test`.
+# Helm 4 also lists and watches the objects for which it waits, as in `helm test`.
 WAITED_FOR = (*MANAGED, "list", "watch")
-# Verbs that Helm uses on the Secrets in which it stores releases.
+# Helm uses these verbs on the Secrets in which it stores releases.
 RELEASES = ("get", "list", "create", "update", "delete")
 PLAIN = kinds.PLAIN.name
-# The Secret with a Plain job's SSH key. The job's test uses the same Secret.
+# The Secret that holds the SSH key of a Plain job. The test of the job uses the same Secret.
 SSH_KEY = ("", "secrets")
-# The resources of each kind of job, without the ServiceAccount that every job has.
+# The resources that each kind of job needs, except for the ServiceAccount that every job has.
 RESOURCES: Mapping[str, Sequence[tuple[str, str]]] = {
     **{name: ((kind.group, kind.resource), ("", "configmaps")) for name, kind in kinds.KUBEFLOW.items()},
     PLAIN: (
@@ -42,10 +42,10 @@ RESOURCES: Mapping[str, Sequence[tuple[str, str]]] = {
         (RBAC, "rolebindings"),
     ),
 }
-# The resources of a hook's Pod. `helm test` has such a Pod in addition to the test's job, and so has the hook that ends
-# a job before an upgrade replaces it.
+# The resources that each hook of the chart creates. `helm test` creates them in addition to the job of the test. The
+# hook that ends a job before an upgrade replaces it creates them, too.
 HOOK = (("", "pods"), ("", "configmaps"), ("", "serviceaccounts"), (RBAC, "roles"), (RBAC, "rolebindings"))
-# Kinds that use all-reduce; the chart has no test for other kinds.
+# The kinds of jobs that use all-reduce; the chart has a test only for these kinds.
 TESTED = kinds.running("allreduce")
 
 

@@ -16,7 +16,7 @@ from distrain.doctor.rights import Right
 from distrain.errors import ForbiddenError, UnreachableError
 from distrain.scheduler.constraints import JobConstraints
 
-# The plugin sends one request per right, and this number of requests at the same time.
+# The plugin asks for each right in a separate request, and sends this many requests at the same time.
 QUESTIONS = 4
 
 T = TypeVar("T")

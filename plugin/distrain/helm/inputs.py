@@ -17,7 +17,7 @@ from distrain.errors import HelmError, ValuesError, reason
 from distrain.helm.program import Source
 
 Fetch = Callable[[str], bytes]
-# The comma that ends a part of --set-file; a backslash escapes a comma.
+# The comma that separates two parts of --set-file; a comma after a backslash belongs to a part.
 COMMA = re.compile(r"(?<!\\),")
 ESCAPED = re.compile(r"\\(.)")
 
@@ -111,7 +111,7 @@ def _fetched(flag: str, url: str, fetch: Fetch) -> bytes:
 def _is_repeatable(file: str) -> bool:
     """Tell whether Helm can read a file several times."""
     if "," in file or '"' in file:
-        # Helm would read the path as a list.
+        # Helm would read a path with such characters as a list.
         return False
     try:
         found = os.stat(file)

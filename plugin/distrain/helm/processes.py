@@ -19,7 +19,8 @@ from typing import IO
 from distrain import temporary
 from distrain.helm.program import failure
 
-# Go garbage collection takes a fifth of a rendering's time, and Helm exits before the memory matters.
+# Without these settings, Go's garbage collection would take a fifth of the time of a rendering. Helm exits before it
+# needs much memory.
 WITHOUT_COLLECTION = {"GOGC": "off", "GOMEMLIMIT": "1GiB"}
 # A program that runs the command in its arguments in a new process group.
 OWN_GROUP = (sys.executable, "-Ic", "import os, sys; os.setpgid(0, 0); os.execv(sys.argv[1], sys.argv[1:])")
@@ -31,7 +32,7 @@ class Runs:
     def __init__(self, executable: str, commands: Sequence[Sequence[str]], stdin: bytes | None) -> None:
         self._processes = []
         for command in commands:
-            # stdin is a file, so that a process can read all of it while the plugin waits for another process.
+            # stdin is a file, so that a process can read all of its input while the plugin waits for another process.
             with tempfile.TemporaryFile() as given:
                 given.write(stdin or b"")
                 given.seek(0)
@@ -63,7 +64,7 @@ class WaitingRun(Runs):
         assert process.stdin
         with suppress(BrokenPipeError), process.stdin:
             process.stdin.write(stdin)
-        # `communicate` would flush the closed file.
+        # Otherwise `communicate` would flush stdin, which is already closed.
         process.stdin = None
 
 

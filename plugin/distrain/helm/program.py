@@ -20,16 +20,18 @@ from distrain.errors import DistrainError, ForbiddenError, HelmError, NameInUseE
 if TYPE_CHECKING:
     import semver
 
-# The first version of Helm that supports a plugin's platformHooks.
+# The oldest version of Helm that supports `platformHooks` in a plugin.
 OLDEST = "3.17.0"
-# The patterns are compiled only after a failure.
-# Helm 4 prints log lines before its message.
+# These patterns are strings, which are compiled only after a failure. Helm 4 prints log lines before its message.
 MESSAGE = r"(?sm)^Error: (.*)"
-# The output of `fail` in a template. Helm adds the template's file and line, which a user of the chart does not need.
+# Helm's message if a template calls `fail`. Helm adds the template's file and line, and a user of the chart does not
+# need them.
 TEMPLATE_REFUSAL = r"(?s)execution error at \([^)]*\): (.*)"
-# Messages about a template of the chart. They contain positions in the template and types of Go.
+# Helm's messages about an error in a template of the chart. They contain positions in the template and names of Go
+# types.
 BROKEN_TEMPLATE = r"^(?:(?:YAML )?parse error (?:at|on) \(?|template: )?([\w.-]+/templates/[\w./-]+\w)(?::(\d+))?"
-# The first message means that the name existed before, the second that another process created it meanwhile.
+# The first message means that a release of this name existed before; the second, that another process has created one
+# meanwhile.
 NAME_IN_USE = r"cannot re-?use a name that is still in use|release: already exists"
 # The API server's answer when RBAC does not let the user read the objects in which Helm stores releases.
 FORBIDDEN = r'\S+(?: "[^"]*")? is forbidden: .*? cannot (get|list) resource "([^"]+)".*'
@@ -55,7 +57,7 @@ class Source(NamedTuple):
                 yield value
             elif value == "-":
                 yield (self.stdin or b"").decode(errors="replace")
-            elif Path(value).is_file():  # A second read of a FIFO would never end.
+            elif Path(value).is_file():  # A FIFO can be read only once: a second read would wait forever.
                 with suppress(OSError):
                     yield Path(value).read_text(errors="replace")
 

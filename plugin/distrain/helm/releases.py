@@ -18,9 +18,10 @@ from distrain.errors import HelmError
 from distrain.helm.processes import OWN_GROUP
 from distrain.helm.program import Source, failure, forbidden, words_of
 
-# A label that Helm stores with a revision; its value identifies the operation that made the revision.
+# Helm stores this label with a revision. The label's value identifies the operation that created the revision.
 OPERATION = "distrain-operation"
-# Flags for every status: Helm 3 lists some only on request, and Helm 4 has no --all.
+# Flags that list releases of every status: without flags, Helm 3 leaves out releases of some statuses, and Helm 4 has
+# no `--all`.
 ANY_STATUS = ("--deployed", "--failed", "--pending", "--superseded", "--uninstalled", "--uninstalling")
 
 NO_JSON = "its output is not that of Helm; set HELM_BIN to Helm's own program"
@@ -95,7 +96,7 @@ class Releases:
         """Return the release's last revision, or None if the release does not exist."""
 
         def get(what: str, *form: str) -> str:
-            # `helm status` would also look up every object of the release.
+            # This is not `helm status`, which would also look up every object of the release.
             return self._run(["get", what, name, "--namespace", target.namespace, *form], target)
 
         with _unless_missing(f"helm get {name}"):
@@ -128,8 +129,8 @@ class Releases:
 
     def install(self, name: str, source: Source, target: Target, operation: Operation) -> str:
         """Install a new release and return its notes; never upgrade an existing release."""
-        # pyhelm3's install runs `helm upgrade --install`, which would change a release that another user made
-        # meanwhile.
+        # Not with pyhelm3's install: it runs `helm upgrade --install`, which would change a release that another user
+        # created meanwhile.
         replace = ["--replace"] if operation.uninstalled else []
         return self._notes(["install", name, str(source.chart), *replace, *operation.flags], source, target)
 
@@ -209,6 +210,6 @@ def _place(target: Target) -> dict[str, Any]:
     """Return pyhelm3's arguments for a target."""
     if target.in_cluster:
         return {}
-    # --kubeconfig takes only one path; Helm reads joined paths from the environment.
+    # --kubeconfig accepts only one path. Helm reads several joined paths from the environment variable KUBECONFIG.
     kubeconfig = None if os.pathsep in target.kubeconfig else target.kubeconfig
     return {"kubeconfig": kubeconfig, "kubecontext": target.context}

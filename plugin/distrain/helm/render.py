@@ -25,12 +25,13 @@ if TYPE_CHECKING:
     from distrain.helm.releases import Releases
     from distrain.workload.manifest import Job
 
-# Every cluster has this API, but plain `helm template` does not list it. The chart uses it to tell the two apart.
+# Every cluster has this API, but plain `helm template` does not list it among the cluster's APIs. The chart uses this
+# API to tell a real cluster from plain `helm template`.
 REAL_CLUSTER = "apiregistration.k8s.io/v1"
-# Helm's message about a name that no release may have.
+# Helm's message if no release may have this name.
 REFUSED_NAME = r'release name "(.*)": (?:invalid release name|no name provided)'
 TOO_DEEP = f"values: a value is nested more than {DEEPEST} levels deep; flatten it"
-# A template that prints the chart's merged values, two values files, and whether Helm is new enough.
+# A template that prints the chart's merged values, the contents of two values files, and whether Helm is new enough.
 VALUES_TEMPLATE = """\
 {{- $isRecent := semverCompare ">=OLDEST-0" .Capabilities.HelmVersion.Version }}
 {{- $defaults := .Files.Get "defaults.yaml" | fromYaml }}
@@ -95,7 +96,7 @@ class _ValuesRun:
             files = [word for path in source.files for word in ("--values", path)]
             commands += [_printing(bare, source.flags), _printing(bare, files)]
         else:
-            # With one file there is nothing to merge, so the first process also reads the file.
+            # A single values file needs no merging, so the first Helm process also reads the file.
             (full / "given.yaml").write_bytes(only)
         self._runs = Runs(helm, commands, source.stdin)
 
@@ -136,14 +137,14 @@ class _ValuesRun:
         except HelmError as unreadable:
             error = unreadable
         if not str(error):
-            # The message is empty if Helm is too old.
+            # Helm's message is empty if Helm is too old.
             refuse_old(self._helm)
         chart = source.chart
         return self._unreadable(f"--chart: Helm cannot use {chart} with these values; `helm lint {chart}` says why")
 
     def _unreadable(self, words: str) -> ValuesError:
         """Return an error with a line per flag that cannot be read; with these words if no flag alone is wrong."""
-        # Imported here, because flags are seldom wrong.
+        # Imported here, because flags with mistakes are rare.
         from distrain import redact
         from distrain.helm.values_mistakes import mistakes
 
@@ -236,7 +237,7 @@ class Helm:
 
     def fetched(self, url: str) -> bytes:
         """Return the content of a URL. Helm fetches it with its own protocols or those of its plugins."""
-        # With this flag Helm fetches the text as it is, not as values.
+        # With --set-file Helm fetches the text unchanged and does not parse it as values.
         text: str = self._printed(["values", "--set-file", f"text={_escaped(url)}"])["values"]["text"]
         return text.encode()
 

@@ -26,7 +26,7 @@ def _lines(first: int, second: int) -> str:
 
 def _repeated_in(path: str, stdin: bytes | None) -> list[tuple[str, int, int]]:
     """Return the repeated keys of a values file; none if it cannot be read, which Helm reports."""
-    if path != "-" and not Path(path).is_file():  # A second read of a FIFO would never end.
+    if path != "-" and not Path(path).is_file():  # A FIFO can be read only once: a second read would wait forever.
         return []
     try:
         return [*repeated_keys(((stdin or b"") if path == "-" else Path(path).read_bytes()).decode())]

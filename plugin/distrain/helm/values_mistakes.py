@@ -17,14 +17,14 @@ from distrain.helm.program import Source
 from distrain.kube.form import NOUNS
 from distrain.yaml import yaml_loader
 
-# Runs Helm with these flags for values, and returns its message, or None if it can read them.
+# A function that runs Helm with these flags for values. It returns Helm's message, or None if Helm accepts the flags.
 Refusal = Callable[[Sequence[str]], "str | None"]
 
 # Helm applies the flags in this order, whatever their order on the command line.
 ORDER = ("--values", "--set-json", "--set", "--set-string", "--set-file", "--set-literal")
 FORMS = {"--set-json": "KEY=JSON, such as workers.gpus=8", "--set-file": "KEY=FILE"}
 COMMA = ", and \\, for a comma inside a value"
-# What Helm's messages say, and what they mean.
+# Patterns for Helm's messages, each with a text that says what the message means.
 FINDINGS = (
     ("index of .* greater", "has an index above 65536; list the entries in a values file"),
     ("index", "has an index that is no whole number; write {form}, with KEY[0] for the first entry of a list"),
@@ -89,7 +89,7 @@ def _named(flag: str, value: str, said: str) -> str:
         return temporary.with_names(value)
     if value.lstrip().startswith("{"):
         return "the object"
-    # A text that starts with a quote or a bracket is not a key but a value, as in --set-json without its KEY=.
+    # A part that starts with a quote or a bracket is not a key but a value, as when KEY= is missing after --set-json.
     keys = [key for part in value.split(",") if (key := part.partition("=")[0])[:1] not in ('"', "[")]
     quoted = QUOTED_KEY.search(said)
     return next((key for key in keys if quoted and key.endswith(quoted[1])), next(iter(keys), "")) or "its key"

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-# containerd and the kubelet both add the default registry to names that have none.
+# containerd and the kubelet add this registry to image names that contain no registry.
 DEFAULT_REGISTRY = "docker.io/"
 
 
@@ -33,12 +33,12 @@ def found_image(name: str, version: str, nodes: Sequence[Sequence[str]]) -> Foun
     if not counts:
         return None
     best = max(sorted(counts), key=lambda image: (image.endswith(f":{version}"), counts[image]))
-    # Without a tag, the chart uses the image of its own version.
+    # If the user sets no tag, the chart uses the image with the chart's own version as its tag.
     shown = best.removeprefix(DEFAULT_REGISTRY).removesuffix(f":{version}")
     return FoundImage(shown, counts[best], len(nodes))
 
 
 def _is_of(name: str, image: str) -> bool:
     repository, _, tag = image.rpartition(":")
-    # A name with a digest contains @. Every image also has a name with a tag.
+    # An image name with a digest contains `@`. Every image also has a second name, with a tag.
     return "@" not in image and bool(tag) and (repository == name or repository.endswith(f"/{name}"))

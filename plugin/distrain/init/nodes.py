@@ -18,11 +18,12 @@ from distrain.kube.gpus import GPU
 from distrain.kube.quantities import text
 from distrain.scheduler.taint_toleration import untolerated
 
-# The default of workers.gpuResource in the chart.
+# The chart's default for the value workers.gpuResource.
 NVIDIA = "nvidia.com/gpu"
-# Two workers are enough to see that a run is distributed.
+# Two workers are enough to show that a run is distributed.
 NODES = 2
-# The smallest usual GPU servers have 4 CPUs and 16 GiB for each GPU; the system uses a part of this.
+# The smallest common GPU servers have 4 CPUs and 16 GiB for each GPU, and the operating system and Kubernetes use a
+# part of this.
 GPU_CPUS, GPU_GIBIBYTES = 3, 12
 
 
@@ -67,8 +68,8 @@ def of_nodes(nodes: Sequence[kube.Node]) -> SuggestedNodes:
         return SuggestedNodes(NVIDIA, 0, len(taking), ())
     resource = max(sorted(totals), key=lambda name: totals[name])
     with_gpus = [node for node in taking if resource in offered(node)]
-    # A taint that is not about GPUs reserves a node for other users. If every GPU node has such a taint, count them
-    # all.
+    # A taint that is not about GPUs reserves a node for other users, so such a node does not count. If every GPU node
+    # has such a taint, count all GPU nodes.
     usable = [node for node in with_gpus if all(map(_is_about_gpus, _taints(node)))] or with_gpus
     taints = sorted({taint for node in usable for taint in _taints(node)})
     left_out = {taint for node in with_gpus for taint in _taints(node)} - set(taints)

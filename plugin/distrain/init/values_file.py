@@ -22,7 +22,7 @@ from distrain.workload.wording import counted
 WIDTH = 110
 SECRET = "s3-credentials"
 VOLUME = "training-data"
-# A run on random data only measures speed and needs no more steps.
+# A run on random data only measures the speed, so this many steps are enough.
 STEPS = 100
 
 
@@ -118,7 +118,7 @@ def _trainer(wish: Wish) -> Iterator[Setting]:
     if wish.data and usual.warmup:
         yield Setting(("trainer", "warmup"), usual.warmup)
     if wish.data and model.smallest is None:
-        # Photographs differ in size: the trainer scales the shorter side and crops the rest.
+        # Photographs have different sizes, so the trainer scales the shorter side and crops the longer side.
         yield Setting(("trainer", "extraArgs"), [f"--image-size={model.shape[0]}"])
 
 

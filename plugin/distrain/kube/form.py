@@ -18,7 +18,7 @@ from distrain.kube.decoders import convert
 from distrain.kube.quantities import Amounts, Quantity, all_thousandths
 
 T = TypeVar("T")
-# The path in a message of msgspec, without its $.
+# The path in an error message of msgspec, without the leading `$`.
 PLACE = re.compile(r"at `(?:key in )?`?\$\.?([^`]+)`")
 MISSING = re.compile(r"missing required field `(\w+)`")
 TOO_DEEP = "it is nested too deep"

@@ -58,7 +58,7 @@ class TopologySpreadConstraint(Kube):
     node_taints_policy: str | None = None
 
 
-# The Template classes also have the fields that only the validation of a pod template reads.
+# The Template classes also have the pod fields that only the validation of a pod template reads.
 
 
 class TemplateToleration(Toleration):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from distrain import kube
 
-# YAML written by hand has bare numbers where the API server writes strings.
+# In YAML that a person wrote, a quantity may be a number. The API server always writes strings.
 Quantity = str | int | float
 Amounts = dict[str, Quantity]
 Units = dict[str, int]
@@ -26,9 +26,9 @@ SUFFIXES = {
     },
     **{f"{suffix}i": Fraction(1024**power) for power, suffix in enumerate("KMGTPE", start=1)},
 }
-# Python converts no more than 4300 digits.
+# Python refuses to convert a text of more than 4300 digits to a number.
 LONGEST = 1000
-# Kubernetes stores larger quantities as this number.
+# Kubernetes stores this number instead of any larger quantity.
 LARGEST = 2**63 - 1
 
 

@@ -13,7 +13,8 @@ from collections.abc import Iterator, Mapping
 from distrain.lint.subject import Subject, ValueWarning, Variable
 
 MULTUS, GKE = "k8s.v1.cni.cncf.io/networks", "networking.gke.io/interfaces"
-# NCCL reads a list of prefixes. With = before the list, these are full names; with ^, they are excluded.
+# NCCL reads the value as a list of prefixes of interface names. If `=` precedes the list, the names are full names; if
+# `^` precedes it, the interfaces are excluded.
 NAMES = re.compile(r"_IFNAME$")
 
 

@@ -13,8 +13,8 @@ from distrain.kube.gpus import GPU
 from distrain.kube.security_context import ContainerSecurityContext
 from distrain.lint.subject import EFA, Subject, ValueWarning
 
-# The names that device plugins give to RDMA devices, such as rdma/ib and nvidia.com/mlnxnics. EFA is left out:
-# the installation of its driver already raises the node's limit on locked memory.
+# Device plugins give such names to RDMA devices, for example rdma/ib and nvidia.com/mlnxnics. EFA is left out:
+# installing its driver already raises the node's limit on locked memory.
 RDMA = re.compile(r"^rdma/|/.*(rdma|mlnx|hostdev|infiniband|roce)")
 LOCK = {"IPC_LOCK", "CAP_IPC_LOCK", "ALL"}
 

@@ -27,7 +27,7 @@ def _share(node: Units, resource: str, subject: Subject) -> int:
 
 
 def _warning(subject: Subject, resource: str, share: int) -> ValueWarning:
-    # Round to whole CPUs, as people write CPUs.
+    # Round down to whole CPUs, because people give CPUs in whole numbers.
     better = str(share // 1000) if resource == "cpu" and share >= 1000 else rounded_down(resource, share)
     asked = rounded_down(resource, subject.requests[resource])
     found = f"is {asked}, more than the share of {subject.gpus} GPUs of a node, {better}, so that GPUs stay idle"

@@ -22,11 +22,11 @@ from distrain.status.absence import Absence
 from distrain.status.follow import Silence
 from distrain.status.sources import Unread, Watches, selector_of
 
-# The least number of seconds between two reads of the jobs and pods. A change triggers a read.
+# At least this many seconds pass between two reads of the jobs and pods. A change of a job or pod triggers a read.
 SOONEST = 1.0
-# After so many seconds without an answer of the API server, following ends. Replacing a server takes a few minutes.
+# If the API server does not answer for this many seconds, following ends. Replacing an API server takes a few minutes.
 MOST_SILENCE = 600.0
-# If the worker with rank 0 writes nothing for so many seconds, rank 0 may have moved to another worker.
+# If the worker with rank 0 writes nothing for this many seconds, rank 0 may have moved to another worker.
 SILENT = 10.0
 
 
@@ -40,9 +40,10 @@ class Following:
         self._is_all, self._tell = is_all, tell
         self._pool = Pool(tell)
         self._absence = Absence(cluster, release, tell)
-        # The pods that were seen, by uid; None for a pod that is not read.
+        # All pods seen so far, by uid. The value is None for a pod whose log is not read.
         self._known: dict[str, Followed | None] = {}
-        # The time of the newest line by its node's clock, and the time at which the line was received.
+        # The time stamp of the newest line (from the node's clock), and the time at which the plugin received this
+        # line.
         self._newest: int | None = None
         self._heard = 0.0
         # One error for each pod whose log the user may not read, and the number of errors already printed.
@@ -122,7 +123,7 @@ class Following:
         chosen = self._all(found) if self._is_all else self._speaker(found)
         wanted = [self._part(pod) for pod in chosen]
         if chosen and not self._known and not self._is_all:
-            # Other existing pods, such as pods of earlier attempts, are not read.
+            # The logs of other existing pods, such as pods of earlier attempts, are not read.
             self._known = {pod.metadata.uid: None for pod in started(found.pods)}
         for pod, part in zip(chosen, wanted, strict=True):
             self._known[pod.metadata.uid] = followed = self._followed(pod, part)

@@ -12,11 +12,11 @@ from distrain.apiserver.connection import CONNECTIONS
 from distrain.errors import ForbiddenError, NoLogError, NotFoundError, UnreachableError
 from distrain.logs.reader import Reader
 
-# The most blocks of one log that wait to be printed. A block has at most 64 KiB, unless a line is longer.
+# At most this many blocks of one log wait to be printed. A block has at most 64 KiB, unless a line is longer.
 WAITING = 16
-# A block of lines, or the error that has ended the reading.
+# A block of lines, or the error that ended the reading of a log.
 Found: TypeAlias = "list[bytes] | UnreachableError"
-# Number of attempts if reading breaks off, and the pause between them in seconds.
+# If reading breaks off, it is tried this many times, with a pause of so many seconds between two attempts.
 TRIES, PAUSE = 5, 1.0
 
 

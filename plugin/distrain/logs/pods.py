@@ -45,7 +45,7 @@ def look(source: Source, unread: Unread) -> Look:
         raise ForbiddenError(*unread)
     all_pods = source.pods(unread)
     by_uid = {pod.metadata.uid: pod for pod in all_pods}
-    # A deleted Plain job may leave behind the Job that created its SSH key.
+    # When a Plain job is deleted, the Job that created its SSH key may remain.
     if all(map(is_keygen, jobs)):
         return Look((), (), by_uid)
     present, _ = of_present(jobs)

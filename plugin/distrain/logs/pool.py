@@ -17,11 +17,11 @@ from distrain.logs.pods import has_ended
 from distrain.logs.reader import Reader
 
 MOST = 16
-# The pause between two readings of a pod, and after an error.
+# The pause in seconds between two reads of a pod's log, and after an error.
 PAUSE = 1.0
-# The most blocks of lines that wait to be printed.
+# At most this many blocks of lines wait to be printed.
 WAITING = 64
-# A log that cannot be read so many times in a row is reported.
+# If a log cannot be read this many times in a row, the plugin reports it.
 WORTH_TELLING = 5
 
 
@@ -122,6 +122,6 @@ class Pool:
         except UnreachableError as error:
             followed.failures += 1
             others = [each.failures for each in self.followed if each is not followed]
-            # Several logs fail for the same reason: the API server is away.
+            # If several logs fail, the reason is the same for all: the API server does not answer.
             if followed.failures == WORTH_TELLING and max(others, default=0) < WORTH_TELLING:
                 self._tell(f"{error.messages[0]}; trying on")

@@ -44,7 +44,7 @@ class Wanted(Struct, frozen=True):
     @property
     def query(self) -> dict[str, str]:
         since = {} if self.since_seconds is None else {"sinceSeconds": str(self.since_seconds)}
-        # Without a line, the first reading would not show where the next reading has to start.
+        # At least one line is read, because its time shows where the next read has to start.
         tail = {} if self.tail is None else {"tailLines": str(max(1, self.tail))}
         begin = {} if self.from_second is None else {"sinceTime": written(self.from_second)}
         return {**since, **begin, **tail}
@@ -64,9 +64,9 @@ class Reader:
         self.place = place
         self._cluster, self._wanted, self._tell = cluster, wanted, tell
         self._seam = Seam()
-        # A whole log begins with the previous container's log, if there was a previous container.
+        # A log that is read from its beginning starts with the log of the previous container, if there was one.
         self._has_begun = wanted.is_whole
-        # Whether the next reading may contain earlier lines that are not wanted, because they have the same second.
+        # Whether the next read may return earlier lines that are not wanted, because they have the same second.
         self._is_cut = wanted.is_part
 
     @property
@@ -124,7 +124,7 @@ class Reader:
             self._tell(f"{self.place.pod}: lines may be missing here: kubelet has removed a part of the log")
 
     def _received(self, lines: list[bytes]) -> Iterator[list[bytes]]:
-        # With --tail 0 the last line only shows where the next reading has to start.
+        # With --tail 0 the last line is not printed: it only shows where the next read has to start.
         is_hidden = self._wanted.tail == 0 and not self._has_begun
         if lines:
             self._has_begun = True

@@ -11,7 +11,8 @@ from collections.abc import Iterable
 
 from distrain.logs.stamps import second_of
 
-# stdout and stderr of a container are stamped by two threads, so a line may be a little older than the line before it.
+# Two threads write the time stamps of a container's stdout and stderr, so a line may be a little older than the line
+# before it.
 MARGIN = 1
 
 
@@ -19,7 +20,7 @@ class Seam:
     """The newest lines that were received from one container, of all its restarts."""
 
     def __init__(self) -> None:
-        # The hashes of the lines, by second.
+        # For each second, the hashes of the lines with that second.
         self._seconds: dict[int, Counter[int]] = {}
         self._newest: int | None = None
 
@@ -31,7 +32,7 @@ class Seam:
     def add(self, lines: Iterable[bytes]) -> None:
         for line in lines:
             second = second_of(line)
-            # A line without a time gets the newest second so far.
+            # A line without a time stamp gets the newest second so far.
             found = self._newest or 0 if second is None else second
             if self._newest is None or found > self._newest:
                 self._move(found)

@@ -6,7 +6,8 @@ import re
 from datetime import datetime, timezone
 from functools import lru_cache
 
-# Such as 2026-01-01T00:00:00.123456789Z, or with the zone of the node; the text follows a space.
+# A time stamp such as 2026-01-01T00:00:00.123456789Z, or one with the node's time zone. A space and the text of the
+# line follow.
 STAMP = re.compile(rb"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.\d+)?(Z|[+-]\d\d:\d\d)(?: |$)")
 
 
@@ -31,7 +32,7 @@ def parsed(time: str | None) -> int | None:
     return second_of((time or "").encode())
 
 
-# Many lines have the same second.
+# Many lines have the same second, so the results are cached.
 @lru_cache(maxsize=1024)
 def _second(time: bytes, zone: bytes) -> int | None:
     try:

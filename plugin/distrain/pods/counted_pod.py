@@ -11,13 +11,13 @@ from typing import Protocol
 
 from distrain import kube
 
-# The content type of a list in protobuf, the list's first bytes, and the largest number of bytes before the end of its
-# metadata.
+# Values for a list in protobuf: the content type, the first bytes, and the largest number of bytes up to the end of the
+# list's metadata.
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 MAGIC = b"k8s\0"
 BEGINNING = 4096
 DAEMON_SET = "DaemonSet"
-# Only the mirror pod of a static pod has this annotation; the pod's manifest is a file on the node.
+# Only the mirror pod of a static pod has this annotation; the manifest of a static pod is a file on the node.
 MIRROR = "kubernetes.io/config.mirror"
 INFEASIBLE = ("PodResizePending", "Infeasible")
 

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from distrain import kube
 from distrain.pods.counted_pod import DAEMON_SET, INFEASIBLE, CountedPod, Kind
 
-# Only whether the pod has a time of deletion is counted.
+# The deletion time itself does not matter, only whether the pod has one.
 DELETED = "1970-01-01T00:00:00Z"
 
 

@@ -14,7 +14,7 @@ from distrain.kube.quantities import Units, add, all_thousandths, text, whole
 from distrain.pods.counted_pod import Kind, is_infeasible
 
 Spec = kube.PodSpec | Kind
-# Resources that spec.resources can set for the whole pod, instead of the containers' sum.
+# For these resources, spec.resources of a pod can replace the sum of its containers' requests.
 POD_LEVEL = ("cpu", "memory", "hugepages-")
 
 

@@ -47,7 +47,7 @@ class ProtobufPod:
 
     @property
     def volumes(self) -> Sequence[kube.Volume]:
-        # In JSON and in `kube.Volume`, a volume's source is inline beside its name.
+        # In JSON and in `kube.Volume`, the fields of a volume's source are next to the volume's name.
         found = map(ALL["Volume"].FromString, self._volumes)
         return [convert({**_plain(each.volumeSource), "name": each.name}, kube.Volume) for each in found]
 
@@ -154,7 +154,7 @@ def _container_status(message: Any) -> kube.ContainerStatus:
     )
 
 
-# Containers of many kinds have equal requests.
+# Containers of many pods have equal requests, so the results are cached.
 @lru_cache(maxsize=2**12)
 def _resources(text: bytes) -> kube.Resources:
     found = ALL["ResourceRequirements"].FromString(text)

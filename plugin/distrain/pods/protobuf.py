@@ -12,7 +12,7 @@ from typing import Any
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
-# A map is a list of entries, as in generated.proto.
+# In protobuf a map is a list of entries, as in generated.proto.
 SCHEMA = """
 message Unknown { optional PodList raw = 2; }
 message ListMeta { optional string continue = 3; }
@@ -91,9 +91,9 @@ message StringEntry { optional string key = 1; optional string value = 2; }
 message QuantityEntry { optional string key = 1; optional Quantity value = 2; }
 message Quantity { optional string string = 1; }
 """
-# Messages that stay encoded until they are needed.
+# Messages that stay encoded until the plugin needs them.
 LEFT = {"StringEntry", "Volume", "ContainerPort", "ResourceRequirements", "QuantityEntry", "PodAntiAffinity"}
-# Messages that are decoded only for few pods: decoding them takes a quarter of the time.
+# Messages that are decoded only for a few pods, because decoding them for every pod takes a quarter of the time.
 RARE = {"PodCondition"}
 
 Field = descriptor_pb2.FieldDescriptorProto

@@ -7,20 +7,21 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-# runc's message about a program that it cannot start: the container's only output, or the end of a chain of messages.
+# runc's message about a program that it cannot start. It is the container's only output, or the end of a chain of
+# messages.
 EXEC = re.compile(r'(?:^|: )exec:? "?(?P<program>[^\s":]+)"?: (?P<why>.*?)(?:: unknown)?$')
-# What env prints if the image has no Python. The first line of the chart's scripts is #!/usr/bin/env python3.
+# `env` prints this if the image has no Python. The first line of the chart's scripts is #!/usr/bin/env python3.
 ENV = re.compile(r"^(?:\S*/)?env: .*(?P<program>python3)\W+(?P<why>No such file or directory)$")
 # The folder of the chart's scripts in every pod.
 SCRIPTS = "/opt/distrain/"
 MISSING = re.compile(r"no such file or directory|not found", re.IGNORECASE)
 WRONG_PLATFORM = "no match for platform"
-# What distrain's scripts and the trainer say when another pod, a node or the network has failed first.
+# The messages of distrain's scripts and of the trainer if another pod, a node or the network has failed first.
 OF_OTHERS = re.compile(
     r"no sign of |the ranks have lost each other|the connection to another process broke|no step was made for"
     r"|signal \d+ killed it|.*; see its log, and its pod's events$"
 )
-# A part of the scripts' message if the scripts know only the exit code of the program.
+# The scripts' message contains this part if the scripts know only the exit code of the program.
 SEE_LOG = "; this pod's log says why"
 SEE_MEMORY = "; see workers.memory"
 
@@ -36,7 +37,8 @@ class Cause(Struct, frozen=True):
         return f"{self.why}; {self.next}"
 
 
-# A pattern of messages, the cause, and the next step. Parts of the match are filled into the cause and the next step.
+# One rule consists of a pattern of messages, the cause, and the next step. Parts of the message that match the pattern
+# are filled into the cause and the next step.
 Rules = Iterable[tuple[str, str, str]]
 
 

@@ -20,7 +20,7 @@ SHM = "shm"
 EMPTY_DIR = re.compile(r'^Usage of EmptyDir volume "(?P<volume>[^"]+)" exceeds the limit')
 LOCAL_STORAGE = re.compile(r"ephemeral(?: local)? storage")
 PRESSURE = re.compile(r"^The node (?:was low on resource: (?P<resource>[\w-]+)|had condition: \[(?P<condition>\w+))")
-# Reasons with which kubelet rejects a pod that the scheduler has placed.
+# kubelet gives one of these reasons when it rejects a pod that the scheduler has placed.
 NO_ROOM = re.compile(r"^OutOf(?P<resource>\S+)$")
 ADMISSION = {
     "UnexpectedAdmissionError": "see that the node's devices are healthy",
@@ -28,7 +28,7 @@ ADMISSION = {
     "NodeAffinity": "the node's labels have changed: correct {role}.nodeSelector, or label the node again",
 }
 SHUTDOWN = ("NodeShutdown", "Terminated", "Shutdown")
-# Reasons of the condition DisruptionTarget: what happened, and the next step.
+# For each reason of the condition DisruptionTarget: what happened, and the next step.
 DISRUPTIONS = {
     "PreemptionByScheduler": (
         "a pod of higher priority took its place",

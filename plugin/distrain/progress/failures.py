@@ -21,12 +21,12 @@ from distrain.progress.waiting import causes_of, end_of
 from distrain.workload.kinds import KINDS
 from distrain.workload.manifest import WORKER, Job
 
-# Exit codes from here on mean that a signal killed the process. SIGTERM and lost nodes are not failures of the run
-# itself.
+# An exit code of this or a higher number means that a signal killed the process. SIGTERM and lost nodes do not count as
+# failures of the run itself.
 SIGNALLED = 128
 # After an event with one of these reasons, mpi-operator or training-operator ignores the job.
 REJECTED = ("ValidationError", "FailedValidation")
-# Kinds whose operator does not replace a failed worker pod.
+# For these kinds of jobs, the operator does not replace a failed worker pod.
 LEAVES_FAILED_WORKERS = {kind.name for kind in KINDS if kind.leaves_failed_workers}
 
 

@@ -12,10 +12,10 @@ from distrain.progress.restarts import RESTART, last_line_of
 from distrain.progress.start import LAUNCHER, JobState, has_started, has_succeeded, role_of, statuses
 from distrain.workload.manifest import Job
 
-# A program without JSON lines counts as training once all its ranks have run for so many seconds.
+# A program without JSON lines counts as training when all its ranks have run for this many seconds.
 STEADY_SECONDS = 30.0
 NO_STEP = "no step yet"
-# The launcher's line while it waits for the workers.
+# The launcher prints this line while it waits for the workers.
 WAITING = re.compile(r"^distrain-launch: \d+ s: (waiting for .*)$")
 
 
@@ -83,7 +83,7 @@ def last_line(found: JobState) -> str:
 def _ranks_run(found: JobState) -> bool:
     """Tell whether the launcher has started the ranks. Without a launcher, the ranks run as soon as the pods do."""
     launchers = [log.text for log in found.logs if role_of(log.pod) == LAUNCHER and log.text is not None]
-    # The launcher prints the command of mpirun once all workers answer.
+    # The launcher prints the command of mpirun when all workers answer.
     return all(text and not WAITING.match(last_line_of(text)) for text in launchers)
 
 

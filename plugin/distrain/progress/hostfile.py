@@ -15,7 +15,8 @@ from distrain.workload.manifest import WORKER, Job
 
 REVISION = "distrain/revision"
 LAUNCHER = "launcher"
-# The operator sees the new size within this time. It writes the hostfile before it creates pods.
+# The operator reacts to a new number of workers within this many seconds. The operator writes the hostfile before it
+# creates pods.
 SECONDS_FOR_PODS = 5.0
 POLL_SECONDS = 0.25
 

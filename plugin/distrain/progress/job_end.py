@@ -10,7 +10,7 @@ from distrain.progress.containers import OUT_OF_MEMORY, cannot_run, lines, out_o
 from distrain.progress.restarts import explained
 from distrain.progress.start import JobState, one_line, statuses
 
-# The Job controller's reason and training-operator's words for a job that was active for too long.
+# The Job controller's reason and training-operator's message if a job was active for longer than its deadline.
 DEADLINE = ("DeadlineExceeded", "active longer than specified deadline")
 BACKOFF = "backoff limit"
 

@@ -11,13 +11,13 @@ from distrain.kube.pod_status import ENDED
 from distrain.progress.start import SPEAKERS, Log, main_container, role_of
 from distrain.workload.manifest import WORKER
 
-# Number of log lines to read: enough for some step lines among the framework's own output.
+# The plugin reads this many log lines: enough to find some step lines among the framework's own output.
 LINES = 500
-# Under torchrun any worker may be rank 0; only the logs of the first workers are read.
+# Under torchrun any worker may be rank 0, but only the logs of the first workers are read.
 ASKED_WORKERS = 4
-# After a failure at most so many more logs are read.
+# After a failure, the plugin reads at most this many further logs.
 MOST_READ = 16
-# The phases in which a pod's containers have started, so that they may have a log.
+# In these phases of a pod, its containers have started, so they may have a log.
 PHASES = ("Running", *ENDED)
 
 

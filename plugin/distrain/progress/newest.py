@@ -17,9 +17,10 @@ from distrain import kube
 from distrain.progress.start import Log, statuses
 from distrain.progress.steps import Progress, last_line, seconds_of
 
-# A pod whose last line is so many seconds in the future has a node whose clock is ahead.
+# If a pod's last line is this many seconds in the future, the clock of the pod's node is ahead.
 AHEAD_SECONDS = 60
-# A node's clock that is behind by less than this counts as right: times in the status of a pod are whole seconds.
+# If a node's clock is behind by less than this many seconds, it counts as right: the times in a pod's status are whole
+# seconds.
 BEHIND_SECONDS = 5
 # The trainer's lines about the checkpoint that it resumes from, and about the checkpoints that it has saved.
 RESUMED = re.compile(r"^resumed from (\S+): step ", re.MULTILINE)

@@ -11,15 +11,15 @@ from distrain.progress import causes
 from distrain.progress.start import Log
 from distrain.progress.steps import after_last_step
 
-# What the chart's scripts log before another start.
+# The chart's scripts log this line before they start the program again.
 RESTART = re.compile(
     r"^distrain-(?:launch|run|torchrun): starting again \(restart (\d+) of (\d+) in \S+ s\): (.*)$", re.MULTILINE
 )
 # The last line of a Python traceback. mpirun and torchrun may put a tag before each line.
 EXCEPTION = re.compile(r"^(?:\[[^\]]*\](?:<std\w+>)?: ?)?([A-Za-z_][\w.]*(?:Error|Exception)(?:: .*)?)$", re.MULTILINE)
-# The trainer's line while the storage does not answer.
+# The trainer logs this line while the storage does not answer.
 RETRYING = re.compile(r"(?:\[[^\]]*\](?:<std\w+>)?: ?)?(.*); trying again for \d+ s$")
-# What ssh prints if a worker refuses the launcher.
+# `ssh` prints this if a worker refuses the launcher's connection.
 SSH = re.compile(
     r"^.*?(?P<words>Permission denied \([^)]*\)|Host key verification failed|Could not resolve hostname [^:\s]+"
     r"|Connection (?:refused|timed out|closed by [\d.]+ port \d+))\.?\r?$",

@@ -14,10 +14,11 @@ from distrain.workload.documents import HOOK
 from distrain.workload.kinds import KINDS
 from distrain.workload.manifest import KEYGEN, ROLE_LABEL, Job, PodRole
 
-# Roles whose logs and termination messages tell most about a job.
+# The logs and termination messages of these roles say most about a job.
 LAUNCHER = "launcher"
 SPEAKERS = (LAUNCHER, "chief", "master")
-# The longest text of an event in the progress line: kubelet's message about an image is a chain of errors.
+# The progress line shows at most this many characters of an event: kubelet's message about an image is a long chain of
+# errors.
 LONGEST = 120
 
 
@@ -135,7 +136,7 @@ def waits_for(pod: kube.Pod, events: Sequence[kube.Event]) -> Iterator[str]:
     name = pod.metadata.name
     yield from unplaced(pod)
     for event in reversed(list(events_of(pod.metadata.uid, events))):
-        # FailedScheduling events remain after the pod has been placed.
+        # FailedScheduling events still exist after the pod has been placed.
         if event.reason != "FailedScheduling":
             yield f"{name}: {shortened(one_line(event.message))}"
     for status in statuses(pod):

@@ -12,17 +12,17 @@ from msgspec import Struct
 
 from distrain.kube.decoders import decoder
 
-# The step line of tf_cnn_benchmarks, which the trainer writes for every framework.
+# The trainer writes the step line of tf_cnn_benchmarks for every framework.
 STEP = re.compile(r"^(\d{1,15})\timages/sec: ", re.MULTILINE)
 SAVED = re.compile(r"^(?:checkpoint: saved \S+ at|resumed from \S+:) step (\d{1,15})(?!\d)", re.MULTILINE)
 # The JSON line that accompanies each step line; see docs/training.md.
 PROGRESS = re.compile(r"^distrain-progress: (\{.*\})\r?$", re.MULTILINE)
-# Words that Python's json module writes for numbers that are not finite, although JSON has no such words; and numbers
-# too large for a float, such as 5e400.
+# Python's json module writes these words for numbers that are not finite, although JSON has no such words. The pattern
+# also matches numbers that are too large for a float, such as 5e400.
 NOT_FINITE = re.compile(
     r"(?<=[:\s])(?:NaN|-?Infinity|-?\d+(?:\.\d+)?[eE]\+?\d{3,}|-?\d{300,}(?:\.\d+)?(?:[eE]\+?\d+)?)(?=\s*[,}])"
 )
-# Larger numbers come from a program's mistake, and count as unknown.
+# A larger number must come from an error of the program, and counts as unknown.
 LARGEST = 10**15
 
 T = TypeVar("T", bound=Struct)

@@ -19,15 +19,15 @@ from distrain.progress.start import JobState, Log, has_started, lasting, own_pod
 from distrain.workload.manifest import Job
 from distrain.workload.wording import listed
 
-# The values of --wait-for: the event for which --wait waits.
+# The values of --wait-for; each one names the event for which --wait waits.
 FIRST_STEP, PODS = "first-step", "pods"
 POLL_SECONDS = 1.0
-# The limit of a wait if the user sets none.
+# --wait waits for this many seconds if the user sets no limit.
 SECONDS = 600.0
-# Seconds for which a failure may last: kubelet retries an image pull after 10 s, and a missing Secret may still be
+# A failure may last for this many seconds: kubelet retries an image pull after 10 s, and a missing Secret may still be
 # created.
 GRACE_SECONDS = 20.0
-# Seconds for which the API server may be unreachable, for example while it restarts.
+# The API server may be unreachable for this many seconds, for example while it restarts.
 SILENCE_SECONDS = 30.0
 
 
@@ -64,7 +64,8 @@ class Patience(Struct):
             if failure.final:
                 return failure
             if now - seen >= GRACE_SECONDS:
-                # kubelet's first message about a pull names the cause, and later ones perhaps only the back-off.
+                # kubelet's first message about an image pull names the cause. Later messages may only mention the
+                # back-off.
                 return first
         return None
 

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 
 from distrain.errors import HelmError
 
-# The plugin's folder, which Helm names, or a wheel's folder of packages, which has no bin/setup.
+# This file exists in the plugin's folder (Helm knows where it is), but not in a folder of Python packages that was
+# installed from a wheel.
 SETUP = os.path.join(os.path.dirname(__file__), os.pardir, os.pardir, "bin", "setup")
 PLOTS = ("matplotlib", "jinja2")
 S3 = ("boto3",)

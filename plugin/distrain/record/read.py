@@ -17,9 +17,9 @@ from distrain.errors import DistrainError
 from distrain.kube.decoders import decoder
 from distrain.progress.steps import NOT_FINITE, is_odd, sane
 
-# The newest version of the format that this program reads.
+# This program reads no newer version of the record's format than this one.
 VERSION = 1
-# If the trainer cannot continue a record's file, it begins another file beside it, with a number in its name.
+# If the trainer cannot append to a record's file, it starts another file beside it, with a number in its name.
 NAME = re.compile(r"record(?:-([1-9]\d{0,8}))?\.jsonl")
 
 
@@ -39,7 +39,8 @@ class Line(Struct, frozen=True, kw_only=True):
     """An event of a run. A figure is None if it is unknown, or if `progress.steps.sane` drops it."""
 
     event: str
-    # The line's number among the lines of its event. Numbers have gaps, because a long record keeps only some lines.
+    # Counts the lines of the record that have the same event. The numbers are not consecutive, because a long record
+    # keeps only some lines.
     number: int = 0
     unix_seconds: float | None = None
 
@@ -77,7 +78,8 @@ class Line(Struct, frozen=True, kw_only=True):
     accuracy: float | None = None
     top5_accuracy: float | None = None
 
-    # Set when a step is read: the program logged a loss that is NaN or infinite. The trainer writes null for both.
+    # This becomes true if the program logged a loss that is NaN or infinite. For NaN and for infinity the trainer
+    # writes null.
     has_odd_loss: bool = False
 
 
@@ -131,7 +133,7 @@ def parse(content: bytes, place: str) -> Record:
 
     Raises RecordError if no line can be read, or the record is of a newer version.
     """
-    # Editors and shells of Windows begin a file with this mark.
+    # On Windows, editors and shells write this mark at the beginning of a file.
     content = content.removeprefix(codecs.BOM_UTF8)
     texts = [text for text in content.split(b"\n") if text.strip()]
     _require_known_version(texts, place)
@@ -145,7 +147,7 @@ def parse(content: bytes, place: str) -> Record:
 def _require_known_version(texts: list[bytes], place: str) -> None:
     try:
         version = decoder(FirstLine).decode(texts[0]).version if texts else None
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):  # A truncated line does not show a version.
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):  # A truncated line does not show its version.
         return
     if isinstance(version, str) and version.isdecimal() and int(version) <= VERSION:
         raise RecordError(

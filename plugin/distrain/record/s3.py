@@ -11,13 +11,14 @@ from distrain import files
 from distrain.errors import UnreachableError, ValuesError
 from distrain.record.read import RecordError, newest
 
-# Seconds. A wrong endpoint should not take minutes.
+# Seconds. With a wrong endpoint, the plugin should fail within seconds, not minutes.
 CONNECT_TIMEOUT, READ_TIMEOUT, ATTEMPTS = 5, 30, 2
-# A name in the cluster's DNS: a Service's name alone, or with its namespace and svc.
+# A name in the DNS of the cluster: the name of a Service alone, or with its namespace and `svc`.
 SERVICE = re.compile(r"(?P<name>[a-z0-9-]+)(\.(?P<namespace>[a-z0-9-]+)(?P<svc>\.svc(\..+)?)?)?")
 LOCAL_PORT = 9000
 CREDENTIALS = "set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
-# Variables that name credentials, or where boto3 gets some; and the files in which it looks for them otherwise.
+# Environment variables that contain credentials or tell boto3 where to get them, and the files that boto3 reads
+# otherwise.
 VARIABLES = (
     "AWS_ACCESS_KEY_ID",
     "AWS_PROFILE",
@@ -149,7 +150,7 @@ def _unreachable(bucket: Bucket, error: Exception) -> UnreachableError:
         step = "set AWS_CA_BUNDLE to a file with the certificate of the authority that signed it"
         return UnreachableError(f"{bucket.value}: {bucket.uri}{_at(bucket)}: its certificate is not trusted; {step}")
     if isinstance(error, known.ConnectionError | known.HTTPClientError):
-        # boto3 repeats the URL of its request, with all of the request's parameters.
+        # boto3's message repeats the URL of the request with all its parameters, so it is not shown.
         words = f"S3 does not answer ({type(error).__name__})"
         return UnreachableError(f"{bucket.value}: {bucket.uri}{_at(bucket)}: {words}{forwarding(bucket) or CONNECT}")
     return UnreachableError(f"{bucket.value}: {bucket.uri}{_at(bucket)} cannot be read: {_one_line(error)}")

@@ -69,7 +69,7 @@ def from_release(
         is_insecure, style = bool(storage.get("insecureTLS")), str(storage.get("addressingStyle") or "")
         region = str(storage.get("region") or "")
         return from_bucket(Bucket(place, server, region, is_insecure, value, namespace, style))
-    if os.path.isdir(place):  # isdir is also False if the path is too long, or if permission is missing.
+    if os.path.isdir(place):  # isdir also returns False if the path is too long or the user may not read it.
         return from_path(Path(place), value)
     raise ValuesError(
         f"{value}: {place} is a folder in the pods of {name}, on a volume; copy it to this machine, for example by "

@@ -24,30 +24,31 @@ Objects = dict[Resource, Object]
 
 CONTENT = "distrain/content"
 LIVE, REPLACED, IGNORED = "live", "replaced", "ignored"
-# Fields that set the number of pods. The chart leaves the size out of distrain/content only for the kinds that rescale
-# live.
+# These fields set the number of pods. The chart leaves the number of pods out of the annotation distrain/content only
+# for kinds of jobs that rescale live.
 _REPLICAS = [rf"{kind.replicas}\.\w+\.replicas" for kind in KUBEFLOW.values()]
 SIZE = re.compile(rf"spec\.({'|'.join([*_REPLICAS, *PLAIN.size])})|spec\.runPolicy\.schedulingPolicy\.min.*")
-# Fields that the operator or Kubernetes applies to a running job. All other fields are read only when the pods are
-# created.
+# The operator or Kubernetes applies a change of these fields to a running job. All other fields are read only when the
+# pods are created.
 APPLIED = {
     **{(kind, api_version): version.live for (api_version, kind), version in VERSIONS.items()},
     ("Job", "batch/v1"): PLAIN.live,
 }
 METADATA = re.compile(r"metadata\.(labels|annotations)(\..*)?")
-# The chart values that set a pod template's labels and annotations; messages name these values.
+# The chart values that set labels and annotations of a pod template; messages name these values.
 TEMPLATE_METADATA = re.compile(r"template\.metadata\.(labels|annotations)")
 VALUES = {"labels": "podLabels", "annotations": "podAnnotations"}
-# What serviceMesh sets. Earlier charts did not set the last two; an upgrade adds them for the pods made after it.
+# What serviceMesh sets. Earlier charts did not set the last two of these keys; an upgrade adds them to the pods that
+# are created after it.
 MESH = re.compile(r"(sidecar\.istio\.io/inject|istio\.io/dataplane-mode|linkerd\.io/inject)$")
 NO_MESH = ("disabled", "none")
-# Values that may be long or contain secrets, in addition to the values that redact.py knows: messages show their names,
-# never their content.
+# Messages name these values but never show their content, which may be long or contain secrets. redact.py knows further
+# such values.
 SECRETIVE = ("podSpec", *(f"{section}.podSpec" for section in sorted({*FACTS.roles.values()})))
 SHOWN = 60
-# Text that needs no quotes in YAML, if YAML does not read it as a boolean or null.
+# A text that needs no quotes in YAML, unless YAML would read it as a boolean or null.
 PLAIN_TEXT = re.compile(r"[A-Za-z][\w./-]*")
-# The chart renders these values as numbers, but --set passes a fraction as a string.
+# The chart renders these values as numbers, although --set passes a fraction as a string.
 NUMBERS = re.compile(r"trainer\.learningRate|data\.maxBadShare|(workers|launcher|servers|scheduler)\.cpu")
 
 
@@ -86,7 +87,7 @@ def of_objects(old: Objects, new: Objects, old_job: Sequence[Resource], new_job:
             how = "created" if resource not in old else "deleted" if resource not in new else "changed"
             changes.append(Change(LIVE, named(resource), how))
     if any(change.effect == REPLACED for change in changes):
-        # The new job starts with the new fields.
+        # The new job starts with the new values of these fields.
         return [replace(change, effect=REPLACED) if change.effect == IGNORED else change for change in changes]
     return changes
 
@@ -117,7 +118,7 @@ def _of_job_object(resource: Resource, old: Objects, new: Objects, new_job: Sequ
             yield Change(_effect(resource, path), f"{named(resource)}: {path}", _step(path, was, will_be))
         return
     part = resource.name.rpartition("-")[2]
-    # A job of kind Plain has several resources, which differ in the suffix of their names.
+    # A job of kind Plain consists of several resources, whose names differ in the suffix.
     alike = [made for made in new_job if made.name.rpartition("-")[2] == part]
     yield Change(REPLACED, named(resource), f"by {named((alike or new_job)[0])}")
 

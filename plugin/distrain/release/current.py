@@ -111,7 +111,7 @@ def _owned(
     cluster: Cluster, name: str, namespace: str, jobs: Sequence[tuple[Resource, kube.Workload]]
 ) -> Iterator[OwnedJob]:
     for resource, job in jobs:
-        # Argo CD may mark its objects only with a label that the chart also sets, so look for the Application, too.
+        # Argo CD may mark its objects only with a label that the chart also sets. So look for the Application, too.
         found = owner(ownership_of(job.metadata)) or values_in_git.application_named(cluster, name, namespace)
         if found:
             yield OwnedJob(resource, job, found)

@@ -18,7 +18,7 @@ from distrain.release.changes import named
 from distrain.workload.manifest import INSTANCE_LABEL, templates_of
 from distrain.workload.wording import listed
 
-# The minimum timeout, and the seconds to add to a longer grace period of the pods.
+# `end` waits for SECONDS, or for the pods' grace period plus SECONDS_BEYOND_GRACE if that is longer.
 SECONDS = 240.0
 SECONDS_BEYOND_GRACE = 60.0
 POLL_SECONDS = 0.5
@@ -43,7 +43,7 @@ def end(
         try:
             left = _left(cluster, uids, namespace)
         except UnreachableError as error:
-            # Ignore the error: the job is already being deleted, and the API server may answer again in time.
+            # Ignore the error: the API server is already deleting the job, and may answer again in time.
             trouble = str(error)
         if not left:
             return

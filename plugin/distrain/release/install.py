@@ -94,7 +94,7 @@ def _take_back(
     try:
         told = _uninstall(tools.helm, release, operation, installed=installed)
     except DistrainError as error:
-        # The namespace is not empty, or it is not known whether it is empty.
+        # The namespace contains objects, or the plugin could not find out whether it does.
         stays = f"{release.name}: could not be uninstalled again: {error}; {remains(release)}"
         return [stays, *([namespace.stays(made, release.target)] if made else [])]
     return [*told, *([namespace.remove(tools.cluster, made)] if made else [])]

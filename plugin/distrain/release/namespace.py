@@ -13,7 +13,8 @@ from distrain.apiserver.target import Target
 from distrain.errors import ForbiddenError, UnreachableError, no_namespace
 from distrain.workload import kinds
 
-# Kinds that users create in a namespace. All other objects come with the namespace or are owned by these objects.
+# Users create objects of these kinds in a namespace. Objects of all other kinds are created with the namespace, or are
+# owned by objects of these kinds.
 KINDS = (
     ("v1", "pods"),
     ("v1", "configmaps"),
@@ -34,9 +35,10 @@ KINDS = (
     ("rbac.authorization.k8s.io/v1", "roles"),
     ("rbac.authorization.k8s.io/v1", "rolebindings"),
 )
-# Kubernetes creates these in every namespace.
+# Kubernetes creates these objects in every namespace.
 GIVEN = {("serviceaccounts", "default"), ("configmaps", "kube-root-ca.crt")}
-# Annotation of a namespace that distrain has created. Its value identifies the installation.
+# distrain sets this annotation on a namespace that it has created. The annotation's value identifies the installation
+# that created the namespace.
 OPERATION = "distrain/operation"
 
 

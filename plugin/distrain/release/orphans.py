@@ -60,11 +60,12 @@ def of_all(cluster: Cluster, namespace: str, named: Callable[[str], Iterable[Res
         release = ownership_of(job.metadata).annotations.get(HELMS_OWN, "")
         if not release or not _is_left(job.metadata) or end_of(job):
             continue
-        # The API version is not compared: the manifest has the version that was served when it was rendered.
+        # The API version is not compared, because the manifest has the version that the cluster served when the
+        # manifest was rendered.
         if (resource.kind, resource.name) not in {(known.kind, known.name) for known in named(release)}:
             yield Orphan(release, resource, flags)
     for pod in _pods(cluster, namespace):
-        # The chart creates no pod directly, so the owner of a pod without an owner has been deleted.
+        # The chart creates no pod directly. So if a pod has no owner, its owner has been deleted.
         if _is_left(pod.metadata) and pod.status.phase not in ENDED:
             yield Orphan(instance_of(pod.metadata), Resource("v1", "Pod", pod.metadata.name), flags)
 

@@ -11,11 +11,11 @@ from msgspec import Struct
 
 from distrain import kube
 
-# Label prefixes of Flux's helm-controller and kustomize-controller.
+# The prefixes of the labels that Flux's helm-controller and kustomize-controller set.
 HELM_RELEASE = "helm.toolkit.fluxcd.io"
 KUSTOMIZATION = "kustomize.toolkit.fluxcd.io"
-# Argo CD marks its objects with one of these. Its older default, app.kubernetes.io/instance, proves nothing, because
-# the chart sets that label itself.
+# Argo CD marks its objects with this label or with this annotation. Argo CD's older default, the label
+# app.kubernetes.io/instance, proves nothing, because the chart sets that label itself.
 ARGO_LABEL = "argocd.argoproj.io/instance"
 ARGO_ANNOTATION = "argocd.argoproj.io/tracking-id"
 # Helm sets this annotation on the objects that it creates.

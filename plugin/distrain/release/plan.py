@@ -127,7 +127,7 @@ def plan(release: str, before: Before, after: Next) -> Plan:
     old, new = changes.objects(before.manifest), changes.objects(after.manifest)
     found = changes.of_objects(old, new, before.job.resources, after.job.resources)
     ends = [resource for resource in before.job.resources if _is_made_anew(old.get(resource), new.get(resource))]
-    # The plugin itself ends the job. Argo CD and Flux leave that to the chart's hook.
+    # The plugin itself ends the job, unless Argo CD or Flux deploys the chart: then the chart's hook ends the job.
     by_hand = [changes.named(each) for each in ends] if before.owner and not _has_replace_hook(after.values) else []
     planned = Plan(
         release=release,
@@ -142,7 +142,7 @@ def plan(release: str, before: Before, after: Next) -> Plan:
     )
     if planned.replaces:
         return _with_resume(planned, before, after.values)
-    # The pods of a suspended job end, so only what outlives the pods is left when the job goes on.
+    # The pods of a suspended job end. So when the job goes on, only what was stored outside of the pods is left.
     is_stopped = planned.suspends or planned.resumes
     return replace(planned, starts_over=resume.obstacle(before.values, after.values)) if is_stopped else planned
 
@@ -159,7 +159,7 @@ def _without_hook(change: Change) -> Change:
 
 def _with_resume(planned: Plan, before: Before, new: dict[str, Any]) -> Plan:
     starts_over = resume.obstacle(before.values, new)
-    # A failed job may have no checkpoint.
+    # A failed job may have saved no checkpoint.
     is_judged = not starts_over and not new.get("command") and before.end != "Failed"
     conflicts = list(resume.differences(before.values, new)) if is_judged else []
     return replace(planned, starts_over=starts_over, conflicts=conflicts)

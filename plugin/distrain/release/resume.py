@@ -7,7 +7,7 @@ from typing import Any
 
 Values = Mapping[str, Any]
 
-# The trainer resumes only from checkpoints that were saved with the same settings of these values.
+# The trainer resumes only from checkpoints that were saved with the same settings for these values.
 SUBJECT = ("framework", "strategy", "trainer.model", "trainer.optimizer", "trainer.seed")
 
 
@@ -29,7 +29,7 @@ def differences(old: Values, new: Values) -> Iterator[str]:
     """Yield the changed values that make the old checkpoints unusable, such as "trainer.seed: 1 -> 2"."""
     for path in SUBJECT:
         before, after = _at(old, path), _at(new, path)
-        # An older chart may lack a value.
+        # The values of an older chart may lack this value.
         if before is not None and before != after:
             yield f"{path}: {before} -> {after}"
 

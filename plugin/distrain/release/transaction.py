@@ -23,14 +23,16 @@ from distrain.errors import (
 from distrain.helm.program import Source
 from distrain.progress.wait import Followed, until_started
 
-if TYPE_CHECKING:  # pyhelm3's import takes a quarter of a second, and `check` changes nothing
+if TYPE_CHECKING:  # importing pyhelm3 takes a quarter of a second, and `check` changes nothing
     from distrain.helm.releases import Releases
 
-# Errors that undo a change, because Helm failed. With --atomic, a job that cannot start undoes the change, too.
+# If one of these errors is raised, Helm failed, and the change is undone. With --atomic, the change is also undone if
+# the job cannot start.
 FAILURES = (HelmError, NameInUseError, ValuesError)
-# Ctrl-C sends SIGINT; CI systems and `kill` send SIGTERM. In both cases the sender wants to undo the change.
+# Ctrl-C sends SIGINT; CI systems and `kill` send SIGTERM. Whoever sends one of these signals wants the change to be
+# undone.
 STOPPING = (signal.SIGINT, signal.SIGTERM)
-# The program receives SIGHUP when the terminal is closed. That is no request to stop.
+# The program receives SIGHUP when the terminal is closed. A closed terminal is no request to undo the change.
 SIGNALS = (*STOPPING, signal.SIGHUP)
 
 
@@ -45,10 +47,11 @@ class Interrupts:
         self.came = False
         self._is_allowed = False
         for number in STOPPING:
-            # nohup ignores signals for its program, and a shell does so for a background program.
+            # `nohup` starts its program with SIGHUP ignored, and a shell starts background programs with SIGINT
+            # ignored. Such a signal stays ignored.
             if signal.getsignal(number) is not signal.SIG_IGN:
                 signal.signal(number, self._note)
-        # The change goes on without the terminal. Helm's process inherits this setting.
+        # When the terminal is closed, the change continues. Helm's process inherits the ignored SIGHUP.
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
 
     def check(self) -> None:
@@ -58,7 +61,7 @@ class Interrupts:
 
     def end(self) -> None:
         """Ignore SIGINT, SIGTERM and SIGHUP from now on; child processes inherit this."""
-        # At exit Python restores the default handler of every signal that is not ignored.
+        # At exit Python restores the default handler of each signal unless the signal is ignored.
         for number in SIGNALS:
             signal.signal(number, signal.SIG_IGN)
 
@@ -128,7 +131,7 @@ def all_or_nothing(
         except Exception as bug:
             _add_note(bug, stays(bug))
             raise
-        # The signal may also have ended Helm's process. In that case Helm's error only results from the interruption.
+        # The signal may also have ended Helm's process. If a signal has come, Helm's error is only a result of it.
         if isinstance(error, DistrainError) and not tools.interrupts.came:
             error.messages = (*error.messages, *(told or ["nothing was changed"]))
             raise

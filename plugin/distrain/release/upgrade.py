@@ -71,7 +71,7 @@ def _go_back(tools: Tools, release: Release, operation: Operation, planned: Plan
         if ended:
             wait_for_server(tools.cluster)
         if tools.helm.has_made(release.name, operation, release.target):
-            # Objects of these names may belong to the new job now.
+            # Objects with these names may now belong to the new job.
             _end(tools, release, planned)
         elif not ended:
             return []

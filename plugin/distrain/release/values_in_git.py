@@ -22,10 +22,10 @@ from distrain.workload.wording import listed
 from distrain.yaml import yaml_loader
 
 ARGO = "argoproj.io/v1alpha1"
-# The namespace of Argo CD's own installation manifests.
+# Argo CD's own installation manifests use this namespace.
 ARGO_NAMESPACE = "argocd"
 UNKNOWN = "in the git repository that holds it"
-# More lines than these are counted, not listed.
+# If there are more lines than this, the rest is counted and not listed.
 MOST_LINES = 5
 
 
@@ -168,7 +168,8 @@ def _application(cluster: Cluster, found: Owner, namespace: str) -> gitops.Appli
         except NotFoundError:
             raise error from None
     named = [each for each in every if each.metadata.name == found.name]
-    # Argo CD's namespace is not known. If several Applications have this name, use the one that deploys here.
+    # The namespace in which Argo CD runs is not known. If several Applications have this name, use the one that deploys
+    # to this namespace.
     named.sort(key=lambda each: each.spec.destination.namespace != namespace)
     if not named:
         raise NotFoundError(f"{found.words}: the cluster has no such Application")
@@ -180,7 +181,7 @@ def _chart_source(application: gitops.Application) -> ChartSource:
     spec, status = application.spec, application.status
     if spec.source_hydrator:
         dry = spec.source_hydrator.dry_source
-        # Argo CD before 3.3 has no field `helm` here: it reads the values from files beside the chart.
+        # Before version 3.3, Argo CD has no field `helm` here. It then reads the values from files beside the chart.
         where = "" if dry.helm else f"among the values of {_path(dry)}"
         return ChartSource("spec.sourceHydrator.drySource", dry, where)
     if not spec.sources:
@@ -191,7 +192,7 @@ def _chart_source(application: gitops.Application) -> ChartSource:
         ChartSource(f"spec.sources[{number}]", source, _rendered_from(source, kind))
         for number, (source, kind) in enumerate(zip(spec.sources, types, strict=False))
     ]
-    # Other sources only hold values files, or add plain manifests.
+    # Other sources only contain values files, or add plain manifests.
     numbered.sort(
         key=lambda each: (not each.source.helm, bool(each.rendered_from), not (each.source.path or each.source.chart))
     )
@@ -218,7 +219,8 @@ def _in_file(application: gitops.Application, source: gitops.ApplicationSource, 
         return f"in {file} of {_repository(sources[0]) if sources else f'the source {ref}'}"
     if "://" in file:
         return f"in {file}"
-    # A chart in a registry has no files that a commit could change, and all runs share the chart's own values.yaml.
+    # A commit cannot change a file of a chart in a registry. All runs share the chart's own values.yaml, so it is not
+    # the file to change either.
     if not file or source.chart or posixpath.normpath(file) == "values.yaml":
         return ""
     below = file.lstrip("/") if file.startswith("/") else posixpath.normpath(posixpath.join(source.path, file))
@@ -253,7 +255,7 @@ def _of_helm_release(cluster: Cluster, found: Owner) -> Place:
     chart, ref = release.spec.chart, release.spec.chart_ref
     rest = ""
     if chart:
-        # The API server writes * where the HelmRelease names no version.
+        # The API server writes `*` if the HelmRelease names no version.
         version = f" {chart.spec.version}" if chart.spec.version not in ("", "*") else ""
         source = _source(cluster, chart.spec.source_ref, found.namespace)
         rest = f"the chart is {chart.spec.chart}{version} of {source}"
@@ -270,7 +272,7 @@ def _in_values_file(cluster: Cluster, release: gitops.HelmRelease, found: Owner)
         return ""
     chart, ref = spec.chart.spec.chart, spec.chart.spec.source_ref
     file = posixpath.normpath(spec.chart.spec.values_files[-1])
-    # In a HelmRepository, and in the chart's folder, the files belong to the chart.
+    # Files from a HelmRepository and files in the chart's folder belong to the chart.
     if ref.kind == "HelmRepository" or file.startswith(f"{posixpath.normpath(chart)}/"):
         return ""
     return f"in {file} of {_source(cluster, ref, found.namespace)}"

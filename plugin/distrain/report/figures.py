@@ -68,10 +68,10 @@ def _sum(one: float | None, other: float | None) -> float | None:
     return None if one is None or other is None else one + other
 
 
-# A larger batch in a record is a mistake.
+# A larger batch size in a record must be a mistake.
 MOST_SAMPLES = 10**9
 NO_TIMES = Times(0, 0.0, 0.0, 0.0, communicating=0.0)
-# Used for steps before which the record has no start.
+# Used for steps if the record contains no start before them.
 NO_START = Timed(Line(event=""), None)
 
 
@@ -82,7 +82,7 @@ class Start(NamedTuple):
     points: tuple[Point, ...]
     times: Times
     rate: float | None
-    # By the clock of the pod, from the first line to the last step.
+    # The time from the first line to the last step, measured by the clock of the pod.
     clocked: float = 0.0
 
     @property
@@ -234,7 +234,7 @@ def _starts(lines: Iterable[Timed]) -> Iterator[Start]:
 
 def _start(head: Timed, steps: Sequence[Timed]) -> Start:
     points = tuple(_points(steps))
-    # The trainer writes a mean of 0 until it has made the first steps, which it does not time.
+    # The trainer does not time its first steps. Until it has made them, it writes a mean of 0.
     rates = [line.images_per_second_mean for line, _ in steps if line.images_per_second_mean]
     rate = rates[-1] if rates else _mean([point.rate for point in points if point.rate is not None])
     moments = [seconds for _, seconds in (head, *steps) if seconds is not None]
@@ -301,7 +301,7 @@ def _marks(lines: Sequence[Timed]) -> Iterator[Mark]:
     before: float | None = None
     for line, seconds in lines:
         if line.event == "kill":
-            # A kill is recorded at the next start. It happened after the previous line.
+            # The record shows a kill only at the next start of the program. The kill happened after the previous line.
             yield Mark("kill", before, _join(_at(line), "no end was written"))
         elif line.event in WORDS:
             yield Mark(line.event, seconds, WORDS[line.event](line))

@@ -95,7 +95,8 @@ def _extremes(places: Sequence[Place | None], length: int) -> Iterator[Place | N
     gap = False
     for place in places:
         if place is None:
-            # A gap within a piece is drawn after the piece: with many restarts, most pieces have a gap.
+            # A gap within a piece of the line is drawn after the piece, because with many restarts most pieces have a
+            # gap.
             gap = True
             continue
         piece.append(place)

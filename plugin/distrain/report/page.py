@@ -30,7 +30,7 @@ def html(runs: Sequence[Run], panels: Sequence[Panel]) -> str:
         facts=summary.facts(runs),
         values=values[: summary.MOST_VALUES],
         left_out_values=len(values[summary.MOST_VALUES :]),
-        # The SVG is matplotlib's, which escapes the texts in it.
+        # matplotlib made the SVG and has escaped the texts in it.
         plots=[(panel, Markup(plot.svg(panel)) if panel.is_drawn else "") for panel in panels],
         most_rows=MOST_ROWS,
         version=__version__,

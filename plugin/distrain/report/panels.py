@@ -11,15 +11,15 @@ from distrain.report.figures import Mark, Point, Run, Times, all_reduces, ideal,
 from distrain.report.numbers import Unit
 from distrain.report.predicted import ASSUMED, predicted
 
-# A point of a line; None interrupts the line.
+# A point of a line in a plot; None interrupts the line.
 Place = tuple[float, float] | None
-# The most points of a plot, in the lines of all runs together, and the most rows of a table, so that a page stays below
-# 1 MB.
+# The most points of a plot (in the lines of all runs together) and the most rows of a table; with them, a page stays
+# below 1 MB.
 MOST_POINTS = 1500
 MOST_ROWS = 60
 MOST_MARKS = 120
 EVENTS = ("start", "checkpoint", "rescale", "kill", "end")
-# The parts of a step. Where the time of the communication is unknown, it is in one part with the computation.
+# A step is divided into these parts. If the communication time is unknown, computation and communication form one part.
 TOGETHER = "computation and communication"
 PREDICTED = (
     " The other sizes are predicted from the smallest one, as `helm distrain predict` does, over "
@@ -163,7 +163,7 @@ def _accuracies(runs: Sequence[Run]) -> Iterator[Panel]:
     for number, run in enumerate(runs):
         tests = run.record.of("evaluation")
         for name, kind in (("accuracy", "top-1"), ("top5_accuracy", "top-5")):
-            # A start that goes on from an older checkpoint makes tests again: the last one counts.
+            # After a start from an older checkpoint the trainer repeats tests. Use the result of the last one.
             known = {line.samples: getattr(line, name) for line in tests if line.samples is not None}
             places = [(float(samples), each) for samples, each in sorted(known.items()) if each is not None]
             if places:
@@ -363,7 +363,7 @@ def _all_reduce(runs: Sequence[Run]) -> Panel:
     if not found:
         words = "The record has no bytes of parameters, or the run uses parameter servers instead of all-reduce."
         return Panel("all-reduce", title, words)
-    # No number of ranks sends 2K or more.
+    # Whatever the number of ranks is, a rank sends less than 2K bytes, where K is the size of the gradients.
     unit = numbers.byte_unit(max(2 * figures[0].size for figures in found.values()))
     most = max((each for figures in found.values() for each in figures), key=lambda each: each.ranks)
     series = []

@@ -19,22 +19,22 @@ from matplotlib.ticker import MaxNLocator
 
 from distrain.report.panels import EVENTS, PARTS, Panel, Series
 
-# matplotlib logs its search for fonts at the first use, and problems in the user's matplotlibrc.
+# At its first use matplotlib logs its search for fonts, and it logs problems in the user's matplotlibrc.
 logging.getLogger("matplotlib").setLevel(logging.ERROR)
 
-# Inches and points. A page shows a plot at about this size: 302 points are 403 pixels.
+# Inches and points. A plot on the page has about this size: 302 points are 403 pixels.
 SIZE, FONT = (4.2, 2.9), 10
 COLUMNS, PNG_PANEL, DPI = 3, (4.4, 3.3), 100
-# For each part of a step, the index of its colour among a theme's colours of runs.
+# For each part of a step, the index of its colour in the theme's list of colours for runs.
 PART_COLOURS = (1, 3, 0, 7, 2)
 DASHES = ("-", "--", "-.", ":")
 MARKERS = {"start": ">", "checkpoint": "|", "rescale": "D", "kill": "x", "end": "s"}
-# Points get markers if a line has only so many.
+# The points of a line get markers if the line has at most this many points.
 MOST_MARKED = 60
-# The XML declaration and matplotlib's description of the file. Neither belongs into a page.
+# The XML declaration, and matplotlib's description of the file. A page must contain neither of these.
 HEAD, METADATA = re.compile(r"^.*?(?=<svg)", re.DOTALL), re.compile(r" *<metadata>.*?</metadata>\n", re.DOTALL)
-# matplotlib gives groups the same ids in each SVG, so ids would clash in a page. Only elements that the plot references
-# need an id.
+# matplotlib uses the same group ids in each SVG, so these ids would clash in a page with several plots. Only elements
+# to which other elements of the plot refer need an id.
 NAMES = re.compile(r'(<(?:g|svg)\b[^>]*?) id="[^"]*"')
 FONTS = re.compile(r"font: (?:\w+ )*?([\d.]+)px [^;\"]*|font-family: [^;\"]*;? ?")
 
@@ -50,7 +50,7 @@ class Theme(NamedTuple):
     rescale: str
 
 
-# Each colour has a contrast of at least 4.5 to white.
+# Each colour has a contrast ratio of at least 4.5 to white.
 LIGHT = Theme(
     "#1c2430",
     "#d9dee5",
@@ -77,9 +77,9 @@ STYLE = {
     "axes.titlesize": FONT,
     "legend.fontsize": FONT - 1,
     "legend.frameon": False,
-    # A run's name may hold a dollar sign, with which formulas begin.
+    # A run's name may contain a dollar sign, which would start a formula.
     "text.parse_math": False,
-    # Inches between the plots of the PNG, and at the edges.
+    # The space in inches between the plots of the PNG and at its edges.
     "figure.constrained_layout.w_pad": 0.12,
     "figure.constrained_layout.h_pad": 0.12,
     "svg.fonttype": "none",
@@ -105,7 +105,7 @@ def svg(panel: Panel) -> str:
 def _style(name: str = "") -> Iterator[None]:
     """Set the style of the plots, whatever the user's matplotlibrc says. The same plot gives the same bytes."""
     with matplotlib.rc_context(), warnings.catch_warnings():
-        # matplotlib warns of each character that its font lacks.
+        # matplotlib prints a warning for each character that its font lacks.
         warnings.simplefilter("ignore")
         matplotlib.rcdefaults()
         style: Any = {**STYLE, "svg.hashsalt": name}
@@ -246,7 +246,7 @@ def _draw_bars(axes: Any, panel: Panel, theme: Theme) -> None:
         axes.barh(places, widths, left=left, height=0.55, color=colours[part], edgecolor=theme.ground, label=part)
         left = [before + width for before, width in zip(left, widths, strict=True)]
     axes.set_yticks(range(len(labels)), [_cut(label) for label in labels])
-    # The legend is below the bars, and takes this share of the height.
+    # The legend is below the bars and takes this share of the plot's height.
     share = 0.03 + 0.08 * len(panel.parts)
     axes.set_ylim(len(labels) - 0.5 + max(0.9, len(labels) * share / (1 - share)), -0.6)
     axes.grid(color=theme.grid, linewidth=0.6, axis="x")

@@ -12,8 +12,7 @@ from distrain.predict.network import TREE, Network, Size
 from distrain.predict.step import Constants, step_seconds
 from distrain.report.figures import Run
 
-# A record does not contain its network. This is the bandwidth that published runs reached on a common network, in
-# bits/s.
+# A record does not say how fast the network is. Published runs reached this bandwidth, in bits/s, on a common network.
 ASSUMED = REACHED * BANDWIDTH
 
 

@@ -11,10 +11,11 @@ from distrain.report import numbers, texts
 from distrain.report.figures import Run
 from distrain.report.panels import count_words
 
-# The most rows of values. The cells of several runs are cut shorter, so that a page stays below 1 MB.
+# The table of values has at most this many rows. If there are several runs, their cells are cut shorter, so that a page
+# stays below 1 MB.
 MOST_VALUES = 200
 LONGEST_NAME = 100
-# Characters that fit beside a plot of the PNG.
+# At most this many characters fit beside a plot of the PNG.
 LONGEST_LINE = 60
 
 

@@ -8,11 +8,12 @@ from typing import NamedTuple
 
 from distrain.record.read import Line
 
-# The first events that a new process writes. From there on, times are by the clock of the process's pod.
+# A new process first writes one of these events. From such a line on, times are measured by the clock of the new
+# process's pod.
 OF_A_NEW_PROCESS = ("kill", "rescale", "start")
-# A clock that goes back by less is corrected, and the page does not mention it.
+# If a clock goes back by fewer seconds, the times are corrected and the page does not mention it.
 WORTH_A_NOTE = 5.0
-# Times outside of the years 1970 to 5138 are mistakes.
+# A time before 1970 or after 5138 must be a mistake.
 LATEST = 1e11
 
 

@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from distrain.record.read import Record
     from distrain.workload.manifest import Job
 
-# The end of the error message if a command needs the nodes and the cluster cannot be read.
+# Ends the error message if a command needs to know the nodes but cannot read the cluster.
 NO_NODES = "; or say --node-gpus N, the GPUs of a node, or --snapshot FILE"
-# The name in a rendered job whose release has no name.
+# A rendered job has this name if its release has no name.
 NAMELESS = "check"
 
 
@@ -137,7 +137,7 @@ class Request:
         texts = tuple(text_of(path, source.stdin) for path in source.files)
         if template:
             return Given(self.helm, source, texts, self._stated_nodes(), lambda: helm.expect_text(chart, template()))
-        # A wrong file is refused even if nothing depends on the nodes.
+        # Read the snapshot here, so that a wrong file is refused even if nothing depends on the nodes.
         _ = self.snapshot
         return Given(self.helm, source, texts, self._stated_nodes())
 
@@ -209,7 +209,7 @@ class Request:
             if not uninstalled:
                 refuse_taken_name(self.helm.releases, Release(self.name or NAMELESS, self.source, self.cluster.target))
         found = self.job(self.source, is_final=is_release)
-        # A release of this name may have any revision.
+        # A release of this name may already exist, with any revision number.
         revision = uninstalled + 1 if is_release else 0
         return found._replace(job=found.job.of_release(found.release.name, revision))
 
@@ -278,7 +278,7 @@ def import_msgspec() -> None:
     """Import msgspec without typing_extensions, whose import takes 16 ms; msgspec needs nothing that typing lacks."""
     if "typing_extensions" in sys.modules or sys.version_info < (3, 11):
         return
-    # typeshed does not know that None makes an import fail.
+    # typeshed does not know that `None` in sys.modules makes an import fail.
     sys.modules["typing_extensions"] = None  # type: ignore[assignment]
     try:
         importlib.import_module("msgspec")

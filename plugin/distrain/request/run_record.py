@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from distrain.record.read import Record
     from distrain.request.request import Request
 
-# Seconds to look for the record of a release.
+# The plugin looks for the record of a release for this many seconds.
 SECONDS = 4.0
 
 

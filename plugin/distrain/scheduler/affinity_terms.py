@@ -10,7 +10,7 @@ from distrain import kube
 from distrain.kube import selectors
 from distrain.kube.selectors import Labels
 
-# The API server sets this label on each namespace.
+# The API server sets this label on each namespace to the namespace's name.
 NAMESPACE_LABEL = "kubernetes.io/metadata.name"
 
 

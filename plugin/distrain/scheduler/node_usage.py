@@ -24,7 +24,7 @@ from distrain.scheduler.node_volume_limits import Attached, CsiVolume
 from distrain.scheduler.volume_restrictions import ClaimName, claims_of
 from distrain.workload.manifest import is_of_release
 
-# Used instead of a node's name to mean every node.
+# Used in place of a node's name to mean every node.
 EVERYWHERE = ""
 
 
@@ -88,7 +88,7 @@ def usage_of(
     may be placed before the job's pods. No pod is kept in memory.
     """
     adding = _Adding(job, {node.metadata.name: node for node in nodes})
-    # Most pods of a node are of the same kind, so the common part is computed once.
+    # Most pods of a node are of the same kind, so what they have in common is computed only once.
     alike: Counter[tuple[str, Kind]] = Counter()
     for pod in pods:
         node, kind = pod.node_name, pod.kind

@@ -17,10 +17,10 @@ from distrain.pods.counted_pod import CountedPod
 from distrain.scheduler.volume_binding import class_of
 
 PREFIX = "attachable volumes of "
-# The limit for a node whose CSINode sets none: more volumes than any job has.
+# This is the limit for a node whose CSINode sets none: more volumes than any job has.
 UNLIMITED = 10**9
-# The CSI drivers that attach volumes of Kubernetes' own former plugins, by the volume's source and by provisioner.
-# Kubernetes pkg/scheduler/framework/plugins/nodevolumelimits/utils.go: isCSIMigrationOn
+# Each former volume plugin of Kubernetes, by the volume's source and by provisioner, with the CSI driver that now
+# attaches its volumes. Kubernetes pkg/scheduler/framework/plugins/nodevolumelimits/utils.go: isCSIMigrationOn
 IN_TREE = {
     "aws_elastic_block_store": "ebs.csi.aws.com",
     "azure_disk": "disk.csi.azure.com",
@@ -34,8 +34,8 @@ MIGRATED = {
     "kubernetes.io/gce-pd": "pd.csi.storage.gke.io",
 }
 
-# The name of the CSI driver, and the name of the PersistentVolume. The scheduler uses the driver's volume handle
-# instead of the PersistentVolume's name. The counts differ only if several PersistentVolumes have the same handle.
+# The name of the CSI driver, and the name of the PersistentVolume. The scheduler counts by the driver's volume handle,
+# not by the PersistentVolume's name. The two counts differ only if several PersistentVolumes have the same handle.
 CsiVolume = tuple[str, str]
 Names = Mapping[str, set[CsiVolume]]
 

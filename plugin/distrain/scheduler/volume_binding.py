@@ -132,7 +132,7 @@ def suits(volume: PersistentVolume, claim: kube.ClaimSpec) -> bool:
     spec = volume.spec
     return (
         spec.claim_ref is None
-        # A file that was written by hand may lack the status.
+        # A file that a person wrote may lack the status.
         and (volume.status.phase or "Available") == "Available"
         and _is_large_enough(volume, claim)
         and class_of(volume) == (claim.storage_class_name or "")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from distrain import kube
 from distrain.kube.storage import PersistentVolume
 
-# Each zone or region label, with the label to use instead if a node lacks it.
+# For each old label of a zone or region, the label to use instead if a node lacks it.
 ZONES = {
     "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
     "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",

@@ -16,7 +16,8 @@ from distrain.scheduler.volume_binding import UnboundVolume, VolumeRule
 from distrain.solver.problem import Affinity
 from distrain.workload.manifest import Job, PodRole
 
-# The roles that use each unbound claim, by namespace, role and name. The role is empty for a claim that pods share.
+# For each unbound claim, by namespace, role and name: the roles that use it. The role's name is empty for a claim that
+# several pods share.
 Claims = Mapping[tuple[str, str, str], Sequence[tuple[PodRole, UnboundVolume]]]
 
 

@@ -128,8 +128,8 @@ class _Bounds:
             return False
         entered = [found for found in self._cells(affinity) if any(self._fits(found.kinds, other) for other in counted)]
         closed = [found for found in entered if not self._resists(role, found.kinds)]
-        # The role is safe if the other pods can close no open domain, or if another role's pods do not all fit in the
-        # domains that they can close.
+        # The role always fits if the other pods cannot close any open domain. It also fits if another role has more
+        # pods than fit in all domains that can be closed.
         return bool(entered) and (not closed or any(self._outnumber(other, closed) for other in others))
 
     def _outnumber(self, role: int, cells: Sequence[_Cell]) -> bool:

@@ -6,9 +6,9 @@ less than a microsecond. The steps also limit the memory, because each stored re
 
 from __future__ import annotations
 
-# The steps of one judgement.
+# One judgement may take at most this many steps of computation.
 BUDGET = 10_000_000
-# More numbers are not stored at once, because they would take more than 150 MB.
+# At most this many numbers are stored at once; more would take over 150 MB.
 MOST_STORED = 4_000_000
 
 

@@ -27,7 +27,7 @@ from distrain.solver.node_classes import Problem, compact
 from distrain.solver.problem import Node, Role
 from distrain.solver.reduce import asked, reduced
 
-# Each of several smaller sizes is tried with this fraction of the budget.
+# If several smaller numbers of pods are tried, each try gets this fraction of the budget.
 TRIES = 32
 
 
@@ -62,7 +62,8 @@ def judge(nodes: Sequence[Node], roles: Sequence[Role], main: Role, budget: int 
         return _searched(problem, alike, whole)
     found = _counted(problem.case(), nodes, groups, alike, whole)
     if found.most and any(role.affinity or role.anti_affinity or role.spread for role in roles):
-        # The rules were dropped because they have no effect at this count. They could have an effect at a larger count.
+        # At this number of pods some rules have no effect, so they were dropped. The dropped rules could have an effect
+        # at a larger number of pods.
         return replace(found, most=min(found.most, main.count))
     return found
 
@@ -78,7 +79,7 @@ def _counted(case: Case, nodes: Sequence[Node], groups: Sequence[Role], alike: i
     except ExhaustedError:
         return Judgement(count - alike, 0, _less(most, alike), undecided=True)
     if surely >= count:
-        # Every scheduling order succeeds, so a placement exists even if the search has not found it.
+        # The job fits for every scheduling order, so a placement exists even if the search has not found it.
         most = max(most or 0, count)
     undecided = not complete and (most is None or most < count)
     return Judgement(count - alike, max(surely - alike, 0), _less(most, alike), undecided)
@@ -172,8 +173,8 @@ def _most(
         left, unplaced = beside(nodes, others, main)
         ruled = main.anti_affinity or any(role.anti_affinity for role in others)
         found = None if unplaced or ruled else room(left, main)
-        # The main role's room without other pods is an upper bound. If the bound is below the count, it decides the
-        # answer.
+        # The room for the main role without any other pods is an upper bound. If this bound is below the number of
+        # pods, the answer is known without a search.
         return found, room(nodes, main) < main.count
 
 

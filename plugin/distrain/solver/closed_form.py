@@ -62,7 +62,7 @@ def sure(case: Case, budget: Budget) -> int:
 
 def shutting_out(case: Case, role: int, slots: Mapping[Slot, int], budget: Budget) -> int | None:
     """Return the fewest main pods that, with other pods, leave no node for one more pod of the role, or None."""
-    # The pod without a node is not one of the placed pods.
+    # The pod that finds no node is not one of the placed pods.
     limits = tuple(limit - (role == other) for other, limit in enumerate(case.counts))
     open_slots = [(slot, number) for slot, number in slots.items() if case.room(slot.free, slot, role)]
     budget.spend(len(slots))

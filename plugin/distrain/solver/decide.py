@@ -13,7 +13,7 @@ from distrain.solver.node_classes import Problem
 from distrain.solver.pareto import Vector
 from distrain.solver.search import Search
 
-# The fractions of the budget: for the search with all pods, and for a search with the pods of some roles.
+# These fractions of the budget go to the search with all pods, and to each search with the pods of only some roles.
 ALL, PARTS = 3, 12
 
 

@@ -19,11 +19,11 @@ from distrain.solver.pareto import Vector
 from distrain.solver.problem import Node, Role
 from distrain.solver.reduce import asked, labels
 
-# More pods than any node can run.
+# No node can run this many pods.
 MANY = 1_000_000
-# The most different sums of requests that `_sums` computes.
+# `_sums` computes at most this many different sums of requests.
 MANY_SUMS = 256
-# The pod count for a node that belongs to no topology domain.
+# A node that belongs to no topology domain gets this number of pods.
 NOWHERE = -MANY
 
 

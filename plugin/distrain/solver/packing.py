@@ -15,7 +15,7 @@ from distrain.solver.closed_form import less
 from distrain.solver.node_classes import MANY, NodeClass, Problem
 from distrain.solver.pareto import Vector
 
-# Larger sets of vectors are not stored, because each node has a set.
+# Larger sets of vectors are not stored, because every node has its own set.
 LARGEST = 1 << 12
 
 
@@ -35,7 +35,8 @@ class Vectors:
     def takes(self, kind: NodeClass) -> int:
         """Return the vectors of pods that fit together on a node of this class, as a bit set."""
         counts, slot = self._problem.counts, kind.slot
-        # For each number of the other pods, the pods of one role are a run of bits from zero to the node's room.
+        # For each combination of the other roles' counts, the possible counts of one role are a run of bits, from zero
+        # to the node's room.
         run = counts.index(max(counts))
         partial = [(0, slot.free)]
         for role, request in enumerate(self._problem.requests):

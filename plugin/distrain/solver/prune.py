@@ -199,7 +199,7 @@ class Pruning:
         """As _kept_open, for each domain that may be the smallest at the end, where the spread admits the role."""
         if self._problem.censuses[census].from_zero:
             return False
-        # In a canonical state the smallest count is 0.
+        # In a canonical state the smallest of the counts is 0.
         limit = self._states.coming(census, state.left)
         if self._states.keys[census] is None:
             measured = {

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from distrain.solver.problem import Affinity, AntiAffinity, Node, Role, TopologySpread
 
-# Topology key -> node name -> label value, for the nodes that have the key.
+# For each topology key, a mapping of node name to label value; it contains only nodes that have the key.
 Labels = Mapping[str, Mapping[str, str]]
 Rule = TypeVar("Rule", Affinity, AntiAffinity, TopologySpread)
 

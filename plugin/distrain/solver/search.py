@@ -52,7 +52,7 @@ class Search:
                     todo.append(following)
         return False
 
-    # Each of the next three methods visits every kind of node of the state, with its count for each rule.
+    # Each of the next three methods visits every kind of node in the state, and reads the kind's count for each rule.
     def _end(self, state: State) -> bool | None:
         self._budget.spend(self._visited(state) * (1 + sum(map(bool, state.left))))
         return self._pruning.end(state)

@@ -18,10 +18,10 @@ from distrain.status import recorded
 from distrain.status.sources import SILENCE_SECONDS, selector_of
 from distrain.workload.documents import HOOK
 
-# Seconds for which a watched run may have no job while no hook's pod runs. Helm creates the new job some seconds after
-# the old job is gone. The API server may be silent for the same time.
+# While no pod of a hook runs, a watched run may have no job for this many seconds. Helm creates the new job some
+# seconds after the old job has been deleted. The API server may be unreachable for the same number of seconds.
 SECONDS = SILENCE_SECONDS
-# Hooks that Helm runs while it replaces a job: their pods end by activeDeadlineSeconds.
+# Helm runs these hooks while it replaces a job. Their pods end by activeDeadlineSeconds.
 REPLACING = ("pre-upgrade", "pre-rollback")
 
 

@@ -15,9 +15,11 @@ from distrain.status.causes.unscheduled import UNBOUND_CLAIM, Claim
 from distrain.status.holds import Tolerant
 from distrain.workload.live_job import LiveObject
 
-# The pods whose events are read: the first that wait. Events have no labels, so each pod's events need a request.
+# The plugin reads the events of this many waiting pods. Events have no labels, so the plugin needs one request for the
+# events of each pod.
 EXPLAINED = 3
-# mpi-operator runs the launcher as a Job with this suffix. Only the Job's events say why the launcher has no pod.
+# mpi-operator runs the launcher as a Job whose name ends in this suffix. Only the events of this Job say why the
+# launcher has no pod.
 MPI_JOB, LAUNCHER_SUFFIX = "MPIJob", "-launcher"
 
 
@@ -48,7 +50,7 @@ def _unbound(cluster: Cluster, namespace: str, names: Iterable[str]) -> Iterator
         path = paths.of_kind("v1", "PersistentVolumeClaim", namespace, name)
         claim = cluster.read_optional(path, PersistentVolumeClaim, f"PersistentVolumeClaim {name}")
         if claim and not claim.spec.volume_name:
-            # Some of these events are not warnings.
+            # Some of these events have another type than Warning.
             events = _events(cluster, namespace, f"involvedObject.uid={claim.metadata.uid}")
             yield Claim(name, quoted(events[-1].message) if events else "")
 

@@ -33,7 +33,7 @@ from distrain.workload.manifest import MASTER, WORKER, Job
 from distrain.workload.suspension import is_suspended
 
 RANKS = (MASTER, WORKER)
-# mpi-operator's reason of a job that is Failed because a worker was evicted, although its launcher goes on.
+# mpi-operator gives this reason to a job that is Failed because a worker was evicted, although its launcher continues.
 EVICTED = "MPIJobEvicted"
 TRAINER = "distrain_trainer"
 

@@ -21,22 +21,24 @@ from distrain.progress.restarts import RESTART
 from distrain.progress.start import statuses
 from distrain.progress.steps import PROGRESS, SAVED, Progress, lines_of, saved_step
 
-# distrain-launch's line after a change of the number of workers.
+# distrain-launch logs this line after the number of workers has changed.
 RESCALED = re.compile(r"^distrain-launch: \d+ -> \d+ workers after (?!a failure)", re.MULTILINE)
-# distrain-launch's line in the log of a launcher that replaces an earlier launcher.
+# distrain-launch logs this line if it replaces an earlier launcher.
 EARLIER = re.compile(r"^distrain-launch: an earlier launcher of this run has counted (\d{1,9}) restarts$", re.MULTILINE)
-# The first line about steps: a step of this start, a resumed checkpoint, or another start.
+# The first log line about steps: a step since this start, a checkpoint that was resumed, or another start.
 BEGINNING = re.compile(
     r"^(?:distrain-progress: |resumed from |distrain-(?:launch|run|torchrun): starting again )", re.MULTILINE
 )
 STAMP = re.compile(r"^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.\d+)?(Z|[+-]\d\d:\d\d) ?", re.MULTILINE)
-# An older step line is shown with its age: the trainer writes such lines every few seconds to minutes.
+# A step line that is older than this many seconds is shown with its age, because the trainer writes a step line every
+# few seconds to minutes.
 LONG_AGO = 120
-# If so many further step lines should have come, a line's rate is no longer current, and the remaining time is unknown.
+# If the trainer should have written this many further step lines but has not, the rate is out of date and the remaining
+# time unknown.
 INTERVALS = 3
-# The ranks of all workers fail within so many seconds if one fails.
+# If the ranks of one worker fail, the ranks of all workers fail within this many seconds.
 TOGETHER_SECONDS = 60
-# Larger numbers come from a program's mistake, and are shown as unknown.
+# A larger number must come from an error of the program, and is shown as unknown.
 MOST_SECONDS = 10 * 365 * 86400
 
 
@@ -140,7 +142,7 @@ def _counted(logs: Sequence[TimedLog | None], pods: Sequence[kube.Pod]) -> Figur
         return Figures()
     ended = sum(each.restart_count for pod in pods for each in statuses(pod))
     if earlier := max(map(_earlier, told), default=0):
-        # This launcher's own start is a restart, too. Rescales are only in the earlier launcher's log.
+        # The start of this launcher is a restart, too. Only the log of the earlier launcher shows rescales.
         return Figures(restarts=earlier + max(1, ended) + _restarts(told))
     if not ended and _goes_on(told):
         return Figures()

@@ -13,10 +13,10 @@ from distrain.status.read import read_runs
 from distrain.status.run import Observed, Run
 from distrain.status.sources import SILENCE_SECONDS, Watches
 
-# Logs, events and queues are read again after a change of a job or pod, but not more often than every SOONEST seconds.
-# Without a change, they are read again after LATEST seconds.
+# After a change of a job or pod, logs, events and queues are read again, but at most once in SOONEST seconds. Without a
+# change, they are read again after LATEST seconds.
 SOONEST, LATEST = 1.0, 3.0
-# A shorter silence of the API server, in seconds, is not reported.
+# If the API server does not answer for a shorter time, in seconds, this is not reported.
 WORTH_TELLING = 2.0
 
 

@@ -24,9 +24,9 @@ JOB_UID = "kueue.x-k8s.io/job-uid"
 VOLCANO = "scheduling.volcano.sh/v1beta1"
 COSCHEDULING = "scheduling.x-k8s.io/v1alpha1"
 READY = "Ready"
-# The `reason` of Volcano's events, and the part of their message that only counts the gang's pods.
+# The `reason` of Volcano's events, and the part of the event's message that only counts the gang's pods.
 UNSCHEDULABLE, GANG = "Unschedulable", "tasks in gang unschedulable"
-# The label that scheduler-plugins' PodGroups give to their pods.
+# The PodGroups of scheduler-plugins select their pods with this label.
 POD_GROUP = "scheduling.x-k8s.io/pod-group"
 
 T = TypeVar("T")
@@ -117,7 +117,8 @@ def _of_volcano(cluster: Cluster, namespace: str, name: str) -> Held:
     conditions = [each for each in group.status.conditions or () if each.type == "Unschedulable"]
     words = one_line(conditions[-1].message) if conditions else ""
     is_queued = group.status.phase in ("", "Pending")
-    with contextlib.suppress(ForbiddenError):  # A user who may not read events gets the condition's message.
+    # If the user may not read events, the condition's message is shown instead.
+    with contextlib.suppress(ForbiddenError):
         words = (_of_plugins(cluster, namespace, group) if is_queued else "") or words
     return Held((group.spec.queue or "default") if is_queued else "", f"Volcano: {words}" if words else "")
 

@@ -76,7 +76,7 @@ def decide(facts: Facts) -> Phase:
 
 def _other_size(facts: Facts) -> int | None:
     """Return the number of workers before the current rescale, None if there is no rescale."""
-    # For a program without JSON lines, only surplus pods show a rescale, and only one to a smaller size.
+    # A program without JSON lines shows a rescale only by surplus pods, so only a rescale to fewer workers is seen.
     surplus = facts.made if facts.made > facts.wanted else None
     sizes = (facts.replaced, facts.trained, surplus)
     return next((size for size in sizes if size is not None and size != facts.wanted), None)

@@ -14,7 +14,7 @@ from distrain.progress.start import SPEAKERS, main_container, role_of, runs
 from distrain.status.causes.stalled import Ranks, limit_of, silence_of
 from distrain.status.figures import TimedLog, freshness, last_time, timed
 
-# Lines to read of each other rank: the last words of a library that waits, and of the program.
+# This many lines of each other rank are read: the last messages of the program, and of a library that waits.
 LINES = 20
 
 

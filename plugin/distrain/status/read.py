@@ -30,7 +30,7 @@ from distrain.workload.kinds import KINDS
 from distrain.workload.live_job import LiveObject, live_job
 from distrain.workload.manifest import INSTANCE_LABEL, KEYGEN
 
-# If there are more runs, only their jobs and pods are read.
+# If there are more runs than this, the plugin reads only their jobs and pods.
 EXPLAINED_RUNS = 32
 AT_ONCE = 4
 ROLES = ("-launcher", "-worker", "-keygen")
@@ -52,7 +52,7 @@ def read_runs(cluster: Cluster, source: Source) -> list[Observed]:
     by_run: dict[tuple[str, str], tuple[list[LiveObject], list[kube.Pod]]] = {}
     for job in jobs:
         by_run.setdefault(_run_of(job[1].metadata), ([], []))[0].append(job)
-    # A deleted Plain job may leave behind the Job that created its SSH key.
+    # When a Plain job is deleted, the Job that created its SSH key may remain.
     by_run = {key: found for key, found in by_run.items() if not all(map(is_keygen, found[0]))}
     for pod in pods:
         if run := by_run.get(_run_of(pod.metadata)):
@@ -102,7 +102,7 @@ def _explained(cluster: Cluster, plain: Observed, unread: Unread) -> Observed:
     """Return a run with its logs, events and queues."""
     namespace = plain.namespace
     ended = has_ended_job(plain.objects)
-    # The API server waits half a minute for the log of a pod whose node does not answer.
+    # If a pod's node does not answer, the API server takes half a minute to answer a request for the pod's log.
     reached = [pod for pod in plain.pods if not is_lost(pod)]
     speakers = logs.speakers(reached, logs.PHASES) if ended else logs.last_speakers(reached)
     asked = [Ahead(_log, cluster, namespace, pod) for pod in speakers]

@@ -9,9 +9,9 @@ from distrain.progress.steps import LARGEST, duration
 from distrain.record.read import Line, Record
 from distrain.status.figures import LONG_AGO, MOST_SECONDS, Figures
 
-# The suffix of the name of a job of kind Plain.
+# The name of a job of kind Plain ends in this suffix.
 PLAIN_SUFFIX = "-plain"
-# The causes of an end in a record, in words.
+# The causes in a record's last line, each with the words that are shown.
 FINISHED, FAILED = "finished", "failed"
 ENDS = {FINISHED: "has succeeded", FAILED: "has failed", "stopped": "was stopped"}
 

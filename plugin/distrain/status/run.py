@@ -30,9 +30,9 @@ from distrain.workload.live_job import LiveObject, in_order, live_job
 from distrain.workload.manifest import Job
 
 RUNS = "Running"
-# Why a run is in its phase if only its job can be read.
+# This explains a run's phase if only its job may be read.
 NO_PODS = "its pods may not be read, so only the job's own conditions are known"
-# Why the run counts as Running although no step is known.
+# This explains why a run counts as Running although no step is known.
 NO_LOG = "all its pods run; its log {was_not_read}, so nobody can tell whether it makes steps"
 
 
@@ -195,7 +195,7 @@ def _facts(seen: Observed, found: JobState, job: Job, logs: Sequence[TimedLog]) 
 def _by_logs(seen: Observed, facts: Facts, job: Job, now: float) -> Figures:
     told = figures(seen.logs, seen.pods, now - seen.behind)
     if facts.is_suspended and lacks_pods(seen.pods, job):
-        # The logs of the pods that have ended already are missing.
+        # The logs of pods that had already ended were not read.
         return replace(told, restarts=None, rescales=None)
     return told
 
@@ -269,5 +269,5 @@ def _age(states: Sequence[kube.Workload], now: float) -> int | None:
     born = min(state.metadata.creation_timestamp or "" for state in states)
     try:
         return seconds_since(born, datetime.fromtimestamp(now, timezone.utc))
-    except (TypeError, ValueError):  # The time is missing, or has no time zone.
+    except (TypeError, ValueError):  # The time is missing, or it has no time zone.
         return None

@@ -12,16 +12,18 @@ from distrain.status.figures import LONG_AGO
 from distrain.status.run import Run
 from distrain.workload.wording import counted
 
-# The lines of a screen without the line of the shell's prompt, and the smallest width for which the text is made.
+# The number of lines on a screen without the line of the shell's prompt, and the smallest width for which the text is
+# laid out.
 LINES, NARROWEST = 23, 30
-# The width of the labels, their width on a narrow terminal, and the width below which a terminal is narrow.
+# The width of the labels, their width on a narrow terminal, and the terminal width below which a terminal counts as
+# narrow.
 LABEL, SHORT_LABEL, NARROW = 12, 10, 60
-# On a terminal a text is cut after so many lines.
+# On a terminal, a text is cut after this many lines.
 MOST_LINES = 4
 BAR = 20
 
-# The shortest length to which a name is cut, the length up to which other columns are left out instead, and the least
-# room for the reason on its run's line.
+# A name is cut to no fewer than SHORTEST characters. Before a name gets shorter than WHOLE, other columns are left out.
+# The reason needs at least LEAST_WHY characters to be on the same line as its run.
 SHORTEST, WHOLE, LEAST_WHY = 6, 16, 20
 
 Row = tuple[str, str]
@@ -166,7 +168,7 @@ def _wrapped(label: str, words: str, width: int | None) -> list[str]:
     if width is None:
         return [f"{label:<{LABEL}} {words}"]
     size, width = LABEL if width >= NARROW else SHORT_LABEL, max(width, NARROWEST)
-    # In the first line, `label` is the run's name, which may be long, and `words` is the run's phase.
+    # In the first line, `label` is the run's name (which may be long), and `words` contains the run's phase.
     label = _cut(label, max(size, width - len(words) - 1))
     return textwrap.wrap(
         words,

@@ -19,7 +19,7 @@ from distrain.errors import ValuesError
 from distrain.yaml import yaml_writer
 from distrain.yaml.yaml_loader import mistake
 
-# The line breaks that PyYAML recognizes.
+# The line breaks that PyYAML recognizes in a text.
 LINE_END = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
 INDENT = 2
 ALIAS = re.compile(r"\s*:\s*\*[^\s,\]}]+")
@@ -231,7 +231,7 @@ def _unfolded(node: yaml.MappingNode, source: str) -> Section:
         above = re.findall(r"#.*", source[place : key.start_mark.index])
         first, place = key.start_mark.index, max(key.end_mark.index, value.end_mark.index)
         if alias := ALIAS.match(source, key.end_mark.index):
-            # An alias node has the marks of its anchor's node.
+            # PyYAML gives an alias the position of the anchored node, so look for the alias in the text.
             place = alias.end()
         words = source[first:place]
         without_value = ":" if place == key.end_mark.index else ""

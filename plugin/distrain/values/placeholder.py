@@ -7,11 +7,11 @@ from typing import Any
 
 from distrain.errors import ValuesError
 
-# No registry can have a name that ends in .invalid (RFC 2606).
+# No registry can have this name: RFC 2606 reserves names that end in .invalid.
 REGISTRY = "registry.invalid/"
-# The image for an imported source that names no image.
+# This image is used if the imported source names no image.
 IMAGE = f"{REGISTRY}image-to-fill-in"
-# The placeholder for the program's name in a command, if the imported source does not name the program.
+# This word stands for the program in a command if the imported source does not name the program.
 PROGRAM = "PROGRAM-TO-FILL-IN"
 
 

@@ -24,7 +24,8 @@ from distrain.errors import ValuesError
 
 Schema = Mapping[str, Any]
 
-# The search stops at so many violations: a file of the wrong type may have 100,000, and only ten are printed.
+# The search ends after this many violations of the schema: a file of the wrong type may have 100,000, and only ten are
+# printed.
 MOST_FAULTS = 1000
 TYPES = {
     "integer": "a whole number",
@@ -35,7 +36,8 @@ TYPES = {
     "array": "a list",
     "null": "null",
 }
-# The largest integer that Go and the API server can hold, and the number of characters that its text never exceeds.
+# The largest integer that Go and the API server can store, and the largest number of characters that such an integer
+# has.
 LARGEST, LONGEST_NUMBER = 2**63 - 1, 20
 NOUNS: dict[type, str] = {str: "the text ", list: "the list ", dict: "the block "}
 
@@ -57,7 +59,7 @@ def check(values: Mapping[str, Any], chart: Path) -> None:
     if not path.is_file():
         return
     schema = json.loads(path.read_text())
-    # Like Helm, assume draft 2020-12 for a schema that names no draft.
+    # If a schema names no draft, assume draft 2020-12, as Helm does.
     kind = validator_for(schema, default=Draft202012Validator)
     try:
         kind.check_schema(schema)
@@ -72,7 +74,7 @@ def check(values: Mapping[str, Any], chart: Path) -> None:
 
 def _fault(error: ValidationError, schema: Schema) -> Fault:
     in_name = "propertyNames" in error.absolute_schema_path
-    # A schema may also be `false`.
+    # A schema may be the word `false` instead of an object.
     own: Any = error.schema if isinstance(error.schema, dict) else {}
     entry = {**own, **_notes(error, schema)}
     return Fault(
@@ -188,7 +190,7 @@ def _paths(schema: Schema, prefix: str = "") -> Iterator[str]:
 
 def _hint(found: object, choices: list[Any]) -> str:
     names = ["null" if choice is None else str(choice) for choice in choices]
-    # difflib compares case-sensitively: mpijob is not similar to MPIJob.
+    # difflib distinguishes upper and lower case: to it, mpijob is not similar to MPIJob.
     same = [name for name in names if name.lower() == str(found).lower()]
     close = same or get_close_matches(str(found), names, n=1)
     *others, last = names

@@ -16,12 +16,12 @@ from distrain import kube
 from distrain.workload.kinds import VERSIONS, Port, Version
 
 Spec = TypeVar("Spec", bound=kube.PodSpec)
-# Identifies an object by kind and name.
+# An object is identified by its kind and name.
 ObjectName = tuple[str, str]
 
 JOB_ROLE = "training.kubeflow.org/job-role"
-# The scheduler of pods without a schedulerName if the job has a schedulingPolicy. A flag of the operator sets this
-# name.
+# If the job has a schedulingPolicy, this scheduler places the pods that have no schedulerName. The name of this
+# scheduler is set by a flag of the operator.
 GANG_SCHEDULER = "(the operator's gang scheduler)"
 
 
@@ -87,7 +87,7 @@ def _by_operator(version: Version, owner: PodOwner, role: str) -> Added:
     if role in version.masters:
         labels[JOB_ROLE] = "master"
     elif version.masters and role == "worker" and not {*version.masters} & {*owner.roles}:
-        varying.add(JOB_ROLE)  # Worker 0 replaces the missing master.
+        varying.add(JOB_ROLE)  # If the job has no master, worker 0 takes its place.
     made = Added(
         labels,
         frozenset(varying),
@@ -136,9 +136,9 @@ def _through_stateful_set(made: Added) -> Added:
     return replace(made, varying=made.varying | varying)
 
 
-# Pod fields that an operator drops if it was built with an older Kubernetes API. The keys are the minimum Kubernetes
-# versions. A dot leads into a map, or into each item of a list. `overhead` is not listed: the pod's RuntimeClass sets
-# it again.
+# An operator that was built with an older Kubernetes API drops these fields of a pod. The keys are the Kubernetes
+# versions from which on the operator keeps the fields. In a path, a dot leads into a map, or into each item of a list.
+# `overhead` is missing here, because the pod's RuntimeClass sets it again.
 _TERMS = [
     f"affinity.{kind}.requiredDuringSchedulingIgnoredDuringExecution" for kind in ("podAffinity", "podAntiAffinity")
 ]

@@ -16,12 +16,13 @@ from distrain.workload.controllers import ObjectName
 from distrain.workload.created_objects import OF_CLUSTER
 from distrain.workload.documents import Item
 
-# The API versions of the kinds that operators create; the others are in Kubernetes' core group.
+# The API versions of the kinds that operators create. All other kinds are in Kubernetes' core group.
 API_VERSIONS = {"Job": "batch/v1", "StatefulSet": "apps/v1"}
-# The kind in which Helm records a release, by HELM_DRIVER. Other drivers record it elsewhere than in the cluster.
+# For each value of HELM_DRIVER, the kind of object in which Helm records a release. Helm's other drivers do not record
+# releases in the cluster.
 RECORDS = {"": "Secret", "secret": "Secret", "secrets": "Secret", "configmap": "ConfigMap", "configmaps": "ConfigMap"}
-# Quotas count the storage of a claim, too, and a quota counts itself. Neither is judged here. No quota counts
-# cluster-scoped objects.
+# Quotas do not only count claims but also their storage, and a quota also counts itself. Neither is judged here. No
+# quota counts objects without a namespace.
 NOT_COUNTED = {"PersistentVolumeClaim", "ResourceQuota", *OF_CLUSTER}
 
 
@@ -73,7 +74,7 @@ def of_release(name: str, revision: int, history_max: int) -> Iterator[CountedOb
 
     `history_max` is the number of revisions that Helm keeps, 0 for all. Revision 0 stands for an unknown next revision.
     """
-    # Helm pkg/storage/storage.go: removeLeastRecent. It never deletes the record of the deployed revision.
+    # Helm pkg/storage/storage.go: removeLeastRecent. Helm never deletes the record of the deployed revision.
     replaces = history_max > 0 and revision > max(history_max, 2)
     kind = record_kind()
     if kind and not replaces:

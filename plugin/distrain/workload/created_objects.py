@@ -13,7 +13,7 @@ from distrain.kube.storage import PersistentVolume, PersistentVolumeClaim
 from distrain.workload import documents
 from distrain.workload.controllers import ObjectName
 
-# Cluster-scoped kinds that manifests may contain.
+# Manifests may contain objects of these kinds, which have no namespace.
 OF_CLUSTER = frozenset(
     (
         *("APIService", "CSIDriver", "ClusterRole", "ClusterRoleBinding", "CustomResourceDefinition", "DeviceClass"),
@@ -23,7 +23,7 @@ OF_CLUSTER = frozenset(
         *("ValidatingAdmissionPolicyBinding", "ValidatingWebhookConfiguration", "VolumeAttributesClass"),
     )
 )
-# If a manifest creates objects of these kinds, `check` treats them like objects that exist in the cluster.
+# If a manifest creates objects of these kinds, `check` treats them as if they already existed in the cluster.
 STORAGE: Mapping[str, type[Any]] = {
     "PersistentVolume": PersistentVolume,
     "PersistentVolumeClaim": PersistentVolumeClaim,

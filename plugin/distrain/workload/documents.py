@@ -17,7 +17,8 @@ from distrain.yaml import yaml_loader
 T = TypeVar("T")
 Item = dict[str, Any]
 
-# Kubernetes apiserver pkg/storage/names/generate.go: the most characters that a generated name takes from generateName
+# Kubernetes apiserver pkg/storage/names/generate.go: a generated name takes at most this many characters from
+# generateName
 MOST_OF_PREFIX = 58
 HOOK, HOOK_DELETION = "helm.sh/hook", "helm.sh/hook-delete-policy"
 DATA_KINDS = (("v1", "ConfigMap"), ("v1", "Secret"))

@@ -115,16 +115,17 @@ def _version(kind: dict[str, Any], version: dict[str, Any]) -> dict[str, Any]:
 
 
 KINDS = tuple(map(_kind, FACTS.kinds))
-# The kinds of the Kubeflow operators by name. Plain is not listed: it uses only kinds that Kubernetes defines.
+# The kinds of jobs of the Kubeflow operators, by name. Plain is missing, because it uses only kinds that Kubernetes
+# itself defines.
 KUBEFLOW = {kind.name: kind for kind in KINDS if kind.versions}
 [PLAIN] = (kind for kind in KINDS if not kind.versions)
 VERSIONS = {(version.api_version, kind.name): version for kind in KUBEFLOW.values() for version in kind.versions}
-# The containers that operators add, by container name.
+# The init containers that operators add to pods, by container name.
 INIT_CONTAINERS = {added.name: added for version in VERSIONS.values() if (added := version.init_container)}
 GROUPS = tuple(dict.fromkeys(kind.group for kind in KUBEFLOW.values()))
-# The label with the name of the Kueue queue in which a job waits.
+# The value of this label is the name of the Kueue queue in which a job waits.
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
-# The API groups whose served versions affect what the chart renders.
+# What the chart renders depends on the versions of these API groups that the cluster serves.
 RENDERED_GROUPS = (*GROUPS, "monitoring.coreos.com")
 
 

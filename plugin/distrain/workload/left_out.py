@@ -12,7 +12,7 @@ from distrain.workload.documents import Item, hook_of, name_of
 from distrain.workload.policies import is_policy
 from distrain.workload.unknown_fields import unknown_fields
 
-# Kinds that make no pods.
+# Objects of these kinds create no pods.
 WITHOUT_PODS = frozenset(
     {
         *("ConfigMap", "Secret", "Service", "Endpoints", "EndpointSlice", "Ingress", "NetworkPolicy"),
@@ -23,7 +23,7 @@ WITHOUT_PODS = frozenset(
     }
 )
 
-# The API groups of Kubernetes; the core group has no name.
+# The API groups that Kubernetes itself defines; the core group has no name.
 GROUPS = frozenset(
     {
         *("", "apps", "autoscaling", "batch", "policy", "extensions"),

@@ -23,7 +23,7 @@ from distrain.workload.manifest import (
 )
 from distrain.workload.slots import slots_of
 
-# A job without roles, which no operator accepts.
+# Stands for a job without roles, which no operator accepts.
 NO_WORKERS = PodRole(WORKER, 0, kube.TemplateSpec(), {}, WORKER)
 
 LiveObject = tuple[Resource, kube.Workload]

@@ -39,14 +39,14 @@ ROLE_LABEL = "app.kubernetes.io/component"
 CHART = "distrain"
 
 KEYGEN, MASTER, WORKER = "keygen", "master", "worker"
-# Kubeflow's role names in lower case, in the order of a report; the main role comes last.
+# Kubeflow's role names in lower case, in the order of a report. The main role comes last.
 ROLES = (KEYGEN, "launcher", "chief", "scheduler", "server", "ps", "evaluator", MASTER, WORKER)
-# The attribute of kube.WorkloadSpec with the replica specs of each kind.
+# For each kind, the attribute of kube.WorkloadSpec that contains the replica specs.
 _ATTRIBUTES = {each.encode_name: each.name for each in msgspec.structs.fields(kube.WorkloadSpec)}
 REPLICAS = {kind.name: _ATTRIBUTES[kind.replicas] for kind in KUBEFLOW.values()}
 OTHERS = {("batch/v1", "Job"), ("apps/v1", "StatefulSet"), ("v1", "Pod")}
 KINDS = ", ".join([*KUBEFLOW, "Job, StatefulSet or Pod"])
-# Kinds that create pods but that distrain's commands do not support.
+# Objects of these kinds create pods, but distrain's commands do not support them.
 NOT_JUDGED = {
     *("Deployment", "ReplicaSet", "DaemonSet", "ReplicationController", "CronJob"),
     *("LeaderWorkerSet", "JobSet", "TrainJob", "RayJob", "RayCluster", "PaddleJob", "XGBoostJob"),
@@ -153,7 +153,7 @@ class Job(Struct, frozen=True):
 
     def _only(self, namespace: str, roles: Sequence[PodRole]) -> Job:
         owners = {role.owner for role in roles}
-        # Jobs of other namespaces may have the same kind and name.
+        # A job in another namespace may have the same kind and name.
         resources = tuple(each for each in dict.fromkeys(self.resources) if each in owners)
         objects = tuple(each for each in self.objects if each.namespace == namespace)
         created = self.created.of(namespace)
@@ -311,7 +311,8 @@ def _owner(resource: Resource, workload: kube.Workload) -> tuple[PodOwner, dict[
     replicas: dict[str, kube.ReplicaSpec] = {"": kube.ReplicaSpec(number_of_pods(resource.kind, spec), spec.template)}
     is_kubeflow = resource.kind in REPLICAS
     if is_kubeflow:
-        # The training-operator ignores upper and lower case in role names: defaulting_utils.go setTypeNameToCamelCase.
+        # To the training-operator, role names in upper and lower case are equal: defaulting_utils.go
+        # setTypeNameToCamelCase
         replicas = {key.lower(): one for key, one in (getattr(spec, REPLICAS[resource.kind]) or {}).items()}
     in_gang = bool(is_kubeflow and spec.run_policy and spec.run_policy.scheduling_policy)
     return PodOwner(resource.api_version, resource.kind, resource.name, frozenset(replicas), in_gang), replicas

@@ -10,18 +10,21 @@ from msgspec import Struct
 
 from distrain.workload.documents import Item, name_of
 
-# Kubernetes pkg/apis/core/types.go, MaxSecretSize: the values of a Secret or ConfigMap together.
+# Kubernetes pkg/apis/core/types.go, MaxSecretSize: the most bytes that all values of a Secret or ConfigMap have
+# together.
 MOST_DATA = 2**20
-# apimachinery pkg/api/validation/objectmeta.go, TotalAnnotationSizeLimitB: the bytes of all keys and values
+# apimachinery pkg/api/validation/objectmeta.go, TotalAnnotationSizeLimitB: the most bytes that all keys and values have
+# together
 MOST_OF_ANNOTATIONS = 2**18
 ANNOTATIONS = "metadata.annotations"
-# etcd server/embed/config.go, DefaultMaxRequestBytes: limit for the stored object, which is written in one request.
+# etcd server/embed/config.go, DefaultMaxRequestBytes: the most bytes of a stored object, which is written in one
+# request.
 MOST_STORED = 3 * 2**19
-# Kubernetes apiserver pkg/server/config.go, MaxRequestBodyBytes: limit for the JSON that Helm and kubectl send.
+# Kubernetes apiserver pkg/server/config.go, MaxRequestBodyBytes: the most bytes of the JSON that Helm and kubectl send.
 MOST_SENT = 3 * 2**20
-# A message names the smallest field that has at least this share of the object.
+# A message names the smallest field that makes up at least this share of the object's size.
 SHARE = 0.25
-# For kinds whose only data is in two fields: the field with plain text, and the field with base64.
+# These kinds have data only in two fields: the field with plain text, and the field with base64.
 DATA = {"Secret": ("stringData", "data"), "ConfigMap": ("data", "binaryData")}
 
 
@@ -83,7 +86,7 @@ def data_size(item: Item) -> int:
         return 0
     plain, encoded = ({**(item.get(field) or {})} for field in DATA[item["kind"]])
     sizes = {key: _decoded_size(str(value or "")) for key, value in encoded.items()}
-    # A Secret's stringData replaces data of the same name.
+    # An entry of a Secret's `stringData` replaces the entry of `data` with the same key.
     return sum({**sizes, **{key: len(str(value or "").encode()) for key, value in plain.items()}}.values())
 
 

@@ -66,7 +66,7 @@ def is_policy(item: Item) -> bool:
 
 def _parsed(item: Item) -> Any:
     found = documents.with_amounts(item, FORMS[item["apiVersion"], item["kind"]], "2, 500m or 4Gi")
-    # The API server ignores the status of a new quota.
+    # The API server ignores the status in a request that creates a quota.
     return replace(found, status=QuotaStatus()) if isinstance(found, ResourceQuota) else found
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from difflib import get_close_matches
 from typing import Any
 
-# Kubernetes 1.34, api/openapi-spec/swagger.json: io.k8s.api.core.v1.PodSpec and Container
+# Kubernetes 1.34, api/openapi-spec/swagger.json: the fields of io.k8s.api.core.v1.PodSpec and Container
 POD_FIELDS = frozenset({
     "activeDeadlineSeconds", "affinity", "automountServiceAccountToken", "containers", "dnsConfig", "dnsPolicy",
     "enableServiceLinks", "ephemeralContainers", "hostAliases", "hostIPC", "hostNetwork", "hostPID", "hostUsers",

@@ -11,7 +11,7 @@ from distrain.kube.quantities import text
 from distrain.workload.kinds import FACTS, KINDS
 from distrain.workload.manifest import MASTER, Job, PodRole
 
-# The section of the chart's values for each role, by the role's key in the replica specs in lower case.
+# For each role, the section of the chart's values. The keys are the roles' keys in the replica specs, in lower case.
 SECTIONS = {key.lower(): FACTS.roles[role] for kind in KINDS for role, key in kind.roles.items()}
 
 

@@ -9,7 +9,7 @@ import yaml
 
 # libyaml's parser is ten times as fast as PyYAML's own.
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-# A mapping may merge several other mappings, each with this key.
+# A mapping may contain this key several times, because it may merge several other mappings.
 MERGE = "<<"
 
 
@@ -19,7 +19,7 @@ class _Open:
     def __init__(self, path: str, *, is_block: bool) -> None:
         self.path, self.is_block = path, is_block
         self.lines: dict[str, int] = {}
-        # The key whose value comes next; None where a key comes next.
+        # The key whose value the parser reads next, or None if it reads a key next.
         self.key: str | None = None
         self.entries = 0
 

@@ -19,9 +19,9 @@ from distrain.errors import DEEPEST
 # libyaml's parser is ten times as fast as PyYAML's own.
 _Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 BRACKETS = re.compile(r"[\[\]{}]")
-# A possible anchor. In shell scripts, & mostly follows > or another &.
+# A possible anchor. In shell scripts, an `&` usually follows `>` or another `&`.
 ANCHOR = re.compile(r"(?<![\w&>])&[\w-]")
-# A line whose indentation or dashes could nest deeper than DEEPEST.
+# The indentation or the dashes of such a line could nest values deeper than DEEPEST.
 DEEP_LINE = re.compile(rf"(?:[ \t?-]|[\w\"'.]+:[ ]){{{DEEPEST},}}")
 
 TAG = "tag:yaml.org,2002:"
@@ -89,7 +89,7 @@ class _Loader(_Base):  # type: ignore[misc]
         return node.value
 
     def construct_map(self, node: yaml.Node) -> Iterator[dict[str, Any]]:
-        # Two steps, because an alias may stand inside its own anchor.
+        # Yield the mapping first and fill it afterwards, because an alias may be inside its own anchor.
         found: dict[str, Any] = {}
         yield found
         found.update(self.construct_mapping(node))
@@ -214,7 +214,7 @@ def _refuse_aliases(text: str) -> None:
     if not ANCHOR.search(text):
         return
     sizes: dict[str | None, int] = {}
-    # Per open collection: its anchor, and the number of nodes before it.
+    # For each open collection: its anchor, and the number of nodes before it.
     opened: list[tuple[str | None, int]] = []
     nodes = repeated = 0
     for event in yaml.parse(text, Loader=_Base):

@@ -12,7 +12,8 @@ import yaml
 
 from distrain.yaml.yaml_loader import FALSE, TRUE, number
 
-# Line breaks of YAML 1.1 that no editor shows as line breaks. They are escaped, so that the text stays on one line.
+# YAML 1.1 treats these characters as line breaks, but no editor shows them as such. These characters are escaped, so
+# that the text stays on one line.
 BREAKS = re.compile("[\x85\u2028\u2029]")
 
 

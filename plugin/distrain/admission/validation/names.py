@@ -9,7 +9,7 @@ from distrain import kube
 from distrain.admission.validation.field_errors import invalid, required, too_long
 from distrain.workload.object_sizes import MOST_OF_ANNOTATIONS, annotations_size
 
-# Return what is wrong with a name.
+# A function that returns what is wrong with a name.
 Rule = Callable[[str], list[str]]
 
 LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
@@ -126,7 +126,7 @@ def of_each(path: str, value: str, rule: Rule) -> Iterator[str]:
 
 def _of_name(metadata: kube.TemplateMetadata, rule: Rule) -> Iterator[str]:
     if prefix := metadata.generate_name:
-        # A hyphen may end the prefix, as the API server appends letters and digits.
+        # The prefix may end in a hyphen, because the API server appends letters and digits.
         wrong = rule(re.sub(".-$", "a", prefix))
         yield from (invalid("metadata.generateName", prefix, each) for each in wrong)
     if metadata.name:

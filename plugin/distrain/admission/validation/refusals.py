@@ -15,7 +15,7 @@ from distrain.workload.manifest import REPLICAS, Job, PodRole
 from distrain.workload.wording import Wording
 
 DATA = ("Secret", "ConfigMap")
-# The volumes that the operators of MPIJobs add to the pods, and that containers can mount.
+# The operators of MPIJobs add these volumes to the pods, so containers can mount them.
 OF_OPERATORS = ("mpi-job-config", "mpi-job-kubectl", "ssh-auth")
 
 

@@ -62,7 +62,7 @@ JUDGED = (
     JudgedKind("RuntimeClass", "runtimeclasses", RuntimeClass, "node.k8s.io/v1"),
     PODS,
 )
-# The annotations that are judged. A snapshot holds no other annotation.
+# The annotations that the check reads. A snapshot contains only these annotations.
 ANNOTATIONS = frozenset(
     {
         "pv.kubernetes.io/bind-completed",
@@ -95,7 +95,7 @@ class Snapshot(Struct, rename="camel", tag_field="kind", tag="Snapshot"):
 
 FORMS: Mapping[str, type[Any]] = {
     **{kind.name: kind.form for kind in JUDGED},
-    # In a file of kubectl, these tell what the cluster serves.
+    # In a file that kubectl wrote, these kinds show which APIs the cluster serves.
     "CustomResourceDefinition": CustomResourceDefinition,
     "Snapshot": Snapshot,
 }

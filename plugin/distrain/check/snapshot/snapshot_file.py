@@ -63,7 +63,7 @@ from distrain.workload.manifest import CHART, Job
 EXPECTED = "it takes the output of `helm distrain snapshot`, or of `kubectl get nodes,pods -A -o json`"
 GZIP = b"\x1f\x8b"
 
-# The JSON of each pod of the chart has this value of the label app.kubernetes.io/name.
+# In the JSON of each pod of the chart, the label app.kubernetes.io/name has this value.
 LABELLED = f'"{CHART}"'.encode()
 
 T = TypeVar("T")
@@ -213,7 +213,7 @@ def _refuse_other_snapshots(found: Contents, flag: str) -> None:
 def _refuse_odd_objects(found: Contents, flag: str) -> None:
     """Raise ValuesError for objects that no API server would accept; the user may have edited the file."""
     looks = [(kind, LOOKS.get(kind, form.refuse_odd_amounts), items) for kind, items in found.by_kind.items()]
-    # With --release, the whole spec of these pods is used.
+    # With --release, the command reads the whole spec of these pods.
     looks.append(("Pod", form.refuse_odd_amounts, found.chart_pods))
     mistakes = [
         f"{flag}: {kind} {item.metadata.name or 'without a name'}: {form.why(error)}; {EXPECTED}"
@@ -257,7 +257,7 @@ def _look(pod: JsonPod) -> None:
     held(kind), host_ports(kind), pod.labels, pod.volumes
 
 
-# Functions that check the most frequent kinds of a snapshot without decoding every field.
+# Functions that check objects of the most frequent kinds of a snapshot without decoding every field.
 LOOKS: Mapping[str, Callable[[Any], object]] = {"Node": allocatable, "Pod": _look}
 
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 HEAD, SEPARATOR, TAIL = b'{"apiVersion":"v1","kind":"List","metadata":{},"items":[\n', b",\n", b"\n]}\n"
 # The API groups that are read: the groups that the chart renders, and the groups of the gang schedulers.
 GROUPS = (*RENDERED_GROUPS, *(each.group for each in BY_VALUE.values()))
-# Without these kinds nothing can be judged.
+# Without objects of these kinds the check can judge nothing.
 NEEDED = (NODES, PODS)
 
 _encode = msgspec.json.Encoder().encode

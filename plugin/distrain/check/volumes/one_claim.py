@@ -33,7 +33,8 @@ class Elsewhere(Struct, frozen=True):
     claim: str
 
 
-# The judgement on a claim: the volume's possible locations, a refusal of all pods, or a text about what is not judged.
+# The result for one claim: the volume's possible locations, a refusal of all pods, or a text that says what is not
+# judged.
 Judged = VolumeRule | Elsewhere | Refusal | str
 
 

@@ -15,7 +15,7 @@ from distrain.scheduler.volume_binding import NO_PROVISIONER
 from distrain.workload.manifest import Job, PodRole
 from distrain.workload.stateful_sets import NumberedNames
 
-# The annotations of the class for claims without a class.
+# These annotations mark the default StorageClass, which claims without a class get.
 DEFAULT_CLASS = ("storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class")
 
 
@@ -77,7 +77,7 @@ def with_class(spec: kube.ClaimSpec, objects: Dependencies) -> kube.ClaimSpec:
         return spec
     classes = sorted(objects.storage_classes.items())
     defaults = [each for _, each in classes if _is_default(each)]
-    # Kubernetes takes the newest of several default classes.
+    # Kubernetes uses the newest of several default StorageClasses.
     newest = max(defaults, key=lambda each: each.metadata.creation_timestamp or "", default=None)
     return replace(spec, storage_class_name=newest.metadata.name if newest else "")
 

@@ -16,9 +16,9 @@ from distrain.progress.start import events_of, shortened
 MOUNT = ("FailedMount", "FailedAttachVolume", "FailedMapVolume")
 SANDBOX = ("FailedCreatePodSandBox", "NetworkNotReady")
 VOLUME = re.compile(r'^(?:MountVolume\.\w+|AttachVolume\.\w+|Multi-Attach error)[^"]* for volume "(?P<volume>[^"]+)"')
-# Messages that name no cause: kubelet's summary after two minutes, and a delay of kubelet's caches.
+# These messages name no cause: kubelet's summary after two minutes, and a message about a delay of kubelet's caches.
 SUMMARY = re.compile(r"^Unable to (?:attach or )?mount volumes: |failed to sync \w+ cache: timed out")
-# For messages about a volume.
+# These rules are for messages about a volume.
 RULES = (
     (
         r'(?P<kind>secret|configmap) "(?P<name>[^"]+)" not found$',

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-# Fragments of messages, each with the next step.
+# Parts of messages, each with the next step for the user.
 ADVICE = (
     (r"LocalQueue \S+ doesn't exist", "create the LocalQueue in this namespace, or correct gang.queue"),
     (r"ClusterQueue \S+ doesn't exist", "the queue names a ClusterQueue that does not exist: ask those who run Kueue"),

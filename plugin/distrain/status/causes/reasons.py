@@ -127,7 +127,7 @@ def _of_live(phase: Phase, evidence: Evidence, place: Place) -> Reason:
         return Reason(leaves.why, leaves.next)
     trains, lacks = phase.word in (Word.RUNNING, Word.RESCALING), lacks_pods(found.pods, job)
     if trains and not lacks and all(map(runs, unreplaced(found.pods, job))):
-        # Earlier terminations of containers explain nothing here: the run has made steps since.
+        # Earlier ends of containers explain nothing here, because the run has made steps since then.
         silent = [each for each in _all(evidence) if each.about.endswith(STORAGE)]
         if silent:
             return _split(silent[0], place)

@@ -24,7 +24,7 @@ FORBIDDEN = re.compile(r'^pods? "(?P<pod>[^"]*)" is (?:forbidden|invalid): (?P<w
 EXCEEDED = (
     r"^exceeded quota: (?P<quota>\S+), requested: (?P<requested>.*), used: (?P<used>.*), limited: (?P<limited>.*)$"
 )
-# For the API server's answers.
+# These rules are for the API server's answers.
 RULES = (
     (
         EXCEEDED,

@@ -20,25 +20,28 @@ from distrain.status.facts import is_ready
 from distrain.status.figures import TimedLog, freshness, last_time
 from distrain.workload.manifest import WORKER
 
-# A shorter time without a step line, in seconds, is never a stall, unless a rank logs that it waits for the others.
+# A shorter time without a step line, in seconds, is a stall only if a rank logs that it waits for the others.
 LEAST = 300
-# A stall is longer than INTERVALS usual pauses between step lines, and longer than PAUSES times the longest pause.
+# Ranks count as stalled after more than INTERVALS times the usual pause between two step lines, and more than PAUSES
+# times the longest pause.
 INTERVALS, PAUSES = 5, 2
-# The limit in seconds for the first steps, which compile, and for an evaluation, a checkpoint or the end.
+# This limit in seconds applies to the first steps (because they compile), and to an evaluation, a checkpoint or the
+# end.
 LONGEST = 1800
-# The limit before the first step if a rank waits for the others: the ranks do not compile equally fast.
+# This limit applies before the first step if a rank waits for the others: not all ranks compile equally fast.
 LATE_START = 600
-# The first step lines of a start, so many, may come late because their steps compile. They do not show the usual pause.
+# This many step lines after a start may come late, because their steps compile. They do not show the usual pause
+# between two steps.
 LINES_THAT_COMPILE = 3
-# The first line of a start, written by the trainer or by one of the chart's scripts.
+# The first line after a start, which the trainer or one of the chart's scripts writes.
 START = re.compile(r"^(?:resumed from |Step\tImg/sec|distrain-(?:launch|torchrun|run): )", re.MULTILINE)
-# What programs log before they do something other than steps.
+# Programs log such words before they do something other than training steps.
 BUSY = re.compile(
     r"\b(?:sav|writ|checkpoint|evaluat|validat|test|upload|compil|autotun)ing\b|\b(?:evaluation|validation|compilation)\b",
     re.IGNORECASE,
 )
-# What the ranks' libraries log while ranks wait for others: c10d's ProcessGroupNCCL.cpp, Horovod's stall_inspector.cc,
-# and Gloo's unbound_buffer.cc.
+# The ranks' libraries log these messages while ranks wait for others: c10d's ProcessGroupNCCL.cpp, Horovod's
+# stall_inspector.cc, and Gloo's unbound_buffer.cc.
 HELD = (
     (
         r"\[Rank (?P<rank>\d+)\] Watchdog caught collective operation timeout: WorkNCCL\([^)]*?OpType=(?P<what>\w+)",
@@ -55,7 +58,7 @@ HELD = (
     (r"Timed out waiting (?P<time>\d+ ?ms) for \w+ operation to complete", "a rank has waited {time} for another one"),
     (r"watchdog (?:thread )?(?:got|is) stuck|Heartbeat monitor timed out", "a rank hangs, says NCCL's watchdog"),
 )  # fmt: skip
-# What the launcher's check of a worker (charts/distrain/files/distrain_workers.py) finds, and the next step.
+# What the launcher finds when it checks a worker (charts/distrain/files/distrain_workers.py), each with the next step.
 UNANSWERED = (
     (r"\(no address yet\)", "wait: a pod's name gets its address when the pod is ready; if this lasts, check the DNS"),
     (r"\(the name server does not answer\)", "check the cluster's DNS: kubectl get pods -A -l k8s-app=kube-dns"),

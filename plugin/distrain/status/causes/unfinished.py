@@ -10,9 +10,9 @@ from distrain.progress.start import main_container
 from distrain.progress.steps import duration, seconds_of
 from distrain.workload.wording import listed
 
-# Kubernetes' own finalizers: the object waits for what it owns, here its pods.
+# Kubernetes itself sets these finalizers. They keep an object until the objects that it owns (here its pods) are gone.
 WAITS_FOR_PODS = ("foregroundDeletion", "orphan")
-# Seconds for which a pod may be late. Its deletion's time includes its grace period.
+# A pod may end up to this many seconds late. The time of deletion already includes the grace period.
 LATE_SECONDS = 60
 INITIALIZING = "PodInitializing"
 

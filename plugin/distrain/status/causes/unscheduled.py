@@ -19,19 +19,20 @@ from distrain.progress.start import is_unseen, not_scheduled, role_of
 from distrain.workload.manifest import WORKER
 from distrain.workload.wording import counted, listed
 
-# After its reasons the scheduler says whether it could make room by ending pods of lower priority.
-# After a claim that does not exist, Kubernetes 1.34 says "not found" once more.
+# After its reasons the scheduler's message says whether ending pods of lower priority would make room. If a claim does
+# not exist, Kubernetes 1.34 appends "not found" to the message twice.
 REST = re.compile(r"\.? (?:no new claims to deallocate|preemption: ).*$|(?<=not found)\. not found$")
 INSUFFICIENT = re.compile(r"Insufficient ([\w./-]*\w)")
-# On such a node the pod would fit if other pods ended.
+# A node with the first message would have room for the pod if other pods ended.
 NO_VICTIMS, NOT_HELPFUL = "No preemption victims found", "Preemption is not helpful"
 GATED = "SchedulingGated"
 UNBOUND_CLAIM = "unbound immediate PersistentVolumeClaims"
 GANG = ("PodGroup", "sibling pods", "podGroup")
-# What coscheduling says that a gang lacks: Go's form of quantities, such as nvidia.com/gpu:{{1 0} {<nil>} DecimalSI}.
+# coscheduling's message says what a gang lacks, with quantities in Go's form, such as nvidia.com/gpu:{{1 0} {<nil>}
+# DecimalSI}.
 GAP = re.compile(r"resource gap: map\[(?P<lacks>[^\]]*)\]")
 LACK = re.compile(r"(?P<resource>[\w./-]+):\{\{(?P<number>\d+) (?P<scale>-?\d+)\}")
-# Patterns of the scheduler's messages, each with the next step for the user.
+# Patterns for the scheduler's messages, each with the next step for the user.
 ADVICE = (
     (
         r"taints? \{node\.kubernetes\.io/(?:not-ready|unreachable)",
@@ -96,7 +97,7 @@ def cause_of(pods: Sequence[kube.Pod], claims: Sequence[Claim], place: Place) ->
     told = [(pod, each) for pod in pods for each in not_scheduled(pod)]
     if not told:
         return _unseen(pods, place)
-    # In a gang that does not fit, most pods' messages only say that another pod of the gang was not placed.
+    # If a gang does not fit, the messages of most pods only say that another pod of the gang was not placed.
     pod, condition = next((each for each in told if not _is_of_gang(each[1])), told[0])
     if lacks := _lacks(condition.message or ""):
         return Cause(f"its pods start together or not at all, and lack {lacks}", _all_pods(place))
