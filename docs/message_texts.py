@@ -1,4 +1,7 @@
-"""Find the texts that a Python expression can evaluate to, without running it. `…` stands for each unknown part."""
+"""Find the texts that a Python expression can evaluate to, without running it.
+
+In a text, `…` stands for each part that is unknown.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +26,8 @@ OF_ITEMS = ("fromkeys", "islice", "list", "sorted", "tuple")
 class Module:
     """A parsed module.
 
-    `calls` pairs each call with the function that contains the call. `functions` has functions and methods by name.
-    `imports` maps an imported name to its module and original name.
+    `calls` contains each call, paired with the function in which the call is. `functions` has functions and methods by
+    name. `imports` maps an imported name to its module and original name.
     """
 
     classes: list[ast.ClassDef] = field(default_factory=list)
@@ -57,7 +60,7 @@ class Modules:
         return self._parsed[name]
 
     def matching(self, pattern: str) -> dict[str, Module]:
-        """Return the modules whose text matches."""
+        """Return the modules whose text matches the pattern."""
         return {name: self[name] for name, text in self._texts.items() if re.search(pattern, text)}
 
     def owner(self, function: str) -> str | None:
@@ -125,13 +128,16 @@ class Scope:
 
 
 def texts(node: ast.expr, scope: Scope) -> list[str]:
-    """Return the texts that the expression can evaluate to: each once, at most MOST."""
+    """Return the texts that the expression can evaluate to, without duplicates and at most MOST of them."""
     found = list(dict.fromkeys(_texts(node, scope)))
     return found if 0 < len(found) <= MOST else [UNKNOWN]
 
 
 def all_texts(node: ast.expr, scope: Scope) -> list[str]:
-    """Return the texts that the expression can evaluate to. For a list or generator, return the texts of its items."""
+    """Return the texts that the expression can evaluate to.
+
+    If the expression is a list or a generator, return the texts of its items.
+    """
     if isinstance(node, ast.Starred):
         return all_texts(node.value, scope)
     if isinstance(node, (ast.GeneratorExp, ast.ListComp)):
@@ -167,15 +173,18 @@ def _texts(node: ast.expr, scope: Scope) -> Iterable[str]:
 
 
 def _within_text(found: list[str]) -> list[str]:
-    """Return the alternatives for a part of a text.
+    """Return the texts that a part of a longer text can have.
 
-    If all alternatives are single words, such as line and lines, return UNKNOWN.
+    If all alternatives are single words, such as `line` and `lines`, return UNKNOWN.
     """
     return found if len(found) == 1 or any(" " in text.strip() for text in found) else [UNKNOWN]
 
 
 def _joined(parts: list[list[str]]) -> list[str]:
-    """Return all combinations of the parts' texts. If there are too many, treat each part that varies as unknown."""
+    """Return all combinations of the parts' texts.
+
+    If there are too many combinations, treat each part that varies as unknown.
+    """
     if prod(map(len, parts)) > MOST:
         parts = [part if len(part) == 1 else [UNKNOWN] for part in parts]
     return ["".join(each) for each in product(*parts)]

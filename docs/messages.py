@@ -31,7 +31,7 @@ messages combine parts that never occur together. [troubleshooting.md](troublesh
 class Part:
     """A part of distrain written in Python: its folder, its errors' base classes, and the program that prints them.
 
-    `common` describes all errors of the part; without `common`, the docstring of each error class describes that
+    If `common` is set, it describes all errors of the part. Otherwise the docstring of each error class describes that
     class's errors. `lines` maps a description of a group of lines to the functions that print them.
     """
 
@@ -118,7 +118,7 @@ def _bases(node: ast.ClassDef) -> set[str]:
 
 @cache
 def sites_of(part: Part) -> list[Site]:
-    """Return the calls of a part's error classes and of the functions in its `lines`."""
+    """Return the calls that create an error of this part, and the calls of the functions in the part's `lines`."""
     modules = modules_of(part.folder, part.package)
     names = {*error_classes(modules, part.roots), *(name for names in part.lines.values() for name in names)}
     found = []
@@ -143,7 +143,7 @@ def _called(function: ast.expr) -> str:
 
 
 def has_words(text: str) -> bool:
-    """Return whether a text has at least two words. Other texts only pass on another message."""
+    """Return whether a text has at least two words. A text with fewer words only passes on another message."""
     return len(re.findall(r"[A-Za-z]{2,}", text)) >= 2
 
 

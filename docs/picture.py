@@ -47,7 +47,7 @@ def picture() -> str:
 
 
 def _kind(facts: dict[str, Any]) -> Iterator[str]:
-    """Yield the lines of one kind: its operator, and each role with the script that runs as process 1 in its pods."""
+    """Yield the diagram's lines for one kind of job: its operator, and for each role the script that is process 1."""
     name, starter = facts["name"], facts.get("starter", "")
     operators = facts["versions"][0]["operators"] if facts["versions"] else ["Kubernetes itself"]
     yield f"server -- {operators[0]} --> {name}"

@@ -73,7 +73,7 @@ def _named(action: argparse.Action) -> str:
 
 
 def _escaped(words: str) -> str:
-    """Escape bars in the text of a table cell. An unescaped bar would end the cell."""
+    """Escape the bars `|` in the text of a table cell. An unescaped bar `|` would end the cell."""
     return words.replace("|", "\\|").replace("%%", "%")
 
 

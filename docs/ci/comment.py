@@ -3,10 +3,10 @@
 
     comment.py FILE
 
-On GitHub a workflow sets GITHUB_API_URL and GITHUB_REPOSITORY. The job must also set PULL_REQUEST to the pull request's
-number, and GITHUB_TOKEN. The token needs only the permission `pull-requests: write`. On GitLab a merge request's job
-sets CI_API_V4_URL, CI_PROJECT_ID and CI_MERGE_REQUEST_IID. COMMENT_TOKEN is a project access token with the role
-Reporter and the scope `api`. The script needs only Python 3.10.
+On GitHub a workflow sets GITHUB_API_URL and GITHUB_REPOSITORY. The job must also set PULL_REQUEST to the number of the
+pull request, and GITHUB_TOKEN to a token. The token needs only the permission `pull-requests: write`. On GitLab a merge
+request's job sets CI_API_V4_URL, CI_PROJECT_ID and CI_MERGE_REQUEST_IID. COMMENT_TOKEN is a project access token with
+the role Reporter and the scope `api`. The script needs only Python 3.10.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class CommentError(Exception):
 class Service:
     """The API of a code host: URLs, HTTP method and login for comments.
 
-    In `one_comment`, {} stands for a comment's id.
+    In `one_comment`, `{}` stands for the id of a comment.
     """
 
     comments: str
@@ -46,7 +46,9 @@ class Service:
     user: str = ""
 
     def is_own(self, comment: dict[str, Any], user: Any) -> bool:
-        """Tell whether this script wrote the comment. Anyone can write the marker, so the author must match, too.
+        """Tell whether this script wrote the comment.
+
+        Anyone can write the marker, so the comment's author must match, too.
 
         The API gives null as the author if the account was deleted.
         """

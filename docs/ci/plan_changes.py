@@ -40,7 +40,7 @@ VERDICTS = (0, 10, IMPOSSIBLE, 12)
 class Change:
     """The path of a run's values file before and after the change.
 
-    None means that the run does not exist at that time.
+    A path is None if the run does not exist at that time.
     """
 
     before: str | None
@@ -53,7 +53,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Section:
-    """A section of the comment."""
+    """A section of the comment that the script writes."""
 
     text: str
     is_bad: bool = False
@@ -81,7 +81,7 @@ class Tree:
     def target(self, path: str) -> str:
         """Follow symbolic links, as Argo CD does.
 
-        Return an empty text unless the links end at a file of this commit.
+        Return an empty text unless the last link points to a file of this commit.
         """
         for _ in range(self.MOST_LINKS):
             if self._modes.get(path) != self.LINK:
@@ -150,7 +150,7 @@ def _changes(options: argparse.Namespace, base: str, before_tree: Tree, after_tr
     named = {change.after for change in changed}
 
     def is_touched(path: str) -> bool:
-        """Tell whether the file changes, or the target if the file is a link."""
+        """Tell whether the file itself changes, or the file that it links to."""
         return not touched.isdisjoint({path, before_tree.target(path), after_tree.target(path)} - {""})
 
     has_common = any(map(is_touched, options.common))
@@ -160,7 +160,7 @@ def _changes(options: argparse.Namespace, base: str, before_tree: Tree, after_tr
 
 
 def _by_name(changed: Sequence[Change]) -> Iterator[Change]:
-    """Pair the old and new file of each run whose file moved to another folder but kept its name.
+    """If a run's file moved to another folder but kept its name, pair the old and the new file.
 
     git may list such files as one removed and one added file, or as parts of two different renames.
     """
@@ -191,7 +191,10 @@ class Planner:
         self._names = Counter(_name(path) for path in after if _is_run(path, options))
 
     def plan(self, change: Change) -> Iterator[Section]:
-        """Yield the sections of a change. A renamed run gets two: for Helm, the new name is another release."""
+        """Yield the sections of a change.
+
+        A renamed run gets two sections: for Helm, the new name is another release.
+        """
         before, after = change.before, change.after
         if before and not change.is_one_run:
             yield Section(_removed(before, after))
@@ -279,7 +282,7 @@ class Planner:
         )
 
     def _failed(self, path: str, done: subprocess.CompletedProcess[str]) -> Section:
-        """Return the section of a run that the plugin refuses, with the plugin's messages."""
+        """Return the section of a run that the plugin refuses; the section contains the plugin's messages."""
         words = done.stderr.strip() or f"the plugin ended with {done.returncode} and no message"
         for file, name in self._shown.items():
             words = words.replace(file, name)
@@ -330,7 +333,10 @@ def _one_line(words: str) -> str:
 
 
 def _longest_ticks(words: str) -> int:
-    """Return the length of the longest run of backticks: a fence must be longer than any inside it."""
+    """Return the length of the longest run of backticks.
+
+    The fence of a code span must be longer than any backticks inside it.
+    """
     return max((len(run) for run in re.findall("`+", words)), default=0)
 
 

@@ -29,9 +29,9 @@ _lost: list[UnwrittenError] = []
 
 
 def open_streams() -> None:
-    """Open /dev/null for each standard stream that is closed.
+    """Open /dev/null in place of each standard stream that is closed.
 
-    Otherwise a connection to the cluster could get file descriptor 0, 1 or 2, and a child process would print into it.
+    Otherwise a connection to the cluster could get file descriptor 0, 1 or 2, and a child process would write to it.
     """
     for number in range(3):
         try:
@@ -47,15 +47,16 @@ def open_streams() -> None:
 
 
 def answer_people(text: str) -> None:
-    """Print a result that a person reads, as text or Markdown; raise UnwrittenError if stdout is closed or full.
+    """Print a result for a person to read, as text or Markdown. Raise UnwrittenError if stdout is closed or full.
 
-    Invisible characters are escaped, too: some of them show a line's words in another order.
+    Invisible characters are escaped, too, because some of them make a terminal show the words of a line in another
+    order.
     """
     answer(_visible(text))
 
 
 def answer(text: str) -> None:
-    """Print a command's result, control characters escaped; raise UnwrittenError if stdout is closed or full."""
+    """Print a command's result with control characters escaped. Raise UnwrittenError if stdout is closed or full."""
     _refuse_closed()
     try:
         print(text.translate(CONTROLS), flush=True)
@@ -64,9 +65,9 @@ def answer(text: str) -> None:
 
 
 def draw(lines: Sequence[str], style: str = "", *, clears: bool = False) -> None:
-    """Print lines to a terminal; with `clears`, replace what it shows.
+    """Print lines to a terminal. With `clears`, they replace what the terminal shows.
 
-    `style` is the style of the first line, as numbers of ECMA-48 such as "1;32". Raise UnwrittenError if stdout is
+    `style` is the style of the first line, in the numbers of ECMA-48, such as "1;32". Raise UnwrittenError if stdout is
     closed or full.
     """
     _refuse_closed()
@@ -79,9 +80,9 @@ def draw(lines: Sequence[str], style: str = "", *, clears: bool = False) -> None
 
 
 def width() -> int | None:
-    """Return the terminal's number of columns, None if stdout is not a terminal.
+    """Return the terminal's number of columns, or None if stdout is not a terminal.
 
-    A terminal that does not know its size, as under `script`, has 0 columns: then it counts as 80 columns wide.
+    A terminal that does not know its size, as under `script`, reports 0 columns. It counts as 80 columns wide.
     """
     try:
         return os.get_terminal_size(sys.stdout.fileno()).columns or USUAL_WIDTH
@@ -101,7 +102,7 @@ def copy(file: IO[bytes]) -> None:
 
 
 def write(data: bytes) -> None:
-    """Write bytes to stdout as they are, at once; raise UnwrittenError if stdout is closed or full."""
+    """Write bytes unchanged and unbuffered to stdout; raise UnwrittenError if stdout is closed or full."""
     _refuse_closed()
     # Write without Python's buffer, so that Ctrl-C also ends a command whose reader has stopped reading.
     raw = getattr(sys.stdout.buffer, "raw", sys.stdout.buffer)
@@ -114,15 +115,16 @@ def write(data: bytes) -> None:
 
 
 def _refuse_closed() -> None:
-    """Raise UnwrittenError if stdout was closed when Python started, as by `>&-`."""
+    """Raise UnwrittenError if stdout was already closed when Python started, as with `>&-`."""
     if sys.stdout is None:
         raise UnwrittenError("stdout: is closed; direct it to a file, or to /dev/null")
 
 
 def tell(text: str, otherwise: str) -> None:
-    """Print a text about a change of the cluster; if stdout fails, print the error and `otherwise` to stderr.
+    """Print a text about a change of the cluster. If this fails, print the error and the text `otherwise` to stderr.
 
-    A failed print neither stops nor undoes the change. `finish` raises the error afterwards, for the exit code.
+    If printing fails, the change continues and is not undone. `finish` raises the error later, so that the exit code
+    shows it.
     """
     try:
         answer(text)
@@ -135,7 +137,7 @@ def tell(text: str, otherwise: str) -> None:
 
 
 def finish() -> None:
-    """Raise the first UnwrittenError of `tell`, if any."""
+    """Raise the first UnwrittenError that `tell` has collected, if there is one."""
     lost, _lost[:] = _lost[:], []
     if lost:
         raise lost[0]
@@ -147,7 +149,7 @@ def say(line: str) -> None:
 
 
 def say_text(text: str) -> None:
-    """Print a text of several lines to stderr, control characters escaped; ignore errors."""
+    """Print a text of several lines to stderr, with control characters escaped; ignore errors."""
     _to_stderr(_visible(_redacted(text)))
 
 
@@ -171,7 +173,7 @@ def printable(line: str) -> str:
 def terminal_line(line: str) -> str:
     """Return a log line that is safe for a terminal: without colours, and with other control characters escaped.
 
-    A line that overwrites itself, such as a progress bar, is shown in its last state.
+    If a line overwrites itself, as a progress bar does, only its last state is shown.
     """
     import re
 
@@ -180,7 +182,7 @@ def terminal_line(line: str) -> str:
 
 
 def _visible(text: str) -> str:
-    """Escape all characters of a text's lines that cannot be seen."""
+    """Escape all invisible characters in the lines of a text."""
     return "\n".join(map(_escaped, text.split("\n")))
 
 
@@ -191,7 +193,7 @@ def _escaped(line: str) -> str:
 
 
 def leave(line: str) -> None:
-    """Write a line as the termination message of the pod that this program runs in."""
+    """Write a line as the termination message of the pod in which this program runs."""
     try:
         # The termination log is not created: outside Kubernetes this file does not exist.
         with open(TERMINATION_LOG, "r+", encoding="utf-8") as log:
@@ -214,7 +216,7 @@ def can_ask() -> bool:
 
 
 def agrees(question: str) -> bool:
-    """Ask a yes/no question on stderr; return False if it cannot be printed or the answer is not yes."""
+    """Ask a yes/no question on stderr. Return False if it cannot be printed, or if the answer is not yes."""
     try:
         print(f"distrain: {question} [y/N] ", end="", file=sys.stderr, flush=True)
     except (OSError, ValueError):
@@ -225,7 +227,7 @@ def agrees(question: str) -> bool:
 def close() -> None:
     """Flush stdout and stderr; redirect a stream that fails to /dev/null.
 
-    Otherwise Python reports the failed flush when it exits, with exit code 120.
+    Otherwise Python would report the failed flush when it exits, with exit code 120.
     """
     for stream in filter(None, (sys.stdout, sys.stderr)):
         try:

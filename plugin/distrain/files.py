@@ -27,7 +27,10 @@ CHUNK = 2**20
 
 
 def read(path: str | Path, most: int) -> bytes:
-    """Return the content of a file, or of stdin for "-"; raise OSError also if it has more than `most` bytes."""
+    """Return the content of a file, or of stdin for "-".
+
+    Raise OSError also if the content has more than `most` bytes.
+    """
     if path == "-":
         return rest(sys.stdin.buffer, most)
     with open(path, "rb") as file:
@@ -37,7 +40,7 @@ def read(path: str | Path, most: int) -> bytes:
 
 
 def rest(file: Readable, most: int) -> bytes:
-    """Return the rest of an open file; raise OSError also if it has more than `most` bytes."""
+    """Return the rest of an open file. Raise OSError also if the rest has more than `most` bytes."""
     parts: list[bytes] = []
     while part := file.read(CHUNK):
         parts.append(part)

@@ -17,7 +17,10 @@ KEEPERS = 8
 
 
 def keep_outcome(way: Any, hostfile: str, ended: Ended) -> None:
-    """Store how the run has ended, because the operator starts another launcher, as after the loss of a launcher."""
+    """Store how the run has ended.
+
+    After the loss of a launcher, for example, the operator starts another launcher for the run.
+    """
     keep(way, hostfile, OUTCOME, f"{ended.code} {ended.cause[:2000]}")
 
 
@@ -43,7 +46,7 @@ def earlier_restarts(way: Any, hostfile: str) -> str:
 
 
 def count_in(text: str) -> int:
-    """Count the failures in a stored text. Return 0 if the text is incomplete, or if another program wrote it."""
+    """Count the failures in a stored text. Return 0 if the text is incomplete, or if another program wrote the text."""
     try:
         times, first, last = json.loads(text)
         return len([float(when) for when in times]) if isinstance(first, str) and isinstance(last, str) else 0

@@ -13,7 +13,7 @@ FILES = ("memory.events", "memory/memory.oom_control")
 
 
 def oom_kills() -> Optional[int]:
-    """Return the number of killed processes since the container's start, or None if it is unknown."""
+    """Return the number of processes that were killed since the container's start, or None if the number is unknown."""
     for name in FILES:
         try:
             with open(os.path.join(CGROUP, name), encoding="utf-8") as lines:

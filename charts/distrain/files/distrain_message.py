@@ -29,9 +29,11 @@ def fail(cause: str, code: int, path: str = TERMINATION_LOG) -> int:
 
 
 def print_line(line: str) -> None:
-    """Print a line on stderr. Safe in a signal handler, where print() fails if the signal interrupted another print().
+    """Print a line on stderr.
 
-    Ignore the error if nobody reads stderr any more.
+    This is safe in a signal handler, where print() fails if the signal interrupted another print().
+
+    Ignore the error if no program reads stderr any more.
     """
     with contextlib.suppress(OSError):
         os.write(2, line.encode("utf-8", "backslashreplace") + b"\n")

@@ -53,14 +53,17 @@ AROUND = re.compile(
 class HeldBack:
     """Hold back mpirun's notes on ranks that ended with an exit code, until mpirun's exit code is known.
 
-    After a stop at a step boundary, mpirun reports the ranks' exit code as a failure, although it is not one.
+    After a stop at a step boundary, mpirun reports the ranks' exit code as a failure, although the stop is no failure.
     """
 
     def __init__(self) -> None:
         self.notes, self.note, self.rest, self.is_within_line = b"", [], b"", False
 
     def pass_on(self, chunk: bytes) -> bytes:
-        """Return the part of the output that is not held back. An unfinished line is also passed on."""
+        """Return the part of the output that is not held back.
+
+        An unfinished line is also passed on, unless it may be a note of mpirun.
+        """
         lines, self.rest = (self.rest + chunk).splitlines(keepends=True), b""
         return b"".join(map(self.pass_on_line, lines))
 
@@ -83,12 +86,15 @@ class HeldBack:
         return b""
 
     def left(self, are_stopped: bool) -> bytes:
-        """Return the rest after the end of the output: without the notes if the ranks stopped at a step boundary."""
+        """Return the rest after the end of the output.
+
+        The notes are left out if the ranks stopped at a step boundary.
+        """
         return (b"" if are_stopped else self.notes) + b"".join(self.note) + self.rest
 
 
 class Found:
-    """Findings in the output of one start of a program."""
+    """What was found in the output of a program since it was started."""
 
     def __init__(self) -> None:
         self.started = time.monotonic()
@@ -128,7 +134,10 @@ class Found:
         self.read_last_words(line)
 
     def read_last_words(self, line: bytes) -> None:
-        """Look for a message that a program could not start. For any other line, note that the program has printed."""
+        """Look for a message that a program could not start.
+
+        If a line is no such message, note that the program itself has printed.
+        """
         shell, python, error = first_match(SHELL, line), first_match(PYTHON, line), ERRNO.match(line)
         self.shell, self.python = shell or self.shell, python or self.python
         if error:
@@ -177,14 +186,17 @@ def with_hint(words: str) -> str:
 
 
 def hint_of(words: str) -> str:
-    """Return the next step if the image has Python, but not the trainer."""
+    """Return a hint on what to do if the image has Python but not the trainer."""
     if not words.endswith("No module named distrain_trainer"):
         return ""
     return "; set trainer.delivery to chart, which brings the trainer, or use an image that holds it"
 
 
 def not_started(program: list, why: str) -> str:
-    """Say that a program could not be started. The most common mistake is a command written as one word."""
+    """Return the message that says which program could not be started, and why.
+
+    The most common mistake is a command that is written as one word.
+    """
     if " " in program[0]:
         split = json.dumps(program[0].split() + program[1:])
         return f'command: "{program[0]}" is one word, and no program has this name; write command: {split}'
@@ -192,13 +204,13 @@ def not_started(program: list, why: str) -> str:
 
 
 def value_of(program: list) -> str:
-    """Return the path of the value to correct: command, or for the trainer the image."""
+    """Return the path of the value to correct: `command`, or the image if the program is the trainer."""
     is_trainer = program[1:3] == ["-m", "distrain_trainer"] or program[1:2] == ["/opt/distrain/bin/distrain-trainer"]
     return "image.repository" if is_trainer else "command"
 
 
 def no_torchrun(image: str, is_elastic: bool) -> str:
-    """Say that an image cannot start the ranks of a PyTorchJob."""
+    """Return the message that says that an image cannot start the ranks of a PyTorchJob."""
     without = f"the image {image} has no torchrun" if image else "the image has no torchrun"
     if is_elastic:
         why, else_set = "which starts the ranks of an elastic PyTorchJob", "job.elastic to false"

@@ -47,7 +47,7 @@ Ended = collections.namedtuple("Ended", "code cause is_named")
 
 
 def is_final(ended: Ended) -> bool:
-    """Tell whether another start would be useless."""
+    """Tell whether starting the program again would be useless."""
     return ended.code in (FINISHED, FENCED) or (ended.code == MISTAKE and ended.is_named)
 
 
@@ -57,7 +57,7 @@ def failure_code(code: int) -> int:
 
 
 def unnamed_user(environment: dict) -> dict:
-    """Return variables for a user who is not in /etc/passwd: a user name, for Python's getpass, and a home folder."""
+    """Return variables for a user who is not in /etc/passwd: a user name (for Python's getpass) and a home folder."""
     try:
         pwd.getpwuid(os.getuid())
     except KeyError:
@@ -74,9 +74,11 @@ def write(output: bytes) -> None:
 
 
 class Program:
-    """A running command, in its own session. `program` is the program that the command runs, such as that of mpirun.
+    """A running command, in its own session.
 
-    With `are_ranks_elsewhere`, other pods run the program.
+    `program` is the program that the command runs. If the command is mpirun, it is the program that mpirun starts.
+
+    With `are_ranks_elsewhere`, the ranks run in other pods.
     """
 
     def __init__(self, command: list, environment: dict, program: list, are_ranks_elsewhere: bool = False) -> None:
@@ -96,7 +98,10 @@ class Program:
         self.was_told = False
 
     def pass_on_output(self, seconds: float) -> bool:
-        """Copy the output of the next `seconds`, unfinished lines too. Return whether the program still runs."""
+        """Pass on the output of the next `seconds`, including unfinished lines.
+
+        Return whether the program still runs.
+        """
         if not self.is_open:
             time.sleep(min(seconds, 0.1))
             return self.process.poll() is None
@@ -116,7 +121,10 @@ class Program:
         return True
 
     def follow(self, is_pod: bool) -> None:
-        """Copy the output until the program ends. In a pod, kill what remains: torchrun's ranks have own sessions."""
+        """Copy the output until the program ends.
+
+        In a pod, also kill all remaining processes: torchrun's ranks have their own sessions.
+        """
         while self.process.poll() is None:
             self.kill_when_halted()
             self.pass_on_output(1)
@@ -128,7 +136,10 @@ class Program:
             pass
 
     def kill_when_halted(self) -> None:
-        """Kill the program if it was halted by SIGSTOP for too long. A halted program cannot notice this itself."""
+        """Kill the program if it has been halted by SIGSTOP for too long.
+
+        A halted program cannot notice that it was halted.
+        """
         if not self.is_halted():
             self.halted_since = None
             return
@@ -171,7 +182,7 @@ class Program:
         self.cause = self.cause or self.found.cause
 
     def terminate(self) -> bool:
-        """Send SIGTERM, and SIGKILL if the program does not end. Return False if it was terminated before."""
+        """Send SIGTERM, and SIGKILL if the program does not end. Return False if the program was terminated before."""
         if self.killer:
             return False
         self.process.terminate()
@@ -186,7 +197,7 @@ class Program:
             os.killpg(self.process.pid, signal.SIGKILL)
 
     def end(self) -> Ended:
-        """Return how the program ended, after its output has ended. Kill the processes that it has started."""
+        """Return how the program ended, after its output has ended. Kill the processes that the program has started."""
         code = self.process.wait()
         if self.killer:
             self.killer.cancel()
@@ -224,7 +235,7 @@ class Program:
 
 
 def how_stopped(program: Program, code: int) -> str:
-    """Say how the program stopped after its pod received SIGTERM."""
+    """Return a message that says how the program stopped after its pod received SIGTERM."""
     if program.found.step:
         return f"stopped by SIGTERM at step {program.found.step}"
     return "stopped by SIGTERM" + ("" if code == STOPPED else f"; {program.name} ended with exit code {code}")
@@ -238,9 +249,12 @@ def mistake(error: OSError, program: list, image: str = "", is_elastic: bool = F
 
 
 class Restarts:
-    """The failures of a program. The program restarts after up to `most` failures within `window` seconds.
+    """Counts the failures of a program.
 
-    The failures are in an unnamed file that forked processes share, so the count survives a killed child process.
+    The program is started again as long as it fails at most `most` times within `window` seconds.
+
+    The failures are stored in an unnamed file that forked processes share, so the count is not lost when a child
+    process is killed.
     """
 
     def __init__(self, most: int, window: float) -> None:
@@ -260,7 +274,7 @@ class Restarts:
         return [tuple(json.loads(line.decode())) for line in lines]
 
     def add(self, cause: str) -> bool:
-        """Count a failure. Return whether the program may start again."""
+        """Count a failure. Return whether the program may be started again."""
         self.write(time.monotonic(), cause)
         return len(self.failures) <= self.most
 
@@ -268,7 +282,10 @@ class Restarts:
         os.write(self.file.fileno(), json.dumps([when, cause[:2000]]).encode() + b"\n")
 
     def pause(self) -> float:
-        """Return the seconds to wait before the next start, so that a user can watch a program that fails at once."""
+        """Return the seconds to wait before the next start.
+
+        With the pause, a user can watch a program that fails at once.
+        """
         times = [when for when, _ in self.failures]
         soon = sum(times[-1] - when < SOON for when in times)
         return min(LONGEST_PAUSE, 2 ** (soon - 1)) if soon > 1 else 0
@@ -278,7 +295,7 @@ class Restarts:
         return f"starting again (restart {len(failures)} of {self.most} in {self.window:g} s): {failures[-1][1]}"
 
     def cause(self) -> str:
-        """Return the first cause, then the last one: later failures may be consequences of the first."""
+        """Return the first cause, followed by the last one. Later failures may be consequences of the first."""
         failures = self.failures
         first, last = failures[0][1], failures[-1][1]
         if len(failures) == 1:
@@ -287,13 +304,13 @@ class Restarts:
         return f"{first} (the first of {len(failures)} failures within {self.window:g} s{more})"
 
     def as_text(self) -> str:
-        """Return the failures in one line, so that another machine can continue counting."""
+        """Return the failures in one line, so that a launcher on another machine can continue the count."""
         failures, ago = self.failures[-MOST_KEPT:], time.time() - time.monotonic()
         times = [round(when + ago) for when, _ in failures]
         return json.dumps([times, failures[0][1][:200], failures[-1][1][:200]]) if failures else ""
 
     def take_up(self, text: str) -> None:
-        """Add the failures that another machine has counted."""
+        """Add the failures that a launcher on another machine has counted."""
         times, first, last = json.loads(text)
         ago = time.time() - time.monotonic()
         for index, when in enumerate(times):
@@ -318,7 +335,7 @@ def parse(name: str, argv: list) -> tuple:
 def run_as_child(work: Any, restarts: Restarts, say: Any) -> int:
     """Call `work` in a child process, and again if a signal kills the child. Return the child's exit code.
 
-    The argument of `work` says whether this is a repeated call. Process 1 only watches the child and reaps processes,
+    The argument of `work` says whether `work` was called before. Process 1 only watches the child and reaps processes,
     so that the container survives if the child is killed.
     """
     asked, is_again = [], False
@@ -364,7 +381,10 @@ def wait_for(pid: int) -> int:
 
 
 def end_the_others() -> None:
-    """Kill the processes that a killed child has left. In a pod, these are all processes except process 1."""
+    """Kill the processes that a killed child process has left behind.
+
+    In a pod, all processes except process 1 are killed.
+    """
     if os.getpid() != 1:
         return
     try:

@@ -30,7 +30,7 @@ def refusals(job: Job, served: Served, say: Wording) -> Iterator[Refusal]:
 
 
 def _place(scheduler: GangScheduler, say: Wording) -> tuple[str, str]:
-    """Return the path of the value that names the scheduler, and the alternative to installing the scheduler."""
+    """Return the path of the value that names the scheduler, and what to do instead of installing the scheduler."""
     if say.job.from_chart and is_in_gang(say.job):
         return "gang.scheduler", "set gang.scheduler to none"
     role = next((role for role in say.job.roles if role.spec.scheduler_name == scheduler.scheduler), say.job.main)
@@ -38,7 +38,7 @@ def _place(scheduler: GangScheduler, say: Wording) -> tuple[str, str]:
 
 
 def not_judged(job: Job, served: Served) -> Iterator[str]:
-    """Name the schedulers and the Kueue queues whose presence cannot be checked."""
+    """Yield a line for each scheduler and each Kueue queue whose presence in the cluster cannot be checked."""
     missing = {each.scheduler for choice in needed(job) for each in choice if served.get(each.group) is False}
     for choice in needed(job):
         if not any(each.group in served for each in choice):

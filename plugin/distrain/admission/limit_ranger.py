@@ -1,4 +1,4 @@
-"""LimitRanger: a namespace's LimitRanges set container defaults, and refuse pods outside their limits.
+"""LimitRanger: the LimitRanges of a namespace set defaults for containers, and refuse pods outside of their limits.
 
 Kubernetes plugin/pkg/admission/limitranger/admission.go
 """

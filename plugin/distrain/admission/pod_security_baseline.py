@@ -1,4 +1,4 @@
-"""Baseline: run the checks of the Pod Security Standard that forbids known ways to take over a node.
+"""Baseline: run the checks of the Pod Security Standard that forbids known ways to gain control of a node.
 
 https://kubernetes.io/docs/concepts/security/pod-security-standards/#baseline
 """
@@ -152,7 +152,10 @@ def _forbidden_mount(proc_mount: str | None) -> list[str]:
 
 
 def _forbidden_fields(context: SecurityContext, types: Collection[str]) -> list[str]:
-    """Return the fields of the SELinux options with forbidden values; a user or a role is always forbidden."""
+    """Return the fields of the SELinux options that have forbidden values.
+
+    Setting a user or a role is always forbidden.
+    """
     options = context.se_linux_options or SELinuxOptions()
     given = [field for field in ("user", "role") if getattr(options, field)]
     return [*given, *(["type"] if _forbidden_selinux_type(context, types) else [])]

@@ -1,4 +1,4 @@
-"""Print an answer as JSON or YAML, for --output."""
+"""Return an answer as JSON or YAML, for --output."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ MARKDOWN = "markdown"
 
 
 def dumped(answer: Any, form: str) -> str:
-    """Return the answer in this form, `json` or `yaml`."""
+    """Return the answer in the format `form`, which is `json` or `yaml`."""
     text = json.dumps(answer, indent=2)
     if form == "json":
         return text

@@ -56,7 +56,7 @@ urllib3.disable_warnings(InsecureRequestWarning)
 class Answer(Struct, frozen=True):
     """An HTTP response.
 
-    If the request has `hear`, the body is valid until the connection's next request with `hear`.
+    If the request has `hear`, the body is valid only until the connection's next request that has `hear`.
     """
 
     status: int
@@ -64,7 +64,7 @@ class Answer(Struct, frozen=True):
 
 
 class Stream(Struct, frozen=True):
-    """A response that comes in parts. `answer` has the status, and the body of a response other than 200."""
+    """A response that comes in parts. `answer` has the status. If the status is not 200, `answer` also has the body."""
 
     answer: Answer
     parts: Iterator[bytes]
@@ -83,8 +83,8 @@ class Question(Struct, frozen=True):
 class Connection:
     """Connections to one API server, which threads share; a forked process needs its own.
 
-    `say` receives a line before each long pause for a retry. The server gets `seconds` to accept a connection, and for
-    each next byte; 0 is no limit.
+    `say` receives a line before each long pause for a retry. The server gets `seconds` to accept a connection, and
+    `seconds` for each next byte; 0 means no limit.
     """
 
     def __init__(self, access: Access, say: Callable[[str], None] | None = None, seconds: float | None = None) -> None:
@@ -97,7 +97,7 @@ class Connection:
         self._most_retries, self._until = RETRIES, math.inf
 
     def hurry(self, until: float, retries: int) -> None:
-        """Let requests end by `until`, a time of the monotonic clock, and have at most so many retries."""
+        """Let all requests end by `until` (a time of the monotonic clock), with at most `retries` retries."""
         self._most_retries, self._until = retries, until
 
     def ask(
@@ -110,11 +110,13 @@ class Connection:
         hear: Callable[[Answer], None] | None = None,
         retries: int = RETRIES,
     ) -> Answer:
-        """Send a request and return the response, whatever its status; raise UnreachableError if there is none.
+        """Send a request and return the response, whatever its status is.
 
-        Any request may be sent again, so a request that changes the cluster must be idempotent. Such a request passes
-        `method`. A request with a body but without `method` is a review of the user's rights. `hear` gets the beginning
-        of a 200 response while the rest is being received, and again after a retry.
+        Raise UnreachableError if there is no response.
+
+        Any request may be sent more than once, so a request that changes the cluster must be idempotent. A request that
+        changes the cluster passes `method`. A request that has a body but no `method` is a review of the user's rights.
+        `hear` gets the beginning of a 200 response while the rest is being received. After a retry it is called again.
         """
         question = Question(method or ("GET" if body is None else "POST"), path, body, accept, hear)
         attempts = _Attempts(min(retries, self._most_retries), end=min(monotonic() + LONGEST, self._until))
@@ -139,8 +141,8 @@ class Connection:
     def stream(self, path: str, seconds: float, accept: str = JSON) -> Stream:
         """Send a GET request with a long-lived response. Raise UnreachableError if no response begins.
 
-        The server may be silent for `seconds` plus the read timeout of other requests. There is no retry, because only
-        the caller knows where to continue.
+        The server may send nothing for `seconds` plus the read timeout of other requests. There is no retry, because
+        only the caller knows where to continue.
         """
         question = Question("GET", path, None, accept)
         timeout = Timeout(connect=self._seconds["connect"], read=seconds + REQUEST_SECONDS)
@@ -179,7 +181,7 @@ class Connection:
         return response, answer
 
     def _left(self) -> Timeout:
-        """Return the timeouts of a request; the request ends at the caller's deadline."""
+        """Return the timeouts of a request; no request continues after the caller's deadline."""
         if self._until == math.inf:
             return Timeout(**self._seconds)
         left = max(self._until - monotonic(), LEAST_SECONDS)
@@ -247,7 +249,8 @@ class Connection:
 class _Memory:
     """Memory for one body at a time.
 
-    Each body overwrites the last one: the kernel clears new memory, which takes as long as the decryption of a body.
+    Each body overwrites the previous one: the kernel would have to clear new memory, which takes as long as decrypting
+    a body.
     """
 
     def __init__(self) -> None:
@@ -277,7 +280,7 @@ class _Attempts:
     def pause(
         self, *, response: urllib3.BaseHTTPResponse | None = None, error: Exception | None = None
     ) -> float | None:
-        """Return the seconds to wait before the next attempt, None if no attempt is left."""
+        """Return the seconds to wait before the next attempt, or None if no attempt is left."""
         try:
             self._retry = self._retry.increment("GET", response=response, error=error)
         except HTTPError:
@@ -305,7 +308,7 @@ def _pools(access: Access) -> urllib3.PoolManager:
 
 
 def _innermost(error: BaseException) -> BaseException:
-    """Return the error that urllib3's errors wrap."""
+    """Return the error that is wrapped in urllib3's errors."""
     while inner := error.__cause__ or next((each for each in error.args if isinstance(each, BaseException)), None):
         error = inner
     return error

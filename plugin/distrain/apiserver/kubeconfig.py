@@ -1,6 +1,6 @@
-"""Read kubeconfig files as kubectl and Helm do: several of them, merged, with paths relative to the file.
+"""Read kubeconfig files as kubectl and Helm do. Several files are merged, and a path is relative to its file.
 
-Importing the official client would take 0.4 s and 60 MB, which is more than a check of most clusters takes.
+Importing the official client would take 0.4 s and 60 MB, more than a check of most clusters.
 """
 
 from __future__ import annotations
@@ -113,7 +113,10 @@ USER_PATHS = ("client_certificate", "client_key", "token_file")
 
 
 class Kubeconfig(Struct, frozen=True):
-    """Several merged files. If two files have an entry of the same name, or a current context, the first file wins."""
+    """Several merged files.
+
+    If two files both have an entry of the same name or a current context, the first file wins.
+    """
 
     current: str
     clusters: dict[str, Cluster]
@@ -172,7 +175,7 @@ def _beside(folder: Path, part: PartType | None, fields: Sequence[str]) -> PartT
 
 
 def _program_beside(folder: Path, user: User | None) -> User | None:
-    """Make the user's paths absolute. An exec plugin's command is a path if it has a slash."""
+    """Make the user's paths absolute. The command of an exec plugin is a path if it contains a slash."""
     user = _beside(folder, user, USER_PATHS)
     if user and user.exec and os.sep in user.exec.command:
         return replace(user, exec=replace(user.exec, command=str(folder / user.exec.command)))

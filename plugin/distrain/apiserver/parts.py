@@ -17,7 +17,10 @@ def lines(parts: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def blocks(parts: Iterable[bytes], *, has_rest: bool) -> Iterator[list[bytes]]:
-    """Yield for each part the lines that it completes; with `has_rest`, also a last line without a line break."""
+    """For each part, yield the lines that the part completes.
+
+    With `has_rest`, also yield a last line without a line break.
+    """
     unfinished = Unfinished()
     for part in parts:
         first, *more = part.split(b"\n")
@@ -30,7 +33,7 @@ def blocks(parts: Iterable[bytes], *, has_rest: bool) -> Iterator[list[bytes]]:
 
 
 class Unfinished:
-    """The parts of a line whose end has not come yet."""
+    """The parts of a line that is not complete yet."""
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []

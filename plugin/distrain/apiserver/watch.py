@@ -1,6 +1,6 @@
 """Keep a list of objects up to date with a watch: list once, then receive each change.
 
-Where the user may list but not watch, the list is read again every few seconds.
+If the user may list but not watch, the list is read again every few seconds.
 """
 
 from __future__ import annotations
@@ -40,15 +40,17 @@ class Listed(Struct, Generic[Item], frozen=True):
 
 
 class _Whole(PageHead):
-    """A list that is read at once."""
+    """A list that is read with a single request."""
 
     items: list[msgspec.Raw] | None = None
 
 
 class Watch(Generic[Item]):
-    """The objects of a list, keyed by uid. `changed` is set at each change, also by the first list or an error.
+    """The objects of a list, keyed by uid.
 
-    A thread reads until `close`.
+    `changed` is set after each change, after the first list, and after an error.
+
+    A thread keeps reading until `close` is called.
     """
 
     def __init__(self, connection: Connection, listed: Listed[Item], changed: threading.Event) -> None:
@@ -64,7 +66,10 @@ class Watch(Generic[Item]):
         threading.Thread(target=self._run, daemon=True).start()
 
     def items(self) -> list[Item]:
-        """Return the current objects. Wait for the first list; raise its error if it failed."""
+        """Return the current objects.
+
+        Wait for the first list and return its items; raise an error if the list could not be read.
+        """
         self._begun.wait()
         if isinstance(self._error, ForbiddenError):
             raise self._error
@@ -76,7 +81,7 @@ class Watch(Generic[Item]):
         return (0.0, None) if since is None else (time.monotonic() - since, self._error)
 
     def close(self) -> None:
-        """Send no more requests to the API server. A request in progress is not cancelled."""
+        """Stop sending requests to the API server. A request in progress is not cancelled."""
         self._closed.set()
 
     def _run(self) -> None:

@@ -81,7 +81,10 @@ def _depends(say: Wording, now: Judgement) -> str:
 
 
 def _undecided(say: Wording, now: Judgement) -> str:
-    """Say which search was not finished: of the pods' orders, of placements now, or of placements on empty nodes."""
+    """Say which search did not finish.
+
+    It went over the pods' orders, over placements now, or over placements on empty nodes.
+    """
     head, size = say.size(say.job.main)
     if now.possible:
         words = f"{say.all_pods()} fit in one placement; undecided whether in every order: the search of the orders"
@@ -130,7 +133,7 @@ def _more_than_nodes_hold(say: Wording, role: PodRole, pods: str, held: int) -> 
 
 
 def _nowhere(say: Wording, role: PodRole, empty: ClusterState) -> str:
-    """Say why no node accepts even one pod of the role, even without any other pods."""
+    """Say why no node has room for even one pod of the role, although no other pods are there."""
     if not empty.nodes:
         return "The cluster has no nodes. Add one."
     free = {node.name: node.free for node in empty.free()}
@@ -182,7 +185,10 @@ def _kept_off(say: Wording, role: PodRole, large: Sequence[kube.Node], empty: Cl
 
 
 def _obstacle(node: kube.Node, role: PodRole, empty: ClusterState, shortage: Sequence[str]) -> str:
-    """Return the message of the first filter that refuses an empty node; taints only if no other filter refuses it."""
+    """Return the message of the first filter that refuses an empty node.
+
+    Name taints only if no other filter refuses the node.
+    """
     found = empty.refusal(node, role)
     if found == UNTOLERATED:
         open_to_all = replace(node, spec=replace(node.spec, taints=[]))

@@ -25,7 +25,7 @@ EXAMPLE = "write count x GPUs, such as 4x8 or 4x8:cpu=96,memory=1Ti,pool=gpu, or
 
 
 def assumed_nodes(descriptions: Sequence[str], gpu_resource: str) -> list[kube.Node]:
-    """Return the nodes of all descriptions; raise ValuesError if a description is malformed."""
+    """Return the nodes that the descriptions mention; raise ValuesError if a description is malformed."""
     named = enumerate(descriptions, start=1)
     return [node for number, words in named for node in _nodes(words, f"assumed-{number}", gpu_resource)]
 
@@ -58,9 +58,9 @@ def _node(name: str, labels: dict[str, str], allocatable: kube.Amounts) -> kube.
 
 
 def _is_device(key: str, value: str) -> bool:
-    """Tell whether a pair may be a resource of a device plugin.
+    """Tell whether a pair `key=value` may be a resource of a device plugin.
 
-    The pair is also used as a label: labels may be numbers.
+    Such a pair also becomes a label, because a label may have a number as its value.
     """
     domain, slash, _ = key.partition("/")
     return bool(slash and value.isdecimal() and not OWN_DOMAIN.search(domain))

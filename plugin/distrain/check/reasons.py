@@ -17,14 +17,14 @@ from distrain.workload.manifest import Job
 
 
 class Reason(Struct, frozen=True):
-    """The reason why some nodes accept no further pod, and the number of nodes: 0 for a refusal before scheduling."""
+    """Why some nodes accept no further pod, and how many nodes: 0 if the pod is refused before it is scheduled."""
 
     nodes: int
     reason: str
 
 
 def reasons(job: Job, state: ClusterState) -> list[Reason]:
-    """Place as many pods as fit; then count the nodes by the reason why they refuse the job's next pod."""
+    """Place as many pods as fit. Then count the nodes by the reason for which they refuse the job's next pod."""
     blocked, left, has_resources = _blocked(job, state)
     role = next(role for role in job.roles if role.name == blocked.name)
     later = list(state.later_refusals(state.nodes, role))
@@ -39,7 +39,7 @@ def reasons(job: Job, state: ClusterState) -> list[Reason]:
 
 
 def _blocked(job: Job, state: ClusterState) -> tuple[Role, Sequence[Node], bool]:
-    """Return the role with a pod that finds no node, the nodes' free capacity, and whether the resources suffice."""
+    """Return the role with a pod that finds no node, the nodes' free capacity, and whether their resources suffice."""
     roles = {role.name: state.role(role) for role in job.roles}
     main = roles.pop(job.main.name)
     left, unplaced = capacity.beside(state.free(), list(roles.values()), main)
@@ -63,7 +63,7 @@ def _by_rules(nodes: Sequence[Node], role: Role, *, has_resources: bool) -> dict
 
 
 def _own_causes(room: Node, role: Role, later: str | None, by_rules: dict[str, str]) -> list[str]:
-    """Return the messages of NodeResourcesFit, or of the first filter after it that refuses the next pod."""
+    """Return the messages of NodeResourcesFit, or the message of the first later filter that refuses the next pod."""
     if room.name in by_rules:
         return [by_rules[room.name]]
     short = insufficient(room, role)

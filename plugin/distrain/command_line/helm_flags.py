@@ -1,6 +1,6 @@
-"""List the flags of `helm install`, `helm upgrade` and `helm template` that distrain refuses, each with a way out.
+"""List the flags of `helm install`, `helm upgrade` and `helm template` that distrain refuses, and what to use instead.
 
-docs/plugin.md shows this table. Any other flag of these three commands means here what it means for Helm.
+docs/plugin.md shows this table. Any other flag of these three commands has the same meaning for distrain as for Helm.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ REFUSED = {
 
 
 def refusal(command: str, flag: str) -> str | None:
-    """Return the reason why a command refuses a flag of Helm, and what to use instead; None for any other flag."""
+    """Return why a command refuses a flag of Helm, and what to use instead. Return None for any other flag."""
     if command not in COMMANDS:
         return None
     return next((words for flags, words in REFUSED.items() if flag in flags), None)

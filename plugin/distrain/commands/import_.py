@@ -42,7 +42,7 @@ CHART_NAME, NAME_LABEL, RELEASE_LABEL = "distrain", "app.kubernetes.io/name", "a
 
 
 class Origin(Struct, frozen=True):
-    """What is to be imported, its name in messages and in the file, and the flags that reach its cluster."""
+    """What is to be imported, its name in messages and in the file, and the flags that select its cluster."""
 
     found: Found
     name: str
@@ -118,7 +118,7 @@ def _absent(request: Request, kind: str, origin: str, resource: str) -> ValuesEr
 
 
 def _other_in_cluster(request: Request, api: tuple[str, str], name: str) -> Origin:
-    """Read a job of a kind that the chart does not create; for a TrainJob, also read its runtime."""
+    """Read a job of a kind that the chart does not create. For a TrainJob, read its runtime, too."""
     (version, kind), cluster = api, request.cluster
     namespace, origin = cluster.target.namespace, f"{kind}/{name}"
     job = cluster.read_optional(paths.of_kind(version, kind, namespace, name), dict, f"{kind} {name}")
@@ -130,7 +130,7 @@ def _other_in_cluster(request: Request, api: tuple[str, str], name: str) -> Orig
 
 
 def _runtime(request: Request, job: dict[str, Any]) -> dict[str, Any] | None:
-    """Return the runtime that a TrainJob names; None if it is not there, or the user may not read it."""
+    """Return the runtime that a TrainJob names, or None if the runtime does not exist or the user may not read it."""
     kind, name = reference(job)
     if kind not in RUNTIMES or not name:
         return None
@@ -188,7 +188,7 @@ def _text(draft: Draft, chart: Path, source: str, file: str) -> str:
 
 
 def _tell(draft: Draft, target: Path | None, flags: str) -> None:
-    """Print what is left out, what needs a look, and the command that makes the Secret."""
+    """Print what is left out, what the user must look at, and the command that creates the Secret."""
     for place, why in draft.lost:
         console.say(f"left out: {place}: {why}")
     for words in draft.notes:

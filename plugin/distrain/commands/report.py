@@ -1,4 +1,4 @@
-"""Run the command `report`: draw a page and a picture of runs from their records."""
+"""Run the command `report`: draw a page and a picture about runs, from the runs' records."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _refuse_existing(folder: Path, targets: Sequence[Path], *, is_forced: bool) -> None:
-    """Raise ValuesError if the folder is a file, or if it has an earlier report and --force is not given."""
+    """Raise ValuesError if the folder is a file, or if it contains an earlier report and --force is not given."""
     try:
         is_file = folder.exists() and not folder.is_dir()
         has_report = any(target.exists() for target in targets)
@@ -53,7 +53,7 @@ def _refuse_existing(folder: Path, targets: Sequence[Path], *, is_forced: bool) 
 
 
 def _runs(request: Request, options: argparse.Namespace) -> list[Run]:
-    """Read all records; raise one error with a message for each that cannot be read."""
+    """Read all records. If some cannot be read, raise one error with a message for each of them."""
     from distrain.report.figures import run_of
 
     found: list[Run] = []
@@ -94,7 +94,10 @@ def _record(request: Request, word: str, endpoint: str) -> tuple[Record, str]:
 
 
 def _labels(words: Sequence[str]) -> list[str]:
-    """Return a short name for each run: the release's, or the folder's. A name that occurs twice gets a number."""
+    """Return a short name for each run, which is the name of its release or of its folder.
+
+    If two runs have the same name, a number is added.
+    """
     names = [_label(word) for word in words]
     counts, seen = Counter(names), Counter[str]()
     for index, name in enumerate(names):

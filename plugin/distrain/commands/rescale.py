@@ -1,4 +1,4 @@
-"""Run the command `rescale`: change only the size of a release."""
+"""Run the command `rescale`: change only the number of workers or GPUs of a release."""
 
 from __future__ import annotations
 
@@ -34,9 +34,12 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _size(options: argparse.Namespace, owned: OwnedJob) -> Values:
-    """Return the values to write for a job whose values are in git: workers of the current size, if that is known.
+    """Return the values to write for a job whose values are in git.
 
-    Raise ValuesError if the GPUs are not a multiple of a worker's GPUs: no tool splits a total in git over workers.
+    The workers keep their present GPUs, if these are known.
+
+    Raise ValuesError if the GPUs are not a multiple of a worker's GPUs, because no tool spreads a total in git over
+    workers.
     """
     if not options.gpus:
         return {"workers": {"replicas": options.workers}}

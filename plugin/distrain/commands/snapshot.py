@@ -41,7 +41,7 @@ def _write_file(request: Request, target: Path) -> Written:
 
 
 def _print(request: Request) -> Written:
-    """Write the snapshot to a temporary file, then to stdout: nothing is printed if the cluster cannot be read."""
+    """Write the snapshot to a temporary file, then to stdout. So nothing is printed if the cluster cannot be read."""
     try:
         with tempfile.TemporaryFile() as file:
             written = write(request.cluster, file, request.cluster.target.namespace)
@@ -55,7 +55,7 @@ def _print(request: Request) -> Written:
 
 @contextmanager
 def _packed(file: IO[bytes], target: Path) -> Iterator[IO[bytes]]:
-    """Yield the file, or a file that compresses into it if the target's name ends in .gz."""
+    """Yield the file itself, or a file object that compresses into it if the target's name ends in .gz."""
     if target.suffix != ".gz":
         yield file
         return

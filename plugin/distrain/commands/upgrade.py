@@ -51,7 +51,10 @@ def _is_applied(request: Request) -> bool:
 
 @before_changes()
 def _reusing(request: Request, current: Current) -> Source:
-    """Return the same values as `helm upgrade`: reuse the release's values if a flag says so or no values are given."""
+    """Return the values as `helm upgrade` does.
+
+    The release's values are reused if a flag says so, or if no values are given.
+    """
     options, source = request.options, request.source
     reuses = options.reuse_values or options.reset_then_reuse_values or not source.flags
     if options.reset_values or not reuses:

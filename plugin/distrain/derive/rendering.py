@@ -1,4 +1,4 @@
-"""Define how the chart is rendered while values are derived: for no release and no cluster."""
+"""Define how the chart is rendered while values are derived: without a release and without a cluster."""
 
 from __future__ import annotations
 

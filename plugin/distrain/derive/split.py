@@ -1,7 +1,7 @@
 """Split a total number of GPUs over workers of equal size.
 
-This module computes with numbers only; `room.py` knows the nodes. A worker runs on one node, so it has at most the GPUs
-of the largest node. The even split with the fewest workers is chosen: whole nodes if the total is a multiple of a
+This module computes only with numbers. `room.py` knows the nodes. A worker runs on one node, so it has at most as many
+GPUs as the largest node. It is the even split with the fewest workers: whole nodes if the total is a multiple of a
 node's GPUs, otherwise the largest equal parts.
 """
 
@@ -48,7 +48,7 @@ class Limits(Struct, frozen=True):
 
 
 def splits(total: int, limits: Limits) -> Iterator[Split]:
-    """Yield the even splits of a total above 0, with the fewest workers first."""
+    """Yield the even splits of a total that is above 0. The split with the fewest workers comes first."""
     each = limits.gpus or limits.largest
     fewest, most = -(-total // each), min(total, limits.most)
     for replicas in [limits.replicas] if limits.replicas else range(fewest, most + 1):
@@ -61,7 +61,7 @@ def first(total: int, limits: Limits, fits: Fits) -> Split | None:
 
 
 def nearest(total: int, limits: Limits, fits: Fits) -> list[Split]:
-    """Return a split of the nearest total below and of the nearest total above, if there are any."""
+    """Return a split of the next smaller total, and one of the next larger total, if such totals exist."""
     most = (limits.replicas or limits.most) * (limits.gpus or limits.largest)
     # The next larger total that is possible is at most this far away: one step of the fixed value, or one node.
     farthest = max(total + (limits.replicas or limits.gpus or limits.largest), limits.fewest * (limits.gpus or 1))
@@ -72,7 +72,7 @@ def nearest(total: int, limits: Limits, fits: Fits) -> list[Split]:
 
 
 def whole_nodes(total: int, node: int) -> list[int]:
-    """Return the nearest totals below and above that fill whole nodes; return nothing if this total already does.
+    """Return the nearest totals below and above that fill whole nodes. Return an empty list if this total does.
 
     `node` is the number of GPUs per node.
     """

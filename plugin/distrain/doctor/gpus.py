@@ -32,7 +32,7 @@ PRESENT = re.compile(r"nvidia\.com/gpu\.present|feature\.node\.kubernetes\.io/pc
 
 
 def findings(survey: Survey) -> list[Finding]:
-    """Report how many nodes take pods, and the total and free GPUs of each resource and model."""
+    """Report how many nodes accept pods, and for each GPU resource and model, how many GPUs exist and are free."""
     nodes = survey.nodes
     if isinstance(nodes, Unread):
         return [Finding(SECTION, name, UNKNOWN, nodes.why) for name in ("nodes", "GPUs")]
@@ -53,7 +53,7 @@ def _taking_pods(nodes: Sequence[kube.Node]) -> Finding:
 def takes_pods(node: kube.Node) -> bool:
     """Tell whether a node is not cordoned and has no taint for an unhealthy condition.
 
-    Taints that an admin set are ignored: pods may tolerate them.
+    Taints that an administrator has set are ignored, because pods may tolerate them.
     """
     return not node.spec.unschedulable and not any(taint.key in CONDITION_TAINTS for taint in node.spec.taints or ())
 
@@ -110,6 +110,6 @@ def _model(node: kube.Node) -> str:
 
 
 def offered(node: kube.Node) -> dict[str, int]:
-    """Return the node's allocatable GPUs, by resource name."""
+    """Return the number of the node's allocatable GPUs, by resource name."""
     amounts = allocatable(node)
     return {name: amount for name, amount in amounts.items() if "/" in name and GPU.search(name) and amount > 0}

@@ -1,4 +1,4 @@
-"""Compare what the values of a run need with the findings about the cluster: the operator, and the gang scheduler."""
+"""Compare what the values of a run need (an operator, a gang scheduler) with the findings about the cluster."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from distrain.workload.manifest import Job
 
 
 def findings(values: Mapping[str, Any], job: Job, others: Sequence[Finding]) -> list[Finding]:
-    """Return a finding for each part that the values need and the cluster lacks; `others` are about the cluster."""
+    """Return a finding for each part that the values need and the cluster lacks.
+
+    `others` are findings about the cluster.
+    """
     missing = {(each.section, each.name): each for each in others if each.state == MISSING}
     return [*_of_kind(job, missing), *_of_gang(values, missing)]
 

@@ -1,4 +1,4 @@
-"""Run Helm where pyhelm3 is not enough. releases.py runs every other Helm command with pyhelm3.
+"""Run Helm where pyhelm3 is not enough. All other Helm commands run with pyhelm3 in releases.py.
 
 pyhelm3 lacks two things: - Parallel processes that start at once: importing pyhelm3 takes longer than rendering the
 chart with Helm. - A process group for Helm: a terminal sends Ctrl-C to the plugin's whole group, but the plugin must
@@ -27,7 +27,7 @@ OWN_GROUP = (sys.executable, "-Ic", "import os, sys; os.setpgid(0, 0); os.execv(
 
 
 class Runs:
-    """Helm processes that run in parallel with the same stdin. None of them changes the cluster."""
+    """Helm processes that run in parallel and read the same stdin. None of these processes changes the cluster."""
 
     def __init__(self, executable: str, commands: Sequence[Sequence[str]], stdin: bytes | None) -> None:
         self._processes = []
@@ -39,7 +39,7 @@ class Runs:
                 self._processes.append(_started(executable, command, given))
 
     def outputs(self) -> list[str]:
-        """Wait for all processes and return their outputs; raise the error of the first that failed."""
+        """Wait for all processes and return their outputs. Raise the error of the first process that failed."""
         ended = [process.communicate() for process in self._processes]
         for process, (_, error) in zip(self._processes, ended, strict=True):
             if process.returncode:
@@ -48,9 +48,9 @@ class Runs:
 
 
 class WaitingRun(Runs):
-    """A Helm process that has started before its values are known, and waits for them on stdin.
+    """A Helm process that is started before its values are known, and that waits for them on stdin.
 
-    Helm's start takes longer than rendering, so the plugin lets Helm start while the plugin does other work.
+    Starting Helm takes longer than rendering, so the plugin starts Helm early and does other work meanwhile.
     """
 
     def __init__(self, executable: str, command: Sequence[str]) -> None:
@@ -59,7 +59,7 @@ class WaitingRun(Runs):
         self._processes = [process]
 
     def give(self, stdin: bytes) -> None:
-        """Write the values, and close stdin. If Helm has failed already, `outputs` raises its error."""
+        """Write the values to Helm's stdin, and close it. If Helm has already failed, `outputs` raises the error."""
         [process] = self._processes
         assert process.stdin
         with suppress(BrokenPipeError), process.stdin:

@@ -1,6 +1,6 @@
-"""Find the Helm program, and convert its failures to errors.
+"""Find the Helm program, and convert Helm's failures to errors.
 
-An error has Helm's message without the parts that only chart authors need.
+An error contains Helm's message, without the parts that only chart authors need.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ NO_NAMESPACE = r'namespaces "([^"]+)" not found'
 
 
 class Source(NamedTuple):
-    """A chart's folder and Helm's flags for values, as given. `stdin` is the content of `-f -`."""
+    """The folder of a chart, and the flags for values that the user gave. `stdin` is the text that `-f -` reads."""
 
     chart: Path
     flags: tuple[str, ...]
@@ -47,11 +47,11 @@ class Source(NamedTuple):
 
     @property
     def files(self) -> list[str]:
-        """Return the paths of the values files, "-" for stdin."""
+        """Return the paths of the values files; "-" stands for stdin."""
         return [value for flag, value in zip(self.flags[::2], self.flags[1::2], strict=True) if flag == "--values"]
 
     def texts(self) -> Iterator[str]:
-        """Yield the text of each values file and flag; skip files that are not regular files."""
+        """Yield the text of each values file and of each flag. Skip files that are not regular files."""
         for flag, value in zip(self.flags[::2], self.flags[1::2], strict=True):
             if flag != "--values":
                 yield value
@@ -62,12 +62,12 @@ class Source(NamedTuple):
                     yield Path(value).read_text(errors="replace")
 
     def with_text(self, values: str) -> Source:
-        """Return the chart with only the values of this text."""
+        """Return the chart with the values of this text and no others."""
         return Source(self.chart, ("--values", "-"), values.encode())
 
 
 def executable() -> str:
-    """Return the Helm that runs the plugin, otherwise the one on PATH; raise HelmError if there is none."""
+    """Return the Helm program that runs the plugin, otherwise the one on PATH. Raise HelmError if there is none."""
     named = os.environ.get("HELM_BIN") or "helm"
     found = shutil.which(named)
     if found is None and os.sep in named:
@@ -99,7 +99,7 @@ def version_of(program: str) -> semver.Version:
 
 
 def failure(error: str) -> DistrainError:
-    """Convert Helm's stderr to an error: ValuesError or NameInUseError for what the user can fix, else HelmError."""
+    """Convert Helm's stderr to an error: ValuesError or NameInUseError if the user can fix it, otherwise HelmError."""
     if refusal := re.search(TEMPLATE_REFUSAL, _message(error)):
         return ValuesError(*(line.removeprefix("distrain: ") for line in refusal[1].splitlines() if line.strip()))
     words = words_of(error)
@@ -114,7 +114,7 @@ def failure(error: str) -> DistrainError:
 
 
 def forbidden(error: str) -> ForbiddenError | None:
-    """Return the error with the missing permission if the user may not read Helm's releases, otherwise None."""
+    """If the user may not read Helm's releases, return an error with the missing permission, otherwise None."""
     found = re.search(FORBIDDEN, words_of(error))
     if found is None:
         return None
@@ -123,13 +123,13 @@ def forbidden(error: str) -> ForbiddenError | None:
 
 
 def words_of(error: str) -> str:
-    """Return Helm's message in one line, without log lines, prefixes and the advice to debug."""
+    """Return Helm's message in one line, without log lines, prefixes and its hint about --debug."""
     line = " ".join(_message(error).split())
     return line.removeprefix("INSTALLATION FAILED: ").removeprefix("UPGRADE FAILED: ")
 
 
 def _message(error: str) -> str:
-    """Return Helm's message without log lines and the advice to debug."""
+    """Return Helm's message without log lines and without its hint about --debug."""
     text = temporary.with_names(error.partition("\n\nUse --debug")[0])
     message = re.search(MESSAGE, text)
     return message[1] if message else text

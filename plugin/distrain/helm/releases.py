@@ -38,9 +38,9 @@ class Status(NamedTuple):
 
 
 class Revision(Struct, frozen=True):
-    """A release's last revision; `values` are the user's own, without the chart's defaults.
+    """A release's last revision; `values` are the values that the user gave, without the chart's defaults.
 
-    `is_applied_by_server` tells that Helm 4 changes its objects by server-side apply.
+    `is_applied_by_server` means that Helm 4 changes the release's objects by server-side apply.
     """
 
     number: int
@@ -52,13 +52,13 @@ class Revision(Struct, frozen=True):
 
 
 class Operation(Struct, frozen=True):
-    """How to change a release.
+    """Describes how to change a release.
 
-    `name` marks the revision that this operation makes. Without `hooks`, the chart's own check does not run. `more` are
-    Helm's flags on the revision, as the user gave them. `uninstalled` is the last revision of the release that was
-    uninstalled with --keep-history and is installed again, 0 for no such release. `forces_conflicts` lets server-side
-    apply take over fields that someone else has changed, such as a number of workers. Without server-side apply, Helm
-    always does so.
+    `name` marks the revision that this operation creates. If `hooks` is not set, the chart's own check does not run.
+    `more` are the flags of Helm about the revision, as the user gave them. `uninstalled` is the last revision of a
+    release that was uninstalled with --keep-history and is now installed again. It is 0 if there is none.
+    `forces_conflicts` lets server-side apply overwrite fields that someone else has changed, such as a number of
+    workers. Without server-side apply, Helm always overwrites such fields.
     """
 
     name: str
@@ -79,13 +79,16 @@ class Operation(Struct, frozen=True):
 
 
 class Releases:
-    """Read and change releases with one Helm program."""
+    """Reads and changes releases with one Helm program."""
 
     def __init__(self, executable: str) -> None:
         self._executable = executable
 
     def status(self, name: str, target: Target) -> Status | None:
-        """Return the status of a release, even of an uninstalled release with a history; None if the name is free."""
+        """Return the status of a release, even if it was uninstalled with its history kept.
+
+        Return None if the name is free.
+        """
         command = ["status", name, "--output", "json", "--namespace", target.namespace]
         with _unless_missing(f"helm status {name}"):
             found = json.loads(self._run(command, target))

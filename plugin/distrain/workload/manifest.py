@@ -311,8 +311,7 @@ def _owner(resource: Resource, workload: kube.Workload) -> tuple[PodOwner, dict[
     replicas: dict[str, kube.ReplicaSpec] = {"": kube.ReplicaSpec(number_of_pods(resource.kind, spec), spec.template)}
     is_kubeflow = resource.kind in REPLICAS
     if is_kubeflow:
-        # To the training-operator, role names in upper and lower case are equal: defaulting_utils.go
-        # setTypeNameToCamelCase
+        # The training-operator ignores the case of role names: defaulting_utils.go setTypeNameToCamelCase
         replicas = {key.lower(): one for key, one in (getattr(spec, REPLICAS[resource.kind]) or {}).items()}
     in_gang = bool(is_kubeflow and spec.run_policy and spec.run_policy.scheduling_policy)
     return PodOwner(resource.api_version, resource.kind, resource.name, frozenset(replicas), in_gang), replicas

@@ -60,12 +60,12 @@ def dns_subdomain(name: str) -> list[str]:
 
 
 def relaxed_subdomain(name: str) -> list[str]:
-    """Return what is wrong with a DNS subdomain that may have underscores, such as a search domain."""
+    """Return what is wrong with a DNS subdomain that may contain underscores, such as a search domain."""
     return _subdomain(name, RELAXED_SUBDOMAIN, _OF_RELAXED)
 
 
 def qualified_name(key: str) -> list[str]:
-    """Return what is wrong with the key of a label: a name, optionally after its owner's DNS subdomain and a slash."""
+    """Return what is wrong with a label's key: a name, optionally preceded by the owner's DNS subdomain and a slash."""
     *prefixes, name = key.split("/")
     rule = _unlike(_OF_QUALIFIED, QUALIFIED, "MyName", "my.name", "123-abc")
     if len(prefixes) > 1:
@@ -96,7 +96,7 @@ def port_name(name: str) -> list[str]:
 
 
 def of_metadata(metadata: kube.TemplateMetadata, rule: Rule = dns_subdomain) -> Iterator[str]:
-    """Validate an object's metadata; `rule` is the rule for the names of its kind."""
+    """Validate an object's metadata; `rule` checks the object's name."""
     yield from _of_name(metadata, rule)
     if metadata.namespace:
         yield from of_each("metadata.namespace", metadata.namespace, dns_label)

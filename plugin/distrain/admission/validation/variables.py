@@ -81,7 +81,7 @@ def _of_field(path: str, found: FieldReference) -> Iterator[str]:
 
 
 def _of_subscripted(path: str, name: str, field: str, key: str) -> Iterator[str]:
-    """Validate a label or an annotation, such as metadata.labels['app']."""
+    """Validate the name of a label or an annotation in a field path, such as metadata.labels['app']."""
     if field not in ("metadata.annotations", "metadata.labels"):
         rule = f"error converting fieldPath: field label does not support subscript: {name}"
         yield invalid(f"{path}.fieldPath", name, rule)
