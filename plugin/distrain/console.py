@@ -166,7 +166,7 @@ def _to_stderr(text: str) -> None:
 
 
 def printable(line: str) -> str:
-    """Escape line breaks and control characters, which would change the terminal, and shorten a very long line."""
+    """Escape line breaks and control characters, which would change the terminal's state. Shorten a very long line."""
     return _escaped(line if len(line) <= LONGEST else f"{line[: LONGEST // 2]} ... {line[-LONGEST // 2 :]}")
 
 

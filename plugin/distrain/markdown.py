@@ -1,6 +1,6 @@
-"""Write words of a user into Markdown so that they stay words: a value must not become a link, a heading or a mention.
+"""Write a user's words into Markdown so that they remain words: no value may become a link, a heading or a mention.
 
-The result reads the same on GitHub, on GitLab and in CommonMark.
+The result looks the same on GitHub, on GitLab and in CommonMark.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ LINK = re.compile(r"[@#%^]|://|www\.", re.IGNORECASE)
 
 
 def code(words: str) -> str:
-    """Return a code span: in it no character has a meaning, and nobody is mentioned.
+    """Return a code span. In a code span no character has a special meaning, and nobody is mentioned.
 
     The span's fence is longer than any run of backticks in the words.
     """
@@ -31,9 +31,11 @@ def code(words: str) -> str:
 
 
 def text(words: str) -> str:
-    """Return words outside a code span, each special character escaped; a part in backticks becomes a code span.
+    """Return words that are outside of a code span, with each special character escaped.
 
-    Secrets are hidden before, because they cannot be found any more once their characters are escaped.
+    A part in backticks becomes a code span.
+
+    Secrets must be hidden before this, because they cannot be found any more when their characters are escaped.
     """
     parts = re.split(r"`([^`]*)`", " ".join(redact(words).split()))
     pieces = [piece for number, part in enumerate(parts) for piece in ([(True, part)] if number % 2 else _pieces(part))]
@@ -43,5 +45,5 @@ def text(words: str) -> str:
 
 
 def _pieces(words: str) -> Iterator[tuple[bool, str]]:
-    """Yield words and spaces, each with whether it has to be a code span."""
+    """Yield words and spaces, each with a flag that tells whether it must be in a code span."""
     yield from ((bool(LINK.search(each)), each) for each in re.split("( )", words) if each)

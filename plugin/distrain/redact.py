@@ -1,4 +1,4 @@
-"""Keep secrets out of messages: known secrets, logins in URLs, and values whose names suggest a secret."""
+"""Keep secrets out of messages: known secrets, logins in URLs, and values whose names look like a secret's."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ _known: set[str] = set()
 
 
 def remember(secret: str) -> None:
-    """Hide a secret in all later messages: a server, a proxy or Helm may repeat it in an error."""
+    """Hide a secret in all later messages, because a server, a proxy or Helm may repeat it in an error."""
     if len(secret) >= SHORTEST:
         _known.add(secret)
 
 
 def remember_in(text: str) -> None:
-    """Remember the values of secret-like names in a text that cannot be parsed: an error may quote the text."""
+    """Remember the values that have secret-like names in a text that cannot be parsed. An error may quote the text."""
     for entry in ENTRY.findall(text):
         for word in WORD.findall(entry):
             remember(word)
@@ -65,9 +65,9 @@ def redact(message: str) -> str:
 
 
 def _bare(word: str) -> str:
-    """Return a URL without user, password and query; return any other word unchanged.
+    """Return a URL without user, password and query. Return any other word unchanged.
 
-    The links of many stores hold a signature or a token in the query.
+    In links to many stores, the query contains a signature or a token.
     """
     scheme, slashes, rest = word.partition("://")
     _, at, place = rest.rpartition("@")
@@ -83,7 +83,7 @@ def is_secret(path: str) -> bool:
 
 
 def shown(path: str, value: Any) -> Any:
-    """Return a value without its secrets; for a mapping, return only the keys."""
+    """Return a value without the secrets in it. For a mapping, return only the keys."""
     if isinstance(value, dict):
         return {key: shown(f"{path}.{key}" if path else key, each) for key, each in value.items()}
     if isinstance(value, list):
@@ -93,5 +93,5 @@ def shown(path: str, value: Any) -> Any:
 
 
 def _is_no_reference(path: str, value: Any) -> bool:
-    """Tell whether a path that only names something has a value that is not a name."""
+    """The path only names something. Tell whether its value does not look like a name."""
     return bool(REFERENCES.search(path)) and not REFERENCE.fullmatch(str(value))

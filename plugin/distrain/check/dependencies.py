@@ -214,7 +214,10 @@ def with_namespace(found: Dependencies, namespace: str) -> Dependencies:
 
 
 def served_by_operators(job: Job) -> list[ApiKind]:
-    """Return the job's kinds that only a cluster with their operator serves, unless the manifest creates the kind."""
+    """Return those kinds of the job that a cluster serves only with their operator.
+
+    Leave out kinds that the manifest defines.
+    """
     kinds = {(each.api_version, each.kind) for each in job.resources if each.kind in KUBEFLOW}
     return sorted(kind for kind in kinds if _definition(*kind) not in job.creates)
 

@@ -53,7 +53,7 @@ def _blocked(job: Job, state: ClusterState) -> tuple[Role, Sequence[Node], bool]
 
 
 def _by_rules(nodes: Sequence[Node], role: Role, *, has_resources: bool) -> dict[str, str]:
-    """Map each node that has resources for the role's next pod, but refuses it by a rule, to the rule's message."""
+    """If a node has the resources for the role's next pod but a rule refuses it, map the node to the rule's message."""
     found = refused_by_rules(nodes, role)
     # Without the rules between pods, the nodes would have room for every pod. So a rule between pods is the reason,
     # even if no single node shows which rule.

@@ -21,7 +21,7 @@ def between_pods(role: Role) -> Iterator[str]:
 
 
 def refused_by_rules(nodes: Sequence[Node], role: Role) -> dict[str, str]:
-    """Map each node to a rule's message if the node has resources for more of the role's pods than the rule allows."""
+    """If a node has the resources for more pods of the role than a rule allows, map the node to the rule's message."""
     found: dict[str, str] = {}
     # Apply the scheduler's filters in reverse order, so that the message of the first filter overwrites later ones.
     for anti_affinity in role.anti_affinity:

@@ -27,7 +27,7 @@ def unpacked(archive: Path) -> Path:
 
 
 def _refuse_damage(file: tarfile.TarFile) -> None:
-    """Raise ReadError unless the archive ends in zeros, because tarfile treats a damaged header as the end."""
+    """Raise ReadError unless the archive ends in zeros: tarfile takes a damaged header for the end of the archive."""
     assert file.fileobj is not None
     file.fileobj.seek(file.offset)
     if file.fileobj.read(tarfile.BLOCKSIZE).strip(b"\0"):

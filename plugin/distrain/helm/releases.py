@@ -121,11 +121,11 @@ class Releases:
         return values
 
     def has_made(self, name: str, operation: Operation, target: Target) -> bool:
-        """Tell whether this operation made the release's last revision."""
+        """Tell whether the release's last revision was created by this operation."""
         return bool(self.status_of(name, operation, target))
 
     def status_of(self, name: str, operation: Operation, target: Target) -> str:
-        """Return the status of the release's last revision, or an empty string if this operation did not make it."""
+        """Return the status of the release's last revision, or an empty string if this operation did not create it."""
         selector = ["--selector", f"name={name},{OPERATION}={operation.name}"]
         found = self._read(["list", *selector, *ANY_STATUS], target)
         return str(found[0]["status"]) if found else ""
@@ -143,7 +143,10 @@ class Releases:
         return self._notes(["upgrade", name, str(source.chart), *flags], source, target)
 
     def validate(self, verb: str, name: str, source: Source, target: Target) -> None:
-        """Let the API server validate the objects of an `install` or `upgrade`; change nothing. Raise if it refuses."""
+        """Ask the API server to validate the objects of an `install` or `upgrade`, and change nothing.
+
+        Raise if it refuses.
+        """
         self._notes([verb, name, str(source.chart), "--dry-run=server"], source, target)
 
     def rollback(self, name: str, number: int, target: Target, operation: Operation) -> None:
@@ -177,7 +180,7 @@ class Releases:
             raise HelmError(f"helm {command[0]}: {NO_JSON}") from error
 
     def _run(self, command: Sequence[str], target: Target, stdin: bytes | None = None, *, changes: bool = False) -> str:
-        """Run Helm, in its own process group if it `changes` the cluster; raise pyhelm3's Error if Helm fails."""
+        """Run Helm, in a process group of its own if it `changes` the cluster; raise pyhelm3's Error if Helm fails."""
         program, *before = [*OWN_GROUP, self._executable] if changes else [self._executable]
         helm = Command(executable=program, **_place(target))
         output: bytes = asyncio.run(helm.run([*before, *command], stdin))
@@ -198,9 +201,9 @@ def _unless_missing(command: str) -> Iterator[None]:
 
 
 def _notes_in(output: str) -> str:
-    """Return the notes in Helm's output.
+    """Return the notes that Helm's output contains.
 
-    Other output gives an empty string and no error, because the release already exists.
+    If there are no notes in the output, return an empty string and raise no error, because the release exists already.
     """
     try:
         release = json.loads(output[output.index("{") :])

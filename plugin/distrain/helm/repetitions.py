@@ -12,7 +12,7 @@ from distrain.yaml.repeated_keys import repeated_keys
 
 
 def repetitions(source: Source) -> list[str]:
-    """Return a line per key that a values file has twice."""
+    """Return one line for each key that a values file contains twice."""
     found = [(path, each) for path in dict.fromkeys(source.files) for each in _repeated_in(path, source.stdin)]
     return [
         f"--values: {temporary.with_names(path)}: {key} is there twice, in {_lines(first, second)}; remove one of them"
@@ -25,7 +25,7 @@ def _lines(first: int, second: int) -> str:
 
 
 def _repeated_in(path: str, stdin: bytes | None) -> list[tuple[str, int, int]]:
-    """Return the repeated keys of a values file; none if it cannot be read, which Helm reports."""
+    """Return the repeated keys of a values file. Return none if the file cannot be read, because Helm reports that."""
     if path != "-" and not Path(path).is_file():  # A FIFO can be read only once: a second read would wait forever.
         return []
     try:

@@ -1,7 +1,7 @@
 """Say in plain words which flags for values Helm cannot read.
 
-Helm stops at the first mistake, and its messages name types of Go. So each values file is read here, and Helm reads
-each --set flag on top of the flags that are right.
+Helm stops at the first mistake, and its messages name Go types. So each values file is read here, and Helm reads each
+--set flag after the flags that have no mistake.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ QUOTED_KEY = re.compile(r'key (?:map )?"([^"]*)"')
 
 
 def mistakes(source: Source, refusal: Refusal) -> list[str]:
-    """Return a line per values file and --set flag that Helm cannot read."""
+    """Return one line for each values file and each --set flag that Helm cannot read."""
     pairs = zip(source.flags[::2], source.flags[1::2], strict=True)
     found: list[str] = []
     right: list[str] = []
@@ -64,7 +64,7 @@ def mistakes(source: Source, refusal: Refusal) -> list[str]:
 
 
 def _in_file(path: str, stdin: bytes | None) -> str | None:
-    """Return the first mistake of a values file."""
+    """Return a message about the first mistake in a values file."""
     name = temporary.with_names(path)
     try:
         text = ((stdin or b"") if path == "-" else Path(path).read_bytes()).decode()
@@ -81,9 +81,9 @@ def _not_blocks(documents: Sequence[Any]) -> Iterator[type]:
 
 
 def _named(flag: str, value: str, said: str) -> str:
-    """Return the file, or the key of a --set flag that Helm's message is about.
+    """Return the name of the file, or the key of the --set flag, that Helm's message is about.
 
-    The value is left out: it may be secret.
+    The value itself is left out, because it may be secret.
     """
     if flag == "--values":
         return temporary.with_names(value)

@@ -1,6 +1,6 @@
 """Choose the trainer's image from the images that the nodes have pulled.
 
-A node lists at most 50 images, so an image that no node lists may exist nevertheless.
+A node lists at most 50 images, so an image that no node lists may still exist.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ DEFAULT_REGISTRY = "docker.io/"
 
 
 class FoundImage(Struct, frozen=True):
-    """An image, and how many of the nodes have it."""
+    """An image, and the number of nodes that have it."""
 
     name: str
     nodes: int
@@ -28,7 +28,10 @@ def trainers_name(framework: str, gpus: int) -> str:
 
 
 def found_image(name: str, version: str, nodes: Sequence[Sequence[str]]) -> FoundImage | None:
-    """Return the image of this name that most nodes have, preferably of this version; `nodes` lists their images."""
+    """Return the image of this name that most nodes have, if possible of this version.
+
+    `nodes` lists the images of each node.
+    """
     counts = Counter(image for images in nodes for image in set(images) if _is_of(name, image))
     if not counts:
         return None

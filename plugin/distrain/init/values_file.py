@@ -1,6 +1,6 @@
 """Write the values file of `init`, before `derive` completes it.
 
-A key's comment comes from the chart's values.yaml, otherwise from the schema's description.
+The comment on a key comes from the chart's values.yaml. If there is none, it comes from the description in the schema.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ STEPS = 100
 
 
 class Wish(Struct, frozen=True):
-    """What the user wants to train; `data` and `image` may be empty, and `kind` may be auto."""
+    """What the user wants to train. `data` and `image` may be empty, and `kind` may be `auto`."""
 
     framework: str
     strategy: str
@@ -40,7 +40,7 @@ class Wish(Struct, frozen=True):
 
 
 class Setting(Struct, frozen=True):
-    """A value of the file; `change` tells the user what to fill in."""
+    """One value in the file; `change` tells the user what to fill in."""
 
     path: tuple[str, ...]
     value: Any

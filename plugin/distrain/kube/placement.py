@@ -1,4 +1,4 @@
-"""Define what a pod's spec says about nodes and other pods: tolerations, affinity, topology spread."""
+"""Define the fields of a pod's spec about nodes and other pods: tolerations, affinity, topology spread."""
 
 from __future__ import annotations
 

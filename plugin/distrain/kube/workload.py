@@ -22,7 +22,7 @@ class RunPolicy(Kube):
 
 
 class Ordinals(Kube):
-    """The numbers of a StatefulSet's pods."""
+    """Where the numbers of a StatefulSet's pods start."""
 
     start: int | None = None
 

@@ -1,7 +1,8 @@
-"""Warn of variables that name a network interface which the workers do not have.
+"""Warn if a variable names a network interface that the workers do not have.
 
-A pod has lo, eth0, and the interfaces that its annotations for secondary networks add. Multus names these net1, net2
-and so on; GKE uses the names in the annotation. On the node's own network, the interfaces are unknown.
+A pod has the interfaces lo and eth0, and those that its annotations for secondary networks add. Multus names these
+interfaces net1, net2 and so on. GKE uses the names in the annotation. If the pods use the node's network, their
+interfaces are unknown.
 """
 
 from __future__ import annotations
@@ -46,7 +47,10 @@ def interfaces(subject: Subject) -> set[str]:
 
 
 def _of_multus(annotations: Mapping[str, str]) -> Iterator[str]:
-    """Yield the names of a list `network@name` or of a JSON list; Multus numbers interfaces without a name."""
+    """Yield the interface names from a list `network@name` or from a JSON list.
+
+    Multus numbers interfaces without a name.
+    """
     text = annotations.get(MULTUS, "")
     entries = _json(text) if text.lstrip().startswith("[") else [each for each in text.split(",") if each.strip()]
     for number, entry in enumerate(entries, start=1):
@@ -62,7 +66,7 @@ def _of_gke(annotations: Mapping[str, str]) -> Iterator[str]:
 
 
 def _json(text: str) -> list[object]:
-    """Return the JSON list in a text; an empty list if the text is not a JSON list."""
+    """Return the JSON list that a text contains, or an empty list if the text is not a JSON list."""
     try:
         found = json.loads(text)
     except ValueError:

@@ -1,4 +1,7 @@
-"""Warn of an environment variable that is so long that Linux starts no program. The API server accepts any length."""
+"""Warn if an environment variable is so long that Linux cannot start a program with it.
+
+The API server accepts a variable of any length.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Follow the log of a run over restarts of containers, other pods and other jobs, until the run has ended."""
+"""Follow the log of a run until the run has ended, across restarts of containers, other pods and other jobs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SILENT = 10.0
 
 
 class Following:
-    """Follow all pods of a run, or only the pod that speaks for the run and then the pod that replaces it."""
+    """Follows all pods of a run, or only the pod that speaks for the run and then the pod that replaces it."""
 
     def __init__(
         self, cluster: Cluster, release: str, wanted: Wanted, *, is_all: bool, tell: Callable[[str], None]
@@ -51,9 +51,9 @@ class Following:
         self._told = 0
 
     def lines(self) -> Iterator[tuple[str, list[bytes]]]:
-        """Yield blocks of lines, each with the title of its pod, until the run has ended.
+        """Yield blocks of lines until the run has ended. Each block has the title of its pod.
 
-        Raises GoneError if the run is removed, and ForbiddenError if none of its logs may be read.
+        Raises GoneError if the run is deleted, and ForbiddenError if the user may read none of its logs.
         """
         selector = selector_of(self._release)
         with (
@@ -71,7 +71,7 @@ class Following:
                     return
 
     def _looks(self, source: Watches) -> Iterator[Look]:
-        """Yield the run again and again; go on if the API server does not answer for some minutes."""
+        """Yield the state of the run again and again, even if the API server does not answer for some minutes."""
         silence = Silence(self._tell)
         self._cluster.hurry()
         while True:
@@ -88,7 +88,7 @@ class Following:
             time.sleep(SOONEST)
 
     def _found(self) -> Iterator[tuple[str, list[bytes]]]:
-        """Yield the blocks that come until the next look."""
+        """Yield the blocks that arrive before the next look at the run."""
         end = time.monotonic() + SOONEST
         while (left := end - time.monotonic()) > 0:
             try:
@@ -105,7 +105,7 @@ class Following:
         self._tell_refused()
 
     def _tell_refused(self) -> None:
-        """Print which other pods' logs the user may not read; raise the error if there is no pod left to follow."""
+        """Print which other pods' logs the user may not read. Raise the error if no pod is left to follow."""
         new = self._refused[self._told :]
         if not new:
             return
@@ -116,7 +116,7 @@ class Following:
         self._told = len(self._refused)
 
     def _update(self, found: Look) -> list[kube.Pod]:
-        """Give the threads the current state of their pods; add new pods, and return them."""
+        """Give the threads the current state of their pods. Add the new pods and return them."""
         for uid, followed in self._known.items():
             if followed:
                 followed.pod = found.by_uid.get(uid)
@@ -134,10 +134,10 @@ class Following:
         return [pod for pod in started(found.pods) if pod.metadata.uid not in self._known]
 
     def _speaker(self, found: Look) -> list[kube.Pod]:
-        """Return the pod that speaks for the run from now on, if it is another pod than before.
+        """Return the pod that speaks for the run from now on, if it is not the same pod as before.
 
-        Another pod takes over when the last one has ended or does not answer. Rank 0 may also move to another worker
-        while all workers run: then the log of the last pod is silent.
+        Another pod takes over when the previous one has ended or does not answer. Rank 0 may also move to another
+        worker while all workers run. Then the log of the previous pod gets no more lines.
         """
         is_over = all(each.failures for each in self._pool.followed)
         has_new = any(pod.metadata.uid not in self._known for pod in speakers(found))

@@ -1,4 +1,7 @@
-"""Read the logs of pods once, pod by pod in their order; a few at the same time, so that memory is bounded."""
+"""Read the logs of pods once, in the order of the pods.
+
+Only a few are read at the same time, which limits the memory.
+"""
 
 from __future__ import annotations
 
@@ -21,12 +24,12 @@ TRIES, PAUSE = 5, 1.0
 
 
 def in_order(readers: Sequence[Reader]) -> Iterator[tuple[Reader, Found]]:
-    """Yield the blocks of each log, in the order of the readers; if a log cannot be read, its error."""
+    """Yield the blocks of each log, in the order of the readers. If a log cannot be read, yield the error."""
     return ((reader, found) for reader, results in readings(readers) for found in results)
 
 
 def readings(readers: Sequence[Reader]) -> Iterator[tuple[Reader, Iterator[Found]]]:
-    """Yield each reader with its blocks, which the caller takes before the next reader."""
+    """Yield each reader with its blocks. The caller must take all blocks before the next reader."""
     ahead: list[_Reading] = []
     left = iter(readers)
     for reader in readers:
@@ -36,7 +39,7 @@ def readings(readers: Sequence[Reader]) -> Iterator[tuple[Reader, Iterator[Found
 
 
 class _Reading(threading.Thread):
-    """Read one log. The thread waits while nobody takes its blocks, and ends with the program."""
+    """Read one log. The thread waits until somebody takes its blocks, and ends with the program."""
 
     def __init__(self, reader: Reader) -> None:
         super().__init__(daemon=True)

@@ -1,7 +1,7 @@
-"""Join two readings of a log without a line twice or lost.
+"""Join two reads of a log so that no line is lost and none occurs twice.
 
-The API server reads a log from a whole second on, so the second reading repeats some lines of the first. The lines have
-times in nanoseconds, but a program may write the same line twice at the same time, so lines are counted.
+The API server returns a log from a whole second on, so the second read repeats some lines of the first read. The times
+of the lines are in nanoseconds. But a program may write the same line twice at the same time, so lines are counted.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ MARGIN = 1
 
 
 class Seam:
-    """The newest lines that were received from one container, of all its restarts."""
+    """The newest lines that were received from one container, across all of its restarts."""
 
     def __init__(self) -> None:
         # For each second, the hashes of the lines with that second.
@@ -26,7 +26,7 @@ class Seam:
 
     @property
     def since(self) -> int | None:
-        """The second at which the next reading starts; None before the first line."""
+        """The second at which the next read starts, or None before the first line."""
         return None if self._newest is None else self._newest - MARGIN
 
     def add(self, lines: Iterable[bytes]) -> None:
@@ -39,7 +39,7 @@ class Seam:
             self._seconds.setdefault(found, Counter())[hash(line)] += 1
 
     def overlap(self) -> Overlap:
-        """Return the lines that the next reading repeats."""
+        """Return the lines that the next read will repeat."""
         return Overlap(sum(self._seconds.values(), Counter()))
 
     def _move(self, newest: int) -> None:
@@ -48,7 +48,10 @@ class Seam:
 
 
 class Overlap:
-    """The lines that a reading repeats. If `is_met`, a line was repeated, so the reading continues the same log."""
+    """The lines that a read repeats from the previous read.
+
+    If `is_met` is set, a line was repeated, so the read continues the same log.
+    """
 
     def __init__(self, lines: Counter[int]) -> None:
         self._left = lines
@@ -56,7 +59,7 @@ class Overlap:
         self.is_met = False
 
     def split(self, lines: list[bytes]) -> tuple[list[bytes], list[bytes]]:
-        """Return the lines before the first one that was received before, and the new lines after it."""
+        """Split the lines: return those before the first line that is known, and the new lines after it."""
         before: list[bytes] = []
         after: list[bytes] = []
         for line in lines:

@@ -1,4 +1,4 @@
-"""Decode pods in JSON. Parts that only a few jobs need stay encoded until they are used."""
+"""Decode pods in JSON. Parts that only a few jobs need stay encoded until something reads them."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class _Container(kube.Kube):
 
 
 class _Affinity(kube.Kube):
-    """Without node affinity, because it differs between the pods of a DaemonSet."""
+    """Node affinity is left out, because it differs between the pods of a DaemonSet."""
 
     pod_anti_affinity: Raw = NULL
 

@@ -1,7 +1,7 @@
 """Define the protobuf messages of Kubernetes, with only the fields that distrain reads.
 
-generated.proto in k8s.io/api has all fields. An API server sends a message in an envelope: `k8s\\0` and a message
-Unknown.
+generated.proto in k8s.io/api contains all fields. An API server sends each message in an envelope: the bytes `k8s\\0`,
+then a message Unknown.
 """
 
 from __future__ import annotations
@@ -102,7 +102,10 @@ LABELS = {"optional": Field.LABEL_OPTIONAL, "repeated": Field.LABEL_REPEATED}
 
 
 def _messages(package: str, left: Collection[str] = (), without: Collection[str] = ()) -> Mapping[str, Any]:
-    """Return the schema's messages by name; decode types in `left` as bytes, and omit fields of types in `without`."""
+    """Return the schema's messages by name.
+
+    Types in `left` are decoded as bytes, and fields of types in `without` are left out.
+    """
     file = descriptor_pb2.FileDescriptorProto(name=package, package=package, syntax="proto2")
     for name, fields in re.findall(r"message (\w+) {(.*?)}", SCHEMA, re.DOTALL):
         message = file.message_type.add(name=name)

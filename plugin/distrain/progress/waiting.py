@@ -34,7 +34,7 @@ NEVER_PULLED = "ErrImageNeverPull"
 
 
 class Waiting(Struct, frozen=True):
-    """Why a container waits. `final` means that waiting cannot help."""
+    """Why a container waits. `final` means that waiting would not help."""
 
     container: str
     words: str
@@ -61,7 +61,7 @@ def causes_of(pod: kube.Pod, events: Iterable[kube.Event], s3_secret: str) -> It
 
 
 def end_of(status: kube.ContainerStatus) -> str:
-    """Return how a container ended last, in words."""
+    """Return in words how a container ended last."""
     for end in ends_of(status):
         return f"{causes.quoted(end.message or end.reason)} (exit code {end.exit_code})"
     return "no reason given"

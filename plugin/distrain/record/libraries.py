@@ -1,4 +1,4 @@
-"""Tell whether the libraries for reports and S3 are installed: an extra, four times as large as all other libraries."""
+"""Tell whether the libraries for reports and S3 are installed. They are an extra, four times as large as all others."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class LibraryError(HelmError):
 
 
 def require(names: Sequence[str], what: str) -> None:
-    """Raise LibraryError if a library is missing; `what` needs the libraries."""
+    """Raise LibraryError if a library is missing. `what` names the feature that needs the libraries."""
     missing = [name for name in names if importlib.util.find_spec(name) is None]
     if not missing:
         return

@@ -1,4 +1,4 @@
-"""Read a record from S3, with the user's own AWS environment: variables, profile, or the role of a pod."""
+"""Read a record from S3 with the AWS settings of the user: variables, a profile, or the role of a pod."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ CONNECT = "; name another server with --endpoint"
 class Bucket(NamedTuple):
     """A location in S3.
 
-    `value` is the flag or value that names it, for messages; `namespace` is the run's, if known.
+    `value` is the flag or value that names the location, for messages. `namespace` is the namespace of the run, if
+    known.
     """
 
     uri: str
@@ -59,7 +60,7 @@ class Bucket(NamedTuple):
 def names_credentials() -> bool:
     """Tell whether the environment names AWS credentials.
 
-    Otherwise boto3 asks the metadata service of the machine's cloud.
+    If it does not, boto3 asks the metadata service of the machine's cloud.
     """
     return any(map(os.environ.get, VARIABLES)) or any(os.path.exists(os.path.expanduser(name)) for name in FILES)
 
@@ -67,9 +68,9 @@ def names_credentials() -> bool:
 def read(bucket: Bucket) -> tuple[bytes, str]:
     """Return the content of the record at a location, and its URI.
 
-    The location is the record, or the folder that holds it.
+    The location is the record itself, or the folder that contains it.
 
-    Raises UnreachableError if S3 does not answer or refuses, RecordError if there is no record.
+    Raises UnreachableError if S3 does not answer or refuses the request, and RecordError if there is no record.
     """
     from boto3.exceptions import Boto3Error
     from botocore.exceptions import BotoCoreError, ClientError
@@ -121,7 +122,7 @@ def _client(bucket: Bucket) -> Any:
 
 
 def _newest(client: Any, bucket: Bucket) -> str | None:
-    """Return the key of the record in a folder, None if there is none."""
+    """Return the key of the record in a folder, or None if there is no record."""
     folder = f"{bucket.prefix}/" if bucket.prefix else ""
     pages = client.get_paginator("list_objects_v2").paginate(Bucket=bucket.name, Prefix=f"{folder}record")
     names = [entry["Key"].removeprefix(folder) for page in pages for entry in page.get("Contents", ())]
@@ -157,7 +158,7 @@ def _unreachable(bucket: Bucket, error: Exception) -> UnreachableError:
 
 
 def forwarding(bucket: Bucket) -> str:
-    """Return how to reach an endpoint that is a Service of the cluster; an empty string for any other."""
+    """If an endpoint is a Service of the cluster, return how to reach it; otherwise return an empty string."""
     address = urlsplit(bucket.endpoint)
     found = SERVICE.fullmatch(address.hostname or "")
     if not found or found["name"] == "localhost":

@@ -1,6 +1,6 @@
-"""Compare two revisions of a release and classify each change as live, replaced or ignored.
+"""Compare two revisions of a release, and classify each change as live, replaced or ignored.
 
-Pure functions over rendered objects and values.
+These are pure functions of rendered objects and values.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ NUMBERS = re.compile(r"trainer\.learningRate|data\.maxBadShare|(workers|launcher
 
 
 class Change(Struct, frozen=True):
-    """One change: its effect (live, replaced or ignored), the object or value, and the old and new content in words."""
+    """One change: its effect (live, replaced or ignored), the object or value, and its old and new content in words."""
 
     effect: str
     what: str
@@ -61,7 +61,7 @@ class Change(Struct, frozen=True):
 
 
 def objects(manifest: str) -> Objects:
-    """Parse a manifest's objects, without Helm hooks, because Helm creates and deletes hooks during each upgrade."""
+    """Parse the objects of a manifest, without Helm hooks: Helm creates and deletes the hooks at each upgrade."""
     documents = [document for document in yaml_loader.load_all(manifest) if isinstance(document, dict)]
     found = {}
     for item in documents:
@@ -74,8 +74,8 @@ def objects(manifest: str) -> Objects:
 def of_objects(old: Objects, new: Objects, old_job: Sequence[Resource], new_job: Sequence[Resource]) -> list[Change]:
     """List the changes between two sets of objects.
 
-    `old_job` and `new_job` are the resources that create the pods, the job's main resource first. Objects named after a
-    job are created and deleted with it, and get no change of their own.
+    `old_job` and `new_job` are the resources that create the pods. The main resource of the job comes first. Objects
+    that are named after a job are created and deleted together with the job. They are not listed separately.
     """
     changes = [change for resource in old_job for change in _of_job_object(resource, old, new, new_job)]
     stems = {name_of(old_job), name_of(new_job)}
@@ -93,15 +93,15 @@ def of_objects(old: Objects, new: Objects, old_job: Sequence[Resource], new_job:
 
 
 def name_of(job: Sequence[Resource]) -> str:
-    """Return the common prefix of the names of a job's objects."""
+    """Return the prefix that the names of all objects of a job have in common."""
     return job[0].name.removesuffix("-launcher") if job[0].kind == "Job" else job[0].name
 
 
 def _comes_with_job(resource: Resource, job: str) -> bool:
     """Tell from an object's name whether the object belongs to the job.
 
-    Only a Service or a PodGroup with exactly the job's name belongs to the job: the release's own objects may have that
-    name, too.
+    Only a Service or a PodGroup that has exactly the job's name belongs to the job, because other objects of the
+    release may have that name, too.
     """
     return resource.name.startswith(f"{job}-") or (resource.name == job and resource.kind in ("Service", "PodGroup"))
 
@@ -124,13 +124,13 @@ def _of_job_object(resource: Resource, old: Objects, new: Objects, new_job: Sequ
 
 
 def _content(item: Object) -> str | None:
-    """Return the hash in which the chart records the fields that cannot change in a running job."""
+    """Return the hash that the chart computes from the fields that cannot change in a running job."""
     content: str | None = ((item.get("metadata") or {}).get("annotations") or {}).get(CONTENT)
     return content
 
 
 def of_values(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, str]:
-    """Return how each changed value changes ("2 -> 3"), by the value's path."""
+    """For each changed value, return by path how it changes ("2 -> 3")."""
     found = [one for one in _differences(old, new) if not _is_same_number(*one)]
     return {path: _step(path, before, after) for path, before, after in found}
 
@@ -142,7 +142,7 @@ def settings(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, str | 
 
 
 def _written(path: str, value: Any) -> str:
-    """Return a value as in a YAML file, or "..." if it is secret or long."""
+    """Return a value in YAML, or "..." if the value is secret or long."""
     text = json.dumps(value)
     if _is_secretive(path) or redact.shown(path, value) != value or len(text) > SHOWN:
         return "..."
@@ -167,7 +167,7 @@ def is_resize(change: Change) -> bool:
 
 
 def value_of(path: str) -> str | None:
-    """Return the chart value that sets this field of the job, or None if the value is not known."""
+    """Return the path of the chart value that sets this field of the job, or None if it is not known."""
     found = TEMPLATE_METADATA.search(path)
     if found and MESH.search(path):
         return "serviceMesh"
@@ -182,9 +182,9 @@ def _effect(resource: Resource, path: str) -> str:
 
 
 def _differences(old: Any, new: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
-    """Yield path, old and new content of each difference.
+    """For each difference, yield the path, the old content and the new content.
 
-    A list is compared as a whole. A missing map equals an empty map.
+    Lists are compared as a whole. A missing map is the same as an empty map.
     """
     old, new = ({} if one is None and isinstance(other, Mapping) else one for one, other in ((old, new), (new, old)))
     if not (isinstance(old, Mapping) and isinstance(new, Mapping)):
@@ -196,7 +196,7 @@ def _differences(old: Any, new: Any, path: str = "") -> Iterator[tuple[str, Any,
 
 
 def _step(path: str, before: Any, after: Any) -> str:
-    """Return "2 -> 3", or only "changed" if the old or new content is secret, long or not a scalar."""
+    """Return "2 -> 3", or only "changed" if the old or the new content is secret, long or not a scalar."""
     shown = [_shown(path, before), _shown(path, after)]
     return "changed" if None in shown else " -> ".join(map(str, shown))
 

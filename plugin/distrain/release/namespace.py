@@ -43,14 +43,17 @@ OPERATION = "distrain/operation"
 
 
 class MadeNamespace(Struct, frozen=True):
-    """A namespace that this program created. A later namespace of the same name has another uid."""
+    """A namespace that this program has created.
+
+    If a namespace of the same name is created later, it has another uid.
+    """
 
     name: str
     uid: str
 
 
 def refuse_missing(cluster: Cluster, name: str) -> None:
-    """Raise ValuesError if the namespace does not exist; Helm would refuse it, too, but later."""
+    """Raise ValuesError if the namespace does not exist. Helm would refuse it as well, but later."""
     try:
         is_there = cluster.has(paths.namespace(name), f"namespace {name}")
     except ForbiddenError:
@@ -74,7 +77,7 @@ def make(cluster: Cluster, name: str, operation: str) -> MadeNamespace | None:
 
 
 def remove(cluster: Cluster, made: MadeNamespace) -> str:
-    """Delete the namespace unless it holds other objects, and return what was done."""
+    """Delete the namespace unless it contains other objects. Return what was done."""
     try:
         if others := list(_others(cluster, made.name)):
             return f"namespace {made.name}: stays, as it holds {others[0]} by now"
@@ -98,5 +101,5 @@ def _others(cluster: Cluster, namespace: str) -> Iterator[str]:
 
 
 def _goes(item: kube.Named) -> bool:
-    """Tell whether an object is being deleted, or will be deleted with its owner."""
+    """Tell whether an object is being deleted, or will be deleted together with its owner."""
     return item.metadata.deletion_timestamp is not None or bool(item.metadata.owner_references)

@@ -19,7 +19,7 @@ MOST = 40
 
 
 class Sizes(Struct, frozen=True):
-    """The GPUs that the job's pods hold before and after the change; a suspended job has no pods."""
+    """The number of GPUs that the job's pods use before and after the change. A suspended job has no pods."""
 
     resource: str
     before: int

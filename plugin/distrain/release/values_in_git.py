@@ -1,6 +1,7 @@
-"""Find out from Argo CD's and Flux's objects where the values of a release are kept, and say what to write there.
+"""Find out from objects of Argo CD and Flux where the values of a release are kept, and say what to write there.
 
-The objects may be unreadable for the user, or be in another cluster. The message then says what is known.
+The user may not have the right to read these objects, or the objects may be in another cluster. In that case the
+message says only what is known.
 """
 
 from __future__ import annotations
@@ -30,9 +31,9 @@ MOST_LINES = 5
 
 
 class ChartSource(Struct, frozen=True):
-    """The source in an Argo CD Application that provides the chart, and the source's field path.
+    """The source in an Argo CD Application that contains the chart, and the path of the source's field.
 
-    `rendered_from` completes "write LINE ..." if Argo CD does not render the chart itself.
+    If Argo CD does not render the chart itself, `rendered_from` completes the sentence "write LINE ...".
     """
 
     path: str
@@ -43,9 +44,10 @@ class ChartSource(Struct, frozen=True):
 class Place(Struct, frozen=True):
     """Where the values of a release are kept.
 
-    `owner` has the namespace, too, if it could be found. `where` completes "write LINE ...", and `rest` adds where the
-    chart comes from. `parameters` are the values that an Application sets by `where_parameters`, which win over all
-    others. `notes` are further sentences. `inline` is None unless the owner itself holds all values.
+    `owner` also has the namespace, if it could be found. `where` completes the sentence "write LINE ...", and `rest`
+    adds where the chart comes from. `parameters` are the values that an Application sets by `where_parameters`. They
+    override all other values. `notes` are further sentences. `inline` is None unless the owner itself contains all
+    values.
     """
 
     owner: Owner
@@ -58,20 +60,23 @@ class Place(Struct, frozen=True):
 
 
 def refusal(name: str, place: Place, changed: Mapping[str, str | None]) -> RefusedError:
-    """Return the error that names what to change instead; `changed` are the changed values as from `settings`."""
+    """Return the error that says what to change instead.
+
+    `changed` are the changed values as `settings` returns them.
+    """
     words = f"belongs to {place.owner.words}, which would undo the change: nothing was changed"
     return RefusedError(f"{name}: {words}", *steps(name, place, changed))
 
 
 def steps(name: str, place: Place, changed: Mapping[str, str | None]) -> list[str]:
-    """Return the messages that say what to write where."""
+    """Return the messages that say what to write, and where to write it."""
     return [f"{name}: {each}" for each in _steps(place, changed)]
 
 
 def _steps(place: Place, changed: Mapping[str, str | None]) -> list[str]:
     """Return what to change and where.
 
-    A parameter of an Application overrides its values, so the parameter is changed.
+    A parameter of an Application overrides the Application's values, so the parameter must be changed.
     """
     names = {each.name for each in place.parameters}
     by_parameter = {path: line for path, line in changed.items() if path in names}
@@ -83,7 +88,7 @@ def _steps(place: Place, changed: Mapping[str, str | None]) -> list[str]:
 
 
 def _lines(changed: Mapping[str, str | None]) -> str:
-    """Return "write `a: 1` and remove `b`"."""
+    """Return a text such as "write `a: 1` and remove `b`"."""
     written = [f"`{line}`" for line in changed.values() if line is not None]
     removed = [f"`{path}`" for path, line in changed.items() if line is None]
     parts = [f"{verb} {_few(words)}" for verb, words in (("write", written), ("remove", removed)) if words]
@@ -177,7 +182,7 @@ def _application(cluster: Cluster, found: Owner, namespace: str) -> gitops.Appli
 
 
 def _chart_source(application: gitops.Application) -> ChartSource:
-    """Return the source that has the chart."""
+    """Return the source that contains the chart."""
     spec, status = application.spec, application.status
     if spec.source_hydrator:
         dry = spec.source_hydrator.dry_source
@@ -200,7 +205,7 @@ def _chart_source(application: gitops.Application) -> ChartSource:
 
 
 def _rendered_from(source: gitops.ApplicationSource, kind: str) -> str:
-    """Say where the values are if Argo CD does not render the chart itself; otherwise return an empty text."""
+    """If Argo CD does not render the chart itself, say where the values are; otherwise return an empty text."""
     return "" if source.helm or kind in ("", "Helm") else f"in the values from which {_path(source)} is rendered"
 
 
@@ -209,9 +214,9 @@ def _path(source: gitops.ApplicationSource) -> str:
 
 
 def _in_file(application: gitops.Application, source: gitops.ApplicationSource, file: str) -> str:
-    """Name the values file and its repository; return an empty text if the file belongs to the chart.
+    """Name the values file and its repository. Return an empty text if the file belongs to the chart.
 
-    A file given as $REF/FILE is in the source whose `ref` is REF.
+    If a file is written as $REF/FILE, it is in the source whose `ref` is REF.
     """
     if file.startswith("$"):
         ref, _, file = file[1:].partition("/")
@@ -232,7 +237,7 @@ def _repository(source: gitops.ApplicationSource) -> str:
 
 
 def _kept_by(application: gitops.Application, found: Owner) -> list[str]:
-    """Name the owner that creates the Application: the owner would undo a change of the Application."""
+    """Name the owner that creates the Application, because this owner would undo a change of the Application."""
     metadata = application.metadata
     makers = [f"{each.kind} {each.name}" for each in metadata.owner_references or ()]
     keeper = owner(
