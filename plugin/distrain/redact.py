@@ -55,7 +55,7 @@ def remember_in(text: str) -> None:
 
 
 def redact(message: str) -> str:
-    """Return a message without known secrets, logins and queries in URLs, and credentials of headers."""
+    """Return a message without known secrets, logins and queries in URLs, and credentials from headers."""
     # Replace the longest secrets first, because one secret may be a part of another.
     for secret in sorted(_known, key=len, reverse=True):
         message = message.replace(secret, HIDDEN)

@@ -6,7 +6,7 @@ from enum import Enum
 
 
 class Verdict(str, Enum):
-    """Whether all pods of a job fit the cluster at the same time."""
+    """The verdict on whether all pods of a job fit on the cluster at the same time."""
 
     # Every pod gets a node, whichever order and nodes the scheduler chooses.
     FITS = "fits"

@@ -1,4 +1,4 @@
-"""Remove secrets from what other people read about a run: API objects, lines of logs, texts of a record."""
+"""Remove secrets from everything about a run that other people read: API objects, log lines, texts of a record."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ FLAG = re.compile(rf"(?<![\w\-])--?[\w.\-]*(?:{NAMES.pattern})[\w.\-]*[ \t]+(?!-
 
 
 def cleaned(found: Any, name: str = "", parent: str = "") -> Any:
-    """Return an object of the API without values of variables, secrets in texts and headers, and logins in URLs.
+    """Return an API object without values of variables, secrets in texts and headers, and logins in URLs.
 
-    `name` is the field that holds it, in the field `parent`. The values of variables with secret-like names are
-    remembered, so that they are hidden in the logs, too.
+    `name` is the name of the field that contains the object, and `parent` is the field around that field. If a variable
+    has a secret-like name, its value is remembered, so that it is hidden in the logs, too.
     """
     if isinstance(found, dict):
         return {key: _field(key, each, name) for key, each in found.items() if key not in LEFT_OUT}
@@ -65,7 +65,7 @@ def _without_pairs(found: str) -> str:
 
 
 def _variable(entry: Any) -> Any:
-    """Return a container's variable without its value; if the value comes from another object, name the object."""
+    """Return a container's variable without its value. If the value comes from another object, name that object."""
     if not isinstance(entry, dict) or not entry.get("value"):
         return cleaned(entry)
     if NAMES.search(str(entry.get("name"))):
@@ -74,7 +74,7 @@ def _variable(entry: Any) -> Any:
 
 
 def _words(words: Sequence[Any]) -> list[Any]:
-    """Hide what follows a secret-like name in a command: --token=T, --token T, or TOKEN=T in a script."""
+    """In a command, hide what follows a secret-like name: --token=T, --token T, or TOKEN=T in a script."""
     found: list[Any] = []
     before = ""
     for word in map(str, words):

@@ -149,7 +149,7 @@ class Following:
         return [pod] if pod and not self._known.get(pod.metadata.uid) else []
 
     def _part(self, pod: kube.Pod) -> Wanted:
-        """Return the wanted part of a pod's log: the whole log of a new pod, only the rest for another worker."""
+        """Return which part of a pod's log to read: all of a new pod's log, or only the rest for another worker."""
         if not self._known:
             return replace(self._wanted, born=born_again(pod))
         is_new = pod.metadata.uid not in self._known

@@ -47,7 +47,7 @@ class Progress(Struct, frozen=True):
 
 
 class Training(Struct, frozen=True):
-    """A training's progress: steps done, seconds since its ranks started, and the step of its last checkpoint.
+    """How far a training is: the steps that are done, the seconds since its ranks started, and the last saved step.
 
     A field is None if it is not known. `saved` is also None if no checkpoint was saved.
     """

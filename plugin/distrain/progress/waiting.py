@@ -1,4 +1,4 @@
-"""Explain why a container does not run: its image, objects that its settings name, or an exit soon after each start."""
+"""Explain why a container does not run: its image, an object that its settings name, or repeated early exits."""
 
 from __future__ import annotations
 

@@ -136,7 +136,7 @@ def of_values(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, str]:
 
 
 def settings(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, str | None]:
-    """Return the line that sets each changed value ("workers.replicas: 4"), by path; None if the value is removed."""
+    """For each changed value, return by path the line that sets it ("workers.replicas: 4"), or None if it is gone."""
     found = [one for one in _differences(old, new) if not _is_same_number(*one)]
     return {path: None if value is None else f"{path}: {_written(path, value)}" for path, _, value in found}
 

@@ -291,7 +291,10 @@ def deletion(planned: Plan) -> Iterator[tuple[str, str]]:
 
 
 def suspension(planned: Plan, *, has_trainer: bool) -> Iterator[tuple[str, str]]:
-    """Yield label and text of a plan's line about the pods, if the job is suspended before or after the upgrade."""
+    """Yield the label and text of the plan's line about the pods.
+
+    There is one if the job is suspended before or after.
+    """
     if planned.suspends:
         yield "suspended", "the job's pods end, and it waits until job.suspend is false"
     elif planned.is_suspended:

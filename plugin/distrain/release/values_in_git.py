@@ -108,7 +108,7 @@ def find(cluster: Cluster, found: Owner, namespace: str) -> Place:
 
 
 def application_named(cluster: Cluster, name: str, namespace: str) -> Owner | None:
-    """Return the Application of this name that deploys to the namespace, or None if none can be found."""
+    """Return the Application of this name that deploys to the namespace, or None if no such one can be found."""
     try:
         found = _application(cluster, Owner("Application", name), namespace)
     except DistrainError:
@@ -271,7 +271,10 @@ def _of_helm_release(cluster: Cluster, found: Owner) -> Place:
 
 
 def _in_values_file(cluster: Cluster, release: gitops.HelmRelease, found: Owner) -> str:
-    """Name the run's values file among the chart's valuesFiles; return an empty text if other values win over it."""
+    """Name the values file of the run among the chart's valuesFiles.
+
+    Return an empty text if other values override this file.
+    """
     spec = release.spec
     if not spec.chart or not spec.chart.spec.values_files or spec.values or spec.values_from:
         return ""
@@ -288,7 +291,7 @@ def _of_kustomization(cluster: Cluster, found: Owner) -> Place:
 
 
 def _kustomized(cluster: Cluster, found: Owner) -> str:
-    """Name the folder and the repository that the Kustomization applies."""
+    """Return the folder and the repository that the Kustomization applies, in words."""
     try:
         made = _read(cluster, "kustomize.toolkit.fluxcd.io", found, gitops.Kustomization)
     except DistrainError as error:
@@ -298,7 +301,7 @@ def _kustomized(cluster: Cluster, found: Owner) -> str:
 
 
 def _source(cluster: Cluster, ref: gitops.NamedReference, namespace: str) -> str:
-    """Return "GitRepository runs in namespace flux-system (https://..., branch main)"."""
+    """Return a text such as "GitRepository runs in namespace flux-system (https://..., branch main)"."""
     named = Owner(ref.kind, ref.name, ref.namespace or namespace)
     words = f"{ref.kind} {ref.name} in namespace {named.namespace}"
     try:
@@ -330,7 +333,7 @@ def _why_unknown(found: Owner, error: DistrainError) -> str:
 
 
 def _parsed(text: str | None) -> Mapping[str, Any] | None:
-    """Return values that an Application holds as text, or None for a text that Argo CD refuses."""
+    """Return the values that an Application contains as text. Return None if Argo CD refuses the text."""
     try:
         found = yaml_loader.load(text or "") or {}
     except yaml_loader.NotYamlError:

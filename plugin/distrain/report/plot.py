@@ -1,4 +1,4 @@
-"""Draw the plots of a report with matplotlib: each as an SVG that takes its colours from the page, all as one PNG."""
+"""Draw the plots of a report with matplotlib: each as an SVG whose colours come from the page, and all as one PNG."""
 
 from __future__ import annotations
 
@@ -40,7 +40,10 @@ FONTS = re.compile(r"font: (?:\w+ )*?([\d.]+)px [^;\"]*|font-family: [^;\"]*;? ?
 
 
 class Theme(NamedTuple):
-    """Colours. In an SVG they are placeholders for the page's variables, as matplotlib takes only real colours."""
+    """Colours.
+
+    In an SVG the colours are placeholders for the variables of the page, because matplotlib accepts only real colours.
+    """
 
     text: str
     grid: str
@@ -88,7 +91,7 @@ STYLE = {
 
 
 def svg(panel: Panel) -> str:
-    """Return a plot as an SVG element for a page, which names it and describes it for screen readers."""
+    """Return a plot as an SVG element for a page. It has a name and a description for screen readers."""
     with _style(panel.name):
         figure = Figure(figsize=SIZE, layout="constrained")
         _draw(figure.add_subplot(), panel, PLACEHOLDERS)
@@ -103,7 +106,10 @@ def svg(panel: Panel) -> str:
 
 @contextmanager
 def _style(name: str = "") -> Iterator[None]:
-    """Set the style of the plots, whatever the user's matplotlibrc says. The same plot gives the same bytes."""
+    """Set the style of the plots, whatever the matplotlibrc of the user says.
+
+    The same plot always gives the same bytes.
+    """
     with matplotlib.rc_context(), warnings.catch_warnings():
         # matplotlib prints a warning for each character that its font lacks.
         warnings.simplefilter("ignore")
@@ -114,7 +120,7 @@ def _style(name: str = "") -> Iterator[None]:
 
 
 def _described(text: str, panel: Panel) -> str:
-    """Give an SVG its role, title and description, and the width of its place in the page."""
+    """Add a role, a title and a description to an SVG, and the width of its place in the page."""
     opening = re.compile(r'<svg\b[^>]*?viewBox="([^"]*)"[^>]*>')
     named = f"{panel.name}-title {panel.name}-words"
     start = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="\\1" role="img" aria-labelledby="{named}">'
@@ -125,7 +131,7 @@ def _described(text: str, panel: Panel) -> str:
 
 
 def png(panels: Sequence[Panel], facts: Sequence[str], heading: str) -> bytes:
-    """Return all plots as one PNG, with lines of facts in the first cell."""
+    """Return all plots as one PNG. The first cell contains lines with facts."""
     with _style():
         rows = math.ceil((len(panels) + 1) / COLUMNS)
         figure = Figure(figsize=(COLUMNS * PNG_PANEL[0], rows * PNG_PANEL[1]), layout="constrained")
@@ -207,7 +213,7 @@ def _draw_line(axes: Any, series: Series, theme: Theme) -> None:
 
 
 def _has_lone(series: Series) -> bool:
-    """Tell whether a point has no neighbour, so that a line would not show it."""
+    """Tell whether a point has no neighbour. A line would not show such a point."""
     places = [None, *series.places, None]
     return any(
         place is not None and places[index] is None and places[index + 2] is None
@@ -233,9 +239,9 @@ def _draw_events(axes: Any, panel: Panel, theme: Theme) -> None:
 
 
 def _draw_bars(axes: Any, panel: Panel, theme: Theme) -> None:
-    """Draw a bar for each number of ranks.
+    """Draw one bar for each number of ranks.
 
-    A bar has the parts of a step; each part has the same colour in every report.
+    Each bar has the parts of a step, and each part has the same colour in every report.
     """
     labels = [bar.label for bar in panel.bars]
     left = [0.0] * len(panel.bars)
@@ -255,7 +261,7 @@ def _draw_bars(axes: Any, panel: Panel, theme: Theme) -> None:
 
 
 def _thousands(axis: Any) -> None:
-    """Write large numbers as 20k or 3M, so that they do not run into each other."""
+    """Write large numbers as 20k or 3M, so that adjacent numbers do not overlap."""
     axis.set_major_locator(MaxNLocator(nbins=6))
     axis.set_major_formatter(lambda number, _: _tick(number))
 

@@ -1,4 +1,7 @@
-"""Predict the throughput at a run's other sizes from its smallest size; a plot shows it beside the measured one."""
+"""Predict the throughput for other numbers of ranks from a run's smallest number.
+
+A plot shows it beside the measured one.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +20,10 @@ ASSUMED = REACHED * BANDWIDTH
 
 
 def predicted(run: Run, rates: Mapping[int, float]) -> dict[int, float]:
-    """Return samples/s by the number of ranks, for runs of the same work as `run` with these measured rates.
+    """Return the samples/s for each number of ranks, for runs that do the same work as `run` with these measured rates.
 
-    The dictionary is empty if the record does not contain enough figures. Each rank counts as a worker of its own, as
-    the record does not tell which of them share a node.
+    The dictionary is empty if the record does not contain enough data. Each rank counts as a worker of its own, because
+    the record does not say which ranks share a node.
     """
     batch, gradients = run.batch, run.parameter_bytes
     if len(rates) < 2 or not batch or not gradients or min(rates.values()) <= 0:

@@ -1,4 +1,4 @@
-"""VolumeZone: compare a bound volume's zone and region labels with the node's."""
+"""VolumeZone: compare the zone and region labels of a bound volume with those of the node."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ZONES = {
 
 
 def is_in_zone(volume: PersistentVolume, node: kube.Node) -> bool:
-    """Tell whether the node is in the volume's zone; a node without any zone label counts as inside."""
+    """Tell whether the node is in the volume's zone. A node without zone labels counts as inside."""
     found = node.metadata.labels or {}
     if not any(key in found for key in ZONES):
         return True

@@ -1,4 +1,7 @@
-"""Define the placeholders of `init`, where it finds no image, and `import`, where it finds no program; refuse them."""
+"""Define placeholders: `init` writes one if it finds no image, and `import` if it finds no program.
+
+Refuse values with them.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ PROGRAM = "PROGRAM-TO-FILL-IN"
 
 
 def refuse_placeholder(values: Mapping[str, Any]) -> None:
-    """Raise ValuesError if the image or the program is a placeholder."""
+    """Raise ValuesError if the image or the program is still a placeholder."""
     command = values.get("command") or [""]
     if command[0] == PROGRAM:
         words = f"{PROGRAM} is the placeholder of `helm distrain import`; write the program that each rank has to run"

@@ -15,7 +15,10 @@ from distrain import kube
 
 
 class InitContainer(Struct, frozen=True):
-    """A container that an operator adds to the pods of a role; with `beside`, only if the job has that role, too."""
+    """A container that an operator adds to the pods of a role.
+
+    With `beside`, it does so only if the job also has that role.
+    """
 
     name: str
     role: str
@@ -31,7 +34,7 @@ class Port(Struct, frozen=True):
 
 
 class Install(Struct, frozen=True):
-    """The release of an operator to install."""
+    """The release of an operator that a user should install."""
 
     operator: str
     release: str
@@ -39,14 +42,14 @@ class Install(Struct, frozen=True):
 
 
 class Ends(Struct, frozen=True):
-    """The conditions of a finished job."""
+    """The conditions that show that a job has finished."""
 
     succeeded: str
     failed: str
 
 
 class Version(Struct, frozen=True, rename="camel"):
-    """One API version of a kind, with the facts of the kind and of the version's first operator."""
+    """One API version of a kind, with the facts about the kind and about the version's first operator."""
 
     kind: str
     name: str
@@ -71,7 +74,7 @@ class Version(Struct, frozen=True, rename="camel"):
 
 
 class Kind(Struct, frozen=True, rename="camel"):
-    """A kind of job. `roles` maps each role to its key in the replica specs."""
+    """A kind of job. For each role, `roles` has its key in the replica specs."""
 
     name: str
     roles: dict[str, str]
@@ -88,12 +91,15 @@ class Kind(Struct, frozen=True, rename="camel"):
 
     @property
     def resource(self) -> str:
-        """Return the name of the kind's resource in the API, as in RBAC rules."""
+        """Return the name of the kind's resource in the API, as RBAC rules use it."""
         return f"{self.name.lower()}s"
 
 
 class Facts(Struct, frozen=True):
-    """The file's content: `choices` has the kinds by strategy and framework, `roles` the values section by role."""
+    """The content of the file.
+
+    `choices` has the kinds by strategy and framework, and `roles` the section of the values by role.
+    """
 
     choices: dict[str, dict[str, list[str]]]
     roles: dict[str, str]
@@ -109,7 +115,10 @@ def _kind(facts: dict[str, Any]) -> Kind:
 
 
 def _version(kind: dict[str, Any], version: dict[str, Any]) -> dict[str, Any]:
-    """Return all facts of a version; they override facts of the kind, which override facts of its first operator."""
+    """Return all facts about a version.
+
+    They override facts about the kind, which override facts about its first operator.
+    """
     operator = FACTS.operators[version["operators"][0]] if version["operators"] else {}
     return {**operator, **kind, **version, "kind": kind["name"]}
 
@@ -130,5 +139,5 @@ RENDERED_GROUPS = (*GROUPS, "monitoring.coreos.com")
 
 
 def running(strategy: str) -> set[str]:
-    """Return the names of the kinds that can run a strategy with any framework."""
+    """Return the names of the kinds that can run a strategy with at least one framework."""
     return {name for names in FACTS.choices[strategy].values() for name in names}

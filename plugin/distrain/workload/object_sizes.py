@@ -1,4 +1,7 @@
-"""Find the objects of a manifest that are larger than the API server accepts or etcd stores. All sizes are in bytes."""
+"""Find the objects in a manifest that are larger than the API server accepts or than etcd stores.
+
+All sizes are in bytes.
+"""
 
 from __future__ import annotations
 
@@ -29,9 +32,9 @@ DATA = {"Secret": ("stringData", "data"), "ConfigMap": ("data", "binaryData")}
 
 
 class TooLarge(Struct, frozen=True):
-    """An object over a limit.
+    """An object that exceeds a limit of its size.
 
-    `reason` quotes the refusal; `field` is the object's largest part, with `of_field` bytes.
+    `reason` quotes the refusal. `field` is the largest part of the object, and this part has `of_field` bytes.
     """
 
     name: str
@@ -43,7 +46,7 @@ class TooLarge(Struct, frozen=True):
 
 
 def too_large(items: Iterable[Item]) -> Iterator[TooLarge]:
-    """Yield the objects that cannot be stored."""
+    """Yield the objects that are too large to be stored."""
     for item in items:
         data = data_size(item)
         if data > MOST_DATA:
@@ -57,7 +60,7 @@ def too_large(items: Iterable[Item]) -> Iterator[TooLarge]:
 
 
 def annotated_too_much(items: Iterable[Item]) -> Iterator[TooLarge]:
-    """Yield the objects with more annotations than the API server accepts."""
+    """Yield the objects whose annotations are larger than the API server accepts."""
     for item in items:
         size = annotations_size((item.get("metadata") or {}).get("annotations") or {})
         if size > MOST_OF_ANNOTATIONS:
@@ -66,22 +69,25 @@ def annotated_too_much(items: Iterable[Item]) -> Iterator[TooLarge]:
 
 
 def annotations_size(annotations: Mapping[str, str]) -> int:
-    """Return the bytes of all keys and values."""
+    """Return the number of bytes of all keys and values."""
     return sum(len(str(text).encode()) for pair in annotations.items() for text in pair)
 
 
 def too_long_data(kind: str) -> str:
-    """Return the API server's words for too much data. They name the field of a Secret, but not of a ConfigMap."""
+    """Return the API server's message about too much data.
+
+    The message names the field of a Secret, but not the field of a ConfigMap.
+    """
     return too_long(kind, {"ConfigMap": "[]"}.get(kind, "data"), MOST_DATA)
 
 
 def too_long(kind: str, field: str, most: int) -> str:
-    """Return the API server's words."""
+    """Return the API server's message about a field that is too long."""
     return f"{kind} is invalid: {field}: Too long: may not be more than {most} bytes"
 
 
 def data_size(item: Item) -> int:
-    """Return the bytes of the values of a Secret or ConfigMap, 0 for another object."""
+    """Return the number of bytes of all values in a Secret or ConfigMap. Return 0 for any other object."""
     if item.get("apiVersion") != "v1" or item.get("kind") not in DATA:
         return 0
     plain, encoded = ({**(item.get(field) or {})} for field in DATA[item["kind"]])
@@ -91,14 +97,18 @@ def data_size(item: Item) -> int:
 
 
 def _decoded_size(text: str) -> int:
-    """Return the number of bytes in base64 text: 3 for 4 letters. Go skips line breaks, and = only pads the end."""
+    """Return how many bytes a base64 text encodes: 3 bytes in 4 letters.
+
+    Go skips line breaks in base64, and `=` only pads the end.
+    """
     return (len(text) - sum(text.count(each) for each in "\r\n=")) * 3 // 4
 
 
 def stored_size(item: Item) -> int:
-    """Return a lower bound for the object's bytes in etcd, without the fields that the API server adds.
+    """Return a lower bound for the object's bytes in etcd, without those fields that the API server adds.
 
-    Kubernetes stores its own kinds in protobuf, which has no names of fields, and all others as JSON.
+    Kubernetes stores objects of its own kinds in protobuf, which contains no field names. It stores all other objects
+    as JSON.
     """
     group = str(item.get("apiVersion")).rpartition("/")[0]
     is_own = "." not in group or group.endswith(".k8s.io")
@@ -118,7 +128,7 @@ def _size_of_texts(value: Any) -> int:
 
 
 def _largest(item: Item) -> tuple[str, int]:
-    """Return the path and the bytes of the smallest field that has a SHARE of the object."""
+    """Return the path and the number of bytes of the smallest field that makes up at least SHARE of the object."""
     found: Any = item
     path, least = "", SHARE * json_size(item)
     while True:

@@ -1,4 +1,4 @@
-"""Find keys that a YAML mapping has twice: Helm silently uses the last one."""
+"""Find keys that a YAML mapping contains twice. Helm would use the last one without a message."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MERGE = "<<"
 
 
 class _Open:
-    """A mapping or list that has not ended yet."""
+    """A mapping or a list whose end has not been read yet."""
 
     def __init__(self, path: str, *, is_block: bool) -> None:
         self.path, self.is_block = path, is_block
@@ -24,19 +24,21 @@ class _Open:
         self.entries = 0
 
     def next_path(self) -> str:
-        """Return the path of the value that comes next."""
+        """Return the path of the value that is read next."""
         if not self.is_block:
             return f"{self.path}[{self.entries}]"
         return f"{self.path}.{self.key}" if self.path else str(self.key)
 
     def pass_over(self) -> None:
-        """Record that a value has ended, or a key that is a list or a mapping."""
+        """Record that a value has ended, or that a key has ended which is itself a list or a mapping."""
         self.entries += 1
         self.key = "" if self.is_block and self.key is None else None
 
 
 def repeated_keys(text: str) -> Iterator[tuple[str, int, int]]:
-    """Yield path, first and second line of each key that a mapping has twice. The same key in two documents is allowed.
+    """For each key that a mapping contains twice, yield its path and the lines of both.
+
+    Two documents may contain the same key.
 
     Raises YAMLError if the text is not YAML.
     """

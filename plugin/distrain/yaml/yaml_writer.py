@@ -1,6 +1,6 @@
-"""Write YAML that kubectl, Helm and PyYAML read alike.
+"""Write YAML that kubectl, Helm and PyYAML read in the same way.
 
-PyYAML writes the texts `y` and `1e3` without quotes, which kubectl and Helm read as true and 1000.
+PyYAML writes the texts `y` and `1e3` without quotes, but kubectl and Helm would read them as true and 1000.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _Dumper.add_representer(str, _Dumper.represent_text)
 
 
 class _BlockDumper(_Dumper):
-    """Write each text of several lines as a block, as people write scripts."""
+    """Writes each text of several lines as a block, as people write scripts."""
 
     def represent_block(self, text: str) -> yaml.ScalarNode:
         if "\n" not in text or BREAKS.search(text):
@@ -41,9 +41,9 @@ _BlockDumper.add_representer(str, _BlockDumper.represent_block)
 
 
 def dump(*documents: Any, blocks: bool = False, **options: Any) -> str:
-    """Return the documents as YAML, with PyYAML's options for their form; keys keep their order.
+    """Return the documents as YAML. `options` are PyYAML's options for their form, and the keys keep their order.
 
-    With `blocks`, a text of several lines begins on a line of its own, below its key.
+    With `blocks`, a text of several lines begins on its own line, below its key.
     """
     dumper = _BlockDumper if blocks else _Dumper
     return str(yaml.dump_all(documents, Dumper=dumper, sort_keys=False, **options))

@@ -1,4 +1,4 @@
-"""Explain why kubelet does not start the containers of a pod, from the events about the pod.
+"""Explain from the events about a pod why kubelet does not start its containers.
 
 The messages come from kubelet (pkg/kubelet/volumemanager, pkg/kubelet/kubelet_pods.go, pkg/volume), from the controller
 that attaches volumes, and from the container runtime.
@@ -49,7 +49,7 @@ RULES = (
 
 
 def cause_of(pods: Sequence[kube.Pod], events: Iterable[kube.Event]) -> Cause | None:
-    """Return why the first pod that has a node does not start, by the newest event that names a cause."""
+    """Return why the first pod that has a node does not start. The newest event that names a cause decides."""
     told = list(events)
     for pod in pods:
         if pod.status.phase == "Pending" and (cause := _of_pod(pod, list(events_of(pod.metadata.uid, told)))):

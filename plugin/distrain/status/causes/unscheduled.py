@@ -1,4 +1,4 @@
-"""Explain the scheduler's message about a pod without a node, and say the next step.
+"""Explain the scheduler's message about a pod that has no node, and say the next step.
 
 The messages come from kube-scheduler's plugins (pkg/scheduler/framework/plugins in Kubernetes' sources), from its
 preemption (pkg/scheduler/framework/preemption), and from coscheduling in scheduler-plugins.
@@ -79,21 +79,21 @@ ADVICE = (
 
 
 class Place(Struct, frozen=True):
-    """The parts of a next step: kubectl's flags for the namespace, and the command that makes the run smaller."""
+    """The parts of a next step: flags that make kubectl use the namespace, and the command for a smaller run."""
 
     kubectl_flags: str
     smaller: str
 
 
 class Claim(Struct, frozen=True):
-    """A claim that is not bound to a volume, and the controllers' last message about it."""
+    """A claim that is not bound to a volume, and the last message of controllers about it."""
 
     name: str
     words: str
 
 
 def cause_of(pods: Sequence[kube.Pod], claims: Sequence[Claim], place: Place) -> Cause | None:
-    """Return why the first pod without a node has none, or None if every pod has a node."""
+    """Return why the first pod without a node got none, or None if every pod has a node."""
     told = [(pod, each) for pod in pods for each in not_scheduled(pod)]
     if not told:
         return _unseen(pods, place)
@@ -129,7 +129,7 @@ def _of(pod: kube.Pod, condition: kube.Condition, claims: Sequence[Claim], place
 
 
 def _lacks(message: str) -> str:
-    """Return what a gang lacks, such as "1 nvidia.com/gpu", an empty text if the message does not say so."""
+    """Return what a gang lacks, such as "1 nvidia.com/gpu", or an empty text if the message does not say it."""
     gap = GAP.search(message)
     return listed([f"{_amount(each)} {each['resource']}" for each in LACK.finditer(gap["lacks"])] if gap else [])
 
@@ -174,7 +174,7 @@ def _is_of_gang(condition: kube.Condition) -> bool:
 
 
 def _unseen(pods: Sequence[kube.Pod], place: Place) -> Cause | None:
-    """Return the scheduler that has not looked at a pod, or None if all pods were seen."""
+    """Return the scheduler that has not looked at a pod yet, or None if it has looked at all pods."""
     for pod in pods:
         if is_unseen(pod):
             scheduler = pod.spec.scheduler_name or "default-scheduler"
