@@ -47,7 +47,7 @@ Sum = TypeVar("Sum", bound=Summable)
 
 
 class ExpiredError(UnreachableError):
-    """The API server no longer has the state of the cluster in which it sent the first pages of a list."""
+    """The API server no longer has the state of the cluster that the first pages of a list show."""
 
 
 class Listing(Generic[Item]):

@@ -200,7 +200,7 @@ class Pruning:
     def _smallest_resists(
         self, state: State, role: int, rules: Rules, census: int, nodes: Sequence[tuple[Place, int]]
     ) -> bool:
-        """As _kept_open, for each domain that may be the smallest at the end, where the spread admits the role."""
+        """Do as `_kept_open`, for each domain that may be the smallest at the end and that the spread admits."""
         if self._problem.censuses[census].from_zero:
             return False
         # In a canonical state the smallest of the counts is 0.
