@@ -29,9 +29,7 @@ EVERYWHERE = ""
 
 
 class Usage(Struct):
-    """For each node, requests, host ports and volumes; the exclusive claims in use.
-
-    And for each role, the `existing` pods.
+    """The requests, host ports and volumes on each node, the exclusive claims in use, and per role, `existing` pods.
 
     `volumes` are the volumes of running pods. `reserved` are the volumes of nominated pods and of VolumeAttachments.
     `freed` are the volumes of the release's own pods, which do not count. The claim of a pod that has a node counts as

@@ -24,7 +24,7 @@ from distrain.solver.pareto import Vector
 class Decision(Struct, frozen=True):
     """Whether every scheduling order places all pods (`certain`), or at least one order does (`possible`).
 
-    None if undecided.
+    A field is None if it is undecided.
     """
 
     certain: bool | None = None
