@@ -3,9 +3,10 @@
 Without rules, pods can be placed in any order, and a node that is full stays full. Both answers are sums over the nodes
 (see pareto). They are indexed by the number of pods of the other roles on each node:
 
-- The largest number of main pods together with all other pods: other pods leave room for a number of main pods per
-node. - The smallest number of main pods that, with the job's other pods in some placement, fill every node for some
-role. With fewer main pods, each pod finds a node, wherever the pods before it were placed.
+- The largest number of main pods that fit together with all other pods. The other pods on a node leave room for some
+  main pods.
+- The smallest number of main pods that fill every node for some role, with the other pods in some placement. With fewer
+  main pods, each pod finds a node, wherever the pods before it were placed.
 """
 
 from __future__ import annotations
