@@ -15,7 +15,7 @@ from pathlib import Path
 
 UNKNOWN = "…"
 FUNCTION = re.compile(r"^\s*def (\w+)\(", re.MULTILINE)
-# If a part of a text has more alternatives than this, that part counts as unknown text.
+# If a part of a text has more than MOST alternatives, that part counts as unknown text.
 MOST = 20
 DEEPEST = 6
 # Functions that return the items of their first argument.

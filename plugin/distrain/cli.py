@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import NoReturn
 
-# Python searches for garbage after this many new objects; its default is 700.
+# Python searches for garbage after every GARBAGE new objects; its default is 700.
 GARBAGE = 50_000
 # Python's message if neither TMPDIR nor /tmp is writable, as in a container with a read-only file system.
 NO_FOLDER = "No usable temporary directory"

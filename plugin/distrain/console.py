@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 # kubelet reads a container's termination message from this file.
 TERMINATION_LOG = "/dev/termination-log"
-# `copy` copies a file in parts of this many bytes.
+# `copy` copies a file in parts of COPIED bytes.
 COPIED = 2**20
 # A line is longer only if it repeats a long text that the user wrote.
 LONGEST = 1000

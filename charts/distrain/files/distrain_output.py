@@ -14,7 +14,7 @@ NOT_RUN, NOT_FOUND = 126, 127
 
 # In bytes. A longer line is only searched for a cause: on a line of a megabyte the other patterns take seconds.
 LONGEST = 2000
-# If a program runs longer than this many seconds, its start was successful.
+# If a program runs for more than SOON seconds, its start was successful.
 SOON = 30
 
 # `mpirun --tag-output` and `--timestamp-output` add a prefix such as `[1,0]<stderr>:` to each line.
@@ -37,8 +37,8 @@ SHELL = re.compile(
 # Python's message about a missing script or module, and the last line of a traceback.
 PYTHON = re.compile(TAG + rb"(\S*python\S*: (?:can't open file .*|No module named \S+))$")
 ERRNO = re.compile(TAG + rb"\w+Error: \[Errno (2|8|13)\] .*: '(.*)'$")
-# mpirun prints this line above and below each of its notes. The texts are the first words of its notes on ranks that
-# ended with an exit code (Open MPI 4, help-errmgr-base.txt and help-orterun.txt).
+# mpirun prints this line above and below each of its notes. The other texts are the first words of mpirun's notes on
+# ranks that ended with an exit code (Open MPI 4, help-errmgr-base.txt and help-orterun.txt).
 BORDER = b"-" * 74
 OF_EXIT_CODES = (b"Primary job ", b"mpirun detected that one or more processes exited with non-zero status")
 # Lines that mpirun and torchrun print before and after such messages: log lines, torchrun's traceback, and its report

@@ -29,15 +29,15 @@ from distrain_sigterm import take_sigterm
 FINISHED, MISTAKE, FENCED, UNFIT, STOPPED = 0, 2, 4, 5, 128 + signal.SIGTERM
 KILLED = 128 + signal.SIGKILL
 LONGEST_PAUSE = 10
-# If the program fails twice within this many seconds, the script waits before it starts the program again.
+# If the program fails twice within SOON seconds, the script waits before it starts the program again.
 SOON = 60
 # The shortest wait in seconds before a restart: the programs of the other pods must have ended before a program starts.
 SECONDS_TO_END_TOGETHER = 2
 SECONDS_TO_END = 10
-# A program that was halted with SIGSTOP is killed after this many seconds. The programs of the other pods wait at least
-# this long for a step.
+# A program that was halted with SIGSTOP is killed after SECONDS_HALTED. The programs of the other pods wait for a step
+# for at least this time.
 SECONDS_HALTED = 30
-# At most this many failures are stored for the next launcher.
+# At most MOST_KEPT failures are stored for the next launcher.
 MOST_KEPT = 5000
 # Operators and Kubernetes take a higher exit code for the exit code of a killed process.
 HIGHEST_FAILURE = 127
@@ -107,8 +107,8 @@ class Program:
             return self.process.poll() is None
         readable, _, _ = select.select([self.process.stdout], [], [], seconds)
         if self.was_told:
-            # The script may search a line after SIGTERM although it read the line before. All output that is read from
-            # here on was written after SIGTERM.
+            # The script may search a line after SIGTERM although it read the line before SIGTERM. All output that is
+            # read from here on was written after SIGTERM.
             self.found.step, self.was_told = "", False
         if not readable:
             # The pipe of a program that has ended may stay open forever, because a child process of the program still

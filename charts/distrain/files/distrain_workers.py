@@ -86,7 +86,7 @@ class Ssh(Way):
     """Reach the workers through their sshd, with the key that all pods of the job have."""
 
     tries_at_once = 32
-    # A check costs almost nothing here, so every worker may be checked.
+    # With ssh, a check of a worker costs almost nothing, so all workers may be checked.
     is_cheap = True
 
     def __init__(self, options: argparse.Namespace) -> None:

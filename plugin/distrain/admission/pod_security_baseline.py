@@ -208,7 +208,7 @@ def _go_escaped(character: str) -> str:
     return f"\\x{code:02x}" if code < 0x80 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
-# This is the order in which the API server sorts the checks: by name.
+# The checks are in the order of the API server, which sorts them by name.
 BASELINE = (
     Check("appArmorProfile", 0, app_armor_profile),
     Check("capabilities_baseline", 0, capabilities),

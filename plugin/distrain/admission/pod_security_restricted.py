@@ -93,7 +93,7 @@ def _runs_as_root(context: SecurityContext) -> list[str]:
 
 
 CAPABILITIES, SECCOMP = "capabilities_baseline", "seccompProfile_baseline"
-# This is the order in which the API server sorts the checks: by name.
+# The checks are in the order of the API server, which sorts them by name.
 RESTRICTED = (
     Check("allowPrivilegeEscalation", 8, allow_privilege_escalation),
     Check("allowPrivilegeEscalation", 25, unless_windows(allow_privilege_escalation)),

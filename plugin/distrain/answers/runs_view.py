@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 FAILED = 4
 NOT_LOOKED_FOR = Found()
-# With --wait, at least this many seconds pass between two lines that report only a new step. The log of a CI job keeps
-# every line, so there should be few.
+# With --wait, at least STEP_SECONDS pass between two lines that report only a new step. The log of a CI job keeps every
+# line, so there should be few.
 STEP_SECONDS = 60.0
 AGE = re.compile(r"\b\d+ (?:s|min|h|d)\b")
 # Colours of the phases as ECMA-48 codes: bold, with red, green, yellow or blue.

@@ -24,7 +24,7 @@ CONNECT_SECONDS = 5
 # After 60 s kube-apiserver itself ends a request with an error, and that error says more than a connection without an
 # answer.
 REQUEST_SECONDS = 65
-# The body of an answer is read in parts of at most this many bytes.
+# The body of an answer is read in parts of at most PART bytes.
 PART = 2**16
 # Number of threads that send requests at the same time.
 CONNECTIONS = 4
@@ -35,12 +35,12 @@ KEPT = 24
 LATER = (429, 500, 502, 503, 504)
 # The pauses before the retries are 0, 0.5, 1, 2, 4, 8 and 16 s. A control plane of one node restarts within that time.
 RETRIES, FIRST_PAUSE, LONGEST_PAUSE = 7, 0.25, 16
-# No retry starts later than this many seconds after the first attempt.
+# No retry starts later than LONGEST seconds after the first attempt.
 LONGEST = 40.0
-# These are for a caller that repeats the whole request itself: the number of retries (after pauses of 0 and 0.5 s), and
-# the number of seconds that each request gets even after the caller's deadline.
+# A caller that repeats the whole request itself gets FEW_RETRIES retries (after pauses of 0 and 0.5 s). Each of its
+# requests gets at least LEAST_SECONDS, even after the caller's deadline.
 FEW_RETRIES, LEAST_SECONDS = 2, 2.0
-# Pauses of at least this many seconds are logged.
+# Pauses of at least WORTH_TELLING seconds are logged.
 WORTH_TELLING = 1.0
 # OpenSSL gives one of these reasons if the server answers without TLS. The reason depends on OpenSSL's version.
 WITHOUT_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "PACKET_LENGTH_TOO_LONG", "UNKNOWN_PROTOCOL")

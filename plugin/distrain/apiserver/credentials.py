@@ -29,7 +29,7 @@ from distrain.kube.decoders import decoder
 from distrain.redact import remember
 
 VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
-# A token that expires within this many seconds may expire before the request arrives.
+# A token that expires within the MARGIN may expire before the request arrives.
 MARGIN = timedelta(seconds=10)
 OIDC = "oidc"
 # Go's HTTP client sends no header that contains one of these control characters; the tab is allowed.

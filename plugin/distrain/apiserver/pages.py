@@ -26,8 +26,8 @@ from distrain.kube.decoders import decoder
 from distrain.pods.counted_pod import BEGINNING, MAGIC, PROTOBUF, CountedPod
 
 PAGE_SIZE = 500
-# The API server keeps the state of a list for a few minutes only. A list that expires this many times cannot be read:
-# the plugin is too slow.
+# The API server keeps the state of a list for a few minutes only. A list that expires TRIES times cannot be read,
+# because the plugin is too slow.
 TRIES = 3
 # In a list's JSON, the metadata comes before the items.
 ITEMS = b',"items":['

@@ -20,7 +20,7 @@ from distrain.apiserver.responses import PageHead, Watched, WatchEvent, decoded,
 from distrain.errors import ForbiddenError, UnreachableError
 from distrain.kube.decoders import decoder
 
-# The API server ends a watch after this many seconds, and the watch begins again where it ended.
+# The API server ends a watch after SECONDS, and the watch begins again where it ended.
 SECONDS = 240
 # The pause before a list is read again, after an error or without the right to watch.
 PAUSE = 5.0

@@ -13,7 +13,7 @@ from distrain.kube.quantities import allocatable
 from distrain.scheduler.node_filters import first_refusal, recovered
 from distrain.workload.manifest import Job, PodRole
 
-# Up to this number of nodes, one list request per node is cheaper than listing all pods of the cluster.
+# For up to FEW nodes, one list request per node is cheaper than listing all pods of the cluster.
 FEW = 64
 
 

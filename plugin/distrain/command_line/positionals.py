@@ -39,7 +39,7 @@ def settle(parser: Parser, options: argparse.Namespace, rest: Sequence[str]) -> 
     """Store the name and the chart in the options. Return the remaining words."""
     rest = list(rest)
     if rest and not rest[0].startswith("-") and options.chart_word is None:
-        # argparse does not match an optional CHART that stands apart from NAME.
+        # argparse does not recognize an optional CHART if a flag stands between NAME and CHART.
         options.chart_word = rest.pop(0)
     default, naming = parser.get_default("name"), getattr(options, "naming", None)
     name = options.name if options.name != default else None

@@ -7,8 +7,8 @@ import math
 
 from distrain.command_line.arguments import Parser, count, named, seconds, workers
 
-# A run has at most this many workers. The number repeats `distrain.derive.split.MOST_WORKERS`, because that module
-# takes longer to import.
+# A run has at most MOST_WORKERS workers. The number repeats `distrain.derive.split.MOST_WORKERS`, because importing
+# that module takes longer.
 MOST_WORKERS = 1000
 
 
@@ -49,7 +49,7 @@ def add(parser: Parser) -> None:
 # A number outside this range is refused, because it must be a mistake, for example in its unit.
 SMALLEST, LARGEST = 1e-6, 1e9
 LARGEST_COUNT = 10**15
-# In seconds. A number without a unit means seconds, too.
+# In seconds. A duration without a unit is in seconds, too.
 LONGEST_HOP = 1.0
 
 

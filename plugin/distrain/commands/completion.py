@@ -32,7 +32,7 @@ CHOICES = {"framework": ("framework",), "strategy": ("strategy",), "kind": ("job
 INSTANCES = os.path.join(os.path.dirname(__file__), os.pardir, "instances", "instances.json")
 # Flags that choose the cluster and the namespace of the releases.
 CLUSTER = ("-n", "--namespace", "--kube-context", "--kubeconfig")
-# Completion waits at most this many seconds for the cluster's list of releases.
+# Completion waits at most PATIENCE_S seconds for the cluster's list of releases.
 PATIENCE_S = 2
 
 SHELLS = {

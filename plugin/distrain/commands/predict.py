@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 NAMESPACE = "default"
 RECORD = "--record"
-# A line shows at most this many characters of a text from a record.
+# A line shows at most LONGEST characters of a text from a record.
 LONGEST = 40
 # A lower rate, in samples/sec, must come from a damaged record.
 LOWEST = 1e-6

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 NEXT_STEP = "run `helm distrain derive` with this file and keep what it prints"
 
 # A function that measures the nodes' capacity for a job. Its arguments are a function that renders the job, and the
-# name of the GPU resource. The workers of the job have no CPU and memory requests yet.
+# name of the GPU resource. The GPUs, CPUs and memory of the job's workers are not set yet.
 Measure = Callable[[Callable[[], "Job"], str], Room]
 
 

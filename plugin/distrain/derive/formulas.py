@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 
-# trainer.learningRate is for a batch of this size: 8 GPUs with 32 images each, from Goyal et al. 2017.
+# trainer.learningRate is the rate for a batch of BASE_BATCH samples: 8 GPUs with 32 images each, from Goyal et al.
+# 2017.
 BASE_BATCH = 256
 # Gradients are sent and weights are stored in fp32, whatever trainer.precision is.
 BYTES_PER_NUMBER = 4

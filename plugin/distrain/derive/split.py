@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 
 from msgspec import Struct
 
-# The chart's schema allows at most this many workers.
+# The chart's schema allows at most MOST_WORKERS workers.
 MOST_WORKERS = 1000
 
 Fits = Callable[["Split"], bool]

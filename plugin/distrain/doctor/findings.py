@@ -14,7 +14,7 @@ OK, MISSING, UNKNOWN = "ok", "missing", "unknown"
 LEFT = "left"
 # Marks a value of the run that the cluster accepts, but that harms the run.
 WARNING = "warning"
-# A line lists at most this many names.
+# A line lists at most SHOWN names.
 SHOWN = 5
 
 

@@ -19,7 +19,7 @@ from distrain.doctor.rights import Right
 from distrain.errors import ForbiddenError, UnreachableError
 from distrain.scheduler.constraints import JobConstraints
 
-# The plugin asks for each right in a separate request, and sends this many requests at the same time.
+# The plugin asks for each right in a separate request, and sends QUESTIONS requests at the same time.
 QUESTIONS = 4
 
 T = TypeVar("T")

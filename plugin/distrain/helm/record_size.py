@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from distrain.workload.manifest import Job
 
-# A manifest of at most this size fits into the release record together with any usual chart and values. So the plugin
-# need not compress it to find out.
+# A manifest of at most SMALL bytes fits into the release record together with any usual chart and values. So the plugin
+# need not compress such a manifest to find out whether it fits.
 SMALL = 2**18
 # Helm pkg/storage/driver/util.go: encodeRelease
 GZIP, BEST = 31, 9

@@ -99,7 +99,7 @@ class Releases:
         """Return the release's last revision, or None if the release does not exist."""
 
         def get(what: str, *form: str) -> str:
-            # This is not `helm status`, which would also look up every object of the release.
+            # `helm get` is used, because `helm status` would also look up every object of the release.
             return self._run(["get", what, name, "--namespace", target.namespace, *form], target)
 
         with _unless_missing(f"helm get {name}"):
@@ -132,8 +132,8 @@ class Releases:
 
     def install(self, name: str, source: Source, target: Target, operation: Operation) -> str:
         """Install a new release and return its notes; never upgrade an existing release."""
-        # Not with pyhelm3's install: it runs `helm upgrade --install`, which would change a release that another user
-        # created meanwhile.
+        # pyhelm3's install is not used: it runs `helm upgrade --install`, which would change a release that another
+        # user created meanwhile.
         replace = ["--replace"] if operation.uninstalled else []
         return self._notes(["install", name, str(source.chart), *replace, *operation.flags], source, target)
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 # Every cluster has this API, but plain `helm template` does not list it among the cluster's APIs. The chart uses this
 # API to tell a real cluster from plain `helm template`.
 REAL_CLUSTER = "apiregistration.k8s.io/v1"
-# Helm's message if no release may have this name.
+# Helm's message about a release name that is not allowed.
 REFUSED_NAME = r'release name "(.*)": (?:invalid release name|no name provided)'
 TOO_DEEP = f"values: a value is nested more than {DEEPEST} levels deep; flatten it"
 # A template that prints the chart's merged values, the contents of two values files, and whether Helm is new enough.
@@ -188,7 +188,7 @@ class Rendering:
 
     def job(self) -> Job:
         """Wait for the manifest, and read the job from it; also raise the errors of `from_manifest`."""
-        # Imported while Helm runs in parallel; the import takes as long.
+        # Imported while Helm runs in parallel, because this import takes about as long as Helm.
         from distrain.workload.manifest import from_manifest, prepare
 
         prepare()

@@ -22,7 +22,7 @@ from distrain.workload.wording import counted
 WIDTH = 110
 SECRET = "s3-credentials"
 VOLUME = "training-data"
-# A run on random data only measures the speed, so this many steps are enough.
+# A run on random data only measures the speed, so STEPS steps are enough.
 STEPS = 100
 
 

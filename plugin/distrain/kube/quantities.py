@@ -28,7 +28,7 @@ SUFFIXES = {
 }
 # Python refuses to convert a text of more than 4300 digits to a number.
 LONGEST = 1000
-# Kubernetes stores this number instead of any larger quantity.
+# Kubernetes stores the number LARGEST instead of any larger quantity.
 LARGEST = 2**63 - 1
 
 

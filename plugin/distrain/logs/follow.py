@@ -22,11 +22,12 @@ from distrain.status.absence import Absence
 from distrain.status.follow import Silence
 from distrain.status.sources import Unread, Watches, selector_of
 
-# At least this many seconds pass between two reads of the jobs and pods. A change of a job or pod triggers a read.
+# At least SOONEST seconds pass between two reads of the jobs and pods. A change of a job or pod triggers a read.
 SOONEST = 1.0
-# If the API server does not answer for this many seconds, following ends. Replacing an API server takes a few minutes.
+# If the API server does not answer for MOST_SILENCE seconds, following ends. Replacing an API server takes a few
+# minutes.
 MOST_SILENCE = 600.0
-# If the worker with rank 0 writes nothing for this many seconds, rank 0 may have moved to another worker.
+# If the worker with rank 0 writes nothing for SILENT seconds, rank 0 may have moved to another worker.
 SILENT = 10.0
 
 

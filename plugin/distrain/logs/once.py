@@ -15,11 +15,11 @@ from distrain.apiserver.connection import CONNECTIONS
 from distrain.errors import ForbiddenError, NoLogError, NotFoundError, UnreachableError
 from distrain.logs.reader import Reader
 
-# At most this many blocks of one log wait to be printed. A block has at most 64 KiB, unless a line is longer.
+# At most WAITING blocks of one log wait to be printed. A block has at most 64 KiB, unless a line is longer.
 WAITING = 16
 # A block of lines, or the error that ended the reading of a log.
 Found: TypeAlias = "list[bytes] | UnreachableError"
-# If reading breaks off, it is tried this many times, with a pause of so many seconds between two attempts.
+# If reading a log breaks off, it is tried TRIES times, with a pause of PAUSE seconds between two tries.
 TRIES, PAUSE = 5, 1.0
 
 

@@ -19,9 +19,9 @@ from distrain.logs.reader import Reader
 MOST = 16
 # The pause in seconds between two reads of a pod's log, and after an error.
 PAUSE = 1.0
-# At most this many blocks of lines wait to be printed.
+# At most WAITING blocks of lines wait to be printed.
 WAITING = 64
-# If a log cannot be read this many times in a row, the plugin reports it.
+# If a log cannot be read WORTH_TELLING times in a row, the plugin reports it.
 WORTH_TELLING = 5
 
 

@@ -93,7 +93,7 @@ message Quantity { optional string string = 1; }
 """
 # Messages that stay encoded until the plugin needs them.
 LEFT = {"StringEntry", "Volume", "ContainerPort", "ResourceRequirements", "QuantityEntry", "PodAntiAffinity"}
-# Messages that are decoded only for a few pods, because decoding them for every pod takes a quarter of the time.
+# Messages that are decoded only for a few pods, because decoding them for every pod would take a quarter of the time.
 RARE = {"PodCondition"}
 
 Field = descriptor_pb2.FieldDescriptorProto

@@ -12,7 +12,7 @@ from distrain.progress.restarts import RESTART, last_line_of
 from distrain.progress.start import LAUNCHER, JobState, has_started, has_succeeded, role_of, statuses
 from distrain.workload.manifest import Job
 
-# A program without JSON lines counts as training when all its ranks have run for this many seconds.
+# A program without JSON lines counts as training when all its ranks have run for STEADY_SECONDS.
 STEADY_SECONDS = 30.0
 NO_STEP = "no step yet"
 # The launcher prints this line while it waits for the workers.

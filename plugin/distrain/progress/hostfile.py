@@ -15,7 +15,7 @@ from distrain.workload.manifest import WORKER, Job
 
 REVISION = "distrain/revision"
 LAUNCHER = "launcher"
-# The operator reacts to a new number of workers within this many seconds. The operator writes the hostfile before it
+# The operator reacts to a new number of workers within SECONDS_FOR_PODS. The operator writes the hostfile before it
 # creates pods.
 SECONDS_FOR_PODS = 5.0
 POLL_SECONDS = 0.25

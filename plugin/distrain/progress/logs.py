@@ -11,11 +11,11 @@ from distrain.kube.pod_status import ENDED
 from distrain.progress.start import SPEAKERS, Log, main_container, role_of
 from distrain.workload.manifest import WORKER
 
-# The plugin reads this many log lines: enough to find some step lines among the framework's own output.
+# The plugin reads LINES log lines: enough to find some step lines among the framework's own output.
 LINES = 500
 # Under torchrun any worker may be rank 0, but only the logs of the first workers are read.
 ASKED_WORKERS = 4
-# After a failure, the plugin reads at most this many further logs.
+# After a failure, the plugin reads at most MOST_READ further logs.
 MOST_READ = 16
 # In these phases of a pod, its containers have started, so they may have a log.
 PHASES = ("Running", *ENDED)

@@ -17,9 +17,9 @@ from distrain import kube
 from distrain.progress.start import Log, statuses
 from distrain.progress.steps import Progress, last_line, seconds_of
 
-# If a pod's last line is this many seconds in the future, the clock of the pod's node is ahead.
+# If a pod's last line is AHEAD_SECONDS in the future, the clock of the pod's node is ahead.
 AHEAD_SECONDS = 60
-# If a node's clock is behind by less than this many seconds, it counts as right: the times in a pod's status are whole
+# If a node's clock is behind by less than BEHIND_SECONDS, it counts as right: the times in a pod's status are whole
 # seconds.
 BEHIND_SECONDS = 5
 # The trainer's lines about the checkpoint that it resumes from, and about the checkpoints that it has saved.

@@ -17,7 +17,7 @@ from distrain.workload.manifest import KEYGEN, ROLE_LABEL, Job, PodRole
 # The logs and termination messages of these roles say most about a job.
 LAUNCHER = "launcher"
 SPEAKERS = (LAUNCHER, "chief", "master")
-# The progress line shows at most this many characters of an event: kubelet's message about an image is a long chain of
+# The progress line shows at most LONGEST characters of an event: kubelet's message about an image is a long chain of
 # errors.
 LONGEST = 120
 

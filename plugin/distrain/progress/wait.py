@@ -22,12 +22,12 @@ from distrain.workload.wording import listed
 # The values of --wait-for; each one names the event for which --wait waits.
 FIRST_STEP, PODS = "first-step", "pods"
 POLL_SECONDS = 1.0
-# --wait waits for this many seconds if the user sets no limit.
+# --wait waits for SECONDS if the user sets no limit.
 SECONDS = 600.0
-# A failure may last for this many seconds: kubelet retries an image pull after 10 s, and a missing Secret may still be
+# A failure may last for GRACE_SECONDS: kubelet retries an image pull after 10 s, and a missing Secret may still be
 # created.
 GRACE_SECONDS = 20.0
-# The API server may be unreachable for this many seconds, for example while it restarts.
+# The API server may be unreachable for SILENCE_SECONDS, for example while it restarts.
 SILENCE_SECONDS = 30.0
 
 

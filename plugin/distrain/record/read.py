@@ -20,7 +20,7 @@ from distrain.errors import DistrainError
 from distrain.kube.decoders import decoder
 from distrain.progress.steps import NOT_FINITE, is_odd, sane
 
-# This program reads no newer version of the record's format than this one.
+# This program can read the record's format up to this version.
 VERSION = 1
 # If the trainer cannot append to a record's file, it starts another file beside it, with a number in its name.
 NAME = re.compile(r"record(?:-([1-9]\d{0,8}))?\.jsonl")

@@ -14,7 +14,7 @@ from distrain.release.plan import Before, Plan
 from distrain.workload.manifest import Job
 from distrain.workload.suspension import is_suspended
 
-# A list in the comment has at most this many lines. GitHub and GitLab refuse a comment with too many characters.
+# A list in the comment has at most MOST lines. GitHub and GitLab refuse a comment with too many characters.
 MOST = 40
 
 

@@ -26,7 +26,7 @@ ARGO = "argoproj.io/v1alpha1"
 # Argo CD's own installation manifests use this namespace.
 ARGO_NAMESPACE = "argocd"
 UNKNOWN = "in the git repository that holds it"
-# If there are more lines than this, the rest is counted and not listed.
+# If there are more than MOST_LINES lines, the rest is counted and not listed.
 MOST_LINES = 5
 
 

@@ -169,7 +169,8 @@ def _accuracies(runs: Sequence[Run]) -> Iterator[Panel]:
     for number, run in enumerate(runs):
         tests = run.record.of("evaluation")
         for name, kind in (("accuracy", "top-1"), ("top5_accuracy", "top-5")):
-            # After a start from an older checkpoint the trainer repeats tests. Use the result of the last one.
+            # After a start from an older checkpoint the trainer repeats tests. If several tests were made after the
+            # same number of samples, use the last one.
             known = {line.samples: getattr(line, name) for line in tests if line.samples is not None}
             places = [(float(samples), each) for samples, each in sorted(known.items()) if each is not None]
             if places:
@@ -369,7 +370,7 @@ def _all_reduce(runs: Sequence[Run]) -> Panel:
     if not found:
         words = "The record has no bytes of parameters, or the run uses parameter servers instead of all-reduce."
         return Panel("all-reduce", title, words)
-    # Whatever the number of ranks is, a rank sends less than 2K bytes, where K is the size of the gradients.
+    # Whatever the number of ranks is, a rank sends less than 2K bytes per step, where K is the size of the gradients.
     unit = numbers.byte_unit(max(2 * figures[0].size for figures in found.values()))
     most = max((each for figures in found.values() for each in figures), key=lambda each: each.ranks)
     series = []

@@ -29,7 +29,7 @@ COLUMNS, PNG_PANEL, DPI = 3, (4.4, 3.3), 100
 PART_COLOURS = (1, 3, 0, 7, 2)
 DASHES = ("-", "--", "-.", ":")
 MARKERS = {"start": ">", "checkpoint": "|", "rescale": "D", "kill": "x", "end": "s"}
-# The points of a line get markers if the line has at most this many points.
+# The points of a line get markers if the line has at most MOST_MARKED points.
 MOST_MARKED = 60
 # The XML declaration, and matplotlib's description of the file. A page must contain neither of these.
 HEAD, METADATA = re.compile(r"^.*?(?=<svg)", re.DOTALL), re.compile(r" *<metadata>.*?</metadata>\n", re.DOTALL)

@@ -12,7 +12,7 @@ from distrain.record.read import Line
 from distrain.redact import redact, shown
 from distrain.without_secrets import cleaned
 
-# Longer texts, such as a list of a thousand names, are cut to this length.
+# Longer texts, such as a list of a thousand names, are cut to LONGEST characters.
 LONGEST = 300
 SPACES = re.compile(r"(\s+)")
 

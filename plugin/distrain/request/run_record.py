@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from distrain.record.read import Record
     from distrain.request.request import Request
 
-# The plugin looks for the record of a release for this many seconds.
+# The plugin looks for the record of a release for at most SECONDS.
 SECONDS = 4.0
 
 

@@ -6,9 +6,9 @@ takes less than a microsecond. The steps limit the memory as well, because stori
 
 from __future__ import annotations
 
-# One judgement may take at most this many steps of computation.
+# One judgement may take at most BUDGET steps of computation.
 BUDGET = 10_000_000
-# At most this many numbers are stored at once; more would take over 150 MB.
+# At most MOST_STORED numbers are stored at once; more would take over 150 MB.
 MOST_STORED = 4_000_000
 
 

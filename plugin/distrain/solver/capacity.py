@@ -27,7 +27,7 @@ from distrain.solver.node_classes import Problem, compact
 from distrain.solver.problem import Node, Role
 from distrain.solver.reduce import asked, reduced
 
-# If several smaller numbers of pods are tried, each try gets this fraction of the budget.
+# If several smaller numbers of pods are tried, each try gets 1/TRIES of the budget.
 TRIES = 32
 
 
@@ -62,7 +62,7 @@ def judge(nodes: Sequence[Node], roles: Sequence[Role], main: Role, budget: int 
         return _searched(problem, alike, whole)
     found = _counted(problem.case(), nodes, groups, alike, whole)
     if found.most and any(role.affinity or role.anti_affinity or role.spread for role in roles):
-        # At this number of pods some rules have no effect, so they were dropped. The dropped rules could have an effect
+        # The rules that have no effect at the job's number of pods were dropped. The dropped rules could have an effect
         # at a larger number of pods.
         return replace(found, most=min(found.most, main.count))
     return found

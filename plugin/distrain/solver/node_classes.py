@@ -19,11 +19,11 @@ from distrain.solver.pareto import Vector
 from distrain.solver.problem import Node, Role
 from distrain.solver.reduce import asked, labels
 
-# No node can run this many pods.
+# No node can run MANY pods.
 MANY = 1_000_000
-# `_sums` computes at most this many different sums of requests.
+# `_sums` computes at most MANY_SUMS different sums of requests.
 MANY_SUMS = 256
-# A node that belongs to no topology domain gets this number of pods.
+# A node that belongs to no topology domain gets NOWHERE as its number of pods.
 NOWHERE = -MANY
 
 

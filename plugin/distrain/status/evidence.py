@@ -18,8 +18,8 @@ from distrain.status.causes.unscheduled import UNBOUND_CLAIM, Claim
 from distrain.status.holds import Tolerant
 from distrain.workload.live_job import LiveObject
 
-# The plugin reads the events of this many waiting pods. Events have no labels, so the plugin needs one request for the
-# events of each pod.
+# The plugin reads the events of at most EXPLAINED waiting pods. Events have no labels, so the plugin needs one request
+# for the events of each pod.
 EXPLAINED = 3
 # mpi-operator runs the launcher as a Job whose name ends in this suffix. Only the events of this Job say why the
 # launcher has no pod.

@@ -31,13 +31,13 @@ BEGINNING = re.compile(
     r"^(?:distrain-progress: |resumed from |distrain-(?:launch|run|torchrun): starting again )", re.MULTILINE
 )
 STAMP = re.compile(r"^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.\d+)?(Z|[+-]\d\d:\d\d) ?", re.MULTILINE)
-# A step line that is older than this many seconds is shown with its age, because the trainer writes a step line every
+# A step line that is older than LONG_AGO seconds is shown with its age, because the trainer writes a step line every
 # few seconds to minutes.
 LONG_AGO = 120
-# If the trainer should have written this many further step lines but has not, the rate is out of date and the remaining
+# If the trainer should have written INTERVALS further step lines but has not, the rate is out of date and the remaining
 # time unknown.
 INTERVALS = 3
-# If the ranks of one worker fail, the ranks of all workers fail within this many seconds.
+# If the ranks of one worker fail, the ranks of all workers fail within TOGETHER_SECONDS.
 TOGETHER_SECONDS = 60
 # A larger number must come from an error of the program, and is shown as unknown.
 MOST_SECONDS = 10 * 365 * 86400

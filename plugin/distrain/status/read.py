@@ -31,7 +31,7 @@ from distrain.workload.kinds import KINDS
 from distrain.workload.live_job import LiveObject, live_job
 from distrain.workload.manifest import INSTANCE_LABEL, KEYGEN
 
-# If there are more runs than this, the plugin reads only their jobs and pods.
+# If there are more than EXPLAINED_RUNS runs, the plugin reads only their jobs and pods.
 EXPLAINED_RUNS = 32
 AT_ONCE = 4
 ROLES = ("-launcher", "-worker", "-keygen")

@@ -21,7 +21,7 @@ from distrain.workload.kinds import GROUPS, KUBEFLOW
 from distrain.workload.live_job import LiveObject
 from distrain.workload.manifest import CHART, INSTANCE_LABEL, NAME_LABEL
 
-# While a run is watched, the API server may be unreachable for this many seconds, for example while it restarts.
+# While a run is watched, the API server may be unreachable for SILENCE_SECONDS, for example while it restarts.
 SILENCE_SECONDS = 60.0
 
 T = TypeVar("T")

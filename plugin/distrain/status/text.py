@@ -18,7 +18,7 @@ LINES, NARROWEST = 23, 30
 # The width of the labels, their width on a narrow terminal, and the terminal width below which a terminal counts as
 # narrow.
 LABEL, SHORT_LABEL, NARROW = 12, 10, 60
-# On a terminal, a text is cut after this many lines.
+# On a terminal, a text is cut after MOST_LINES lines.
 MOST_LINES = 4
 BAR = 20
 

@@ -24,8 +24,8 @@ from distrain.errors import ValuesError
 
 Schema = Mapping[str, Any]
 
-# The search ends after this many violations of the schema: a file of the wrong type may have 100,000, and only ten are
-# printed.
+# The search ends after MOST_FAULTS violations of the schema: a file of the wrong type may have 100,000, and only ten
+# are printed.
 MOST_FAULTS = 1000
 TYPES = {
     "integer": "a whole number",

@@ -136,9 +136,9 @@ def _through_stateful_set(made: Added) -> Added:
     return replace(made, varying=made.varying | varying)
 
 
-# An operator that was built with an older Kubernetes API drops these fields of a pod. The keys are the Kubernetes
-# versions from which on the operator keeps the fields. In a path, a dot leads into a map, or into each item of a list.
-# `overhead` is missing here, because the pod's RuntimeClass sets it again.
+# An operator that was built with an older Kubernetes API drops these fields of a pod. Each key is the oldest Kubernetes
+# version whose API has the fields. In a path, a dot leads into a map, or into each item of a list. `overhead` is
+# missing here, because the pod's RuntimeClass sets it again.
 _TERMS = [
     f"affinity.{kind}.requiredDuringSchedulingIgnoredDuringExecution" for kind in ("podAffinity", "podAntiAffinity")
 ]

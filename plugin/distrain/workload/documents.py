@@ -17,7 +17,7 @@ from distrain.yaml import yaml_loader
 T = TypeVar("T")
 Item = dict[str, Any]
 
-# Kubernetes apiserver pkg/storage/names/generate.go: a generated name takes at most this many characters from
+# Kubernetes apiserver pkg/storage/names/generate.go: a generated name takes at most MOST_OF_PREFIX characters from
 # generateName
 MOST_OF_PREFIX = 58
 HOOK, HOOK_DELETION = "helm.sh/hook", "helm.sh/hook-delete-policy"

@@ -36,7 +36,7 @@ def _of_init_containers(path: str, spec: kube.TemplateSpec, names: set[str], vol
     for index, container in enumerate(spec.init_containers or ()):
         yield from _of_container(f"{path}[{index}]", container, names, volumes)
         yield from of_probes(f"{path}[{index}]", container, is_allowed=container.restart_policy == "Always")
-        # Init containers run one after another, so that each may use the same ports of the node.
+        # Init containers run one after another, so all of them may use the same ports of the node.
         for message in of_host_ports("", [container]):
             yield f"{path}[{index}]{message.removeprefix('[0]')}"
 

@@ -67,7 +67,7 @@ def _of_numbers(path: str, probe: Probe, *, is_readiness: bool) -> Iterator[str]
     ):
         if number is not None and number < 0:
             yield invalid(f"{path}.{key}", number, NOT_NEGATIVE)
-    # The API server replaces 0 by 1.
+    # The API server replaces a successThreshold of 0 by 1.
     if not is_readiness and probe.success_threshold not in (None, 0, 1):
         yield invalid(f"{path}.successThreshold", probe.success_threshold, "must be 1")
     seconds = probe.termination_grace_period_seconds

@@ -20,18 +20,19 @@ from distrain.status.facts import is_ready
 from distrain.status.figures import TimedLog, freshness, last_time
 from distrain.workload.manifest import WORKER
 
-# A shorter time without a step line, in seconds, is a stall only if a rank logs that it waits for the others.
+# A pause of less than LEAST seconds without a step line is a stall only if a rank logs that it waits for the others.
 LEAST = 300
 # Ranks count as stalled after more than INTERVALS times the usual pause between two step lines, and more than PAUSES
 # times the longest pause.
 INTERVALS, PAUSES = 5, 2
-# This limit in seconds applies to the first steps (because they compile), and to an evaluation, a checkpoint or the
-# end.
+# The limit of LONGEST seconds applies to the first steps (because they compile), and to an evaluation, a checkpoint or
+# the end.
 LONGEST = 1800
-# This limit applies before the first step if a rank waits for the others: not all ranks compile equally fast.
+# The limit of LATE_START seconds applies before the first step if a rank waits for the others: not all ranks compile
+# equally fast.
 LATE_START = 600
-# This many step lines after a start may come late, because their steps compile. They do not show the usual pause
-# between two steps.
+# The first LINES_THAT_COMPILE step lines after a start may come late, because their steps compile. They do not show the
+# usual pause between two steps.
 LINES_THAT_COMPILE = 3
 # The first line after a start, which the trainer or one of the chart's scripts writes.
 START = re.compile(r"^(?:resumed from |Step\tImg/sec|distrain-(?:launch|torchrun|run): )", re.MULTILINE)

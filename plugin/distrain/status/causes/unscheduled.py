@@ -23,7 +23,7 @@ from distrain.workload.wording import counted, listed
 # not exist, Kubernetes 1.34 appends "not found" to the message twice.
 REST = re.compile(r"\.? (?:no new claims to deallocate|preemption: ).*$|(?<=not found)\. not found$")
 INSUFFICIENT = re.compile(r"Insufficient ([\w./-]*\w)")
-# A node with the first message would have room for the pod if other pods ended.
+# On a node with the message NO_VICTIMS, the pod would have room if other pods ended.
 NO_VICTIMS, NOT_HELPFUL = "No preemption victims found", "Preemption is not helpful"
 GATED = "SchedulingGated"
 UNBOUND_CLAIM = "unbound immediate PersistentVolumeClaims"
