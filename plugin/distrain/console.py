@@ -82,7 +82,8 @@ def draw(lines: Sequence[str], style: str = "", *, clears: bool = False) -> None
 def width() -> int | None:
     """Return the terminal's number of columns, or None if stdout is not a terminal.
 
-    A terminal that does not know its size, as under `script`, reports 0 columns. It counts as 80 columns wide.
+    A terminal that does not know its size, as under `script`, reports 0 columns. Such a terminal counts as 80 columns
+    wide.
     """
     try:
         return os.get_terminal_size(sys.stdout.fileno()).columns or USUAL_WIDTH

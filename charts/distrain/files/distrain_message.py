@@ -31,7 +31,7 @@ def fail(cause: str, code: int, path: str = TERMINATION_LOG) -> int:
 def print_line(line: str) -> None:
     """Print a line on stderr.
 
-    This is safe in a signal handler, where print() fails if the signal interrupted another print().
+    The function is safe in a signal handler, where print() fails if the signal interrupted another print().
 
     Ignore the error if no program reads stderr any more.
     """

@@ -35,7 +35,7 @@ SOON = 60
 SECONDS_TO_END_TOGETHER = 2
 SECONDS_TO_END = 10
 # A program that was halted with SIGSTOP is killed after SECONDS_HALTED. The programs of the other pods wait for a step
-# for at least this time.
+# for at least SECONDS_HALTED.
 SECONDS_HALTED = 30
 # At most MOST_KEPT failures are stored for the next launcher.
 MOST_KEPT = 5000

@@ -3,7 +3,7 @@
 The kernel drops a signal that process 1 receives without a handler. After a lost SIGTERM, the pod would run until its
 grace period is over.
 
-Python needs a moment to start, and only then can it block signals. A pod may be deleted within this moment. Such a pod
+Python needs a moment to start, and only then can it block signals. A pod may be deleted while Python starts. Such a pod
 also runs this file as its preStop hook, which kubelet runs before it sends SIGTERM.
 """
 

@@ -55,7 +55,7 @@ def read_hostfile(path: str) -> dict:
 class Way:
     """A way to reach the workers.
 
-    It keeps the identities of their pods, and which workers to leave out although they answer.
+    A Way keeps the identities of the workers' pods, and which workers to leave out although they answer.
     """
 
     def __init__(self) -> None:
@@ -120,8 +120,8 @@ class Ssh(Way):
     def environment(self) -> dict:
         """Return the variables with which mpirun starts its daemons on the workers.
 
-        `leave_session_attached` keeps each daemon a child process of ssh. Without this, mpirun would not notice a
-        daemon that dies before it has connected to mpirun.
+        `leave_session_attached` keeps each daemon a child process of ssh. Without this setting, mpirun would not notice
+        a daemon that dies before it has connected to mpirun.
         """
         return {
             "OMPI_MCA_plm_rsh_args": self.arguments,

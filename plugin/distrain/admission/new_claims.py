@@ -14,7 +14,7 @@ from distrain.workload.wording import Wording
 class NewClaims(Struct, frozen=True):
     """A number of equal claims.
 
-    They are made from a role's claim template `name`; if there is no role, the manifest creates the claim `name`
+    The claims are made from a role's claim template `name`; if there is no role, the manifest creates the claim `name`
     itself.
 
     The storage class in `spec` is None if it is not known.

@@ -62,7 +62,7 @@ def refusals_of_changes(new: Sequence[PriorityClass], classes: Classes | None) -
     """Yield a refusal for each PriorityClass of the manifest whose value or policy differs from the cluster's class.
 
     `classes` are the cluster's classes. A class that is a Helm hook may differ, because Helm deletes and recreates it.
-    The value 0 is not compared. It may mean that the manifest sets no value, and then an update keeps the cluster's
+    The value 0 is not compared. A 0 may mean that the manifest sets no value, and then an update keeps the cluster's
     value.
     """
     for each in new:

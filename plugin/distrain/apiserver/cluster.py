@@ -292,8 +292,8 @@ class Cluster:
     def create_namespace(self, name: str, annotations: dict[str, str]) -> str | None:
         """Write: create a namespace, as Helm would, with these annotations; return its uid.
 
-        Returns None if a namespace of this name exists but has other annotations. If it has the same annotations, an
-        earlier attempt created it, and only the response was lost.
+        Returns None if a namespace of this name exists but has other annotations. If the namespace has the same
+        annotations, an earlier attempt created it, and only the response was lost.
         """
         metadata = {"name": name, "labels": {"name": name}, "annotations": annotations}
         made = {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}

@@ -114,7 +114,7 @@ class Listing(Generic[Item]):
         return self._decoded(answer, self._decoder.decode).items or ()
 
     def _next_token(self, answer: Answer) -> str | None:
-        """Return the token of the next page. It is in the list's header, before the items."""
+        """Return the token of the next page. The token is in the list's header, before the items."""
         if answer.status != 200:
             raise refusal(answer, self._what, self._server)
         return self._decoded(answer, _next_token)

@@ -99,7 +99,7 @@ class WatchEvent(Struct):
 class Page(Struct, Generic[Item]):
     """The items of a page.
 
-    They are required: an answer without items is no empty list, but comes from another kind of server.
+    The items are required: an answer without items is no empty list, but comes from another kind of server.
     """
 
     items: list[Item] | None

@@ -83,7 +83,7 @@ def _depends(say: Wording, now: Judgement) -> str:
 def _undecided(say: Wording, now: Judgement) -> str:
     """Say which search did not finish.
 
-    It went over the pods' orders, over placements now, or over placements on empty nodes.
+    A search goes over the pods' orders, over placements now, or over placements on empty nodes.
     """
     head, size = say.size(say.job.main)
     if now.possible:

@@ -50,7 +50,7 @@ class Dependencies(Struct, frozen=True):
     ConfigMaps and ServiceAccounts that the job's pods need but that do not exist. `unserved` are those kinds in the
     job's manifest that the cluster does not serve. `has_namespace` tells whether the job's namespace exists, if this is
     known. `ending_namespaces` are being deleted. `all_claims` are the claims of all namespaces. `own` are the pods of
-    the same release. They end before the job starts, or belong to the job already. `pods` are all pods of the
+    the same release. These pods end before the job starts, or belong to the job already. `pods` are all pods of the
     namespace; they are read only if the manifest contains a quota for this namespace. `existing` are objects of the
     manifest that exist already, so that quotas have counted them. `former_classes` are the PriorityClasses as they are
     before the manifest changes them. For each RuntimeClass that the job's pods name and that was read,
@@ -195,7 +195,10 @@ def _replaced(found: Sequence[Policy] | None, new: Sequence[Policy]) -> Sequence
 
 
 def with_storage(found: Dependencies, job: Job) -> Dependencies:
-    """Add the volumes and storage classes that the job's manifest creates. They do not replace existing ones."""
+    """Add the volumes and storage classes that the job's manifest creates.
+
+    New objects do not replace existing objects of the same name.
+    """
     volumes, classes = job.created.by_name(PersistentVolume), job.created.by_name(kube.StorageClass)
     return replace(
         found,

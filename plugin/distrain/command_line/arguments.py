@@ -47,8 +47,8 @@ class Parser(argparse.ArgumentParser):
 
     `arguments` lists all arguments, `groups` the arguments in each titled group, and `commands` the parser of each
     command. `alone` has the default value of each flag that may be written without `=value`. `required` lists groups of
-    arguments; the user must give one argument of each group. `settle` completes the options after parsing. It returns
-    the words that belong to no argument.
+    arguments; the user must give one argument of each group. `settle` completes the options after parsing. `settle`
+    returns the words that belong to no argument.
     """
 
     def __init__(self, *, topic: str, **settings: Any) -> None:
@@ -211,7 +211,7 @@ class Group:
 
 
 class Version(argparse.Action):
-    """The flag --version. It prints the version, and fails if stdout is closed or full."""
+    """The flag --version. The flag prints the version, and fails if stdout is closed or full."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
         console.answer(str(self.const))

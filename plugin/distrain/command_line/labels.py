@@ -1,7 +1,7 @@
 """Read --labels, the labels of a revision's Secret, and --selector, which selects objects by their labels.
 
-Helm and the API server would refuse wrong labels too late: when an upgrade has already ended the old job. They would
-refuse a wrong selector once for each kind of object, so it is checked here.
+Helm and the API server would refuse wrong labels too late: when an upgrade has already ended the old job. Helm and the
+API server would refuse a wrong selector once for each kind of object, so it is checked here.
 """
 
 from __future__ import annotations

@@ -106,7 +106,7 @@ def _plan(wanted: Wanted) -> Plan:
 def _needs(wanted: Wanted) -> tuple[Needs, Instance | None]:
     """Return the run's needs and an instance type.
 
-    It is the type whose nodes a total of GPUs was spread over, or the named type.
+    The type is the one whose nodes a total of GPUs was spread over, or the one that the user named.
     """
     request, values, where, instance = wanted.request, wanted.values, wanted.where, wanted.named
     source = request.source

@@ -42,7 +42,7 @@ def run(options: argparse.Namespace) -> int:
 def _described(request: Request) -> Run | Unread:
     """Return the run that the values describe.
 
-    It is rendered without the cluster, because the cluster may lack the operator.
+    The run is rendered without the cluster, because the cluster may lack the operator.
     """
     values = request.helm.merged_values(request.source)
     namespace = namespace_alone(request.options.namespace)

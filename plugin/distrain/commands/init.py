@@ -77,7 +77,7 @@ class Maker(Struct, frozen=True):
     def first_served(self, wishes: Iterable[Wish]) -> Wish:
         """Return the first wish that the chart accepts for this cluster.
 
-        If it accepts none, raise the first refusal.
+        If the chart accepts no wish, raise the first refusal.
         """
         refusals: list[ValuesError] = []
         for wish in wishes:

@@ -53,7 +53,7 @@ def _refuse_existing(folder: Path, targets: Sequence[Path], *, is_forced: bool) 
 
 
 def _runs(request: Request, options: argparse.Namespace) -> list[Run]:
-    """Read all records. If some cannot be read, raise one error with a message for each of them."""
+    """Read all records. If some records cannot be read, raise one error with a message for each of them."""
     from distrain.report.figures import run_of
 
     found: list[Run] = []

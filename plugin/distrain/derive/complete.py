@@ -1,9 +1,9 @@
 """Complete the user's values: the split of the GPUs over workers, the workers' resources, and figures about the run.
 
-A value that the user has set stays unchanged. If it conflicts with the derived value, a note reports the conflict. A
-comment marks each derived line, and only marked lines are replaced. So deriving a second time changes nothing. If a
-user removes the comment from a line, that value counts as the user's own. Slots, world size, host list and environment
-are not written, because the chart's templates compute them from these values.
+A value that the user has set stays unchanged. If a value of the user conflicts with the derived value, a note reports
+the conflict. A comment marks each derived line, and only marked lines are replaced. So deriving a second time changes
+nothing. If a user removes the comment from a line, that value counts as the user's own. Slots, world size, host list
+and environment are not written, because the chart's templates compute them from these values.
 """
 
 from __future__ import annotations
@@ -256,7 +256,7 @@ def _figures(given: Given, body: str) -> list[Figure]:
 def _says(text: str, values: Mapping[str, Any]) -> bool:
     """Tell whether the text contains exactly these values.
 
-    If it does not, Helm must be asked, because Helm reads large numbers as floats.
+    If the text contains other values, Helm must be asked, because Helm reads large numbers as floats.
     """
     try:
         found = yaml_loader.load(text)

@@ -1,4 +1,6 @@
-"""Tell the QoS class of the workers. If a node has no free memory, kubelet uses it to decide which pods to end first.
+"""Tell the QoS class of the workers.
+
+If a node has no free memory, kubelet uses this class to decide which pods to end first.
 
 https://kubernetes.io/docs/concepts/workloads/pods/pod-qos/
 """

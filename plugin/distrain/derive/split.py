@@ -1,8 +1,8 @@
 """Split a total number of GPUs over workers of equal size.
 
 This module computes only with numbers. `room.py` knows the nodes. A worker runs on one node, so it has at most as many
-GPUs as the largest node. It is the even split with the fewest workers: whole nodes if the total is a multiple of a
-node's GPUs, otherwise the largest equal parts.
+GPUs as the largest node. The chosen split is the even split with the fewest workers: whole nodes if the total is a
+multiple of a node's GPUs, otherwise the largest equal parts.
 """
 
 from __future__ import annotations

@@ -259,7 +259,10 @@ def _with_init_containers() -> Iterator[str]:
 
 
 def _jobs(survey: Survey, found: Sequence[Finding]) -> list[Finding]:
-    """Return one finding for each kind of job, which tells whether it can run. It depends on the other findings."""
+    """Return one finding for each kind of job, which tells whether it can run.
+
+    Whether a kind can run depends on the other findings.
+    """
     states = {(finding.section, finding.name): finding.state for finding in found}
     if isinstance(survey.served, Unread):
         unread = [Finding("jobs", kind.name, UNKNOWN, survey.served.why) for kind in operators.KINDS]

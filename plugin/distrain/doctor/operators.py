@@ -76,7 +76,7 @@ def kinds(served: Sequence[str]) -> list[str]:
 
 
 def operator_of(kind: Kind, versions: Sequence[str]) -> str:
-    """Return the name of a kind's operator. It is the first known operator that serves all of these versions."""
+    """Return the name of a kind's operator. The operator is the first known one that serves all of these versions."""
     serving = [version.operators for version in kind.versions if version.name in versions and version.operators]
     for operator in serving[0] if serving else ():
         if all(operator in others for others in serving):

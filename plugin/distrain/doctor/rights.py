@@ -123,7 +123,7 @@ def described(rights: Iterable[Right]) -> str:
 def grants(missing: Iterable[Right], namespace: str, user: str | None) -> list[dict[str, Any]]:
     """Return a Role, a ClusterRole and their bindings with exactly these rights.
 
-    `user` is the name that the API server reports. If it is None, the grants contain a placeholder.
+    `user` is the name that the API server reports. If `user` is None, the grants contain a placeholder.
     """
     rights = sorted(set(missing))
     here = [right for right in rights if not right.cluster_wide]

@@ -56,9 +56,9 @@ class Operation(Struct, frozen=True):
 
     `name` marks the revision that this operation creates. If `hooks` is not set, the chart's own check does not run.
     `more` are the flags of Helm about the revision, as the user gave them. `uninstalled` is the last revision of a
-    release that was uninstalled with --keep-history and is now installed again. It is 0 if there is none.
-    `forces_conflicts` lets server-side apply overwrite fields that someone else has changed, such as a number of
-    workers. Without server-side apply, Helm always overwrites such fields.
+    release that was uninstalled with --keep-history and is now installed again. `uninstalled` is 0 if there is no such
+    release. `forces_conflicts` lets server-side apply overwrite fields that someone else has changed, such as a number
+    of workers. Without server-side apply, Helm always overwrites such fields.
     """
 
     name: str

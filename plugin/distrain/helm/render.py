@@ -82,7 +82,8 @@ class _ValuesRun:
     """Helm processes that compute the values.
 
     Helm has no command that prints merged values. So a chart with the defaults and a single template prints them. A
-    second chart, which has no defaults, prints the given values. It is not needed if the values are a single file.
+    second chart, which has no defaults, prints the given values. The second chart is not needed if the values are a
+    single file.
     """
 
     def __init__(self, helm: str, source: Source) -> None:
@@ -281,7 +282,7 @@ class Helm:
 def find() -> Helm:
     """Return the Helm program that runs the plugin, otherwise the one on PATH; raise HelmError if there is none.
 
-    This does not check Helm's version: when Helm first prints values, they show whether it is too old.
+    The function does not check Helm's version: when Helm first prints values, they show whether Helm is too old.
     """
     return Helm(executable())
 
@@ -312,7 +313,7 @@ def _only_file(source: Source) -> bytes | None:
 
 
 def _values_chart(folder: Path, chart: Path, *names: str) -> Path:
-    """Write a chart that prints its values. It contains these files of another chart.
+    """Write a chart that prints its values. The chart contains these files of another chart.
 
     The values.yaml of the other chart is also copied as a plain file, defaults.yaml.
     """

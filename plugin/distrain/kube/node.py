@@ -35,7 +35,7 @@ class ImagesStatus(Kube):
 class NodeImages(Kube):
     """A node with only its images.
 
-    They are read separately, because reading them with each node would make every check slower.
+    The images are read separately, because reading them with each node would make every check slower.
     """
 
     status: ImagesStatus = field(default_factory=ImagesStatus)

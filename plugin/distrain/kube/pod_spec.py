@@ -208,7 +208,7 @@ class Token(Kube):
 
 
 class Projection(Kube):
-    """A source of a projected volume. It has exactly one type."""
+    """A source of a projected volume. A projected source has exactly one type."""
 
     secret: ProjectedReference | None = None
     config_map: ProjectedReference | None = None
@@ -295,7 +295,7 @@ class OperatingSystem(Kube):
 
 
 class TemplateSpec(PodSpec):
-    """The spec in a pod template. It also has the fields that matter only before the pod exists."""
+    """The spec in a pod template. The spec also has the fields that matter only before the pod exists."""
 
     containers: Sequence[TemplateContainer] | None = None
     init_containers: Sequence[TemplateContainer] | None = None

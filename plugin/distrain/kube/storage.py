@@ -108,7 +108,7 @@ class CSIDriverSpec(Kube):
 class CSIDriver(Kube):
     """A CSI driver of the cluster.
 
-    It says whether the scheduler must look at the free storage that the driver reports.
+    The driver's object says whether the scheduler must look at the free storage that the driver reports.
     """
 
     metadata: Metadata = field(default_factory=Metadata)

@@ -34,7 +34,10 @@ class Look(Struct, frozen=True):
 
     @property
     def workers_speak(self) -> bool:
-        """Tell whether the job has no launcher, Chief or Master. In that case, one of the first workers is rank 0."""
+        """Tell whether the job has no launcher, Chief or Master.
+
+        Without these roles, one of the first workers is rank 0.
+        """
         return bool(self.objects) and not any(role.component in SPEAKERS for role in live_job(self.objects).roles)
 
 

@@ -16,7 +16,7 @@ from distrain.progress.start import Log
 def rank0(cluster: Cluster, found: Look) -> kube.Pod | None:
     """Return the pod that speaks for the run, or None if no pod has started.
 
-    Under torchrun any worker may be rank 0. It is the worker that has logged the newest step.
+    Under torchrun any worker may be rank 0. Rank 0 is the worker that has logged the newest step.
     """
     pods = speakers(found)
     if len(pods) < 2:

@@ -1,8 +1,8 @@
 """Read the log of one container with any number of requests, across restarts of the container.
 
 kubelet keeps the logs of the running container and of the previous container. kubelet returns a log from a whole second
-on. It does not tell whether the container has restarted between two requests. If a read repeats no line of the previous
-read, the container has restarted. Then the rest of its log is read as the log of the previous container.
+on. kubelet does not tell whether the container has restarted between two requests. If a read repeats no line of the
+previous read, the container has restarted. Then the rest of its log is read as the log of the previous container.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ class Saved(Struct):
 
 
 class Saving:
-    """Saves a run into a folder. If something may not be read, this is noted, and the rest is saved."""
+    """Saves a run into a folder. If a part of the run may not be read, a note says so, and the rest is saved."""
 
     def __init__(self, cluster: Cluster, release: str, look: Look, folder: Folder) -> None:
         self._cluster, self._look, self._folder = cluster, look, folder
@@ -81,7 +81,10 @@ class Saving:
         self._saved.found.append(counted(number, kind))
 
     def _pod_group(self) -> None:
-        """Save the PodGroup that a gang scheduler has for the job. It has the job's name, but not the job's labels."""
+        """Save the PodGroup that a gang scheduler has for the job.
+
+        The PodGroup has the job's name, but not the job's labels.
+        """
         name = self._look.objects[0][0].name.removesuffix("-launcher")
         for api_version in (VOLCANO, COSCHEDULING):
             path = paths.of_kind(api_version, "PodGroup", self._namespace, name)

@@ -23,7 +23,7 @@ INFEASIBLE = ("PodResizePending", "Infeasible")
 
 
 class Kind(kube.Kube, eq=False):
-    """The common part of all pods of a controller. It contains everything that decides how much a pod uses.
+    """The common part of all pods of a controller. A Kind contains everything that decides how much a pod uses.
 
     `stays` means that the pod belongs to a DaemonSet or is a static pod, so it stays after every other pod has ended.
     `is_infeasible` means that kubelet cannot resize the pod as requested.
@@ -72,7 +72,7 @@ class CountedPod(Protocol):
 def is_infeasible(conditions: Iterable[kube.Condition]) -> bool:
     """Tell from the conditions of a pod whether kubelet cannot resize the pod as requested.
 
-    This works for both encodings.
+    The function works for both encodings of a pod.
     """
     pending = [each for each in conditions if each.type == INFEASIBLE[0]]
     return bool(pending) and pending[0].reason == INFEASIBLE[1]

@@ -62,7 +62,7 @@ def quoted(message: str | None) -> str:
 def is_own(cause: str) -> bool:
     """Tell whether the cause alone explains the failure.
 
-    If it does not, another pod knows more, or the next start may succeed.
+    If a cause does not explain itself, another pod knows more, or the next start may succeed.
     """
     return OF_OTHERS.match(cause) is None
 
@@ -86,7 +86,10 @@ def of_start(message: str) -> str | None:
 
 
 def of_pull(message: str) -> str:
-    """Return why an image cannot be pulled. That is the last part of kubelet's message, which is a chain of errors."""
+    """Return why an image cannot be pulled.
+
+    The reason is the last part of kubelet's message, which is a chain of errors.
+    """
     if WRONG_PLATFORM in message:
         return "it has no build for the node's kind of processor"
     return message.rstrip(": ").rpartition(": ")[2]

@@ -115,7 +115,10 @@ def _progress(line: str) -> Progress | None:
 
 
 def _saved_by_progress(progress: Progress | None) -> int | None:
-    """Convert the sample count of the last checkpoint in the JSON line to a step. All steps count as equally large."""
+    """Convert the sample count of the last checkpoint in the JSON line to a step.
+
+    All steps are assumed to have the same number of samples.
+    """
     if not (progress and progress.samples and progress.checkpoint_samples):
         return None
     return progress.step * progress.checkpoint_samples // progress.samples

@@ -94,7 +94,10 @@ def until_started(cluster: Cluster, followed: Followed, say: Callable[[str], Non
 
 
 def _reached(found: JobState, followed: Followed, steady: Steady, now: float) -> str:
-    """Return in words what the job has reached. Return an empty text if it is less than --wait-for demands."""
+    """Return in words what the job has reached.
+
+    Return an empty text if the job has reached less than --wait-for demands.
+    """
     if followed.waits_for == FIRST_STEP:
         return first_step.reached(found, followed.job, followed.program, steady, now)
     return "all pods run" if has_started(found, followed.job) else ""

@@ -1,4 +1,7 @@
-"""Tell whether the libraries for reports and S3 are installed. They are an extra, four times as large as all others."""
+"""Tell whether the libraries for reports and S3 are installed.
+
+The libraries are an extra, four times as large as all other libraries.
+"""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ class Bucket(NamedTuple):
 def names_credentials() -> bool:
     """Tell whether the environment names AWS credentials.
 
-    If it does not, boto3 asks the metadata service of the machine's cloud.
+    If the environment names no credentials, boto3 asks the metadata service of the machine's cloud.
     """
     return any(map(os.environ.get, VARIABLES)) or any(os.path.exists(os.path.expanduser(name)) for name in FILES)
 

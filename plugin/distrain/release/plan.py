@@ -59,11 +59,11 @@ class Plan(Struct, frozen=True):
     """The changes of an upgrade, and their costs.
 
     If a running job would lose steps, `lost` says how far its training is, otherwise it is None. `starts_over` is the
-    reason why a job cannot resume from the checkpoints: a new job, or a suspended job that continues. It is empty if
-    the job can resume, or if its pods stay. `conflicts` are the changed values that make the new job refuse the old
-    checkpoints. `ends` are the resources that must be deleted before Helm creates resources of the same names. `queue`
-    is the Kueue queue in which the new job waits. `by_hand` names those resources among `ends` that a person has to
-    delete, because no hook of the chart deletes them. `was_suspended` and `is_suspended` tell whether the job is
+    reason why a job cannot resume from the checkpoints: a new job, or a suspended job that continues. `starts_over` is
+    empty if the job can resume, or if its pods stay. `conflicts` are the changed values that make the new job refuse
+    the old checkpoints. `ends` are the resources that must be deleted before Helm creates resources of the same names.
+    `queue` is the Kueue queue in which the new job waits. `by_hand` names those resources among `ends` that a person
+    has to delete, because no hook of the chart deletes them. `was_suspended` and `is_suspended` tell whether the job is
     suspended before and after the upgrade.
     """
 
@@ -186,7 +186,10 @@ def refuse_ended(planned: Plan, before: Before) -> None:
 
 
 def _ended(planned: Plan, before: Before) -> str:
-    """Say that the job has ended, and how to run it again. Return an empty string if this is not needed."""
+    """Say that the job has ended, and how to run it again.
+
+    Return an empty string if the job does not need to run again.
+    """
     if not before.is_there:
         job = changes.named(before.job.resources[0])
         state = f"{job} is gone, by its ttlSecondsAfterFinished or by hand"

@@ -119,7 +119,7 @@ def all_or_nothing(
     After Ctrl-C, SIGTERM or an error that undoes the change, call `take_back` and report what it returns.
 
     After any other error Helm's change may have succeeded, for example if the job cannot start, or if the API server
-    stops answering meanwhile. In this case the change is not undone, and the report contains `stays`.
+    stops answering meanwhile. After such an error the change is not undone, and the report contains `stays`.
     """
     try:
         tools.interrupts.check()

@@ -64,8 +64,8 @@ def _end(tools: Tools, release: Release, planned: Plan) -> None:
 def _go_back(tools: Tools, release: Release, operation: Operation, planned: Plan, *, ended: bool) -> list[str]:
     """Roll back to the previous revision if anything was changed. Return what was done.
 
-    `ended` tells whether the old job has already been deleted. In that case nothing trains before the rollback, so this
-    function waits for an API server that does not answer.
+    `ended` tells whether the old job has already been deleted. With the old job deleted, nothing trains before the
+    rollback, so this function waits for an API server that does not answer.
     """
     try:
         if ended:

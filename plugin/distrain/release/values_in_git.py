@@ -1,7 +1,7 @@
 """Find out from objects of Argo CD and Flux where the values of a release are kept, and say what to write there.
 
-The user may not have the right to read these objects, or the objects may be in another cluster. In that case the
-message says only what is known.
+The user may not have the right to read these objects, or the objects may be in another cluster. If the objects cannot
+be read, the message says only what is known.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ class Place(Struct, frozen=True):
     """Where the values of a release are kept.
 
     `owner` also has the namespace, if it could be found. `where` completes the sentence "write LINE ...", and `rest`
-    adds where the chart comes from. `parameters` are the values that an Application sets by `where_parameters`. They
-    override all other values. `notes` are further sentences. `inline` is None unless the owner itself contains all
-    values.
+    adds where the chart comes from. `parameters` are the values that an Application sets by `where_parameters`. These
+    parameters override all other values. `notes` are further sentences. `inline` is None unless the owner itself
+    contains all values.
     """
 
     owner: Owner

@@ -274,7 +274,9 @@ def _difference(earlier: int | None, later: int | None, seconds: float) -> float
 
 
 def _times(head: Line, steps: Sequence[Line]) -> Times:
-    """Return by how much the sums grow from the start to the last line. So lines between the two may be missing.
+    """Return by how much the sums grow from the start to the last line.
+
+    So lines between the start and the last line may be missing.
 
     If the step of the start is unknown, as in the record of a program that writes no start, the first line takes its
     place.

@@ -35,7 +35,7 @@ def amount(number: float) -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """Return a duration as a text with its unit, such as 1.5 h. Return an empty string if it is unknown."""
+    """Return a duration as a text with its unit, such as 1.5 h. Return an empty string if the duration is unknown."""
     if seconds is None:
         return ""
     unit = time_unit(abs(seconds))

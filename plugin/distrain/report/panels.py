@@ -152,7 +152,7 @@ def _over(runs: Sequence[Run], name: str, title: str, up: str, figure: str, acro
 
 
 def _line(run: Run, figure: str, across: Callable[[Point], float | None]) -> list[Place]:
-    """Return the line of a run. It is interrupted between starts, and where a value is missing."""
+    """Return the line of a run, with breaks between its starts and where a value is missing."""
     places: list[Place] = []
     for start in run.starts:
         for point in start.points:
@@ -201,7 +201,7 @@ def _table(series: Sequence[Series], across: str, up: str) -> Table:
 
 
 def limited(header: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> Table:
-    """Return a table of at most MOST_ROWS rows, taken at even distances. It includes the first and the last row."""
+    """Return a table of at most MOST_ROWS rows at even distances, including the first and the last row."""
     kept = numbers.spread(rows, MOST_ROWS)
     return Table(header, tuple(kept), len(rows) - len(kept))
 
@@ -242,7 +242,10 @@ def _event(mark: Mark) -> tuple[str, str, str]:
 
 
 def count_words(run: Run) -> str:
-    """Return in words how often each event happened. This includes events whose lines the record no longer contains."""
+    """Return in words how often each event happened.
+
+    The counts include events whose lines the record no longer contains.
+    """
     counted = [(run.record.count(event), event) for event in EVENTS[:-1]]
     return ", ".join(numbers.counted(number, event) for number, event in counted) + "."
 

@@ -91,7 +91,7 @@ STYLE = {
 
 
 def svg(panel: Panel) -> str:
-    """Return a plot as an SVG element for a page. It has a name and a description for screen readers."""
+    """Return a plot as an SVG element for a page. The SVG has a name and a description for screen readers."""
     with _style(panel.name):
         figure = Figure(figsize=SIZE, layout="constrained")
         _draw(figure.add_subplot(), panel, PLACEHOLDERS)

@@ -155,7 +155,7 @@ class Request:
     ) -> Source:
         """Return the source with all values: derive missing values, and print notes on how the GPUs are split.
 
-        `ask` returns the nodes. It is called only if the GPUs must be split and the arguments do not describe the
+        `ask` returns the nodes. `ask` is called only if the GPUs must be split and the arguments do not describe the
         nodes. `template` is the same as in `given`. `is_final` means that the values will be installed, and not only
         judged. Raises ValuesError if the GPUs cannot be split, or if the image is still a placeholder.
         """
@@ -172,7 +172,7 @@ class Request:
     def cluster_nodes(self, *, running: str | None = None, hint: str = "") -> Measure:
         """Return a function that reads the cluster's nodes.
 
-        It treats the pods of the release `running` as if they had ended.
+        The function treats the pods of the release `running` as if they had ended.
 
         If the cluster cannot be read, the function raises UnreachableError, whose message ends with the hint.
         """
@@ -196,9 +196,9 @@ class Request:
     def new_job(self, *, is_release: bool, uninstalled: int = 0) -> RenderedJob:
         """Render the job. The fast checks run first: of the values, then of the cluster, then of the chart's rules.
 
-        With `is_release` the command will create a release. So its name must be free, and its namespace must exist
-        unless --create-namespace is given. `uninstalled` is the last revision of a release of this name that was
-        uninstalled with --keep-history, otherwise 0. Without `is_release` the job is only judged.
+        With `is_release` the command will create a release. So the name of the release must be free, and its namespace
+        must exist unless --create-namespace is given. `uninstalled` is the last revision of a release of this name that
+        was uninstalled with --keep-history, otherwise 0. Without `is_release` the job is only judged.
         """
         refuse_disabled(self.helm.merged_values(self.source))
         self.reach()

@@ -62,7 +62,7 @@ def of_release(request: Request, release: str, endpoint: str) -> Found:
 def _without_credentials() -> str:
     """Say that the environment has no AWS credentials.
 
-    In this case boto3 asks the cloud's metadata service for a while.
+    Without credentials, boto3 asks the cloud's metadata service for a while.
     """
     from distrain.record.s3 import CREDENTIALS, names_credentials
 

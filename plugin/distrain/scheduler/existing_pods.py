@@ -86,7 +86,7 @@ def add_nominated(
 
 
 def _is_counted(spread: kube.TopologySpreadConstraint, pod: CountedPod, namespace: str, labels: Labels) -> bool:
-    """Tell whether a topology spread constraint counts a pod. It does not count a pod that is being deleted."""
+    """Tell whether a topology spread constraint counts a pod. A pod that is being deleted is not counted."""
     if pod.namespace != namespace or pod.is_leaving:
         return False
     return selectors.selects(spread.label_selector, labels)

@@ -42,7 +42,7 @@ class BoundVolume(Struct, frozen=True):
 
 
 class UnboundVolume(Struct, frozen=True):
-    """A claim with WaitForFirstConsumer. It is bound to a volume when its first pod gets a node.
+    """A claim with WaitForFirstConsumer. The claim is bound to a volume when its first pod gets a node.
 
     `candidates` are existing volumes: the volume that is reserved for the claim, otherwise the free volumes that suit
     it. `node` is set if the scheduler has already chosen the node for a new volume. With `is_per_pod`, the rule is for
@@ -147,7 +147,8 @@ def suits(volume: PersistentVolume, claim: kube.ClaimSpec) -> bool:
 def is_reserved_for(volume: PersistentVolume, claim: kube.ClaimSpec, reference: ClaimReference) -> bool:
     """Tell whether an administrator has reserved the volume, by its claimRef, for the claim that `reference` names.
 
-    If so, Kubernetes ignores phase, class, access modes and selector (component-helpers/storage/volume/pv_helpers.go).
+    For a reserved volume, Kubernetes ignores phase, class, access modes and selector
+    (component-helpers/storage/volume/pv_helpers.go).
     """
     found = volume.spec.claim_ref
     if found is None or not reference.name:

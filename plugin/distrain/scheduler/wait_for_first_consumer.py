@@ -1,8 +1,8 @@
 """Handle claims with WaitForFirstConsumer: the node of the first pod decides where the volume is created.
 
-A new volume may be reachable only from one of the topology domains that its class allows. In that case the other pods
-with the claim must run in the domain of the first pod, as if they had an affinity to it. If each pod has its own claim,
-the pods only compete for existing volumes. In every other case the location of the volume stays undecided.
+A new volume may be reachable only from one of the topology domains that its class allows. If so, the other pods with
+the claim must run in the domain of the first pod, as if they had an affinity to it. If each pod has its own claim, the
+pods only compete for existing volumes. In every other case the location of the volume stays undecided.
 """
 
 from __future__ import annotations

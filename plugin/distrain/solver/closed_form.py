@@ -1,7 +1,7 @@
 """Count the pods that fit if the job has no rules between its pods, so that only resources matter.
 
 Without rules, pods can be placed in any order, and a node that is full stays full. Both answers are sums over the nodes
-(see pareto). They are indexed by the number of pods of the other roles on each node:
+(see pareto). The sums are indexed by the number of pods of the other roles on each node:
 
 - The largest number of main pods that fit together with all other pods. The other pods on a node leave room for some
   main pods.

@@ -240,8 +240,8 @@ class _Compaction:
         """Model anti-affinity between pods on the same node as a resource with MANY units per node.
 
         If pods of a role exclude each other, each of these pods requests all units. If two roles exclude each other,
-        each pod of one of them requests all units. This is a role with a single pod, or a role whose pods also exclude
-        each other. Each pod of the other role then requests one unit.
+        each pod of one of them requests all units. The one is a role with a single pod, or a role whose pods also
+        exclude each other. Each pod of the other role then requests one unit.
         """
         pairs = {
             (rule.key, min(self.number[role.name], other), max(self.number[role.name], other))
@@ -309,7 +309,7 @@ class _Rounding:
 def _sums(amounts: Sequence[tuple[int, int]]) -> set[int]:
     """Return every sum that the requests of some of these pods can have.
 
-    Return an empty set if there are too many sums.
+    Return an empty set if there would be too many sums.
 
     `amounts` are (request, count) pairs.
     """

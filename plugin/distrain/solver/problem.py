@@ -27,9 +27,10 @@ class Affinity(Struct, frozen=True):
     """Required pod affinity, with one term per topology key; every term must hold.
 
     A pod counts only if it matches every term, which the pods of `roles` do. For each key, the domain of the node must
-    contain a pod that counts. It may be a pod of the job or another pod of the cluster. `present` lists, per key, the
-    domains of the counted pods that are not the job's. A node that lacks one of the keys is refused. If no domain
-    contains a pod that counts, a pod whose own role is in `roles` may go to any node that has all the keys.
+    contain a pod that counts. The pod that counts may be a pod of the job or another pod of the cluster. `present`
+    lists, per key, the domains of the counted pods that are not the job's. A node that lacks one of the keys is
+    refused. If no domain contains a pod that counts, a pod whose own role is in `roles` may go to any node that has all
+    the keys.
     """
 
     keys: tuple[str, ...]

@@ -104,7 +104,7 @@ def _renamed(role: Role, first: Mapping[str, str]) -> Role:
 def _settled(role: Role, roles: Sequence[Role], found: Labels) -> Role:
     """Remove the nodes that certain rules refuse, and then drop these rules.
 
-    They are rules that the job's own pods cannot affect.
+    The job's own pods cannot affect these rules.
     """
     admitting = role.nodes
     for key in (*(role.affinity.keys if role.affinity else ()), *(rule.key for rule in role.spread)):

@@ -208,7 +208,10 @@ class States:
         return found
 
     def _ordered(self, state: State) -> State:
-        """Sort interchangeable domains. They can be found only if the problem has exactly one shared key."""
+        """Sort interchangeable domains.
+
+        Interchangeable domains can be found only if the problem has exactly one shared key.
+        """
         if not self._twins:
             return state
         counts, cells = [list(values) for values in state.counts], list(state.cells)

@@ -111,7 +111,10 @@ def figures(logs: Sequence[TimedLog | None], pods: Sequence[kube.Pod], now: floa
 
 
 def clock(log: TimedLog, now: float) -> float:
-    """Return the current time. It is later than `now` if the clock of the node is ahead of this machine's clock."""
+    """Return the current time.
+
+    The result is later than `now` if the clock of the node is ahead of this machine's clock.
+    """
     times = (log.last.unix_seconds if log.last else None, *log.times[-2:])
     return max([now, *(each for each in times if each is not None)])
 
@@ -138,9 +141,9 @@ def last_step(logs: Sequence[TimedLog | None]) -> float | None:
 def _counted(logs: Sequence[TimedLog | None], pods: Sequence[kube.Pod]) -> Figures:
     """Count the restarts and rescales of the run.
 
-    They are unknown if there are no pods, or if the log of a pod that has run is incomplete. Only the last part of a
-    long log is read, so earlier restarts and rescales in it are not counted. If a log begins with a resumed checkpoint,
-    it does not contain the lines of an earlier pod.
+    Restarts and rescales are unknown if there are no pods, or if the log of a pod that has run is incomplete. Only the
+    last part of a long log is read, so earlier restarts and rescales in it are not counted. If a log begins with a
+    resumed checkpoint, it does not contain the lines of an earlier pod.
     """
     may_have_logs = not pods or any(pod.status.phase in PHASES for pod in pods)
     told = [log for log in logs if log is not None and log.text.count("\n") < LINES]
@@ -163,7 +166,7 @@ def _earlier(log: TimedLog) -> int:
 def _goes_on(logs: Sequence[TimedLog]) -> bool:
     """Tell whether only an earlier pod logged the first steps.
 
-    In that case a log begins with a resume, and none with a step.
+    If so, a log begins with a resume, and no log begins with a step.
     """
     first = [found.group() for log in logs if (found := BEGINNING.search(log.text))]
     return any(line.startswith("resumed") for line in first) and not any(

@@ -52,7 +52,7 @@ class Facts(Struct, frozen=True):
 
 
 class Phase(Struct, frozen=True):
-    """The phase of a run. If it is `Rescaling`, `before` and `after` are its numbers of workers."""
+    """The phase of a run. If the phase is `Rescaling`, `before` and `after` are the run's numbers of workers."""
 
     word: Word
     before: int | None = None

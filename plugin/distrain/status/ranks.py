@@ -50,7 +50,7 @@ def tails_of(cluster: Cluster, namespace: str, ranks: Ranks, now: float) -> list
 
 
 def _text(cluster: Cluster, namespace: str, pod: kube.Pod, lines: int, since: int = 0) -> str:
-    """Return the last lines of a log, or an empty text if it cannot be read. In that case other evidence is used."""
+    """Return the last lines of a log, or an empty text if it cannot be read. Without a log, other evidence is used."""
     try:
         name, container = pod.metadata.name, main_container(pod)
         return cluster.log(namespace, name, container, lines, timestamps=True, since=since)

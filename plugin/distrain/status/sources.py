@@ -53,7 +53,7 @@ class Source(Protocol):
 def selector_of(release: str | None = None, more: str | None = None) -> str:
     """Return the label selector for the objects of one release, or of all releases.
 
-    It includes the labels in `more`.
+    The selector includes the labels in `more`.
     """
     terms = [f"{NAME_LABEL}={CHART}", *([f"{INSTANCE_LABEL}={release}"] if release else []), *([more] if more else [])]
     return ",".join(terms)

@@ -117,7 +117,7 @@ def _kind(facts: dict[str, Any]) -> Kind:
 def _version(kind: dict[str, Any], version: dict[str, Any]) -> dict[str, Any]:
     """Return all facts about a version.
 
-    They override facts about the kind, which override facts about its first operator.
+    Facts about a version override facts about the kind, which override facts about its first operator.
     """
     operator = FACTS.operators[version["operators"][0]] if version["operators"] else {}
     return {**operator, **kind, **version, "kind": kind["name"]}

@@ -107,8 +107,8 @@ def _decoded_size(text: str) -> int:
 def stored_size(item: Item) -> int:
     """Return a lower bound for the object's bytes in etcd, without those fields that the API server adds.
 
-    Kubernetes stores objects of its own kinds in protobuf, which contains no field names. It stores all other objects
-    as JSON.
+    Kubernetes stores objects of its own kinds in protobuf, which contains no field names. Kubernetes stores all other
+    objects as JSON.
     """
     group = str(item.get("apiVersion")).rpartition("/")[0]
     is_own = "." not in group or group.endswith(".k8s.io")

@@ -76,7 +76,10 @@ class _Loader(_Base):  # type: ignore[misc]
         return f"{found:g}" if isinstance(found, float) else str(found)
 
     def _merged(self, value: yaml.Node) -> list[yaml.Node]:
-        """Return the mappings that the key `<<` merges. If it merges a list, the first mapping takes precedence."""
+        """Return the mappings that the key `<<` merges.
+
+        If the key merges a list, the first mapping takes precedence.
+        """
         nodes = value.value[::-1] if isinstance(value, yaml.SequenceNode) else [value]
         for node in nodes:
             if not isinstance(node, yaml.MappingNode):
@@ -175,7 +178,7 @@ def mistake(error: Exception) -> str:
 
 
 def number(text: str) -> int | float | str:
-    """Return the number that go-yaml reads in a plain scalar. If it reads no number, return the text."""
+    """Return the number that go-yaml reads in a plain scalar. If go-yaml reads no number, return the text."""
     plain = text if text.startswith(".") else text.replace("_", "")
     if INTEGER.fullmatch(plain):
         found = _integer(plain)
@@ -243,7 +246,7 @@ def _refuse_aliases(text: str) -> None:
 def _is_excessive(nodes: int, repeated: int) -> bool:
     """Tell whether go-yaml refuses a document.
 
-    It has `nodes` nodes with its aliases replaced, `repeated` of them by aliases.
+    The document has `nodes` nodes with its aliases replaced, `repeated` of them by aliases.
     """
     # gopkg.in/yaml.v2 decode.go: unmarshal, allowedAliasRatio
     growth = min(max((nodes - 400_000) / 3_600_000, 0), 1)

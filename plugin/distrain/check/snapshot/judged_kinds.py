@@ -76,7 +76,7 @@ ANNOTATIONS = frozenset(
 
 
 class Snapshot(Struct, rename="camel", tag_field="kind", tag="Snapshot"):
-    """What `helm distrain snapshot` has read. This object is the last item of the snapshot's file.
+    """What `helm distrain snapshot` has read. The Snapshot is the last item of its file.
 
     `read` maps each kind that could be read to the namespaces that were read; the list is empty if all namespaces were
     read. `groups` are the API groups whose served kinds are listed in `capabilities`.

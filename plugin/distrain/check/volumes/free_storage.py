@@ -18,7 +18,7 @@ DELAYED = "WaitForFirstConsumer"
 def room_of(storage_class: kube.StorageClass, objects: Dependencies) -> StorageRoom:
     """Return the free storage that the class's driver reports.
 
-    It is empty if there is no report or none could be read.
+    The result is empty if there is no report or none could be read.
     """
     if not _reports(storage_class, objects) or objects.capacities is None:
         return StorageRoom()

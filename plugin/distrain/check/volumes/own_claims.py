@@ -74,7 +74,7 @@ def is_made(storage_class: kube.StorageClass | None) -> bool:
 def with_class(spec: kube.ClaimSpec, objects: Dependencies) -> kube.ClaimSpec:
     """Return the claim's spec.
 
-    If it names no storage class, set the default class, or none if there is no default class.
+    If a claim names no storage class, set the default class, or none if there is no default class.
     """
     if spec.storage_class_name is not None or objects.storage_classes is None:
         return spec
