@@ -81,7 +81,7 @@ class Parser(argparse.ArgumentParser):
         return Group(self, self.add_argument_group(title), self.groups[title])
 
     def add_exclusive(self, *, required: bool = False) -> Group:
-        """Add a group of arguments of which the user may give only one."""
+        """Add a group of arguments that exclude each other: the user may give only one of them."""
         group = Group(self, self.add_mutually_exclusive_group(required=required), [])
         self.required += [group] if required else []
         return group

@@ -1,7 +1,7 @@
 """List the rights that distrain's users need, and build RBAC objects that grant the missing rights.
 
-Pure functions. These are the rights that the API server checks while Helm, the plugin or kubectl work on the chart's
-objects. The chart's Roles need no further rights: their creator already has every right that they grant.
+Pure functions. The listed rights are those that the API server checks while Helm, the plugin or kubectl work on the
+chart's objects. The chart's Roles need no further rights: their creator already has every right that they grant.
 """
 
 from __future__ import annotations

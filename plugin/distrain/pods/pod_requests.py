@@ -21,7 +21,7 @@ POD_LEVEL = ("cpu", "memory", "hugepages-")
 def pod_request(spec: kube.PodSpec) -> Units:
     """Return the request of a pod that does not exist yet, in the units of Units.
 
-    The request includes one of `pods`.
+    The request includes 1 of the resource `pods`.
     """
     return _whole_request(_request(spec, {}, is_infeasible=False))
 

@@ -58,7 +58,7 @@ def newest_line(
 
 
 def later(line: Progress, seconds: float) -> Progress:
-    """Return the line with the time of a clock that is this many seconds ahead of the pod's clock."""
+    """Return the line with the time of a clock that is `seconds` seconds ahead of the pod's clock."""
     return replace(line, unix_seconds=line.unix_seconds + seconds) if seconds and line.unix_seconds else line
 
 

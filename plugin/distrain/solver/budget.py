@@ -38,7 +38,7 @@ class Budget:
             raise ExhaustedError
 
     def store(self, results: int, numbers: int) -> None:
-        """Spend the steps for computing and storing this number of results, where each has this many numbers."""
+        """Spend the steps for computing and storing `results` results, each of which consists of `numbers` numbers."""
         if results * (4 + numbers) > MOST_STORED:
             raise ExhaustedError
         self.spend(results * (1 + numbers // 4))

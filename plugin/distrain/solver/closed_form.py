@@ -94,7 +94,7 @@ def _placements(case: Case, slot: Slot, budget: Budget) -> Options:
 
 
 def _closings(case: Case, slot: Slot, role: int, budget: Budget) -> Options:
-    """For each number of other pods, return the fewest main pods that fill the rest of such a node for the role."""
+    """For each number of other pods, return the fewest main pods that then fill a node of this slot for the role."""
     options: Options = {}
     main = len(case.counts) - 1
     for others, free in _fillings(case, slot, budget):

@@ -240,7 +240,7 @@ class _Compaction:
         """Model anti-affinity between pods on the same node as a resource with MANY units per node.
 
         If pods of a role exclude each other, each of these pods requests all units. If two roles exclude each other,
-        each pod of one of them requests all units. The one is a role with a single pod, or a role whose pods also
+        each pod of one of them requests all units. That one is a role with a single pod, or a role whose pods also
         exclude each other. Each pod of the other role then requests one unit.
         """
         pairs = {

@@ -66,7 +66,7 @@ class TopologySpread(Struct, frozen=True):
 
 
 class Role(Struct, frozen=True):
-    """Equal pods: their number, the request of each (including one of `pods`), and the nodes that admit them."""
+    """Equal pods: their number, the request of each (with 1 of the resource `pods`), and the nodes that admit them."""
 
     name: str
     count: int

@@ -48,8 +48,8 @@ class Observed(Struct, frozen=True):
 
     `objects` are the objects of the run's current job, and `replaced` are those of a job that is being deleted. `logs`
     are the logs of the `speakers`. The first log has the newest step, if any log has one. The clock of the node with
-    that log is `behind` by this many seconds. `tails` are the last log lines of other ranks. These tails are read only
-    if the run seems to be stalled.
+    that log is `behind` seconds late. `tails` are the last log lines of other ranks. These tails are read only if the
+    run seems to be stalled.
 
     `has_pods` is False if the user may not read pods. `has_logs` is False if no log was asked for. `leaving` are pods
     that Kubernetes is deleting. `claims` are the unbound claims of a pod without a node.

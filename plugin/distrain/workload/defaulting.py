@@ -31,7 +31,7 @@ def stored(spec: Spec) -> Spec:
 def _tolerations(spec: kube.PodSpec) -> Iterator[kube.TemplateToleration]:
     """Yield the tolerations for unreachable and not-ready nodes, unless the pod already tolerates these taints.
 
-    With them, Kubernetes lets a pod wait for five minutes on such a node.
+    With these tolerations, a pod may stay for five minutes on an unreachable node or one that is not ready.
     """
     for taint in LOST:
         if not any(_speaks_of(taint, toleration) for toleration in spec.tolerations or ()):
