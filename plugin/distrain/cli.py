@@ -12,24 +12,24 @@ from distrain import console, temporary
 from distrain.command_line.parser import parser
 from distrain.errors import DistrainError, StoppedError, UnwrittenError, is_full
 
-# Only type checkers need these imports. Importing typing takes as long as everything else that --help needs.
+# Only type checkers need these imports. Importing `typing` takes as long as everything else that --help needs together.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import NoReturn
 
-# New objects between two searches for garbage; Python's default is 700.
+# Python searches for garbage after every GARBAGE new objects; its default is 700.
 GARBAGE = 50_000
-# Python's message if neither TMPDIR nor /tmp can be written, as in a container with a read-only file system.
+# Python's message if neither TMPDIR nor /tmp is writable, as in a container with a read-only file system.
 NO_FOLDER = "No usable temporary directory"
 # Shells call this command to complete a command line; see commands/completion.py.
 COMPLETE = "__complete"
-# The modules of commands whose names are Python keywords.
+# For each command whose name is a Python keyword, the name of its module.
 MODULES = {"import": "import_"}
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    # A command's modules and objects live until its end, so a search for garbage among them finds nothing.
+    # Modules and objects live until the command ends, so Python would search them for garbage in vain.
     gc.set_threshold(GARBAGE)
     console.open_streams()
     if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
@@ -38,7 +38,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     code = run(sys.argv[1:] if arguments is None else arguments)
     console.close()
     if code == StoppedError.exit_code:
-        # After a KeyboardInterrupt in text that `exec` ran, Python would end by SIGINT instead of with this exit code.
+        # After a KeyboardInterrupt in code that `exec` ran, Python would end with SIGINT instead of with this exit
+        # code.
         os._exit(code)
     # Skip Python's last garbage collection, which would walk over all objects.
     gc.freeze()
@@ -63,7 +64,8 @@ def run(arguments: Sequence[str]) -> int:
             return UnwrittenError.exit_code
         if not is_full(error):
             raise
-        # stdout's errors are UnwrittenError by now, and the plugin writes no other files than temporary ones.
+        # Errors of stdout have become UnwrittenError before this point, and the plugin writes no files except temporary
+        # ones.
         console.say(f"TMPDIR: {os.environ.get('TMPDIR', '/tmp')} is full; free space there, or set another TMPDIR")
         for note in getattr(error, "__notes__", ("nothing was changed",)):
             console.say(note)

@@ -15,23 +15,23 @@ if TYPE_CHECKING:
 
 # kubelet reads a container's termination message from this file.
 TERMINATION_LOG = "/dev/termination-log"
-# The size of the parts in which `copy` copies a file.
+# `copy` copies a file in parts of COPIED bytes.
 COPIED = 2**20
-# A line is longer only if it repeats a long text of the user.
+# A line is longer only if it repeats a long text that the user wrote.
 LONGEST = 1000
-# The columns of a terminal of unknown width.
+# The number of columns to use if the terminal's width is unknown.
 USUAL_WIDTH = 80
-# Control characters, for example in a name, would change the terminal. YAML allows only \t, \n, \r and \x85, and the
-# plugin's JSON no control character, so manifests and answers for programs do not change.
+# Control characters, for example in an object's name, would change the state of the terminal. YAML allows only \t, \n,
+# \r and \x85, and the plugin's JSON contains no control character, so this replacement changes no manifest and no JSON.
 CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if chr(code) not in "\t\n\r\x85"}
-# Errors from `tell`; `finish` raises the first one.
+# The errors that `tell` collects; `finish` raises the first one.
 _lost: list[UnwrittenError] = []
 
 
 def open_streams() -> None:
-    """Open /dev/null for each standard stream that is closed.
+    """Open /dev/null in place of each standard stream that is closed.
 
-    Otherwise a connection to the cluster could get file descriptor 0, 1 or 2, and a child process would print into it.
+    Otherwise a connection to the cluster could get file descriptor 0, 1 or 2, and a child process would write to it.
     """
     for number in range(3):
         try:
@@ -39,23 +39,24 @@ def open_streams() -> None:
         except OSError:
             os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
     if isinstance(sys.stdout, io.TextIOWrapper):
-        # Answers are values, manifests and JSON, which are UTF-8 whatever the locale; Helm refuses YAML in Latin-1.
+        # The plugin's answers are always UTF-8, whatever the locale is, because Helm refuses YAML in Latin-1.
         sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
     if sys.stdin is None:
-        # A command that reads stdin finds it empty.
+        # A command that reads stdin then finds an empty input.
         sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115
 
 
 def answer_people(text: str) -> None:
-    """Print a result that a person reads, as text or Markdown; raise UnwrittenError if stdout is closed or full.
+    """Print a result for a person to read, as text or Markdown. Raise UnwrittenError if stdout is closed or full.
 
-    Invisible characters are escaped, too: some of them show a line's words in another order.
+    Invisible characters are escaped, too, because some of them make a terminal show the words of a line in another
+    order.
     """
     answer(_visible(text))
 
 
 def answer(text: str) -> None:
-    """Print a command's result, control characters escaped; raise UnwrittenError if stdout is closed or full."""
+    """Print a command's result with control characters escaped. Raise UnwrittenError if stdout is closed or full."""
     _refuse_closed()
     try:
         print(text.translate(CONTROLS), flush=True)
@@ -64,9 +65,9 @@ def answer(text: str) -> None:
 
 
 def draw(lines: Sequence[str], style: str = "", *, clears: bool = False) -> None:
-    """Print lines to a terminal; with `clears`, replace what it shows.
+    """Print lines to a terminal. With `clears`, they replace what the terminal shows.
 
-    `style` is the style of the first line, as numbers of ECMA-48 such as "1;32". Raise UnwrittenError if stdout is
+    `style` is the style of the first line, in the numbers of ECMA-48, such as "1;32". Raise UnwrittenError if stdout is
     closed or full.
     """
     _refuse_closed()
@@ -79,9 +80,10 @@ def draw(lines: Sequence[str], style: str = "", *, clears: bool = False) -> None
 
 
 def width() -> int | None:
-    """Return the terminal's number of columns, None if stdout is not a terminal.
+    """Return the terminal's number of columns, or None if stdout is not a terminal.
 
-    A terminal that does not know its size, as under `script`, has 0 columns: then it counts as 80 columns wide.
+    A terminal that does not know its size, as under `script`, reports 0 columns. Such a terminal counts as 80 columns
+    wide.
     """
     try:
         return os.get_terminal_size(sys.stdout.fileno()).columns or USUAL_WIDTH
@@ -101,9 +103,9 @@ def copy(file: IO[bytes]) -> None:
 
 
 def write(data: bytes) -> None:
-    """Write bytes to stdout as they are, at once; raise UnwrittenError if stdout is closed or full."""
+    """Write bytes unchanged and unbuffered to stdout; raise UnwrittenError if stdout is closed or full."""
     _refuse_closed()
-    # Without a buffer, Ctrl-C also ends a command whose reader has stopped reading.
+    # Write without Python's buffer, so that Ctrl-C also ends a command whose reader has stopped reading.
     raw = getattr(sys.stdout.buffer, "raw", sys.stdout.buffer)
     left = memoryview(data)
     try:
@@ -114,15 +116,16 @@ def write(data: bytes) -> None:
 
 
 def _refuse_closed() -> None:
-    """Raise UnwrittenError if stdout was closed when Python started, as by `>&-`."""
+    """Raise UnwrittenError if stdout was already closed when Python started, as with `>&-`."""
     if sys.stdout is None:
         raise UnwrittenError("stdout: is closed; direct it to a file, or to /dev/null")
 
 
 def tell(text: str, otherwise: str) -> None:
-    """Print a text about a change of the cluster; if stdout fails, print the error and `otherwise` to stderr.
+    """Print a text about a change of the cluster. If this fails, print the error and the text `otherwise` to stderr.
 
-    A failed print neither stops nor undoes the change. `finish` raises the error afterwards, for the exit code.
+    If printing fails, the change continues and is not undone. `finish` raises the error later, so that the exit code
+    shows it.
     """
     try:
         answer(text)
@@ -135,7 +138,7 @@ def tell(text: str, otherwise: str) -> None:
 
 
 def finish() -> None:
-    """Raise the first UnwrittenError of `tell`, if any."""
+    """Raise the first UnwrittenError that `tell` has collected, if there is one."""
     lost, _lost[:] = _lost[:], []
     if lost:
         raise lost[0]
@@ -147,7 +150,7 @@ def say(line: str) -> None:
 
 
 def say_text(text: str) -> None:
-    """Print a text of several lines to stderr, control characters escaped; ignore errors."""
+    """Print a text of several lines to stderr, with control characters escaped; ignore errors."""
     _to_stderr(_visible(_redacted(text)))
 
 
@@ -156,7 +159,7 @@ def _to_stderr(text: str) -> None:
         # print(file=None) would print to stdout.
         return
     try:
-        # One write for text and line break: threads write lines, too.
+        # The text and its line break are written at once, because other threads write lines, too.
         print(f"{text}\n", end="", file=sys.stderr, flush=True)
     except (OSError, ValueError):
         # stderr is closed or full; the command goes on without the text.
@@ -164,14 +167,14 @@ def _to_stderr(text: str) -> None:
 
 
 def printable(line: str) -> str:
-    """Escape line breaks and control characters, which would change the terminal, and shorten a very long line."""
+    """Escape line breaks and control characters, which would change the terminal's state. Shorten a very long line."""
     return _escaped(line if len(line) <= LONGEST else f"{line[: LONGEST // 2]} ... {line[-LONGEST // 2 :]}")
 
 
 def terminal_line(line: str) -> str:
     """Return a log line that is safe for a terminal: without colours, and with other control characters escaped.
 
-    A line that overwrites itself, such as a progress bar, is shown in its last state.
+    If a line overwrites itself, as a progress bar does, only its last state is shown.
     """
     import re
 
@@ -180,7 +183,7 @@ def terminal_line(line: str) -> str:
 
 
 def _visible(text: str) -> str:
-    """Escape all characters of a text's lines that cannot be seen."""
+    """Escape all invisible characters in the lines of a text."""
     return "\n".join(map(_escaped, text.split("\n")))
 
 
@@ -191,9 +194,9 @@ def _escaped(line: str) -> str:
 
 
 def leave(line: str) -> None:
-    """Write a line as the termination message of the pod that this program runs in."""
+    """Write a line as the termination message of the pod in which this program runs."""
     try:
-        # The file is not created: outside Kubernetes it does not exist.
+        # The termination log is not created: outside Kubernetes this file does not exist.
         with open(TERMINATION_LOG, "r+", encoding="utf-8") as log:
             log.write(_escaped(line))
             log.truncate()
@@ -202,7 +205,7 @@ def leave(line: str) -> None:
 
 
 def _redacted(line: str) -> str:
-    # Import only here: --help prints nothing to redact, and need not wait for the regular expressions.
+    # Import only here: --help prints no secrets, and should not wait until the regular expressions are compiled.
     from distrain.redact import redact
 
     return redact(line)
@@ -214,7 +217,7 @@ def can_ask() -> bool:
 
 
 def agrees(question: str) -> bool:
-    """Ask a yes/no question on stderr; return False if it cannot be printed or the answer is not yes."""
+    """Ask a yes/no question on stderr. Return False if it cannot be printed, or if the answer is not yes."""
     try:
         print(f"distrain: {question} [y/N] ", end="", file=sys.stderr, flush=True)
     except (OSError, ValueError):
@@ -225,7 +228,7 @@ def agrees(question: str) -> bool:
 def close() -> None:
     """Flush stdout and stderr; redirect a stream that fails to /dev/null.
 
-    Otherwise Python reports the failed flush when it exits, with exit code 120.
+    Otherwise Python would report the failed flush when it exits, with exit code 120.
     """
     for stream in filter(None, (sys.stdout, sys.stderr)):
         try:

@@ -11,7 +11,8 @@ TYPE_CHECKING = False  # for fast start, see cli.py
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# The most messages of one error. For example, a file of the wrong type may have a mistake in every line.
+# One error prints at most MOST_MESSAGES messages. For example, a file of the wrong type may have a mistake in every
+# line, and a user would not read them all.
 MOST_MESSAGES = 10
 # YAML and JSON that are nested deeper are refused: Python's libraries read nested values recursively.
 DEEPEST = 100

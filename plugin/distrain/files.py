@@ -16,28 +16,31 @@ if TYPE_CHECKING:
         def read(self, size: int, /) -> bytes: ...
 
 
-# Size limits in bytes for the files that distrain reads. Helm stores a release, compressed, in an object of at most 1
-# MiB.
+# The size limits in bytes for the files that distrain reads. Helm stores a release, compressed, in an object of at most
+# 1 MiB.
 VALUES = 16 * 2**20
 TOKEN = 2**20
 MANIFEST = 64 * 2**20
-# 150,000 pods, the most that Kubernetes supports, of 28 KiB each.
+# This is enough for 150,000 pods (the most that Kubernetes supports) of 28 KiB each.
 SNAPSHOT = 4 * 2**30
 CHUNK = 2**20
 
 
 def read(path: str | Path, most: int) -> bytes:
-    """Return the content of a file, or of stdin for "-"; raise OSError also if it has more than `most` bytes."""
+    """Return the content of a file, or of stdin for "-".
+
+    Raise OSError also if the content has more than `most` bytes.
+    """
     if path == "-":
         return rest(sys.stdin.buffer, most)
     with open(path, "rb") as file:
         found = os.fstat(file.fileno())
-        # Python reads a file of a known size at once.
+        # `read` is fast here, because Python knows the file's size and reads it at once.
         return file.read() if stat.S_ISREG(found.st_mode) and found.st_size <= most else rest(file, most)
 
 
 def rest(file: Readable, most: int) -> bytes:
-    """Return the rest of an open file; raise OSError also if it has more than `most` bytes."""
+    """Return the rest of an open file. Raise OSError also if the rest has more than `most` bytes."""
     parts: list[bytes] = []
     while part := file.read(CHUNK):
         parts.append(part)

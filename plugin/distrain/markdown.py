@@ -1,6 +1,6 @@
-"""Write words of a user into Markdown so that they stay words: a value must not become a link, a heading or a mention.
+"""Write a user's words into Markdown so that they remain words: no value may become a link, a heading or a mention.
 
-The result reads the same on GitHub, on GitLab and in CommonMark.
+The result looks the same on GitHub, on GitLab and in CommonMark.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from operator import itemgetter
 
 from distrain.redact import redact
 
-# A character with a meaning in CommonMark, or in the dialects of GitHub and GitLab.
+# A character that has a meaning in CommonMark, or in the dialects of GitHub and GitLab.
 SPECIAL = re.compile(r"([\\`*_\[\]<>|~&$!])")
 # A word that GitHub or GitLab may turn into a link or a mention. Only a code span prevents this; a backslash does not.
 LINK = re.compile(r"[@#%^]|://|www\.", re.IGNORECASE)
 
 
 def code(words: str) -> str:
-    """Return a code span: in it no character has a meaning, and nobody is mentioned.
+    """Return a code span. In a code span no character has a special meaning, and nobody is mentioned.
 
     The span's fence is longer than any run of backticks in the words.
     """
@@ -31,17 +31,19 @@ def code(words: str) -> str:
 
 
 def text(words: str) -> str:
-    """Return words outside a code span, each special character escaped; a part in backticks becomes a code span.
+    """Return words that are outside of a code span, with each special character escaped.
 
-    Secrets are hidden before, because they cannot be found any more once their characters are escaped.
+    A part in backticks becomes a code span.
+
+    Secrets must be hidden before this, because they cannot be found any more when their characters are escaped.
     """
     parts = re.split(r"`([^`]*)`", " ".join(redact(words).split()))
     pieces = [piece for number, part in enumerate(parts) for piece in ([(True, part)] if number % 2 else _pieces(part))]
-    # Code spans that touch become one: side by side, their fences would be read as one longer fence.
+    # Two adjacent code spans become one, because a parser would read their adjacent fences as one longer fence.
     joined = [(is_code, "".join(each for _, each in run)) for is_code, run in groupby(pieces, key=itemgetter(0))]
     return "".join(code(each) if is_code else SPECIAL.sub(r"\\\1", each) for is_code, each in joined)
 
 
 def _pieces(words: str) -> Iterator[tuple[bool, str]]:
-    """Yield words and spaces, each with whether it has to be a code span."""
+    """Yield words and spaces, each with a flag that tells whether it must be in a code span."""
     yield from ((bool(LINK.search(each)), each) for each in re.split("( )", words) if each)

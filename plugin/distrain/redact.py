@@ -1,4 +1,4 @@
-"""Keep secrets out of messages: known secrets, logins in URLs, and values whose names suggest a secret."""
+"""Keep secrets out of messages: known secrets, logins in URLs, and values whose names look like a secret's."""
 
 from __future__ import annotations
 
@@ -9,52 +9,54 @@ if TYPE_CHECKING:
     from typing import Any
 
 HIDDEN = "[hidden]"
-# A word that may be a URL. Parts of it are found without a regular expression, which would take hours for a word with
-# a million times "://".
+# A word that may be a URL. The parts of a URL are found without a regular expression, which would take hours for a word
+# with a million times "://".
 ADDRESS = re.compile(r"[^\s\"'`]+")
-# The only query of a URL that is shown: the API server adds it to a webhook's URL in its message about a time-out.
+# Of all URL queries, only this one is shown: the API server adds it to a webhook's URL in its message about a time-out.
 HARMLESS = re.compile(r"timeout=\d+m?s")
-# A credential in a header. It may be unknown here, because Helm gets its own credential from an exec plugin.
+# A credential in a header. The plugin may not know this credential, because Helm gets its own credential from an exec
+# plugin.
 CREDENTIAL = re.compile(r"\b(Bearer|Basic) [\w.~+/=-]{16,}")
-# Paths of chart values that may be secrets, whatever their names are.
+# The values at these paths of the chart may be secrets, whatever their keys are called.
 PLACES = re.compile(
     r"((workers|launcher|servers|scheduler)\.)?"
     r"((podSpec\.)?(sidecars|initContainers)(\[\d+\])?\.(env|envFrom|command|args)|env|envFrom)\b"
     r"|(command|trainer\.extraArgs)\b"
 )
-NAMES = re.compile(r"token(?!i[sz])|passw|secret|credential|key", re.IGNORECASE)  # A tokenizer is not a secret.
-# Paths that only name something: a Secret, a key of a Secret or ConfigMap, a label or a taint.
+# The word "tokenizer" does not mean a secret.
+NAMES = re.compile(r"token(?!i[sz])|passw|secret|credential|key", re.IGNORECASE)
+# Values at these paths only name something: a Secret, a key of a Secret or ConfigMap, a label or a taint.
 REFERENCES = re.compile(
     r"(^|\.)(secretName|(image)?[pP]ullSecrets(\[\d+\])?(\.name)?|caBundle\.key|secret\.name|\w*[sS]ecret(Key)?Ref\.(name|key)"
     r"|topologyKey|(mis)?matchLabelKeys|(tolerations|matchExpressions)(\[\d+\])?\.key)(\[\d+\])?$"
 )
-# Values that may be shown there: a name, or a short word that is almost a name. A user may have put the secret itself
-# there.
+# At such a path, a user may have written the secret itself. So the value is shown only if it looks like a name, or if
+# it is a short word.
 REFERENCE = re.compile(r"[a-z0-9]([-a-z0-9._/]*[a-z0-9])?|[\w.-]{1,15}")
-# A name that suggests a secret, and the rest of the line, in YAML, JSON or a flag.
+# A key that suggests a secret, and the rest of its line, in YAML, in JSON or in a flag.
 ENTRY = re.compile(rf"(?:{NAMES.pattern})[\w.\-]*[\"']?\s*[:=](.*)", re.IGNORECASE)
 WORD = re.compile(r"[^\s\"'`,:=*&!{}\[\]]+")
-# Shorter secrets are not hidden: they could be a part of any word.
+# Shorter secrets are not hidden, because they could also be a part of some normal word.
 SHORTEST = 8
 _known: set[str] = set()
 
 
 def remember(secret: str) -> None:
-    """Hide a secret in all later messages: a server, a proxy or Helm may repeat it in an error."""
+    """Hide a secret in all later messages, because a server, a proxy or Helm may repeat it in an error."""
     if len(secret) >= SHORTEST:
         _known.add(secret)
 
 
 def remember_in(text: str) -> None:
-    """Remember the values of secret-like names in a text that cannot be parsed: an error may quote the text."""
+    """Remember the values that have secret-like names in a text that cannot be parsed. An error may quote the text."""
     for entry in ENTRY.findall(text):
         for word in WORD.findall(entry):
             remember(word)
 
 
 def redact(message: str) -> str:
-    """Return a message without known secrets, logins and queries in URLs, and credentials of headers."""
-    # Longest first, because one secret may be a part of another.
+    """Return a message without known secrets, logins and queries in URLs, and credentials from headers."""
+    # Replace the longest secrets first, because one secret may be a part of another.
     for secret in sorted(_known, key=len, reverse=True):
         message = message.replace(secret, HIDDEN)
     if "://" in message:
@@ -63,9 +65,9 @@ def redact(message: str) -> str:
 
 
 def _bare(word: str) -> str:
-    """Return a URL without user, password and query; return any other word unchanged.
+    """Return a URL without user, password and query. Return any other word unchanged.
 
-    The links of many stores hold a signature or a token in the query.
+    In links to many stores, the query contains a signature or a token.
     """
     scheme, slashes, rest = word.partition("://")
     _, at, place = rest.rpartition("@")
@@ -81,7 +83,7 @@ def is_secret(path: str) -> bool:
 
 
 def shown(path: str, value: Any) -> Any:
-    """Return a value without its secrets; for a mapping, return only the keys."""
+    """Return a value without the secrets in it. For a mapping, return only the keys."""
     if isinstance(value, dict):
         return {key: shown(f"{path}.{key}" if path else key, each) for key, each in value.items()}
     if isinstance(value, list):
@@ -91,5 +93,5 @@ def shown(path: str, value: Any) -> Any:
 
 
 def _is_no_reference(path: str, value: Any) -> bool:
-    """Tell whether a path that only names something has a value that is not a name."""
+    """The path only names something. Tell whether its value does not look like a name."""
     return bool(REFERENCES.search(path)) and not REFERENCE.fullmatch(str(value))

@@ -1,4 +1,7 @@
-"""Keep temporary files and waiting processes while a command runs. `cli.py` ends them, also after Ctrl-C."""
+"""Keep track of temporary files and waiting processes while a command runs.
+
+`cli.py` removes the files and ends the processes, even after Ctrl-C.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +10,15 @@ if TYPE_CHECKING:
     import subprocess
     from pathlib import Path
 
-# Processes that may still wait for their input.
+# Processes that may still be waiting for their input.
 processes: list[subprocess.Popen[bytes]] = []
 _folders: list[str] = []
-# The path of each copy -> the name that the user gave.
+# For the path of each temporary copy, the file name that the user gave.
 _named: dict[str, str] = {}
 
 
 def folder() -> Path:
-    """Return a new folder that only this user can read."""
+    """Return a new folder that only the current user can read."""
     import tempfile
     from pathlib import Path
 
@@ -24,7 +27,7 @@ def folder() -> Path:
 
 
 def copy(named: str, content: bytes) -> str:
-    """Write a file with this content, and return its path; `named` is the name that the user gave."""
+    """Write a file with this content, and return its path. `named` is the name that the user gave the file."""
     file = folder() / "values"
     file.write_bytes(content)
     _named[str(file)] = named
@@ -32,14 +35,14 @@ def copy(named: str, content: bytes) -> str:
 
 
 def with_names(message: str) -> str:
-    """Return a message that names each copy as the user does."""
+    """Return a message in which each copy has the name that the user gave."""
     for path, named in _named.items():
         message = message.replace(path, named)
     return message
 
 
 def remove() -> None:
-    """Remove all temporary files, and kill the processes that have not ended."""
+    """Delete all temporary files, and kill the processes that are still running."""
     while processes:
         process = processes.pop()
         process.kill()

@@ -6,15 +6,15 @@ from enum import Enum
 
 
 class Verdict(str, Enum):
-    """Whether all pods of a job fit the cluster at the same time."""
+    """The verdict on whether all pods of a job fit on the cluster at the same time."""
 
-    # Every pod fits, whichever order and nodes the scheduler chooses.
+    # Every pod gets a node, whichever order and nodes the scheduler chooses.
     FITS = "fits"
-    # Every pod fits for some scheduling orders or placements only, or the check could not decide.
+    # Every pod gets a node only for some scheduling orders or placements, or the check could not decide.
     DEPENDS = "depends"
-    # Every pod fits after other pods end or nodes become available again.
+    # Every pod gets a node after other pods end or nodes become available again.
     BUSY = "busy"
-    # The pods do not fit even on empty nodes, or a rule of the cluster refuses them permanently.
+    # The pods would not fit on empty nodes either, or a rule of the cluster refuses them permanently.
     IMPOSSIBLE = "impossible"
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""Remove secrets from what other people read about a run: API objects, lines of logs, texts of a record."""
+"""Remove secrets from everything about a run that other people read: API objects, log lines, texts of a record."""
 
 from __future__ import annotations
 
@@ -8,28 +8,29 @@ from typing import Any
 
 from distrain.redact import ENTRY, HIDDEN, NAMES, redact, remember
 
-# Fields that repeat the whole object, or say who has changed which field.
+# Fields that repeat the whole object, or that say who has changed which field.
 LEFT_OUT = ("managedFields", "kubectl.kubernetes.io/last-applied-configuration")
-# Fields with the command and arguments of a program.
+# These fields contain the command and arguments of a program.
 COMMANDS = ("command", "args")
-# Maps whose keys are chosen by users and drivers, so each value may be a secret.
+# Users and drivers choose the keys of these maps, so each value may be a secret.
 FREE = ("annotations", "labels", "options", "volumeAttributes")
-# Kubernetes' own fields with a secret-like name that contain only the name of an object, a label or a file.
+# The names of these Kubernetes fields look like secrets, but the fields contain only the name of an object, a label or
+# a file.
 PLAIN = ("key", "topologyKey", "secretName", "secretNamespace", "secretFile", "keyring")
-# Fields with an image name. Its tag follows a ":" and must not be mistaken for a secret value.
+# These fields contain an image name. The tag of the image follows a ":" and must not be mistaken for a secret value.
 IMAGES = ("image", "imageID")
-# A value: one word, or several words in quotes. A header's value may begin with a scheme such as Bearer.
+# A value: one word, or several words in quotes. The value of an HTTP header may begin with a scheme such as Bearer.
 VALUE = r"((?:(?:Basic|Bearer)\s+)?(?:\"[^\"]*\"|'[^']*'|[^\s,;]+))"
-# A secret-like name and its value in a text: NAME=VALUE, NAME: VALUE, or --NAME VALUE.
+# A name that suggests a secret, and its value, in a text: NAME=VALUE, NAME: VALUE, or --NAME VALUE.
 PAIR = re.compile(rf"(?:(?:{NAMES.pattern}|authorization)[\w.\-]*[\"']?\s*[:=])\s*{VALUE}", re.IGNORECASE)
 FLAG = re.compile(rf"(?<![\w\-])--?[\w.\-]*(?:{NAMES.pattern})[\w.\-]*[ \t]+(?!-){VALUE}", re.IGNORECASE)
 
 
 def cleaned(found: Any, name: str = "", parent: str = "") -> Any:
-    """Return an object of the API without values of variables, secrets in texts and headers, and logins in URLs.
+    """Return an API object without values of variables, secrets in texts and headers, and logins in URLs.
 
-    `name` is the field that holds it, in the field `parent`. The values of variables with secret-like names are
-    remembered, so that they are hidden in the logs, too.
+    `name` is the name of the field that contains the object, and `parent` is the field around that field. If a variable
+    has a secret-like name, its value is remembered, so that it is hidden in the logs, too.
     """
     if isinstance(found, dict):
         return {key: _field(key, each, name) for key, each in found.items() if key not in LEFT_OUT}
@@ -64,7 +65,7 @@ def _without_pairs(found: str) -> str:
 
 
 def _variable(entry: Any) -> Any:
-    """Return a container's variable without its value; if the value comes from another object, name the object."""
+    """Return a container's variable without its value. If the value comes from another object, name that object."""
     if not isinstance(entry, dict) or not entry.get("value"):
         return cleaned(entry)
     if NAMES.search(str(entry.get("name"))):
@@ -73,12 +74,12 @@ def _variable(entry: Any) -> Any:
 
 
 def _words(words: Sequence[Any]) -> list[Any]:
-    """Hide what follows a secret-like name in a command: --token=T, --token T, or TOKEN=T in a script."""
+    """In a command, hide what follows a secret-like name: --token=T, --token T, or TOKEN=T in a script."""
     found: list[Any] = []
     before = ""
     for word in map(str, words):
         is_value = before.startswith("-") and "=" not in before and NAMES.search(before) and not word.startswith("-")
-        # After TOKEN= the rest of the line is hidden: a script may have any quotes.
+        # After `TOKEN=` the rest of the line is hidden, because a script may use any kind of quotes.
         hidden = ENTRY.sub(_without_value, _without_pairs(word))
         found.append(HIDDEN if is_value else redact(hidden))
         before = word
@@ -86,5 +87,5 @@ def _words(words: Sequence[Any]) -> list[Any]:
 
 
 def _without_value(entry: re.Match[str]) -> str:
-    # A word such as "KeyError:" names a value, and holds none.
+    # A word such as "KeyError:" names a value, but contains none.
     return entry[0].removesuffix(entry[1]) + HIDDEN if entry[1] else entry[0]

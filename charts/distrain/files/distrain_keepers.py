@@ -17,7 +17,10 @@ KEEPERS = 8
 
 
 def keep_outcome(way: Any, hostfile: str, ended: Ended) -> None:
-    """Store how the run has ended, because the operator starts another launcher, as after the loss of a launcher."""
+    """Store how the run has ended.
+
+    After the loss of a launcher, for example, the operator starts another launcher for the run.
+    """
     keep(way, hostfile, OUTCOME, f"{ended.code} {ended.cause[:2000]}")
 
 
@@ -37,12 +40,13 @@ def keep_restarts(way: Any, hostfile: str, restarts: Restarts) -> None:
 
 def earlier_restarts(way: Any, hostfile: str) -> str:
     """Return the failures that an earlier launcher of this run has stored, or an empty text."""
-    # Use the longest list: a worker may have missed the last failure, or have stored only a part of the list.
+    # Use the longest list of failures: a worker may have missed the last failure, or have stored only a part of the
+    # list.
     return max(read_kept(way, hostfile, RESTARTS), key=count_in, default="")
 
 
 def count_in(text: str) -> int:
-    """Count the failures in a stored text. Return 0 if the text is incomplete, or if another program wrote it."""
+    """Count the failures in a stored text. Return 0 if the text is incomplete, or if another program wrote the text."""
     try:
         times, first, last = json.loads(text)
         return len([float(when) for when in times]) if isinstance(first, str) and isinstance(last, str) else 0
@@ -64,5 +68,5 @@ def ask_keepers(hostfile: str, what: Any, way: Any) -> list:
     try:
         return who_fails(list(read_hostfile(hostfile))[:KEEPERS], what, way.tries_at_once)
     except LaunchError:
-        # The caller reports the missing workers when it waits for them.
+        # The function that calls this one reports the missing workers when it waits for them.
         return []

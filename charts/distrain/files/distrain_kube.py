@@ -19,7 +19,10 @@ PAUSES = (1, 2, 4, 8)
 
 
 class ApiError(Exception):
-    """The API server refuses a request, or cannot be reached (status 0). may_pass: another try may succeed."""
+    """The API server refuses a request, or cannot be reached (status 0).
+
+    `may_pass`: the same request may succeed later.
+    """
 
     def __init__(self, status: int, message: str, may_pass: bool = False) -> None:
         super().__init__(message)
@@ -55,7 +58,10 @@ class Api:
         return self.request("GET", path).decode(errors="replace")
 
     def merge(self, path: str, changes: dict) -> dict:
-        """Patch an object. Raise ApiError with status 409 if its resourceVersion differs from the one in `changes`."""
+        """Patch an object.
+
+        Raise ApiError with status 409 if the object's resourceVersion differs from the one in `changes`.
+        """
         return self.object_of(self.request("PATCH", path, json.dumps(changes).encode()))
 
     def object_of(self, answer: bytes) -> dict:

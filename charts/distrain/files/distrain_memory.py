@@ -7,12 +7,13 @@ import os
 from typing import Optional
 
 CGROUP = "/sys/fs/cgroup"
-# Files of the container's cgroup, in cgroup version 2 and 1. Both have a line such as `oom_kill 3`.
+# The files of the container's cgroup that count OOM kills, in cgroup version 2 and in version 1. Both files have a line
+# such as `oom_kill 3`.
 FILES = ("memory.events", "memory/memory.oom_control")
 
 
 def oom_kills() -> Optional[int]:
-    """Return the number of killed processes since the container's start, or None if it is unknown."""
+    """Return the number of processes that were killed since the container's start, or None if the number is unknown."""
     for name in FILES:
         try:
             with open(os.path.join(CGROUP, name), encoding="utf-8") as lines:

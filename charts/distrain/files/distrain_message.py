@@ -11,8 +11,8 @@ TERMINATION_LOG = "/dev/termination-log"
 
 def leave_message(line: str, path: str = TERMINATION_LOG) -> None:
     try:
-        # Do not create the file: outside Kubernetes it does not exist, and nobody would read it.
-        # Text that is invalid in the locale's encoding contains surrogates, which UTF-8 cannot encode.
+        # Do not create the termination log: outside Kubernetes this file does not exist, and nobody would read it. Text
+        # that is invalid in the locale's encoding contains surrogates, which UTF-8 cannot encode.
         with open(path, "r+", encoding="utf-8", errors="backslashreplace") as log:
             log.write(line)
             log.truncate()
@@ -29,9 +29,11 @@ def fail(cause: str, code: int, path: str = TERMINATION_LOG) -> int:
 
 
 def print_line(line: str) -> None:
-    """Print a line on stderr. Safe in a signal handler, where print() fails if the signal interrupted another print().
+    """Print a line on stderr.
 
-    Ignore the error if nobody reads stderr any more.
+    The function is safe in a signal handler, where print() fails if the signal interrupted another print().
+
+    Ignore the error if no program reads stderr any more.
     """
     with contextlib.suppress(OSError):
         os.write(2, line.encode("utf-8", "backslashreplace") + b"\n")

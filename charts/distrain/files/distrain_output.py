@@ -9,20 +9,21 @@ import re
 import time
 from typing import Any
 
-# A shell's exit codes if it may not run a program, or does not find it.
+# The exit codes of a shell that may not run a program, or that does not find the program.
 NOT_RUN, NOT_FOUND = 126, 127
 
-# In bytes. Longer lines are searched only for a cause: the other patterns need seconds for a line of a megabyte.
+# In bytes. A longer line is only searched for a cause: on a line of a megabyte the other patterns take seconds.
 LONGEST = 2000
-# If a program runs longer than this many seconds, its start was successful.
+# If a program runs for more than SOON seconds, its start was successful.
 SOON = 30
 
-# `mpirun --tag-output` and `--timestamp-output` add a prefix to each line, which ends with "<stderr>:".
+# `mpirun --tag-output` and `--timestamp-output` add a prefix such as `[1,0]<stderr>:` to each line.
 TAG = rb"^(?:.*?<std(?:out|err|diag)>: ?)?"
 CAUSE = re.compile(TAG + rb"distrain: (.*)$")
 # The trainer's last line when it stops at a step boundary.
 STEP = re.compile(TAG + rb"stopped at step (\d+)\b")
-# Messages of Open MPI 4 and 5: mpirun does not find a program, or may not run it; the kernel refuses it, and why.
+# Messages of Open MPI 4 and 5: mpirun does not find the program, mpirun may not run the program, or the kernel refuses
+# to run it.
 MISSED = re.compile(rb"\S+ was unable to find the specified executable file")
 REFUSED = re.compile(rb"\S+ was unable to launch the specified application as it could not access")
 FORKED = re.compile(rb'.* tried to fork a new process via the "execve" system call but')
@@ -36,11 +37,12 @@ SHELL = re.compile(
 # Python's message about a missing script or module, and the last line of a traceback.
 PYTHON = re.compile(TAG + rb"(\S*python\S*: (?:can't open file .*|No module named \S+))$")
 ERRNO = re.compile(TAG + rb"\w+Error: \[Errno (2|8|13)\] .*: '(.*)'$")
-# The line above and below each note of mpirun, and the start of its notes on ranks that ended with an exit code (Open
-# MPI 4, help-errmgr-base.txt and help-orterun.txt).
+# mpirun prints this line above and below each of its notes. The other texts are the first words of mpirun's notes on
+# ranks that ended with an exit code (Open MPI 4, help-errmgr-base.txt and help-orterun.txt).
 BORDER = b"-" * 74
 OF_EXIT_CODES = (b"Primary job ", b"mpirun detected that one or more processes exited with non-zero status")
-# Lines that mpirun and torchrun print around such messages: log lines, torchrun's traceback, its report of the ranks.
+# Lines that mpirun and torchrun print before and after such messages: log lines, torchrun's traceback, and its report
+# on the ranks.
 BOX = re.compile(rb"-{60,}$")
 AROUND = re.compile(
     TAG + rb"(?:$|\s|[-=*]{5,}|\[[\w.-]+:\d+\]|[DIWE]\d{4} \d\d:|(?:WARNING|ERROR|INFO):torch|torch\.|Traceback \("
@@ -51,20 +53,23 @@ AROUND = re.compile(
 class HeldBack:
     """Hold back mpirun's notes on ranks that ended with an exit code, until mpirun's exit code is known.
 
-    After a stop at a step boundary, mpirun reports the ranks' exit code as a failure, although it is not one.
+    After a stop at a step boundary, mpirun reports the ranks' exit code as a failure, although the stop is no failure.
     """
 
     def __init__(self) -> None:
         self.notes, self.note, self.rest, self.is_within_line = b"", [], b"", False
 
     def pass_on(self, chunk: bytes) -> bytes:
-        """Return the part of the output that is not held back. An unfinished line is also passed on."""
+        """Return the part of the output that is not held back.
+
+        An unfinished line is also passed on, unless it may be a note of mpirun.
+        """
         lines, self.rest = (self.rest + chunk).splitlines(keepends=True), b""
         return b"".join(map(self.pass_on_line, lines))
 
     def pass_on_line(self, line: bytes) -> bytes:
         if line[-1:] not in b"\r\n" and (self.note or not line.strip(b"-")):
-            # Only the rest of the line, in the next chunk, shows what the line is.
+            # The line is incomplete. What it says is known only when the next chunk brings the rest of the line.
             self.rest = line
             return b""
         is_start, self.is_within_line = not self.is_within_line, line[-1:] not in b"\r\n"
@@ -81,20 +86,25 @@ class HeldBack:
         return b""
 
     def left(self, are_stopped: bool) -> bytes:
-        """Return the rest after the end of the output: without the notes if the ranks stopped at a step boundary."""
+        """Return the rest after the end of the output.
+
+        The notes are left out if the ranks stopped at a step boundary.
+        """
         return (b"" if are_stopped else self.notes) + b"".join(self.note) + self.rest
 
 
 class Found:
-    """Findings in the output of one start of a program."""
+    """What was found in the output of a program since it was started."""
 
     def __init__(self) -> None:
         self.started = time.monotonic()
-        # Whether the program itself has printed a line, so it has started; whether mpirun is printing an explanation.
+        # `has_printed`: the program has printed a line, so it has started. `is_in_box`: mpirun is printing an
+        # explanation.
         self.has_printed, self.is_in_box = False, False
-        # The cause that the first failed rank named, the step at which the ranks stopped, the rank that a signal ended.
+        # `cause`: the cause that the first failed rank named. `step`: the step at which the ranks stopped. `killed`:
+        # the rank that a signal ended.
         self.cause, self.step, self.killed = "", "", ""
-        # The rank that SIGKILL ended, and its worker if mpirun names it.
+        # The rank that SIGKILL ended, and the name of its worker if mpirun prints that name.
         self.killed_hard = ""
         self.mpirun, self.shell, self.python, self.errors = "", "", "", {}
         self.is_forked = False
@@ -124,7 +134,10 @@ class Found:
         self.read_last_words(line)
 
     def read_last_words(self, line: bytes) -> None:
-        """Look for a message that a program could not start. For any other line, note that the program has printed."""
+        """Look for a message that a program could not start.
+
+        If a line is no such message, note that the program itself has printed.
+        """
         shell, python, error = first_match(SHELL, line), first_match(PYTHON, line), ERRNO.match(line)
         self.shell, self.python = shell or self.shell, python or self.python
         if error:
@@ -139,7 +152,8 @@ class Found:
         """Return why another start would fail too, or an empty text if another start may succeed."""
         if code and self.mpirun:
             return not_started(program, self.mpirun)
-        # The program ran and chose its exit code. The messages may be about an optional helper program.
+        # The program ran, so the exit code is the program's own choice. Messages such as "not found" may be about an
+        # optional helper program.
         if self.has_printed or time.monotonic() - self.started > SOON:
             return ""
         if code and program[0] in self.errors:
@@ -172,14 +186,17 @@ def with_hint(words: str) -> str:
 
 
 def hint_of(words: str) -> str:
-    """Return the next step if the image has Python, but not the trainer."""
+    """Return a hint on what to do if the image has Python but not the trainer."""
     if not words.endswith("No module named distrain_trainer"):
         return ""
     return "; set trainer.delivery to chart, which brings the trainer, or use an image that holds it"
 
 
 def not_started(program: list, why: str) -> str:
-    """Say that a program could not be started. The most common mistake is a command written as one word."""
+    """Return the message that says which program could not be started, and why.
+
+    The most common mistake is a command that is written as one word.
+    """
     if " " in program[0]:
         split = json.dumps(program[0].split() + program[1:])
         return f'command: "{program[0]}" is one word, and no program has this name; write command: {split}'
@@ -187,13 +204,13 @@ def not_started(program: list, why: str) -> str:
 
 
 def value_of(program: list) -> str:
-    """Return the path of the value to correct: command, or for the trainer the image."""
+    """Return the path of the value to correct: `command`, or the image if the program is the trainer."""
     is_trainer = program[1:3] == ["-m", "distrain_trainer"] or program[1:2] == ["/opt/distrain/bin/distrain-trainer"]
     return "image.repository" if is_trainer else "command"
 
 
 def no_torchrun(image: str, is_elastic: bool) -> str:
-    """Say that an image cannot start the ranks of a PyTorchJob."""
+    """Return the message that says that an image cannot start the ranks of a PyTorchJob."""
     without = f"the image {image} has no torchrun" if image else "the image has no torchrun"
     if is_elastic:
         why, else_set = "which starts the ranks of an elastic PyTorchJob", "job.elastic to false"

@@ -23,22 +23,23 @@ from distrain_message import TERMINATION_LOG
 from distrain_output import Found, HeldBack, no_torchrun, not_started, with_hint
 from distrain_sigterm import take_sigterm
 
-# Exit codes of a program. FINISHED: the training is complete. MISTAKE: a mistake of the user, which the program names.
-# FENCED: a newer run has replaced this one. UNFIT: a single worker cannot reach the storage; the cause starts with the
-# name of its pod. STOPPED: the program stopped at a step boundary, and can resume.
+# Exit codes of a program. FINISHED: the training is complete. MISTAKE: the user made a mistake, and the program has
+# named it. FENCED: a newer run has replaced this one. UNFIT: a single worker cannot reach the storage; the cause starts
+# with the name of its pod. STOPPED: the program stopped at a step boundary, and can resume.
 FINISHED, MISTAKE, FENCED, UNFIT, STOPPED = 0, 2, 4, 5, 128 + signal.SIGTERM
 KILLED = 128 + signal.SIGKILL
 LONGEST_PAUSE = 10
-# After two failures within this many seconds, wait before the next start.
+# If the program fails twice within SOON seconds, the script waits before it starts the program again.
 SOON = 60
-# The shortest wait before a restart: a program must not start before the programs of the other pods have ended.
+# The shortest wait in seconds before a restart: the programs of the other pods must have ended before a program starts.
 SECONDS_TO_END_TOGETHER = 2
 SECONDS_TO_END = 10
-# A halted program (SIGSTOP) is killed after this time. The other pods' programs wait at least this long for a step.
+# A program that was halted with SIGSTOP is killed after SECONDS_HALTED. The programs of the other pods wait for a step
+# for at least SECONDS_HALTED.
 SECONDS_HALTED = 30
-# The most failures that are stored for the next launcher.
+# At most MOST_KEPT failures are stored for the next launcher.
 MOST_KEPT = 5000
-# Operators and Kubernetes treat higher exit codes as those of killed processes.
+# Operators and Kubernetes take a higher exit code for the exit code of a killed process.
 HIGHEST_FAILURE = 127
 
 # How a program ended: its exit code, the cause of a failure, and whether the program itself named the cause.
@@ -46,7 +47,7 @@ Ended = collections.namedtuple("Ended", "code cause is_named")
 
 
 def is_final(ended: Ended) -> bool:
-    """Tell whether another start would be useless."""
+    """Tell whether starting the program again would be useless."""
     return ended.code in (FINISHED, FENCED) or (ended.code == MISTAKE and ended.is_named)
 
 
@@ -56,7 +57,7 @@ def failure_code(code: int) -> int:
 
 
 def unnamed_user(environment: dict) -> dict:
-    """Return variables for a user who is not in /etc/passwd: a user name, for Python's getpass, and a home folder."""
+    """Return variables for a user who is not in /etc/passwd: a user name (for Python's getpass) and a home folder."""
     try:
         pwd.getpwuid(os.getuid())
     except KeyError:
@@ -73,16 +74,18 @@ def write(output: bytes) -> None:
 
 
 class Program:
-    """A running command, in its own session. `program` is the program that the command runs, such as that of mpirun.
+    """A running command, in its own session.
 
-    With `are_ranks_elsewhere`, other pods run the program.
+    `program` is the program that the command runs. If the command is mpirun, it is the program that mpirun starts.
+
+    With `are_ranks_elsewhere`, the ranks run in other pods.
     """
 
     def __init__(self, command: list, environment: dict, program: list, are_ranks_elsewhere: bool = False) -> None:
         self.program, self.found, self.are_ranks_elsewhere = program, Found(), are_ranks_elsewhere
         self.held_back = HeldBack()
-        # Whether this script has sent SIGKILL; number of this pod's processes that the kernel had killed before the
-        # start.
+        # `is_killed_here`: this script has sent SIGKILL. `oom_kills`: the number of this pod's processes that the
+        # kernel had killed before the start.
         self.is_killed_here, self.oom_kills = False, oom_kills()
         self.name = os.path.basename(command[0])
         self.process = subprocess.Popen(
@@ -95,17 +98,21 @@ class Program:
         self.was_told = False
 
     def pass_on_output(self, seconds: float) -> bool:
-        """Copy the output of the next `seconds`, unfinished lines too. Return whether the program still runs."""
+        """Pass on the output of the next `seconds`, including unfinished lines.
+
+        Return whether the program still runs.
+        """
         if not self.is_open:
             time.sleep(min(seconds, 0.1))
             return self.process.poll() is None
         readable, _, _ = select.select([self.process.stdout], [], [], seconds)
         if self.was_told:
-            # A line that was read before SIGTERM may be searched after SIGTERM. From here on, all output is from after
-            # SIGTERM.
+            # The script may search a line after SIGTERM although it read the line before SIGTERM. All output that is
+            # read from here on was written after SIGTERM.
             self.found.step, self.was_told = "", False
         if not readable:
-            # A child process of an ended program may keep the pipe open forever.
+            # The pipe of a program that has ended may stay open forever, because a child process of the program still
+            # holds it.
             return self.process.poll() is None
         chunk = os.read(self.process.stdout.fileno(), 65536)
         self.is_open = bool(chunk)
@@ -114,7 +121,10 @@ class Program:
         return True
 
     def follow(self, is_pod: bool) -> None:
-        """Copy the output until the program ends. In a pod, kill what remains: torchrun's ranks have own sessions."""
+        """Copy the output until the program ends.
+
+        In a pod, also kill all remaining processes: torchrun's ranks have their own sessions.
+        """
         while self.process.poll() is None:
             self.kill_when_halted()
             self.pass_on_output(1)
@@ -126,7 +136,10 @@ class Program:
             pass
 
     def kill_when_halted(self) -> None:
-        """Kill the program if it was halted by SIGSTOP for too long. A halted program cannot notice this itself."""
+        """Kill the program if it has been halted by SIGSTOP for too long.
+
+        A halted program cannot notice that it was halted.
+        """
         if not self.is_halted():
             self.halted_since = None
             return
@@ -148,7 +161,7 @@ class Program:
 
         def tell(*_: object) -> None:
             told.append(True)
-            # Forget an earlier stop: torchrun may have restarted its ranks since.
+            # Forget the step of an earlier stop: torchrun may have restarted its ranks since then.
             self.found.step, self.was_told = "", True
             self.process.terminate()
 
@@ -159,7 +172,7 @@ class Program:
 
     def look_for_cause(self, chunk: bytes) -> None:
         lines = (self.rest + chunk).splitlines(keepends=True)
-        # The beginning of a line is enough for the patterns.
+        # The patterns need only the beginning of a line, so the rest of a long line is dropped.
         is_unfinished = lines and chunk and lines[-1][-1:] not in b"\r\n"
         self.rest = lines.pop()[:4096] if is_unfinished else b""
         self.read(lines)
@@ -169,7 +182,7 @@ class Program:
         self.cause = self.cause or self.found.cause
 
     def terminate(self) -> bool:
-        """Send SIGTERM, and SIGKILL if the program does not end. Return False if it was terminated before."""
+        """Send SIGTERM, and SIGKILL if the program does not end. Return False if the program was terminated before."""
         if self.killer:
             return False
         self.process.terminate()
@@ -184,7 +197,7 @@ class Program:
             os.killpg(self.process.pid, signal.SIGKILL)
 
     def end(self) -> Ended:
-        """Return how the program ended, after its output has ended. Kill the processes that it has started."""
+        """Return how the program ended, after its output has ended. Kill the processes that the program has started."""
         code = self.process.wait()
         if self.killer:
             self.killer.cancel()
@@ -214,15 +227,15 @@ class Program:
                 "such as workers.memory"
             )
         is_unknown = self.are_ranks_elsewhere or before is None or self.oom_kills is None
-        # mpirun exits with a rank's exit code. If a shell starts the program, mpirun cannot see that the program was
-        # killed.
+        # mpirun exits with a rank's exit code. If a shell starts the program, mpirun does not see that a signal killed
+        # the program.
         rank = "a rank" if self.are_ranks_elsewhere and self.process.returncode == KILLED else who
         who = self.found.killed_hard or rank
         return f"{who} was killed by signal 9, as when memory runs out; see workers.memory" if is_unknown else ""
 
 
 def how_stopped(program: Program, code: int) -> str:
-    """Say how the program stopped after its pod received SIGTERM."""
+    """Return a message that says how the program stopped after its pod received SIGTERM."""
     if program.found.step:
         return f"stopped by SIGTERM at step {program.found.step}"
     return "stopped by SIGTERM" + ("" if code == STOPPED else f"; {program.name} ended with exit code {code}")
@@ -236,9 +249,12 @@ def mistake(error: OSError, program: list, image: str = "", is_elastic: bool = F
 
 
 class Restarts:
-    """The failures of a program. The program restarts after up to `most` failures within `window` seconds.
+    """Counts the failures of a program.
 
-    The failures are in an unnamed file that forked processes share, so the count survives a killed child process.
+    The program is started again as long as it fails at most `most` times within `window` seconds.
+
+    The failures are stored in an unnamed file that forked processes share, so the count is not lost when a child
+    process is killed.
     """
 
     def __init__(self, most: int, window: float) -> None:
@@ -258,7 +274,7 @@ class Restarts:
         return [tuple(json.loads(line.decode())) for line in lines]
 
     def add(self, cause: str) -> bool:
-        """Count a failure. Return whether the program may start again."""
+        """Count a failure. Return whether the program may be started again."""
         self.write(time.monotonic(), cause)
         return len(self.failures) <= self.most
 
@@ -266,7 +282,10 @@ class Restarts:
         os.write(self.file.fileno(), json.dumps([when, cause[:2000]]).encode() + b"\n")
 
     def pause(self) -> float:
-        """Return the seconds to wait before the next start, so that a user can watch a program that fails at once."""
+        """Return the seconds to wait before the next start.
+
+        With the pause, a user can watch a program that fails at once.
+        """
         times = [when for when, _ in self.failures]
         soon = sum(times[-1] - when < SOON for when in times)
         return min(LONGEST_PAUSE, 2 ** (soon - 1)) if soon > 1 else 0
@@ -276,7 +295,7 @@ class Restarts:
         return f"starting again (restart {len(failures)} of {self.most} in {self.window:g} s): {failures[-1][1]}"
 
     def cause(self) -> str:
-        """Return the first cause, then the last one: later failures may be consequences of the first."""
+        """Return the first cause, followed by the last one. Later failures may be consequences of the first."""
         failures = self.failures
         first, last = failures[0][1], failures[-1][1]
         if len(failures) == 1:
@@ -285,13 +304,13 @@ class Restarts:
         return f"{first} (the first of {len(failures)} failures within {self.window:g} s{more})"
 
     def as_text(self) -> str:
-        """Return the failures in one line, so that another machine can continue counting."""
+        """Return the failures in one line, so that a launcher on another machine can continue the count."""
         failures, ago = self.failures[-MOST_KEPT:], time.time() - time.monotonic()
         times = [round(when + ago) for when, _ in failures]
         return json.dumps([times, failures[0][1][:200], failures[-1][1][:200]]) if failures else ""
 
     def take_up(self, text: str) -> None:
-        """Add the failures that another machine has counted."""
+        """Add the failures that a launcher on another machine has counted."""
         times, first, last = json.loads(text)
         ago = time.time() - time.monotonic()
         for index, when in enumerate(times):
@@ -316,12 +335,12 @@ def parse(name: str, argv: list) -> tuple:
 def run_as_child(work: Any, restarts: Restarts, say: Any) -> int:
     """Call `work` in a child process, and again if a signal kills the child. Return the child's exit code.
 
-    The argument of `work` says whether this is a repeated call. Process 1 only watches the child and reaps processes,
+    The argument of `work` says whether `work` was called before. Process 1 only watches the child and reaps processes,
     so that the container survives if the child is killed.
     """
     asked, is_again = [], False
     while True:
-        # Block SIGTERM until both processes have a handler, because process 1 would lose it.
+        # Block SIGTERM until both processes have a handler: without a handler, process 1 would ignore SIGTERM.
         signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
         pid = os.fork()
         if pid == 0:
@@ -362,7 +381,10 @@ def wait_for(pid: int) -> int:
 
 
 def end_the_others() -> None:
-    """Kill the processes that a killed child has left. In a pod, these are all processes except process 1."""
+    """Kill the processes that a killed child process has left behind.
+
+    In a pod, all processes except process 1 are killed.
+    """
     if os.getpid() != 1:
         return
     try:

@@ -24,7 +24,7 @@ def readable_by_user_alone(key: str, folder: str) -> str:
     """Return the path of the key, or of a copy that only the user can read.
 
     ssh and sshd refuse a user's own key if others can read it. A mounted key belongs to root, and fsGroup lets a group
-    read every mounted Secret. So only root needs the copy.
+    read every mounted Secret. So only root needs the copy of the key.
     """
     status = os.stat(key)
     if status.st_uid != os.getuid() or not status.st_mode & 0o077:

@@ -1,16 +1,17 @@
-"""Block SIGTERM in process 1 of a pod until the script has set its handler. Imported before all other modules.
+"""Block SIGTERM in process 1 of a pod until the script has set its handler. Import this module before all others.
 
-The kernel drops signals to process 1 that have no handler. The pod would then run until its grace period is over.
+The kernel drops a signal that process 1 receives without a handler. After a lost SIGTERM, the pod would run until its
+grace period is over.
 
-Python needs a moment to start before it can block signals. If a pod may be deleted within this moment, it also runs
-this file as its preStop hook, which kubelet runs before it sends SIGTERM.
+Python needs a moment to start, and only then can it block signals. A pod may be deleted while Python starts. Such a pod
+also runs this file as its preStop hook, which kubelet runs before it sends SIGTERM.
 """
 
 import os
 import signal
 import time
 
-# Longer than Python needs to start on a busy node, and shorter than a grace period.
+# This is longer than Python needs to start on a busy node, and shorter than a grace period.
 SECONDS_TO_START = 20
 
 if os.getpid() == 1:
@@ -18,7 +19,7 @@ if os.getpid() == 1:
 
 
 def take_sigterm() -> None:
-    """Unblock SIGTERM. A SIGTERM that came while it was blocked is delivered now."""
+    """Unblock SIGTERM. A SIGTERM that arrived while SIGTERM was blocked is delivered now."""
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
 
 

@@ -19,16 +19,16 @@ SECONDS_BETWEEN_REQUESTS = 10
 class Watch(threading.Thread):
     """A thread that asks the ranks to stop when the set of workers has to change. distrain-launch does the rest.
 
-    Arguments: the Way to the workers, the hostfile's path, host -> slots of the workers in use, the hosts that did not
-    return, the event that SIGTERM sets, and whether the run may change its size. If it may not, the hostfile is
-    ignored.
+    Arguments: the Way to the workers, the hostfile's path, the slots of each host in use, the hosts that did not
+    return, the event that SIGTERM sets, and whether the run may change its number of workers. If the run may not change
+    its number of workers, the hostfile is ignored.
     """
 
     def __init__(self, way: Any, hostfile: str, slots: dict, given_up: set, stopping: Any, is_live: bool) -> None:
         super().__init__(daemon=True)
         self.way, self.hostfile, self.slots, self.given_up = way, hostfile, slots, given_up
         self.stopping, self.is_live = stopping, is_live
-        # Read by distrain-launch: whether the ranks were asked to stop, and which workers no longer answer.
+        # distrain-launch reads these: whether the ranks were asked to stop, and which workers no longer answer.
         self.asked, self.lost = False, ""
         self.why, self.first_request = "", 0.0
         self.ended = threading.Event()
@@ -47,13 +47,13 @@ class Watch(threading.Thread):
                 self.check()
 
     def finish(self) -> None:
-        """End the thread. After this returns, no request to stop can reach the ranks of the next start."""
+        """End the thread. After this returns, no request to stop can reach the ranks that are started next."""
         self.ended.set()
         with self.asking:
             pass
 
     def is_overdue(self, grace: float) -> bool:
-        """Tell whether more than `grace` seconds have passed since the ranks were asked to stop."""
+        """Tell whether the ranks were asked to stop more than `grace` seconds ago."""
         return self.asked and self.seconds_since_asked() > grace
 
     def seconds_since_asked(self) -> float:
@@ -67,7 +67,7 @@ class Watch(threading.Thread):
         try:
             listed = read_hostfile(self.hostfile)
         except LaunchError:
-            # Kubelet is writing the file.
+            # Kubelet is writing the hostfile at this moment.
             return ""
         leaving = [host for host in self.slots if host not in listed]
         if leaving:
@@ -75,9 +75,9 @@ class Watch(threading.Thread):
         return self.who_came([host for host in listed if host not in self.slots])
 
     def who_came(self, hosts: list) -> str:
-        """Return the reason to stop if new workers can join, otherwise an empty text.
+        """Return the reason to stop the ranks if new workers can join, otherwise an empty text.
 
-        All new workers except the given-up ones have to answer, and the same workers have to answer twice in a row.
+        All new workers except those that were given up must answer, and the same workers must answer twice in a row.
         """
         absent = who_fails(hosts, self.way.why_absent, self.way.tries_at_once)
         answering = set(hosts) - {host for host, _ in absent}
@@ -95,7 +95,10 @@ class Watch(threading.Thread):
             say(f"waiting for {len(awaited)} of {count} more workers, {goes_on}: {names(awaited)}")
 
     def ask(self) -> None:
-        """Make process 1 of every worker ask its ranks to stop. Repeat the request, because ranks may still start."""
+        """Make process 1 of every worker ask its ranks to stop.
+
+        The request is repeated, because some ranks may still be starting.
+        """
         now = time.monotonic()
         if self.asked and now - self.last_request < SECONDS_BETWEEN_REQUESTS:
             return
@@ -109,11 +112,11 @@ class Watch(threading.Thread):
             who_fails(list(self.slots), lambda host: self.way.why_not_run(host, "kill -HUP 1"), self.way.tries_at_once)
 
     def check(self) -> None:
-        """Find a worker that has not answered for 30 s. mpirun itself would wait for 15 minutes.
+        """Find a worker that has not answered for 30 s. mpirun itself would notice this only after 15 minutes.
 
         A worker that refuses connections does not count as lost: either its pod is ending and its ranks finish their
-        step, or mpirun has already noticed the end of the worker's daemon. An outage of the cluster's DNS does not
-        count either: the ranks know each other's addresses.
+        step, or mpirun has already noticed the end of the worker's daemon. An outage of the cluster's DNS is not
+        counted either, because the ranks know each other's addresses.
         """
         now = time.monotonic()
         if now - self.last_check < SECONDS_BETWEEN_CHECKS:

@@ -20,15 +20,15 @@ SECONDS_FOR_KUBECTL = 15
 SECONDS_FOR_SSH = 10
 # The worker accepts a connection, but sshd sends no greeting: the machine is overloaded.
 IS_SLOW = "sshd says nothing"
-# The machine answers, but sshd has ended. In a pod that ends, sshd ends first.
+# The worker's machine answers, but sshd has ended. In a pod that ends, sshd ends first.
 REFUSES = "connection refused"
-# The name server does not answer, so the worker's state is unknown. For a deleted pod it answers that there is no
-# address.
+# The name server does not answer, so the worker's state is unknown. For the name of a deleted pod, a name server
+# answers that there is no address.
 NO_NAMES = "the name server does not answer"
 
 
 class LaunchError(Exception):
-    """A reason to give up. Its text is the message to the user."""
+    """The launcher gives up for this reason. The error's text is the message to the user."""
 
 
 def say(text: str) -> None:
@@ -36,7 +36,7 @@ def say(text: str) -> None:
 
 
 def read_hostfile(path: str) -> dict:
-    """Return host -> slots, from lines such as `run1-worker-0.run1.team.svc slots=4`."""
+    """Return the number of slots of each host, from lines such as `run1-worker-0.run1.team.svc slots=4`."""
     try:
         with open(path, encoding="utf-8") as lines:
             entries = [line.split() for line in lines if line.strip()]
@@ -53,16 +53,20 @@ def read_hostfile(path: str) -> dict:
 
 
 class Way:
-    """A way to reach the workers. Keeps their pods' identities and the workers to leave out although they answer."""
+    """A way to reach the workers.
+
+    A Way keeps the identities of the workers' pods, and which workers to leave out although they answer.
+    """
 
     def __init__(self) -> None:
-        # Host -> identity of its pod at the last answer. A later pod of the same name has another identity.
+        # For each host, the identity of its pod when the host last answered. A later pod of the same name has another
+        # identity, so the two pods can be told apart.
         self.pods = {}
-        # Host -> identity of the pod that is left out, and the reason.
+        # For each host that is left out, the identity of its pod and the reason.
         self.unfit = {}
 
     def why_no_answer(self, host: str) -> str:
-        """Return why a worker does not answer, or an empty text if it does."""
+        """Return why a worker does not answer, or an empty text if the worker answers."""
         raise NotImplementedError
 
     def leave_out(self, host: str, why: str) -> None:
@@ -70,7 +74,7 @@ class Way:
         self.unfit[host] = self.pods.get(host), why
 
     def why_absent(self, host: str) -> str:
-        """Return why a worker cannot take part, or an empty text if it can."""
+        """Return why a worker cannot take part in the run, or an empty text if it can."""
         reason = self.why_no_answer(host)
         pod, why = self.unfit.get(host, (None, ""))
         if not reason and pod == self.pods.get(host):
@@ -82,7 +86,7 @@ class Ssh(Way):
     """Reach the workers through their sshd, with the key that all pods of the job have."""
 
     tries_at_once = 32
-    # Checking every worker costs almost nothing.
+    # With ssh, a check of a worker costs almost nothing, so all workers may be checked.
     is_cheap = True
 
     def __init__(self, options: argparse.Namespace) -> None:
@@ -92,7 +96,7 @@ class Ssh(Way):
         self.arguments = ssh_arguments(options.ssh_folder, self.port)
 
     def why_no_answer(self, host: str) -> str:
-        """Connect to sshd. Return why the worker does not answer, or an empty text if it does."""
+        """Connect to sshd. Return why the worker does not answer, or an empty text if the worker answers."""
         try:
             with socket.create_connection((host, self.port), timeout=SECONDS_TO_ANSWER) as connection:
                 # Send a greeting, because sshd would otherwise log an error.
@@ -116,8 +120,8 @@ class Ssh(Way):
     def environment(self) -> dict:
         """Return the variables with which mpirun starts its daemons on the workers.
 
-        leave_session_attached keeps a daemon a child of ssh. Otherwise mpirun would not notice a daemon that dies
-        before it has connected to mpirun.
+        `leave_session_attached` keeps each daemon a child process of ssh. Without this setting, mpirun would not notice
+        a daemon that dies before it has connected to mpirun.
         """
         return {
             "OMPI_MCA_plm_rsh_args": self.arguments,
@@ -127,11 +131,11 @@ class Ssh(Way):
         }
 
     def why_not_run(self, host: str, command: str) -> str:
-        """Run a command on a worker. Return why it failed, or an empty text if it succeeded."""
+        """Run a command on a worker. Return why the command failed, or an empty text if it succeeded."""
         return run(self.command(host, command), SECONDS_FOR_SSH)[0]
 
     def output(self, host: str, command: str) -> str:
-        """Run a command on a worker. Return its output, or an empty text if it failed."""
+        """Run a command on a worker. Return the command's output, or an empty text if the command failed."""
         return run(self.command(host, command), SECONDS_FOR_SSH)[1]
 
     def command(self, host: str, command: str) -> list:
@@ -141,9 +145,12 @@ class Ssh(Way):
 
 
 class Kubexec(Way):
-    """Reach the workers with `kubectl exec`. The operator of an MPIJob v1 provides the script and the rights."""
+    """Reach the workers with `kubectl exec`.
 
-    # Each try runs a kubectl process, which uses about 40 MB of memory.
+    The operator of an MPIJob v1 provides the script that does this, and the rights for it.
+    """
+
+    # Each check of a worker runs a kubectl process, which uses about 40 MB of memory.
     tries_at_once = 8
     is_cheap = False
     place = ""
@@ -157,7 +164,7 @@ class Kubexec(Way):
         leaving = 'test ! -e "${TMPDIR:-/tmp}/distrain-leaving" || { echo "is leaving" >&2; exit 1; }'
         reason, stat = run([self.agent, host, f"{leaving}; cat /proc/1/stat"], SECONDS_FOR_KUBECTL)
         if not reason:
-            # The start time of process 1.
+            # The start time of the pod's process 1 identifies the pod.
             self.pods[host] = stat.rpartition(")")[2].split()[19:20]
         return reason
 
@@ -176,7 +183,8 @@ class Kubexec(Way):
 def ssh_arguments(folder: str, port: int) -> str:
     """Return the arguments with which ssh trusts only the job's host key.
 
-    All workers have the same host key, so known_hosts contains it once, under an alias for all workers.
+    All workers have the same host key. So known_hosts contains the key once, under an alias that stands for all
+    workers.
     """
     key = os.path.join(folder, "id_rsa")
     own_folder = tempfile.mkdtemp(prefix="distrain-")
@@ -199,7 +207,8 @@ def ssh_arguments(folder: str, port: int) -> str:
 def kubexec_agent(path: str) -> str:
     """Return the path of the operator's script, or of a copy without the lines that need root.
 
-    mpi-operator's script for v1alpha2 first adds all workers to /etc/hosts of each worker. Open MPI does not need that.
+    mpi-operator's script for v1alpha2 first adds all workers to /etc/hosts of each worker. Open MPI does not need these
+    entries.
     """
     try:
         with open(path, encoding="utf-8") as file:
@@ -227,7 +236,7 @@ def who_fails(hosts: list, why: Any, at_once: int) -> list:
 
 
 def run(command: list, timeout: float) -> tuple:
-    """Run a command. Return (last line of stderr, "") if it failed, else ("", output)."""
+    """Run a command. Return ("", output), or (last line of stderr, "") if the command failed."""
     streams: Any = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     try:
         process = subprocess.Popen(command, start_new_session=True, **streams)
@@ -237,7 +246,7 @@ def run(command: list, timeout: float) -> tuple:
         try:
             output, said = process.communicate(timeout=timeout)
         except subprocess.TimeoutExpired:
-            # Kill the processes that a script has started too.
+            # Also kill the processes that the agent has started.
             os.killpg(process.pid, signal.SIGKILL)
             return "no answer", ""
     if process.returncode == 0:
@@ -252,6 +261,6 @@ def pod_of(host: str) -> str:
 
 
 def names(absent: list) -> str:
-    """List the first five pods with their reasons."""
+    """List the first five absent pods with their reasons."""
     shown = [f"{pod_of(host)} ({reason})" for host, reason in absent[:5]]
     return ", ".join([*shown, f"and {len(absent) - 5} more"] if len(absent) > 5 else shown)

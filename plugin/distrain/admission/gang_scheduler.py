@@ -11,7 +11,8 @@ from distrain.workload.gang_schedulers import KUEUE, GangScheduler, is_in_gang, 
 from distrain.workload.manifest import Job
 from distrain.workload.wording import Wording
 
-# Whether the cluster has a gang scheduler, by the scheduler's API group. A group that was not read has no entry.
+# Tells for the API group of each gang scheduler whether the cluster serves it. A group that was not read has no entry
+# in this mapping.
 Served = Mapping[str, bool]
 
 
@@ -29,7 +30,7 @@ def refusals(job: Job, served: Served, say: Wording) -> Iterator[Refusal]:
 
 
 def _place(scheduler: GangScheduler, say: Wording) -> tuple[str, str]:
-    """Return the path of the value that names the scheduler, and the alternative to installing the scheduler."""
+    """Return the path of the value that names the scheduler, and what to do instead of installing the scheduler."""
     if say.job.from_chart and is_in_gang(say.job):
         return "gang.scheduler", "set gang.scheduler to none"
     role = next((role for role in say.job.roles if role.spec.scheduler_name == scheduler.scheduler), say.job.main)
@@ -37,7 +38,7 @@ def _place(scheduler: GangScheduler, say: Wording) -> tuple[str, str]:
 
 
 def not_judged(job: Job, served: Served) -> Iterator[str]:
-    """Name the schedulers and the Kueue queues whose presence cannot be checked."""
+    """Yield a line for each scheduler and each Kueue queue whose presence in the cluster cannot be checked."""
     missing = {each.scheduler for choice in needed(job) for each in choice if served.get(each.group) is False}
     for choice in needed(job):
         if not any(each.group in served for each in choice):

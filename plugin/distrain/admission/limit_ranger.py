@@ -1,4 +1,4 @@
-"""LimitRanger: a namespace's LimitRanges set container defaults, and refuse pods outside their limits.
+"""LimitRanger: the LimitRanges of a namespace set defaults for containers, and refuse pods outside of their limits.
 
 Kubernetes plugin/pkg/admission/limitranger/admission.go
 """
@@ -147,5 +147,5 @@ def _out_of_ratio(
         yield f"{words}, but no request is specified or request is 0"
     elif not limit:
         yield f"{words}, but no limit is specified or limit is 0"
-    elif limit / request * 1000 > thousandths(bound):  # In floats, as in Kubernetes.
+    elif limit / request * 1000 > thousandths(bound):  # Compute with floats, as Kubernetes does.
         yield f"{words}, but provided ratio is {limit / request:f}"

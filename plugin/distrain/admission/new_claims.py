@@ -12,7 +12,10 @@ from distrain.workload.wording import Wording
 
 
 class NewClaims(Struct, frozen=True):
-    """A number of equal claims: the claims for a role's volume `name`; without a role, the manifest's claim `name`.
+    """A number of equal claims.
+
+    The claims are made from a role's claim template `name`; if there is no role, the manifest creates the claim `name`
+    itself.
 
     The storage class in `spec` is None if it is not known.
     """
@@ -23,12 +26,12 @@ class NewClaims(Struct, frozen=True):
     role: PodRole | None = None
 
     def place(self, say: Wording) -> str:
-        """Return where the user can change the claims."""
+        """Return the value or field in which the user can change the claims."""
         return f"{say.place(self.role)}: volume {self.name}" if self.role else f"persistent volume claim {self.name}"
 
 
 class ClaimChanges(Struct, frozen=True):
-    """The claims that are created for a job, and the claims that are deleted with the release's own pods."""
+    """The claims that are created for a job, and the claims that are deleted together with the release's pods."""
 
     new: Sequence[NewClaims] = ()
     ending: Sequence[NewClaims] = ()

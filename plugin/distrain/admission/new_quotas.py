@@ -14,8 +14,8 @@ from distrain.kube.policy import QuotaStatus, ResourceQuota
 def with_usage(quota: ResourceQuota, replaced: ResourceQuota | None, pods: Sequence[kube.Pod] | None) -> ResourceQuota:
     """Return the quota with its usage by the pods of its namespace.
 
-    `replaced` is the cluster's quota of the same name. Its status gives the usage by objects other than pods. If `pods`
-    is None (not read), the status also gives the usage by pods.
+    `replaced` is the quota in the cluster that has the same name. The status of the quota gives the usage by objects
+    other than pods. If the pods were not read (`pods` is None), the status gives the usage by pods, too.
     """
     former = (replaced and replaced.status.used) or {}
     used = {name: amount for name, amount in former.items() if pods is None or not is_of_pods(name)}
@@ -24,7 +24,7 @@ def with_usage(quota: ResourceQuota, replaced: ResourceQuota | None, pods: Seque
 
 
 def not_counted(quota: ResourceQuota, replaced: ResourceQuota | None, pods: Sequence[kube.Pod] | None) -> Iterator[str]:
-    """Yield a line that names the quota and its resources of unknown usage.
+    """Yield a line that names the quota and those of its resources whose usage is unknown.
 
     The arguments are the same as for `with_usage`.
     """
@@ -35,7 +35,7 @@ def not_counted(quota: ResourceQuota, replaced: ResourceQuota | None, pods: Sequ
 
 
 def needs_whole_pods(quota: ResourceQuota) -> bool:
-    """Tell whether the quota counts what a snapshot does not hold: other fields of pods, or pods that have ended."""
+    """Tell whether the quota counts what a snapshot does not contain: other fields of pods, or pods that have ended."""
     names = quota.spec.hard or {}
     return bool(scopes_of(quota)) or "count/pods" in names or any(name.startswith("limits.") for name in names)
 

@@ -11,8 +11,8 @@ from distrain.workload.counted_objects import CountedObject
 
 # Kinds of the core group that a quota counts under two names, such as secrets and count/secrets.
 PLAIN = ("configmaps", "replicationcontrollers", "secrets", "services")
-# Resources of quotas whose objects come only from a job's manifest, or from an operator as schemas/kinds.yaml lists
-# them.
+# Quotas can count these objects completely: they come only from the job's manifest, or from an operator as listed in
+# schemas/kinds.yaml.
 COMPLETE = frozenset(
     {
         *("configmaps", "secrets", "replicationcontrollers", "services.loadbalancers", "services.nodeports"),
@@ -25,7 +25,7 @@ SERVICES = frozenset({"services", "count/services"})
 
 
 def usage(each: CountedObject) -> Units:
-    """Return an object's usage of each resource of quotas."""
+    """Return how much an object uses of each resource that a quota can limit."""
     total = usage_of_kind(each.resource.api_version, each.resource.kind)
     if "services" in total:
         total |= {"services.nodeports": each.node_ports, "services.loadbalancers": int(each.is_balanced)}
@@ -33,7 +33,7 @@ def usage(each: CountedObject) -> Units:
 
 
 def usage_of_kind(api_version: str, kind: str) -> Units:
-    """Return the usage of each resource of quotas by one object of a kind, whatever its spec is."""
+    """Return how much every object of a kind uses of each resource that a quota can limit, whatever its spec is."""
     group, name = api_version.rpartition("/")[0], plural(kind)
     if group:
         return {f"count/{name}.{group}": 1}
@@ -41,5 +41,5 @@ def usage_of_kind(api_version: str, kind: str) -> Units:
 
 
 def is_complete(name: str, *, has_operator: bool) -> bool:
-    """Tell whether all objects of a job that use this resource of a quota are known."""
+    """Tell whether the plugin knows all objects of a job that use this resource of a quota."""
     return name in COMPLETE or (name in SERVICES and not has_operator)

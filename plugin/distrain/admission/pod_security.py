@@ -1,8 +1,10 @@
-"""PodSecurity: find the pods that violate the Pod Security Standard of their namespace, which its labels set.
+"""PodSecurity: find the pods that violate the Pod Security Standard of their namespace.
 
-The rules are copied from k8s.io/pod-security-admission v0.36.2. An older API server has only the checks of its own
-version. The API server's configuration can also exempt pods, or enforce a level without a label. No API shows this
-configuration, so this module ignores it.
+The namespace's labels set the standard.
+
+The rules are taken from k8s.io/pod-security-admission v0.36.2. An older API server has only the checks of its own
+version. The API server's configuration can also exempt pods, or enforce a level without a label. No API shows the API
+server's configuration, so this module ignores it.
 """
 
 from __future__ import annotations
@@ -32,9 +34,10 @@ CHECKS: dict[str, Sequence[Check]] = {"restricted": (*BASELINE, *RESTRICTED), "b
 
 
 class Standard(Struct, frozen=True):
-    """A level with the checks of Kubernetes 1.`minor`, or with the latest checks.
+    """A level of the Pod Security Standards, with the checks of Kubernetes 1.`minor` or with the latest checks.
 
-    An API server of Kubernetes 1.`server` has no newer checks. `server` is None if the API server's version is unknown.
+    If the API server is Kubernetes 1.`server`, it has no newer checks than that. `server` is None if the API server's
+    version is unknown.
     """
 
     level: str
@@ -48,7 +51,7 @@ class Standard(Struct, frozen=True):
 def refusals(job: Job, namespace: str, labels: Labels, say: Wording, server: int | None = None) -> Iterator[Refusal]:
     """Yield a refusal for each violation by the job's pods; `labels` are the namespace's labels.
 
-    The API server is Kubernetes 1.`server`.
+    The version of the API server is Kubernetes 1.`server`.
     """
     standard = replace(enforced(labels), server=server)
     roles: dict[str, list[PodRole]] = {}
@@ -61,7 +64,7 @@ def refusals(job: Job, namespace: str, labels: Labels, say: Wording, server: int
 
 
 def not_judged(job: Job, labels: Labels, server: int | None) -> Iterator[str]:
-    """Name the API server's version if the version is unknown and decides whether the job's pods are refused."""
+    """Yield the API server's version if the version is unknown and decides whether the job's pods are refused."""
     standard = enforced(labels)
     for role in job.roles if server is None else ():
         pod, newer = _pod(role), {check.since for check in CHECKS[standard.level] if check.since > OLDEST}
@@ -71,7 +74,7 @@ def not_judged(job: Job, labels: Labels, server: int | None) -> Iterator[str]:
 
 
 def minor_of(version: str) -> int | None:
-    """Return the minor version of a version of Kubernetes such as v1.34.4-eks-1, None for other texts."""
+    """Return the minor version in a version of Kubernetes such as v1.34.4-eks-1. Return None for other texts."""
     found = re.match(r"v?1\.(\d{1,9})\b", version)
     return int(found[1]) if found else None
 
@@ -85,7 +88,7 @@ def enforced(labels: Labels) -> Standard:
 
 
 def violated(standard: Standard, pod: Pod) -> str:
-    """Return the API server's message if it refuses the pod, otherwise an empty string."""
+    """Return the API server's message if it refuses the pod because of the standard, otherwise an empty string."""
     found = filter(None, (check.judge(pod) for check in _checks(standard)))
     details = ", ".join(found)
     return f'violates PodSecurity "{standard}": {details}' if details else ""
@@ -115,7 +118,7 @@ def _next_step(standard: Standard, pod: Pod, job: Job) -> str:
 
 
 def _refused_of_operator(standard: Standard, pod: Pod) -> list[str]:
-    """Return the names of the containers that the operator adds, if the namespace refuses them."""
+    """Return the names of the containers that the operator adds and that the namespace refuses."""
     init = pod.spec.init_containers or ()
     own = [each for each in init if each.name not in INIT_CONTAINERS]
     added = [each.name for each in init if each.name in INIT_CONTAINERS]
@@ -124,7 +127,7 @@ def _refused_of_operator(standard: Standard, pod: Pod) -> list[str]:
 
 
 def _change(standard: Standard, pod: Pod, job: Job) -> str:
-    # The chart sets runAsNonRoot if podSecurity is restricted.
+    # If `podSecurity` is `restricted`, the chart already sets runAsNonRoot.
     if not job.from_chart or pod.security.run_as_non_root:
         return "Change the fields that violate it"
     if standard.level == "restricted":

@@ -1,4 +1,4 @@
-"""Baseline: run the checks of the Pod Security Standard that forbids known ways to take over a node.
+"""Baseline: run the checks of the Pod Security Standard that forbids known ways to gain control of a node.
 
 https://kubernetes.io/docs/concepts/security/pod-security-standards/#baseline
 """
@@ -152,7 +152,10 @@ def _forbidden_mount(proc_mount: str | None) -> list[str]:
 
 
 def _forbidden_fields(context: SecurityContext, types: Collection[str]) -> list[str]:
-    """Return the fields of the SELinux options with forbidden values; a user or a role is always forbidden."""
+    """Return the fields of the SELinux options that have forbidden values.
+
+    Setting a user or a role is always forbidden.
+    """
     options = context.se_linux_options or SELinuxOptions()
     given = [field for field in ("user", "role") if getattr(options, field)]
     return [*given, *(["type"] if _forbidden_selinux_type(context, types) else [])]
@@ -205,7 +208,7 @@ def _go_escaped(character: str) -> str:
     return f"\\x{code:02x}" if code < 0x80 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
-# The API server sorts the checks by name; this is the same order.
+# The checks are in the order of the API server, which sorts them by name.
 BASELINE = (
     Check("appArmorProfile", 0, app_armor_profile),
     Check("capabilities_baseline", 0, capabilities),

@@ -14,7 +14,7 @@ from distrain.kube.security_context import ContainerSecurityContext, PodSecurity
 
 
 class Pod(Struct, frozen=True):
-    """A pod as the API server sees it before it admits the pod."""
+    """A pod in the state in which the API server checks it."""
 
     spec: kube.TemplateSpec
     annotations: Mapping[str, str]
@@ -40,10 +40,10 @@ Judge = Callable[[Pod], str]
 
 
 class Check(Struct, frozen=True):
-    """One version of a check, which applies from Kubernetes 1.`since` on.
+    """One version of a check; it is used from Kubernetes 1.`since` on.
 
-    `judge` returns the violation in the API server's words, empty if there is none. A check of `restricted` can replace
-    a check of `baseline`.
+    `judge` returns the violation in the API server's words, or an empty text if there is none. A check of the level
+    `restricted` can replace a check of the level `baseline`.
     """
 
     name: str
@@ -81,12 +81,12 @@ def security(container: kube.TemplateContainer) -> ContainerSecurityContext:
 def of_containers(
     pod: Pod, forbidden: Callable[[kube.TemplateContainer], Collection[str]]
 ) -> tuple[list[str], list[str]]:
-    """Return the names of the containers that have forbidden values, and these values in order."""
+    """Return the names of the containers that have forbidden values, and the sorted values."""
     return _collected([(container.name, forbidden(container)) for container in pod.containers])
 
 
 def of_contexts(pod: Pod, forbidden: Callable[[SecurityContext], Collection[str]]) -> tuple[str, list[str]]:
-    """Return the forbidden values in security contexts, and their owners, such as `pod and container "a"`."""
+    """Return the forbidden values in security contexts, and names for their owners, such as `pod and container "a"`."""
     own = forbidden(pod.security)
     names, values = _collected([(container.name, forbidden(security(container))) for container in pod.containers])
     owners = [*(["pod"] if own else []), *([named("container", names)] if names else [])]

@@ -75,7 +75,7 @@ def restricted_seccomp_profile(pod: Pod) -> str:
 
 
 def _silent(pod: Pod, says_nothing: Callable[[SecurityContext], bool]) -> list[str]:
-    """Return the names of the containers that do not set the field, if the pod does not set it either."""
+    """Return the names of the containers that do not set the field although the pod does not set it either."""
     names = [container.name for container in pod.containers if says_nothing(security(container))]
     return names if says_nothing(pod.security) else []
 
@@ -93,7 +93,7 @@ def _runs_as_root(context: SecurityContext) -> list[str]:
 
 
 CAPABILITIES, SECCOMP = "capabilities_baseline", "seccompProfile_baseline"
-# The API server sorts the checks by name; this is the same order.
+# The checks are in the order of the API server, which sorts them by name.
 RESTRICTED = (
     Check("allowPrivilegeEscalation", 8, allow_privilege_escalation),
     Check("allowPrivilegeEscalation", 25, unless_windows(allow_privilege_escalation)),

@@ -27,12 +27,15 @@ from distrain.verdict import Verdict
 from distrain.workload.manifest import REPLICAS, Job, PodRole
 from distrain.workload.wording import Wording
 
-# A function that validates the name of a resource at a path.
+# A function that yields what is wrong with a resource's name at a path.
 OfName = Callable[[str, str], Iterator[str]]
 
 
 def refusals(job: Job, ranges: Sequence[LimitRange], say: Wording) -> Iterator[Refusal]:
-    """Yield a refusal for each role whose pods no API server accepts; the job already has the ranges' defaults."""
+    """Yield a refusal for each role whose pods every API server refuses.
+
+    The job already has the defaults of the LimitRanges.
+    """
     for role in job.roles:
         kind, found = ("Pod", [*_of_number(role), *of_spec(role.spec)]) if role.replicas else _of_template(role)
         if found:
@@ -44,9 +47,9 @@ def refusals(job: Job, ranges: Sequence[LimitRange], say: Wording) -> Iterator[R
 
 
 def _default_behind(words: str, role: PodRole, ranges: Sequence[LimitRange]) -> str:
-    """Name the LimitRange whose default limit the API server refuses in these words; empty if no default is to blame.
+    """Return the name of the LimitRange whose default limit causes the API server's message `words`, or an empty text.
 
-    A default request is never refused: a container with a limit has that limit as its request.
+    Only a default limit can be refused: a container that has a limit gets that limit as its request.
     """
     if words in of_spec(role.template):
         return ""
@@ -55,7 +58,7 @@ def _default_behind(words: str, role: PodRole, ranges: Sequence[LimitRange]) -> 
 
 
 def _of_template(role: PodRole) -> tuple[str, list[str]]:
-    """Return the kind of a Job or StatefulSet without pods, and the API server's complaints about its pod template."""
+    """If a Job or StatefulSet gets no pods, return its kind, and the API server's messages about its pod template."""
     if role.owner is None or role.owner.kind in REPLICAS:
         return "", []
     return role.owner.kind, [f"spec.template.{words}" for words in of_spec(role.template)]
@@ -68,11 +71,11 @@ def _of_number(role: PodRole) -> Iterator[str]:
 
 
 def of_spec(spec: kube.PodSpec) -> Iterator[str]:
-    """Yield the API server's complaints about the resources of the pod and of its containers."""
+    """Yield the API server's messages about the resources of the pod and of its containers."""
     for field, containers in (("initContainers", spec.init_containers), ("containers", spec.containers)):
         for index, container in enumerate(containers or ()):
             given = container.resources or kube.Resources()
-            # The API server sets a request that is missing to the limit.
+            # The API server sets a missing request to the value of the limit.
             resources = kube.Resources(requested(given), given.limits)
             yield from _of_resources(f"spec.{field}[{index}].resources", resources, of_container_resource)
     if spec.resources:
@@ -82,7 +85,7 @@ def of_spec(spec: kube.PodSpec) -> Iterator[str]:
 
 
 def _of_pod(spec: kube.PodSpec, resources: kube.Resources) -> Iterator[str]:
-    """Yield the API server's complaints about pod-level resources that the containers exceed."""
+    """Yield the API server's messages about pod-level resources that the containers exceed."""
     requests, limits = resources.requests or {}, resources.limits or {}
     yield from _exceeded("requests", requests, container_requests(spec))
     huge = {name: amount for name, amount in container_limits(spec).items() if is_huge_pages(name)}

@@ -19,7 +19,7 @@ from distrain.workload.manifest import Job, PodRole
 from distrain.workload.wording import Wording
 
 Classes = Mapping[str, PriorityClass]
-# The API server creates these classes itself.
+# The API server creates these two classes itself.
 SYSTEM_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 SYSTEM = {name: PriorityClass(kube.Metadata(name), value) for name, value in SYSTEM_PRIORITIES.items()}
 PREEMPTS = "PreemptLowerPriority"
@@ -36,7 +36,7 @@ def applied(job: Job, classes: Classes | None) -> Job:
 def refusals(job: Job, classes: Classes | None, say: Wording) -> Iterator[Refusal]:
     """Yield a refusal for each contradiction between a pod of the manifest and its PriorityClass.
 
-    Yield nothing if no class could be read.
+    Yield nothing if the PriorityClasses could not be read.
     """
     for role in job.roles if classes is not None else ():
         if role.replicas:
@@ -44,7 +44,10 @@ def refusals(job: Job, classes: Classes | None, say: Wording) -> Iterator[Refusa
 
 
 def refusals_of_classes(new: Sequence[PriorityClass], classes: Classes | None) -> Iterator[Refusal]:
-    """Yield a refusal for each new class that would be a second global default; `classes` holds all classes."""
+    """Yield a refusal for each new PriorityClass that would be a second global default.
+
+    `classes` are all PriorityClasses of the cluster.
+    """
     defaults = sorted(name for name, found in (classes or {}).items() if found.global_default)
     for each in new:
         others = [name for name in defaults if name != each.metadata.name]
@@ -56,11 +59,11 @@ def refusals_of_classes(new: Sequence[PriorityClass], classes: Classes | None) -
 
 
 def refusals_of_changes(new: Sequence[PriorityClass], classes: Classes | None) -> Iterator[Refusal]:
-    """Yield a refusal for each PriorityClass whose value or policy in the manifest differs from the cluster's.
+    """Yield a refusal for each PriorityClass of the manifest whose value or policy differs from the cluster's class.
 
     `classes` are the cluster's classes. A class that is a Helm hook may differ, because Helm deletes and recreates it.
-    The value 0 is not compared: it may mean that the manifest has no value, and an update without a value keeps the
-    cluster's value.
+    The value 0 is not compared. A 0 may mean that the manifest sets no value, and then an update keeps the cluster's
+    value.
     """
     for each in new:
         name, before = each.metadata.name, (classes or {}).get(each.metadata.name)
@@ -91,7 +94,7 @@ def _applied(spec: kube.TemplateSpec, classes: Classes | None) -> kube.TemplateS
 
 
 def _class_of(spec: kube.PodSpec, classes: Classes | None) -> PriorityClass | None:
-    """Return the class of a pod, None if it is not known; a pod without a class gets the global default.
+    """Return the PriorityClass of a pod, or None if it is not known. A pod that names no class gets the global default.
 
     Without a global default, the pod has priority 0. If there are several global defaults, the one with the lowest
     priority counts.

@@ -11,8 +11,8 @@ class Refusal(Struct, frozen=True):
     """A refusal of some of the job's pods.
 
     The verdict is `busy` if the refusal ends when other pods end, otherwise `impossible`. `reason` quotes the component
-    that refuses, and `next` is the user's next step. `everywhere` is true if the scheduler refuses the pods on every
-    node, and false if another component refuses them before scheduling.
+    that refuses, and `next` says what the user can do next. `everywhere` is true if the scheduler refuses the pods on
+    every node. `everywhere` is false if another component refuses the pods before they are scheduled.
     """
 
     verdict: Verdict

@@ -40,8 +40,9 @@ def refusals(
 ) -> Iterator[Refusal]:
     """Yield a refusal for each quota that the job exceeds.
 
-    `own` are the release's pods in this namespace. The job replaces them, so the quota that these pods and their claims
-    use counts as free. All pods already have the defaults of their namespace and their PriorityClass.
+    `own` are the pods of the release that run in this namespace now. The new job replaces these pods, so the quota that
+    these pods and their claims use counts as free. The pods already have the defaults of their namespace and of their
+    PriorityClass.
     """
     main = job.main if job.roles else say.job.main
     for quota in quotas:
@@ -60,7 +61,7 @@ def counts(quotas: Sequence[ResourceQuota], found: CountedObject) -> bool:
 
 
 def not_judged(job: Job, quotas: Sequence[ResourceQuota], claims: Sequence[NewClaims] = ()) -> Iterator[str]:
-    """Yield the quotas' resources that this module does not count, such as Secrets."""
+    """Yield the resources in the quotas that this module does not count, such as Secrets."""
     has_classes = all(each.spec.storage_class_name is not None for each in claims)
     for quota in quotas:
         known, has_operator = _total(quota, job, job.roles), any(each.kind in KUBEFLOW for each in job.resources)
@@ -120,7 +121,7 @@ def _unspecified(quota: ResourceQuota, roles: Sequence[PodRole], say: Wording) -
 
 
 def _without(spec: kube.PodSpec, name: str) -> list[str]:
-    """Return the names of the containers that set no value for a quota's resource."""
+    """Return the names of the containers that do not set a value for a resource of the quota."""
     return sorted({each.name for each in _containers(spec) if not _says(each, name)})
 
 
@@ -141,11 +142,11 @@ def _has_pod_level(spec: kube.PodSpec) -> bool:
 
 
 def _total(quota: ResourceQuota, job: Job, roles: Sequence[PodRole]) -> Units:
-    """Return the usage of these roles' pods and of the job's other objects, in the quota's resources."""
+    """Return how much these roles' pods and the job's other objects use of each resource in the quota."""
     total: Units = {}
     for role in roles:
         add(total, _usage(role.request, pod_limits(role.spec)), role.replicas)
-    # A quota with scopes counts no objects but pods.
+    # A quota with scopes counts only pods.
     if scopes_of(quota):
         return total
     for resource in job.resources:
@@ -157,7 +158,10 @@ def _total(quota: ResourceQuota, job: Job, roles: Sequence[PodRole]) -> Units:
 
 
 def usage_by(quota: ResourceQuota, pods: Sequence[kube.Pod]) -> Units:
-    """Return the quota's usage by existing pods. A pod that has ended counts only as an object (count/pods)."""
+    """Return how much the existing pods use of each resource in the quota.
+
+    Once a pod has ended, it counts only as an object (count/pods).
+    """
     total: Units = {}
     for pod in pods:
         if _matches(quota, pod.spec):
@@ -166,7 +170,7 @@ def usage_by(quota: ResourceQuota, pods: Sequence[kube.Pod]) -> Units:
 
 
 def _of_claims(quota: ResourceQuota, claims: Sequence[NewClaims]) -> Units:
-    """Return the usage of the claims that the quota counts."""
+    """Return how much of the quota the claims use that the quota counts."""
     total: Units = {}
     for claim in (each for each in claims if _counts_claim(quota, each.spec)):
         storage = claim.spec.requests.get("storage", 0)
@@ -178,7 +182,7 @@ def _of_claims(quota: ResourceQuota, claims: Sequence[NewClaims]) -> Units:
 
 
 def _freed(quota: ResourceQuota, own: Sequence[kube.Pod]) -> Units:
-    """Return the quota's usage by the release's own pods, by their owners, and by the operator's objects."""
+    """Return how much of the quota the release's existing pods, their owners and the operator's objects use."""
     total = usage_by(quota, [pod for pod in own if not _has_ended(pod)])
     owners = {owner.uid: owner for pod in own for owner in pod.metadata.owner_references or ()}
     for owner in owners.values():
@@ -194,7 +198,7 @@ def _has_ended(pod: kube.Pod) -> bool:
 
 
 def _usage(request: Mapping[str, int], limits: Mapping[str, int]) -> Units:
-    """Return the usage of one pod with these requests and limits."""
+    """Return how much quota one pod with these requests and limits uses."""
     usage: Units = {"pods": 1, "count/pods": 1}
     for name, amount in request.items():
         if name in COMPUTE or name.startswith("hugepages-"):
@@ -227,18 +231,18 @@ def _has_scope_of_pods(quota: ResourceQuota) -> bool:
 def _is_of_claims(name: str, *, has_classes: bool) -> bool:
     """Tell whether only claims use this resource of a quota.
 
-    Resources of a storage class count only if `has_classes`.
+    The resources of a storage class are included only with `has_classes`.
     """
     return name in (PVCS, f"count/{PVCS}", "requests.storage") or (has_classes and OF_CLASS in name)
 
 
 def _matches(quota: ResourceQuota, spec: kube.PodSpec) -> bool:
-    """Tell whether the quota counts pods of this spec: all of the quota's scopes must match."""
+    """Tell whether the quota counts pods with this spec, that is, whether all scopes of the quota match."""
     return all(_in_scope(scope, spec) for scope in scopes_of(quota))
 
 
 def _counts_claim(quota: ResourceQuota, spec: kube.ClaimSpec) -> bool:
-    """Tell whether the quota counts claims of this spec: the only scope of claims is their VolumeAttributesClass."""
+    """Tell whether the quota counts claims with this spec. The only scope for claims is their VolumeAttributesClass."""
     name = spec.volume_attributes_class_name or None
     return all(each.scope_name == OF_ATTRIBUTES and _selects(each, name) for each in scopes_of(quota))
 
@@ -281,7 +285,7 @@ def _affinity_terms(spec: kube.PodSpec) -> Iterator[kube.PodTerm]:
 def _is_best_effort(spec: kube.PodSpec) -> bool:
     """Tell whether the pod has neither a request nor a limit of cpu or memory.
 
-    Pod-level resources replace the containers' resources.
+    Pod-level resources count instead of the containers' resources.
     """
     every = [spec.resources] if spec.resources else [each.resources for each in _containers(spec) if each.resources]
     kinds = [amounts for each in every for amounts in (each.requests, each.limits) if amounts]

@@ -21,7 +21,8 @@ from distrain.verdict import Verdict
 from distrain.workload.manifest import Job, PodRole
 from distrain.workload.wording import Wording
 
-# The RuntimeClasses by name, None for a name that the cluster does not have. A name that was not read has no entry.
+# The RuntimeClasses by name; the value is None if the cluster has no RuntimeClass of the name. A RuntimeClass that was
+# not read has no entry in this mapping.
 Classes = Mapping[str, RuntimeClass | None]
 
 WITHOUT_CLASS = "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"
@@ -29,7 +30,7 @@ ANOTHER = "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Ove
 
 
 def names(job: Job) -> list[str]:
-    """Return the names of the RuntimeClasses of the job's pods, without those that the job's manifest creates."""
+    """Return the names of the RuntimeClasses that the job's pods use but that the job's manifest does not create."""
     found = {role.spec.runtime_class_name for role in job.roles if role.replicas}
     return sorted(name for name in found if name and ("RuntimeClass", name) not in job.creates)
 
@@ -47,7 +48,7 @@ def refusals(job: Job, classes: Classes, say: Wording) -> Iterator[Refusal]:
 
 
 def not_judged(job: Job, classes: Classes) -> Iterator[str]:
-    """Name the RuntimeClasses that were not read."""
+    """Name the RuntimeClasses that the plugin has not read."""
     for role in job.roles:
         name = role.spec.runtime_class_name
         if role.replicas and name and name not in classes:
@@ -88,7 +89,7 @@ def _of_role(role: PodRole, classes: Classes, say: Wording) -> Iterator[Refusal]
 
 
 def _contradictions(role: PodRole, found: RuntimeClass, say: Wording) -> Iterator[Refusal]:
-    """Yield a refusal for an overhead or a node label that differs from the class's."""
+    """Yield a refusal for an overhead or a node label that differs from the one in the class."""
     name, given = found.metadata.name, role.spec.overhead
     fixed = found.overhead.pod_fixed if found.overhead else None
     if given and all_thousandths(given) != all_thousandths(fixed):

@@ -1,4 +1,4 @@
-"""Print an answer as JSON or YAML, for --output."""
+"""Return an answer as JSON or YAML, for --output."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ MARKDOWN = "markdown"
 
 
 def dumped(answer: Any, form: str) -> str:
-    """Return the answer in this form, `json` or `yaml`."""
+    """Return the answer in the format `form`, which is `json` or `yaml`."""
     text = json.dumps(answer, indent=2)
     if form == "json":
         return text
     # Imported late, because an answer in JSON does not need it.
     from distrain.yaml import yaml_writer
 
-    # The text holds only plain types; PyYAML refuses an enum.
+    # The parsed JSON holds only plain types, which PyYAML needs: it refuses an enum.
     return yaml_writer.dump(json.loads(text), width=120).rstrip()

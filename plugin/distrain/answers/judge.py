@@ -30,7 +30,10 @@ if TYPE_CHECKING:
 
 
 class Described(NamedTuple):
-    """A job, the resource name of its GPUs, and its merged values; the last two are empty for a manifest's job."""
+    """A job, the name of its GPU resource, and its merged values.
+
+    The last two are empty if a manifest describes the job.
+    """
 
     job: Job
     gpu_resource: str | None = None
@@ -75,7 +78,7 @@ def _described(request: Request, manifest: str | None) -> Described:
 
 
 def _described_offline(request: Request) -> Described:
-    """Render the job for the APIs in the snapshot; without one, with the newest API version of the job's kind."""
+    """Render the job for the APIs in the snapshot. Without a snapshot, use the newest API version of the job's kind."""
     # Import only here, for jobs from values: a job from a manifest needs no derived values.
     from distrain.derive.measured import measured
     from distrain.helm.record_size import with_record
@@ -85,7 +88,7 @@ def _described_offline(request: Request) -> Described:
     namespace = namespace_alone(options.namespace)
 
     def ask(render: Callable[[], Job], gpu_resource: str) -> Room:
-        """Return the capacity of the assumed nodes; a snapshot file would replace this function."""
+        """Return the capacity of the assumed nodes. With a snapshot, this function is not used."""
         return measured(assumed_nodes(options.assume_nodes, gpu_resource), over(()), namespace, render(), gpu_resource)
 
     def template() -> Template:
@@ -105,7 +108,7 @@ def _described_offline(request: Request) -> Described:
 def _with_derived(values: Mapping[str, Any], text: str) -> dict[str, Any]:
     """Return the merged values plus the keys that derive has added to `workers`.
 
-    Another run of Helm would take longer.
+    Running Helm once more would take longer.
     """
     from distrain.yaml import yaml_loader
 

@@ -1,4 +1,4 @@
-"""Write the file that --output names: all of it, or nothing."""
+"""Write the file that --output names: either completely or not at all."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ def refuse_existing(target: Path, *, force: bool) -> None:
 
 @contextmanager
 def replacing(target: Path) -> Iterator[BinaryIO]:
-    """Yield a temporary file beside the target. It replaces the target at the end; after an error it is deleted.
+    """Yield a temporary file beside the target.
+
+    At the end the temporary file replaces the target; after an error it is deleted.
 
     Raises ValuesError if the file cannot be written.
     """
@@ -47,7 +49,7 @@ def replacing(target: Path) -> Iterator[BinaryIO]:
 
 
 def _resolved(target: Path) -> Path:
-    """Resolve symbolic links, so that the link stays and the file to which it points is replaced."""
+    """Resolve symbolic links: the link itself stays, and the file to which it points is replaced."""
     try:
         return target.resolve()
     except (OSError, RuntimeError) as error:  # The working folder is deleted, or a link points to itself.

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 FAILED = 4
 NOT_LOOKED_FOR = Found()
-# With --wait, seconds between two lines that report only a new step. The log of a CI job keeps each line.
+# With --wait, at least STEP_SECONDS pass between two lines that report only a new step. The log of a CI job keeps every
+# line, so there should be few.
 STEP_SECONDS = 60.0
 AGE = re.compile(r"\b\d+ (?:s|min|h|d)\b")
 # Colours of the phases as ECMA-48 codes: bold, with red, green, yellow or blue.
@@ -32,11 +33,11 @@ OTHER_STYLE = "1;33"
 
 
 class Asked(NamedTuple):
-    """Which runs are shown, and how: the run `name`, or all runs of one namespace or of all namespaces.
+    """Says which runs are shown and how: the run `name`, or all runs of one namespace or of all namespaces.
 
-    With `watches` each change is shown. With a `goal` the run is followed until it reaches the goal or fails, for at
-    most `timeout` seconds. `record` is the record of the run `name`. `find_record` looks for it once the pods of the
-    run are gone.
+    With `watches` each change is shown. With a `goal`, the run is followed until it reaches the goal or fails, but for
+    at most `timeout` seconds. `record` is the record of the run `name`. `find_record` looks for the record once the
+    pods of the run are gone.
     """
 
     name: str | None
@@ -51,7 +52,7 @@ class Asked(NamedTuple):
 
 
 def show(cluster: Cluster, asked: Asked) -> int:
-    """Show the runs. The exit code shows whether the run `name` has failed, or Ctrl-C has ended the watch."""
+    """Show the runs. The exit code tells whether the run `name` has failed, or whether Ctrl-C has ended the watch."""
     view = View(cluster, asked)
     try:
         return view.follow() if asked.watches or asked.goal else view.once()
@@ -72,7 +73,7 @@ class View:
         self._selector = selector_of(asked.name, asked.selector)
         self._record, self._find_record = asked.record, asked.find_record
         self._absence, self._silence = Absence(cluster, asked.name or "", console.say), Silence(console.say)
-        # The facts and steps of the last printed answer, and its time.
+        # The facts and steps of the answer that was printed last, and the time at which it was printed.
         self._last: Any = None
         self._steps: list[int | None] = []
         self._told_at = -math.inf
@@ -87,7 +88,7 @@ class View:
         return _code(runs) if self._asked.name else 0
 
     def follow(self) -> int:
-        """Show each change; return when the run `name` has reached the goal or has ended.
+        """Show each change, until the run `name` has reached the goal or has ended.
 
         Raises LateError if the goal is not reached within --timeout.
         """
@@ -102,9 +103,9 @@ class View:
         raise LateError(self._too_late(runs))
 
     def _is_news(self, runs: list[Run]) -> bool:
-        """Tell whether something has changed since the last line.
+        """Tell whether something has changed since the last line was printed.
 
-        With --wait, a new step alone counts once a minute.
+        With --wait, if only the step has changed, a line is printed at most once a minute.
         """
         gists, steps = [_gist(each) for each in runs], [each.figures.step for each in runs]
         now = time.monotonic()
@@ -131,7 +132,7 @@ class View:
         from distrain.status.sources import Unread, Watches
 
         name, was_there, deadline = self._asked.name, False, time.monotonic() + self._asked.timeout
-        # The watches do not repeat their first requests, so these requests need all retries.
+        # A watch does not repeat its first request by itself, so that request keeps all its retries.
         self._cluster.hurry(deadline, asks_again=False)
         with closing(Watches(self._cluster, self._asked.namespace, self._selector)) as source:
             self._cluster.hurry(deadline)
@@ -144,7 +145,10 @@ class View:
                 was_there = True
 
     def _runs(self, seen: Sequence[Observed]) -> list[Run]:
-        """Return the status of each run; read the record of the run `name` if no pod's log shows its steps any more."""
+        """Return the status of each run.
+
+        If no pod's log shows the steps of the run `name` any more, read its record.
+        """
         from distrain.status.absence import absence, missing_namespace
         from distrain.status.run import lacks_logs
 
@@ -199,7 +203,7 @@ class View:
         return self._asked.watches and self._asked.form == "text" and console.width() is not None
 
     def _tell(self, runs: list[Run]) -> None:
-        """Print a change: a line for a person who waits, otherwise the answer."""
+        """Print a change: one line if a person waits for the run, otherwise the whole answer."""
         from distrain.status.text import line
 
         if self._asked.form == "text" and not self._is_screen:
@@ -239,7 +243,7 @@ class View:
 
 
 def _gist(found: Run) -> Any:
-    """Return the facts of a run whose change is worth a new line.
+    """Return those facts about a run whose change is worth a new line.
 
     Steps and ages are left out, because they always change.
     """
@@ -248,7 +252,10 @@ def _gist(found: Run) -> Any:
 
 
 def _style(found: Run, width: int | None) -> str:
-    """Return the style of the phase; none for a pipe, or if the user wants no colours (no-color.org)."""
+    """Return the style in which the phase is printed.
+
+    There is none for a pipe, or if the user wants no colours (no-color.org).
+    """
     if width is None or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
         return ""
     return STYLES.get(found.phase.word.value, OTHER_STYLE)

@@ -34,7 +34,10 @@ NAMED = "correct the name, or copy the kubeconfig again"
 
 
 class Access(Struct, frozen=True):
-    """A server and how to reach it. `credentials(True)` asks for other credentials after a refusal."""
+    """A server, and how to reach the server.
+
+    `credentials(True)` returns new credentials after the server has refused the previous ones.
+    """
 
     server: str
     tls: ssl.SSLContext | None
@@ -47,7 +50,10 @@ class Access(Struct, frozen=True):
         return f"Access({self.server!r})"
 
     def headers(self, *, renewed: bool = False) -> list[tuple[str, str]]:
-        """Return the headers that identify the user; `renewed` asks for other credentials after a refusal."""
+        """Return the headers that identify the user.
+
+        With `renewed`, they contain new credentials, because the server refused the previous ones.
+        """
         authorization = self.credentials(renewed).authorization
         own = [("Authorization", authorization)] if authorization else []
         return [*own, *self.impersonation]
@@ -71,7 +77,7 @@ def access(wanted: Target) -> Access:
 
 
 def _entries(wanted: Target) -> tuple[Cluster, User]:
-    """Return the context's cluster and user; both are empty if overrides name the server instead."""
+    """Return the cluster and the user of the context. Both are empty if overrides name the server instead."""
     config = kubeconfig.load(wanted.kubeconfig) if wanted.kubeconfig else None
     context = config.contexts.get(wanted.context) if config else None
     if config is None or context is None:
@@ -166,7 +172,7 @@ def _login(
     """Return a function that returns the user's credentials; a client certificate is loaded into the TLS context."""
     has_certificate = _load_certificate(user, tls)
     if in_url:
-        # Go's HTTP also prefers the login in the URL.
+        # If the URL contains a login, the login is used; Go's HTTP client does the same.
         own = Credentials.basic(*in_url)
         return lambda renewed: own
     path, token = user.token_file, user.token
@@ -192,7 +198,7 @@ def _load_certificate(user: User, tls: ssl.SSLContext) -> bool:
                 return False
             tls.load_cert_chain(certificate, key, password=_no_password)
     except (OSError, ValueError) as error:
-        if is_full(error):  # The temporary file, not the certificate, is the cause.
+        if is_full(error):  # The disk for the temporary file is full; nothing is wrong with the certificate.
             raise
         files_of = " and ".join(path for path in _own_files(user) if path)
         words = f"client-certificate{files_of and f' {files_of}'} cannot be used: {_in_file(error)}; {ANEW}"
@@ -201,19 +207,25 @@ def _load_certificate(user: User, tls: ssl.SSLContext) -> bool:
 
 
 def _own_files(user: User) -> tuple[str | None, str | None]:
-    """Return the paths of the client certificate and its key; None for one that the kubeconfig holds as data."""
+    """Return the paths of the client certificate and of its key.
+
+    A path is None if the kubeconfig contains the data itself.
+    """
     certificate = None if user.client_certificate_data else user.client_certificate
     return certificate, None if user.client_key_data else user.client_key
 
 
 def _in_file(error: Exception) -> str:
-    """Return what is wrong with a certificate or key; OpenSSL's own words name only its functions."""
+    """Return what is wrong with a certificate or key. OpenSSL's own message names only OpenSSL's functions."""
     return "it is no PEM, or the key is another certificate's" if isinstance(error, ssl.SSLError) else reason(error)
 
 
 @contextmanager
 def _on_disk(data: str | None, path: str | None, what: str) -> Iterator[str | None]:
-    """Yield a file's path; data is written to a temporary file, because Python's TLS reads only files."""
+    """Yield the path of a file.
+
+    If there is only data, write it to a temporary file, because Python's TLS reads only files.
+    """
     if not data:
         yield path
         return
@@ -224,7 +236,7 @@ def _on_disk(data: str | None, path: str | None, what: str) -> Iterator[str | No
 
 
 def _no_password() -> str:
-    """Refuse a key with a password: OpenSSL would ask for it on the terminal."""
+    """Refuse a key that needs a password: OpenSSL would ask for the password on the terminal."""
     raise ValueError("the key has a password")
 
 

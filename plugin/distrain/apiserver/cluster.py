@@ -1,4 +1,4 @@
-"""Read a Kubernetes cluster; methods that change it have docstrings that begin with "Write:".
+"""Read a Kubernetes cluster. The docstrings of methods that change it begin with "Write:".
 
 Only code that changes releases calls these methods. Other POST requests are reviews, which change nothing. Responses
 are decoded with msgspec directly into the structs of `kube`.
@@ -54,7 +54,7 @@ U = TypeVar("U")
 
 
 class Cluster:
-    """A cluster, reached with the user's kubeconfig or from a pod in it; `target` names it."""
+    """A cluster, which is reached with the user's kubeconfig or from a pod in the cluster; `target` says how."""
 
     def __init__(self, target: Target, say: Callable[[str], None], request_timeout: float | None = None) -> None:
         self.target = target
@@ -67,14 +67,14 @@ class Cluster:
     @property
     def _connection(self) -> Connection:
         if self._nodes:
-            # Wait for `begin_nodes`, so that an exec plugin runs only once.
+            # Wait until `begin_nodes` has ended, so that an exec plugin runs only once.
             self._nodes.result()
         return self._opened
 
     def hurry(self, until: float = math.inf, *, asks_again: bool = True) -> None:
         """Let requests take no longer than `until`, a time of the monotonic clock.
 
-        Retry only briefly if the caller `asks_again` by itself.
+        Retry only briefly if the caller repeats its requests itself (`asks_again`).
         """
         self._connection.hurry(until, FEW_RETRIES if asks_again else RETRIES)
 
@@ -83,7 +83,10 @@ class Cluster:
         return self._access.server
 
     def version(self) -> str:
-        """Ask the API server for its version, even if it is known: the answer also shows that the server is there."""
+        """Ask the API server for its version, even if the version is known.
+
+        The answer also shows that the server can be reached.
+        """
         try:
             self._version = self.read_one("/version", Version, "its version").git_version
         except NotFoundError as error:
@@ -91,7 +94,7 @@ class Cluster:
         return self._version
 
     def known_version(self) -> str:
-        """Return the version; ask the API server only if it was never asked."""
+        """Return the API server's version; ask for it only if that has not been done before."""
         return self._version or self.version()
 
     def capabilities(self, groups: Sequence[str]) -> Capabilities:
@@ -145,9 +148,9 @@ class Cluster:
     ) -> Sum:
         """Pass all pods that have not ended, of all namespaces and in no fixed order, to `use`; return its result.
 
-        With `nodes`, only pods on those nodes, pods without a node, and all pods of `namespaces` are read. For a large
-        cluster, a second process handles a part of the pods, and the sum of both results is returned. If a list expires
-        while it is read, reading starts again and `use` is called again, so no pod counts twice.
+        With `nodes`, read only pods on these nodes, pods without a node, and all pods of `namespaces`. For a large
+        cluster, a second process handles a part of the pods, and the sum of the two results is returned. If a list
+        expires while it is read, reading starts again and `use` is called again. So no pod is counted twice.
         """
         use_all = partial(self._understood, "pods of all namespaces", use)
         if nodes is not None:
@@ -161,14 +164,14 @@ class Cluster:
     def _pods_on(self, nodes: Sequence[str]) -> Iterator[CountedPod]:
         """List the pods per node, which the API server answers from its cache; "" lists pods without a node."""
         names = iter([*nodes, ""])
-        # The threads take names from one shared iterator.
+        # All threads take their next node name from one shared iterator.
         connection = self._connection
         asked = [Ahead(self._pods_of, connection, names) for _ in range(CONNECTIONS)]
         for ahead in asked:
             yield from ahead.result()
 
     def _pods_elsewhere(self, namespaces: Sequence[str], nodes: Sequence[str]) -> Iterator[CountedPod]:
-        """Yield the namespaces' pods on other nodes than these."""
+        """Yield the pods of the namespaces that are on other nodes than these."""
         for namespace in namespaces:
             others = ",".join(f"spec.nodeName!={name}" for name in (*nodes, ""))
             path, what = f"{paths.namespace(namespace)}/pods", f"pods of namespace {namespace}"
@@ -207,7 +210,7 @@ class Cluster:
         return Listing(self.server, path, item, what, query).items(self._connection)
 
     def watch(self, path: str, item: type[T], what: str, changed: threading.Event, **query: str) -> Watch[T]:
-        """Begin to keep the objects of a list up to date in the background; set `changed` at each change."""
+        """Keep the objects of a list up to date in the background; set `changed` after each change."""
         return Watch(self._connection, Listed(self.server, path, item, what, query), changed)
 
     def read_one(self, path: str, answer: type[T], what: str, accept: str = JSON) -> T:
@@ -219,7 +222,10 @@ class Cluster:
         return or_none(lambda: self.read_one(path, answer, what, accept))
 
     def has(self, path: str, what: str) -> bool:
-        """Tell whether the object exists. Read only its metadata, so that no content of a Secret is read."""
+        """Tell whether the object exists.
+
+        Only the object's metadata is read, so that the plugin never reads the content of a Secret.
+        """
         return self.read_optional(path, kube.Named, what, METADATA) is not None
 
     def workload(self, resource: Resource, namespace: str) -> kube.Workload | None:
@@ -239,7 +245,7 @@ class Cluster:
         return self._labelled_pods(namespace, "app.kubernetes.io/name=distrain")
 
     def namespace_pods(self, namespace: str) -> list[kube.Pod]:
-        """Return a namespace's pods, also those that have ended."""
+        """Return the pods of a namespace, including pods that have ended."""
         return self.read_list(f"{paths.namespace(namespace)}/pods", kube.Pod, f"pods of namespace {namespace}")
 
     def _labelled_pods(self, namespace: str, selector: str) -> list[kube.Pod]:
@@ -260,7 +266,7 @@ class Cluster:
     def log(
         self, namespace: str, pod: str, container: str, lines: int, *, timestamps: bool = False, since: int = 0
     ) -> str:
-        """Return the last lines of a container's log; with `timestamps`, each line begins with its time.
+        """Return the last lines of a container's log; with `timestamps`, each line begins with its time stamp.
 
         With `since`, return only the lines of the last `since` seconds by kubelet's clock. Raises NoLogError if there
         is no such log.
@@ -274,7 +280,7 @@ class Cluster:
         return bytes(answer.body).decode(errors="replace")
 
     def log_parts(self, namespace: str, pod: str, **query: str) -> Iterator[bytes]:
-        """Return the parts of a container's log as they come, with the API's parameters of a log.
+        """Return the parts of a container's log as they arrive; `query` holds the log parameters of the API.
 
         Raises NoLogError if there is no such log.
         """
@@ -286,8 +292,8 @@ class Cluster:
     def create_namespace(self, name: str, annotations: dict[str, str]) -> str | None:
         """Write: create a namespace, as Helm would, with these annotations; return its uid.
 
-        Returns None if the namespace exists already with other annotations. With the same annotations an earlier
-        attempt has created it, whose response was lost.
+        Returns None if a namespace of this name exists but has other annotations. If the namespace has the same
+        annotations, an earlier attempt created it, and only the response was lost.
         """
         metadata = {"name": name, "labels": {"name": name}, "annotations": annotations}
         made = {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
@@ -308,9 +314,9 @@ class Cluster:
             raise refusal(answer, f"namespace {name}", self.server)
 
     def delete_workload(self, resource: Resource, namespace: str) -> str | None:
-        """Write: delete a workload in the foreground, so that it exists until its pods are gone.
+        """Write: delete a workload in the foreground, that is, the object exists until its pods are gone.
 
-        Returns its uid, or None if it does not exist.
+        Returns the uid of the workload, or None if the workload does not exist.
         """
         found = self.workload(resource, namespace)
         if found is None:
@@ -341,7 +347,7 @@ class Cluster:
         return found
 
     def _understood(self, what: str, use: Callable[[T], U], found: T) -> U:
-        """Return the result of `use`; raise UnreachableError if a part that is decoded late has a wrong form."""
+        """Return the result of `use`. Raise UnreachableError if `use` decodes a part that has a wrong form."""
         try:
             return use(found)
         except (msgspec.DecodeError, QuantityError) as error:
@@ -375,9 +381,9 @@ def _path(resource: Resource, namespace: str) -> str:
 
 
 def connect(target: Target, say: Callable[[str], None] = console.say, request_timeout: float | None = None) -> Cluster:
-    """Prepare to read the target's cluster; raise UnreachableError if its kubeconfig cannot be used.
+    """Prepare to read the cluster of the target; raise UnreachableError if its kubeconfig cannot be used.
 
-    `say` receives a line whenever a request is tried again after a long pause. A request waits `request_timeout`
-    seconds for the server; 0 means no limit.
+    `say` receives a line whenever a request is repeated after a long pause. A request waits for the server for
+    `request_timeout` seconds; 0 means no limit.
     """
     return Cluster(target, say, request_timeout)

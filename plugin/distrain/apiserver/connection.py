@@ -21,40 +21,42 @@ from distrain.errors import UnreachableError, reason
 from distrain.pods.counted_pod import BEGINNING
 
 CONNECT_SECONDS = 5
-# kube-apiserver itself ends a request after 60 s, with an error that is better than a silent connection.
+# After 60 s kube-apiserver itself ends a request with an error, and that error says more than a connection without an
+# answer.
 REQUEST_SECONDS = 65
-# The largest part of a body that is read at a time.
+# The body of an answer is read in parts of at most PART bytes.
 PART = 2**16
 # Number of threads that send requests at the same time.
 CONNECTIONS = 4
 # Number of connections that stay open for further requests, including the connections of watches and followed logs.
 KEPT = 24
-# Status codes if the server is overloaded or restarting, or if a load balancer finds no server.
+# A request is repeated after these status codes: the server is overloaded or restarting, or a load balancer finds no
+# server.
 LATER = (429, 500, 502, 503, 504)
-# Pauses of 0, 0.5, 1, 2, 4, 8 and 16 s. A control plane of one node restarts within that time.
+# The pauses before the retries are 0, 0.5, 1, 2, 4, 8 and 16 s. A control plane of one node restarts within that time.
 RETRIES, FIRST_PAUSE, LONGEST_PAUSE = 7, 0.25, 16
-# No retry starts later than this many seconds after the first attempt.
+# No retry starts later than LONGEST seconds after the first attempt.
 LONGEST = 40.0
-# For a caller that asks again by itself: the number of retries (after pauses of 0 and 0.5 s), and the seconds that each
-# request gets even after the caller's deadline.
+# A caller that repeats the whole request itself gets FEW_RETRIES retries (after pauses of 0 and 0.5 s). Each of its
+# requests gets at least LEAST_SECONDS, even after the caller's deadline.
 FEW_RETRIES, LEAST_SECONDS = 2, 2.0
-# Pauses of at least this many seconds are logged.
+# Pauses of at least WORTH_TELLING seconds are logged.
 WORTH_TELLING = 1.0
-# OpenSSL's reasons for an answer without TLS; which one it gives depends on its version.
+# OpenSSL gives one of these reasons if the server answers without TLS. The reason depends on OpenSSL's version.
 WITHOUT_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "PACKET_LENGTH_TOO_LONG", "UNKNOWN_PROTOCOL")
 NEXT_STEP = "check KUBECONFIG and --kube-context"
 OF_PROXY = "check proxy-url of KUBECONFIG, HTTPS_PROXY and NO_PROXY, and --kube-context"
 JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
 
-# An API server whose certificate is not checked is the user's choice; kubectl prints no warning either.
+# The user has chosen not to check the API server's certificate, so no warning is printed; kubectl prints none either.
 urllib3.disable_warnings(InsecureRequestWarning)
 
 
 class Answer(Struct, frozen=True):
     """An HTTP response.
 
-    If the request has `hear`, the body is valid until the connection's next request with `hear`.
+    If the request has `hear`, the body is valid only until the connection's next request that has `hear`.
     """
 
     status: int
@@ -62,7 +64,7 @@ class Answer(Struct, frozen=True):
 
 
 class Stream(Struct, frozen=True):
-    """A response that comes in parts. `answer` has the status, and the body of a response other than 200."""
+    """A response that comes in parts. `answer` has the status. If the status is not 200, `answer` also has the body."""
 
     answer: Answer
     parts: Iterator[bytes]
@@ -81,8 +83,8 @@ class Question(Struct, frozen=True):
 class Connection:
     """Connections to one API server, which threads share; a forked process needs its own.
 
-    `say` receives a line before each long pause for a retry. The server gets `seconds` to accept a connection, and for
-    each next byte; 0 is no limit.
+    `say` receives a line before each long pause for a retry. The server gets `seconds` to accept a connection, and
+    `seconds` for each next byte; 0 means no limit.
     """
 
     def __init__(self, access: Access, say: Callable[[str], None] | None = None, seconds: float | None = None) -> None:
@@ -95,7 +97,7 @@ class Connection:
         self._most_retries, self._until = RETRIES, math.inf
 
     def hurry(self, until: float, retries: int) -> None:
-        """Let requests end by `until`, a time of the monotonic clock, and have at most so many retries."""
+        """Let all requests end by `until` (a time of the monotonic clock), with at most `retries` retries."""
         self._most_retries, self._until = retries, until
 
     def ask(
@@ -108,11 +110,13 @@ class Connection:
         hear: Callable[[Answer], None] | None = None,
         retries: int = RETRIES,
     ) -> Answer:
-        """Send a request and return the response, whatever its status; raise UnreachableError if there is none.
+        """Send a request and return the response, whatever its status is.
 
-        Any request may be sent again, so a request that changes the cluster must be idempotent. Such a request passes
-        `method`. A request with a body but without `method` is a review of the user's rights. `hear` gets the beginning
-        of a 200 response while the rest is being received, and again after a retry.
+        Raise UnreachableError if there is no response.
+
+        Any request may be sent more than once, so a request that changes the cluster must be idempotent. A request that
+        changes the cluster passes `method`. A request that has a body but no `method` is a review of the user's rights.
+        `hear` gets the beginning of a 200 response while the rest is being received. After a retry it is called again.
         """
         question = Question(method or ("GET" if body is None else "POST"), path, body, accept, hear)
         attempts = _Attempts(min(retries, self._most_retries), end=min(monotonic() + LONGEST, self._until))
@@ -126,7 +130,7 @@ class Connection:
                     raise self._unreachable(error) from error
                 continue
             if response.status == 401 and not renewed:
-                # A token may have expired since it was read or granted.
+                # A token may have expired since it was read from its file, or since the cluster issued it.
                 renewed = True
                 self._pools.clear()
                 continue
@@ -137,8 +141,8 @@ class Connection:
     def stream(self, path: str, seconds: float, accept: str = JSON) -> Stream:
         """Send a GET request with a long-lived response. Raise UnreachableError if no response begins.
 
-        The server may be silent for `seconds` plus the read timeout of other requests. There is no retry, because only
-        the caller knows where to continue.
+        The server may send nothing for `seconds` plus the read timeout of other requests. There is no retry, because
+        only the caller knows where to continue.
         """
         question = Question("GET", path, None, accept)
         timeout = Timeout(connect=self._seconds["connect"], read=seconds + REQUEST_SECONDS)
@@ -177,17 +181,18 @@ class Connection:
         return response, answer
 
     def _left(self) -> Timeout:
-        """Return the timeouts of a request; the request ends at the caller's deadline."""
+        """Return the timeouts of a request; no request continues after the caller's deadline."""
         if self._until == math.inf:
             return Timeout(**self._seconds)
         left = max(self._until - monotonic(), LEAST_SECONDS)
         return Timeout(**{name: min(left, seconds or left) for name, seconds in self._seconds.items()})
 
     def _open(self, question: Question, timeout: Timeout, *, renewed: bool) -> urllib3.BaseHTTPResponse:
-        # Headers come first: an exec plugin may return a client certificate that the connection needs.
+        # Compute the headers first: an exec plugin may return a client certificate, and the connection needs this
+        # certificate.
         headers = self._headers(question, renewed=renewed)
         access = self._access
-        # A plain HTTP request through a proxy contains the whole URL. TLS is tunnelled through the proxy, so an HTTPS
+        # A request through a proxy without TLS contains the whole URL. TLS is tunnelled through the proxy, so an HTTPS
         # request contains only the path.
         start = access.server if access.proxy and not access.tls else urlsplit(access.server).path
         return self._pools.connection_from_url(access.server).urlopen(
@@ -218,13 +223,14 @@ class Connection:
         if question.body is not None:
             headers["Content-Type"] = MERGE_PATCH if question.method == "PATCH" else JSON
         for name, value in self._access.headers(renewed=renewed):
-            # http.client encodes headers as Latin-1. Bytes from the environment that are not UTF-8 are kept.
+            # http.client encodes headers as Latin-1. Bytes from the environment that are not UTF-8 are sent as they
+            # are.
             headers.add(name, value.encode(errors="surrogateescape").decode("latin-1"))
         return headers
 
     def _is_final(self, error: Exception) -> bool:
         """Tell whether a retry is useless: the server has never answered, is too slow, or rejects the certificate."""
-        # With TLS 1.3 a server rejects the client certificate only after the handshake, with an alert.
+        # With TLS 1.3 a server rejects the client certificate only after the handshake, and then sends an alert.
         is_refused = "ALERT" in str(getattr(_innermost(error), "reason", ""))
         never = not self._has_answered and not isinstance(error, urllib3.exceptions.ProtocolError)
         return never or is_refused or isinstance(error, ReadTimeoutError)
@@ -243,7 +249,8 @@ class Connection:
 class _Memory:
     """Memory for one body at a time.
 
-    Each body overwrites the last one: the kernel clears new memory, which takes as long as the decryption of a body.
+    Each body overwrites the previous one: the kernel would have to clear new memory, which takes as long as decrypting
+    a body.
     """
 
     def __init__(self) -> None:
@@ -273,7 +280,7 @@ class _Attempts:
     def pause(
         self, *, response: urllib3.BaseHTTPResponse | None = None, error: Exception | None = None
     ) -> float | None:
-        """Return the seconds to wait before the next attempt, None if no attempt is left."""
+        """Return the seconds to wait before the next attempt, or None if no attempt is left."""
         try:
             self._retry = self._retry.increment("GET", response=response, error=error)
         except HTTPError:
@@ -301,7 +308,7 @@ def _pools(access: Access) -> urllib3.PoolManager:
 
 
 def _innermost(error: BaseException) -> BaseException:
-    """Return the error that urllib3's errors wrap."""
+    """Return the error that is wrapped in urllib3's errors."""
     while inner := error.__cause__ or next((each for each in error.args if isinstance(each, BaseException)), None):
         error = inner
     return error

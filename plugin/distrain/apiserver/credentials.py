@@ -29,18 +29,18 @@ from distrain.kube.decoders import decoder
 from distrain.redact import remember
 
 VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
-# A token that expires within this many seconds may expire before the request arrives.
+# A token that expires within the MARGIN may expire before the request arrives.
 MARGIN = timedelta(seconds=10)
 OIDC = "oidc"
 # Go's HTTP client sends no header that contains one of these control characters; the tab is allowed.
 UNSENDABLE = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 TOKENS = "KUBECONFIG: the token (users.user.token or tokenFile, or what the exec plugin prints)"
-# Helm passes the flag's value to a plugin in the environment variable.
+# Helm passes the value of --kube-token to a plugin in the environment variable HELM_KUBETOKEN.
 FLAGS_TOKEN = "--kube-token: the token of this flag, or of HELM_KUBETOKEN,"
 
 
 class Credentials(Struct, frozen=True):
-    """The value of the Authorization header, and when it expires."""
+    """The value of the Authorization header, and the time at which it expires."""
 
     authorization: str = ""
     expires: datetime | None = None
@@ -118,7 +118,8 @@ def _expiry(token: str) -> datetime:
 def from_exec(plugin: Exec, cluster: dict[str, Any], tls: ssl.SSLContext) -> Callable[[bool], Credentials]:
     """Return a function that runs the exec plugin and caches its credentials.
 
-    The function runs the plugin again if the credentials have expired, or if its argument says that they were refused.
+    The function runs the plugin again if the credentials have expired, or if its argument says that the server refused
+    them.
     """
     if plugin.api_version not in VERSIONS:
         words = f'apiVersion "{plugin.api_version}" of the exec plugin is none of {" and ".join(VERSIONS)}'
@@ -156,7 +157,7 @@ def _run(plugin: Exec, cluster: dict[str, Any], tls: ssl.SSLContext) -> Credenti
 
 
 def _program(plugin: Exec) -> str:
-    """Return the program's path; a name without a slash is looked up on PATH, but never in the current folder."""
+    """Return the path of the program. A name without a slash is looked up on PATH, but never in the current folder."""
     if os.sep in plugin.command:
         return plugin.command
     folders = os.pathsep.join(filter(os.path.isabs, os.get_exec_path()))

@@ -1,6 +1,6 @@
-"""Read kubeconfig files as kubectl and Helm do: several of them, merged, with paths relative to the file.
+"""Read kubeconfig files as kubectl and Helm do. Several files are merged, and a path is relative to its file.
 
-Importing the official client would take 0.4 s and 60 MB, which is more than a check of most clusters takes.
+Importing the official client would take 0.4 s and 60 MB, more than a check of most clusters.
 """
 
 from __future__ import annotations
@@ -113,7 +113,10 @@ USER_PATHS = ("client_certificate", "client_key", "token_file")
 
 
 class Kubeconfig(Struct, frozen=True):
-    """Several merged files. If two files have an entry of the same name, or a current context, the first file wins."""
+    """Several merged files.
+
+    If two files both have an entry of the same name or a current context, the first file wins.
+    """
 
     current: str
     clusters: dict[str, Cluster]
@@ -129,7 +132,7 @@ def load(paths: str) -> Kubeconfig | None:
     files = [_read(path) for part in paths.split(os.pathsep) if os.path.isfile(path := Path(part).expanduser())]
     if not files:
         return None
-    # In reverse, because the last entry of a name wins in a dict.
+    # The files are read in reverse: in a dict the last entry of a name wins, but the first file must win.
     return Kubeconfig(
         current=next((file.current_context for file in files if file.current_context), ""),
         clusters={it.name: it.cluster or Cluster() for file in files[::-1] for it in reversed(file.clusters or ())},
@@ -155,8 +158,7 @@ def _read(path: Path) -> File:
         raise UnreachableError(*words) from error
     except (OSError, ValueError) as error:
         raise UnreachableError(f"KUBECONFIG: {path} cannot be read: {reason(error)}; correct the file") from error
-    # The path must be absolute: a program beside the kubeconfig would otherwise become a bare name, which is looked up
-    # on PATH.
+    # The path must be absolute: the bare name of a program beside the kubeconfig would be looked up on PATH.
     folder = path.parent.absolute()
     return replace(
         file,
@@ -173,7 +175,7 @@ def _beside(folder: Path, part: PartType | None, fields: Sequence[str]) -> PartT
 
 
 def _program_beside(folder: Path, user: User | None) -> User | None:
-    """Make the user's paths absolute. An exec plugin's command is a path if it has a slash."""
+    """Make the user's paths absolute. The command of an exec plugin is a path if it contains a slash."""
     user = _beside(folder, user, USER_PATHS)
     if user and user.exec and os.sep in user.exec.command:
         return replace(user, exec=replace(user.exec, command=str(folder / user.exec.command)))

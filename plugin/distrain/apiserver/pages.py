@@ -1,7 +1,7 @@
 """List objects page by page.
 
-The pods of a large cluster take a gigabyte of memory. So no page is kept, and the caller processes each item as it
-arrives.
+The pods of a large cluster take a gigabyte of memory. So no page is kept, and the caller processes each item as soon as
+it arrives.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from distrain.kube.decoders import decoder
 from distrain.pods.counted_pod import BEGINNING, MAGIC, PROTOBUF, CountedPod
 
 PAGE_SIZE = 500
-# The API server keeps the state of a list for a few minutes. If a list expires this many times, the plugin reads too
-# slowly.
+# The API server keeps the state of a list for a few minutes only. A list that expires TRIES times cannot be read,
+# because the plugin is too slow.
 TRIES = 3
 # In a list's JSON, the metadata comes before the items.
 ITEMS = b',"items":['
@@ -47,16 +47,17 @@ Sum = TypeVar("Sum", bound=Summable)
 
 
 class ExpiredError(UnreachableError):
-    """The API server no longer has the state from which the first pages of a list came."""
+    """The API server no longer has the state of the cluster that the first pages of a list show."""
 
 
 class Listing(Generic[Item]):
-    """The list at a path of an API server; `what` names it in messages.
+    """The list at a path of an API server; `what` names the list in messages.
 
-    All pages show the state of the first page. Raises ExpiredError if the server no longer has this state.
+    All pages show the state that the cluster had at the first page. Raises ExpiredError if the server no longer has
+    this state.
     """
 
-    # The content types of pages after the first one, best first.
+    # The content types for which the plugin asks after the first page, the best one first.
     _accept_more = JSON
 
     def __init__(self, server: str, path: str, item: type[Item], what: str, query: Mapping[str, str]) -> None:
@@ -64,11 +65,14 @@ class Listing(Generic[Item]):
         self._decoder = decoder(Page[item])  # type: ignore[valid-type]
 
     def items(self, connection: Connection) -> Iterator[Item]:
-        """Yield the items; the next page is read in parallel."""
+        """Yield the items, while the next page is being read."""
         return self._following(connection, self._ask(connection))
 
     def used(self, connections: tuple[Connection, Connection], use: Callable[[Iterator[Item]], Sum]) -> Sum:
-        """Return the result of `use` for all items; two processes share a long list. `use` must not keep any item."""
+        """Return the result of `use` for all items.
+
+        If the list is long, two processes share it. `use` must not keep any item.
+        """
 
         def use_pages(pages: Iterator[Answer]) -> Sum:
             return use(item for page in pages for item in self._items(page))
@@ -77,8 +81,8 @@ class Listing(Generic[Item]):
         first = one()
         if not self._next_token(first) or not _has_processors():
             return use(self._following(connections[0], first))
-        # Imported here: these imports take 75 ms, and most clusters are small. The child process inherits the imported
-        # modules.
+        # Imported here: these imports take 75 ms, and most clusters are small. Import here, before the fork, so that
+        # the child process inherits the imported modules.
         _protobuf()
         from distrain.apiserver.two_readers import shared
 
@@ -110,7 +114,7 @@ class Listing(Generic[Item]):
         return self._decoded(answer, self._decoder.decode).items or ()
 
     def _next_token(self, answer: Answer) -> str | None:
-        """Return the next page's token from the list's header, before the items are decoded."""
+        """Return the token of the next page. The token is in the list's header, before the items."""
         if answer.status != 200:
             raise refusal(answer, self._what, self._server)
         return self._decoded(answer, _next_token)
@@ -171,7 +175,7 @@ def _protobuf() -> ModuleType:
 
 
 def again(read: Callable[[], T]) -> T:
-    """Call `read`; call it again if the list expired before its end."""
+    """Call `read`; if the list expired before its end, call `read` again."""
     for _ in range(TRIES - 1):
         try:
             return read()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-# A longer line is cut: a program that never ends its line, such as one with a progress bar, would fill the memory.
+# A longer line is cut: a program that never ends its line, such as one that draws a progress bar, would fill the
+# memory.
 LONGEST = 16 * 2**20
 CUT = b" [distrain: the rest of this line is cut]"
 
@@ -16,7 +17,10 @@ def lines(parts: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def blocks(parts: Iterable[bytes], *, has_rest: bool) -> Iterator[list[bytes]]:
-    """Yield for each part the lines that it completes; with `has_rest`, also a last line without a line break."""
+    """For each part, yield the lines that the part completes.
+
+    With `has_rest`, also yield a last line without a line break.
+    """
     unfinished = Unfinished()
     for part in parts:
         first, *more = part.split(b"\n")
@@ -29,7 +33,7 @@ def blocks(parts: Iterable[bytes], *, has_rest: bool) -> Iterator[list[bytes]]:
 
 
 class Unfinished:
-    """The parts of a line whose end has not come yet."""
+    """The parts of a line that is not complete yet."""
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []

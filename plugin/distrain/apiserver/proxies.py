@@ -1,4 +1,7 @@
-"""Find the proxy for an API server: the kubeconfig's `proxy-url`, otherwise the environment's, as Go reads it."""
+"""Find the proxy for an API server, as Go does.
+
+The kubeconfig's `proxy-url` comes first, then the environment's proxy.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +44,7 @@ def _is_direct(host: str, port: int) -> bool:
 def _matches(entry: str, host: str, port: int) -> bool:
     """Tell whether a NO_PROXY entry matches a host and port.
 
-    An entry is *, a network, an address, or a domain with its subdomains; it may end with a port.
+    An entry is `*`, a network, an address, or a domain (which includes its subdomains); a port may follow.
     """
     if entry == "*":
         return True

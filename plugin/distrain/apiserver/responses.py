@@ -1,7 +1,7 @@
 """Decode an API server's responses, and convert error responses to exceptions.
 
 The responses are versions, API groups, reviews of access, and pages of lists. As in `kube`, a struct has only the
-fields that the plugin reads, each with a default.
+fields that the plugin reads, and each field has a default.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from distrain.kube.objects import Kube
 
 T = TypeVar("T")
 
-# An API server's words about a right that the user lacks.
+# The API server's message if the user lacks a right.
 DENIED = re.compile(r' cannot (\w+) resource "([^"]+)"')
 
 
@@ -30,7 +30,7 @@ class User(Kube):
 
 
 class ReviewStatus(Kube):
-    """The answer to a review: the user's name, or whether the user has a right."""
+    """The answer to a review of access: the user's name, or whether the user has a right."""
 
     user_info: User = field(default_factory=User)
     allowed: bool = False
@@ -83,7 +83,7 @@ class WatchedMetadata(Kube):
 
 
 class Watched(Kube):
-    """The fields that a watch reads from an object of any kind, or from the error that ends the watch."""
+    """The fields that a watch reads, either from an object of any kind or from the error that ends the watch."""
 
     metadata: WatchedMetadata = field(default_factory=WatchedMetadata)
     code: int = 0
@@ -99,7 +99,7 @@ class WatchEvent(Struct):
 class Page(Struct, Generic[Item]):
     """The items of a page.
 
-    They are required: an answer without items is not an empty list, but an answer of another server.
+    The items are required: an answer without items is no empty list, but comes from another kind of server.
     """
 
     items: list[Item] | None
@@ -137,14 +137,17 @@ def refusal(answer: Answer, what: str, server: str) -> DistrainError:
 
 
 def no_log(answer: Answer, what: str, server: str) -> DistrainError:
-    """Return the error for a log that cannot be read. Status 400 means that the log does not exist."""
+    """Return the error for a log that cannot be read. Status 400 means that there is no such log."""
     if answer.status == 400:
         return NoLogError(f"{what}: {_message(bytes(answer.body))}")
     return refusal(answer, what, server)
 
 
 def _right(words: str) -> str:
-    """Return the missing right as the API server names it. If its message names none, return `get` and `list`."""
+    """Return the missing right in the API server's words.
+
+    If the API server's message names no right, return `get` and `list`.
+    """
     denied = DENIED.search(words)
     return f"`{denied[1]}` on {denied[2]}" if denied else "`get` and `list` on them"
 

@@ -1,4 +1,4 @@
-"""Choose the cluster and the namespace of a command, both for Helm and for the plugin's own requests.
+"""Choose the cluster and the namespace of a command. Helm and the plugin's own requests use the same.
 
 Helm passes its flags to a plugin in the environment. With `python -m distrain`, --namespace, --kube-context and
 --kubeconfig are arguments, and the parser puts Helm's other flags into the environment.
@@ -21,7 +21,7 @@ SERVICE_HOST, SERVICE_PORT = "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT
 TOKEN = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
 OWN_NAMESPACE = TOKEN.with_name("namespace")
 NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
-# Texts that Go parses as true.
+# The texts that Go parses as true.
 TRUE = ("1", "t", "T", "true", "TRUE", "True")
 
 
@@ -37,12 +37,14 @@ class Overrides(Struct, frozen=True):
     insecure: bool = False
 
     def __repr__(self) -> str:
-        # The text omits the token and the server; the server's URL may contain a password.
+        # The text leaves out the token and the server, because the server's URL may contain a password.
         return f"Overrides(user={self.user!r})"
 
 
 class Target(Struct, frozen=True):
-    """A kubeconfig (one path, or several joined as in KUBECONFIG), one of its contexts, and a namespace.
+    """A kubeconfig, one of its contexts, and a namespace.
+
+    The kubeconfig is one path, or several paths joined as in KUBECONFIG.
 
     Without a kubeconfig, the target is the server that the overrides name. Without such a server, the target is the
     cluster of the pod in which the plugin runs, and the user is the pod's ServiceAccount.
@@ -57,7 +59,7 @@ class Target(Struct, frozen=True):
 
     @property
     def helm_flags(self) -> str:
-        """The flags with which a `helm` command that a message suggests reaches this target."""
+        """Return the flags with which a `helm` command in a message reaches this target."""
         return self._flags("--kube-context")
 
     @property
@@ -66,7 +68,7 @@ class Target(Struct, frozen=True):
 
     @property
     def kubectl_cluster_flags(self) -> str:
-        """The flags of a `kubectl` command about nodes, namespaces or another namespace.
+        """Return the flags of a `kubectl` command about nodes, about namespaces, or about another namespace.
 
         Each flag follows a space; the text is empty if the kubeconfig's current context is the target.
         """
@@ -117,7 +119,7 @@ def _no_context(path: str, name: str, known: list[str]) -> str:
 
 
 def namespace_alone(namespace: str | None) -> str:
-    """Return the namespace from flags or Helm's environment, for commands without a cluster."""
+    """Return the namespace from the flags or from Helm's environment, for commands that use no cluster."""
     return _said_namespace(namespace) or "default"
 
 
@@ -126,7 +128,7 @@ def _said_namespace(namespace: str | None) -> str | None:
 
 
 def _checked(namespace: str | None, origin: str) -> str | None:
-    """Return the namespace; raise ValuesError if Kubernetes allows no such name."""
+    """Return the namespace; raise ValuesError if Kubernetes does not allow this name."""
     if namespace and not NAMESPACE.fullmatch(namespace):
         words = "is no name of a namespace: use a-z, 0-9 and -, 63 characters at most"
         raise ValuesError(f"{origin}: {namespace!r} {words}")
@@ -149,14 +151,14 @@ def _overrides() -> Overrides:
 
 
 def _refuse_impersonation(overrides: Overrides) -> None:
-    """Raise ValuesError for impersonation in a pod, where Helm ignores the flag and would install as another user."""
+    """Raise ValuesError for impersonation in a pod: Helm ignores the flag there and would install as another user."""
     if overrides.user or overrides.groups:
         words = "Helm uses it only with a kubeconfig; unset it, or set KUBECONFIG"
         raise ValuesError(f"HELM_KUBEASUSER: is set, but the pod has only its ServiceAccount, no kubeconfig: {words}")
 
 
 def _only_in_cluster(path: str) -> bool:
-    """Tell whether a pod's ServiceAccount is the only source of a target."""
+    """Tell whether only a pod's ServiceAccount can be the target."""
     if any(os.environ.get(name) for name in ("KUBECONFIG", "HELM_KUBECONTEXT", "HELM_KUBEAPISERVER")):
         return False
     return SERVICE_HOST in os.environ and TOKEN.is_file() and not os.path.isfile(path)

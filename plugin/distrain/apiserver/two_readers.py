@@ -1,7 +1,7 @@
-"""Read a long list with two processes: each reads, decodes and sums up every other page.
+"""Read a long list with two processes: each process reads, decodes and sums up every second page.
 
-Reading from TLS takes more than one second per gigabyte, and so does decoding. A single Python process cannot read and
-decode at the same time.
+Reading from a TLS connection takes more than one second per gigabyte, and decoding takes as long. A single Python
+process cannot read and decode at the same time.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ def shared(
     """Return the results of `use` for the odd pages, in this process, and for the even pages, in a child process.
 
     The token of a page is at the beginning of the previous page, so the processes send each other the tokens. The child
-    process uses the second of `asks`, and no other code may use that connection. Raises the errors of both processes.
+    process uses the second of `asks`, and no other code may use that connection. Raises the errors that occur in either
+    process.
     """
     ours, theirs = get_context("fork").Pipe()
     process = get_context("fork").Process(target=_work, args=(ours, theirs, asks[1], next_token, use), daemon=True)
@@ -42,7 +43,7 @@ def shared(
 
 
 class _Turn:
-    """Send the next page's token to the other process as soon as it is known."""
+    """Send the token of the next page to the other process as soon as the token is known."""
 
     def __init__(self, pipe: Pipe, next_token: NextToken) -> None:
         self._pipe, self._next_token = pipe, next_token
@@ -53,14 +54,14 @@ class _Turn:
         """Read the token from a page or its beginning; a page that is read again after an error is ignored."""
         if not self._has_passed:
             self.following = self._next_token(page)
-            # If the other process has ended, the next message to be received is the reason.
+            # If the other process has ended, the next message received from it gives the reason.
             with suppress(OSError):
                 self._pipe.send(self.following)
             self._has_passed = True
 
 
 def _pages(pipe: Pipe, ask: Ask, next_token: NextToken, first: Answer | None = None) -> Iterator[Answer]:
-    """Yield every other page; a page is valid until the next page is yielded."""
+    """Yield every second page; a page is valid until the next page is yielded."""
     while first or (token := _received(pipe)):
         turn = _Turn(pipe, next_token)
         page = first or ask(token, turn.pass_on)
@@ -83,7 +84,7 @@ def _received(pipe: Pipe) -> Any:
 
 
 def _work(parent: Pipe, pipe: Pipe, ask: Ask, next_token: NextToken, use: Callable[[Iterator[Answer]], object]) -> None:
-    """Run the child process. The parent ends this process, even after Ctrl-C."""
+    """Run the child process. The parent ends this child process, even after Ctrl-C."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent.close()
     try:

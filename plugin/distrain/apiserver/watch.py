@@ -1,6 +1,6 @@
 """Keep a list of objects up to date with a watch: list once, then receive each change.
 
-Where the user may list but not watch, the list is read again every few seconds.
+If the user may list but not watch, the list is read again every few seconds.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from distrain.apiserver.responses import PageHead, Watched, WatchEvent, decoded,
 from distrain.errors import ForbiddenError, UnreachableError
 from distrain.kube.decoders import decoder
 
-# The API server ends a watch after this many seconds, and the watch begins again where it ended.
+# The API server ends a watch after SECONDS, and the watch begins again where it ended.
 SECONDS = 240
 # The pause before a list is read again, after an error or without the right to watch.
 PAUSE = 5.0
@@ -40,15 +40,17 @@ class Listed(Struct, Generic[Item], frozen=True):
 
 
 class _Whole(PageHead):
-    """A list that is read at once."""
+    """A list that is read with a single request."""
 
     items: list[msgspec.Raw] | None = None
 
 
 class Watch(Generic[Item]):
-    """The objects of a list, keyed by uid. `changed` is set at each change, also by the first list or an error.
+    """The objects of a list, keyed by uid.
 
-    A thread reads until `close`.
+    `changed` is set after each change, after the first list, and after an error.
+
+    A thread keeps reading until `close` is called.
     """
 
     def __init__(self, connection: Connection, listed: Listed[Item], changed: threading.Event) -> None:
@@ -64,7 +66,10 @@ class Watch(Generic[Item]):
         threading.Thread(target=self._run, daemon=True).start()
 
     def items(self) -> list[Item]:
-        """Return the current objects. Wait for the first list; raise its error if it failed."""
+        """Return the current objects.
+
+        Wait for the first list and return its items; raise an error if the list could not be read.
+        """
         self._begun.wait()
         if isinstance(self._error, ForbiddenError):
             raise self._error
@@ -76,7 +81,7 @@ class Watch(Generic[Item]):
         return (0.0, None) if since is None else (time.monotonic() - since, self._error)
 
     def close(self) -> None:
-        """Send no more requests to the API server. A request in progress is not cancelled."""
+        """Stop sending requests to the API server. A request in progress is not cancelled."""
         self._closed.set()
 
     def _run(self) -> None:
@@ -96,7 +101,7 @@ class Watch(Generic[Item]):
     def _list(self) -> str:
         """Read the whole list; return its version, from which the watch begins."""
         listed = self._listed
-        # The thread asks again by itself, without a line for each try.
+        # The thread repeats the request by itself, so that no line is printed for each attempt.
         answer = self._connection.ask(f"{listed.path}?{urlencode(listed.query)}", accept=JSON, retries=0)
         whole = decoded(answer, decoder(_Whole).decode, listed.what, listed.server)
         self._objects = {self._uid(raw): self._item.decode(raw) for raw in whole.items or ()}
@@ -121,7 +126,7 @@ class Watch(Generic[Item]):
                 if not version:
                     return
             if version == before:
-                # An empty watch that ends at once would otherwise begin again without a pause.
+                # Without this pause, a watch that ends at once and without an event would be started again immediately.
                 self._closed.wait(1)
 
     def _take(self, line: bytes) -> str:

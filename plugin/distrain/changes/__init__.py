@@ -1,1 +1,1 @@
-"""Plan and make the changes of releases that the commands `install`, `upgrade` and `rescale` ask for."""
+"""Plan and make changes of releases, for the commands `install`, `upgrade` and `rescale`."""

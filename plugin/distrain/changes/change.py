@@ -26,7 +26,7 @@ from distrain.request.request import Request, before_changes, refuse_disabled
 def current_release(request: Request, wanted: Wanted) -> Current:
     """Read the release to change, from Helm and the cluster.
 
-    `wanted` returns the values that the command asks for, to name them in the refusal for a job of Argo CD.
+    `wanted` returns the values that the command asks for. If Argo CD manages the job, the refusal names these values.
     """
     request.reach()
     found = read(request.helm.releases, request.cluster, request.options.name, request.cluster.target)
@@ -36,7 +36,10 @@ def current_release(request: Request, wanted: Wanted) -> Current:
 
 
 def all_values(request: Request, current: Current) -> Values:
-    """Return the release's values merged with its chart's defaults; for Argo CD's job, with the defaults of --chart."""
+    """Return the release's values merged with the defaults of its chart.
+
+    For a job of Argo CD, use the defaults of --chart.
+    """
     if current.revision.number == 0:
         return request.helm.merged_values(source_of(request.source, current.revision.values))
     found: Values = request.helm.releases.all_values(request.options.name, request.cluster.target)
@@ -56,7 +59,8 @@ def _agreed(request: Request, current: Current, values: Source) -> tuple[Rendere
     for orphan in current.orphans:
         console.say(f"warning: {orphan.words}")
     refuse_disabled(request.helm.merged_values(values))
-    # Argo CD and Flux render the values as they are in git, so the plan does not derive the size of /dev/shm either.
+    # Argo CD and Flux render the values exactly as they are in git, so the plan does not derive the size of /dev/shm
+    # either.
     found = request.job(values, is_final=current.owner is None, running=options.name)
     to_do = in_git(request, current, found) if current.owner else None
     if to_do and not options.dry_run:
@@ -92,7 +96,10 @@ def _agreed(request: Request, current: Current, values: Source) -> tuple[Rendere
 
 
 def _ask(release: str) -> None:
-    """Ask whether to carry out the plan; raise StoppedError if the user refuses, ValuesError without a terminal."""
+    """Ask whether to carry out the plan.
+
+    Raise StoppedError if the user refuses, and ValuesError if there is no terminal.
+    """
     if not console.can_ask():
         raise ValuesError("--yes: is missing, and without a terminal nobody can be asked; add it, or --dry-run")
     if not console.agrees(f"upgrade {release} so?"):
@@ -101,7 +108,8 @@ def _ask(release: str) -> None:
 
 def _carry_out(found: RenderedJob, planned: Plan, current: Current) -> int:
     request, release = found.request, found.release
-    # The chart's hooks would repeat the plugin's check, and would delete the old job, which the plugin does itself.
+    # The chart's hooks are switched off: they would repeat the plugin's check and delete the old job, and the plugin
+    # does both itself.
     options, is_resized = request.options, planned.resizes and planned.keeps_pods
     more = tuple(options.helm_flags)
     hooks = found.runs_hooks and not planned.ends
@@ -142,7 +150,7 @@ def _before(request: Request, current: Current) -> Before:
 
 
 def _priced(planned: Plan, before: Before, report: Report | None, found: RenderedJob, current: Current) -> Plan:
-    """Return the plan; add its costs if pods end or new pods need room."""
+    """Return the plan. If pods end or new pods need room, add what this costs."""
     if current.runs and planned.ends_pods:
         planned = replace(planned, lost=training(found.request.cluster, current, found.release.target.namespace))
     if report is None:

@@ -19,8 +19,8 @@ from distrain.request.request import Request, before_changes
 def create(request: Request, uninstalled: int = 0) -> int:
     """Check the job, and install it as a new release.
 
-    `uninstalled` is the last revision of a release of this name that was uninstalled with --keep-history. Its history
-    then goes on, as with `helm upgrade --install`.
+    `uninstalled` is the last revision of a release of this name that was uninstalled with --keep-history, otherwise 0.
+    The history of that release continues, as with `helm upgrade --install`.
     """
     found = _accepted(request, uninstalled)
     if not request.options.dry_run:
@@ -30,7 +30,7 @@ def create(request: Request, uninstalled: int = 0) -> int:
 
 @before_changes()
 def _accepted(request: Request, uninstalled: int) -> RenderedJob:
-    """Return the job that is to be installed, if it fits or may wait; print it with --dry-run."""
+    """Return the job to install if it fits or may wait; with --dry-run, print it."""
     options = request.options
     try:
         found = request.new_job(is_release=True, uninstalled=uninstalled)
@@ -49,7 +49,7 @@ def _accepted(request: Request, uninstalled: int) -> RenderedJob:
         console.say(f"{name}: the job is suspended: it waits until an upgrade sets job.suspend to false")
     if options.dry_run == "server":
         request.helm.releases.validate("install", name, found.release.source, target)
-    # `upgrade --install` prints a plan with --output.
+    # `upgrade --install` with --output prints a plan here.
     form = getattr(options, "output", "text")
     if form == MARKDOWN:
         console.answer_people(check_markdown(name, report, found.job, title="a new release"))

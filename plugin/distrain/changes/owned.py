@@ -1,4 +1,4 @@
-"""Read a release that Argo CD or Flux manages, and say what to change in git instead of changing the release."""
+"""Read a release that Argo CD or Flux manages. Instead of changing the release, say what to change in git."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Wanted = Callable[[OwnedJob], Values]
 
 
 def source_of(chart: Source, values: Values) -> Source:
-    """Return the chart with only these values."""
+    """Return the chart with these values and no others."""
     return chart.with_text(yaml_writer.dump(values))
 
 
@@ -55,8 +55,8 @@ def _new_refusal(request: Request, name: str, found: Owner) -> RefusedError:
 def with_values_files(request: Request, current: Current) -> Current:
     """Return the release of a HelmRelease; all of its values count as the user's values.
 
-    Flux merges the files in spec.chart.spec.valuesFiles into the chart's defaults, so Helm does not record them as the
-    user's values.
+    Flux merges the files in spec.chart.spec.valuesFiles into the chart's defaults. So Helm does not record their values
+    as the user's values.
     """
     every = request.helm.releases.all_values(request.options.name, request.cluster.target)
     return replace(current, revision=replace(current.revision, values=every))
@@ -67,7 +67,7 @@ def is_of_helm_release(current: Current) -> bool:
 
 
 def in_git(request: Request, current: Current, found: RenderedJob) -> RefusedError:
-    """Return the refusal of a change by hand; its messages say what to write in git instead."""
+    """Return the error that refuses a change by hand; its messages say what to write in git instead."""
     assert current.owner
     place = values_in_git.find(request.cluster, current.owner, found.release.target.namespace)
     old, new = current.revision.values, request.helm.given_values(found.release.source)
@@ -78,7 +78,7 @@ def in_git(request: Request, current: Current, found: RenderedJob) -> RefusedErr
 
 
 def applied_from_git(request: Request, owned: OwnedJob, wanted: Wanted) -> Current:
-    """Return the current state of a job without a Helm release, from the values that its Application holds.
+    """Return the current state of a job that has no Helm release. The values come from the job's Application.
 
     Raise RefusedError if the values are in a file in git, which the plugin cannot read.
     """
@@ -109,9 +109,9 @@ def _refusal(name: str, place: Place, wanted: Values, *, is_dry_run: bool) -> Re
 
 
 def _own_values(request: Request, place: Place) -> dict[str, Any]:
-    """Return the Application's values, overridden by its parameters, as Argo CD passes both to Helm.
+    """Return the values of the Application, overridden by its parameters: Argo CD passes both to Helm in the same way.
 
-    Raise ValuesError if the chart's schema refuses them.
+    Raise ValuesError if the chart's schema refuses the values.
     """
     source = source_of(request.source, dict(place.inline or {}))
     words = tuple(word for each in place.parameters for word in _flag(each))
@@ -123,7 +123,7 @@ def _own_values(request: Request, place: Place) -> dict[str, Any]:
 
 
 def _flag(parameter: HelmParameter) -> tuple[str, str]:
-    """Return Helm's flag for a parameter. Argo CD escapes a comma, except in a list like {a,b}."""
+    """Return the flag of Helm that sets a parameter. Argo CD escapes a comma, except in a list like {a,b}."""
     value = parameter.value
     is_list = value.startswith("{") and value.endswith("}")
     escaped = value if is_list else value.replace(",", "\\,")

@@ -18,12 +18,15 @@ from distrain.progress.steps import Training
 from distrain.release.plan import Before, Next, plan, refuse_traps
 from distrain.request.request import Request, refuse_disabled
 
-# Both flags read the release's values, which are not known here.
+# Both flags read the release's values, and without a cluster these values are unknown.
 REUSING = ("reuse_values", "reset_then_reuse_values")
 
 
 def plan_offline(request: Request) -> int:
-    """Print how an upgrade from the values of --from to the given values changes a run; refuse what upgrade refuses."""
+    """Print how a run changes if it is upgraded from the values of --from to the given values.
+
+    Refuse what `upgrade` would refuse.
+    """
     options = request.options
     _refuse_contradictions(options)
     old, new = _before(request), _rendered(request, request.source)
@@ -40,7 +43,7 @@ def plan_offline(request: Request) -> int:
     )
     planned = plan(options.name, before, new)
     if planned.ends_pods:
-        # The lost steps are known only from a pod's log in the cluster.
+        # How many steps would be lost is known only from a pod's log in the cluster.
         planned = replace(planned, lost=Training(None, None))
     console.answer(told(request, planned, before, new))
     refuse_traps(planned, before)
@@ -69,9 +72,9 @@ def _before(request: Request) -> Next:
 
 
 def _rendered(request: Request, source: Source) -> Next:
-    """Render the release for no cluster, with the newest API version of its kind, as `template --offline` does.
+    """Render the release without a cluster, with the newest API version of its kind, as `template --offline` does.
 
-    Nothing is derived, as the tool that applies the files derives nothing either.
+    Nothing is derived, because the tool that applies the files does not derive values either.
     """
     values = request.merged_values(source)
     refuse_disabled(values)

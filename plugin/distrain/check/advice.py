@@ -34,8 +34,8 @@ from distrain.verdict import Verdict
 from distrain.workload.manifest import Job, PodRole
 from distrain.workload.wording import Wording, asked, listed
 
-# Advice if nodes are large enough but refuse the pods: the scheduler's message, the value to change, the obstacle and
-# the next step.
+# Advice for nodes that are large enough but refuse the pods: the scheduler's message, the value to change, the
+# obstacle, and the next step.
 _SELECTOR = ("nodeSelector", "labels", "Correct nodeSelector or affinity.")
 _VOLUME = ("", "the volumes of its persistent volume claims", "Use claims with reachable volumes, or add nodes.")
 _SPACE = ("", "storage that its driver has left for new volumes", "Ask for smaller volumes, or another class.")
@@ -81,7 +81,10 @@ def _depends(say: Wording, now: Judgement) -> str:
 
 
 def _undecided(say: Wording, now: Judgement) -> str:
-    """Say which search was not finished: of the pods' orders, of placements now, or of placements on empty nodes."""
+    """Say which search did not finish.
+
+    A search goes over the pods' orders, over placements now, or over placements on empty nodes.
+    """
     head, size = say.size(say.job.main)
     if now.possible:
         words = f"{say.all_pods()} fit in one placement; undecided whether in every order: the search of the orders"
@@ -110,7 +113,7 @@ def _too_many(say: Wording, empty: ClusterState, emptied: Judgement) -> str:
             return _more_than_nodes_hold(say, role, role.pods(role.replicas), held)
     if emptied.most:
         return _more_than_nodes_hold(say, say.job.main, say.main_pods(), say.size_of(emptied.most))
-    # Fewer pods may fit: the search may have ended before it found such a placement.
+    # Perhaps only fewer pods fit: the search may have ended before it found a placement of all pods.
     main = say.job.main
     misfit = f"{say.main_pods()} {'does' if main.replicas == 1 else 'do'} not fit"
     if not say.job.others:
@@ -130,7 +133,7 @@ def _more_than_nodes_hold(say: Wording, role: PodRole, pods: str, held: int) -> 
 
 
 def _nowhere(say: Wording, role: PodRole, empty: ClusterState) -> str:
-    """Say why no node accepts even one pod of the role, even without any other pods."""
+    """Say why no node has room for even one pod of the role, although no other pods are there."""
     if not empty.nodes:
         return "The cluster has no nodes. Add one."
     free = {node.name: node.free for node in empty.free()}
@@ -182,7 +185,10 @@ def _kept_off(say: Wording, role: PodRole, large: Sequence[kube.Node], empty: Cl
 
 
 def _obstacle(node: kube.Node, role: PodRole, empty: ClusterState, shortage: Sequence[str]) -> str:
-    """Return the message of the first filter that refuses an empty node; taints only if no other filter refuses it."""
+    """Return the message of the first filter that refuses an empty node.
+
+    Name taints only if no other filter refuses the node.
+    """
     found = empty.refusal(node, role)
     if found == UNTOLERATED:
         open_to_all = replace(node, spec=replace(node.spec, taints=[]))

@@ -15,16 +15,17 @@ from distrain.kube.quantities import thousandths
 FLAG = "--assume-nodes"
 FORM = re.compile(r"(?P<count>\d{1,5})x(?:(?P<gpus>\d{1,4})|(?P<type>[A-Za-z][\w.-]*))(?::(?P<pairs>.+))?", re.ASCII)
 HUGE = "hugepages-"
-# The domain of labels that Kubernetes defines; no device plugin offers resources of this domain.
+# Kubernetes defines the labels of this domain; no device plugin offers resources of this domain.
 OWN_DOMAIN = re.compile(r"(^|\.)(kubernetes|k8s)\.io$")
 AMOUNTS = ("cpu", "memory", "ephemeral-storage", "pods")
-# Default amounts, larger than any job needs, for resources that the description does not name.
+# These default amounts are larger than any job needs. They are used for resources that the description of the nodes
+# does not name.
 ENOUGH: kube.Amounts = {"cpu": 10**9, "memory": 2**60, "ephemeral-storage": 2**60, "pods": 110}
 EXAMPLE = "write count x GPUs, such as 4x8 or 4x8:cpu=96,memory=1Ti,pool=gpu, or count x type, such as 4xp5.48xlarge"
 
 
 def assumed_nodes(descriptions: Sequence[str], gpu_resource: str) -> list[kube.Node]:
-    """Return the nodes of all descriptions; raise ValuesError if a description is malformed."""
+    """Return the nodes that the descriptions mention; raise ValuesError if a description is malformed."""
     named = enumerate(descriptions, start=1)
     return [node for number, words in named for node in _nodes(words, f"assumed-{number}", gpu_resource)]
 
@@ -57,9 +58,9 @@ def _node(name: str, labels: dict[str, str], allocatable: kube.Amounts) -> kube.
 
 
 def _is_device(key: str, value: str) -> bool:
-    """Tell whether a pair may be a resource of a device plugin.
+    """Tell whether a pair `key=value` may be a resource of a device plugin.
 
-    The pair is also used as a label: labels may be numbers.
+    Such a pair also becomes a label, because a label may have a number as its value.
     """
     domain, slash, _ = key.partition("/")
     return bool(slash and value.isdecimal() and not OWN_DOMAIN.search(domain))

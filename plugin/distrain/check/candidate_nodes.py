@@ -13,14 +13,15 @@ from distrain.kube.quantities import allocatable
 from distrain.scheduler.node_filters import first_refusal, recovered
 from distrain.workload.manifest import Job, PodRole
 
-# Up to this number of nodes, one list request per node is cheaper than listing all pods of the cluster.
+# For up to FEW nodes, one list request per node is cheaper than listing all pods of the cluster.
 FEW = 64
 
 
 def candidate_nodes(job: Job, nodes: Sequence[kube.Node]) -> list[str] | None:
-    """Name the nodes that could take a pod of the job if they were empty and healthy; None when all pods matter.
+    """Name the nodes that could take a pod of the job if they were empty and healthy. Return None if all pods matter.
 
-    All pods matter if the job has constraints about other pods, which reach over a zone or the whole cluster.
+    If the job has constraints about other pods, all pods matter, because these constraints apply to a zone or the whole
+    cluster.
     """
     if any(_depends_on_pods(role.spec) for role in job.roles):
         return None
@@ -29,7 +30,7 @@ def candidate_nodes(job: Job, nodes: Sequence[kube.Node]) -> list[str] | None:
 
 
 def unread(nodes: int) -> str:
-    """Return the report's line about the nodes whose pods were not read."""
+    """Return a line for the report about the nodes whose pods were not read."""
     where = "the node that takes" if nodes == 1 else f"the {nodes} nodes that take"
     return f"pods on {where} no pod of the job; if one has an anti-affinity, it could keep the job from other nodes"
 

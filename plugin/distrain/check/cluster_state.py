@@ -21,7 +21,7 @@ from distrain.solver.capacity import Judgement
 from distrain.solver.problem import Node, Role
 from distrain.workload.manifest import Job, PodRole
 
-# A function that passes all pods, from the cluster or a file, to another function and returns the result.
+# A function that takes another function, calls it with all pods of the cluster or of a file, and returns the result.
 OverPods = Callable[[Callable[[Iterable[CountedPod]], ClusterUsage]], ClusterUsage]
 
 
@@ -41,7 +41,7 @@ class ClusterState(Struct, frozen=True):
         return ClusterState([recovered(node) for node in self.nodes], self.staying, self.staying, self.constraints)
 
     def free(self) -> list[Node]:
-        """Return the nodes with their free resources, ports and volumes, and the labels that constraints name."""
+        """Return the nodes with their free resources, ports and volumes, and the labels that the constraints name."""
         if not self._free:
             ports, limits, keys = self.constraints.ports, self.constraints.attach_limits, self.constraints.keys
             for node in self.nodes:
@@ -52,7 +52,7 @@ class ClusterState(Struct, frozen=True):
         return self._free
 
     def role(self, role: PodRole) -> Role:
-        """Return the role with the nodes that admit its pods, and its constraints about the job's own pods."""
+        """Return the role with the nodes that admit its pods, and with its constraints about the job's own pods."""
         constraints = self.constraints.roles[role.name]
         if role.name not in self._roles:
             self._roles[role.name] = self._solvers_role(constraints)
@@ -61,7 +61,7 @@ class ClusterState(Struct, frozen=True):
         return replace(self._roles[role.name], count=role.replicas, request={**role.request, **ports, **volumes})
 
     def contested_drivers(self) -> list[str]:
-        """Return the CSI drivers by whose limits a node takes more or fewer pods, depending on the pods' order."""
+        """Return the CSI drivers whose limits make the number of pods on a node depend on the order of the pods."""
         limits = self.constraints.attach_limits
         found = {
             driver
@@ -76,7 +76,7 @@ class ClusterState(Struct, frozen=True):
         return first_refusal(node, role.spec) or next(iter(self.later_refusals([node], role)), None)
 
     def later_refusals(self, nodes: Iterable[kube.Node], role: PodRole) -> Iterator[str | None]:
-        """Yield for each node the message of the first filter after NodeResourcesFit that refuses the node."""
+        """For each node, yield the message of the first filter after NodeResourcesFit that refuses the node."""
         constraints = self.constraints.roles[role.name]
         refused = inter_pod_affinity.refused(self.taken.of(role.name), constraints, self._by_name())
         used = {where for where, claims in self.taken.claims.items() if any(_uses(role, name) for name in claims)}

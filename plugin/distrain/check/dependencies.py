@@ -30,9 +30,10 @@ from distrain.workload.kinds import KUBEFLOW
 from distrain.workload.manifest import ROLE_LABEL, Job, PodRole, is_of_release
 from distrain.workload.policies import Policies
 
-# The role of the chart's hook that runs the check in the cluster. The hook's pod ends before the job starts.
+# The name of the role that stands for the chart's hook, which runs the check in the cluster. The pod of the hook ends
+# before the job starts.
 PREFLIGHT = "preflight"
-# The controller manager creates these in each namespace.
+# The controller manager creates these objects in each namespace.
 GIVEN = frozenset({("ConfigMap", "kube-root-ca.crt"), ("ServiceAccount", "default")})
 
 # An API version and a kind.
@@ -43,18 +44,20 @@ Named = TypeVar("Named", PersistentVolume, PersistentVolumeClaim, PriorityClass,
 
 
 class Dependencies(Struct, frozen=True):
-    """The objects of the namespace and the cluster that affect a job's pods.
+    """The objects of the namespace and of the cluster that affect a job's pods.
 
-    A field is None if its kind was not read; `unseen` then names the kind. `missing` are Secrets, ConfigMaps and
-    ServiceAccounts that the job's pods need and that do not exist. `unserved` are the job's kinds that the cluster does
-    not serve. `has_namespace` tells whether the job's namespace exists, as far as known. `ending_namespaces` are being
-    deleted. `all_claims` are the claims of all namespaces. `own` are the pods of the same release, which end before the
-    job starts or belong to the job already. `pods` are all pods of the namespace; they are read only if the manifest
-    has a quota for it. `existing` are objects of the manifest that exist, and that quotas have counted already.
-    `former_classes` are the PriorityClasses before the manifest changes them. `runtime_classes` maps the name of each
-    RuntimeClass of the job's pods that was read to the class, or to None if the cluster lacks it. The API server is
-    Kubernetes 1.`server_minor`, if that is known and matters. `gang_schedulers` tells by API group whether the cluster
-    has the gang schedulers that the job needs, as far as known. With `kubectl_flags`, kubectl reaches the namespace.
+    A field is None if objects of its kind were not read; `unseen` then names the kind. `missing` are the Secrets,
+    ConfigMaps and ServiceAccounts that the job's pods need but that do not exist. `unserved` are those kinds in the
+    job's manifest that the cluster does not serve. `has_namespace` tells whether the job's namespace exists, if this is
+    known. `ending_namespaces` are being deleted. `all_claims` are the claims of all namespaces. `own` are the pods of
+    the same release. These pods end before the job starts, or belong to the job already. `pods` are all pods of the
+    namespace; they are read only if the manifest contains a quota for this namespace. `existing` are objects of the
+    manifest that exist already, so that quotas have counted them. `former_classes` are the PriorityClasses as they are
+    before the manifest changes them. For each RuntimeClass that the job's pods name and that was read,
+    `runtime_classes` maps its name to the class, or to None if the cluster lacks it. The API server has the version
+    Kubernetes 1.`server_minor`, if this version is known and matters. For the API group of each gang scheduler that the
+    job needs, `gang_schedulers` tells whether the cluster has it, if this is known. The flags in `kubectl_flags` make
+    kubectl use this cluster and namespace.
     """
 
     namespaces: Mapping[str, Labels] | None = None
@@ -99,12 +102,12 @@ def ending(items: Sequence[kube.Named] | None) -> frozenset[str]:
 
 
 def namespace_of(job: Job, namespace: str) -> str:
-    """Return the namespace in the job's manifest, otherwise the given one."""
+    """Return the namespace that the job's manifest names, otherwise the given namespace."""
     return job.main.namespace or namespace
 
 
 def own_pods(pods: Iterable[kube.Pod], namespace: str, release: str | None) -> list[kube.Pod]:
-    """Return the release's pods. Leave out a pod that is being deleted, because it still uses its node."""
+    """Return the release's pods. Pods that are being deleted are left out, because they still use their nodes."""
     found = (pod for pod in pods if release and pod.metadata.namespace == namespace)
     return [
         pod
@@ -114,40 +117,40 @@ def own_pods(pods: Iterable[kube.Pod], namespace: str, release: str | None) -> l
 
 
 def on_nodes(own: Iterable[kube.Pod]) -> int:
-    """Count the release's pods that use a node, without the pod that runs the check."""
+    """Count the release's pods that use a node. The pod that runs the check itself is not counted."""
     others = (pod for pod in own if (pod.metadata.labels or {}).get(ROLE_LABEL) != PREFLIGHT)
     running = (pod for pod in others if pod.status.phase not in ENDED)
     return sum(bool(pod.spec.node_name or pod.status.nominated_node_name) for pod in running)
 
 
 def uses_claims(job: Job) -> bool:
-    """Tell whether the job's pods use, or its manifest creates, claims that may exist already."""
+    """Tell whether the job's pods use claims that may exist already, or its manifest creates such claims."""
     used = any(claims_of(role.spec.volumes) or role.claim_templates for role in job.roles)
     return used or bool(job.created.claim_namespaces)
 
 
 def has_own_claims(job: Job) -> bool:
-    """Tell whether the job's pods have claims of their own, which controllers create."""
+    """Tell whether each pod of the job has claims of its own, which controllers create."""
     volumes = (volume for role in job.roles for volume in role.spec.volumes or ())
     return any(role.claim_templates for role in job.roles) or any(volume.ephemeral for volume in volumes)
 
 
 def counts_pods(job: Job, namespaces: Mapping[str, Labels] | None, namespace: str) -> bool:
-    """Tell whether the manifest has a quota for a namespace that may have pods already."""
+    """Tell whether the manifest contains a quota for a namespace that may already contain pods."""
     return bool(job.policies.quotas_of(namespace)) and not _is_new(namespaces, namespace)
 
 
 def may_exist(job: Job, quotas: Sequence[ResourceQuota] | None, namespace: str) -> list[CountedObject]:
     """Return the job's objects that quotas count and that may exist already.
 
-    The operator's objects are left out: they are counted with the release's pods.
+    The objects that the operator creates are left out, because they are counted with the release's pods.
     """
     every = [*(quotas or ()), *job.policies.quotas_of(namespace)]
     return [each for each in job.objects if not each.is_of_operator and resource_quota.counts(every, each)]
 
 
 def with_policies(found: Dependencies, policies: Policies, namespace: str) -> Dependencies:
-    """Return the dependencies as they are once the manifest's policies are created.
+    """Return the dependencies as they will be when the manifest's policies have been created.
 
     A policy of the manifest replaces the cluster's policy of the same name. A namespace keeps the labels that the
     manifest does not set.
@@ -170,7 +173,7 @@ def with_policies(found: Dependencies, policies: Policies, namespace: str) -> De
 
 
 def _is_new(namespaces: Mapping[str, Labels] | None, namespace: str) -> bool:
-    """Tell whether the cluster is known not to have the namespace."""
+    """Tell whether the plugin knows that the namespace does not exist in the cluster."""
     return namespaces is not None and namespace not in namespaces
 
 
@@ -184,7 +187,7 @@ def _with_labels(namespaces: Mapping[str, Labels] | None, policies: Policies) ->
 
 
 def _replaced(found: Sequence[Policy] | None, new: Sequence[Policy]) -> Sequence[Policy] | None:
-    """Return the objects and the new objects. A new object replaces an object of the same name."""
+    """Return the existing objects together with the new objects. A new object replaces an object of the same name."""
     if not new:
         return found
     names = {each.metadata.name for each in new}
@@ -192,7 +195,10 @@ def _replaced(found: Sequence[Policy] | None, new: Sequence[Policy]) -> Sequence
 
 
 def with_storage(found: Dependencies, job: Job) -> Dependencies:
-    """Add the volumes and storage classes that the job's manifest creates; existing ones are not replaced."""
+    """Add the volumes and storage classes that the job's manifest creates.
+
+    New objects do not replace existing objects of the same name.
+    """
     volumes, classes = job.created.by_name(PersistentVolume), job.created.by_name(kube.StorageClass)
     return replace(
         found,
@@ -202,7 +208,7 @@ def with_storage(found: Dependencies, job: Job) -> Dependencies:
 
 
 def with_namespace(found: Dependencies, namespace: str) -> Dependencies:
-    """Return the dependencies; treat a namespace that does not exist as an empty one, and say so."""
+    """Return the dependencies. If the namespace does not exist, treat it as empty and add a note that says so."""
     if found.namespaces is None or namespace in found.namespaces:
         return found
     namespaces = {**found.namespaces, namespace: {NAMESPACE_LABEL: namespace}}
@@ -211,7 +217,10 @@ def with_namespace(found: Dependencies, namespace: str) -> Dependencies:
 
 
 def served_by_operators(job: Job) -> list[ApiKind]:
-    """Return the job's kinds that only a cluster with their operator serves, unless the manifest creates the kind."""
+    """Return those kinds of the job that a cluster serves only with their operator.
+
+    Leave out kinds that the manifest defines.
+    """
     kinds = {(each.api_version, each.kind) for each in job.resources if each.kind in KUBEFLOW}
     return sorted(kind for kind in kinds if _definition(*kind) not in job.creates)
 
@@ -221,9 +230,9 @@ def _definition(api_version: str, kind: str) -> ObjectName:
 
 
 def references(job: Job) -> dict[ObjectName, list[PodRole]]:
-    """Return the Secrets, ConfigMaps and ServiceAccounts that the job's manifest does not create, by name.
+    """Return the names of Secrets, ConfigMaps and ServiceAccounts that the job needs but its manifest does not create.
 
-    Map each object to the roles whose pods need it.
+    Map each of these objects to the roles whose pods need it.
     """
     found: dict[ObjectName, list[PodRole]] = {}
     for role in (role for role in job.roles if role.replicas):

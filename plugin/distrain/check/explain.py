@@ -19,7 +19,7 @@ from distrain.workload.wording import listed
 
 
 def why(name: str, job: Job, state: ClusterState) -> list[str]:
-    """Return the lines of the explanation; raise ValuesError if the node does not exist."""
+    """Return the lines that explain the node; raise ValuesError if the node does not exist."""
     found = [pair for pair in zip(state.nodes, state.free(), strict=True) if pair[1].name == name]
     if not found:
         names = sorted(node.metadata.name for node in state.nodes)
@@ -58,7 +58,7 @@ def _of_role(role: PodRole, asked: Role, node: kube.Node, free: Node, state: Clu
 
 
 def _in_the_way(role: PodRole, asked: Role, node: kube.Node, free: Node, state: ClusterState) -> Iterator[str]:
-    """Yield the scheduler's reason for refusing the role, the rules between the job's pods, and the labels they use."""
+    """Yield the scheduler's reason for refusing the role's pods, the rules between the pods, and the rules' labels."""
     cause = state.refusal(node, role)
     if cause:
         taints = [f"{taint.key}={taint.value or ''}:{taint.effect}" for taint in untolerated(node, role.spec)]

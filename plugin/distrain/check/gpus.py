@@ -1,4 +1,4 @@
-"""Count a job's GPUs: the resource name, and the numbers needed, free and in total."""
+"""Count a job's GPUs: the name of their resource, and how many are needed, free, and there in total."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from distrain.workload.manifest import Job
 
 
 class Gpus(Struct, frozen=True):
-    """The GPUs that the job needs, the free GPUs on nodes that admit the job's pods, and the total of all nodes."""
+    """The number of GPUs that the job needs, of free GPUs on nodes that admit its pods, and of GPUs on all nodes."""
 
     resource: str
     needed: int

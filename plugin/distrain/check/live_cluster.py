@@ -63,7 +63,7 @@ T = TypeVar("T")
 def check(
     cluster: Cluster, job: Job, namespace: str, gpu_resource: str | None = None, release: str | None = None
 ) -> Report:
-    """Read the cluster and judge the job; see `examined` for the arguments and errors."""
+    """Read the cluster and judge the job. The arguments and errors are those of `examined`."""
     return report(*examined(cluster, job, namespace, gpu_resource, release))
 
 
@@ -77,8 +77,8 @@ def examined(
 ) -> tuple[PreparedJob, ClusterState]:
     """Read the job's dependencies and the state of the cluster.
 
-    The pods of `release` are ignored, and the nodes in `more` count as part of the cluster. Raises UnreachableError if
-    nodes or pods cannot be read.
+    The pods of `release` are ignored. The nodes in `more` are counted as if they were in the cluster. Raises
+    UnreachableError if nodes or pods cannot be read.
     """
     own = namespace_of(job, namespace)
     prepared = prepare(
@@ -97,7 +97,7 @@ def examined(
 
 
 def _dependencies(cluster: Cluster, job: Job, namespace: str, release: str | None) -> Dependencies:
-    """Read only the kinds that the job's pods depend on; `unseen` names the kinds that the user may not read."""
+    """Read only objects of kinds that the job's pods depend on. `unseen` names the kinds that the user may not read."""
     reader = _Reader(cluster, paths.namespace(namespace), namespace)
     path, where, storage = reader.path, f"of namespace {namespace}", "/apis/storage.k8s.io/v1/storageclasses"
     classes = "/apis/scheduling.k8s.io/v1/priorityclasses"
@@ -133,7 +133,7 @@ def _dependencies(cluster: Cluster, job: Job, namespace: str, release: str | Non
 
 
 def _with_capacities(found: Dependencies, job: Job, reader: _Reader) -> Dependencies:
-    """Read how much storage CSI drivers have left if a new volume of the job depends on it."""
+    """If a new volume of the job depends on it, read how much storage the CSI drivers have left."""
     storage = "/apis/storage.k8s.io/v1"
     if not makes_volumes(job, found):
         return found
@@ -146,9 +146,9 @@ def _with_capacities(found: Dependencies, job: Job, reader: _Reader) -> Dependen
 
 
 def _with_attach_limits(found: Dependencies, job: Job, reader: _Reader) -> Dependencies:
-    """Read the nodes' limits of CSI volumes if the job uses such volumes.
+    """If the job uses CSI volumes, read how many of them each node can attach.
 
-    If there is a limit, read what counts towards it.
+    If a node has such a limit, also read which volumes count towards the limit.
     """
     needs, storage = volume_needs(job, found), "/apis/storage.k8s.io/v1"
     if not any(each.drivers for each in needs.values()):
@@ -165,7 +165,10 @@ def _with_attach_limits(found: Dependencies, job: Job, reader: _Reader) -> Depen
 
 
 class _Reader(Struct):
-    """Read objects of the namespace with the API path `path`, and collect in `unseen` the kinds that are forbidden."""
+    """Reads objects below the API path `path` of the namespace.
+
+    `unseen` collects the kinds that the user may not read.
+    """
 
     cluster: Cluster
     path: str
@@ -176,9 +179,11 @@ class _Reader(Struct):
         return self._allowed(what, lambda: self.cluster.read_list(path, item, what))
 
     def allowed(self, path: str, item: type[T], what: str) -> list[T] | None:
-        """Return the objects of a list, None if the user may not read it or the cluster is too old to serve it.
+        """Return the objects of a list.
 
-        The caller then reports what is not judged.
+        Return None if the user may not read the list, or the cluster is too old to serve it.
+
+        The calling function then reports what is not judged.
         """
         try:
             return self.cluster.read_list(path, item, what)
@@ -198,7 +203,10 @@ class _Reader(Struct):
         return None if own is None else [each for each in own if each]
 
     def unserved(self, job: Job, kinds: Mapping[str, Callable[[], list[str]]]) -> Iterator[ApiKind]:
-        """Yield the job's kinds that the cluster does not serve; `kinds` return the kinds of each API version."""
+        """Yield those kinds of the job that the cluster does not serve.
+
+        `kinds` returns the kinds of each API version.
+        """
         for api_version, kind in served_by_operators(job):
             served = self._allowed(f"whether the cluster serves {kind} of {api_version}", kinds[api_version])
             if served is not None and kind not in served:
@@ -209,7 +217,7 @@ class _Reader(Struct):
         return self._allowed(f"pods of namespace {self.namespace}", lambda: self.cluster.namespace_pods(self.namespace))
 
     def own(self, release: str | None) -> list[kube.Pod]:
-        """Return the release's pods on all nodes, even on nodes that take no pod of the job."""
+        """Return the release's pods on all nodes, including nodes that have no room for pods of the job."""
         if release is None:
             return []
         return own_pods(self.cluster.release_pods(self.namespace, release), self.namespace, release)
@@ -220,7 +228,7 @@ class _Reader(Struct):
                 yield kind, name
 
     def runtime_classes(self, job: Job) -> Iterator[tuple[str, RuntimeClass | None]]:
-        """Yield each RuntimeClass of the job's pods that the user may read; the caller names the others."""
+        """Yield each RuntimeClass of the job's pods that the user may read. The calling function names the others."""
         for name in runtime_class.names(job):
             path = paths.of_kind("node.k8s.io/v1", "RuntimeClass", "", name)
             with suppress(ForbiddenError):
@@ -243,7 +251,10 @@ class _Reader(Struct):
         return self._allowed(what, lambda: self.cluster.has(path, what))
 
     def server_minor(self, labels: Iterable[Labels]) -> int | None:
-        """Return the API server's minor version if one of the namespaces enforces Pod Security; None if unknown."""
+        """If one of the namespaces enforces Pod Security, return the API server's minor version.
+
+        Return None if it is unknown.
+        """
         if all(enforced(each).level == "privileged" for each in labels):
             return None
         try:

@@ -10,7 +10,7 @@ from distrain.workload.manifest import Job
 
 
 def check_markdown(name: str, report: Report, job: Job, title: str = "") -> str:
-    """Return the verdict on the release of this name, the reasons, and the next step."""
+    """Return the verdict for the release with this name, the reasons, and the next step."""
     found, *step = found_and_step(report, job)
     titled = f"{title}, {report.verdict}" if title else str(report.verdict)
     lines = [f"### {code(name)}: {titled}", "", f"- **Verdict:** {report.verdict}: {text(found)}"]

@@ -10,12 +10,12 @@ from distrain.workload.controllers import ObjectName
 from distrain.workload.manifest import PodRole
 from distrain.workload.wording import Wording
 
-# The chart's volume with the Secret of ssh.secretName.
+# The chart's volume that holds the Secret of the value `ssh.secretName`.
 SSH_VOLUME = "ssh-auth"
 
 
 def missing(found: Dependencies, namespace: str, what: ObjectName, role: PodRole, say: Wording) -> Refusal:
-    """Return the refusal of a role's pods that need an object which does not exist."""
+    """Return the refusal of those pods of a role that need an object which does not exist."""
     kind, name = what
     absent, them = f"there is no {kind} {name} in namespace {namespace}", "it"
     if not found.has_namespace:
@@ -25,7 +25,7 @@ def missing(found: Dependencies, namespace: str, what: ObjectName, role: PodRole
 
 
 def _place(what: ObjectName, role: PodRole, say: Wording) -> str:
-    """Return the path of the value that names the object; the role if the chart did not render the pods."""
+    """Return the path of the value that names the object, or the role if the chart did not render the pods."""
     kind, name = what
     if not say.job.from_chart:
         return say.place(role)
@@ -43,6 +43,6 @@ def _place(what: ObjectName, role: PodRole, say: Wording) -> str:
 
 
 def _not_found(kind: str, name: str, namespace: str) -> str:
-    """Return the words of kubelet, or of the admission plugin ServiceAccount."""
+    """Return the message of kubelet, or of the admission plugin ServiceAccount, about a missing object."""
     words = f'{kind.lower()} "{name}" not found'
     return f"error looking up service account {namespace}/{name}: {words}" if kind == "ServiceAccount" else words

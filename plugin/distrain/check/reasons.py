@@ -17,14 +17,14 @@ from distrain.workload.manifest import Job
 
 
 class Reason(Struct, frozen=True):
-    """The reason why some nodes accept no further pod, and the number of nodes: 0 for a refusal before scheduling."""
+    """Why some nodes accept no further pod, and how many nodes: 0 if the pod is refused before it is scheduled."""
 
     nodes: int
     reason: str
 
 
 def reasons(job: Job, state: ClusterState) -> list[Reason]:
-    """Place as many pods as fit; then count the nodes by the reason why they refuse the job's next pod."""
+    """Place as many pods as fit. Then count the nodes by the reason for which they refuse the job's next pod."""
     blocked, left, has_resources = _blocked(job, state)
     role = next(role for role in job.roles if role.name == blocked.name)
     later = list(state.later_refusals(state.nodes, role))
@@ -39,7 +39,7 @@ def reasons(job: Job, state: ClusterState) -> list[Reason]:
 
 
 def _blocked(job: Job, state: ClusterState) -> tuple[Role, Sequence[Node], bool]:
-    """Return the role with a pod that finds no node, the nodes' free capacity, and whether the resources suffice."""
+    """Return the role with a pod that finds no node, the nodes' free capacity, and whether their resources suffice."""
     roles = {role.name: state.role(role) for role in job.roles}
     main = roles.pop(job.main.name)
     left, unplaced = capacity.beside(state.free(), list(roles.values()), main)
@@ -53,16 +53,17 @@ def _blocked(job: Job, state: ClusterState) -> tuple[Role, Sequence[Node], bool]
 
 
 def _by_rules(nodes: Sequence[Node], role: Role, *, has_resources: bool) -> dict[str, str]:
-    """Map each node that has resources for the role's next pod, but refuses it by a rule, to the rule's message."""
+    """If a node has the resources for the role's next pod but a rule refuses it, map the node to the rule's message."""
     found = refused_by_rules(nodes, role)
-    # Without rules the nodes would take every pod. So a rule is the reason, even if no single node shows which one.
+    # Without the rules between pods, the nodes would have room for every pod. So a rule between pods is the reason,
+    # even if no single node shows which rule.
     if rules := list(between_pods(role)) if has_resources and not found else []:
         return {node.name: rules[0] for node in nodes if capacity.copies(node, role)}
     return found
 
 
 def _own_causes(room: Node, role: Role, later: str | None, by_rules: dict[str, str]) -> list[str]:
-    """Return the messages of NodeResourcesFit, or of the first filter after it that refuses the next pod."""
+    """Return the messages of NodeResourcesFit, or the message of the first later filter that refuses the next pod."""
     if room.name in by_rules:
         return [by_rules[room.name]]
     short = insufficient(room, role)

@@ -1,4 +1,7 @@
-"""Apply the defaults of namespace and cluster to a job, and collect the refusals that do not need free capacity."""
+"""Apply the defaults of the namespace and the cluster to a job.
+
+Collect the refusals that do not depend on free capacity.
+"""
 
 from __future__ import annotations
 
@@ -38,16 +41,16 @@ from distrain.workload.wording import Wording
 K = TypeVar("K")
 T = TypeVar("T")
 
-# A function that returns the objects that the pods of one namespace depend on.
+# A function that returns the Secrets, ConfigMaps and other objects that the pods of one namespace depend on.
 Find = Callable[[Job, str], Dependencies]
 
 
 class PreparedJob(Struct, frozen=True):
     """A job with the defaults of its namespaces and PriorityClasses, and the scheduling constraints of its pods.
 
-    `gpu_resource` is the resource name of its GPUs. `refusals` stop the job whatever the nodes' free capacity is.
-    `unseen` names what was not judged. `open_claims` are claims with a volume whose location is unknown until the first
-    pod has a node. `own` is the number of the release's own pods that use a node.
+    `gpu_resource` is the resource name of its GPUs. `refusals` stop the job, whatever free capacity the nodes have.
+    `unseen` names what was not judged. `open_claims` are claims whose volume has no known location until the first pod
+    has a node. `own` is the number of pods of the release that use a node now.
     """
 
     job: Job
@@ -60,7 +63,7 @@ class PreparedJob(Struct, frozen=True):
 
 
 class _Part(Struct, frozen=True):
-    """The roles of a job in one namespace, and what they depend on."""
+    """The roles of a job in one namespace, and the objects that they depend on."""
 
     job: Job
     namespace: str
@@ -69,17 +72,17 @@ class _Part(Struct, frozen=True):
 
     @property
     def new(self) -> Job:
-        """The job without the objects that exist already."""
+        """Return the job without the objects that exist already."""
         objects = tuple(each for each in self.job.objects if each not in self.found.existing)
         return replace(self.job, objects=objects)
 
     @property
     def labels(self) -> Labels:
-        """Return the labels of the namespace, {} if they are not known."""
+        """Return the labels of the namespace, or {} if they are not known."""
         return (self.found.namespaces or self.job.policies.labels).get(self.namespace) or {}
 
     def refusals(self, say: Wording) -> Iterator[Refusal]:
-        """Yield the refusals that are not caused by nodes or by pods on nodes."""
+        """Yield the refusals whose cause is neither a node nor a pod on a node."""
         job, found = self.job, self.found
         yield from _unserved(found, say)
         yield from gang_scheduler.refusals(job, found.gang_schedulers, say)
@@ -97,7 +100,7 @@ class _Part(Struct, frozen=True):
         yield from resource_quota.refusals(self.new, found.quotas or (), say, found.own, self.claims.changes)
 
     def _missing(self, say: Wording) -> Iterator[Refusal]:
-        """Yield a refusal for each object that the pods need, if it does not exist and no controller may create it."""
+        """Yield a refusal for each missing object that the pods need, unless a controller may create the object."""
         roles = references(self.job)
         for kind, name in sorted(self.found.missing):
             if not _maker(kind, say.job):
@@ -106,7 +109,7 @@ class _Part(Struct, frozen=True):
                 yield missing(self.found, self.namespace, (kind, name), role, say)
 
     def unseen(self, whole: Job) -> Iterator[str]:
-        """Name what was not judged; `whole` is the job with its parts in other namespaces."""
+        """Name what was not judged. `whole` is the job together with its parts in other namespaces."""
         yield from self.found.unseen
         yield from self.claims.unseen
         for kind, name in sorted(self.found.missing):
@@ -121,10 +124,10 @@ class _Part(Struct, frozen=True):
 
 
 def prepare(job: Job, namespace: str, find: Find, gpu_resource: str | None) -> PreparedJob:
-    """Apply the namespaces' defaults to the job, and check everything except nodes and the pods on them.
+    """Apply the namespaces' defaults to the job, and check everything except nodes and the pods that run on them.
 
-    `namespace` is for pods whose manifest names none. Without `gpu_resource`, the GPU resource's name is guessed from
-    the pods' requests.
+    `namespace` is used for pods whose manifest names no namespace. Without `gpu_resource`, the name of the GPU resource
+    is guessed from the pods' requests.
     """
     gpus = gpu_resource or gpus_of(job)
     job = job.in_namespaces(namespace)
@@ -157,7 +160,7 @@ def prepare(job: Job, namespace: str, find: Find, gpu_resource: str | None) -> P
 
 
 def _found(part: Job, namespace: str, find: Find) -> Dependencies:
-    """Return what a part of the job depends on, with the manifest's policies."""
+    """Return the objects that a part of the job depends on, including the manifest's policies."""
     return with_namespace(with_policies(find(part, namespace), part.policies, namespace), namespace)
 
 
@@ -167,7 +170,7 @@ def _with_defaults(part: Job, found: Dependencies) -> Job:
 
 
 def _joined(job: Job, parts: Sequence[Job]) -> Job:
-    """Return the job with the roles of its parts, in the job's order."""
+    """Return the job with the roles of its parts, in the order that they have in the job."""
     roles = {role.name: role for part in parts for role in part.roles}
     return replace(job, roles=tuple(roles[role.name] for role in job.roles))
 
@@ -187,7 +190,7 @@ def _constraints(job: Job, parts: Sequence[_Part], shared: SharedVolumes) -> Job
 
 
 def _attach_limits(parts: Sequence[_Part]) -> AttachLimits:
-    """Return the limits of the drivers of all parts."""
+    """Return the attach limits of the CSI drivers of all parts of the job."""
     every = [attach_limits.attach_limits(part.job, part.found) for part in parts]
     return AttachLimits(
         _united(each.limits for each in every),
@@ -198,7 +201,7 @@ def _attach_limits(parts: Sequence[_Part]) -> AttachLimits:
 
 
 def _labels(parts: Sequence[_Part]) -> Mapping[str, Labels] | None:
-    """Return the labels of the namespaces; None if a namespace of one of the job's objects could not be read."""
+    """Return the labels of the namespaces, or None if the namespace of one of the job's objects could not be read."""
     known = _united(part.found.namespaces or {} for part in parts)
     return known if all(part.namespace in known for part in parts) else None
 

@@ -1,4 +1,4 @@
-"""Report whether a job fits the cluster: the verdict, its figures and reasons, and what could not be judged.
+"""Report whether a job fits the cluster: the verdict, its numbers and reasons, and what could not be judged.
 
 The verdict is `fits` only if the scheduler places every pod in any order (see solver/capacity) and nothing refuses the
 pods (see refusals). `unseen` names what could not be read; this does not change the verdict.
@@ -30,7 +30,7 @@ INLINE_DISKS = {"awsElasticBlockStore", "azureDisk", "cinder", "gcePersistentDis
 
 
 class Pods(Struct, frozen=True):
-    """The pods of one role, and the request of each, in a manifest's units."""
+    """The number of pods of one role, and the request of each pod in the units of a manifest."""
 
     role: str
     replicas: int
@@ -40,10 +40,10 @@ class Pods(Struct, frozen=True):
 class Report(Struct, frozen=True):
     """The report of a check.
 
-    `undecided`: the check could not decide, so the verdict is `depends`. `fit` has the number of main pods that fit
-    together with all other pods. For each other role it has the number of pods that fit alone. `unseen` names what was
-    not judged, and `assumed` names the assumptions that differ from the cluster's state. `warnings` are about the
-    values; they do not change the verdict.
+    `undecided`: why the check could not decide; in this case the verdict is `depends`. `fit` has the number of main
+    pods that fit together with all other pods. For each other role, `fit` has the number of the role's pods that fit
+    without pods of further roles. `unseen` names what was not judged. `assumed` names what was assumed differently from
+    the cluster's state. `warnings` are about the values; they do not change the verdict.
     """
 
     verdict: Verdict
@@ -87,7 +87,8 @@ def report(prepared: PreparedJob, state: ClusterState, more: Sequence[kube.Node]
 
 def _open_question(prepared: PreparedJob, state: ClusterState, placed: Verdict) -> str:
     """Return the reason why the verdict is undecided, or an empty string."""
-    # The nodes were judged for every possible location of the volumes, so an impossible job stays impossible.
+    # The nodes were judged for every possible location of the volumes. So a job that is found impossible is impossible
+    # for every location.
     if prepared.open_claims and placed != Verdict.IMPOSSIBLE:
         names = listed(prepared.open_claims)
         words = f"undecided where the volume of persistent volume claim {names} will be, and so who can use it"
@@ -113,7 +114,7 @@ def readable(request: Units) -> dict[str, str]:
 
 
 def not_judged(prepared: PreparedJob) -> list[str]:
-    """Name settings of the pods that this check does not judge."""
+    """Yield a line for each setting of the pods that this check does not judge."""
     return [f"{what} of the {role.name}" for role in prepared.job.roles for what in _beyond_check(role.spec)]
 
 
@@ -127,7 +128,7 @@ def _beyond_check(spec: kube.TemplateSpec) -> Iterator[str]:
 
 
 def _with_refusals(placed: Verdict, refusals: Sequence[Refusal], *, is_open: bool) -> Verdict:
-    """Return the verdict by nodes and refusals; `is_open` is true if the nodes may never take the job."""
+    """Return the verdict by nodes and refusals. `is_open` is true if perhaps no nodes can ever take the job."""
     found = {each.verdict for each in refusals}
     if Verdict.IMPOSSIBLE in found or placed == Verdict.IMPOSSIBLE:
         return Verdict.IMPOSSIBLE

@@ -1,4 +1,4 @@
-"""Find the nodes that refuse a job's next pod because of a rule between pods, although they have resources for it."""
+"""Find the nodes that have the resources for a job's next pod, but refuse it because of a rule between pods."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def between_pods(role: Role) -> Iterator[str]:
 
 
 def refused_by_rules(nodes: Sequence[Node], role: Role) -> dict[str, str]:
-    """Map each node to a rule's message if the node has resources for more of the role's pods than the rule allows."""
+    """If a node has the resources for more pods of the role than a rule allows, map the node to the rule's message."""
     found: dict[str, str] = {}
     # Apply the scheduler's filters in reverse order, so that the message of the first filter overwrites later ones.
     for anti_affinity in role.anti_affinity:
@@ -35,19 +35,20 @@ def refused_by_rules(nodes: Sequence[Node], role: Role) -> dict[str, str]:
 
 
 def _crowded(nodes: Sequence[Node], role: Role, rule: AntiAffinity) -> Iterator[str]:
-    """Yield the nodes of domains with room for several pods of a role whose anti-affinity excludes its own pods."""
+    """If the role's anti-affinity excludes its own pods, yield the nodes of domains with room for several of them."""
     if role.name in rule.roles and role.count > 1:
         room = _room(nodes, role, rule.key)
         yield from (node.name for node in nodes if rule.key in node.labels and room[node.labels[rule.key]] > 1)
 
 
 def _far(nodes: Sequence[Node], role: Role, rule: Affinity) -> Iterator[str]:
-    """Yield the nodes in domains that have no pod that the affinity counts, and will get none."""
+    """Yield the nodes in domains where no pod counts for the affinity, and where no such pod will be placed."""
     if not rule.roles:
         present = {key: rule.present.get(key, frozenset()) for key in rule.keys}
         yield from (node.name for node in nodes if any(node.labels.get(key) not in present[key] for key in rule.keys))
     if rule.roles == {role.name} and len(rule.keys) == 1 and not any(rule.present.values()):
-        # The first pod chooses the domain for all pods. No domain has room for all pods, so take the largest domain.
+        # The first pod chooses the domain for all pods. No topology domain has room for all pods, so report the largest
+        # domain.
         room = _room(nodes, role, rule.keys[0])
         largest = max(room.values(), default=0)
         if largest < role.count:
@@ -55,7 +56,7 @@ def _far(nodes: Sequence[Node], role: Role, rule: Affinity) -> Iterator[str]:
 
 
 def _uneven(nodes: Sequence[Node], near: Sequence[Node], role: Role, rule: TopologySpread) -> Iterator[str]:
-    """Yield the nodes of domains with room for more pods than the constraint allows there.
+    """Yield the nodes of those domains that have room for more pods than the constraint allows.
 
     Only the nodes `near` take pods of the role.
     """
@@ -71,7 +72,7 @@ def _uneven(nodes: Sequence[Node], near: Sequence[Node], role: Role, rule: Topol
 
 
 def _smallest(nodes: Sequence[Node], rule: TopologySpread, room: Mapping[str, int]) -> int:
-    """Return the smallest count of a domain once the domains are as full as their resources allow."""
+    """Fill each domain as far as its resources allow, and return the smallest number of pods that a domain then has."""
     domains = {node.labels[rule.key] for node in nodes if node.name in rule.eligible and rule.key in node.labels}
     if len(domains) < rule.min_domains:
         return 0
@@ -79,7 +80,7 @@ def _smallest(nodes: Sequence[Node], rule: TopologySpread, room: Mapping[str, in
 
 
 def _room(nodes: Sequence[Node], role: Role, key: str) -> Counter[str]:
-    """Count the role's pods that fit in each domain of the topology key by their resources."""
+    """For each domain of the topology key, count the role's pods for which the domain has the resources."""
     room: Counter[str] = Counter()
     for node in nodes:
         if key in node.labels:

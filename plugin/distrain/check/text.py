@@ -1,4 +1,4 @@
-"""Format a report as text: the verdict, the nodes by reason, the next step."""
+"""Format a report as text: the verdict, the nodes grouped by reason, and the next step."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from distrain.workload.manifest import Job, PodRole
 from distrain.workload.wording import listed
 
 WIDTH = 100
-# A command in backticks. It is never wrapped, so that users can copy it.
+# A command in backticks. A command is never wrapped, so that users can copy it.
 COMMAND = re.compile("`[^`]*`")
 SENTENCE = re.compile(r"(?<=\.) (?=[A-Z])")
 
 
 def summary(report: Report, job: Job, *, answer_last: bool = False) -> list[str]:
-    """Return the report's lines, with the verdict first, or last with `answer_last`.
+    """Return the report's lines. The verdict comes first, or last if `answer_last` is set.
 
     `answer_last` is for logs that keep only their last lines.
     """
@@ -60,7 +60,10 @@ def _fitting(report: Report, job: Job) -> str:
 
 
 def _described(role: PodRole, gpu_resource: str) -> str:
-    """Return "2 workers of 4 nvidia.com/gpu each"; name CPU and memory only if the pods request no GPUs."""
+    """Return a text such as "2 workers of 4 nvidia.com/gpu each".
+
+    Name CPU and memory only if the pods request no GPUs.
+    """
     requests = readable(role.request)
     each = " each" if role.replicas != 1 else ""
     if gpu_resource in requests:

@@ -1,4 +1,4 @@
-"""Define argparse actions for flags that argparse's built-in actions cannot handle; most are flags of Helm."""
+"""Define argparse actions for flags that argparse's built-in actions cannot handle. Most of these are flags of Helm."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ TYPE_CHECKING = False  # for fast start, see cli.py
 if TYPE_CHECKING:
     from typing import Any
 
-# The environment variables in which Helm passes its flags of the same name to a plugin.
+# For each of Helm's flags, the environment variable in which Helm passes the flag's value to a plugin.
 HELM_VARIABLES = {
     "kube_apiserver": "HELM_KUBEAPISERVER",
     "kube_token": "HELM_KUBETOKEN",
@@ -24,7 +24,10 @@ HELM_VARIABLES = {
 
 
 class ValueFlag(argparse.Action):
-    """Collect Helm's value flags in one list, in the order of the command line; Helm merges them in its own order."""
+    """Collect Helm's flags for values in one list, in the order of the command line.
+
+    Helm merges them in its own order.
+    """
 
     def __call__(self, _: argparse.ArgumentParser, options: argparse.Namespace, value: Any, flag: Any = None) -> None:
         name = "--values" if flag == "-f" else flag
@@ -32,14 +35,14 @@ class ValueFlag(argparse.Action):
 
 
 class ToHelm(argparse.Action):
-    """Collect flags that Helm gets as they are."""
+    """Collect flags that are passed to Helm unchanged."""
 
     def __call__(self, _: argparse.ArgumentParser, options: argparse.Namespace, value: Any, flag: Any = None) -> None:
         options.helm_flags = [*options.helm_flags, f"--{self.option_strings[-1].lstrip('-')}", value]
 
 
 class Timeout(argparse.Action):
-    """Store the seconds, and pass them to Helm, which limits each hook of the chart by them."""
+    """Store the number of seconds, and pass it to Helm, which uses it as the limit for each hook of the chart."""
 
     def __call__(self, _: argparse.ArgumentParser, options: argparse.Namespace, value: Any, __: Any = None) -> None:
         options.timeout = value
@@ -47,7 +50,7 @@ class Timeout(argparse.Action):
 
 
 class OneManifest(argparse.Action):
-    """Store the file; refuse a second file, because argparse would silently keep only the last one."""
+    """Store the file's name. Refuse a second file, because argparse would keep only the last one without a word."""
 
     def __call__(self, _: argparse.ArgumentParser, options: argparse.Namespace, value: Any, flag: Any = None) -> None:
         if options.manifest is not None:
@@ -57,7 +60,7 @@ class OneManifest(argparse.Action):
 
 
 class HelmFlag(argparse.Action):
-    """Store a flag in Helm's environment variable, so that both our Helm processes and our own requests use it."""
+    """Store a flag in Helm's environment variable, so that the Helm processes and the plugin's own requests use it."""
 
     def __call__(self, parser: Any, options: argparse.Namespace, value: Any, flag: Any = None) -> None:
         if self.dest == "kube_as_group":
@@ -68,7 +71,7 @@ class HelmFlag(argparse.Action):
 
 
 class GenerateName(argparse.Action):
-    """Record that the release's name is generated, unless a template for the name is given."""
+    """Record that the release's name is generated, unless the user gives a template for the name."""
 
     def __call__(self, _: argparse.ArgumentParser, options: argparse.Namespace, *__: Any) -> None:
         options.naming = options.naming or ("--generate-name", "")

@@ -1,7 +1,7 @@
 """Define the parser that all commands use, and the types of their arguments.
 
 The public interface of argparse can neither list a parser's arguments nor change the text of an error. So the parser
-keeps a list of its arguments and checks choices itself.
+keeps its own list of arguments, and checks choices itself.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import Any, NoReturn
 
-# These patterns are compiled only where they are needed.
+# These patterns are strings, which are compiled only where they are needed.
 RELEASE_NAME = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
 LONGEST_NAME = 53
 # Seconds per unit of a duration in Go's syntax.
@@ -33,21 +33,22 @@ LONGEST_SECONDS = 2.0**63 / 1e9
 MOST_DIGITS = 18
 # The values that Go's parser accepts for a switch, as in --wait=false.
 TRUE, FALSE = ("1", "t", "T", "true", "TRUE", "True"), ("0", "f", "F", "false", "FALSE", "False")
-# Commands that only Helm has. Users may look for them here, because other commands have the same name in both programs.
+# Helm has these commands, but this plugin does not. Users may type them here, because other commands have the same name
+# in Helm and in this plugin.
 HELMS_OWN = ("get", "history", "lint", "list", "rollback", "test", "uninstall")
-# argparse's words for two arguments that exclude each other.
+# argparse's message if two arguments exclude each other.
 EXCLUDED = "not allowed with argument "
 # The width of --help on a wide terminal.
 WIDTH = 100
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that raises ValuesError, suggests a similar word, and prints the text of its topic for --help.
+    """A parser that raises ValuesError, suggests a similar word, and prints the help text of its topic for --help.
 
-    `arguments` lists all arguments, `groups` the arguments of each titled group, and `commands` the parsers of the
-    commands. `alone` has the default value of each flag that may be given without `=value`. `required` lists the groups
-    from which the user must give one argument. `settle` completes the options after parsing, and returns the words that
-    belong to no argument.
+    `arguments` lists all arguments, `groups` the arguments in each titled group, and `commands` the parser of each
+    command. `alone` has the default value of each flag that may be written without `=value`. `required` lists groups of
+    arguments; the user must give one argument of each group. `settle` completes the options after parsing. `settle`
+    returns the words that belong to no argument.
     """
 
     def __init__(self, *, topic: str, **settings: Any) -> None:
@@ -75,12 +76,12 @@ class Parser(argparse.ArgumentParser):
         return action
 
     def add_titled(self, title: str) -> Group:
-        """Add a group with a title of its own in --help."""
+        """Add a group of arguments that has its own title in --help."""
         self.groups[title] = []
         return Group(self, self.add_argument_group(title), self.groups[title])
 
     def add_exclusive(self, *, required: bool = False) -> Group:
-        """Add a group of arguments that exclude each other."""
+        """Add a group of arguments that exclude each other: the user may give only one of them."""
         group = Group(self, self.add_mutually_exclusive_group(required=required), [])
         self.required += [group] if required else []
         return group
@@ -101,7 +102,10 @@ class Parser(argparse.ArgumentParser):
         return super().format_help()
 
     def print_help(self, file: Any = None) -> None:
-        """Print the help; argparse would ignore a write error, for example from a full disk."""
+        """Print the help.
+
+        Argparse would ignore an error when it writes the help, for example because the disk is full.
+        """
         console.answer(self.format_help().rstrip("\n"))
 
     def parse(self, arguments: Sequence[str]) -> argparse.Namespace:
@@ -112,7 +116,7 @@ class Parser(argparse.ArgumentParser):
         if not first.startswith("-") and first not in self.commands:
             if first in HELMS_OWN:
                 raise ValuesError(f'COMMAND: there is no "{first}"; it is Helm\'s own: helm {first}')
-            # Other programs have a command `version`.
+            # Users may try `version`, because other programs have that command.
             raise _unknown_choice("COMMAND", first, [*self.commands], self.flags)
         if first in self.commands:
             arguments = [first, *self.commands[first].spelled_out(arguments[1:])]
@@ -124,7 +128,9 @@ class Parser(argparse.ArgumentParser):
         return options
 
     def spelled_out(self, words: Sequence[str]) -> Iterator[str]:
-        """Yield a command's words in argparse's form: Helm also accepts `--wait=true`, and `--dry-run` alone.
+        """Yield a command's words in the form that argparse needs.
+
+        Helm also accepts `--wait=true`, and `--dry-run` alone.
 
         Raise ValuesError for a flag of Helm that the command refuses.
         """
@@ -141,7 +147,7 @@ class Parser(argparse.ArgumentParser):
         self._refuse_unknown(words)
 
     def _with_negatives(self, words: Sequence[str]) -> Iterator[str]:
-        """Join a flag and a value such as -5s, which argparse would take for another flag."""
+        """Join a flag and a value such as -5s with `=`, because argparse would take this value for another flag."""
         flags, left = self.flags, iter(words)
         for word in left:
             action = flags.get(word)
@@ -153,23 +159,26 @@ class Parser(argparse.ArgumentParser):
                 yield from () if value is None else (value,)
 
     def _refuse_unknown(self, words: Sequence[str]) -> None:
-        """Raise ValuesError for an unknown flag; argparse would first report arguments that are missing."""
+        """Raise ValuesError for an unknown flag.
+
+        Without this, argparse would first report arguments that are missing.
+        """
         flags = self.flags
         for word in itertools.takewhile(lambda word: word != "--", words):
             flag = word.partition("=")[0] if word.startswith("--") else word[:2]
-            # argparse takes a word with a space as a value, and -1 as a number.
+            # argparse takes a word that contains a space for a value, and -1 for a number.
             if re.match("--?[A-Za-z]", word) and " " not in word and flag not in flags:
                 raise ValuesError(_unknown(word, self))
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
-        """Raise ValuesError with a next step where argparse raises an error without one."""
+        """Raise ValuesError with a next step in cases in which argparse raises an error without one."""
         try:
             return super().parse_known_args(args, namespace)
         except argparse.ArgumentError as error:
             raise ValuesError(f"{self._taught(error)}; see `{self.prog} --help`") from error
 
     def error(self, message: str) -> NoReturn:
-        """Report a missing argument. argparse raises an exception for every other error."""
+        """Report a missing argument. In all other cases argparse raises an exception."""
         missing = [action for action in self.arguments if action.required and _name(action) in message]
         told = "; ".join(f"{_name(action)}: is missing: {_what(action)}" for action in missing)
         groups = [group.names for group in self.required if all(name in message for name in group.names)]
@@ -202,7 +211,7 @@ class Group:
 
 
 class Version(argparse.Action):
-    """The flag --version: print the version, and fail if stdout is closed or full."""
+    """The flag --version. The flag prints the version, and fails if stdout is closed or full."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
         console.answer(str(self.const))
@@ -210,9 +219,9 @@ class Version(argparse.Action):
 
 
 def _checked(names: Sequence[str], settings: dict[str, Any]) -> dict[str, Any]:
-    """Give an argument with choices a type whose error suggests what the user probably meant.
+    """If an argument has choices, give it a type whose error message suggests what the user probably meant.
 
-    The argument's own type, if it has one, converts a word to the choice that it means.
+    If the argument has its own type, that type converts a word to the choice that the word means.
     """
     if not settings.get("choices"):
         return settings
@@ -227,13 +236,13 @@ def _choice(name: str, choices: Sequence[str], meaning: Callable[[str], str], wo
 
 
 def _unknown_choice(name: str, value: str, choices: Sequence[str], more: Iterable[str] = ()) -> ValuesError:
-    """Return the error for a wrong choice; the user may also have meant one of the words in `more`."""
+    """Return the error for a wrong choice. The user may also have meant one of the words in `more`."""
     words = f'{name}: there is no "{value}"; it takes {", ".join(choices)}'
     return ValuesError(words + meant(value, [*choices, *more]))
 
 
 def named(name: str) -> str:
-    """Read the name of a file or a node; an unset variable of a shell makes it empty."""
+    """Read the name of a file or a node. The name is empty if the user's shell has not set a variable."""
     if not name:
         raise argparse.ArgumentTypeError("it is empty; name one, or leave the flag out")
     return name
@@ -255,7 +264,7 @@ def endpoint(url: str) -> str:
 
 
 def release_name(name: str) -> str:
-    """Read the name of a release, as Helm allows it."""
+    """Read the name of a release; it must be a name that Helm allows."""
     if "/" in name or name.endswith((".yaml", ".yml")):
         raise argparse.ArgumentTypeError(f'"{name}" is a file, not a release\'s name; name a values file with -f')
     if words := wrong_name(name):
@@ -264,13 +273,16 @@ def release_name(name: str) -> str:
 
 
 def wrong_name(name: str) -> str:
-    """Return why Helm does not allow this name for a release; an empty string if it does."""
+    """Return why Helm does not allow a release of this name, or an empty string if Helm allows it."""
     is_allowed = len(name) <= LONGEST_NAME and re.fullmatch(RELEASE_NAME, name)
     return "" if is_allowed else f'"{name}" is no release name: use a-z, 0-9 and -, {LONGEST_NAME} characters at most'
 
 
 def count(number: str, of: str = "GPUs: write 8") -> int:
-    """Parse a number above 0. `of` names what is counted, GPUs by default, and gives an example."""
+    """Parse a number that must be greater than 0.
+
+    `of` says in the error message what is counted (GPUs by default) and gives an example.
+    """
     if not number.isdecimal() or len(number) > MOST_DIGITS or int(number) == 0:
         raise argparse.ArgumentTypeError(f'"{number}" is no number of {of}')
     return int(number)
@@ -286,7 +298,7 @@ def workers(number: str) -> int:
 
 
 def revisions(number: str) -> int:
-    """Parse a number of revisions to keep; 0 keeps all."""
+    """Parse the number of revisions to keep; 0 means that all are kept."""
     return 0 if number == "0" else count(number, "revisions: write 10, or 0 for all")
 
 
@@ -296,7 +308,7 @@ def lines(number: str) -> int:
 
 
 def seconds(duration: str) -> float:
-    """Parse a duration in Go's syntax, such as 90s, 1.5h or 1h30m; a number alone is seconds."""
+    """Parse a duration in Go's syntax, such as 90s, 1.5h or 1h30m. A number without a unit means seconds."""
     written = f"{duration}s" if re.fullmatch("[0-9]+", duration) else duration.removeprefix("+")
     parts = re.findall(DURATION, written)
     found = sum(float(number) * UNITS[unit] for number, unit in parts)
@@ -334,7 +346,7 @@ def _is_true(flag: str, word: str) -> bool:
 
 def _width() -> int:
     try:
-        # A terminal that does not know its size has 0 columns.
+        # If the terminal does not know its size, the number of columns is 0.
         return min(WIDTH, os.get_terminal_size().columns or WIDTH)
     except OSError:
         return WIDTH
@@ -354,7 +366,7 @@ def _name(action: argparse.Action) -> str:
 
 
 def _unknown(word: str, parser: Parser) -> str:
-    """Return the error message for a word that belongs to no argument."""
+    """Return the error message for a word that belongs to no argument of the command."""
     flags = parser.flags
     hint = f"; see `{parser.prog} --help`"
     if word.startswith("-"):
@@ -365,7 +377,7 @@ def _unknown(word: str, parser: Parser) -> str:
 
 
 def meant(word: str, choices: Iterable[str]) -> str:
-    """Return a hint with the choice that is most similar to the word, an empty string if no choice is similar."""
+    """Return a hint that names the choice most similar to the word, or an empty string if none is similar."""
     from difflib import get_close_matches
 
     close = get_close_matches(word, list(choices), n=1)

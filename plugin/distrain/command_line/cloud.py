@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from distrain.command_line.arguments import Parser, named
 
-# A cloud's name -> its managed Kubernetes.
+# For each name of a cloud, the name of its managed Kubernetes.
 CLOUDS = {"aws": "eks", "gcp": "gke", "google": "gke", "azure": "aks"}
 
 

@@ -1,4 +1,4 @@
-"""Add the flags that several commands share: values, chart, cluster, form of the answer, waits, revisions."""
+"""Add the flags that several commands share: values, chart, cluster, format of the answer, waiting, and revisions."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def add_wait(parser: Parser) -> None:
 
 
 def add_revision(parser: Parser) -> None:
-    """Add Helm's flags on the revision that a change makes."""
+    """Add the flags of Helm that are about the revision that a change creates."""
     parser.add_argument("--description", action=ToHelm, metavar="TEXT", help="description of the revision")
     words = "labels of the revision's Secret"
     parser.add_argument("-l", "--labels", action=ToHelm, type=labels, metavar="KEY=VALUE", help=words)
@@ -45,7 +45,7 @@ def add_revision(parser: Parser) -> None:
 
 
 def add_atomic(parser: Parser, undo: str) -> None:
-    """Add the flag under the names of Helm 3 and Helm 4."""
+    """Add the flag --atomic, under its names in Helm 3 and in Helm 4."""
     words = f"the same as --wait, but {undo} a job that cannot start"
     parser.add_argument("--atomic", "--rollback-on-failure", action="store_true", help=words)
 

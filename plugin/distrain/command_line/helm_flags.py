@@ -1,6 +1,6 @@
-"""List the flags of `helm install`, `helm upgrade` and `helm template` that distrain refuses, each with a way out.
+"""List the flags of `helm install`, `helm upgrade` and `helm template` that distrain refuses, and what to use instead.
 
-docs/plugin.md shows this table. Any other flag of these three commands means here what it means for Helm.
+docs/plugin.md shows this table. Any other flag of these three commands has the same meaning for distrain as for Helm.
 """
 
 from __future__ import annotations
@@ -10,11 +10,12 @@ TITLE = "Helm's flags that are refused"
 INTRODUCTION = """\
 `install`, `upgrade` and `template` take the flags of Helm's commands of the same name, with the same meaning; but
 `--wait` follows the training job. These flags are refused:"""
-# The values of --wait in Helm 4 (how Helm waits; hookOnly means not to wait), and the equivalent boolean.
+# Each value of --wait in Helm 4, and the boolean that means the same. The value says how Helm waits; with `hookOnly` it
+# does not wait.
 WAITS = {"watcher": "true", "legacy": "true", "hookOnly": "false"}
-# The way out for a flag that changes how Helm renders or applies a chart.
+# What the user can do instead of a flag that changes how Helm renders or applies a chart.
 HELM_ITSELF = "give Helm itself the values that `helm distrain derive` prints: `helm ... -f -`"
-# For each group of flags: why they are refused, then what to use instead.
+# For each group of refused flags: the reason, then what to use instead.
 REFUSED = {
     (
         *("--repo", "--version", "--devel", "--verify", "--keyring", "--username", "--password", "--pass-credentials"),
@@ -51,7 +52,7 @@ REFUSED = {
 
 
 def refusal(command: str, flag: str) -> str | None:
-    """Return the reason why a command refuses a flag of Helm, and what to use instead; None for any other flag."""
+    """Return why a command refuses a flag of Helm, and what to use instead. Return None for any other flag."""
     if command not in COMMANDS:
         return None
     return next((words for flags, words in REFUSED.items() if flag in flags), None)

@@ -1,6 +1,6 @@
 """Read the help texts: `help/<command>.md` for each command, and `help/distrain.md` for the program as a whole.
 
---help shows a file as plain text; docs/plugin.md is generated from all files. A file has this form:
+--help shows a file as plain text; docs/plugin.md is generated from all files. A help file has the following form:
 
     # derive                        the command's name
     Print the values with ...       one sentence on one line; the list of commands shows it
@@ -33,7 +33,7 @@ CODE_INDENT = "    "
 
 
 class HelpText:
-    """One command's text, in Markdown."""
+    """The help text of one command, in Markdown."""
 
     def __init__(self, name: str, summary: str, description: str, sections: dict[str, str]) -> None:
         self.name, self.summary, self.description, self.sections = name, summary, description, sections
@@ -49,8 +49,8 @@ def read(name: str) -> HelpText:
 
 
 def plain(markdown: str, width: int) -> str:
-    """Convert Markdown to plain text for a terminal with this number of columns."""
-    # A code block that contains empty lines may be split: its parts look the same.
+    """Convert Markdown to plain text for a terminal that has this number of columns."""
+    # The text is split at empty lines, so a code block that contains one is split too. Its parts still look right.
     blocks = re.split(r"\n{2,}", markdown)
     return "\n\n".join("\n".join(_plain_block(block.split("\n"), width)) for block in blocks)
 
@@ -67,7 +67,7 @@ def _plain_block(block: Sequence[str], width: int) -> list[str]:
 
 
 def _plain_table(block: Sequence[str], width: int) -> list[str]:
-    """Align the rows in columns; the last column gets the rest of the width."""
+    """Align the rows of a table in columns. The last column gets the rest of the width."""
     rows = [[_inline(cell.strip()) for cell in line.strip("|").split("|")] for line in block if "---" not in line]
     *columns, _ = zip(*rows, strict=True)
     widths = [max(map(len, column)) for column in columns]
@@ -95,7 +95,7 @@ def _wrapped(words: str, width: int, head: str = "") -> list[str]:
 
 
 def _inline(words: str) -> str:
-    """Remove the Markdown markup of code, strong words and links; keep the text of each."""
+    """Remove the Markdown markup of code, strong words and links, but keep their text."""
     return re.sub(r"`([^`]*)`|\*\*(.+?)\*\*|\[([^]]*)\]\([^)]*\)", lambda found: _inline_text(found), words)
 
 

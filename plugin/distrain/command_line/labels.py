@@ -1,7 +1,7 @@
 """Read --labels, the labels of a revision's Secret, and --selector, which selects objects by their labels.
 
-Helm and the API server would refuse wrong labels only after an upgrade has ended the old job. They would refuse a wrong
-selector once for each kind of object.
+Helm and the API server would refuse wrong labels too late: when an upgrade has already ended the old job. Helm and the
+API server would refuse a wrong selector once for each kind of object, so it is checked here.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ KEY, VALUE = rf"({PREFIX})?{NAME}", rf"({NAME})?"
 # A term of a selector as the API server reads it (apimachinery/pkg/labels/selector.go).
 SET = rf"\s+(?:in|notin)\s*\(\s*{VALUE}(?:\s*,\s*{VALUE})*\s*\)"
 TERM = rf"!\s*{KEY}|{KEY}(?:\s*(?:==?|!=)\s*{VALUE}|{SET}|\s*[<>]\s*-?\d+)?"
-# Helm keeps its own records in these (pkg/storage/driver/util.go).
+# Helm uses these labels for its own records (pkg/storage/driver/util.go).
 HELMS_OWN = ("name", "owner", "status", "version", "createdAt", "modifiedAt")
 
 
 def labels(text: str) -> str:
-    """Return the labels in Helm's form, KEY=VALUE,KEY=VALUE, if Helm and Kubernetes allow them."""
+    """Return the labels in Helm's form (KEY=VALUE,KEY=VALUE) if both Helm and Kubernetes allow them."""
     for pair in text.split(","):
         if words := _mistake(pair):
             raise argparse.ArgumentTypeError(words)
@@ -29,7 +29,7 @@ def labels(text: str) -> str:
 
 
 def _mistake(pair: str) -> str:
-    """Return what is wrong with a label; an empty string if nothing is."""
+    """Return what is wrong with a label, or an empty string if nothing is wrong."""
     key, has_value, value = pair.partition("=")
     if not has_value:
         return f'"{pair}" is no label: write KEY=VALUE, as in team=a,cost=b'
@@ -41,7 +41,7 @@ def _mistake(pair: str) -> str:
 
 
 def selector(text: str) -> str:
-    """Return the selector if the API server can read it."""
+    """Return the selector if the API server can parse it; otherwise raise an error."""
     for term in re.split(r",(?![^(]*\))", text):
         if not re.fullmatch(TERM, term.strip()):
             words = "write KEY=VALUE, KEY!=VALUE, KEY in (A,B) or KEY, with commas between them"

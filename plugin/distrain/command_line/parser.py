@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 # An example for --name-template.
 NAME_TEMPLATE = "run-{{ randAlpha 4 | lower }}"
-# The folder of a report without -o.
+# Without -o, a report is written to this folder.
 REPORT = "distrain-report"
 # `helm template` uses the same name for a release without a name.
 NAMELESS = "release-name"
@@ -43,8 +43,8 @@ NAMELESS = "release-name"
 def parser(words: Sequence[str] | None = None) -> Parser:
     """Return the parser of all commands, which raises ValuesError for wrong arguments.
 
-    With `words`, the parser lacks the arguments of every command that the words do not name, because adding them takes
-    time.
+    With `words`, the parser gets only the arguments of those commands that the words name, because adding arguments
+    takes time.
     """
     program = "helm distrain" if "HELM_PLUGIN_NAME" in os.environ else "distrain"
     parser = Parser(prog=program, topic=helptext.PROGRAM)
@@ -279,7 +279,10 @@ def _add_change(parser: Parser) -> None:
 
 
 def _add_naming(parser: Parser) -> None:
-    """Add Helm's flags that generate a name; `naming` gets flag and template. With both flags, the template counts."""
+    """Add Helm's flags that generate a name; `naming` gets the flag and the template.
+
+    If the user gives both flags, the template is used.
+    """
     words = "name the release after the chart and the time"
     parser.add_argument("-g", "--generate-name", dest="naming", action=GenerateName, nargs=0, help=words)
     words = f"name the release by a template, as in {NAME_TEMPLATE}"

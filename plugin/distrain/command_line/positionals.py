@@ -1,6 +1,6 @@
 """Read the positional arguments [NAME] [CHART] as Helm does: a chart may be given without a name.
 
-A lone word is a chart if it has a slash, is "." or "..", or ends in .tgz; otherwise it is a name.
+A single word is a chart if it contains a slash, is "." or "..", or ends in .tgz; otherwise it is a name.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 
 class Chart(str):
-    """A word that names a chart, not a release."""
+    """A word on the command line that names a chart, not a release."""
 
     __slots__ = ()
 
 
 def add(parser: Parser, words: str, *, default: str | None = None, may_lack: bool = True) -> None:
-    """Add NAME, with this help, and CHART. NAME is required unless it `may_lack`."""
+    """Add the positional arguments NAME (with this help) and CHART. NAME is required, unless `may_lack` is set."""
     settings = {"nargs": "?", "default": default} if may_lack else {}
     parser.add_argument("name", metavar="NAME", type=name_or_chart, help=words, **settings)
     parser.add_argument("chart_word", metavar="CHART", nargs="?", help="the chart, as for --chart")
@@ -36,10 +36,10 @@ def name_or_chart(word: str) -> str:
 
 
 def settle(parser: Parser, options: argparse.Namespace, rest: Sequence[str]) -> list[str]:
-    """Store the name and the chart in the options, and return the remaining words."""
+    """Store the name and the chart in the options. Return the remaining words."""
     rest = list(rest)
     if rest and not rest[0].startswith("-") and options.chart_word is None:
-        # argparse does not match an optional CHART that stands apart from NAME.
+        # argparse does not recognize an optional CHART if a flag stands between NAME and CHART.
         options.chart_word = rest.pop(0)
     default, naming = parser.get_default("name"), getattr(options, "naming", None)
     name = options.name if options.name != default else None
@@ -52,7 +52,7 @@ def settle(parser: Parser, options: argparse.Namespace, rest: Sequence[str]) -> 
 
 
 def _refuse_wrong_name(parser: Parser, name: str | None, naming: tuple[str, str] | None) -> None:
-    """Raise ValuesError if a required name is missing, if there are two names, or if the name is a chart."""
+    """Raise ValuesError if a required name is missing, if there are two names, or if the name is a chart's."""
     argument, may_generate = parser.positionals[0], "--generate-name" in parser.flags
     if isinstance(name, Chart):
         raise ValuesError(f'NAME: "{name}" is a chart; name the release first, then the chart')

@@ -7,7 +7,8 @@ import math
 
 from distrain.command_line.arguments import Parser, count, endpoint, named, seconds, workers
 
-# The most workers of a run, as in distrain.derive.split, which takes longer to import.
+# A run has at most MOST_WORKERS workers. The number repeats `distrain.derive.split.MOST_WORKERS`, because importing
+# that module takes longer.
 MOST_WORKERS = 1000
 
 
@@ -45,15 +46,15 @@ def add(parser: Parser) -> None:
     parser.add_argument("-o", "--output", choices=["text", "json", "yaml"], default="text", help="form of the answer")
 
 
-# Smaller and larger numbers are refused as mistakes, for example a wrong unit.
+# A number outside this range is refused, because it must be a mistake, for example in its unit.
 SMALLEST, LARGEST = 1e-6, 1e9
 LARGEST_COUNT = 10**15
-# In seconds. A number without a unit is seconds, too.
+# In seconds. A duration without a unit is in seconds, too.
 LONGEST_HOP = 1.0
 
 
 def _positive(text: str) -> float:
-    """Parse a number above 0, from SMALLEST to LARGEST."""
+    """Parse a number between SMALLEST and LARGEST, so above 0."""
     try:
         number = float(text)
     except ValueError:

@@ -1,1 +1,1 @@
-"""The commands: each takes its arguments, prints an answer and returns an exit code."""
+"""Each module of this package is a command: it takes its arguments, prints an answer and returns an exit code."""

@@ -31,9 +31,9 @@ TEXTS = {EKS: eks.text, GKE: gke.text, AKS: aks.text}
 
 
 class Wanted(Struct):
-    """What the arguments and the values ask for; `named` is the type that one of them names, if any.
+    """What the arguments and the values ask for. `named` is the instance type that one of them names, or None.
 
-    `notes` tell what was chosen for the user.
+    `notes` say what the plugin has chosen for the user.
     """
 
     request: Request
@@ -104,7 +104,10 @@ def _plan(wanted: Wanted) -> Plan:
 
 
 def _needs(wanted: Wanted) -> tuple[Needs, Instance | None]:
-    """Return the run's needs, and the type whose nodes a total of GPUs was spread over, otherwise the named type."""
+    """Return the run's needs and an instance type.
+
+    The type is the one whose nodes a total of GPUs was spread over, or the one that the user named.
+    """
     request, values, where, instance = wanted.request, wanted.values, wanted.where, wanted.named
     source = request.source
     if is_unspread(request.helm.given_values(source)):

@@ -1,9 +1,9 @@
-"""Complete command lines in a shell: `completion` prints the shell's script, and the script and Helm call `__complete`.
+"""Complete command lines in a shell: `completion` prints the shell's script. That script and Helm call `__complete`.
 
-Helm completes plugins with cobra's protocol. The input is the typed words; the last word is unfinished. The output has
-one candidate per line, with a tab before its description. The last line is a colon and a number that tells the shell
-what else it may do. Errors give no candidates and no message, because a message would appear in the middle of the
-user's command line.
+Helm completes plugins with cobra's protocol. The input consists of the typed words. The last word is unfinished. The
+output has one candidate per line; a tab separates it from its description. The last line is a colon and a number, which
+tells the shell what else to do. After an error there are no candidates and no message: a message would appear in the
+middle of the user's command line.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ CHOICES = {"framework": ("framework",), "strategy": ("strategy",), "kind": ("job
 INSTANCES = os.path.join(os.path.dirname(__file__), os.pardir, "instances", "instances.json")
 # Flags that choose the cluster and the namespace of the releases.
 CLUSTER = ("-n", "--namespace", "--kube-context", "--kubeconfig")
-# Completion waits at most this many seconds for the cluster's list of releases.
+# Completion waits at most PATIENCE_S seconds for the cluster's list of releases.
 PATIENCE_S = 2
 
 SHELLS = {
@@ -80,7 +80,7 @@ complete -c distrain -f -a '(__distrain_complete)'""",
 
 
 class Candidates:
-    """The candidates for one word, each with its description, and what else the shell may do."""
+    """The candidates for one word, each with its description, and what else the shell may do with them."""
 
     def __init__(self, words: dict[str, str], directive: int = NO_FILES) -> None:
         self.words, self.directive = words, directive
@@ -102,7 +102,7 @@ def run_complete(words: Sequence[str]) -> int:
 
 
 def complete(typed: Sequence[str], unfinished: str) -> Candidates:
-    """Return the candidates for the word after the typed words."""
+    """Return the candidates for the word that follows the typed words."""
     program = parser(typed)
     commands = program.commands
     command = next((word for word in typed if word in commands), None)
@@ -125,7 +125,7 @@ def complete(typed: Sequence[str], unfinished: str) -> Candidates:
 
 
 def _place(arguments: Parser, words: Sequence[str]) -> tuple[argparse.Action | None, int]:
-    """Return the flag whose value comes next, if any, and the number of positional arguments so far."""
+    """Return the flag whose value comes next, or None, and the number of positional arguments so far."""
     awaited: argparse.Action | None = None
     seen = 0
     for word in words:
@@ -140,7 +140,7 @@ def _place(arguments: Parser, words: Sequence[str]) -> tuple[argparse.Action | N
 
 
 def _flags(arguments: Parser) -> dict[str, str]:
-    """Return the flags with their descriptions; a flag with a short form is returned in its long form."""
+    """Return the flags with their descriptions. A flag that also has a short form is returned in its long form."""
     flags = dict.fromkeys(arguments.flags.values())
     return {action.option_strings[-1]: (action.help or "").replace("%%", "%") for action in flags}
 
@@ -172,7 +172,7 @@ def _choices(path: Sequence[str]) -> list[str]:
 
 
 def _schema() -> dict[str, Any]:
-    """Return the chart's schema, an empty one if the file does not exist."""
+    """Return the chart's schema, or an empty schema if the file does not exist."""
     # Import only here, because each press of the Tab key waits for all imports.
     import json
 
@@ -184,7 +184,7 @@ def _schema() -> dict[str, Any]:
 
 
 def _instances() -> dict[str, str]:
-    """Return the instance types with GPUs, each with its GPUs."""
+    """Return the names of the instance types with GPUs, each with a description of its GPUs."""
     import json
 
     with open(INSTANCES, encoding="utf-8") as file:
@@ -193,7 +193,7 @@ def _instances() -> dict[str, str]:
 
 
 def _leaves(entry: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
-    """Yield each value of the schema in the notation of --set, with its description."""
+    """Yield the path of each value in the schema, as --set takes it, with the value's description."""
     for name, inner in entry["properties"].items():
         if "properties" in inner:
             yield from _leaves(inner, f"{prefix}{name}.")
@@ -202,7 +202,10 @@ def _leaves(entry: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, s
 
 
 def _releases(words: Sequence[str]) -> list[str]:
-    """Return the releases in the namespace and cluster of the typed flags, otherwise of Helm's environment."""
+    """Return the releases in the namespace and cluster of the typed flags.
+
+    Without flags, Helm's environment is used.
+    """
     import subprocess
 
     where = [part for flag, value in pairwise(words) if flag in CLUSTER for part in (flag, value)]

@@ -29,7 +29,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _common(options: argparse.Namespace) -> argparse.Namespace:
-    """Return the options with a copy of each -f file that can be read only once: every FILE is merged over it."""
+    """Return the options with a copy of each -f file that can be read only once. The copy is used for every FILE."""
     # Imported here, because other runs do not need it.
     from distrain.helm import inputs
 
@@ -40,7 +40,10 @@ def _common(options: argparse.Namespace) -> argparse.Namespace:
 
 
 def _mistakes(options: argparse.Namespace, file: str) -> list[str]:
-    """Return what is wrong with one of several files. The file's values override the values of -f."""
+    """Return what is wrong with this file, which is one of several.
+
+    The values of the file override the values of -f.
+    """
     try:
         _derived(
             Request(argparse.Namespace(**{**vars(options), "value_flags": [*options.value_flags, ("--values", file)]}))
@@ -57,7 +60,7 @@ def _run(options: argparse.Namespace) -> int:
     if options.check:
         console.answer(UP_TO_DATE)
     else:
-        # Imported late, because formats are not needed while Helm runs.
+        # Imported late, because this module is not needed while Helm runs.
         from distrain.answers.formats import dumped
 
         console.answer(dumped(derived.values, "json") if options.output == "json" else derived.text.rstrip("\n"))
@@ -71,7 +74,7 @@ def _derived(request: Request) -> Derived:
     from distrain.derive.rendering import UNINSTALLED
 
     request.helm.expect_text(source.chart, UNINSTALLED)
-    # Imported while Helm runs in parallel; both take as long as Python's start.
+    # Imported while Helm runs in parallel: this import and Helm each take about as long as Python takes to start.
     import_msgspec()
     from distrain.derive.complete import derive
 

@@ -1,4 +1,4 @@
-"""Run the command `doctor`: print the findings as lines or JSON."""
+"""Run the command `doctor`: print the findings as lines of text or as JSON."""
 
 from __future__ import annotations
 
@@ -40,7 +40,10 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _described(request: Request) -> Run | Unread:
-    """Return the run that the values describe, rendered without the cluster, which may lack the operator."""
+    """Return the run that the values describe.
+
+    The run is rendered without the cluster, because the cluster may lack the operator.
+    """
     values = request.helm.merged_values(request.source)
     namespace = namespace_alone(request.options.namespace)
     template = render.Template(NAMELESS, namespace, None, has_valid_values=True, has_test=False)
@@ -58,7 +61,7 @@ def _helm() -> semver.Version | str:
 
 
 def _orphans(cluster: Cluster) -> list[Orphan] | Unread:
-    """Return the orphans; ask Helm only about releases with running jobs or pods."""
+    """Return the jobs and pods without a release. Helm is asked only about releases that have running jobs or pods."""
 
     @cache
     def named(release: str) -> list[Resource]:
@@ -66,7 +69,7 @@ def _orphans(cluster: Cluster) -> list[Orphan] | Unread:
         try:
             return [*from_manifest(revision.manifest, release).resources] if revision else []
         except ValuesError:
-            # The release's last revision has no job.
+            # The release's last revision contains no job.
             return []
 
     try:
@@ -76,7 +79,7 @@ def _orphans(cluster: Cluster) -> list[Orphan] | Unread:
 
 
 def _lines(diagnosis: Diagnosis) -> Iterator[str]:
-    """Yield the verdict, then each section, then YAML that grants the missing rights."""
+    """Yield the verdict, then each section, then YAML that grants the missing rights to the user."""
     yield _verdict(diagnosis)
     for section, findings in groupby(diagnosis.findings, lambda finding: finding.section):
         yield from ("", section)

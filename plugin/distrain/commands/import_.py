@@ -34,15 +34,15 @@ from distrain.workload.kinds import KUBEFLOW, Kind
 from distrain.yaml import yaml_writer
 
 IN_CLUSTER = re.compile(r"([A-Za-z]+)(?:\.(?:trainer\.)?kubeflow\.org|\.jobset\.x-k8s\.io)?/([a-z0-9][a-z0-9.-]*)")
-# Kinds that the chart does not create.
+# The chart does not create objects of these kinds.
 OTHERS = {"trainjob": TRAINJOB, "jobset": JOBSET}
-# A cluster whose Kubernetes knows all fields of a pod that the chart writes.
+# A Kubernetes of this version knows all pod fields that the chart writes.
 KUBERNETES = "v1.34.0"
 CHART_NAME, NAME_LABEL, RELEASE_LABEL = "distrain", "app.kubernetes.io/name", "app.kubernetes.io/instance"
 
 
 class Origin(Struct, frozen=True):
-    """What is to be imported, its name in messages and in the file, and the flags that reach its cluster."""
+    """What is to be imported, its name in messages and in the file, and the flags that select its cluster."""
 
     found: Found
     name: str
@@ -127,7 +127,7 @@ def _absent(request: Request, kind: str, origin: str, resource: str) -> ValuesEr
 
 
 def _other_in_cluster(request: Request, api: tuple[str, str], name: str) -> Origin:
-    """Read a job of a kind that the chart does not create; for a TrainJob, also read its runtime."""
+    """Read a job of a kind that the chart does not create. For a TrainJob, read its runtime, too."""
     (version, kind), cluster = api, request.cluster
     namespace, origin = cluster.target.namespace, f"{kind}/{name}"
     job = cluster.read_optional(paths.of_kind(version, kind, namespace, name), dict, f"{kind} {name}")
@@ -139,7 +139,7 @@ def _other_in_cluster(request: Request, api: tuple[str, str], name: str) -> Orig
 
 
 def _runtime(request: Request, job: dict[str, Any]) -> dict[str, Any] | None:
-    """Return the runtime that a TrainJob names; None if it is not there, or the user may not read it."""
+    """Return the runtime that a TrainJob names, or None if the runtime does not exist or the user may not read it."""
     kind, name = reference(job)
     if kind not in RUNTIMES or not name:
         return None
@@ -197,7 +197,7 @@ def _text(draft: Draft, chart: Path, source: str, file: str) -> str:
 
 
 def _tell(draft: Draft, target: Path | None, flags: str) -> None:
-    """Print what is left out, what needs a look, and the command that makes the Secret."""
+    """Print what is left out, what the user must look at, and the command that creates the Secret."""
     for place, why in draft.lost:
         console.say(f"left out: {place}: {why}")
     for words in draft.notes:

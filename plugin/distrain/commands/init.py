@@ -36,22 +36,22 @@ from distrain.workload.wording import counted
 # The default number of GPUs per node, as in most GPU servers.
 NODE_GPUS = 8
 DEFAULT_MODEL = "resnet50"
-# The kinds to try, in this order; the chart's rules decide.
+# `init` tries these kinds of jobs in this order. The chart's rules decide which kind is possible.
 KINDS = ("auto", "MPIJob", "Plain")
 FRAMEWORKS = ("tensorflow", "pytorch")
-# The chart's messages name values with --set; `init` has its own flags for these.
+# The chart's messages name these values with `--set`, but `init` has its own flags for them.
 FLAG = re.compile(r"--set (?:job\.)?(strategy|kind)=")
 SYNTHETIC = "synthetic"
 DATA = re.compile(f"/.|s3://[a-z0-9]|{SYNTHETIC}$")
-# Models that are made for one data set. With random data, the training would seem not to learn.
+# Models that are made for one data set. With random data, the training of these models would seem to fail.
 DATA_MODELS = ("mnist",)
 
 
 class Ground(Struct, frozen=True):
-    """The nodes for which the file is written: a cluster's nodes, or assumed nodes.
+    """The nodes for which the values file is written: those of a cluster, or assumed nodes.
 
-    If a cluster was read, `capabilities` are the cluster's, `images` lists the images of each node, and with
-    `helm_flags` Helm reaches the cluster.
+    If a cluster was read, `capabilities` are those of the cluster, `images` lists the images on each node, and
+    `helm_flags` make Helm use this cluster.
     """
 
     suggested: SuggestedNodes
@@ -63,7 +63,7 @@ class Ground(Struct, frozen=True):
 
 
 class Maker(Struct, frozen=True):
-    """Write a values file for a Wish, with Helm and the chart."""
+    """Writes a values file for a Wish, with the help of Helm and the chart."""
 
     helm: Helm
     chart: Path
@@ -75,10 +75,13 @@ class Maker(Struct, frozen=True):
         return Source(self.chart, ()).with_text(text(wish, self.ground.suggested, values, schema))
 
     def first_served(self, wishes: Iterable[Wish]) -> Wish:
-        """Return the first wish that the chart accepts for this cluster; raise the first refusal if there is none."""
+        """Return the first wish that the chart accepts for this cluster.
+
+        If the chart accepts no wish, raise the first refusal.
+        """
         refusals: list[ValuesError] = []
         for wish in wishes:
-            # The kind does not depend on the size, which is not split yet.
+            # The kind of the job does not depend on the number of workers and GPUs, which is computed later.
             source = self.source(wish)
             sizeless = source._replace(flags=(*source.flags, "--set", "gpus=null"))
             template = Template(UNINSTALLED.name, UNINSTALLED.namespace, self.ground.capabilities)
@@ -128,7 +131,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _refuse_wrong(options: argparse.Namespace, chart: Path) -> None:
-    """Raise ValuesError, with the flag's name, for values that the schema would refuse later."""
+    """Raise ValuesError, with the name of the flag, for values that the chart's schema would refuse later."""
     try:
         top = json.loads((chart / "values.schema.json").read_text())["properties"]
         entries = {"framework": top["framework"], "strategy": top["strategy"], "kind": top["job"]["properties"]["kind"]}
@@ -171,7 +174,7 @@ def _wishes(options: argparse.Namespace, suggested: SuggestedNodes) -> Iterator[
 
 
 def _ground(options: argparse.Namespace) -> Ground:
-    """Take the nodes from the arguments or the cluster; otherwise assume usual nodes and say so."""
+    """Take the nodes from the arguments or from the cluster. Otherwise assume common nodes, and say so."""
     if options.node_gpus:
         return _usual(options.node_gpus)
     request = Request(options)
@@ -196,13 +199,13 @@ def _usual(node_gpus: int) -> Ground:
 
 
 def _image(wish: Wish, maker: Maker) -> FoundImage | None:
-    """Return the trainer's image that the nodes have; None if no node lists one."""
+    """Return the trainer's image that is on the nodes, or None if no node lists such an image."""
     version = str(yaml.safe_load((maker.chart / "Chart.yaml").read_text()).get("appVersion", ""))
     return found_image(trainers_name(wish.framework, wish.gpus), version, maker.ground.images)
 
 
 def _tell(wish: Wish, ground: Ground, image: FoundImage | None, options: argparse.Namespace) -> None:
-    """Print the values that were chosen for the user, and the nodes that were left out."""
+    """Print the values that the plugin has chosen for the user, and the nodes that it left out."""
     if image:
         others = "" if image.nodes == image.of else "; the others have to pull it"
         have = "has" if image.nodes == 1 else "have"

@@ -20,7 +20,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _follow(request: Request) -> int:
-    """Show the run until it has ended; the release stays, whatever happens meanwhile."""
+    """Show the run until it has ended. The release remains installed, whatever happens meanwhile."""
     name, target = str(request.name), request.cluster.target
     code = show(request.cluster, Asked(name, target.namespace, watches=True))
     if code == StoppedError.exit_code:

@@ -65,7 +65,10 @@ class Logs:
         return self._follow(found) if self._options.follow else self._once(found)
 
     def _tell_unread(self, source: Source, unread: Unread) -> None:
-        """Say which kinds of jobs the user may not list: the run may be of such a kind. Raise the error about pods."""
+        """Say which kinds of jobs the user may not list, because the run may be of one of these kinds.
+
+        Raise the error about pods.
+        """
         from distrain.status.sources import Unread
 
         source.pods(of_pods := Unread())
@@ -77,7 +80,7 @@ class Logs:
             console.say(f"not read: {words}{more}")
 
     def _output(self) -> str:
-        """Return where else the run may have left its output: output.uri of the release's values."""
+        """Return where else the run may have left its output, from the value output.uri of the release."""
         from distrain.redact import redact
 
         target, uri = self._cluster.target, None
@@ -135,7 +138,7 @@ class Logs:
         return f"{words}; add --follow to wait for one"
 
     def _ended(self, errors: Sequence[UnreachableError], *, has_read: bool) -> int:
-        """Print what could not be read; raise the error if nothing could be read."""
+        """Print which logs could not be read. Raise an error if none could be read."""
         if not errors:
             return 0
         more = f" (and {len(errors) - 1:,} more)" if len(errors) > 1 else ""

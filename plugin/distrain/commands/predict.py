@@ -1,4 +1,4 @@
-"""Run the command `predict`: print the time and the cost of a run at other sizes, without asking a cluster."""
+"""Run the command `predict`: print the time and cost of a run with other numbers of GPUs, without asking a cluster."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
 NAMESPACE = "default"
 RECORD = "--record"
-# The most characters of a record's text that a line shows.
+# A line shows at most LONGEST characters of a text from a record.
 LONGEST = 40
-# A lower rate, in samples/sec, is a damaged value.
+# A lower rate, in samples/sec, must come from a damaged record.
 LOWEST = 1e-6
 
 
@@ -84,7 +84,7 @@ def _instance(options: argparse.Namespace, values: Mapping[str, Any]) -> Instanc
 
 
 def _job(request: Request, instance: Instance | None) -> Job:
-    """Render the job; a total of GPUs is spread over nodes of the type."""
+    """Render the job. A total number of GPUs is spread over nodes of the instance type."""
     source = request.source
     if is_unspread(request.helm.given_values(source)):
         if instance is None:
@@ -117,7 +117,10 @@ def _refuse_small(instance: Instance | None, work: Work, flag: str) -> None:
 
 
 def _price(cost: prices.Prices | None, file: str, instance: Instance | None, work: Work) -> Price | None:
-    """Return the price of a node, and how many workers share it. Raises ValuesError if the table lacks the type."""
+    """Return the price of a node, and the number of workers that share the node.
+
+    Raises ValuesError if the price table lacks the instance type.
+    """
     if cost is None:
         return None
     if instance is None:
@@ -196,7 +199,7 @@ def _tested(path: str) -> helm_test.Tested:
 
 
 def _recorded(options: argparse.Namespace) -> Run:
-    """Read the record. Raises ValuesError if it has too few steps for a rate."""
+    """Read the record. Raises ValuesError if the record has too few steps to compute a rate."""
     from distrain.record import source
     from distrain.report.figures import like_last, run_of
 

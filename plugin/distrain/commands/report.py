@@ -1,4 +1,4 @@
-"""Run the command `report`: draw a page and a picture of runs from their records."""
+"""Run the command `report`: draw a page and a picture about runs, from the runs' records."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from distrain.report.figures import Run
 
 PAGE, PICTURE = "report.html", "report.png"
-# The number of colours. More lines in a plot cannot be told apart.
+# The number of colours. A reader could not tell more lines in one plot apart.
 MOST_RUNS = 8
 
 
@@ -40,7 +40,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _refuse_existing(folder: Path, targets: Sequence[Path], *, is_forced: bool) -> None:
-    """Raise ValuesError if the folder is a file, or if it has an earlier report and --force is not given."""
+    """Raise ValuesError if the folder is a file, or if it contains an earlier report and --force is not given."""
     try:
         is_file = folder.exists() and not folder.is_dir()
         has_report = any(target.exists() for target in targets)
@@ -53,7 +53,7 @@ def _refuse_existing(folder: Path, targets: Sequence[Path], *, is_forced: bool) 
 
 
 def _runs(request: Request, options: argparse.Namespace) -> list[Run]:
-    """Read all records; raise one error with a message for each that cannot be read."""
+    """Read all records. If some records cannot be read, raise one error with a message for each of them."""
     from distrain.report.figures import run_of
 
     found: list[Run] = []
@@ -94,7 +94,10 @@ def _record(request: Request, word: str, endpoint: str) -> tuple[Record, str]:
 
 
 def _labels(words: Sequence[str]) -> list[str]:
-    """Return a short name for each run: the release's, or the folder's. A name that occurs twice gets a number."""
+    """Return a short name for each run, which is the name of its release or of its folder.
+
+    If two runs have the same name, a number is added.
+    """
     names = [_label(word) for word in words]
     counts, seen = Counter(names), Counter[str]()
     for index, name in enumerate(names):
@@ -126,7 +129,7 @@ def _write(contents: Sequence[bytes], targets: Sequence[Path]) -> None:
     except (OSError, ValueError) as error:
         raise ValuesError(f"--output: {folder} cannot be made: {reason(error)}; name another folder") from error
     with ExitStack() as stack:
-        # Neither of the files is replaced before both are written.
+        # Both files are written first, and only then do they replace the old files.
         files = [stack.enter_context(replacing(target)) for target in targets]
         for file, content in zip(files, contents, strict=True):
             file.write(content)

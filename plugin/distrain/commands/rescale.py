@@ -1,4 +1,4 @@
-"""Run the command `rescale`: change only the size of a release."""
+"""Run the command `rescale`: change only the number of workers or GPUs of a release."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ def run(options: argparse.Namespace) -> int:
     current = current_release(request, lambda owned: _size(options, owned))
     there, here = current.revision.chart_version, chart_version(source)
     if current.owner:
-        there = there.partition("+")[0]  # Flux adds the commit to the version of the same chart.
+        # Flux appends the commit to the chart's version, although the chart is the same.
+        there = there.partition("+")[0]
     if there != here:
         words = f"{options.name} is of chart {there} and gets chart {here}, with all that has changed in it"
         console.say(f"warning: {words}; --chart names another folder")
@@ -33,9 +34,12 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _size(options: argparse.Namespace, owned: OwnedJob) -> Values:
-    """Return the values to write for a job whose values are in git: workers of the current size, if that is known.
+    """Return the values to write for a job whose values are in git.
 
-    Raise ValuesError if the GPUs are not a multiple of a worker's GPUs: no tool splits a total in git over workers.
+    The workers keep their present GPUs, if these are known.
+
+    Raise ValuesError if the GPUs are not a multiple of a worker's GPUs, because no tool spreads a total in git over
+    workers.
     """
     if not options.gpus:
         return {"workers": {"replicas": options.workers}}

@@ -20,7 +20,7 @@ from distrain.errors import UnwrittenError, reason
 from distrain.request.request import Request
 from distrain.workload.wording import listed
 
-# A higher level takes several times as long, and saves a few percent.
+# A higher compression level takes several times as long and makes the file only a few percent smaller.
 GZIP_LEVEL = 6
 BUFFER = 2**20
 
@@ -41,7 +41,7 @@ def _write_file(request: Request, target: Path) -> Written:
 
 
 def _print(request: Request) -> Written:
-    """Write the snapshot to a temporary file, then to stdout: nothing is printed if the cluster cannot be read."""
+    """Write the snapshot to a temporary file, then to stdout. So nothing is printed if the cluster cannot be read."""
     try:
         with tempfile.TemporaryFile() as file:
             written = write(request.cluster, file, request.cluster.target.namespace)
@@ -55,11 +55,11 @@ def _print(request: Request) -> Written:
 
 @contextmanager
 def _packed(file: IO[bytes], target: Path) -> Iterator[IO[bytes]]:
-    """Yield the file, or a file that compresses into it if the target's name ends in .gz."""
+    """Yield the file itself, or a file object that compresses into it if the target's name ends in .gz."""
     if target.suffix != ".gz":
         yield file
         return
-    # Without a name and a time, the same content gives the same bytes.
+    # Without a file name and a time in the gzip header, the same content gives the same bytes.
     with gzip.GzipFile("", "wb", GZIP_LEVEL, file, mtime=0) as packed, BufferedWriter(packed, BUFFER) as buffered:
         yield buffered
 

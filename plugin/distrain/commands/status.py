@@ -1,4 +1,4 @@
-"""Run the command `status`: say how a run, or each run, is doing."""
+"""Run the command `status`: print the state of one run, or of every run."""
 
 from __future__ import annotations
 

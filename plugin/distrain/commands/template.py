@@ -1,4 +1,7 @@
-"""Run the command `template`: print the objects that an installation would create, rendered by Helm for the cluster."""
+"""Run the command `template`: print the objects that an installation would create.
+
+Helm renders them for the cluster.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +19,9 @@ from distrain.helm.render import Helm, Template
 from distrain.request.request import NAMELESS, NO_NODES, Request
 from distrain.workload.manifest import Job
 
-# Helm's message if no object of the manifest comes from a file of --show-only.
+# Helm prints this message if no object of the manifest comes from the file that --show-only names.
 NOTHING_OF = re.compile(r"could not find template (.+) in chart")
-# The line that Helm writes above each object: the chart's name, and the file in it.
+# Helm writes this line above each object. It contains the chart's name and the template's path in the chart.
 SOURCE = re.compile(r"^# Source: [^/]+/(.+)$", re.MULTILINE)
 
 
@@ -35,7 +38,10 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _manifest(helm: Helm, source: Source, template: Template, files: Sequence[str]) -> str:
-    """Return the manifest, limited to `files` if there are any; raise ValuesError if a file renders no object."""
+    """Return the manifest.
+
+    If `files` is not empty, limit it to these; raise ValuesError if one of them renders no object.
+    """
     show_only = [word for file in files for word in ("--show-only", file)]
     try:
         return helm.render(source, template._replace(only=[*template.only, *show_only])).manifest
@@ -53,7 +59,7 @@ def _refuse(render: Callable[[], Job], gpu_resource: str) -> Room:
 
 
 def _cluster(request: Request) -> tuple[str, Capabilities | None]:
-    """Return the namespace and the cluster's capabilities; --offline ignores the kubeconfig."""
+    """Return the namespace and the cluster's capabilities. With --offline, the kubeconfig is ignored."""
     if request.options.offline:
         return namespace_alone(request.options.namespace), None
     try:

@@ -26,7 +26,7 @@ def run(options: argparse.Namespace) -> int:
 
         return plan_offline(request)
     source, helm = request.source, request.helm
-    # Helm computes the values while the release is read.
+    # Helm computes the values while the plugin reads the release.
     helm.begin_values(source)
     if options.install:
         status = _status(request)
@@ -51,7 +51,10 @@ def _is_applied(request: Request) -> bool:
 
 @before_changes()
 def _reusing(request: Request, current: Current) -> Source:
-    """Return the same values as `helm upgrade`: reuse the release's values if a flag says so or no values are given."""
+    """Return the values as `helm upgrade` does.
+
+    The release's values are reused if a flag says so, or if no values are given.
+    """
     options, source = request.options, request.source
     reuses = options.reuse_values or options.reset_then_reuse_values or not source.flags
     if options.reset_values or not reuses:
@@ -61,6 +64,6 @@ def _reusing(request: Request, current: Current) -> Source:
         return source
     old: Values = current.revision.values
     if options.reuse_values and chart_version(source) != current.revision.chart_version:
-        # In this case the defaults of the old chart apply, too.
+        # In this case the defaults of the old chart are used, too.
         old = all_values(request, current)
     return source_of(source, reused(request.helm.given_values(source), old))

@@ -1,1 +1,1 @@
-"""Derive values from a total number of GPUs for `helm distrain derive`."""
+"""Derive values from a total number of GPUs, for `helm distrain derive`."""

@@ -1,9 +1,9 @@
-"""Complete the user's values: the split of the GPUs over workers, the workers' resources, and figures of the run.
+"""Complete the user's values: the split of the GPUs over workers, the workers' resources, and figures about the run.
 
-A value that the user has set is kept; a note reports it if it conflicts with the derived one. A comment marks each
-derived line, and only marked lines are replaced. So deriving twice changes nothing. A user who removes the comment of a
-line takes over that value. Slots, world size, host list and environment are not written: the chart's templates compute
-them from these values.
+A value that the user has set stays unchanged. If a value of the user conflicts with the derived value, a note reports
+the conflict. A comment marks each derived line, and only marked lines are replaced. So deriving a second time changes
+nothing. If a user removes the comment from a line, that value counts as the user's own. Slots, world size, host list
+and environment are not written, because the chart's templates compute them from these values.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ if TYPE_CHECKING:
 
 NEXT_STEP = "run `helm distrain derive` with this file and keep what it prints"
 
-# Returns the nodes' capacity for a job, given a function that renders the job and the GPU resource's name. The job's
-# workers have no size yet.
+# A function that measures the nodes' capacity for a job. Its arguments are a function that renders the job, and the
+# name of the GPU resource. The GPUs, CPUs and memory of the job's workers are not set yet.
 Measure = Callable[[Callable[[], "Job"], str], Room]
 
 
 class Given(Struct, frozen=True):
-    """The input: the texts of the values files in Helm's order, and the chart with all flags.
+    """The input: the texts of the values files in Helm's order, and the chart with all flags for values.
 
-    `measure` returns the nodes that the user has stated, None if the user has stated no nodes. `meanwhile` is called
-    while Helm renders the job for the nodes.
+    `measure` returns the nodes that the user has described, or None if the user has described none. `meanwhile` is
+    called while Helm renders the job for the nodes.
     """
 
     helm: Helm
@@ -54,7 +54,7 @@ class Given(Struct, frozen=True):
 
 
 class Derived(Struct):
-    """The completed file, its values in the schema's order, notes for the user, and stale lines of the input."""
+    """The completed file, its values in the schema's order, notes for the user, and outdated lines of the input."""
 
     text: str
     values: dict[str, Any]
@@ -63,7 +63,7 @@ class Derived(Struct):
 
 
 def derive(given: Given, *, ask: Measure | None) -> Derived:
-    """Complete the values and append the figures of the run. See `complete` for the arguments and errors."""
+    """Complete the values and append the figures of the run. The arguments and errors are those of `complete`."""
     derived = complete(given, ask=ask)
     if derived.text:
         told = _figures(given, derived.text)
@@ -76,9 +76,9 @@ def derive(given: Given, *, ask: Measure | None) -> Derived:
 def complete(given: Given, *, ask: Measure | None) -> Derived:
     """Complete the values.
 
-    `ask` returns the cluster's nodes. It is called only if the GPUs cannot be split without them. If `ask` is None in
-    that case, the result has an empty text and a message that the file is stale. Raises ValuesError if values
-    contradict each other or the GPUs cannot be split.
+    `ask` returns the cluster's nodes. `ask` is called only if the GPUs cannot be split without the nodes. If the nodes
+    are needed and `ask` is None, the result has an empty text and a message that the file is out of date. Raises
+    ValuesError if values contradict each other, or if the GPUs cannot be split.
     """
     schema = chart_schema(given.source.chart)
     values = given.helm.values(given.source)
@@ -89,7 +89,7 @@ def complete(given: Given, *, ask: Measure | None) -> Derived:
     lines = _lines(given, work, ask)
     if lines is None:
         return Derived("", {}, [], [_unspread(work)])
-    # In a file in which nothing was derived, only a total that is not spread yet is stale.
+    # If nothing in the file was derived yet, only a total that is not split among the workers is out of date.
     stale = list(_stale(work, lines if _was_derived(given) else _spread_of(lines)))
     _write(document, work, lines)
     text = _settled(given, document, work, lines, schema)
@@ -105,15 +105,15 @@ def _spread_of(lines: Lines) -> Lines:
 
 
 def completed_source(given: Given, ask: Measure) -> tuple[Source, list[str]]:
-    """Return the source with the completed values on stdin, and notes on the split of the GPUs."""
+    """Return the source with the completed values as its stdin, and notes on how the GPUs were split."""
     derived = complete(given, ask=ask)
     return given.source.with_text(derived.text), derived.notes
 
 
 def leaves_open(given: Given, merged: Mapping[str, Any], *, is_final: bool) -> bool:
-    """Tell whether a value must be derived: a split, a line marked as derived, or the size of /dev/shm.
+    """Tell whether a value must be derived: a split of the GPUs, a line marked as derived, or the size of /dev/shm.
 
-    `merged` are the values with the chart's defaults. `is_final` tells that the values will be installed, not only
+    `merged` are the values with the chart's defaults. `is_final` means that the values will be installed, and not only
     judged.
     """
     own = given.helm.given_values(given.source)
@@ -126,7 +126,7 @@ def leaves_open(given: Given, merged: Mapping[str, Any], *, is_final: bool) -> b
 
 
 def is_unspread(own: Mapping[str, Any]) -> bool:
-    """Tell whether the given values have a total of GPUs without the workers' number and size."""
+    """Tell whether the given values have a total of GPUs but neither the number nor the size of the workers."""
     return own.get("gpus") is not None and not {"replicas", "gpus"} <= (own.get("workers") or {}).keys()
 
 
@@ -158,7 +158,7 @@ def _set(
 
 
 def _work(document: commented_yaml.Section, work: Work) -> Work:
-    """Move the values that an earlier run derived from `own` to `before`."""
+    """Some values in `own` were derived by an earlier run. Move them to `before`."""
     for path in (REPLICAS, GPUS, CPU, MEMORY, SHM):
         entry = document.find(path)
         if entry and entry.remark.startswith(MARK) and work.has(path):
@@ -170,7 +170,7 @@ def _work(document: commented_yaml.Section, work: Work) -> Work:
 
 
 def _lines(given: Given, work: Work, ask: Measure | None) -> Lines | None:
-    """Return the derived lines, or None if they need the cluster's nodes and `ask` is None."""
+    """Return the derived lines. Return None if they depend on the cluster's nodes and `ask` is None."""
     if given.measure is None and needs_nodes(work):
         if not work.gpu_resource:
             raise ValuesError(
@@ -182,7 +182,7 @@ def _lines(given: Given, work: Work, ask: Measure | None) -> Lines | None:
 
 
 def _room(given: Given, work: Work, measure: Measure) -> Room:
-    """Return the nodes' capacity for the rendered job, whose size is not yet set."""
+    """Return the nodes' capacity for the rendered job, whose number and size of workers are not set yet."""
 
     def render() -> Job:
         rendering = given.helm.render(source, UNINSTALLED)
@@ -191,7 +191,7 @@ def _room(given: Given, work: Work, measure: Measure) -> Room:
         return rendering.job()
 
     workers = work.full["workers"]
-    # With two workers a PyTorchJob has a Master and a Worker. The real number is set later.
+    # A PyTorchJob with two workers has both roles, Master and Worker. The real number of workers is set later.
     replicas = min(max(2, workers.get("minReplicas") or 1), workers.get("maxReplicas") or 1000)
     settings = ["gpus=null", f"workers.replicas={replicas}", "workers.gpus=1"]
     settings += [f"{'.'.join(path)}=null" for path in (CPU, MEMORY) if not work.has(path)]
@@ -219,7 +219,7 @@ def _write(document: commented_yaml.Section, work: Work, lines: Lines) -> None:
 def _settled(
     given: Given, document: commented_yaml.Section, work: Work, lines: Lines, schema: Mapping[str, Any]
 ) -> str:
-    """Return the document's text, sorted in the schema's order if the YAML stays valid."""
+    """Return the document's text. Its values are sorted in the schema's order, if the YAML stays valid."""
     expected = _expected(work, lines)
     unsorted = commented_yaml.text(document)
     document.sort(schema)
@@ -232,7 +232,7 @@ def _settled(
 
 
 def _refuse_several_documents(given: Given) -> None:
-    """Raise ValuesError for a values file of several documents."""
+    """Raise ValuesError if a values file contains several YAML documents."""
     for path, content in zip(given.source.files, given.texts, strict=True):
         if commented_yaml.holds_several_documents(content):
             words = "holds several YAML documents; join them into one, without the line ---"
@@ -240,10 +240,10 @@ def _refuse_several_documents(given: Given) -> None:
 
 
 def _figures(given: Given, body: str) -> list[Figure]:
-    """Render the chart with this values text and return the job's figures."""
+    """Render the chart with the values in this text, and return the job's figures."""
     source = given.source.with_text(body)
     rendering = given.helm.render(source, UNINSTALLED)
-    # Imported while Helm runs in parallel; the import takes as long.
+    # Imported while Helm runs in parallel, because this import takes about as long as Helm.
     from distrain.derive.figures import figures, size_of, trainer_of
     from distrain.derive.qos import qos_class
 
@@ -254,9 +254,9 @@ def _figures(given: Given, body: str) -> list[Figure]:
 
 
 def _says(text: str, values: Mapping[str, Any]) -> bool:
-    """Tell whether the text holds exactly these values.
+    """Tell whether the text contains exactly these values.
 
-    If not, Helm must be asked: it reads large numbers as floats.
+    If the text contains other values, Helm must be asked, because Helm reads large numbers as floats.
     """
     try:
         found = yaml_loader.load(text)
@@ -273,7 +273,7 @@ def _expected(work: Work, lines: Lines) -> dict[str, Any]:
 
 
 def _stale(work: Work, lines: Lines) -> list[str]:
-    """Return a message per derived value that the file lacks or that was derived for another size."""
+    """Return one message for each derived value that the file lacks, or that was derived for another number of GPUs."""
     found = []
     for path, line in lines.items():
         before = work.before.get(path)

@@ -1,7 +1,7 @@
-"""Compute the figures of a run that `derive` writes below the values: batch, learning rate, traffic, checkpoints.
+"""Compute the figures that `derive` writes below the values: batch size, learning rate, network traffic, checkpoints.
 
 The job's kind and size and the trainer's command line come from the rendered chart, so they match the real run. A
-figure is left out if one of its inputs is not known, for example for a user's own program.
+figure is left out if one of its inputs is not known, as with a user's own program.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from distrain.workload.manifest import Job
 from distrain.workload.wording import counted
 
 TRAINER = "distrain_trainer"
-# Assumptions for times: the bandwidth between common cloud nodes in bits/s, and the speed of a copy to host memory in
-# bytes/s.
+# These are assumptions for estimated times: the network bandwidth between common cloud nodes in bits/s, and the speed
+# of a copy to host memory in bytes/s.
 BANDWIDTH = 25e9
 COPY_BYTES_PER_SECOND = 10e9
 # The largest number that the schema allows for the batch size, the steps and the epochs.
@@ -45,8 +45,8 @@ class Size(Struct, frozen=True):
 class Trainer(Struct, frozen=True):
     """The trainer's arguments, with the names of the trainer's Config.
 
-    `kvstore` is MXNet's. `scaling` is how the rate grows with the batch: linear, sqrt or none. `is_usual` tells that
-    the data has the model's default shape and classes.
+    `kvstore` is MXNet's. `scaling` says how the learning rate grows with the batch size: linear, sqrt or none.
+    `is_usual` means that the data has the default shape and classes of the model.
     """
 
     framework: str
@@ -69,7 +69,7 @@ class Trainer(Struct, frozen=True):
 
 def size_of(job: Job, gpu_resource: str) -> Size:
     kind = job.resources[0].kind
-    # Without a GPU resource, the GPUs come from resource claims, and the request does not contain their number.
+    # Without a GPU resource, the GPUs come from resource claims, and the container's requests do not show their number.
     gpus = job.main.request.get(gpu_resource, 0) if gpu_resource else job.slots or 0
     servers = sum(role.replicas for role in job.others if role.name in ("server", "ps"))
     # An MXJob's worker is one process, but the trainer counts each of its GPUs as a rank.
@@ -77,9 +77,9 @@ def size_of(job: Job, gpu_resource: str) -> Size:
 
 
 def trainer_of(job: Job) -> Trainer | None:
-    """Read the trainer's arguments from the job's containers; return None for a user's own program.
+    """Read the trainer's arguments from the job's containers. Return None if the job runs a user's own program.
 
-    Raises ValuesError for an argument that must be a number above 0 and is not.
+    Raises ValuesError if an argument must be a number above 0 but is not.
     """
     containers = (container for role in job.roles for container in role.spec.containers or ())
     words = next(filter(None, map(_trainer_words, containers)), None)
@@ -112,7 +112,7 @@ def trainer_of(job: Job) -> Trainer | None:
 
 
 def figures(size: Size, trainer: Trainer | None) -> list[Figure]:
-    """Return the label and the text of each figure whose inputs are known."""
+    """For each figure whose inputs are known, return its label and its text."""
     lines = [("world size", _world(size))]
     if trainer:
         lines += [*_of_steps(size, trainer), *_of_gradients(size, trainer)]
@@ -143,7 +143,7 @@ def _of_steps(size: Size, trainer: Trainer) -> Iterator[Figure]:
 
 
 def _scaling(given: str, optimizer: str) -> str:
-    """Return how the trainer scales the rate."""
+    """Return how the trainer scales the learning rate with the batch size."""
     if given != "auto":
         return given
     return "linear" if optimizer in ("sgd", "lars") else "sqrt"
@@ -226,7 +226,10 @@ def _trainer_words(container: kube.Container) -> list[str] | None:
 
 
 def _options(words: list[str]) -> dict[str, str]:
-    """Parse options written as --name=value or --name value. If an option is repeated, the last value counts."""
+    """Parse options written as --name=value or --name value.
+
+    If an option is given several times, the last value is used.
+    """
     found = {}
     for word, following in zip(words, [*words[1:], ""], strict=True):
         if word.startswith("--"):

@@ -1,4 +1,4 @@
-"""Write and read the comment with the run's figures at the end of a derived file."""
+"""At the end of a derived file, a comment contains the run's figures. Write and read this comment."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ def with_footer(body: str, figures: Sequence[Figure]) -> str:
 
 
 def without_footer(text: str) -> str:
-    """Return the file without an earlier footer; lines that the user wrote around the footer stay."""
+    """Return the file without its earlier footer. Lines that the user wrote before or after the footer stay."""
     kept, _ = _parted(text)
     return "\n".join(kept)
 
 
 def stale_lines(text: str, figures: Sequence[Figure]) -> list[str]:
-    """Return a message per figure that is missing, differs or no longer applies."""
+    """Return one message for each figure that is missing, that differs, or that no longer applies."""
     _, found = _parted(text)
     by_label = {line[len(MARGIN) :][:WIDTH].strip(): line for line in found}
     lines = {label: _line((label, words)) for label, words in figures}
@@ -37,7 +37,7 @@ def stale_lines(text: str, figures: Sequence[Figure]) -> list[str]:
 
 
 def _parted(text: str) -> tuple[list[str], list[str]]:
-    """Separate the file's own lines from the figure lines below HEAD."""
+    """Separate the file's own lines from the lines with figures below HEAD."""
     kept: list[str] = []
     figures: list[str] = []
     inside = False

@@ -1,4 +1,4 @@
-"""Measure the capacity of a cluster's nodes for workers whose size is still to be derived."""
+"""Measure how many workers fit on a cluster's nodes, while the size of the workers is not derived yet."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from distrain.workload.manifest import MASTER, WORKER, Job, PodRole
 class MeasuredNodes(Struct, frozen=True):
     """A cluster's nodes and their free capacity.
 
-    The size of the job's workers is not used, only their scheduling rules.
+    The size of the job's workers is not used. Only the workers' scheduling rules are used.
     """
 
     state: ClusterState
@@ -41,9 +41,9 @@ class MeasuredNodes(Struct, frozen=True):
     def share(self, split: Split) -> dict[str, str]:
         """Return a worker's share of its node's CPUs and memory, in proportion to its GPUs.
 
-        Capacity that DaemonSets and the job's other pods use is subtracted first. The workers are placed on the nodes
-        with the largest shares; the smallest of these shares is returned. A resource without a positive share that fits
-        is left out.
+        The capacity that DaemonSets and the job's other pods use is subtracted first. The workers are placed on the
+        nodes with the largest shares; the smallest of these shares is returned. A resource is left out if no positive
+        share of it fits.
         """
         state = self.state if self.fits(split) else self.state.emptied()
         amounts: Units = {}
@@ -55,7 +55,7 @@ class MeasuredNodes(Struct, frozen=True):
         return {resource: text(resource, amount) for resource, amount in amounts.items()}
 
     def _most_workers(self, gpus: int, *, is_emptied: bool) -> int:
-        """Return how many workers with this many GPUs fit beside the job's other pods; results are cached."""
+        """Return how many workers with this number of GPUs fit beside the job's other pods. Results are cached."""
         key = (is_emptied, gpus)
         if key not in self._most:
             state = self.state.emptied() if is_emptied else self.state
@@ -79,7 +79,7 @@ class MeasuredNodes(Struct, frozen=True):
 
 
 def sized(job: Job, split: Split, request: Units) -> Job:
-    """Return the job with the split's number of workers, each with this request."""
+    """Return the job with the number of workers in `split`, where each worker has this request."""
 
     def resized(role: PodRole) -> PodRole:
         if role.name not in (WORKER, MASTER):
@@ -99,7 +99,7 @@ def measured(
     release: str | None = None,
 ) -> MeasuredNodes:
     """Return the nodes' free capacity for a job in this namespace, as if the pods of `release` had ended."""
-    # `derive` renders the job without a cluster, and so for another namespace.
+    # `derive` renders the job without a cluster, so the job's namespace may be wrong and is replaced here.
     job = replace(job, roles=tuple(replace(role, namespace=namespace) for role in job.roles))
     return MeasuredNodes(take(nodes, over_pods, constraints_of(job, namespace), release), job, gpu_resource)
 
@@ -112,7 +112,7 @@ def measuring(
 
 
 def _offers(state: ClusterState, role: PodRole, gpu_resource: str) -> list[tuple[str, Units]]:
-    """Return name and free resources of the nodes that admit the role and have GPUs."""
+    """Return the names and the free resources of those nodes that admit the role's pods and have GPUs."""
     admitting = state.role(role).nodes
     free = [node for node in state.free() if node.name in admitting and gpu_resource in node.free]
     return [(node.name, dict(node.free)) for node in free]

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 
 FILE = Path(__file__).parents[1] / "chart" / "files" / "models.json"
-# The name of the entry for a user's own model.
+# This entry of the list stands for a user's own model.
 OWN = "module:function"
 
 
@@ -22,7 +22,10 @@ class DataSet(Struct, frozen=True):
 
 
 class Training(Struct, frozen=True):
-    """How a model is commonly trained. `batch_size` is per rank, `precision` is for GPUs."""
+    """How a model is commonly trained.
+
+    `batch_size` is the batch size per rank, and `precision` is the precision on GPUs.
+    """
 
     batch_size: int
     learning_rate: float
@@ -32,11 +35,14 @@ class Training(Struct, frozen=True):
 
 
 class Model(Struct, frozen=True):
-    """A model; its usual images are (height, width, channels). Without `smallest`, no other size is possible.
+    """A model.
 
-    `parameters` has the number of trainable parameters by framework. `layers` has for each layer its parameters and its
-    multiplications per image, in the order of the forward pass. Fields that are unknown for a user's model are empty or
-    None.
+    Its usual images have the shape (height, width, channels). If `smallest` is not set, the model accepts no other
+    image size.
+
+    `parameters` has the number of trainable parameters for each framework. For each layer, in the order of the forward
+    pass, `layers` has its number of parameters and its multiplications per image. Fields that are unknown for a user's
+    own model are empty or None.
     """
 
     shape: tuple[int, int, int]
@@ -50,7 +56,7 @@ class Model(Struct, frozen=True):
 
 
 def describe(name: str) -> Model:
-    """Return the description of an included model; for a user's model, return the assumptions."""
+    """Return the description of a model that distrain includes. For a user's own model, return what is assumed."""
     return _all().get(name, _all()[OWN])
 
 

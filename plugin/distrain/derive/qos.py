@@ -1,4 +1,6 @@
-"""Tell the QoS class of the workers, which decides whose pods kubelet ends first on a node without free memory.
+"""Tell the QoS class of the workers.
+
+If a node has no free memory, kubelet uses this class to decide which pods to end first.
 
 https://kubernetes.io/docs/concepts/workloads/pods/pod-qos/
 """
@@ -15,7 +17,7 @@ GUARANTEED = "Guaranteed: the cpu and memory limits of every container of a work
 
 
 def qos_class(spec: kube.TemplateSpec) -> str | None:
-    """Return the QoS class in words; None for a worker without a CPU limit, which is Burstable by its values."""
+    """Return the QoS class in words. Return None for a worker without a CPU limit, which is Burstable by its values."""
     main, *_ = spec.containers or ()
     if "cpu" not in _limits(main):
         return None
@@ -24,7 +26,7 @@ def qos_class(spec: kube.TemplateSpec) -> str | None:
 
 
 def _differences(spec: kube.TemplateSpec) -> Iterator[str]:
-    """Yield what keeps the pod from the class Guaranteed."""
+    """Yield each reason why the pod is not in the class Guaranteed."""
     for container in (*(spec.containers or ()), *(spec.init_containers or ())):
         limits, requests = _limits(container), all_thousandths(requested(container.resources))
         for resource in ("cpu", "memory"):

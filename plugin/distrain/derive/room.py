@@ -1,6 +1,6 @@
-"""Define the capacity of nodes for workers whose size is still to be derived.
+"""Define the capacity of nodes for workers whose size is not derived yet.
 
-`StatedNodes` and `InstanceNodes` are the nodes that the user states; `measured.py` reads the nodes of a cluster.
+`StatedNodes` and `InstanceNodes` are nodes that the user describes; `measured.py` reads the nodes of a cluster.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ if TYPE_CHECKING:
     from distrain.workload.manifest import Job
 
 GIBIBYTE = 2**30
-# Shares of at least this many millicores, or one GiB, are rounded down to whole cores or GiB.
+# A share of at least CORE millicores (or of at least one GiB) is rounded down to whole cores (or GiB).
 CORE = 1000
 
 
 class Room(Protocol):
-    """The capacity of the nodes, as far as it is known."""
+    """The capacity of the nodes, if it is known."""
 
     @property
     def largest(self) -> int:
         """Return the largest number of GPUs that one worker can have."""
 
     def fits(self, split: Split) -> bool:
-        """Tell whether all workers of the split fit now."""
+        """Tell whether all workers of the split fit at present."""
 
     def may_fit(self, split: Split) -> bool:
         """Tell whether all workers of the split fit after other pods end."""
 
     def share(self, split: Split) -> dict[str, str]:
-        """Return a worker's share of CPU and memory, as far as it is known."""
+        """Return a worker's share of a node's CPU and memory, if these are known."""
 
 
 class StatedNodes(Struct, frozen=True):
@@ -54,7 +54,7 @@ class StatedNodes(Struct, frozen=True):
 
 
 class InstanceNodes(StatedNodes, frozen=True):
-    """An unlimited number of nodes of one instance type; `free` is what a node has for the workers."""
+    """An unlimited number of nodes of one instance type; `free` is the part of a node that workers can use."""
 
     free: Units
 
@@ -66,7 +66,7 @@ class InstanceNodes(StatedNodes, frozen=True):
 
 
 def nodes_of(instance: Instance, job: Job) -> InstanceNodes:
-    """Return nodes of this type with room for the job's other pods, which may run on the same node as a worker."""
+    """Return nodes of this type. Room is left for the job's other pods, which may run on the same node as a worker."""
     # Imported here, because other runs do not need it.
     from distrain.workload.manifest import MASTER
 
@@ -78,6 +78,9 @@ def nodes_of(instance: Instance, job: Job) -> InstanceNodes:
 
 
 def rounded(amount: int, step: int) -> int:
-    """Round a share down to whole cores or GiB; a share below one core or GiB, to tenths of a core or to MiB."""
+    """Round a share down to whole cores or GiB.
+
+    Round a share below one core or GiB down to tenths of a core or to MiB.
+    """
     unit = step if amount >= step else (step // 10 if step == CORE else 2**20)
     return max(0, amount // unit * unit)

@@ -1,8 +1,8 @@
 """Split a total number of GPUs over workers of equal size.
 
-This module computes with numbers only; `room.py` knows the nodes. A worker runs on one node, so it has at most the GPUs
-of the largest node. The even split with the fewest workers is chosen: whole nodes if the total is a multiple of a
-node's GPUs, otherwise the largest equal parts.
+This module computes only with numbers. `room.py` knows the nodes. A worker runs on one node, so it has at most as many
+GPUs as the largest node. The chosen split is the even split with the fewest workers: whole nodes if the total is a
+multiple of a node's GPUs, otherwise the largest equal parts.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 
 from msgspec import Struct
 
-# The maximum of workers.replicas in the chart's schema.
+# The chart's schema allows at most MOST_WORKERS workers.
 MOST_WORKERS = 1000
 
 Fits = Callable[["Split"], bool]
@@ -42,13 +42,13 @@ class Limits(Struct, frozen=True):
 
     def allow(self, split: Split) -> bool:
         fixed = self.replicas in (None, split.replicas) and self.gpus in (None, split.gpus)
-        # workers.gpus as set by the user is accepted, even above the largest node.
+        # A number of GPUs that the user set in workers.gpus is accepted, even if no node has so many GPUs.
         small = split.gpus <= self.largest or self.gpus is not None
         return fixed and small and self.fewest <= split.replicas <= self.most
 
 
 def splits(total: int, limits: Limits) -> Iterator[Split]:
-    """Yield the even splits of a total above 0, with the fewest workers first."""
+    """Yield the even splits of a total that is above 0. The split with the fewest workers comes first."""
     each = limits.gpus or limits.largest
     fewest, most = -(-total // each), min(total, limits.most)
     for replicas in [limits.replicas] if limits.replicas else range(fewest, most + 1):
@@ -61,9 +61,9 @@ def first(total: int, limits: Limits, fits: Fits) -> Split | None:
 
 
 def nearest(total: int, limits: Limits, fits: Fits) -> list[Split]:
-    """Return a split of the nearest total below and of the nearest total above, if there are any."""
+    """Return a split of the next smaller total, and one of the next larger total, if such totals exist."""
     most = (limits.replicas or limits.most) * (limits.gpus or limits.largest)
-    # The next possible total above is at most one step of the fixed value, or one node, away.
+    # The next larger total that is possible is at most this far away: one step of the fixed value, or one node.
     farthest = max(total + (limits.replicas or limits.gpus or limits.largest), limits.fewest * (limits.gpus or 1))
     below = (first(other, limits, fits) for other in range(min(total - 1, most), 0, -1))
     above = (first(other, limits, fits) for other in range(total + 1, min(farthest, most) + 1))
@@ -72,7 +72,7 @@ def nearest(total: int, limits: Limits, fits: Fits) -> list[Split]:
 
 
 def whole_nodes(total: int, node: int) -> list[int]:
-    """Return the nearest totals below and above that fill whole nodes; return nothing if this total already does.
+    """Return the nearest totals below and above that fill whole nodes. Return an empty list if this total does.
 
     `node` is the number of GPUs per node.
     """

@@ -1,4 +1,4 @@
-"""Derive the section `workers` of the values: the number of workers and their resources.
+"""Derive the section `workers` of the values: the number of workers and the resources of a worker.
 
 Only values that the user has not set are derived. No function here reads a file or a cluster.
 """
@@ -24,7 +24,7 @@ REPLICAS, GPUS, CPU, MEMORY, SHM = (("workers", key) for key in ("replicas", "gp
 
 
 class Line(Struct, frozen=True):
-    """A derived value, and the reason that its comment states."""
+    """A derived value, and the reason that is written in the comment of its line."""
 
     value: int | str
     source: str
@@ -61,16 +61,16 @@ class Work(Struct):
         return path[1] in (self.own.get(path[0]) or {})
 
     def is_in_resources(self, path: Path) -> bool:
-        """Tell whether `resources` requests or limits the CPU or memory, which the short form would contradict."""
+        """Tell whether `resources` has a request or limit for CPU or memory, which the short form would contradict."""
         return any(each.get(path[1]) is not None for key in ("requests", "limits") for each in self._amounts(key))
 
     def _amounts(self, key: str) -> Iterator[Mapping[str, Any]]:
-        """Yield the workers' requests or limits, then the requests or limits at the top level."""
+        """Yield the workers' requests or limits first, then the requests or limits at the top level of the values."""
         for given in (self.full["workers"].get("resources"), self.full.get("resources")):
             yield (given or {}).get(key) or {}
 
     def limit_in_resources(self, path: Path) -> Any:
-        """Return the workers' limit of CPU or memory in `resources`, or None."""
+        """Return the limit for the workers' CPU or memory in `resources`, or None."""
         return next((each[path[1]] for each in self._amounts("limits") if each.get(path[1]) is not None), None)
 
     def value(self, path: Path, lines: Lines) -> Any:
@@ -83,7 +83,7 @@ class Work(Struct):
 def lines_of(work: Work, room: Room | None) -> Lines:
     """Derive every value of `workers` that the user has not set.
 
-    `room` may be None only if needs_nodes is false. Raises ValuesError if the GPUs cannot be split.
+    `room` may be None only if `needs_nodes` returns False. Raises ValuesError if the GPUs cannot be split.
     """
     lines = _spread(work, room)
     split = Split(int(work.value(REPLICAS, lines)), int(work.value(GPUS, lines)))
@@ -100,7 +100,7 @@ def lines_of(work: Work, room: Room | None) -> Lines:
 
 
 def needs_nodes(work: Work) -> bool:
-    """Tell whether the split depends on the nodes and no earlier run has derived it."""
+    """Tell whether the split depends on the nodes and was not derived by an earlier run."""
     total = work.total
     if not total or work.has(GPUS):
         return False
@@ -133,7 +133,7 @@ def _spread(work: Work, room: Room | None) -> Lines:
 
 
 def _given_up(work: Work, before: Lines) -> Lines:
-    """Turn derived values into the user's own, because the total `gpus` was removed."""
+    """Turn the derived values into the user's own values, because the user has removed the total `gpus`."""
     for path, line in before.items():
         work.own.setdefault("workers", {})[path[1]] = line.value
         work.notes.append(f"{'.'.join(path)}: {line.value} was derived from gpus, which is gone; it is yours now")
@@ -141,7 +141,7 @@ def _given_up(work: Work, before: Lines) -> Lines:
 
 
 def _chosen(work: Work, total: int, limits: Limits, room: Room) -> Split:
-    """Return the first split that fits now, otherwise the first that fits after other pods end."""
+    """Return the first split that fits now. If none fits now, return the first one that fits after other pods end."""
     if split := first(total, limits, room.fits):
         return split
     if split := first(total, limits, room.may_fit):
@@ -163,7 +163,7 @@ def _limits(work: Work, largest: int) -> Limits:
 
 
 def _why(work: Work, split: Split, limits: Limits, node: int) -> str:
-    """Return the reason for the GPUs per worker; add a note if a worker has less than a whole node."""
+    """Return the reason for the number of GPUs per worker. Add a note if a worker has less than a whole node."""
     total = split.total
     if split.gpus == node:
         return f"gpus {total} on whole nodes of {node}"
@@ -195,14 +195,17 @@ def _no_split(total: int, limits: Limits, room: Room) -> str:
 
 
 def _without_own(total: int, limits: Limits) -> str:
-    """Return the advice to leave out the user's values of the split, if the total can be spread without them."""
+    """If the total can be spread without the user's values for the split, return the advice to leave them out."""
     own = "workers.gpus" if limits.gpus else "workers.replicas" if limits.replicas else ""
     relaxed = Limits(limits.largest, limits.fewest, limits.most)
     return f", or leave {own} out" if own and any(splits(total, relaxed)) else ""
 
 
 def _amounts(work: Work, room: Room | None, split: Split) -> Lines:
-    """Derive a worker's CPU and memory from known nodes; otherwise keep values derived for the same GPUs."""
+    """Derive a worker's CPU and memory from known nodes.
+
+    Otherwise keep the values that were derived for the same GPUs.
+    """
     source = f"a node's share for {counted(split.gpus, 'GPU')}"
     share = room.share(split) if room else {}
     lines = {}
@@ -225,7 +228,7 @@ def _amounts(work: Work, room: Room | None, split: Split) -> Lines:
 def _shm(gpus: int, memory: str | None, limit: str | None) -> Line | None:
     """Return the size of /dev/shm, or None if the chart's default for one rank is enough.
 
-    The worker's memory limit is `memory`, or `limit` in `resources`.
+    The memory limit of the worker is `memory`, or `limit` in `resources`.
     """
     size = gpus * GIBIBYTE
     source = f"1Gi for each of {gpus} ranks"
@@ -237,7 +240,7 @@ def _shm(gpus: int, memory: str | None, limit: str | None) -> Line | None:
 
 
 def _report_kept(work: Work, path: Path, line: Line | None, *, is_too_much: bool) -> None:
-    """Add a note if the user's value is too large or too small, compared with the derived one."""
+    """Add a note if the user's value is too large or too small, compared to the derived value."""
     value = work.own.get("workers", {}).get(path[1]) if work.has(path) else None
     if value is None or line is None:
         return

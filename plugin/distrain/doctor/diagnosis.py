@@ -1,7 +1,7 @@
-"""Diagnose a cluster: report its parts and the user's rights, and whether a job can run there.
+"""Diagnose a cluster: report its parts and the user's rights, and whether a job can run in it.
 
-Pure functions from a Survey to findings. A part that the user may not read gets the state `unknown`. The verdict
-ignores it: only parts that are known to be missing count.
+The functions of this module are pure: they turn a Survey into findings. A part that the user may not read gets the
+state `unknown`. The verdict ignores a part in this state: only parts that are known to be missing count.
 """
 
 from __future__ import annotations
@@ -27,15 +27,16 @@ from distrain.workload.manifest import Job
 from distrain.workload.wording import listed
 
 READY, NOT_READY = 0, 11
-# The oldest minor version of each major Helm version, and the Kubernetes version, that distrain's tests run on.
+# The tests of distrain run on these versions: the oldest minor version of each major version of Helm, and one version
+# of Kubernetes.
 TESTED_HELM = {3: 21, 4: 2}
 TESTED_KUBERNETES = (1, 34)
-# This must equal kubeVersion in Chart.yaml.
+# This version must equal `kubeVersion` in Chart.yaml.
 OLDEST_KUBERNETES = (1, 27)
 KUBERNETES = re.compile(r"v?(\d+)\.(\d+)")
 
 DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
-# Suffixes of the names of provisioners whose volumes support ReadWriteMany.
+# Volumes of provisioners whose names end in these suffixes support ReadWriteMany.
 SHARED = (
     "efs.csi.aws.com",
     "fsx.csi.aws.com",
@@ -54,7 +55,7 @@ INIT_CONTAINERS = "the init container that its operator adds"
 
 
 class Diagnosis(Struct, frozen=True):
-    """All findings, and the RBAC objects that would grant the user's missing rights."""
+    """All findings, and the RBAC objects that would grant the rights that the user lacks."""
 
     namespace: str
     findings: Sequence[Finding]
@@ -62,7 +63,7 @@ class Diagnosis(Struct, frozen=True):
 
     @property
     def jobs(self) -> list[Finding]:
-        """Return the findings of the kinds of job that can run, as far as is known."""
+        """Return the findings about the kinds of jobs that can run, if this is known."""
         return [found for found in self.findings if found.section == "jobs" and found.state != MISSING]
 
     @property
@@ -97,7 +98,7 @@ class Run(NamedTuple):
 
 
 def needed_rights(served: Sequence[str]) -> list[rights.Right]:
-    """Return the rights to ask the API server about; `served` lists the cluster's APIs."""
+    """Return the rights that the API server is asked about; `served` lists the APIs that the cluster serves."""
     return rights.asked([*operators.kinds(served), PLAIN.name])
 
 
@@ -107,9 +108,9 @@ def diagnose(
     orphans: Sequence[Orphan] | Unread = (),
     run: Run | Unread | None = None,
 ) -> Diagnosis:
-    """Turn a survey into findings; `helm` is Helm's version, or the reason why it is not known.
+    """Turn a survey into findings. `helm` is Helm's version, or the reason why the version is not known.
 
-    `run` is what the user's values describe, None if the user gives none.
+    `run` is the run that the user's values describe, or None if the user gives no values.
     """
     served = [] if isinstance(survey.served, Unread) else survey.served
     purposes = rights.purposes([*operators.kinds(served), PLAIN.name])
@@ -229,7 +230,7 @@ def _orphans(orphans: Sequence[Orphan] | Unread) -> list[Finding]:
 
 
 def _values(survey: Survey, run: Run | Unread | None, others: Sequence[Finding]) -> list[Finding]:
-    """Return the findings about the values of a run; `others` are those about the cluster."""
+    """Return the findings about the values of a run; `others` are the findings about the cluster."""
     if run is None:
         return []
     if isinstance(run, Unread):
@@ -248,7 +249,7 @@ def _lacking(survey: Survey, purposes: Iterable[Purpose]) -> set[rights.Right]:
 
 
 def _with_init_containers() -> Iterator[str]:
-    """Yield the newest version of each kind of job whose operator adds an init container to the pods."""
+    """Yield the newest version of each kind of job if the kind's operator adds an init container to the pods."""
     for kind in reversed(operators.KINDS):
         for version in kind.versions:
             if added := version.init_container:
@@ -258,7 +259,10 @@ def _with_init_containers() -> Iterator[str]:
 
 
 def _jobs(survey: Survey, found: Sequence[Finding]) -> list[Finding]:
-    """Return a finding per kind of job: whether it can run, given the other findings."""
+    """Return one finding for each kind of job, which tells whether it can run.
+
+    Whether a kind can run depends on the other findings.
+    """
     states = {(finding.section, finding.name): finding.state for finding in found}
     if isinstance(survey.served, Unread):
         unread = [Finding("jobs", kind.name, UNKNOWN, survey.served.why) for kind in operators.KINDS]
@@ -291,7 +295,7 @@ def _job(kind: Kind, versions: Sequence[str], survey: Survey, states: Mapping[tu
 
 
 def _is_refused(kind: Kind, versions: Sequence[str], own: kube.Named | Unread | None) -> bool:
-    """Tell whether Pod Security Admission refuses every form of this kind of job."""
+    """Tell whether Pod Security Admission refuses the pods of every form of this kind of job."""
     if not isinstance(own, kube.Named) or _level(own) != "restricted":
         return False
     added = [version.init_container for version in kind.versions if version.name in versions]

@@ -10,18 +10,19 @@ from msgspec import Struct, field
 from distrain.workload.wording import listed
 
 OK, MISSING, UNKNOWN = "ok", "missing", "unknown"
-# A job or pod that runs on without a release.
+# Marks a job or pod that still runs although its release no longer exists.
 LEFT = "left"
-# A value of the run that the cluster accepts, but that harms the run.
+# Marks a value of the run that the cluster accepts, but that harms the run.
 WARNING = "warning"
-# The most names in one line.
+# A line lists at most SHOWN names.
 SHOWN = 5
 
 
 class Finding(Struct, frozen=True):
     """One line of the report.
 
-    If a `needed` finding is missing, no job can run. `details` are the figures in `found`, for programs.
+    If `needed` is true and the part is missing, no job can run. `details` are the numbers in `found`, for other
+    programs.
     """
 
     section: str
@@ -34,7 +35,7 @@ class Finding(Struct, frozen=True):
 
 
 def some(names: Sequence[str]) -> str:
-    """Return "a, b and c"; from a long list return the first names and the number of the others."""
+    """Return "a, b and c". For a long list, return the first names and how many others there are."""
     more = len(names) - SHOWN
     return listed(names) if more <= 1 else listed([*names[:SHOWN], f"{more} more"])
 

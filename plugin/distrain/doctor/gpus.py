@@ -17,7 +17,7 @@ from distrain.kube.quantities import allocatable
 from distrain.scheduler.taint_toleration import CONDITION_TAINTS, untolerated
 
 SECTION = "nodes"
-# Labels with a GPU's model; the vendors' labels come before the clouds'.
+# The node labels that name the GPU's model; the vendors' labels come before the labels of the clouds.
 MODEL_LABELS = (
     "nvidia.com/gpu.product",
     "amd.com/gpu.product-name",
@@ -26,13 +26,13 @@ MODEL_LABELS = (
     "k8s.amazonaws.com/accelerator",
     "kubernetes.azure.com/accelerator",
 )
-# Labels that show that a node has a GPU, but not the model: from NVIDIA's feature discovery, or for a PCI device with
-# NVIDIA's vendor number 10de.
+# These labels show that a node has a GPU, but not which model. They come from NVIDIA's feature discovery, or from Node
+# Feature Discovery for a PCI device with NVIDIA's vendor number 10de.
 PRESENT = re.compile(r"nvidia\.com/gpu\.present|feature\.node\.kubernetes\.io/pci-(\w+_)?10de\.present")
 
 
 def findings(survey: Survey) -> list[Finding]:
-    """Report how many nodes take pods, and the total and free GPUs of each resource and model."""
+    """Report how many nodes accept pods, and for each GPU resource and model, how many GPUs exist and are free."""
     nodes = survey.nodes
     if isinstance(nodes, Unread):
         return [Finding(SECTION, name, UNKNOWN, nodes.why) for name in ("nodes", "GPUs")]
@@ -53,7 +53,7 @@ def _taking_pods(nodes: Sequence[kube.Node]) -> Finding:
 def takes_pods(node: kube.Node) -> bool:
     """Tell whether a node is not cordoned and has no taint for an unhealthy condition.
 
-    Taints that an admin set are ignored: pods may tolerate them.
+    Taints that an administrator has set are ignored, because pods may tolerate them.
     """
     return not node.spec.unschedulable and not any(taint.key in CONDITION_TAINTS for taint in node.spec.taints or ())
 
@@ -110,6 +110,6 @@ def _model(node: kube.Node) -> str:
 
 
 def offered(node: kube.Node) -> dict[str, int]:
-    """Return the node's allocatable GPUs, by resource name."""
+    """Return the number of the node's allocatable GPUs, by resource name."""
     amounts = allocatable(node)
     return {name: amount for name, amount in amounts.items() if "/" in name and GPU.search(name) and amount > 0}

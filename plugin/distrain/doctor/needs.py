@@ -1,4 +1,4 @@
-"""Compare what the values of a run need with the findings about the cluster: the operator, and the gang scheduler."""
+"""Compare what the values of a run need (an operator, a gang scheduler) with the findings about the cluster."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from distrain.workload.manifest import Job
 
 
 def findings(values: Mapping[str, Any], job: Job, others: Sequence[Finding]) -> list[Finding]:
-    """Return a finding for each part that the values need and the cluster lacks; `others` are about the cluster."""
+    """Return a finding for each part that the values need and the cluster lacks.
+
+    `others` are findings about the cluster.
+    """
     missing = {(each.section, each.name): each for each in others if each.state == MISSING}
     return [*_of_kind(job, missing), *_of_gang(values, missing)]
 
@@ -33,7 +36,7 @@ def _of_gang(values: Mapping[str, Any], missing: Mapping[tuple[str, str], Findin
         return
     name, is_installed = BY_VALUE[value].name, bool(found.details.get("apis"))
     better = f"{found.next}, or set it to none" if is_installed else f"install {name}, or set it to none"
-    # Without Kueue, nothing suspends a job with a queue.
+    # Without Kueue, nothing suspends a job that names a queue.
     starts = value == "kueue" and not is_installed
     effect = "the job starts at once and waits in no queue" if starts else "the pods would wait for it for ever"
     words = f"is {value}, and {name} {'does not run' if is_installed else 'is missing'} ({found.found}): {effect}"

@@ -1,6 +1,7 @@
-"""Find a cluster's operators from its served APIs and its Deployments.
+"""Find a cluster's operators from the APIs that it serves and from its Deployments.
 
-Pure functions. Every user may discover APIs. Deployments, which tell the operators' versions, are often forbidden.
+Pure functions. Every user may discover APIs. Deployments show the versions of the operators, but users often may not
+read them.
 """
 
 from __future__ import annotations
@@ -17,15 +18,15 @@ from distrain.workload.kinds import FACTS, KUBEFLOW, VERSIONS, Kind
 from distrain.workload.wording import listed
 
 SECTION = "operators"
-# The colon before a registry's port does not match, because a slash follows the port.
+# The colon before the port of a registry does not match, because a slash follows the port.
 TAG = re.compile(r":(?P<tag>[^/:]+)$")
 INSTALLS = [kind.install for kind in KUBEFLOW.values()]
-# The Kubeflow kinds, grouped by the release of an operator that installs them.
+# The Kubeflow kinds, sorted so that kinds which the same operator release installs are next to each other.
 KINDS = sorted(KUBEFLOW.values(), key=lambda kind: INSTALLS.index(kind.install))
 
 
 class Operator(Struct, frozen=True):
-    """An operator: the kinds that it serves, the suffixes of its image's name, and advice if it is missing."""
+    """An operator: the kinds that it serves, the suffixes of its image's name, and advice for when it is missing."""
 
     name: str
     kinds: tuple[str, ...]
@@ -34,9 +35,9 @@ class Operator(Struct, frozen=True):
 
 
 def _kubeflow(name: str) -> Operator:
-    """Return an operator of job kinds, with the APIs that no other operator serves."""
+    """Return an operator of job kinds, with those APIs that no other operator serves."""
     own = tuple(f"{api}/{kind}" for (api, kind), version in VERSIONS.items() if version.operators == (name,))
-    # Another kind may need an older release of the operator.
+    # Another kind of job may need an older release of the operator.
     newest = next(install for install in INSTALLS if install and install.operator == name)
     brought = listed([kind.name for kind in KINDS if kind.install == newest])
     return Operator(name, own, (name,), f"for {brought} install {newest.release} ({newest.url})")
@@ -65,7 +66,7 @@ GROUPS = tuple(dict.fromkeys(kind.split("/")[0] for operator in OPERATORS for ki
 
 
 def versions(kind: Kind, served: Sequence[str]) -> list[str]:
-    """Return the versions of a kind that the cluster serves and the chart can render."""
+    """Return those versions of a kind that the cluster serves and the chart can render."""
     return [version.name for version in kind.versions if f"{version.api_version}/{kind.name}" in served]
 
 
@@ -75,7 +76,7 @@ def kinds(served: Sequence[str]) -> list[str]:
 
 
 def operator_of(kind: Kind, versions: Sequence[str]) -> str:
-    """Return the name of a kind's operator: the first known operator that serves all of these versions."""
+    """Return the name of a kind's operator. The operator is the first known one that serves all of these versions."""
     serving = [version.operators for version in kind.versions if version.name in versions and version.operators]
     for operator in serving[0] if serving else ():
         if all(operator in others for others in serving):
@@ -84,7 +85,7 @@ def operator_of(kind: Kind, versions: Sequence[str]) -> str:
 
 
 def findings(survey: Survey) -> list[Finding]:
-    """Return a finding per operator: whether it is installed, its version, and the APIs that it serves."""
+    """Return one finding for each operator: whether it is installed, its version, and the APIs that it serves."""
     if isinstance(survey.served, Unread):
         return [Finding(SECTION, operator.name, UNKNOWN, survey.served.why) for operator in OPERATORS]
     return [_finding(operator, survey, survey.served) for operator in OPERATORS]
@@ -121,14 +122,14 @@ def _running(
 
 
 def _of(operator: Operator, served: Sequence[str]) -> list[str]:
-    """Return the operator's APIs that the cluster serves."""
+    """Return those APIs of the operator that the cluster serves."""
     patterns = [re.compile(kind.replace(".", r"\.").replace("*", "[^/]+")) for kind in operator.kinds]
     apis = [api for api in served if any(pattern.fullmatch(api) for pattern in patterns)]
     return [*apis, *_shared(operator, served, apis)]
 
 
 def _shared(operator: Operator, served: Sequence[str], own: Sequence[str]) -> Iterator[str]:
-    """Yield APIs that several operators serve and that count for this one; skip kinds that `own` already has."""
+    """Yield APIs that several operators serve and that count for this operator. Skip kinds that `own` already has."""
     for (api_version, name), version in VERSIONS.items():
         kind, api = KUBEFLOW[name], f"{api_version}/{name}"
         if len(version.operators) < 2 or api not in served or any(other.endswith(f"/{name}") for other in own):
@@ -152,7 +153,7 @@ def _repository(image: str) -> str:
 
 
 def _tag(image: str) -> str:
-    """Return the tag of an image, otherwise the start of its digest, otherwise "latest"."""
+    """Return the tag of an image. Without a tag, return the start of the digest; without either, "latest"."""
     name, _, digest = image.partition("@")
     found = TAG.search(name)
     return found["tag"] if found else digest[:19] or "latest"

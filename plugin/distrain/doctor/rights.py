@@ -1,7 +1,7 @@
 """List the rights that distrain's users need, and build RBAC objects that grant the missing rights.
 
-Pure functions. The rights are those that the API server checks while Helm, the plugin or kubectl work on the chart's
-objects. The chart's Roles need no further rights: their creator already has every right that they grant.
+Pure functions. The listed rights are those that the API server checks while Helm, the plugin or kubectl work on the
+chart's objects. The chart's Roles need no further rights: their creator already has every right that they grant.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from distrain.workload import kinds
 from distrain.workload.wording import listed
 
 RBAC = "rbac.authorization.k8s.io"
-# Placeholder in a grant for the user's name, if the cluster does not tell it.
+# Stands for the user's name in a grant if the cluster does not tell the name.
 SOMEBODY = "REPLACE-WITH-THE-USER"
 SERVICE_ACCOUNT = "system:serviceaccount:"
 
-# Verbs that Helm uses on each object of a release.
+# Helm uses these verbs on each object of a release.
 MANAGED = ("get", "create", "patch", "delete")
-# Helm 4 also lists and watches objects that it waits for, as in `helm test`.
+# Helm 4 also lists and watches the objects for which it waits, as in `helm test`.
 WAITED_FOR = (*MANAGED, "list", "watch")
-# Verbs that Helm uses on the Secrets in which it stores releases.
+# Helm uses these verbs on the Secrets in which it stores releases.
 RELEASES = ("get", "list", "create", "update", "delete")
 PLAIN = kinds.PLAIN.name
-# The Secret with a Plain job's SSH key. The job's test uses the same Secret.
+# The Secret that holds the SSH key of a Plain job. The test of the job uses the same Secret.
 SSH_KEY = ("", "secrets")
-# The resources of each kind of job, without the ServiceAccount that every job has.
+# The resources that each kind of job needs, except for the ServiceAccount that every job has.
 RESOURCES: Mapping[str, Sequence[tuple[str, str]]] = {
     **{name: ((kind.group, kind.resource), ("", "configmaps")) for name, kind in kinds.KUBEFLOW.items()},
     PLAIN: (
@@ -42,15 +42,18 @@ RESOURCES: Mapping[str, Sequence[tuple[str, str]]] = {
         (RBAC, "rolebindings"),
     ),
 }
-# The resources of a hook's Pod. `helm test` has such a Pod in addition to the test's job, and so has the hook that ends
-# a job before an upgrade replaces it.
+# The resources that each hook of the chart creates. `helm test` creates them in addition to the job of the test. The
+# hook that ends a job before an upgrade replaces it creates them, too.
 HOOK = (("", "pods"), ("", "configmaps"), ("", "serviceaccounts"), (RBAC, "roles"), (RBAC, "rolebindings"))
-# Kinds that use all-reduce; the chart has no test for other kinds.
+# The kinds of jobs that use all-reduce; the chart has a test only for these kinds.
 TESTED = kinds.running("allreduce")
 
 
 class Right(Struct, frozen=True, order=True):
-    """One verb on one resource, in the release's namespace or cluster-wide. A subresource follows a slash."""
+    """One verb on one resource, in the release's namespace or cluster-wide.
+
+    In `resource`, a subresource follows a slash.
+    """
 
     group: str
     resource: str
@@ -59,13 +62,19 @@ class Right(Struct, frozen=True, order=True):
 
     @property
     def of(self) -> str:
-        """Return the resource as kubectl writes it, with " of all namespaces" if the right is cluster-wide."""
+        """Return the resource as kubectl writes it.
+
+        Append " of all namespaces" if the right is for the whole cluster.
+        """
         where = " of all namespaces" if self.cluster_wide and self.resource != "nodes" else ""
         return f"{self.resource}.{self.group}{where}" if self.group else f"{self.resource}{where}"
 
 
 class Purpose(Struct, frozen=True):
-    """An activity of a user, and the rights for it. Installing a job requires the rights of every `needed` purpose."""
+    """Something that a user does, and the rights that it needs.
+
+    A user can install a job only with the rights of every purpose that is `needed`.
+    """
 
     name: str
     rights: tuple[Right, ...]
@@ -78,7 +87,7 @@ def installing(kind: str) -> str:
 
 
 def purposes(names: Sequence[str]) -> list[Purpose]:
-    """Return the purposes of users with these kinds of job."""
+    """Return the purposes of users who run jobs of these kinds."""
     managed = [_purpose(installing(kind), dict.fromkeys(RESOURCES[kind], MANAGED)) for kind in names]
     tests = {of: WAITED_FOR for kind in names if kind in TESTED for of in (*RESOURCES[kind], *HOOK) if of != SSH_KEY}
     return [
@@ -101,7 +110,7 @@ def asked(names: Sequence[str]) -> list[Right]:
 
 
 def described(rights: Iterable[Right]) -> str:
-    """Return "create/patch mpijobs.kubeflow.org and configmaps, list pods"."""
+    """Return a text such as "create/patch mpijobs.kubeflow.org and configmaps, list pods"."""
     verbs: dict[str, list[str]] = {}
     for right in rights:
         verbs.setdefault(right.of, []).append(right.verb)
@@ -114,7 +123,7 @@ def described(rights: Iterable[Right]) -> str:
 def grants(missing: Iterable[Right], namespace: str, user: str | None) -> list[dict[str, Any]]:
     """Return a Role, a ClusterRole and their bindings with exactly these rights.
 
-    `user` is a name as the API server reports it; None gives a placeholder.
+    `user` is the name that the API server reports. If `user` is None, the grants contain a placeholder.
     """
     rights = sorted(set(missing))
     here = [right for right in rights if not right.cluster_wide]

@@ -1,4 +1,7 @@
-"""Read the cluster for `doctor`. A part that the user may not read is replaced by the reason."""
+"""Read the cluster for `doctor`.
+
+If the user may not read a part of the cluster, the reason takes the place of this part.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ from distrain.doctor.rights import Right
 from distrain.errors import ForbiddenError, UnreachableError
 from distrain.scheduler.constraints import JobConstraints
 
-# The plugin sends one request per right, and this number of requests at the same time.
+# The plugin asks for each right in a separate request, and sends QUESTIONS requests at the same time.
 QUESTIONS = 4
 
 T = TypeVar("T")
@@ -31,9 +34,9 @@ class Unread(Struct, frozen=True):
 class Survey(Struct, frozen=True):
     """The data of a cluster that was read for a job in one namespace.
 
-    `kubectl_flags` choose the cluster, without a namespace. `own` is the job's namespace, None if it does not exist.
-    `served` lists APIs as `group/version/Kind`. `state` has the free capacity of the nodes. `allowed` are the requested
-    rights that the user has.
+    `kubectl_flags` are the flags that choose the cluster, without the flag for a namespace. `own` is the namespace of
+    the job, or None if it does not exist. `served` lists APIs as `group/version/Kind`. `state` has the free capacity of
+    the nodes. `allowed` are the requested rights that the user has.
     """
 
     namespace: str
@@ -53,10 +56,10 @@ class Survey(Struct, frozen=True):
 def take(
     cluster: Cluster, namespace: str, groups: Sequence[str], rights: Callable[[Sequence[str]], Sequence[Right]]
 ) -> Survey:
-    """Read the cluster; `groups` are the API groups to discover.
+    """Read the cluster; `groups` are the API groups whose APIs are looked up.
 
-    `rights` returns the rights to ask about, given the served APIs. Raises UnreachableError if the cluster does not
-    answer, but not if it forbids a request.
+    `rights` is a function that returns the rights to ask about, given the served APIs. Raises UnreachableError if the
+    cluster does not answer, but not if it forbids a request.
     """
 
     def listed(path: str, item: type[T], what: str) -> list[T] | Unread:

@@ -11,7 +11,7 @@ from distrain.errors import ValuesError, reason
 
 
 def unpacked(archive: Path) -> Path:
-    """Return the chart's folder in a temporary folder; raise ValuesError if the file holds no chart."""
+    """Unpack the chart to a temporary folder and return its path. Raise ValuesError if the file contains no chart."""
     target = temporary.folder()
     try:
         with tarfile.open(archive, "r:gz") as file:
@@ -27,7 +27,7 @@ def unpacked(archive: Path) -> Path:
 
 
 def _refuse_damage(file: tarfile.TarFile) -> None:
-    """Raise ReadError unless the archive ends in zeros, because tarfile treats a damaged header as the end."""
+    """Raise ReadError unless the archive ends in zeros: tarfile takes a damaged header for the end of the archive."""
     assert file.fileobj is not None
     file.fileobj.seek(file.offset)
     if file.fileobj.read(tarfile.BLOCKSIZE).strip(b"\0"):
@@ -35,7 +35,7 @@ def _refuse_damage(file: tarfile.TarFile) -> None:
 
 
 def _write(archive: tarfile.TarFile, member: tarfile.TarInfo, target: Path) -> None:
-    """Write one file of an archive. The filters of tarfile are missing in Python 3.11.2, which Debian 12 has."""
+    """Write one file of an archive. Python 3.11.2, which Debian 12 has, lacks the filters of tarfile."""
     path = Path(member.name)
     content = archive.extractfile(member)
     if path.is_absolute() or ".." in path.parts or content is None:

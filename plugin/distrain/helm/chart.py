@@ -29,7 +29,10 @@ def chart_folder(named: str) -> Path:
 
 
 def refuse_broken(chart: Path, named: str) -> None:
-    """Raise ValuesError with a line per unreadable file of the chart; `named` is the user's name for the chart."""
+    """Raise ValuesError with a line for each unreadable file of the chart.
+
+    `named` is the name that the user gave the chart.
+    """
     if chart.resolve() != OWN.resolve() and (mistakes := [*_mistakes(chart)]):
         raise ValuesError(*(f"--chart: {named}: {mistake}" for mistake in mistakes))
 
@@ -44,7 +47,7 @@ def chart_schema(chart: Path) -> dict[str, Any]:
 
 
 def _mistakes(chart: Path) -> Iterator[str]:
-    """Yield a line per file of the chart that has a wrong form."""
+    """Yield a line for each file of the chart that has a wrong form."""
     # Imported here, because most charts are distrain's own.
     from distrain.yaml.yaml_loader import load
 
@@ -54,7 +57,7 @@ def _mistakes(chart: Path) -> Iterator[str]:
 
 
 def _mistake(path: Path, parse: Callable[[str], Any]) -> str:
-    """Return what is wrong in a file, an empty string if nothing is."""
+    """Return what is wrong with a file, or an empty string if nothing is wrong."""
     try:
         found = parse(path.read_text("utf-8"))
     except (OSError, UnicodeError) as error:

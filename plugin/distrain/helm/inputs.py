@@ -1,7 +1,7 @@
 """Read the flags for values as Helm reads them, and each file that can be read only once.
 
-A command runs Helm several times with the same flags. A pipe is empty after the first time, and what a URL returns may
-change, so Helm gets a copy of both.
+A command runs Helm several times with the same flags. A pipe is empty after it was read once, and a URL may return
+something else later. So Helm gets a copy of both.
 """
 
 from __future__ import annotations
@@ -17,15 +17,17 @@ from distrain.errors import HelmError, ValuesError, reason
 from distrain.helm.program import Source
 
 Fetch = Callable[[str], bytes]
-# The comma that ends a part of --set-file; a backslash escapes a comma.
+# The comma that separates two parts of --set-file; a comma after a backslash belongs to a part.
 COMMA = re.compile(r"(?<!\\),")
 ESCAPED = re.compile(r"\\(.)")
 
 
 def source(chart: Path, given: Sequence[tuple[str, str]], fetch: Fetch) -> Source:
-    """Return the chart with its flags for values, and stdin if a flag names it. `fetch` returns the content of a URL.
+    """Return the chart with its flags for values, and the content of stdin if a flag names it.
 
-    Raise ValuesError with a line per file that cannot be read.
+    `fetch` returns the content of a URL.
+
+    Raise ValuesError with a line for each file that cannot be read.
     """
     flags = [*_one_file_each(given)]
     stdin = _stdin() if ("--values", "-") in flags else None
@@ -42,14 +44,14 @@ def source(chart: Path, given: Sequence[tuple[str, str]], fetch: Fetch) -> Sourc
 
 
 def repeatable(found: Source) -> list[tuple[str, str]]:
-    """Return a source's flags for repeated reads, with a copy of stdin."""
+    """Return the flags of a source with a copy of stdin, so that they can be read several times."""
     stdin = temporary.copy("-", found.stdin) if found.stdin is not None else ""
     flags = zip(found.flags[::2], found.flags[1::2], strict=True)
     return [(flag, stdin if (flag, value) == ("--values", "-") else value) for flag, value in flags]
 
 
 def _one_file_each(flags: Sequence[tuple[str, str]]) -> Iterator[tuple[str, str]]:
-    """Yield the flags; split a list of values files, which Helm reads as a line of CSV."""
+    """Yield the flags one by one. Split a list of values files, which Helm reads as a line of CSV."""
     for flag, value in flags:
         if flag != "--values":
             yield flag, value
@@ -72,7 +74,7 @@ def _listed(value: str) -> list[str]:
 
 
 def _readable(flag: str, value: str, fetch: Fetch) -> str:
-    """Return a flag's value, with a copy of each file that can be read only once."""
+    """Return the value of a flag. Replace each file that can be read only once by a copy."""
     if flag == "--values":
         return value if value == "-" else _copied(flag, value, fetch)
     if flag == "--set-file":
@@ -88,7 +90,7 @@ def _with_copy(flag: str, part: str, fetch: Fetch) -> str:
 
 
 def _copied(flag: str, file: str, fetch: Fetch) -> str:
-    """Return the path of a copy, or the file itself if Helm can read it several times."""
+    """Return the path of a copy, or of the file itself if Helm can read it several times."""
     if "://" not in file and file != "-" and _is_repeatable(file):
         return file
     try:
@@ -99,7 +101,7 @@ def _copied(flag: str, file: str, fetch: Fetch) -> str:
 
 
 def _fetched(flag: str, url: str, fetch: Fetch) -> bytes:
-    """Return what the URL holds; raise ValuesError with the last part of Helm's message, which is the cause."""
+    """Return what the URL returns. Raise ValuesError with the last part of Helm's message, which is the cause."""
     try:
         return fetch(url)
     except HelmError as error:
@@ -111,7 +113,7 @@ def _fetched(flag: str, url: str, fetch: Fetch) -> bytes:
 def _is_repeatable(file: str) -> bool:
     """Tell whether Helm can read a file several times."""
     if "," in file or '"' in file:
-        # Helm would read the path as a list.
+        # Helm would read a path with such characters as a list.
         return False
     try:
         found = os.stat(file)

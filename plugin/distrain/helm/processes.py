@@ -1,8 +1,8 @@
-"""Run Helm where pyhelm3 is not enough. releases.py runs every other Helm command with pyhelm3.
+"""Run Helm where pyhelm3 is not enough. All other Helm commands run with pyhelm3 in releases.py.
 
-pyhelm3 lacks two things: - Parallel processes that start at once: importing pyhelm3 takes longer than rendering the
-chart with Helm. - A process group for Helm: a terminal sends Ctrl-C to the plugin's whole group, but the plugin must
-finish or undo Helm's change.
+pyhelm3 cannot start Helm at once, because importing pyhelm3 takes longer than rendering the chart with Helm. pyhelm3
+also cannot give Helm its own process group. Helm needs one: a terminal sends Ctrl-C to the plugin's whole group, but
+the plugin must finish or undo Helm's change.
 """
 
 from __future__ import annotations
@@ -19,26 +19,27 @@ from typing import IO
 from distrain import temporary
 from distrain.helm.program import failure
 
-# Go garbage collection takes a fifth of a rendering's time, and Helm exits before the memory matters.
+# Without these settings, Go's garbage collection would take a fifth of the time of a rendering. Helm exits before it
+# needs much memory.
 WITHOUT_COLLECTION = {"GOGC": "off", "GOMEMLIMIT": "1GiB"}
 # A program that runs the command in its arguments in a new process group.
 OWN_GROUP = (sys.executable, "-Ic", "import os, sys; os.setpgid(0, 0); os.execv(sys.argv[1], sys.argv[1:])")
 
 
 class Runs:
-    """Helm processes that run in parallel with the same stdin. None of them changes the cluster."""
+    """Helm processes that run in parallel and read the same stdin. None of these processes changes the cluster."""
 
     def __init__(self, executable: str, commands: Sequence[Sequence[str]], stdin: bytes | None) -> None:
         self._processes = []
         for command in commands:
-            # stdin is a file, so that a process can read all of it while the plugin waits for another process.
+            # stdin is a file, so that a process can read all of its input while the plugin waits for another process.
             with tempfile.TemporaryFile() as given:
                 given.write(stdin or b"")
                 given.seek(0)
                 self._processes.append(_started(executable, command, given))
 
     def outputs(self) -> list[str]:
-        """Wait for all processes and return their outputs; raise the error of the first that failed."""
+        """Wait for all processes and return their outputs. Raise the error of the first process that failed."""
         ended = [process.communicate() for process in self._processes]
         for process, (_, error) in zip(self._processes, ended, strict=True):
             if process.returncode:
@@ -47,9 +48,9 @@ class Runs:
 
 
 class WaitingRun(Runs):
-    """A Helm process that has started before its values are known, and waits for them on stdin.
+    """A Helm process that is started before its values are known, and that waits for them on stdin.
 
-    Helm's start takes longer than rendering, so the plugin lets Helm start while the plugin does other work.
+    Starting Helm takes longer than rendering, so the plugin starts Helm early and does other work meanwhile.
     """
 
     def __init__(self, executable: str, command: Sequence[str]) -> None:
@@ -58,12 +59,12 @@ class WaitingRun(Runs):
         self._processes = [process]
 
     def give(self, stdin: bytes) -> None:
-        """Write the values, and close stdin. If Helm has failed already, `outputs` raises its error."""
+        """Write the values to Helm's stdin, and close it. If Helm has already failed, `outputs` raises the error."""
         [process] = self._processes
         assert process.stdin
         with suppress(BrokenPipeError), process.stdin:
             process.stdin.write(stdin)
-        # `communicate` would flush the closed file.
+        # Otherwise `communicate` would flush stdin, which is already closed.
         process.stdin = None
 
 

@@ -1,6 +1,6 @@
-"""Find the Helm program, and convert its failures to errors.
+"""Find the Helm program, and convert Helm's failures to errors.
 
-An error has Helm's message without the parts that only chart authors need.
+An error contains Helm's message, without the parts that only chart authors need.
 """
 
 from __future__ import annotations
@@ -20,16 +20,18 @@ from distrain.errors import DistrainError, ForbiddenError, HelmError, NameInUseE
 if TYPE_CHECKING:
     import semver
 
-# The first version of Helm that supports a plugin's platformHooks.
+# The oldest version of Helm that supports `platformHooks` in a plugin.
 OLDEST = "3.17.0"
-# The patterns are compiled only after a failure.
-# Helm 4 prints log lines before its message.
+# These patterns are strings, which are compiled only after a failure. Helm 4 prints log lines before its message.
 MESSAGE = r"(?sm)^Error: (.*)"
-# The output of `fail` in a template. Helm adds the template's file and line, which a user of the chart does not need.
+# Helm's message if a template calls `fail`. Helm adds the template's file and line, and a user of the chart does not
+# need them.
 TEMPLATE_REFUSAL = r"(?s)execution error at \([^)]*\): (.*)"
-# Messages about a template of the chart. They contain positions in the template and types of Go.
+# Helm's messages about an error in a template of the chart. They contain positions in the template and names of Go
+# types.
 BROKEN_TEMPLATE = r"^(?:(?:YAML )?parse error (?:at|on) \(?|template: )?([\w.-]+/templates/[\w./-]+\w)(?::(\d+))?"
-# The first message means that the name existed before, the second that another process created it meanwhile.
+# The first message means that a release of this name existed before; the second, that another process has created one
+# meanwhile.
 NAME_IN_USE = r"cannot re-?use a name that is still in use|release: already exists"
 # The API server's answer when RBAC does not let the user read the objects in which Helm stores releases.
 FORBIDDEN = r'\S+(?: "[^"]*")? is forbidden: .*? cannot (get|list) resource "([^"]+)".*'
@@ -37,7 +39,7 @@ NO_NAMESPACE = r'namespaces "([^"]+)" not found'
 
 
 class Source(NamedTuple):
-    """A chart's folder and Helm's flags for values, as given. `stdin` is the content of `-f -`."""
+    """The folder of a chart, and the flags for values that the user gave. `stdin` is the text that `-f -` reads."""
 
     chart: Path
     flags: tuple[str, ...]
@@ -45,27 +47,27 @@ class Source(NamedTuple):
 
     @property
     def files(self) -> list[str]:
-        """Return the paths of the values files, "-" for stdin."""
+        """Return the paths of the values files; "-" stands for stdin."""
         return [value for flag, value in zip(self.flags[::2], self.flags[1::2], strict=True) if flag == "--values"]
 
     def texts(self) -> Iterator[str]:
-        """Yield the text of each values file and flag; skip files that are not regular files."""
+        """Yield the text of each values file and of each flag. Skip files that are not regular files."""
         for flag, value in zip(self.flags[::2], self.flags[1::2], strict=True):
             if flag != "--values":
                 yield value
             elif value == "-":
                 yield (self.stdin or b"").decode(errors="replace")
-            elif Path(value).is_file():  # A second read of a FIFO would never end.
+            elif Path(value).is_file():  # A FIFO can be read only once: a second read would wait forever.
                 with suppress(OSError):
                     yield Path(value).read_text(errors="replace")
 
     def with_text(self, values: str) -> Source:
-        """Return the chart with only the values of this text."""
+        """Return the chart with the values of this text and no others."""
         return Source(self.chart, ("--values", "-"), values.encode())
 
 
 def executable() -> str:
-    """Return the Helm that runs the plugin, otherwise the one on PATH; raise HelmError if there is none."""
+    """Return the Helm program that runs the plugin, otherwise the one on PATH. Raise HelmError if there is none."""
     named = os.environ.get("HELM_BIN") or "helm"
     found = shutil.which(named)
     if found is None and os.sep in named:
@@ -97,7 +99,7 @@ def version_of(program: str) -> semver.Version:
 
 
 def failure(error: str) -> DistrainError:
-    """Convert Helm's stderr to an error: ValuesError or NameInUseError for what the user can fix, else HelmError."""
+    """Convert Helm's stderr to an error: ValuesError or NameInUseError if the user can fix it, otherwise HelmError."""
     if refusal := re.search(TEMPLATE_REFUSAL, _message(error)):
         return ValuesError(*(line.removeprefix("distrain: ") for line in refusal[1].splitlines() if line.strip()))
     words = words_of(error)
@@ -112,7 +114,7 @@ def failure(error: str) -> DistrainError:
 
 
 def forbidden(error: str) -> ForbiddenError | None:
-    """Return the error with the missing permission if the user may not read Helm's releases, otherwise None."""
+    """If the user may not read Helm's releases, return an error with the missing permission, otherwise None."""
     found = re.search(FORBIDDEN, words_of(error))
     if found is None:
         return None
@@ -121,13 +123,13 @@ def forbidden(error: str) -> ForbiddenError | None:
 
 
 def words_of(error: str) -> str:
-    """Return Helm's message in one line, without log lines, prefixes and the advice to debug."""
+    """Return Helm's message in one line, without log lines, prefixes and its hint about --debug."""
     line = " ".join(_message(error).split())
     return line.removeprefix("INSTALLATION FAILED: ").removeprefix("UPGRADE FAILED: ")
 
 
 def _message(error: str) -> str:
-    """Return Helm's message without log lines and the advice to debug."""
+    """Return Helm's message without log lines and without its hint about --debug."""
     text = temporary.with_names(error.partition("\n\nUse --debug")[0])
     message = re.search(MESSAGE, text)
     return message[1] if message else text

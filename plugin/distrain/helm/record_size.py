@@ -1,7 +1,8 @@
-"""Estimate the bytes of Helm's record of a release: chart, values and manifest as JSON, compressed, in base64.
+"""Estimate the size in bytes of Helm's record of a release: chart, values and manifest as JSON, compressed, in base64.
 
-In the lab, the estimate without SURE was 1 to 2 % smaller than the record that Helm 4 wrote. It must not be larger than
-the record, because releases are refused by it.
+In a test cluster, the estimate without the factor SURE was 1 to 2 % smaller than the record that Helm 4 wrote. The
+estimate must not be larger than the record, because a release is refused if its estimated record is too large for
+Kubernetes.
 """
 
 from __future__ import annotations
@@ -23,20 +24,20 @@ if TYPE_CHECKING:
 
     from distrain.workload.manifest import Job
 
-# A manifest of at most this size fits into the record with the chart and values of any usual release, so it need not be
-# compressed.
+# A manifest of at most SMALL bytes fits into the release record together with any usual chart and values. So the plugin
+# need not compress such a manifest to find out whether it fits.
 SMALL = 2**18
 # Helm pkg/storage/driver/util.go: encodeRelease
 GZIP, BEST = 31, 9
-# Go compresses better than zlib: by 9.7 % for hexadecimal digits, by 4.2 % for decimal digits. Without short matches
-# (Z_FILTERED), zlib compresses digits better and prose worse. The smaller of the two results was at most 0.02 % larger
-# than the result of Go 1.26; for a mixture the difference may be larger.
+# zlib's result is larger than Go's: by 9.7 % for hexadecimal digits, and by 4.2 % for decimal digits. Without short
+# matches (`Z_FILTERED`), zlib compresses digits better and prose worse. The smaller of zlib's two results was at most
+# 0.02 % larger than the result of Go 1.26. For a mixture of digits and prose the difference may be larger.
 SURE = 0.98
 PARSED = ("Chart.yaml", "values.yaml")
 
 
 def with_record(job: Job, chart: Path, values: Mapping[str, Any], manifest: str) -> Job:
-    """Return the job; if Helm cannot store the release, add its record to the objects that are too large."""
+    """Return the job. If Helm cannot store the release, its record is added to the objects that are too large."""
     kind, size = record_kind(), record_size(chart, values, manifest)
     if kind is None or size <= MOST_DATA:
         return job
@@ -46,7 +47,7 @@ def with_record(job: Job, chart: Path, values: Mapping[str, Any], manifest: str)
 
 
 def record_size(chart: Path, values: Mapping[str, Any], manifest: str) -> int:
-    """Return the estimated bytes of the record, 0 for a small manifest."""
+    """Return the estimated size of the record in bytes, or 0 for a small manifest."""
     if len(manifest) < SMALL:
         return 0
     parts = [*_parts(chart, values, manifest)]
@@ -60,7 +61,7 @@ def _compressed(parts: Sequence[bytes], strategy: int) -> int:
 
 
 def _parts(chart: Path, values: Mapping[str, Any], manifest: str) -> Iterator[bytes]:
-    """Yield the parts that Helm compresses, in Helm's order.
+    """Yield the parts that Helm compresses, in the order in which Helm writes them.
 
     Helm writes files in base64, and leaves out the comments of the files in PARSED.
     """
@@ -71,7 +72,7 @@ def _parts(chart: Path, values: Mapping[str, Any], manifest: str) -> Iterator[by
 
 
 def _files(chart: Path) -> Iterator[Path]:
-    """Yield the chart's files that are in the record, without subcharts and without files that .helmignore names."""
+    """Yield the chart's files that the record contains. Subcharts and files that .helmignore names are left out."""
     patterns = _ignored(chart)
     for path in sorted(chart.rglob("*")):
         parts = path.relative_to(chart).parts
@@ -82,7 +83,7 @@ def _files(chart: Path) -> Iterator[Path]:
 
 
 def _ignored(chart: Path) -> list[str]:
-    """Return the patterns of .helmignore, without patterns that begin with ! and include a file again."""
+    """Return the patterns of .helmignore. Patterns that begin with `!` are left out; they include a file again."""
     path = chart / ".helmignore"
     lines = path.read_text("utf-8", errors="replace").splitlines() if path.is_file() else []
     patterns = (line.strip().strip("/") for line in lines)

@@ -18,9 +18,10 @@ from distrain.errors import HelmError
 from distrain.helm.processes import OWN_GROUP
 from distrain.helm.program import Source, failure, forbidden, words_of
 
-# A label that Helm stores with a revision; its value identifies the operation that made the revision.
+# Helm stores this label with a revision. The label's value identifies the operation that created the revision.
 OPERATION = "distrain-operation"
-# Flags for every status: Helm 3 lists some only on request, and Helm 4 has no --all.
+# Flags that list releases of every status: without flags, Helm 3 leaves out releases of some statuses, and Helm 4 has
+# no `--all`.
 ANY_STATUS = ("--deployed", "--failed", "--pending", "--superseded", "--uninstalled", "--uninstalling")
 
 NO_JSON = "its output is not that of Helm; set HELM_BIN to Helm's own program"
@@ -37,9 +38,9 @@ class Status(NamedTuple):
 
 
 class Revision(Struct, frozen=True):
-    """A release's last revision; `values` are the user's own, without the chart's defaults.
+    """A release's last revision; `values` are the values that the user gave, without the chart's defaults.
 
-    `is_applied_by_server` tells that Helm 4 changes its objects by server-side apply.
+    `is_applied_by_server` means that Helm 4 changes the release's objects by server-side apply.
     """
 
     number: int
@@ -51,13 +52,13 @@ class Revision(Struct, frozen=True):
 
 
 class Operation(Struct, frozen=True):
-    """How to change a release.
+    """Describes how to change a release.
 
-    `name` marks the revision that this operation makes. Without `hooks`, the chart's own check does not run. `more` are
-    Helm's flags on the revision, as the user gave them. `uninstalled` is the last revision of the release that was
-    uninstalled with --keep-history and is installed again, 0 for no such release. `forces_conflicts` lets server-side
-    apply take over fields that someone else has changed, such as a number of workers. Without server-side apply, Helm
-    always does so.
+    `name` marks the revision that this operation creates. If `hooks` is not set, the chart's own check does not run.
+    `more` are the flags of Helm about the revision, as the user gave them. `uninstalled` is the last revision of a
+    release that was uninstalled with --keep-history and is now installed again. `uninstalled` is 0 if there is no such
+    release. `forces_conflicts` lets server-side apply overwrite fields that someone else has changed, such as a number
+    of workers. Without server-side apply, Helm always overwrites such fields.
     """
 
     name: str
@@ -78,13 +79,16 @@ class Operation(Struct, frozen=True):
 
 
 class Releases:
-    """Read and change releases with one Helm program."""
+    """Reads and changes releases with one Helm program."""
 
     def __init__(self, executable: str) -> None:
         self._executable = executable
 
     def status(self, name: str, target: Target) -> Status | None:
-        """Return the status of a release, even of an uninstalled release with a history; None if the name is free."""
+        """Return the status of a release, even if it was uninstalled with its history kept.
+
+        Return None if the name is free.
+        """
         command = ["status", name, "--output", "json", "--namespace", target.namespace]
         with _unless_missing(f"helm status {name}"):
             found = json.loads(self._run(command, target))
@@ -95,7 +99,7 @@ class Releases:
         """Return the release's last revision, or None if the release does not exist."""
 
         def get(what: str, *form: str) -> str:
-            # `helm status` would also look up every object of the release.
+            # `helm get` is used, because `helm status` would also look up every object of the release.
             return self._run(["get", what, name, "--namespace", target.namespace, *form], target)
 
         with _unless_missing(f"helm get {name}"):
@@ -117,19 +121,19 @@ class Releases:
         return values
 
     def has_made(self, name: str, operation: Operation, target: Target) -> bool:
-        """Tell whether this operation made the release's last revision."""
+        """Tell whether the release's last revision was created by this operation."""
         return bool(self.status_of(name, operation, target))
 
     def status_of(self, name: str, operation: Operation, target: Target) -> str:
-        """Return the status of the release's last revision, or an empty string if this operation did not make it."""
+        """Return the status of the release's last revision, or an empty string if this operation did not create it."""
         selector = ["--selector", f"name={name},{OPERATION}={operation.name}"]
         found = self._read(["list", *selector, *ANY_STATUS], target)
         return str(found[0]["status"]) if found else ""
 
     def install(self, name: str, source: Source, target: Target, operation: Operation) -> str:
         """Install a new release and return its notes; never upgrade an existing release."""
-        # pyhelm3's install runs `helm upgrade --install`, which would change a release that another user made
-        # meanwhile.
+        # pyhelm3's install is not used: it runs `helm upgrade --install`, which would change a release that another
+        # user created meanwhile.
         replace = ["--replace"] if operation.uninstalled else []
         return self._notes(["install", name, str(source.chart), *replace, *operation.flags], source, target)
 
@@ -139,7 +143,10 @@ class Releases:
         return self._notes(["upgrade", name, str(source.chart), *flags], source, target)
 
     def validate(self, verb: str, name: str, source: Source, target: Target) -> None:
-        """Let the API server validate the objects of an `install` or `upgrade`; change nothing. Raise if it refuses."""
+        """Ask the API server to validate the objects of an `install` or `upgrade`, and change nothing.
+
+        Raise if it refuses.
+        """
         self._notes([verb, name, str(source.chart), "--dry-run=server"], source, target)
 
     def rollback(self, name: str, number: int, target: Target, operation: Operation) -> None:
@@ -173,7 +180,7 @@ class Releases:
             raise HelmError(f"helm {command[0]}: {NO_JSON}") from error
 
     def _run(self, command: Sequence[str], target: Target, stdin: bytes | None = None, *, changes: bool = False) -> str:
-        """Run Helm, in its own process group if it `changes` the cluster; raise pyhelm3's Error if Helm fails."""
+        """Run Helm, in a process group of its own if it `changes` the cluster; raise pyhelm3's Error if Helm fails."""
         program, *before = [*OWN_GROUP, self._executable] if changes else [self._executable]
         helm = Command(executable=program, **_place(target))
         output: bytes = asyncio.run(helm.run([*before, *command], stdin))
@@ -194,9 +201,9 @@ def _unless_missing(command: str) -> Iterator[None]:
 
 
 def _notes_in(output: str) -> str:
-    """Return the notes in Helm's output.
+    """Return the notes that Helm's output contains.
 
-    Other output gives an empty string and no error, because the release already exists.
+    If there are no notes in the output, return an empty string and raise no error, because the release exists already.
     """
     try:
         release = json.loads(output[output.index("{") :])
@@ -209,6 +216,6 @@ def _place(target: Target) -> dict[str, Any]:
     """Return pyhelm3's arguments for a target."""
     if target.in_cluster:
         return {}
-    # --kubeconfig takes only one path; Helm reads joined paths from the environment.
+    # --kubeconfig accepts only one path. Helm reads several joined paths from the environment variable KUBECONFIG.
     kubeconfig = None if os.pathsep in target.kubeconfig else target.kubeconfig
     return {"kubeconfig": kubeconfig, "kubecontext": target.context}

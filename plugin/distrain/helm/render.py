@@ -1,7 +1,7 @@
 """Merge values and render the chart with Helm, so that the checked job is the job that Helm would install.
 
-A command spends most of its time waiting for Helm. So independent Helm processes run in parallel, and pyhelm3, whose
-import takes longer than a rendering, is imported only where it is used.
+A command spends most of its time waiting for Helm. So independent Helm processes run in parallel. pyhelm3 is imported
+only where it is used, because importing it takes longer than rendering.
 """
 
 from __future__ import annotations
@@ -25,12 +25,13 @@ if TYPE_CHECKING:
     from distrain.helm.releases import Releases
     from distrain.workload.manifest import Job
 
-# Every cluster has this API, but plain `helm template` does not list it. The chart uses it to tell the two apart.
+# Every cluster has this API, but plain `helm template` does not list it among the cluster's APIs. The chart uses this
+# API to tell a real cluster from plain `helm template`.
 REAL_CLUSTER = "apiregistration.k8s.io/v1"
-# Helm's message about a name that no release may have.
+# Helm's message about a release name that is not allowed.
 REFUSED_NAME = r'release name "(.*)": (?:invalid release name|no name provided)'
 TOO_DEEP = f"values: a value is nested more than {DEEPEST} levels deep; flatten it"
-# A template that prints the chart's merged values, two values files, and whether Helm is new enough.
+# A template that prints the chart's merged values, the contents of two values files, and whether Helm is new enough.
 VALUES_TEMPLATE = """\
 {{- $isRecent := semverCompare ">=OLDEST-0" .Capabilities.HelmVersion.Version }}
 {{- $defaults := .Files.Get "defaults.yaml" | fromYaml }}
@@ -41,11 +42,11 @@ VALUES_TEMPLATE = """\
 
 
 class Template(NamedTuple):
-    """The release, namespace and cluster that the chart is rendered for; `capabilities` is None for no cluster.
+    """The release, namespace and cluster for which the chart is rendered; without a cluster, `capabilities` is None.
 
-    `has_valid_values` skips the schema's validation, which saves a third of the time. Without `has_test` the job of
-    `helm test` is left out, which saves a fifth of the rest; a check does not judge that job's pods. `only` are Helm's
-    flags that leave out parts of the manifest.
+    `has_valid_values` skips the validation by the schema, which saves a third of the time. Without `has_test` the job
+    of `helm test` is left out, which saves a fifth of the remaining time. A check does not judge the pods of that job.
+    `only` contains Helm's flags that leave out parts of the manifest.
     """
 
     name: str
@@ -56,7 +57,7 @@ class Template(NamedTuple):
     only: Sequence[str] = ()
 
     def command(self, source: Source) -> tuple[str, ...]:
-        """Return Helm's arguments for these values."""
+        """Return the arguments with which Helm renders these values."""
         words = ["template", self.name, str(source.chart), "--namespace", self.namespace, *source.flags, *self.only]
         if not self.has_test:
             words += ["--set", "test.enabled=false"]
@@ -69,7 +70,7 @@ class Template(NamedTuple):
 
 
 class Values(NamedTuple):
-    """Merged values of four inputs: everything, flags and files, the files alone, and the chart's defaults alone."""
+    """The merged values of four inputs: everything; flags and files; only the files; only the chart's defaults."""
 
     merged: dict[str, Any]
     given: dict[str, Any]
@@ -80,8 +81,9 @@ class Values(NamedTuple):
 class _ValuesRun:
     """Helm processes that compute the values.
 
-    Helm has no command that prints merged values, so a chart with the defaults and one template prints them. A second
-    chart without defaults prints the given values, unless these are a single file.
+    Helm has no command that prints merged values. So a chart with the defaults and a single template prints them. A
+    second chart, which has no defaults, prints the given values. The second chart is not needed if the values are a
+    single file.
     """
 
     def __init__(self, helm: str, source: Source) -> None:
@@ -95,14 +97,14 @@ class _ValuesRun:
             files = [word for path in source.files for word in ("--values", path)]
             commands += [_printing(bare, source.flags), _printing(bare, files)]
         else:
-            # With one file there is nothing to merge, so the first process also reads the file.
+            # A single values file needs no merging, so the first Helm process also reads the file.
             (full / "given.yaml").write_bytes(only)
         self._runs = Runs(helm, commands, source.stdin)
 
     def values(self) -> Values:
-        """Wait for the values; raise ValuesError if Helm cannot read them or the chart's schema refuses them.
+        """Wait for the values; raise ValuesError if Helm cannot read them, or if the chart's schema refuses them.
 
-        Also raise ValuesError if a file has a key twice, because Helm silently uses the last one.
+        Also raise ValuesError if a file contains a key twice, because Helm would use the last one without a message.
         """
         # Imported while Helm runs in parallel.
         from distrain.helm.repetitions import repetitions
@@ -123,7 +125,7 @@ class _ValuesRun:
         return Values(full["values"], given, files, full["defaults"])
 
     def _refusal(self, error: HelmError) -> ValuesError:
-        """Return an error in plain words; Helm's messages about the schema contain JSON pointers and patterns."""
+        """Return an error in plain words. Helm's messages about the schema contain JSON pointers and patterns."""
         from distrain.values.schema import check
 
         source = self._source
@@ -136,14 +138,17 @@ class _ValuesRun:
         except HelmError as unreadable:
             error = unreadable
         if not str(error):
-            # The message is empty if Helm is too old.
+            # Helm's message is empty if Helm is too old.
             refuse_old(self._helm)
         chart = source.chart
         return self._unreadable(f"--chart: Helm cannot use {chart} with these values; `helm lint {chart}` says why")
 
     def _unreadable(self, words: str) -> ValuesError:
-        """Return an error with a line per flag that cannot be read; with these words if no flag alone is wrong."""
-        # Imported here, because flags are seldom wrong.
+        """Return an error with one line for each flag that Helm cannot read.
+
+        If no single flag is wrong, use these words.
+        """
+        # Imported here, because flags with mistakes are rare.
         from distrain import redact
         from distrain.helm.values_mistakes import mistakes
 
@@ -155,7 +160,7 @@ class _ValuesRun:
         return ValuesError(*(mistakes(self._source, self._message) or [words]))
 
     def _message(self, flags: Sequence[str]) -> str | None:
-        """Return Helm's message about these flags, None if Helm can read them."""
+        """Return Helm's message about these flags, or None if Helm can read them."""
         try:
             self._printed(flags)
         except HelmError as error:
@@ -163,7 +168,7 @@ class _ValuesRun:
         return None
 
     def _printed(self, flags: Sequence[str], *names: str) -> str:
-        """Return what Helm prints for these flags from a chart that has the named files of the user's chart."""
+        """Return what Helm prints for these flags. The chart contains the named files of the user's chart."""
         with tempfile.TemporaryDirectory(prefix="distrain-") as folder:
             chart = _values_chart(Path(folder, "printed"), self._source.chart, *names)
             [output] = Runs(self._helm, [_printing(chart, flags)], self._source.stdin).outputs()
@@ -184,7 +189,7 @@ class Rendering:
 
     def job(self) -> Job:
         """Wait for the manifest, and read the job from it; also raise the errors of `from_manifest`."""
-        # Imported while Helm runs in parallel; the import takes as long.
+        # Imported while Helm runs in parallel, because this import takes about as long as Helm.
         from distrain.workload.manifest import from_manifest, prepare
 
         prepare()
@@ -192,7 +197,7 @@ class Rendering:
 
 
 class Helm:
-    """Run one Helm program to merge values and to render."""
+    """Runs one Helm program to merge values and to render."""
 
     def __init__(self, executable: str) -> None:
         self._executable = executable
@@ -205,7 +210,7 @@ class Helm:
         self._begun[source] = _ValuesRun(self._executable, source)
 
     def values(self, source: Source) -> Values:
-        """Return the merged values, without a cluster; raise ValuesError if the schema refuses them."""
+        """Return the merged values, computed without a cluster; raise ValuesError if the schema refuses them."""
         if source not in self._values:
             run = self._begun.pop(source, None) or _ValuesRun(self._executable, source)
             found = run.values()
@@ -218,16 +223,16 @@ class Helm:
         return self.values(source).merged
 
     def given_values(self, source: Source) -> dict[str, Any]:
-        """Return the values of the flags and files, merged as Helm does, without the chart's defaults."""
+        """Return the values of the flags and files, merged as Helm merges them, without the chart's defaults."""
         return self.values(source).given
 
     def expect_text(self, chart: Path, template: Template) -> None:
-        """Start Helm for a later `render` whose values are one text; Helm waits for the text."""
+        """Start Helm for a later `render` whose values are a single text. Helm then waits for the text."""
         command = template.command(Source(chart, ()).with_text(""))
         self._waiting[command] = WaitingRun(self._executable, command)
 
     def render(self, source: Source, template: Template) -> Rendering:
-        """Start to render the manifest. Rendering needs no rights in the cluster."""
+        """Start to render the manifest. Rendering the manifest needs no rights in the cluster."""
         command = template.command(source)
         if waiting := self._waiting.pop(command, None):
             waiting.give(source.stdin or b"")
@@ -235,13 +240,16 @@ class Helm:
         return Rendering(Runs(self._executable, [command], source.stdin))
 
     def fetched(self, url: str) -> bytes:
-        """Return the content of a URL. Helm fetches it with its own protocols or those of its plugins."""
-        # With this flag Helm fetches the text as it is, not as values.
+        """Return the content of a URL.
+
+        Helm fetches the content with its own protocols, or with those of its plugins.
+        """
+        # With --set-file Helm fetches the text unchanged and does not parse it as values.
         text: str = self._printed(["values", "--set-file", f"text={_escaped(url)}"])["values"]["text"]
         return text.encode()
 
     def name_of(self, template: str) -> str:
-        """Return the name that a template gives, even if Helm does not allow it for a release.
+        """Return the name that a template produces, even if Helm does not allow this name for a release.
 
         Raise ValuesError if Helm cannot read the template.
         """
@@ -256,7 +264,7 @@ class Helm:
             raise
 
     def _printed(self, words: Sequence[str]) -> Any:
-        """Return Helm's output for a chart without values and these arguments."""
+        """Return Helm's output for these arguments and a chart without values."""
         with tempfile.TemporaryDirectory(prefix="distrain-") as folder:
             bare = _values_chart(Path(folder, "bare"), Path(folder))
             [output] = Runs(self._executable, [["template", *words, str(bare)]], None).outputs()
@@ -264,7 +272,7 @@ class Helm:
 
     @cached_property
     def releases(self) -> Releases:
-        """Return the object that reads and changes releases with the same Helm."""
+        """Return the object that reads and changes releases with the same Helm program."""
         # Imported here, because rendering does not need pyhelm3.
         from distrain.helm.releases import Releases
 
@@ -272,27 +280,30 @@ class Helm:
 
 
 def find() -> Helm:
-    """Return the Helm that runs the plugin, otherwise the one on PATH; raise HelmError if there is none.
+    """Return the Helm program that runs the plugin, otherwise the one on PATH; raise HelmError if there is none.
 
-    This does not check the version: the first values that Helm prints show whether it is too old.
+    The function does not check Helm's version: when Helm first prints values, they show whether Helm is too old.
     """
     return Helm(executable())
 
 
 def version() -> semver.Version:
-    """Return the version of the Helm that `find` returns; raise HelmError if there is none."""
+    """Return the version of the Helm program that `find` returns; raise HelmError if there is none."""
     return version_of(executable())
 
 
 def _refuse_foreign(values: dict[str, Any], chart: Path) -> None:
-    """Raise ValuesError for another chart than distrain's: it lacks the values that all commands read."""
+    """Raise ValuesError if the chart is not distrain's: another chart lacks the values that all commands read."""
     for name in ("job", "workers"):
         if not isinstance(values.get(name), dict):
             raise ValuesError(f"--chart: {chart} has no values below {name}; is it distrain's chart?")
 
 
 def _only_file(source: Source) -> bytes | None:
-    """Return the content of the values file if it is the only flag; empty without flags, otherwise None."""
+    """Return the content of the values file if it is the only flag.
+
+    Return empty content if there are no flags, otherwise None.
+    """
     if not source.flags:
         return b""
     name = source.flags[1] if len(source.flags) == 2 and source.flags[0] == "--values" else ""
@@ -302,9 +313,9 @@ def _only_file(source: Source) -> bytes | None:
 
 
 def _values_chart(folder: Path, chart: Path, *names: str) -> Path:
-    """Write a chart that prints its values, with these files of another chart.
+    """Write a chart that prints its values. The chart contains these files of another chart.
 
-    The other chart's values.yaml is copied a second time as a plain file, defaults.yaml.
+    The values.yaml of the other chart is also copied as a plain file, defaults.yaml.
     """
     (folder / "templates").mkdir(parents=True)
     (folder / "Chart.yaml").write_text("apiVersion: v2\nname: values\nversion: 0.0.0\n")
@@ -318,7 +329,7 @@ def _values_chart(folder: Path, chart: Path, *names: str) -> Path:
 
 
 def _escaped(text: str) -> str:
-    """Escape a text for Helm's --set-file."""
+    """Escape a text so that it can be passed to Helm's --set-file."""
     return text.replace("\\", "\\\\").replace(",", "\\,")
 
 
@@ -327,9 +338,9 @@ def _printing(chart: Path, flags: Sequence[str]) -> list[str]:
 
 
 def _parsed(helm: str, output: str) -> Any:
-    """Parse the output of a chart from `_values_chart`; raise HelmError if Helm is too old.
+    """Parse the output of a chart that `_values_chart` has written; raise HelmError if Helm is too old.
 
-    Raise RecursionError if a value is nested deeper than DEEPEST.
+    Raise RecursionError if a value is nested more than DEEPEST levels deep.
     """
     import json
 

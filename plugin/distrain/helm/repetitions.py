@@ -12,7 +12,7 @@ from distrain.yaml.repeated_keys import mistakes
 
 
 def repetitions(source: Source) -> list[str]:
-    """Return a line per key that a values file has twice."""
+    """Return one line for each key that a values file contains twice."""
     return [
         f"--values: {temporary.with_names(path)}: {mistake}"
         for path in dict.fromkeys(source.files)
@@ -21,8 +21,8 @@ def repetitions(source: Source) -> list[str]:
 
 
 def _repeated_in(path: str, stdin: bytes | None) -> list[str]:
-    """Return the repeated keys of a values file; none if it cannot be read, which Helm reports."""
-    if path != "-" and not Path(path).is_file():  # A second read of a FIFO would never end.
+    """Return the repeated keys of a values file. Return none if the file cannot be read, because Helm reports that."""
+    if path != "-" and not Path(path).is_file():  # A FIFO can be read only once: a second read would wait forever.
         return []
     try:
         return mistakes(((stdin or b"") if path == "-" else Path(path).read_bytes()).decode())

@@ -1,7 +1,7 @@
 """Say in plain words which flags for values Helm cannot read.
 
-Helm stops at the first mistake, and its messages name types of Go. So each values file is read here, and Helm reads
-each --set flag on top of the flags that are right.
+Helm stops at the first mistake, and its messages name Go types. So each values file is read here, and Helm reads each
+--set flag after the flags that have no mistake.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from distrain.helm.program import Source
 from distrain.kube.form import NOUNS
 from distrain.yaml import yaml_loader
 
-# Runs Helm with these flags for values, and returns its message, or None if it can read them.
+# A function that runs Helm with these flags for values. It returns Helm's message, or None if Helm accepts the flags.
 Refusal = Callable[[Sequence[str]], "str | None"]
 
 # Helm applies the flags in this order, whatever their order on the command line.
 ORDER = ("--values", "--set-json", "--set", "--set-string", "--set-file", "--set-literal")
 FORMS = {"--set-json": "KEY=JSON, such as workers.gpus=8", "--set-file": "KEY=FILE"}
 COMMA = ", and \\, for a comma inside a value"
-# What Helm's messages say, and what they mean.
+# Patterns for Helm's messages, each with a text that says what the message means.
 FINDINGS = (
     ("index of .* greater", "has an index above 65536; list the entries in a values file"),
     ("index", "has an index that is no whole number; write {form}, with KEY[0] for the first entry of a list"),
@@ -48,7 +48,7 @@ QUOTED_KEY = re.compile(r'key (?:map )?"([^"]*)"')
 
 
 def mistakes(source: Source, refusal: Refusal) -> list[str]:
-    """Return a line per values file and --set flag that Helm cannot read."""
+    """Return one line for each values file and each --set flag that Helm cannot read."""
     pairs = zip(source.flags[::2], source.flags[1::2], strict=True)
     found: list[str] = []
     right: list[str] = []
@@ -64,7 +64,7 @@ def mistakes(source: Source, refusal: Refusal) -> list[str]:
 
 
 def _in_file(path: str, stdin: bytes | None) -> str | None:
-    """Return the first mistake of a values file."""
+    """Return a message about the first mistake in a values file."""
     name = temporary.with_names(path)
     try:
         text = ((stdin or b"") if path == "-" else Path(path).read_bytes()).decode()
@@ -81,15 +81,15 @@ def _not_blocks(documents: Sequence[Any]) -> Iterator[type]:
 
 
 def _named(flag: str, value: str, said: str) -> str:
-    """Return the file, or the key of a --set flag that Helm's message is about.
+    """Return the name of the file, or the key of the --set flag, that Helm's message is about.
 
-    The value is left out: it may be secret.
+    The value itself is left out, because it may be secret.
     """
     if flag == "--values":
         return temporary.with_names(value)
     if value.lstrip().startswith("{"):
         return "the object"
-    # A text that starts with a quote or a bracket is not a key but a value, as in --set-json without its KEY=.
+    # A part that starts with a quote or a bracket is not a key but a value, as when KEY= is missing after --set-json.
     keys = [key for part in value.split(",") if (key := part.partition("=")[0])[:1] not in ('"', "[")]
     quoted = QUOTED_KEY.search(said)
     return next((key for key in keys if quoted and key.endswith(quoted[1])), next(iter(keys), "")) or "its key"

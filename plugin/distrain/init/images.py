@@ -1,6 +1,6 @@
 """Choose the trainer's image from the images that the nodes have pulled.
 
-A node lists at most 50 images, so an image that no node lists may exist nevertheless.
+A node lists at most 50 images, so an image that no node lists may still exist.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-# containerd and the kubelet both add the default registry to names that have none.
+# containerd and the kubelet add this registry to image names that contain no registry.
 DEFAULT_REGISTRY = "docker.io/"
 
 
 class FoundImage(Struct, frozen=True):
-    """An image, and how many of the nodes have it."""
+    """An image, and the number of nodes that have it."""
 
     name: str
     nodes: int
@@ -28,17 +28,20 @@ def trainers_name(framework: str, gpus: int) -> str:
 
 
 def found_image(name: str, version: str, nodes: Sequence[Sequence[str]]) -> FoundImage | None:
-    """Return the image of this name that most nodes have, preferably of this version; `nodes` lists their images."""
+    """Return the image of this name that most nodes have, if possible of this version.
+
+    `nodes` lists the images of each node.
+    """
     counts = Counter(image for images in nodes for image in set(images) if _is_of(name, image))
     if not counts:
         return None
     best = max(sorted(counts), key=lambda image: (image.endswith(f":{version}"), counts[image]))
-    # Without a tag, the chart uses the image of its own version.
+    # If the user sets no tag, the chart uses the image with the chart's own version as its tag.
     shown = best.removeprefix(DEFAULT_REGISTRY).removesuffix(f":{version}")
     return FoundImage(shown, counts[best], len(nodes))
 
 
 def _is_of(name: str, image: str) -> bool:
     repository, _, tag = image.rpartition(":")
-    # A name with a digest contains @. Every image also has a name with a tag.
+    # An image name with a digest contains `@`. Every image also has a second name, with a tag.
     return "@" not in image and bool(tag) and (repository == name or repository.endswith(f"/{name}"))

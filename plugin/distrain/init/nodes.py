@@ -1,4 +1,4 @@
-"""Suggest values for a first run from the nodes: the GPUs' resource name, their number, and tolerations.
+"""Suggest values for a first run from the nodes: the name of the GPU resource, the number of GPUs, and tolerations.
 
 Pure functions over nodes.
 """
@@ -18,16 +18,17 @@ from distrain.kube.gpus import GPU
 from distrain.kube.quantities import text
 from distrain.scheduler.taint_toleration import untolerated
 
-# The default of workers.gpuResource in the chart.
+# The chart's default for the value workers.gpuResource.
 NVIDIA = "nvidia.com/gpu"
-# Two workers are enough to see that a run is distributed.
+# Two workers are enough to show that a run is distributed.
 NODES = 2
-# The smallest usual GPU servers have 4 CPUs and 16 GiB for each GPU; the system uses a part of this.
+# The smallest common GPU servers have 4 CPUs and 16 GiB for each GPU, and the operating system and Kubernetes use a
+# part of this.
 GPU_CPUS, GPU_GIBIBYTES = 3, 12
 
 
 class SuggestedNodes(Struct, frozen=True):
-    """The number of GPUs of the largest nodes, and the number of these nodes.
+    """The number of GPUs on the largest nodes, and how many such nodes there are.
 
     `left_out` are the taints of nodes that were not counted.
     """
@@ -40,24 +41,24 @@ class SuggestedNodes(Struct, frozen=True):
 
     @property
     def gpus(self) -> int:
-        """Return the number of GPUs for a first run: the GPUs of two whole nodes, or of one node if only one exists."""
+        """Return the number of GPUs for a first run: all GPUs of two nodes, or of one node if there is only one."""
         return self.node_gpus * min(NODES, self.nodes)
 
 
 class AssumedNodes(StatedNodes, frozen=True):
-    """Stated nodes with the CPU and memory of usual GPU servers, minus the system's part."""
+    """Nodes that the user describes, with the CPU and memory of common GPU servers, minus what the system uses."""
 
     def share(self, split: Split) -> dict[str, str]:
         return {"cpu": str(split.gpus * GPU_CPUS), "memory": text("memory", split.gpus * GPU_GIBIBYTES * GIBIBYTE)}
 
 
 def stated(node_gpus: int) -> SuggestedNodes:
-    """Return a suggestion for nodes with this many GPUs, with the usual toleration."""
+    """Return a suggestion for nodes with this number of GPUs, including the common toleration."""
     return SuggestedNodes(NVIDIA, node_gpus, NODES, (_toleration(NVIDIA),))
 
 
 def of_nodes(nodes: Sequence[kube.Node]) -> SuggestedNodes:
-    """Suggest values from a cluster's nodes; if they have several GPU resources, choose the most common one."""
+    """Suggest values from a cluster's nodes. If the nodes have several GPU resources, choose the most common one."""
     taking = [node for node in nodes if takes_pods(node)]
     totals: dict[str, int] = {}
     for node in taking:
@@ -67,8 +68,8 @@ def of_nodes(nodes: Sequence[kube.Node]) -> SuggestedNodes:
         return SuggestedNodes(NVIDIA, 0, len(taking), ())
     resource = max(sorted(totals), key=lambda name: totals[name])
     with_gpus = [node for node in taking if resource in offered(node)]
-    # A taint that is not about GPUs reserves a node for other users. If every GPU node has such a taint, count them
-    # all.
+    # A taint that is not about GPUs reserves a node for other users, so such a node does not count. If every GPU node
+    # has such a taint, count all GPU nodes.
     usable = [node for node in with_gpus if all(map(_is_about_gpus, _taints(node)))] or with_gpus
     taints = sorted({taint for node in usable for taint in _taints(node)})
     left_out = {taint for node in with_gpus for taint in _taints(node)} - set(taints)

@@ -1,6 +1,6 @@
 """Write the values file of `init`, before `derive` completes it.
 
-A key's comment comes from the chart's values.yaml, otherwise from the schema's description.
+The comment on a key comes from the chart's values.yaml. If there is none, it comes from the description in the schema.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from distrain.workload.wording import counted
 WIDTH = 110
 SECRET = "s3-credentials"
 VOLUME = "training-data"
-# A run on random data only measures speed and needs no more steps.
+# A run on random data only measures the speed, so STEPS steps are enough.
 STEPS = 100
 
 
 class Wish(Struct, frozen=True):
-    """What the user wants to train; `data` and `image` may be empty, and `kind` may be auto."""
+    """What the user wants to train. `data` and `image` may be empty, and `kind` may be `auto`."""
 
     framework: str
     strategy: str
@@ -40,7 +40,7 @@ class Wish(Struct, frozen=True):
 
 
 class Setting(Struct, frozen=True):
-    """A value of the file; `change` tells the user what to fill in."""
+    """One value in the file; `change` tells the user what to fill in."""
 
     path: tuple[str, ...]
     value: Any
@@ -118,7 +118,7 @@ def _trainer(wish: Wish) -> Iterator[Setting]:
     if wish.data and usual.warmup:
         yield Setting(("trainer", "warmup"), usual.warmup)
     if wish.data and model.smallest is None:
-        # Photographs differ in size: the trainer scales the shorter side and crops the rest.
+        # Photographs have different sizes, so the trainer scales the shorter side and crops the longer side.
         yield Setting(("trainer", "extraArgs"), [f"--image-size={model.shape[0]}"])
 
 

@@ -1,7 +1,7 @@
-"""Build msgspec's decoders, one thread at a time.
+"""Build the decoders of msgspec, in only one thread at a time.
 
-msgspec examines a struct when it first builds a decoder for it. If a second thread uses the struct before that is done,
-the interpreter crashes (msgspec 0.20). So every decoder that a thread may need is built here.
+msgspec examines a struct when it builds the first decoder for the struct. If a second thread uses the struct before
+that is done, the Python interpreter crashes (msgspec 0.20). So every decoder that a thread may need is built here.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ _BUILDING = threading.Lock()
 
 
 def decoder(form: type[T], strict: bool = True) -> msgspec.json.Decoder[T]:
-    """Return the decoder of JSON for a form."""
+    """Return the decoder that decodes JSON to a form."""
     return _built(cast(Hashable, form), strict)
 
 
 def convert(found: Any, form: type[T]) -> T:
-    """Convert parsed data to a form. Raises msgspec.ValidationError if it is of another form."""
+    """Convert parsed data to a form. Raises msgspec.ValidationError if the data has another form."""
     _built(cast(Hashable, form), True)
     return msgspec.convert(found, form)
 

@@ -1,7 +1,7 @@
-"""Decode objects, and list what is not of Kubernetes' form: one line per mistake, with the field's path.
+"""Decode objects, and list the parts that do not have Kubernetes' form: one line per mistake, with the field's path.
 
-msgspec reports only an object's first mistake, in words of Python's types. So an object that msgspec refuses is
-compared with its struct a second time.
+msgspec reports only the first mistake in an object, and it names Python types. So if msgspec refuses an object, the
+object is compared with its struct a second time.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from distrain.kube.decoders import convert
 from distrain.kube.quantities import Amounts, Quantity, all_thousandths
 
 T = TypeVar("T")
-# The path in a message of msgspec, without its $.
+# The path in an error message of msgspec, without the leading `$`.
 PLACE = re.compile(r"at `(?:key in )?`?\$\.?([^`]+)`")
 MISSING = re.compile(r"missing required field `(\w+)`")
 TOO_DEEP = "it is nested too deep"
@@ -35,7 +35,7 @@ NOUNS: dict[type, str] = {
 
 
 class FormError(ValueError):
-    """An object that is not of its kind's form; `mistakes` has a line for each mistake."""
+    """An object does not have the form of its kind; `mistakes` has one line for each mistake."""
 
     def __init__(self, *mistakes: str) -> None:
         self.mistakes = mistakes
@@ -43,7 +43,10 @@ class FormError(ValueError):
 
 
 def converted(found: Any, wanted: type[T]) -> T:
-    """Convert parsed YAML to a struct; raise FormError if it is of another form. As in Kubernetes, null is no value."""
+    """Convert parsed YAML to a struct; raise FormError if the YAML has another form.
+
+    As in Kubernetes, null means that there is no value.
+    """
     try:
         return convert(found, wanted)
     except (msgspec.ValidationError, RecursionError):
@@ -62,7 +65,10 @@ def mistakes(found: Any, wanted: Any) -> list[str]:
 
 
 def refuse_odd_amounts(item: Any) -> None:
-    """Raise ValueError if an amount in a decoded object is not a quantity. Decoding does not parse amounts."""
+    """Raise ValueError if an amount in a decoded object is not a valid quantity.
+
+    Decoding alone does not parse amounts.
+    """
     if isinstance(item, list):
         for each in item:
             refuse_odd_amounts(each)
@@ -77,13 +83,16 @@ def refuse_odd_amounts(item: Any) -> None:
 
 @functools.cache
 def _parts(struct: type[msgspec.Struct]) -> list[tuple[str, bool]]:
-    """Return the names of a struct's fields, and whether they hold an amount or amounts."""
+    """Return the names of a struct's fields. Each comes with a flag that tells whether the field contains amounts."""
     types = (Amounts, Amounts | None, Quantity | None)
     return [(each.name, each.type in types) for each in msgspec.structs.fields(struct)]
 
 
 def why(error: Exception) -> str:
-    """Return why msgspec cannot decode a text, in words of Kubernetes; the field's path if the text is JSON."""
+    """Return why msgspec cannot decode a text, in the terms of Kubernetes.
+
+    If the text is JSON, include the field's path.
+    """
     if isinstance(error, RecursionError):
         return TOO_DEEP
     if not isinstance(error, msgspec.DecodeError):
@@ -97,7 +106,7 @@ def why(error: Exception) -> str:
 
 
 def json_mistake(content: bytes) -> str | None:
-    """Return where a text is not JSON, None if it is JSON."""
+    """Return the position at which a text stops being valid JSON, or None if the text is valid."""
     try:
         json.loads(content)
     except json.JSONDecodeError as error:
@@ -131,7 +140,7 @@ def _faults(found: Any, wanted: Any, path: str) -> Iterator[str]:
 
 
 def _matching(found: Any, wanted: Any) -> Any:
-    """Return the type, of the types of a union, that the value has; None if it has none of them."""
+    """Return the member type of a union that matches the value, or None if no member matches."""
     from msgspec import inspect
 
     for option in _options(wanted):

@@ -1,4 +1,4 @@
-"""Define the fields of Argo CD's and Flux's objects that say where the values of a release are kept."""
+"""Define those fields in objects of Argo CD and Flux that say where the values of a release are kept."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Destination(Kube):
 
 
 class SourceHydrator(Kube):
-    """A source that Argo CD renders into another branch, from which it then applies the manifests."""
+    """A source that Argo CD renders into another branch. Argo CD then applies the manifests from that branch."""
 
     dry_source: ApplicationSource = field(default_factory=ApplicationSource)
 

@@ -4,5 +4,6 @@ from __future__ import annotations
 
 import re
 
-# nvidia.com/gpu, amd.com/gpu, gpu.intel.com/i915, nvidia.com/mig-1g.5gb; nvidia.com/hostdev is a network card.
+# Matches nvidia.com/gpu, amd.com/gpu, gpu.intel.com/i915 and nvidia.com/mig-1g.5gb, but not nvidia.com/hostdev, which
+# is a network card.
 GPU = re.compile(r"gpu|^nvidia\.com/mig-")

@@ -33,7 +33,10 @@ class ImagesStatus(Kube):
 
 
 class NodeImages(Kube):
-    """A node with only its images: reading them with each node would make every check slower."""
+    """A node with only its images.
+
+    The images are read separately, because reading them with each node would make every check slower.
+    """
 
     status: ImagesStatus = field(default_factory=ImagesStatus)
 

@@ -1,7 +1,7 @@
-"""Define the parts that several kinds of Kubernetes objects share (metadata, conditions, resources), and events.
+"""Define what several kinds of Kubernetes objects share (metadata, conditions, resources), and define events.
 
 The structs of this package have only the fields that the plugin reads. Every field has a default: the API server leaves
-out empty fields, and YAML written by hand may set a field to null.
+out empty fields, and in YAML that a person wrote a field may be null.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class TemplateMetadata(Metadata):
 
 
 class Named(Kube):
-    """An object of any kind; only its metadata is read."""
+    """An object of any kind, of which only the metadata is read."""
 
     metadata: Metadata = field(default_factory=Metadata)
 

@@ -1,4 +1,4 @@
-"""Define what a pod's spec says about nodes and other pods: tolerations, affinity, topology spread."""
+"""Define the fields of a pod's spec about nodes and other pods: tolerations, affinity, topology spread."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class TopologySpreadConstraint(Kube):
     node_taints_policy: str | None = None
 
 
-# The Template classes also have the fields that only the validation of a pod template reads.
+# The Template classes also have the pod fields that only the validation of a pod template reads.
 
 
 class TemplateToleration(Toleration):

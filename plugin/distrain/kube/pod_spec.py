@@ -1,4 +1,4 @@
-"""Define the spec of a pod: the fields that the scheduler uses for every pod, and further fields of pod templates."""
+"""Define a pod's spec: the fields that the scheduler uses for every pod, and more fields that pod templates have."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Claim(Kube):
 
 
 class Ephemeral(Kube):
-    """A claim of the pod's own, with the name POD-VOLUME."""
+    """A claim that belongs to one pod; its name is POD-VOLUME."""
 
     volume_claim_template: ClaimTemplate | None = None
 
@@ -78,11 +78,14 @@ class PodSpec(Kube):
 
 
 class Source(Kube):
-    """A volume source, or another part of a pod, that is read only for its type."""
+    """A volume source, or another part of a pod. Only its type is read."""
 
 
 class Reference(Kube):
-    """A Secret or ConfigMap that a container or volume names. A pod waits for the object unless it is optional."""
+    """A Secret or ConfigMap that a container or volume names.
+
+    The pod waits for this object, unless the reference is optional.
+    """
 
     name: str = ""
     optional: bool | None = None
@@ -95,14 +98,14 @@ class KeyReference(Reference):
 
 
 class FieldReference(Kube):
-    """A field of the pod."""
+    """A reference to a field of the pod."""
 
     field_path: str = ""
     api_version: str | None = None
 
 
 class ResourceReference(Kube):
-    """A request or limit of a container."""
+    """A reference to a request or limit of a container."""
 
     resource: str = ""
 
@@ -176,7 +179,7 @@ class TemplateContainer(Container):
 
 
 class KeyToPath(Kube):
-    """A key of a Secret or ConfigMap, and the file that it becomes."""
+    """A key of a Secret or ConfigMap, and the path of the file that contains its value."""
 
     key: str = ""
     path: str = ""
@@ -205,7 +208,7 @@ class Token(Kube):
 
 
 class Projection(Kube):
-    """A source of a projected volume, which is of one type."""
+    """A source of a projected volume. A projected source has exactly one type."""
 
     secret: ProjectedReference | None = None
     config_map: ProjectedReference | None = None
@@ -264,7 +267,7 @@ class TemplateVolume(Volume):
 
     @property
     def sources(self) -> list[str]:
-        """Return the types of the volume's sources, such as emptyDir. A valid volume has exactly one."""
+        """Return the types of the volume's sources, such as emptyDir. A valid volume has exactly one source."""
         return [key for name, key in _SOURCES.items() if getattr(self, name) is not None]
 
 
@@ -292,7 +295,7 @@ class OperatingSystem(Kube):
 
 
 class TemplateSpec(PodSpec):
-    """The spec in a pod template: also the fields that matter only before the pod exists."""
+    """The spec in a pod template. The spec also has the fields that matter only before the pod exists."""
 
     containers: Sequence[TemplateContainer] | None = None
     init_containers: Sequence[TemplateContainer] | None = None

@@ -8,7 +8,7 @@ from distrain.kube.objects import Condition, Kube, Metadata, Resources
 from distrain.kube.pod_spec import PodSpec
 from distrain.kube.quantities import Amounts
 
-# The phases of a pod that has ended.
+# A pod in one of these phases has ended.
 ENDED = ("Succeeded", "Failed")
 
 

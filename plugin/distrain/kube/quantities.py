@@ -1,4 +1,4 @@
-"""Convert Kubernetes quantities to integers: thousandths for cpu, whole units for every other resource."""
+"""Convert Kubernetes quantities to integers: thousandths for cpu, and whole units for every other resource."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from distrain import kube
 
-# YAML written by hand has bare numbers where the API server writes strings.
+# In YAML that a person wrote, a quantity may be a number. The API server always writes strings.
 Quantity = str | int | float
 Amounts = dict[str, Quantity]
 Units = dict[str, int]
@@ -26,9 +26,9 @@ SUFFIXES = {
     },
     **{f"{suffix}i": Fraction(1024**power) for power, suffix in enumerate("KMGTPE", start=1)},
 }
-# Python converts no more than 4300 digits.
+# Python refuses to convert a text of more than 4300 digits to a number.
 LONGEST = 1000
-# Kubernetes stores larger quantities as this number.
+# Kubernetes stores the number LARGEST instead of any larger quantity.
 LARGEST = 2**63 - 1
 
 
@@ -43,7 +43,7 @@ def add(total: Units, more: Mapping[str, int], times: int = 1) -> None:
 
 @lru_cache(maxsize=4096)
 def units(resource: str, quantity: Quantity) -> int:
-    """Return a quantity such as "1500m" or "2Gi" as an integer: millicores for cpu, otherwise whole units.
+    """Return a quantity such as "1500m" or "2Gi" as an integer: in millicores for cpu, otherwise in whole units.
 
     Raises ValueError for a text that is not a quantity.
     """
@@ -52,7 +52,7 @@ def units(resource: str, quantity: Quantity) -> int:
 
 @lru_cache(maxsize=4096)
 def thousandths(quantity: Quantity) -> int:
-    """Return a quantity in thousandths, rounded up; raise QuantityError for a text that is not a quantity."""
+    """Return a quantity in thousandths, rounded up; raise QuantityError if the text is not a quantity."""
     found = QUANTITY.fullmatch(str(quantity))
     if not found or len(found[0]) > LONGEST:
         shown = quantity if str(quantity).strip() else "an empty text"
@@ -64,7 +64,7 @@ def thousandths(quantity: Quantity) -> int:
 
 
 def text(resource: str, amount: int) -> str:
-    """Return an amount as a quantity for values files, without loss."""
+    """Return an amount as an exact quantity for values files."""
     if resource == "cpu":
         return f"{amount}m" if amount % 1000 else str(amount // 1000)
     suffix, size = next((each for each in _suffixes(resource) if amount and amount % each[1] == 0), ("", 1))
@@ -72,7 +72,7 @@ def text(resource: str, amount: int) -> str:
 
 
 def rounded_down(resource: str, amount: int) -> str:
-    """Return an amount as a short quantity that people can read, rounded down."""
+    """Return an amount, rounded down, as a short quantity that people can read."""
     suffix, size = next((each for each in _suffixes(resource) if amount >= each[1]), ("", 1))
     if not suffix:
         return text(resource, amount)
@@ -96,7 +96,7 @@ def all_thousandths(quantities: Amounts | None) -> Units:
 
 
 def whole(resource: str, amount: int) -> int:
-    """Convert thousandths to whole units, rounded up; cpu stays in thousandths."""
+    """Convert thousandths to whole units, rounded up. An amount of cpu stays in thousandths."""
     return amount if resource == "cpu" else -(-amount // 1000)
 
 

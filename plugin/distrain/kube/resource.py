@@ -1,4 +1,4 @@
-"""Define the name of an object in the API, and the plural of its kind there."""
+"""Define how the API names an object, and the plural of its kind."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from msgspec import Struct
 
 
 class Resource(Struct, frozen=True):
-    """An object of the cluster that holds pods of the job."""
+    """Identifies an object of the cluster that creates pods of the job."""
 
     api_version: str
     kind: str

@@ -1,4 +1,4 @@
-"""Define the security contexts of a pod and of its containers, as far as the API server judges them."""
+"""Define the fields in the security contexts of a pod and its containers that the API server checks."""
 
 from __future__ import annotations
 

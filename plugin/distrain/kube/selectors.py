@@ -1,4 +1,4 @@
-"""Define label and node selectors, and match labels with them as the API server does."""
+"""Define label selectors and node selectors, and match labels with them as the API server does."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def all_hold(requirements: Iterable[Requirement], labels: Labels) -> bool:
 
 
 def holds(requirement: Requirement, value: str | None) -> bool:
-    """Tell whether a label's value, None if the label is missing, meets the requirement."""
+    """Tell whether the value of a label meets the requirement. The value is None if the label is missing."""
     wanted = requirement.values or []
     match requirement.operator:
         case "In":
@@ -55,7 +55,10 @@ def holds(requirement: Requirement, value: str | None) -> bool:
 
 
 def selects(selector: LabelSelector | None, labels: Labels) -> bool:
-    """Tell whether a selector matches labels. An empty selector matches every object, None matches no object."""
+    """Tell whether a selector matches labels.
+
+    An empty selector matches every object; None as the selector matches no object.
+    """
     if selector is None:
         return False
     pairs = (selector.match_labels or {}).items()
@@ -69,7 +72,7 @@ def is_empty(selector: LabelSelector | None) -> bool:
 def with_label_keys(
     selector: LabelSelector | None, keys: Sequence[str] | None, operator: str, labels: Labels
 ) -> LabelSelector | None:
-    """Add a requirement with the pod's own value for each of these labels; skip labels that the pod lacks."""
+    """For each of these labels, add a requirement with the value that the pod has. Skip labels that the pod lacks."""
     if selector is None or not keys:
         return selector
     more = [Requirement(key, operator, [labels[key]]) for key in keys if key in labels]

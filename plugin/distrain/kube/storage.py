@@ -1,4 +1,4 @@
-"""Define persistent volumes, the claims on them, storage classes, and the volumes that nodes attach."""
+"""Define persistent volumes, claims, storage classes, and the volumes that nodes attach."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ class PersistentVolumeClaim(Kube):
 
 
 class ClaimTemplate(Kube):
-    """The template of a claim. A StatefulSet's template has the name of the pod's volume."""
+    """The template of a claim. In a StatefulSet, the template has the name of the pod's volume."""
 
     metadata: Metadata = field(default_factory=Metadata)
     spec: ClaimSpec = field(default_factory=ClaimSpec)
 
 
 class ClaimReference(Kube):
-    """The claim that a volume is bound to, or that an administrator reserved the volume for."""
+    """The claim to which a volume is bound, or for which an administrator has reserved the volume."""
 
     namespace: str = ""
     name: str = ""
@@ -48,13 +48,16 @@ class VolumeAffinity(Kube):
 
 
 class CsiSource(Kube):
-    """A volume of a CSI driver. The driver's name for the volume is not read, as it may tell where the volume is."""
+    """A volume of a CSI driver.
+
+    The driver's name for the volume is not read, because it may reveal where the volume is.
+    """
 
     driver: str = ""
 
 
 class InTreeSource(Kube):
-    """A disk of a plugin that was part of Kubernetes; a CSI driver attaches the disk today."""
+    """A disk of a plugin that was once part of Kubernetes. Today a CSI driver attaches the disk."""
 
 
 class VolumeSpec(Kube):
@@ -103,14 +106,17 @@ class CSIDriverSpec(Kube):
 
 
 class CSIDriver(Kube):
-    """A CSI driver of the cluster, and whether the scheduler must heed the storage that the driver reports as free."""
+    """A CSI driver of the cluster.
+
+    The driver's object says whether the scheduler must look at the free storage that the driver reports.
+    """
 
     metadata: Metadata = field(default_factory=Metadata)
     spec: CSIDriverSpec = field(default_factory=CSIDriverSpec)
 
 
 class CSIStorageCapacity(Kube):
-    """The free storage for volumes of a storage class on the nodes that `node_topology` selects."""
+    """The free storage for volumes of one storage class, on the nodes that `node_topology` selects."""
 
     metadata: Metadata = field(default_factory=Metadata)
     storage_class_name: str = ""
@@ -133,7 +139,7 @@ class CSINodeSpec(Kube):
 
 
 class CSINode(Kube):
-    """The CSI drivers of the node with the same name, and how many volumes of each driver the node can attach."""
+    """The CSI drivers on the node with the same name, and for each driver how many volumes the node can attach."""
 
     metadata: Metadata = field(default_factory=Metadata)
     spec: CSINodeSpec = field(default_factory=CSINodeSpec)

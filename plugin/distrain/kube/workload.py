@@ -22,13 +22,13 @@ class RunPolicy(Kube):
 
 
 class Ordinals(Kube):
-    """The numbers of a StatefulSet's pods."""
+    """Where the numbers of a StatefulSet's pods start."""
 
     start: int | None = None
 
 
 class WorkloadSpec(Kube):
-    # The keys are the roles, such as `Launcher` and `Worker`.
+    # The keys of these mappings are the roles, such as `Launcher` and `Worker`.
     mpi_replicas: dict[str, ReplicaSpec] | None = field(default=None, name="mpiReplicaSpecs")
     pytorch_replicas: dict[str, ReplicaSpec] | None = field(default=None, name="pytorchReplicaSpecs")
     mx_replicas: dict[str, ReplicaSpec] | None = field(default=None, name="mxReplicaSpecs")
@@ -37,12 +37,12 @@ class WorkloadSpec(Kube):
     slots_per_worker: int | None = None
     nproc_per_node: str | int | None = None
     run_policy: RunPolicy | None = None
-    # Only a Job has this field in its spec; a Kubeflow job has it in its run policy.
+    # A Job has this field in its spec. A Kubeflow job has the field in its run policy instead.
     suspend: bool | None = None
     replicas: int | None = None
     parallelism: int | None = None
     completions: int | None = None
-    # These fields of a Job or StatefulSet are only validated.
+    # The plugin only validates these fields of a Job or StatefulSet.
     completion_mode: str | None = None
     backoff_limit_per_index: int | None = None
     max_failed_indexes: int | None = None

@@ -1,1 +1,1 @@
-"""Warn of values that a cluster accepts and that make a run slow, or let its ranks fail later."""
+"""Warn of values that a cluster accepts, although they make a run slow or let its ranks fail later."""

@@ -1,4 +1,4 @@
-"""Warn of variables for EFA in workers that have no EFA interface."""
+"""Warn if variables for EFA are set in workers that have no EFA interface."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from distrain.lint.subject import EFA, Subject, ValueWarning, Variable
 
 
 def warnings(subject: Subject) -> Iterator[ValueWarning]:
-    """Yield a warning for the first variable: the other ones have the same cause."""
+    """Yield a warning only for the first variable, because the other variables have the same cause."""
     if EFA in subject.requests or subject.has_claims:
         return
     found = [variable for name, variable in subject.variables.items() if _is_for_efa(name, variable)]

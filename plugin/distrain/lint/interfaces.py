@@ -1,7 +1,8 @@
-"""Warn of variables that name a network interface which the workers do not have.
+"""Warn if a variable names a network interface that the workers do not have.
 
-A pod has lo, eth0, and the interfaces that its annotations for secondary networks add. Multus names these net1, net2
-and so on; GKE uses the names in the annotation. On the node's own network, the interfaces are unknown.
+A pod has the interfaces lo and eth0, and those that its annotations for secondary networks add. Multus names these
+interfaces net1, net2 and so on. GKE uses the names in the annotation. If the pods use the node's network, their
+interfaces are unknown.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from collections.abc import Iterator, Mapping
 from distrain.lint.subject import Subject, ValueWarning, Variable
 
 MULTUS, GKE = "k8s.v1.cni.cncf.io/networks", "networking.gke.io/interfaces"
-# NCCL reads a list of prefixes. With = before the list, these are full names; with ^, they are excluded.
+# NCCL reads the value as a list of prefixes of interface names. If `=` precedes the list, the names are full names; if
+# `^` precedes it, the interfaces are excluded.
 NAMES = re.compile(r"_IFNAME$")
 
 
@@ -45,7 +47,10 @@ def interfaces(subject: Subject) -> set[str]:
 
 
 def _of_multus(annotations: Mapping[str, str]) -> Iterator[str]:
-    """Yield the names of a list `network@name` or of a JSON list; Multus numbers interfaces without a name."""
+    """Yield the interface names from a list `network@name` or from a JSON list.
+
+    Multus numbers interfaces without a name.
+    """
     text = annotations.get(MULTUS, "")
     entries = _json(text) if text.lstrip().startswith("[") else [each for each in text.split(",") if each.strip()]
     for number, entry in enumerate(entries, start=1):
@@ -61,7 +66,7 @@ def _of_gke(annotations: Mapping[str, str]) -> Iterator[str]:
 
 
 def _json(text: str) -> list[object]:
-    """Return the JSON list in a text; an empty list if the text is not a JSON list."""
+    """Return the JSON list that a text contains, or an empty list if the text is not a JSON list."""
     try:
         found = json.loads(text)
     except ValueError:

@@ -1,7 +1,8 @@
-"""Warn of RDMA devices in workers that may not lock memory.
+"""Warn if workers have RDMA devices but may not lock memory.
 
-https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting/runtime_and_mpi_issues.html starts containers
-with memlock=-1. Kubernetes has no such setting: without the capability the node's container runtime decides.
+The page https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting/runtime_and_mpi_issues.html tells
+users to start containers with memlock=-1. Kubernetes has no setting for this: without the capability, the container
+runtime of the node decides.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ from distrain.kube.gpus import GPU
 from distrain.kube.security_context import ContainerSecurityContext
 from distrain.lint.subject import EFA, Subject, ValueWarning
 
-# The names that device plugins give to RDMA devices, such as rdma/ib and nvidia.com/mlnxnics. EFA is left out:
-# the installation of its driver already raises the node's limit on locked memory.
+# Device plugins give such names to RDMA devices, for example rdma/ib and nvidia.com/mlnxnics. EFA is left out:
+# installing its driver already raises the node's limit on locked memory.
 RDMA = re.compile(r"^rdma/|/.*(rdma|mlnx|hostdev|infiniband|roce)")
 LOCK = {"IPC_LOCK", "CAP_IPC_LOCK", "ALL"}
 
@@ -41,7 +42,7 @@ def _locks(subject: Subject) -> bool:
 
 
 def _user(subject: Subject) -> int | str:
-    """Return the workers' user, "cluster" if the cluster gives them one."""
+    """Return the user that the workers run as, or "cluster" if the cluster chooses the user."""
     for context in (subject.container.security_context, subject.workers.spec.security_context):
         if context and context.run_as_user is not None:
             return context.run_as_user

@@ -1,9 +1,9 @@
-"""Warn of pods that cannot look up the names of the job's pods.
+"""Warn of pods that cannot resolve the names of the job's pods.
 
-No name contains the domain of the cluster: the resolver appends it, for names with fewer dots than `ndots`. A name has
-up to four parts, `pod.service.namespace.svc`, so `ndots` must be 4 or more; kubelet sets 5. The dnsPolicy Default, and
-ClusterFirst on the node's network, give a pod the node's resolver, which knows nothing of the cluster:
-https://kubernetes.io/docs/concepts/services-networking/dns-pod-service/#pod-s-dns-policy
+No name contains the domain of the cluster. The resolver appends the domain to names with fewer dots than `ndots`. The
+name of a pod has up to four parts, `pod.service.namespace.svc`, so `ndots` must be 4 or more; kubelet sets 5. The
+dnsPolicy Default, and ClusterFirst on the node's network, give a pod the node's resolver, which knows nothing of the
+cluster: https://kubernetes.io/docs/concepts/services-networking/dns-pod-service/#pod-s-dns-policy
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ LEAST_DOTS = 4
 
 
 def warnings(subject: Subject) -> Iterator[ValueWarning]:
-    """Yield one warning for each value, even if it concerns several roles."""
+    """Yield one warning for each value, even if the value affects several roles."""
     found = [each for role in (subject.workers, *subject.others) for each in _of_role(subject, role)]
     yield from dict.fromkeys(found)
 
@@ -38,7 +38,7 @@ def _of_role(subject: Subject, role: PodRole) -> Iterator[ValueWarning]:
 
 
 def _dots(spec: kube.TemplateSpec) -> int | None:
-    """Return the option ndots, None if it is not set or not a number."""
+    """Return the option `ndots`, or None if it is missing or not a number."""
     options = (spec.dns_config and spec.dns_config.options) or ()
     texts = [each.value or "" for each in options if each.name == "ndots"]
     return int(texts[-1]) if texts and texts[-1].isdecimal() else None

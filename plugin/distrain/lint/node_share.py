@@ -1,4 +1,4 @@
-"""Warn of workers that ask for more of a node than their share of its GPUs, so that other GPUs stay idle."""
+"""Warn if a worker requests more of a node than its share of the node's GPUs, so that other GPUs stay idle."""
 
 from __future__ import annotations
 
@@ -18,16 +18,17 @@ def warnings(subject: Subject) -> Iterator[ValueWarning]:
 
 
 def _share(node: Units, resource: str, subject: Subject) -> int:
-    """Return the most that a worker may request so that equal workers can use the node's other GPUs.
+    """Return the most that a worker may request if further workers of this size are to use the node's other GPUs.
 
-    A node with too few GPUs for a second worker has no limit: a worker that asks for too much does not fit at all.
+    If a node has too few GPUs for a second worker, there is no limit: a worker that requests too much does not fit at
+    all.
     """
     workers = node[subject.gpu_resource] // subject.gpus
     return node.get(resource, 0) // workers if workers > 1 else sys.maxsize
 
 
 def _warning(subject: Subject, resource: str, share: int) -> ValueWarning:
-    # Round to whole CPUs, as people write CPUs.
+    # Round down to whole CPUs, because people give CPUs in whole numbers.
     better = str(share // 1000) if resource == "cpu" and share >= 1000 else rounded_down(resource, share)
     asked = rounded_down(resource, subject.requests[resource])
     found = f"is {asked}, more than the share of {subject.gpus} GPUs of a node, {better}, so that GPUs stay idle"

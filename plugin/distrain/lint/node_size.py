@@ -1,4 +1,4 @@
-"""Warn of workers that ask for more than any node has. `check` reports the same in its verdict."""
+"""Warn if workers request more than any node has. `check` reports the same problem in its verdict."""
 
 from __future__ import annotations
 

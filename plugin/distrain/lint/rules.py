@@ -1,4 +1,4 @@
-"""Apply all rules to the values of a run."""
+"""Apply all lint rules to the values of a run."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ RULES = (efa, locked_memory, shared_memory, interfaces, names, ssh_port, variabl
 def warnings(
     values: Mapping[str, Any], job: Job, nodes: Sequence[kube.Node] = (), *, with_size: bool = False
 ) -> list[ValueWarning]:
-    """Return the warnings about the job of merged values; `with_size` also compares workers with the largest node."""
+    """Return the warnings about the job with these merged values.
+
+    `with_size` also compares workers with the largest node.
+    """
     subject = Subject(values, job.main, nodes, job.others)
     rules = (*RULES, node_size) if with_size else RULES
     return [warning for rule in rules for warning in rule.warnings(subject)]

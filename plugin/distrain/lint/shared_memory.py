@@ -1,7 +1,7 @@
-"""Warn of a /dev/shm that is too small for NCCL.
+"""Warn if /dev/shm is too small for NCCL.
 
-https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting/runtime_and_mpi_issues.html starts containers
-with --shm-size=1g.
+The page https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting/runtime_and_mpi_issues.html tells
+users to start containers with --shm-size=1g.
 """
 
 from __future__ import annotations
@@ -16,7 +16,10 @@ FOLDER = "/dev/shm"
 
 
 def warnings(subject: Subject) -> Iterator[ValueWarning]:
-    """Warn for workers with GPUs; the chart makes /dev/shm 1Gi, or `shm`, or the memory limit if it is less."""
+    """Warn about workers with GPUs.
+
+    The chart sets /dev/shm to 1Gi, to `shm`, or to the memory limit if that is smaller.
+    """
     size = _size(subject)
     if subject.gpus and size is not None and units("memory", size) < LEAST:
         amount = rounded_down("memory", units("memory", size))
@@ -25,7 +28,7 @@ def warnings(subject: Subject) -> Iterator[ValueWarning]:
 
 
 def _size(subject: Subject) -> Quantity | None:
-    """Return the size of the workers' /dev/shm, None if it has no limit of its own."""
+    """Return the size of the workers' /dev/shm, or None if it has no limit of its own."""
     names = {mount.name for mount in subject.container.volume_mounts or () if mount.mount_path == FOLDER}
     sources = (volume.empty_dir for volume in subject.workers.spec.volumes or () if volume.name in names)
     return next((source.size_limit for source in sources if source), None)

@@ -1,4 +1,4 @@
-"""Give the rules the data of the rendered workers, the merged values and the nodes, and define a warning."""
+"""Give the lint rules the rendered workers, the merged values and the nodes, and define a warning."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ EFA = "vpc.amazonaws.com/efa"
 
 
 class ValueWarning(Struct, frozen=True):
-    """A value by its path, what is wrong with it, and the better value."""
+    """The path of a value, what is wrong with the value, and a better value."""
 
     path: str
     found: str
@@ -29,17 +29,17 @@ class ValueWarning(Struct, frozen=True):
 
 
 class Variable(Struct, frozen=True):
-    """An environment variable of the workers, and the path of its value."""
+    """An environment variable of the workers, and the path of the value that sets it."""
 
     path: str
     value: str
 
 
 class Subject(Struct, frozen=True, dict=True):
-    """The workers of a run as they are rendered, its merged values, and the nodes of its cluster if they are known.
+    """The rendered workers of a run, its merged values, and the nodes of its cluster if they are known.
 
-    The rules judge the rendered workers; rules about all pods also judge the `others`. They read the values only to
-    find the path for a warning.
+    The rules judge the rendered workers; rules about all pods also judge the `others`. The rules read the values only
+    to find the path that a warning names.
     """
 
     values: Mapping[str, Any]
@@ -48,7 +48,10 @@ class Subject(Struct, frozen=True, dict=True):
     others: Sequence[PodRole] = ()
 
     def section(self, name: str, of: Mapping[str, Any] | None = None) -> Mapping[str, Any]:
-        """Return a map of values, empty if it is missing or null; `of` is the map that holds it."""
+        """Return a map inside the values, or an empty map if it is missing or null.
+
+        `of` is the map that contains it.
+        """
         return (self.values if of is None else of).get(name) or {}
 
     @property
@@ -57,7 +60,7 @@ class Subject(Struct, frozen=True, dict=True):
 
     @property
     def container(self) -> kube.TemplateContainer:
-        """The container with the ranks."""
+        """Return the container that runs the ranks."""
         return (self.workers.spec.containers or [kube.TemplateContainer()])[0]
 
     @property
@@ -70,7 +73,10 @@ class Subject(Struct, frozen=True, dict=True):
 
     @cached_property
     def variables(self) -> dict[str, Variable]:
-        """Return the workers' variables with plain values, by name. A later value overrides an earlier one."""
+        """Return those variables of the workers that have plain values, by name.
+
+        If a variable is set twice, the later value counts.
+        """
         found = {name: Variable(f"mpi.env.{name}", str(value)) for name, value in self._mpi_env.items()}
         for path, holder in (("env", self.values), ("workers.env", self.worker_values)):
             named = [each for each in holder.get("env") or () if "value" in each]
@@ -84,11 +90,11 @@ class Subject(Struct, frozen=True, dict=True):
 
     @cached_property
     def requests(self) -> Units:
-        """Return what a worker's ranks request, by resource."""
+        """Return what the ranks of one worker request, by resource."""
         return {name: units(name, amount) for name, amount in requested(self.container.resources).items()}
 
     def path_of(self, resource: str) -> str:
-        """Return the path of the value behind a resource that the workers ask for."""
+        """Return the path of the value that makes the workers request a resource."""
         rdma = self.section("rdma", self.section("network"))
         if resource == rdma.get("resource"):
             return "network.rdma.count"
@@ -100,14 +106,14 @@ class Subject(Struct, frozen=True, dict=True):
         return next(places, f"workers.resources.requests.{resource}")
 
     def places(self, resource: str, *kinds: str) -> Iterator[str]:
-        """Yield the paths of a resource in requests or limits; the path that takes precedence comes first."""
+        """Yield the paths at which a resource is requested or limited. The path that takes precedence comes first."""
         for kind in kinds:
             for path, holder in (("workers.resources", self.worker_values), ("resources", self.values)):
                 if resource in self.section(kind, self.section("resources", holder)):
                     yield f"{path}.{kind}.{resource}"
 
     def pod_spec_path(self, role: PodRole, key: str) -> str:
-        """Return the path of a field of a role's podSpec, or of the podSpec at the top level if the role has none."""
+        """Return the path of a field in a role's podSpec, or in the podSpec at the top level if the role has none."""
         section = SECTIONS.get(role.name, "")
         if self.section("podSpec", self.section(section)).get(key) is not None:
             return f"{section}.podSpec.{key}"
@@ -115,7 +121,7 @@ class Subject(Struct, frozen=True, dict=True):
 
     @property
     def has_claims(self) -> bool:
-        """Tell whether devices may come from claims, which say nothing about their kind."""
+        """Tell whether devices may come from resource claims, which do not show the kind of the devices."""
         return bool(self.workers.spec.resource_claims)
 
     @property
@@ -123,11 +129,11 @@ class Subject(Struct, frozen=True, dict=True):
         return bool(self.workers.spec.host_network)
 
     def most(self, resource: str) -> int:
-        """Return the largest amount of a resource on a single node."""
+        """Return the largest amount of a resource that any single node has."""
         return max((allocatable_of(node, resource) for node in self.nodes), default=0)
 
     @cached_property
     def gpu_nodes(self) -> list[Units]:
-        """Return the allocatable amounts of the nodes with as many GPUs as a worker, or more."""
+        """Return the allocatable amounts of those nodes that have at least as many GPUs as a worker."""
         found = map(allocatable, self.nodes)
         return [amounts for amounts in found if amounts.get(self.gpu_resource, 0) >= self.gpus > 0]

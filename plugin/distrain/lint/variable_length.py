@@ -1,4 +1,7 @@
-"""Warn of an environment variable that is so long that Linux starts no program. The API server accepts any length."""
+"""Warn if an environment variable is so long that Linux cannot start a program with it.
+
+The API server accepts a variable of any length.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,8 @@ from collections.abc import Iterator
 
 from distrain.lint.subject import Subject, ValueWarning
 
-# The most bytes of NAME=value. Linux' MAX_ARG_STRLEN (include/uapi/linux/binfmts.h) is 32 pages, here of 4 KiB, and
-# counts the zero byte at the end, too.
+# The most bytes that `NAME=value` of one environment variable may have. Linux' MAX_ARG_STRLEN
+# (include/uapi/linux/binfmts.h) is 32 pages, here of 4 KiB each. It also counts the zero byte at the end.
 MOST = 32 * 4096 - 1
 
 

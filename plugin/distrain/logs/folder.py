@@ -12,7 +12,10 @@ from distrain.errors import UnwrittenError, ValuesError, is_full, reason
 
 
 class Folder:
-    """A new or empty folder. Raises ValuesError if the folder has files, UnwrittenError if it cannot be written."""
+    """A folder that is new or empty.
+
+    Raises ValuesError if the folder contains files, and UnwrittenError if it is not writable.
+    """
 
     def __init__(self, path: str) -> None:
         self.path = Path(path)
@@ -47,7 +50,7 @@ class Folder:
             file.writelines(f"{line}\n".encode(errors="backslashreplace") for line in lines)
 
     def write_list(self, objects: Iterable[Any], *names: str) -> int:
-        """Write objects as a list of Kubernetes, one at a time; return their number."""
+        """Write objects one at a time as a Kubernetes list; return their number."""
         number = 0
         with self.file(*names) as file:
             file.write(b'{"apiVersion": "v1", "kind": "List", "items": [')

@@ -1,4 +1,4 @@
-"""Follow the log of a run over restarts of containers, other pods and other jobs, until the run has ended."""
+"""Follow the log of a run until the run has ended, across restarts of containers, other pods and other jobs."""
 
 from __future__ import annotations
 
@@ -22,16 +22,17 @@ from distrain.status.absence import Absence
 from distrain.status.follow import Silence
 from distrain.status.sources import Unread, Watches, selector_of
 
-# The least number of seconds between two reads of the jobs and pods. A change triggers a read.
+# At least SOONEST seconds pass between two reads of the jobs and pods. A change of a job or pod triggers a read.
 SOONEST = 1.0
-# After so many seconds without an answer of the API server, following ends. Replacing a server takes a few minutes.
+# If the API server does not answer for MOST_SILENCE seconds, following ends. Replacing an API server takes a few
+# minutes.
 MOST_SILENCE = 600.0
-# If the worker with rank 0 writes nothing for so many seconds, rank 0 may have moved to another worker.
+# If the worker with rank 0 writes nothing for SILENT seconds, rank 0 may have moved to another worker.
 SILENT = 10.0
 
 
 class Following:
-    """Follow all pods of a run, or only the pod that speaks for the run and then the pod that replaces it."""
+    """Follows all pods of a run, or only the pod that speaks for the run and then the pod that replaces it."""
 
     def __init__(
         self, cluster: Cluster, release: str, wanted: Wanted, *, is_all: bool, tell: Callable[[str], None]
@@ -40,9 +41,10 @@ class Following:
         self._is_all, self._tell = is_all, tell
         self._pool = Pool(tell)
         self._absence = Absence(cluster, release, tell)
-        # The pods that were seen, by uid; None for a pod that is not read.
+        # All pods seen so far, by uid. The value is None for a pod whose log is not read.
         self._known: dict[str, Followed | None] = {}
-        # The time of the newest line by its node's clock, and the time at which the line was received.
+        # The time stamp of the newest line (from the node's clock), and the time at which the plugin received this
+        # line.
         self._newest: int | None = None
         self._heard = 0.0
         # One error for each pod whose log the user may not read, and the number of errors already printed.
@@ -50,9 +52,9 @@ class Following:
         self._told = 0
 
     def lines(self) -> Iterator[tuple[str, list[bytes]]]:
-        """Yield blocks of lines, each with the title of its pod, until the run has ended.
+        """Yield blocks of lines until the run has ended. Each block has the title of its pod.
 
-        Raises GoneError if the run is removed, and ForbiddenError if none of its logs may be read.
+        Raises GoneError if the run is deleted, and ForbiddenError if the user may read none of its logs.
         """
         selector = selector_of(self._release)
         with (
@@ -70,7 +72,7 @@ class Following:
                     return
 
     def _looks(self, source: Watches) -> Iterator[Look]:
-        """Yield the run again and again; go on if the API server does not answer for some minutes."""
+        """Yield the state of the run again and again, even if the API server does not answer for some minutes."""
         silence = Silence(self._tell)
         self._cluster.hurry()
         while True:
@@ -87,7 +89,7 @@ class Following:
             time.sleep(SOONEST)
 
     def _found(self) -> Iterator[tuple[str, list[bytes]]]:
-        """Yield the blocks that come until the next look."""
+        """Yield the blocks that arrive before the next look at the run."""
         end = time.monotonic() + SOONEST
         while (left := end - time.monotonic()) > 0:
             try:
@@ -104,7 +106,7 @@ class Following:
         self._tell_refused()
 
     def _tell_refused(self) -> None:
-        """Print which other pods' logs the user may not read; raise the error if there is no pod left to follow."""
+        """Print which other pods' logs the user may not read. Raise the error if no pod is left to follow."""
         new = self._refused[self._told :]
         if not new:
             return
@@ -115,14 +117,14 @@ class Following:
         self._told = len(self._refused)
 
     def _update(self, found: Look) -> list[kube.Pod]:
-        """Give the threads the current state of their pods; add new pods, and return them."""
+        """Give the threads the current state of their pods. Add the new pods and return them."""
         for uid, followed in self._known.items():
             if followed:
                 followed.pod = found.by_uid.get(uid)
         chosen = self._all(found) if self._is_all else self._speaker(found)
         wanted = [self._part(pod) for pod in chosen]
         if chosen and not self._known and not self._is_all:
-            # Other existing pods, such as pods of earlier attempts, are not read.
+            # The logs of other existing pods, such as pods of earlier attempts, are not read.
             self._known = {pod.metadata.uid: None for pod in started(found.pods)}
         for pod, part in zip(chosen, wanted, strict=True):
             self._known[pod.metadata.uid] = followed = self._followed(pod, part)
@@ -133,10 +135,10 @@ class Following:
         return [pod for pod in started(found.pods) if pod.metadata.uid not in self._known]
 
     def _speaker(self, found: Look) -> list[kube.Pod]:
-        """Return the pod that speaks for the run from now on, if it is another pod than before.
+        """Return the pod that speaks for the run from now on, if it is not the same pod as before.
 
-        Another pod takes over when the last one has ended or does not answer. Rank 0 may also move to another worker
-        while all workers run: then the log of the last pod is silent.
+        Another pod takes over when the previous one has ended or does not answer. Rank 0 may also move to another
+        worker while all workers run. Then the log of the previous pod gets no more lines.
         """
         is_over = all(each.failures for each in self._pool.followed)
         has_new = any(pod.metadata.uid not in self._known for pod in speakers(found))
@@ -148,7 +150,7 @@ class Following:
         return [pod] if pod and not self._known.get(pod.metadata.uid) else []
 
     def _part(self, pod: kube.Pod) -> Wanted:
-        """Return the wanted part of a pod's log: the whole log of a new pod, only the rest for another worker."""
+        """Return which part of a pod's log to read: all of a new pod's log, or only the rest for another worker."""
         if not self._known:
             return replace(self._wanted, born=born_again(pod))
         is_new = pod.metadata.uid not in self._known

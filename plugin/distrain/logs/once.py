@@ -1,4 +1,7 @@
-"""Read the logs of pods once, pod by pod in their order; a few at the same time, so that memory is bounded."""
+"""Read the logs of pods once, in the order of the pods.
+
+Only a few are read at the same time, which limits the memory.
+"""
 
 from __future__ import annotations
 
@@ -12,21 +15,21 @@ from distrain.apiserver.connection import CONNECTIONS
 from distrain.errors import ForbiddenError, NoLogError, NotFoundError, UnreachableError
 from distrain.logs.reader import Reader
 
-# The most blocks of one log that wait to be printed. A block has at most 64 KiB, unless a line is longer.
+# At most WAITING blocks of one log wait to be printed. A block has at most 64 KiB, unless a line is longer.
 WAITING = 16
-# A block of lines, or the error that has ended the reading.
+# A block of lines, or the error that ended the reading of a log.
 Found: TypeAlias = "list[bytes] | UnreachableError"
-# Number of attempts if reading breaks off, and the pause between them in seconds.
+# If reading a log breaks off, it is tried TRIES times, with a pause of PAUSE seconds between two tries.
 TRIES, PAUSE = 5, 1.0
 
 
 def in_order(readers: Sequence[Reader]) -> Iterator[tuple[Reader, Found]]:
-    """Yield the blocks of each log, in the order of the readers; if a log cannot be read, its error."""
+    """Yield the blocks of each log, in the order of the readers. If a log cannot be read, yield the error."""
     return ((reader, found) for reader, results in readings(readers) for found in results)
 
 
 def readings(readers: Sequence[Reader]) -> Iterator[tuple[Reader, Iterator[Found]]]:
-    """Yield each reader with its blocks, which the caller takes before the next reader."""
+    """Yield each reader with its blocks. The caller must take all blocks before the next reader."""
     ahead: list[_Reading] = []
     left = iter(readers)
     for reader in readers:
@@ -36,7 +39,7 @@ def readings(readers: Sequence[Reader]) -> Iterator[tuple[Reader, Iterator[Found
 
 
 class _Reading(threading.Thread):
-    """Read one log. The thread waits while nobody takes its blocks, and ends with the program."""
+    """Read one log. The thread waits until somebody takes its blocks, and ends with the program."""
 
     def __init__(self, reader: Reader) -> None:
         super().__init__(daemon=True)

@@ -1,4 +1,4 @@
-"""Find a run's pods, say which of them speaks for the run, and name them for people."""
+"""Find a run's pods, decide which of them speaks for the run, and give them names for people."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from distrain.workload.suspension import is_suspended
 
 
 class Look(Struct, frozen=True):
-    """A run at one moment: the objects and pods of its current job, and all pods of the release by uid."""
+    """A run at one moment: the objects and pods of its current job, and all pods of the release, by uid."""
 
     objects: Sequence[LiveObject]
     pods: Sequence[kube.Pod]
@@ -34,18 +34,21 @@ class Look(Struct, frozen=True):
 
     @property
     def workers_speak(self) -> bool:
-        """Tell whether the job has no launcher, Chief or Master: then one of the first workers is rank 0."""
+        """Tell whether the job has no launcher, Chief or Master.
+
+        Without these roles, one of the first workers is rank 0.
+        """
         return bool(self.objects) and not any(role.component in SPEAKERS for role in live_job(self.objects).roles)
 
 
 def look(source: Source, unread: Unread) -> Look:
-    """Return the run of this release, without objects if none exists; raise ForbiddenError if none may be read."""
+    """Return the run of this release, without objects if none exist. Raise ForbiddenError if the user may read none."""
     jobs = source.jobs(unread)
     if not jobs and unread:
         raise ForbiddenError(*unread)
     all_pods = source.pods(unread)
     by_uid = {pod.metadata.uid: pod for pod in all_pods}
-    # A deleted Plain job may leave behind the Job that created its SSH key.
+    # When a Plain job is deleted, the Job that created its SSH key may remain.
     if all(map(is_keygen, jobs)):
         return Look((), (), by_uid)
     present, _ = of_present(jobs)
@@ -54,7 +57,7 @@ def look(source: Source, unread: Unread) -> Look:
 
 
 def speakers(found: Look) -> list[kube.Pod]:
-    """Return the pods that may speak for the run, running pods first: the launcher, or the first workers."""
+    """Return the pods that may speak for the run: the launcher, or the first workers. Running pods come first."""
     if not found.objects:
         return []
     running = logs.last_speakers(found.pods)
@@ -64,7 +67,7 @@ def speakers(found: Look) -> list[kube.Pod]:
 
 
 def missing(found: Look) -> str:
-    """Say which pod must start before a pod speaks for the run; return an empty text if a pod already speaks."""
+    """Say which pod must start before any pod can speak for the run. Return an empty text if a pod already can."""
     if not found.objects:
         return ""
     job, pods = live_job(found.objects), started(found.pods)
@@ -95,7 +98,7 @@ def main_status(pod: kube.Pod) -> kube.ContainerStatus | None:
 
 
 def born_again(pod: kube.Pod) -> int | None:
-    """Return the second at which the main container has started, if it has restarted before."""
+    """If the main container has restarted, return the second at which it last started."""
     status = main_status(pod)
     if status is None or not status.restart_count or not status.state or not status.state.running:
         return None
@@ -103,7 +106,7 @@ def born_again(pod: kube.Pod) -> int | None:
 
 
 def title(pod: kube.Pod) -> str:
-    """Return the pod's role, with its number if the role has several pods: worker-3, launcher."""
+    """Return the pod's role, followed by its number if the role has several pods: `worker-3`, `launcher`."""
     role, name = role_of(pod), pod.metadata.name
     number = re.search(rf"-{re.escape(role)}-(\d+)(?:-[a-z0-9]{{5}})?$", name)
     if not role or (role == WORKER and not number):

@@ -1,7 +1,7 @@
-"""Follow the logs of many pods with a bounded number of connections and a bounded memory.
+"""Follow the logs of many pods with a limited number of connections and limited memory.
 
-Up to MOST pods each have a connection, on which kubelet sends each line at once. If there are more pods, they are read
-in turn.
+If there are at most MOST pods, each has its own connection, on which kubelet sends each line at once. If there are more
+pods, the threads read them one after another.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from distrain.logs.pods import has_ended
 from distrain.logs.reader import Reader
 
 MOST = 16
-# The pause between two readings of a pod, and after an error.
+# The pause in seconds between two reads of a pod's log, and after an error.
 PAUSE = 1.0
-# The most blocks of lines that wait to be printed.
+# At most WAITING blocks of lines wait to be printed.
 WAITING = 64
-# A log that cannot be read so many times in a row is reported.
+# If a log cannot be read WORTH_TELLING times in a row, the plugin reports it.
 WORTH_TELLING = 5
 
 
 class Followed:
     """A pod whose log is followed.
 
-    The main thread sets `pod`, or None if the pod is gone; another thread reads the log.
+    The main thread sets `pod` (None if the pod is gone). Another thread reads the log.
     """
 
     def __init__(self, pod: kube.Pod, reader: Reader, title: str) -> None:
@@ -47,10 +47,10 @@ Found = tuple[Followed, "list[bytes] | UnreachableError"]
 
 
 class Pool:
-    """Threads that read the logs of all pods that were added.
+    """Threads that read the logs of all pods that were added to the pool.
 
-    `found` gets their lines and errors. After `close` they report nothing more, and end when their current requests
-    have ended.
+    `found` receives their lines and errors. After `close` the threads report nothing more, and end when their current
+    requests have ended.
     """
 
     def __init__(self, tell: Callable[[str], None]) -> None:
@@ -103,7 +103,7 @@ class Pool:
             self.error = error
 
     def _turn(self, followed: Followed) -> None:
-        """Read what is new; then, if there are few pods, stay until the container ends."""
+        """Read the new lines. If there are few pods, continue to read until the container ends."""
         # Once a container's status says that it has ended, the log has all of the container's lines.
         has_ended = followed.has_ended
         try:
@@ -122,6 +122,6 @@ class Pool:
         except UnreachableError as error:
             followed.failures += 1
             others = [each.failures for each in self.followed if each is not followed]
-            # Several logs fail for the same reason: the API server is away.
+            # If several logs fail, the reason is the same for all: the API server does not answer.
             if followed.failures == WORTH_TELLING and max(others, default=0) < WORTH_TELLING:
                 self._tell(f"{error.messages[0]}; trying on")

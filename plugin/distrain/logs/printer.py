@@ -1,4 +1,4 @@
-"""Write lines of logs to stdout: as they are into a pipe or a file, cleaned to a terminal."""
+"""Write lines of logs to stdout: unchanged to a pipe or a file, but cleaned for a terminal."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from distrain.logs.stamps import without_stamp
 
 
 class Printer:
-    """Write blocks of lines, each line with its time if `timestamps`, and after its pod's title if there is one."""
+    """Write blocks of lines. Each line gets its time if `timestamps` is set, and its pod's title if there is one."""
 
     def __init__(self, *, timestamps: bool) -> None:
         self._timestamps = timestamps

@@ -1,4 +1,4 @@
-"""Find the pod that speaks for a run: its launcher, or the worker in which rank 0 is."""
+"""Find the pod that speaks for a run: its launcher, or the worker that runs rank 0."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from distrain.progress.start import Log
 
 
 def rank0(cluster: Cluster, found: Look) -> kube.Pod | None:
-    """Return the pod that speaks for the run, None if no pod has started.
+    """Return the pod that speaks for the run, or None if no pod has started.
 
-    Under torchrun any worker may be rank 0: the worker that has logged the newest step.
+    Under torchrun any worker may be rank 0. Rank 0 is the worker that has logged the newest step.
     """
     pods = speakers(found)
     if len(pods) < 2:

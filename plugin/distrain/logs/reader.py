@@ -1,8 +1,8 @@
-"""Read the log of one container, in any number of requests and over its restarts.
+"""Read the log of one container with any number of requests, across restarts of the container.
 
-kubelet keeps the logs of the running container and of the previous container. It returns a log from a whole second on,
-and does not tell whether the container has restarted between two requests. If a reading repeats no line of the last
-reading, the container has restarted: then the rest of its log is read as the previous container's log.
+kubelet keeps the logs of the running container and of the previous container. kubelet returns a log from a whole second
+on. kubelet does not tell whether the container has restarted between two requests. If a read repeats no line of the
+previous read, the container has restarted. Then the rest of its log is read as the log of the previous container.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ class Place(Struct, frozen=True):
 
 
 class Wanted(Struct, frozen=True):
-    """The wanted part of a log: by default the current container's log from its start.
+    """The part of a log that is wanted: by default, the log of the current container from its start.
 
-    `born` is the second at which the current container started, if there was a previous container. With `is_whole` the
-    previous container's log is wanted, too; with `previous` only that log is wanted. Lines before `from_second` are not
-    wanted.
+    `born` is the second at which the current container has started, if there was a previous container. With `is_whole`
+    the previous container's log is wanted as well; with `previous` only that log is wanted. Lines that are older than
+    `from_second` are not wanted.
     """
 
     since_seconds: int | None = None
@@ -44,7 +44,7 @@ class Wanted(Struct, frozen=True):
     @property
     def query(self) -> dict[str, str]:
         since = {} if self.since_seconds is None else {"sinceSeconds": str(self.since_seconds)}
-        # Without a line, the first reading would not show where the next reading has to start.
+        # At least one line is read, because its time shows where the next read has to start.
         tail = {} if self.tail is None else {"tailLines": str(max(1, self.tail))}
         begin = {} if self.from_second is None else {"sinceTime": written(self.from_second)}
         return {**since, **begin, **tail}
@@ -55,18 +55,18 @@ class Wanted(Struct, frozen=True):
 
 
 class Reader:
-    """Yield the lines of a container's log, in blocks, each line with its time.
+    """Yields the lines of a container's log in blocks. Each line has its time.
 
-    `tell` receives a line if lines were lost.
+    `tell` receives a message if lines were lost.
     """
 
     def __init__(self, cluster: Cluster, place: Place, wanted: Wanted, tell: Callable[[str], None]) -> None:
         self.place = place
         self._cluster, self._wanted, self._tell = cluster, wanted, tell
         self._seam = Seam()
-        # A whole log begins with the previous container's log, if there was a previous container.
+        # A log that is read from its beginning starts with the log of the previous container, if there was one.
         self._has_begun = wanted.is_whole
-        # Whether the next reading may contain earlier lines that are not wanted, because they have the same second.
+        # Whether the next read may return earlier lines that are not wanted, because they have the same second.
         self._is_cut = wanted.is_part
 
     @property
@@ -74,10 +74,10 @@ class Reader:
         return self._wanted.previous
 
     def read(self, *, follows: bool = False, has_rest: bool = False) -> Iterator[list[bytes]]:
-        """Yield the new lines; with `has_rest` also a last line without a line break.
+        """Yield the new lines. With `has_rest`, also yield a last line without a line break.
 
-        With `follows`, wait for more until the container ends, or is silent for a while. Raises UnreachableError if the
-        reading breaks off: the next reading goes on without loss.
+        With `follows`, wait for more lines until the container ends, or until it writes nothing for a while. Raises
+        UnreachableError if the read breaks off. The next read continues, and no line is lost.
         """
         if follows and self._is_cut:
             yield from self.read()
@@ -95,10 +95,10 @@ class Reader:
         self._has_begun = True
 
     def _first_new(self, found: Iterator[list[bytes]], overlap: Overlap) -> list[bytes]:
-        """Return the new lines of a reading's first block.
+        """Return the new lines in the first block of a read.
 
-        If the first reading left out earlier lines of the log, this reading may contain some of them: the lines before
-        the first known line.
+        If the first read left out earlier lines of the log, this read may contain some of them: the lines before the
+        first known line.
         """
         earlier: list[bytes] = []
         for block in found:
@@ -112,7 +112,7 @@ class Reader:
         return earlier
 
     def _ended(self, query: dict[str, str], overlap: Overlap) -> Iterator[list[bytes]]:
-        """Yield the rest of the log of a container that has been replaced by a new one in the same pod."""
+        """Yield the rest of a container's log after a new container in the same pod has replaced the container."""
         try:
             found = blocks(self._parts({**query, "previous": "true"}), has_rest=True)
             yield from self._received(self._first_new(found, overlap))
@@ -124,7 +124,7 @@ class Reader:
             self._tell(f"{self.place.pod}: lines may be missing here: kubelet has removed a part of the log")
 
     def _received(self, lines: list[bytes]) -> Iterator[list[bytes]]:
-        # With --tail 0 the last line only shows where the next reading has to start.
+        # With --tail 0 the last line is not printed: it only shows where the next read has to start.
         is_hidden = self._wanted.tail == 0 and not self._has_begun
         if lines:
             self._has_begun = True

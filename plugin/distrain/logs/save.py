@@ -31,20 +31,20 @@ Object = dict[str, Any]
 
 
 class Names(Kube):
-    """A list of which only the items' names are read."""
+    """A list of objects, of which only the names are read."""
 
     items: list[kube.Named] | None = None
 
 
 class Saved(Struct):
-    """What was saved, in words, and what could not be read."""
+    """What was saved (in words), and what could not be read."""
 
     found: list[str] = field(default_factory=list)
     unread: list[str] = field(default_factory=list)
 
 
 class Saving:
-    """Save a run into a folder. What may not be read is noted, and the rest is saved."""
+    """Saves a run into a folder. If a part of the run may not be read, a note says so, and the rest is saved."""
 
     def __init__(self, cluster: Cluster, release: str, look: Look, folder: Folder) -> None:
         self._cluster, self._look, self._folder = cluster, look, folder
@@ -81,7 +81,10 @@ class Saving:
         self._saved.found.append(counted(number, kind))
 
     def _pod_group(self) -> None:
-        """Save the PodGroup that a gang scheduler has for the job; it has the job's name, but not the job's labels."""
+        """Save the PodGroup that a gang scheduler has for the job.
+
+        The PodGroup has the job's name, but not the job's labels.
+        """
         name = self._look.objects[0][0].name.removesuffix("-launcher")
         for api_version in (VOLCANO, COSCHEDULING):
             path = paths.of_kind(api_version, "PodGroup", self._namespace, name)
@@ -107,7 +110,7 @@ class Saving:
         self._saved.found.append(counted(number, "event"))
 
     def _is_own(self, event: Object) -> bool:
-        """Tell whether an event is about the run's objects, or about deleted pods of its job."""
+        """Tell whether an event is about the run's objects, or about pods of its job that were deleted."""
         about = event.get("involvedObject") or {}
         names = [resource.name for resource, _ in self._look.objects]
         is_gone = any(str(about.get("name", "")).startswith(f"{name}-") for name in names)
@@ -127,9 +130,9 @@ class Saving:
             self._saved.unread.append(f"{unread[0].messages[0]}{more}")
 
     def _log(self, reader: Reader, blocks: Iterator[list[bytes] | UnreachableError]) -> int:
-        """Write a log, with the time of each line; return 1, the number of files.
+        """Write a log with the time of each line. Return 1, the number of files that were written.
 
-        Raise an error of the first reading.
+        If the first read fails, raise its error.
         """
         first = next(blocks, None)
         if isinstance(first, UnreachableError):

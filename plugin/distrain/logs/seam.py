@@ -1,7 +1,7 @@
-"""Join two readings of a log without a line twice or lost.
+"""Join two reads of a log so that no line is lost and none occurs twice.
 
-The API server reads a log from a whole second on, so the second reading repeats some lines of the first. The lines have
-times in nanoseconds, but a program may write the same line twice at the same time, so lines are counted.
+The API server returns a log from a whole second on, so the second read repeats some lines of the first read. The times
+of the lines are in nanoseconds. But a program may write the same line twice at the same time, so lines are counted.
 """
 
 from __future__ import annotations
@@ -11,34 +11,35 @@ from collections.abc import Iterable
 
 from distrain.logs.stamps import second_of
 
-# stdout and stderr of a container are stamped by two threads, so a line may be a little older than the line before it.
+# Two threads write the time stamps of a container's stdout and stderr, so a line may be a little older than the line
+# before it.
 MARGIN = 1
 
 
 class Seam:
-    """The newest lines that were received from one container, of all its restarts."""
+    """The newest lines that were received from one container, across all of its restarts."""
 
     def __init__(self) -> None:
-        # The hashes of the lines, by second.
+        # For each second, the hashes of the lines with that second.
         self._seconds: dict[int, Counter[int]] = {}
         self._newest: int | None = None
 
     @property
     def since(self) -> int | None:
-        """The second at which the next reading starts; None before the first line."""
+        """The second at which the next read starts, or None before the first line."""
         return None if self._newest is None else self._newest - MARGIN
 
     def add(self, lines: Iterable[bytes]) -> None:
         for line in lines:
             second = second_of(line)
-            # A line without a time gets the newest second so far.
+            # A line without a time stamp gets the newest second so far.
             found = self._newest or 0 if second is None else second
             if self._newest is None or found > self._newest:
                 self._move(found)
             self._seconds.setdefault(found, Counter())[hash(line)] += 1
 
     def overlap(self) -> Overlap:
-        """Return the lines that the next reading repeats."""
+        """Return the lines that the next read will repeat."""
         return Overlap(sum(self._seconds.values(), Counter()))
 
     def _move(self, newest: int) -> None:
@@ -47,7 +48,10 @@ class Seam:
 
 
 class Overlap:
-    """The lines that a reading repeats. If `is_met`, a line was repeated, so the reading continues the same log."""
+    """The lines that a read repeats from the previous read.
+
+    If `is_met` is set, a line was repeated, so the read continues the same log.
+    """
 
     def __init__(self, lines: Counter[int]) -> None:
         self._left = lines
@@ -55,7 +59,7 @@ class Overlap:
         self.is_met = False
 
     def split(self, lines: list[bytes]) -> tuple[list[bytes], list[bytes]]:
-        """Return the lines before the first one that was received before, and the new lines after it."""
+        """Split the lines: return those before the first line that is known, and the new lines after it."""
         before: list[bytes] = []
         after: list[bytes] = []
         for line in lines:

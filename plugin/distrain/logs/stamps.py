@@ -1,4 +1,4 @@
-"""Read the time that kubelet puts before each line of a log, and write the time from which a log is read."""
+"""Read the time that kubelet writes before each line of a log, and write the time from which a log is to be read."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import re
 from datetime import datetime, timezone
 from functools import lru_cache
 
-# Such as 2026-01-01T00:00:00.123456789Z, or with the zone of the node; the text follows a space.
+# A time stamp such as 2026-01-01T00:00:00.123456789Z, or one with the node's time zone. A space and the text of the
+# line follow.
 STAMP = re.compile(rb"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.\d+)?(Z|[+-]\d\d:\d\d)(?: |$)")
 
 
 def second_of(line: bytes) -> int | None:
-    """Return the second since 1970 at which the container wrote the line; None for a line without a time."""
+    """Return the second since 1970 at which the container wrote the line, or None for a line without a time."""
     found = STAMP.match(line)
     return _second(*found.groups()) if found else None
 
@@ -22,16 +23,16 @@ def without_stamp(line: bytes) -> bytes:
 
 
 def written(second: int) -> str:
-    """Return a second since 1970 in the API's form; the API server would cut off a fraction."""
+    """Return a second since 1970 in the form of the API. The API server would cut off a fraction."""
     return datetime.fromtimestamp(second, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def parsed(time: str | None) -> int | None:
-    """Return the second of a time in the status of a pod; None if there is none."""
+    """Return the second of a time in a pod's status, or None if there is no time."""
     return second_of((time or "").encode())
 
 
-# Many lines have the same second.
+# Many lines have the same second, so the results are cached.
 @lru_cache(maxsize=1024)
 def _second(time: bytes, zone: bytes) -> int | None:
     try:

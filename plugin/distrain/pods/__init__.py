@@ -1,1 +1,1 @@
-"""Decode the pods of a cluster, count what they use, and encode them again."""
+"""Decode the pods of a cluster, count the resources that they use, and encode them again."""

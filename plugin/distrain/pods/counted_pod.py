@@ -1,7 +1,7 @@
-"""Define the parts of a pod that decide its usage of a node, for both encodings.
+"""Define those parts of a pod that decide how much of a node it uses, for both encodings.
 
-A large cluster has more than a hundred thousand pods, and most are alike. Their common part, the `Kind`, is decoded
-once.
+A large cluster has more than a hundred thousand pods, and most of them are alike. The part that they have in common,
+the `Kind`, is decoded only once.
 """
 
 from __future__ import annotations
@@ -11,22 +11,22 @@ from typing import Protocol
 
 from distrain import kube
 
-# The content type of a list in protobuf, the list's first bytes, and the largest number of bytes before the end of its
-# metadata.
+# Values for a list in protobuf: the content type, the first bytes, and the largest number of bytes up to the end of the
+# list's metadata.
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 MAGIC = b"k8s\0"
 BEGINNING = 4096
 DAEMON_SET = "DaemonSet"
-# Only the mirror pod of a static pod has this annotation; the pod's manifest is a file on the node.
+# Only the mirror pod of a static pod has this annotation; the manifest of a static pod is a file on the node.
 MIRROR = "kubernetes.io/config.mirror"
 INFEASIBLE = ("PodResizePending", "Infeasible")
 
 
 class Kind(kube.Kube, eq=False):
-    """The common part of a controller's pods, with everything that decides a pod's usage.
+    """The common part of all pods of a controller. A Kind contains everything that decides how much a pod uses.
 
-    `stays` tells that the pod is a DaemonSet's or a static pod, which stays after every other pod has ended.
-    `is_infeasible` tells that kubelet cannot resize the pod as requested.
+    `stays` means that the pod belongs to a DaemonSet or is a static pod, so it stays after every other pod has ended.
+    `is_infeasible` means that kubelet cannot resize the pod as requested.
     """
 
     stays: bool = False
@@ -44,7 +44,7 @@ class Kind(kube.Kube, eq=False):
 
 
 class CountedPod(Protocol):
-    """A pod of the cluster; missing fields are empty. It is valid only while its page of the list is valid."""
+    """A pod of the cluster; missing fields are empty. The pod is valid only while its page of the list is valid."""
 
     @property
     def name(self) -> str: ...
@@ -66,10 +66,13 @@ class CountedPod(Protocol):
 
     @property
     def kind(self) -> Kind:
-        """Return the pod's kind; a pod in JSON computes it at each access."""
+        """Return the pod's kind. A pod in JSON computes the kind at each access."""
 
 
 def is_infeasible(conditions: Iterable[kube.Condition]) -> bool:
-    """Tell from a pod's conditions, in either encoding, whether kubelet cannot resize the pod as requested."""
+    """Tell from the conditions of a pod whether kubelet cannot resize the pod as requested.
+
+    The function works for both encodings of a pod.
+    """
     pending = [each for each in conditions if each.type == INFEASIBLE[0]]
     return bool(pending) and pending[0].reason == INFEASIBLE[1]

@@ -1,7 +1,8 @@
 """Encode a CountedPod as a pod in JSON, with only the fields that are counted. `pods_json` decodes the same pod.
 
-The encoded pod has a name only if its claims' names contain it. It represents the cluster's pod only in the resources
-that it uses. A CountedPod has no environment variables, commands, images or annotations.
+The encoded pod has a name only if the names of its claims contain the pod's name. The encoded pod represents the
+cluster's pod only in the resources that it uses. A CountedPod has no environment variables, commands, images or
+annotations.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from msgspec.structs import replace
 from distrain import kube
 from distrain.pods.counted_pod import DAEMON_SET, INFEASIBLE, CountedPod, Kind
 
-# Only whether the pod has a time of deletion is counted.
+# The deletion time itself does not matter, only whether the pod has one.
 DELETED = "1970-01-01T00:00:00Z"
 
 
@@ -29,7 +30,7 @@ class _Metadata(kube.Kube):
 
 
 class _Spec(kube.Kube):
-    """A pod's spec; the parts that pods of a kind share are already encoded."""
+    """The spec of a pod. The parts that all pods of a kind share are already encoded."""
 
     node_name: str = ""
     volumes: list[kube.Volume] | None = None
@@ -60,7 +61,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def encoded(pod: CountedPod | kube.Pod) -> bytes:
-    """Return the pod's JSON; for a whole pod, also all fields that quotas count."""
+    """Return the pod's JSON. For a whole pod, include all fields that quotas count."""
     if isinstance(pod, kube.Pod):
         return _encode({"apiVersion": "v1", "kind": "Pod", **to_builtins(_judged(pod))})
     kind = pod.kind
@@ -72,7 +73,10 @@ def encoded(pod: CountedPod | kube.Pod) -> bytes:
 
 
 def _judged(pod: kube.Pod) -> kube.Pod:
-    """Return the pod without its annotations and what its containers run; with a name if its claims need it."""
+    """Return the pod without annotations and without what its containers run.
+
+    Keep its name if its claims need the name.
+    """
     metadata, spec, status = pod.metadata, pod.spec, pod.status
     deleted = DELETED if metadata.deletion_timestamp else None
     name = metadata.name if any(each.ephemeral for each in spec.volumes or ()) else ""
@@ -110,12 +114,15 @@ def _amounts(status: kube.ContainerStatus) -> kube.ContainerStatus:
 
 
 def _counted(volume: kube.Volume) -> kube.Volume:
-    """Return the volume without its claim's template. A volume whose source is not a claim has only a name."""
+    """Return the volume without the template of its claim.
+
+    If the source of a volume is not a claim, the volume has only a name.
+    """
     return replace(volume, ephemeral=kube.Ephemeral() if volume.ephemeral else None)
 
 
 def _with_claim(volume: kube.Volume) -> kube.Volume:
-    """Return the volume with the fields of its ephemeral claim that quotas count."""
+    """Return the volume with those fields of its ephemeral claim that quotas count."""
     template = volume.ephemeral and volume.ephemeral.volume_claim_template
     if not template:
         return _counted(volume)
@@ -127,7 +134,7 @@ def _with_claim(volume: kube.Volume) -> kube.Volume:
 
 
 def _owners(kind: Kind) -> list[kube.OwnerKind] | None:
-    """Return the owner of a pod that stays; a static pod gets a DaemonSet as its owner."""
+    """Return the owner of a pod that stays. A static pod gets a DaemonSet as its owner."""
     return [kube.OwnerKind(DAEMON_SET)] if kind.stays else None
 
 
@@ -157,7 +164,7 @@ def _status(kind: Kind) -> Raw:
 
 
 def _with_host_ports(containers: Sequence[kube.Container] | None) -> list[kube.Container]:
-    """Return the containers with only the ports that are also ports of the node."""
+    """Return the containers with only those ports that are also ports of the node."""
     ports = [[port for port in each.ports or () if port.host_port] for each in containers or ()]
     return [replace(each, ports=of or None) for each, of in zip(containers or (), ports, strict=True)]
 
@@ -165,7 +172,7 @@ def _with_host_ports(containers: Sequence[kube.Container] | None) -> list[kube.C
 def _resized(
     kind: Kind, statuses: Sequence[kube.ContainerStatus] | None, containers: Sequence[kube.Container] | None
 ) -> list[kube.ContainerStatus] | None:
-    """Return the statuses of containers that are being resized, so that their resources differ from the spec."""
+    """Return the statuses of containers that are being resized; their resources differ from those in the spec."""
     asked = {each.name: each.resources or kube.Resources() for each in containers or ()}
     found = [each for each in statuses or () if each.resources is not None]
     return [each for each in found if kind.is_infeasible or _differs(each, asked.get(each.name))] or None

@@ -14,26 +14,29 @@ from distrain.kube.quantities import Units, add, all_thousandths, text, whole
 from distrain.pods.counted_pod import Kind, is_infeasible
 
 Spec = kube.PodSpec | Kind
-# Resources that spec.resources can set for the whole pod, instead of the containers' sum.
+# For these resources, spec.resources of a pod can replace the sum of its containers' requests.
 POD_LEVEL = ("cpu", "memory", "hugepages-")
 
 
 def pod_request(spec: kube.PodSpec) -> Units:
-    """Return the request of a pod that does not exist yet, including one of `pods`, in the units of Units."""
+    """Return the request of a pod that does not exist yet, in the units of Units.
+
+    The request includes 1 of the resource `pods`.
+    """
     return _whole_request(_request(spec, {}, is_infeasible=False))
 
 
 @lru_cache(maxsize=2**16)
 def held(kind: Kind) -> Mapping[str, int]:
-    """Return the usage of an existing pod on its node.
+    """Return how much of its node an existing pod uses.
 
-    While kubelet resizes the pod, the larger of the old and new amounts counts.
+    While kubelet resizes the pod, the larger one of the old and the new amount counts.
     """
     return _whole_request(_request(kind, _running(kind), is_infeasible=kind.is_infeasible))
 
 
 def held_by(pod: kube.Pod) -> Mapping[str, int]:
-    """Return the usage of an existing pod on its node, as `held` does for a Kind."""
+    """Return how much of its node an existing pod uses, as `held` does for a Kind."""
     spec, status = pod.spec, pod.status
     kind = Kind(
         containers=list(spec.containers or ()),
@@ -48,7 +51,7 @@ def held_by(pod: kube.Pod) -> Mapping[str, int]:
 
 
 def pod_limits(spec: kube.PodSpec) -> Units:
-    """Return the pod's limits, as quotas and LimitRanges count them; a container without a limit adds 0."""
+    """Return the limits of the pod, as quotas and LimitRanges count them. A container without a limit adds 0."""
     total = container_limits(spec)
     total.update(_of_the_pod(_limited(spec.resources)))
     for resource, amount in all_thousandths(spec.overhead).items():
@@ -58,24 +61,24 @@ def pod_limits(spec: kube.PodSpec) -> Units:
 
 
 def requested(resources: kube.Resources | None) -> kube.Amounts:
-    """Return the requests. A limit without a request counts as the request, as in the API server."""
+    """Return the requests. A limit without a request also counts as the request, as in the API server."""
     if resources is None:
         return {}
     return {**(resources.limits or {}), **(resources.requests or {})}
 
 
 def container_requests(spec: kube.PodSpec) -> Units:
-    """Return the sum of the containers' requests, in thousandths, whatever the pod itself requests."""
+    """Return the sum of the containers' requests in thousandths, without the request of the pod itself."""
     return _with_init(spec, _asked)
 
 
 def container_limits(spec: kube.PodSpec) -> Units:
-    """Return the sum of the containers' limits, in thousandths, whatever the pod itself is limited to."""
+    """Return the sum of the containers' limits in thousandths, without the limit of the pod itself."""
     return _with_init(spec, lambda container: _limited(container.resources))
 
 
 def stored_resources(spec: kube.PodSpec) -> kube.Resources | None:
-    """Return the resources of the pod itself with the defaults that the API server takes from the containers."""
+    """Return the resources of the pod itself. The API server takes their defaults from the containers."""
     # Kubernetes pkg/apis/core/v1/defaults.go: defaultHugePagePodLimits, defaultPodRequests
     given = spec.resources
     if given is None or not (given.requests or given.limits):
@@ -108,8 +111,8 @@ def _request(spec: Spec, running: Mapping[str, kube.ContainerStatus], *, is_infe
 def _with_init(spec: Spec, need_of: Callable[[kube.Container], Units]) -> Units:
     """Sum up the containers' needs.
 
-    A sidecar (an init container with restartPolicy Always) runs on and adds to the sum. Other init containers run one
-    at a time beside the sidecars that started before them. The pod needs the larger of the two sums.
+    A sidecar (an init container with restartPolicy `Always`) keeps running and adds to the sum. Other init containers
+    run one at a time, together with the sidecars that started before them. The pod needs the larger of the two sums.
     """
     total: Units = {}
     for container in spec.containers or ():
@@ -139,7 +142,7 @@ def _limited(resources: kube.Resources | None) -> Units:
 
 
 def _held(container: kube.Container, status: kube.ContainerStatus | None, infeasible: bool) -> Units:
-    """Return a container's usage on its node; during a resize, the larger of the old and new amounts."""
+    """Return how much of its node a container uses. During a resize, the larger of the old and new amounts counts."""
     need = _asked(container)
     if status is None or status.resources is None:
         return need
@@ -151,7 +154,7 @@ def _held(container: kube.Container, status: kube.ContainerStatus | None, infeas
 
 
 def _running(kind: Kind) -> dict[str, kube.ContainerStatus]:
-    """Return the container statuses with resources, by name, except those of init containers that end."""
+    """Return by name the statuses of containers that have resources, except for init containers that end."""
     ending = {each.name for each in kind.init_containers or () if each.restart_policy != "Always"}
     statuses = (*(kind.container_statuses or ()), *(kind.init_container_statuses or ()))
     return {each.name: each for each in statuses if each.resources is not None and each.name not in ending}
@@ -160,8 +163,9 @@ def _running(kind: Kind) -> dict[str, kube.ContainerStatus]:
 def _pod_level(spec: Spec, resources: kube.Resources) -> Units:
     """Return the pod-level requests.
 
-    If the pod has limits, or its containers request huge pages, the pod's other requests are the containers' sums from
-    when the pod was created. A limit then counts as a request only if no container requests the resource.
+    If the pod has limits, or if its containers request huge pages, the other requests of the pod are the containers'
+    sums at the time when the pod was created. In that case a limit counts as a request only if no container requests
+    the resource.
     """
     asked = _of_the_pod(all_thousandths(resources.requests))
     limits = _of_the_pod(all_thousandths(resources.limits))

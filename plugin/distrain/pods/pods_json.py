@@ -1,4 +1,4 @@
-"""Decode pods in JSON. Parts that only a few jobs need stay encoded until they are used."""
+"""Decode pods in JSON. Parts that only a few jobs need stay encoded until something reads them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from distrain import kube
 from distrain.kube.decoders import convert, decoder
 from distrain.pods.counted_pod import DAEMON_SET, INFEASIBLE, MIRROR, Kind, is_infeasible
 
-# The default for a missing field.
+# This value stands for a missing field.
 NULL = Raw(b"null")
 RESIZE = INFEASIBLE[0].encode()
 
@@ -35,7 +35,7 @@ class _Metadata(kube.Kube):
     def stays(self) -> bool:
         if self.annotations is not None and self.annotations.mirror is not None:
             return True
-        # A loop, because `any` takes three times as long, and a large cluster has many pods.
+        # This is a loop, because `any` takes three times as long, and a large cluster has many pods.
         for owner in self.owner_references or ():  # noqa: SIM110
             if owner.kind == DAEMON_SET:
                 return True
@@ -50,7 +50,7 @@ class _Container(kube.Kube):
 
 
 class _Affinity(kube.Kube):
-    """Without node affinity, because it differs between the pods of a DaemonSet."""
+    """Node affinity is left out, because it differs between the pods of a DaemonSet."""
 
     pod_anti_affinity: Raw = NULL
 
@@ -81,7 +81,7 @@ class _Status(kube.Kube):
 
     @property
     def is_infeasible(self) -> bool:
-        # Almost no pod is ever resized.
+        # Look for the text first and decode only if it is there, because almost no pod is ever resized.
         return RESIZE in bytes(self.conditions) and is_infeasible(_decoded(self.conditions, list[kube.Condition]) or ())
 
 
@@ -119,7 +119,8 @@ class JsonPod(kube.Kube):
     @property
     def kind(self) -> Kind:
         spec, status = self.spec, self.status
-        # In the order of Kind's fields: writing their names would take longer than the values.
+        # The arguments are in the order of Kind's fields, without names: passing names would take longer than passing
+        # the values.
         return _kind(
             _encode(
                 (
@@ -140,7 +141,7 @@ class JsonPod(kube.Kube):
         )
 
 
-# The encoder copies the parts that are still encoded.
+# The encoder copies the parts that are still encoded as they are.
 _encode = json.Encoder().encode
 
 

@@ -25,7 +25,10 @@ class ProtobufPod:
     __slots__ = ("_labels", "_volumes", "is_leaving", "is_resized", "kind", "name", "namespace", "node_name")
 
     def __init__(self, pod: Any) -> None:
-        """Keep a message of FEW without unknown fields; clear the fields that differ between pods of one kind."""
+        """Keep a message of FEW without its unknown fields.
+
+        Clear the fields that differ between pods of the same kind.
+        """
         metadata, spec = pod.metadata, pod.spec
         self.name: str = metadata.name
         self.namespace: str = metadata.namespace
@@ -47,13 +50,13 @@ class ProtobufPod:
 
     @property
     def volumes(self) -> Sequence[kube.Volume]:
-        # In JSON and in `kube.Volume`, a volume's source is inline beside its name.
+        # In JSON and in `kube.Volume`, the fields of a volume's source are next to the volume's name.
         found = map(ALL["Volume"].FromString, self._volumes)
         return [convert({**_plain(each.volumeSource), "name": each.name}, kube.Volume) for each in found]
 
 
 def pods(page: memoryview) -> Iterator[ProtobufPod]:
-    """Yield the pods of a page; raise msgspec.DecodeError unless it is a list of pods."""
+    """Yield the pods of a page; raise msgspec.DecodeError if it is not a list of pods."""
     text = bytes(page[len(MAGIC) :])
     found = _read("Unknown", text).raw
     found.DiscardUnknownFields()
@@ -72,7 +75,7 @@ def _pods(found: Any, text: bytes) -> Iterator[ProtobufPod]:
 
 
 def next_token(page: memoryview) -> str | None:
-    """Return the next page's token from the beginning of a page; raise msgspec.DecodeError unless it is a list."""
+    """Return the next page's token from the beginning of a page; raise msgspec.DecodeError if it is not a list."""
     start = bytes(page[:BEGINNING])
     _, end = _field(start, len(MAGIC), TYPE_META)
     begin, _ = _field(start, end, RAW)
@@ -102,7 +105,7 @@ def _field(message: bytes, position: int, number: int) -> tuple[int, int]:
 
 @lru_cache(maxsize=2**16)
 def _kind(text: bytes) -> tuple[Kind, bool]:
-    """Return a pod's kind, and whether a container's actual resources differ from its spec."""
+    """Return a pod's kind, and whether the actual resources of a container differ from those in the spec."""
     pod = FEW["Pod"].FromString(text)
     metadata, spec, status = pod.metadata, pod.spec, pod.status
     is_static = any(annotation.key == MIRROR for annotation in metadata.annotations)
@@ -154,7 +157,7 @@ def _container_status(message: Any) -> kube.ContainerStatus:
     )
 
 
-# Containers of many kinds have equal requests.
+# Containers of many pods have equal requests, so the results are cached.
 @lru_cache(maxsize=2**12)
 def _resources(text: bytes) -> kube.Resources:
     found = ALL["ResourceRequirements"].FromString(text)
@@ -181,7 +184,7 @@ def _anti_affinity(affinity: Any) -> kube.PodAffinity | None:
 
 
 def _plain(value: Any) -> Any:
-    """Convert a protobuf field to the form that it has in JSON."""
+    """Convert a protobuf field to the form that the field has in JSON."""
     if isinstance(value, str):
         return value
     if isinstance(value, Message):

@@ -1,7 +1,7 @@
 """Define the protobuf messages of Kubernetes, with only the fields that distrain reads.
 
-generated.proto in k8s.io/api has all fields. An API server sends a message in an envelope: `k8s\\0` and a message
-Unknown.
+generated.proto in k8s.io/api contains all fields. An API server sends each message in an envelope: the bytes `k8s\\0`,
+then a message Unknown.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
-# A map is a list of entries, as in generated.proto.
+# In protobuf a map is a list of entries, as in generated.proto.
 SCHEMA = """
 message Unknown { optional PodList raw = 2; }
 message ListMeta { optional string continue = 3; }
@@ -91,9 +91,9 @@ message StringEntry { optional string key = 1; optional string value = 2; }
 message QuantityEntry { optional string key = 1; optional Quantity value = 2; }
 message Quantity { optional string string = 1; }
 """
-# Messages that stay encoded until they are needed.
+# Messages that stay encoded until the plugin needs them.
 LEFT = {"StringEntry", "Volume", "ContainerPort", "ResourceRequirements", "QuantityEntry", "PodAntiAffinity"}
-# Messages that are decoded only for few pods: decoding them takes a quarter of the time.
+# Messages that are decoded only for a few pods, because decoding them for every pod would take a quarter of the time.
 RARE = {"PodCondition"}
 
 Field = descriptor_pb2.FieldDescriptorProto
@@ -102,7 +102,10 @@ LABELS = {"optional": Field.LABEL_OPTIONAL, "repeated": Field.LABEL_REPEATED}
 
 
 def _messages(package: str, left: Collection[str] = (), without: Collection[str] = ()) -> Mapping[str, Any]:
-    """Return the schema's messages by name; decode types in `left` as bytes, and omit fields of types in `without`."""
+    """Return the schema's messages by name.
+
+    Types in `left` are decoded as bytes, and fields of types in `without` are left out.
+    """
     file = descriptor_pb2.FileDescriptorProto(name=package, package=package, syntax="proto2")
     for name, fields in re.findall(r"message (\w+) {(.*?)}", SCHEMA, re.DOTALL):
         message = file.message_type.add(name=name)

@@ -1,1 +1,1 @@
-"""Follow a run: its pods, its log, its failures, until its first step or its end."""
+"""Follow the pods, the log and the failures of a run, until its first step or its end."""

@@ -1,4 +1,4 @@
-"""Shorten messages of kubelet and the container runtime to their cause, and recognize causes that lie elsewhere."""
+"""Shorten messages of kubelet and the container runtime to their cause. Recognize causes in other pods."""
 
 from __future__ import annotations
 
@@ -7,26 +7,27 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-# runc's message about a program that it cannot start: the container's only output, or the end of a chain of messages.
+# runc's message about a program that it cannot start. It is the container's only output, or the end of a chain of
+# messages.
 EXEC = re.compile(r'(?:^|: )exec:? "?(?P<program>[^\s":]+)"?: (?P<why>.*?)(?:: unknown)?$')
-# What env prints if the image has no Python. The first line of the chart's scripts is #!/usr/bin/env python3.
+# `env` prints this if the image has no Python. The first line of the chart's scripts is #!/usr/bin/env python3.
 ENV = re.compile(r"^(?:\S*/)?env: .*(?P<program>python3)\W+(?P<why>No such file or directory)$")
 # The folder of the chart's scripts in every pod.
 SCRIPTS = "/opt/distrain/"
 MISSING = re.compile(r"no such file or directory|not found", re.IGNORECASE)
 WRONG_PLATFORM = "no match for platform"
-# What distrain's scripts and the trainer say when another pod, a node or the network has failed first.
+# The messages of distrain's scripts and of the trainer if another pod, a node or the network has failed first.
 OF_OTHERS = re.compile(
     r"no sign of |the ranks have lost each other|the connection to another process broke|no step was made for"
     r"|signal \d+ killed it|.*; see its log, and its pod's events$"
 )
-# A part of the scripts' message if the scripts know only the exit code of the program.
+# The scripts' message contains this part if the scripts know only the exit code of the program.
 SEE_LOG = "; this pod's log says why"
 SEE_MEMORY = "; see workers.memory"
 
 
 class Cause(Struct, frozen=True):
-    """Why a pod or a job does not go on, and the next step."""
+    """Why a pod or a job does not continue, and the next step."""
 
     why: str
     next: str
@@ -36,12 +37,13 @@ class Cause(Struct, frozen=True):
         return f"{self.why}; {self.next}"
 
 
-# A pattern of messages, the cause, and the next step. Parts of the match are filled into the cause and the next step.
+# One rule consists of a pattern of messages, the cause, and the next step. Parts of the message that match the pattern
+# are filled into the cause and the next step.
 Rules = Iterable[tuple[str, str, str]]
 
 
 def by_rules(rules: Rules, message: str, **parts: str) -> Cause | None:
-    """Return the cause of the first rule that the message matches; `parts` are also filled in."""
+    """Return the cause of the first rule whose pattern matches the message. `parts` are filled into the text."""
     for pattern, why, then in rules:
         if found := re.search(pattern, message):
             known = {**parts, **found.groupdict()}
@@ -50,17 +52,23 @@ def by_rules(rules: Rules, message: str, **parts: str) -> Cause | None:
 
 
 def quoted(message: str | None) -> str:
-    """Return a message of Kubernetes as a part of a line, in which "; " separates the finding from the next step."""
+    """Return a message of Kubernetes so that it fits into a line in which ".
+
+    " separates the finding from the next step.
+    """
     return " ".join((message or "").split()).replace("; ", ", ").rstrip(".,: ")
 
 
 def is_own(cause: str) -> bool:
-    """Tell whether the cause explains itself. Otherwise another pod knows more, or the next start may succeed."""
+    """Tell whether the cause alone explains the failure.
+
+    If a cause does not explain itself, another pod knows more, or the next start may succeed.
+    """
     return OF_OTHERS.match(cause) is None
 
 
 def only_code(cause: str) -> bool:
-    """Tell whether a script of the chart knows only the exit code of the program, and refers to the log."""
+    """Tell whether a script of the chart knows only the program's exit code and refers to the log."""
     return SEE_LOG in cause
 
 
@@ -78,14 +86,17 @@ def of_start(message: str) -> str | None:
 
 
 def of_pull(message: str) -> str:
-    """Return why an image cannot be pulled: the last part of kubelet's message, which is a chain of errors."""
+    """Return why an image cannot be pulled.
+
+    The reason is the last part of kubelet's message, which is a chain of errors.
+    """
     if WRONG_PLATFORM in message:
         return "it has no build for the node's kind of processor"
     return message.rstrip(": ").rpartition(": ")[2]
 
 
 def with_next_step(cause: str) -> str:
-    """Add the next step to the scripts' message about a program that is not in the image, or a lack of memory."""
+    """Add the next step to the scripts' message if the program is not in the image, or if memory was lacking."""
     if cause.startswith("command: ") and "; " not in cause:
         return f"{cause}; correct command, or use an image that holds it"
     if cause.endswith(SEE_MEMORY):

@@ -1,4 +1,4 @@
-"""Read how the containers of pods terminated, and describe it in words."""
+"""Read how the containers of pods have ended, and describe it in words."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ def speakers_first(pods: Iterable[kube.Pod]) -> list[kube.Pod]:
 
 
 def ends(pod: kube.Pod) -> Iterator[tuple[kube.ContainerStatus, kube.Terminated]]:
-    """Yield how the pod's containers terminated: the current termination, and the one before the last restart."""
+    """Yield how the pod's containers have ended: the current end, and the end before the last restart."""
     for status in statuses(pod):
         for end in ends_of(status):
             yield status, end
 
 
 def ends_of(status: kube.ContainerStatus) -> Iterator[kube.Terminated]:
-    """Yield a container's current termination, and the termination before its last restart."""
+    """Yield the current end of a container, and the end before its last restart."""
     for state in (status.state, status.last_state):
         if state and state.terminated:
             yield state.terminated
@@ -59,18 +59,18 @@ def out_of_memory(pod: kube.Pod, status: kube.ContainerStatus) -> str:
 
 
 def cannot_run(pod: kube.Pod, status: kube.ContainerStatus, message: str | None) -> str | None:
-    """Return why the image cannot run the container's program, None if the message is about something else."""
+    """Return why the image cannot run the container's program, or None if the message is about something else."""
     why = causes.of_start(one_line(message))
     value = "image.repository" if is_first(pod, status) else f"{pod.metadata.name}: container {status.name}"
     return f"{value}: the image {image_of(pod, status)} {why}" if why else None
 
 
 def image_of(pod: kube.Pod, status: kube.ContainerStatus) -> str:
-    """Return the image in the pod's spec: the status has another name of this image, or none."""
+    """Return the image in the pod's spec, because the status has another name of this image or none."""
     containers = [*(pod.spec.init_containers or ()), *(pod.spec.containers or ())]
     return next((c.image for c in containers if c.name == status.name and c.image), None) or status.image
 
 
 def is_first(pod: kube.Pod, status: kube.ContainerStatus) -> bool:
-    """Tell whether this is the container that runs the value image."""
+    """Tell whether this container runs the image of the value `image`."""
     return status.name == next((container.name for container in pod.spec.containers or ()), status.name)

@@ -1,6 +1,6 @@
-"""Explain why Kubernetes ended or refused a pod: evicted, preempted, rejected by kubelet, or on a node that is lost.
+"""Explain why Kubernetes has ended or refused a pod: evicted, preempted, rejected by kubelet, or on a lost node.
 
-The program in the pod is not at fault, and its log says nothing. A message comes from kubelet
+The program in the pod is not the cause, and its log does not help. A message comes from kubelet
 (pkg/kubelet/eviction/helpers.go, pkg/kubelet/cm/devicemanager, pkg/kubelet/nodeshutdown), or from the controllers that
 delete pods (tainteviction, podgc), which set the condition DisruptionTarget.
 """
@@ -20,7 +20,7 @@ SHM = "shm"
 EMPTY_DIR = re.compile(r'^Usage of EmptyDir volume "(?P<volume>[^"]+)" exceeds the limit')
 LOCAL_STORAGE = re.compile(r"ephemeral(?: local)? storage")
 PRESSURE = re.compile(r"^The node (?:was low on resource: (?P<resource>[\w-]+)|had condition: \[(?P<condition>\w+))")
-# Reasons with which kubelet rejects a pod that the scheduler has placed.
+# kubelet gives one of these reasons when it rejects a pod that the scheduler has placed.
 NO_ROOM = re.compile(r"^OutOf(?P<resource>\S+)$")
 ADMISSION = {
     "UnexpectedAdmissionError": "see that the node's devices are healthy",
@@ -28,7 +28,7 @@ ADMISSION = {
     "NodeAffinity": "the node's labels have changed: correct {role}.nodeSelector, or label the node again",
 }
 SHUTDOWN = ("NodeShutdown", "Terminated", "Shutdown")
-# Reasons of the condition DisruptionTarget: what happened, and the next step.
+# For each reason of the condition DisruptionTarget: what happened, and the next step.
 DISRUPTIONS = {
     "PreemptionByScheduler": (
         "a pod of higher priority took its place",
@@ -45,12 +45,12 @@ DISRUPTIONS = {
 
 
 def section_of(pod: kube.Pod) -> str:
-    """Return the section of the chart's values for the pod's role."""
+    """Return the section of the chart's values that belongs to the pod's role."""
     return FACTS.roles.get(role_of(pod), role_of(pod))
 
 
 def cause_of(pod: kube.Pod) -> Cause | None:
-    """Return why Kubernetes ended the pod, or None if Kubernetes did not."""
+    """Return why Kubernetes has ended the pod, or None if Kubernetes has not ended it."""
     reason, message = pod.status.reason or "", quoted(pod.status.message)
     if reason == EVICTED:
         return Cause(f"{pod.metadata.name}: evicted: {message or 'no reason given'}", _after_eviction(pod, message))
@@ -64,14 +64,14 @@ def cause_of(pod: kube.Pod) -> Cause | None:
 def is_lost(pod: kube.Pod) -> bool:
     """Tell whether the pod's node does not answer.
 
-    The node controller then sets Ready of each pod on the node to False (MarkPodsNotReady in
-    pkg/controller/util/node), and leaves ContainersReady as kubelet last wrote it.
+    If a node does not answer, the node controller sets the condition Ready of each of its pods to False
+    (MarkPodsNotReady in pkg/controller/util/node). The node controller leaves ContainersReady as kubelet wrote it last.
     """
     return pod.status.phase == "Running" and _of(pod, "Ready") == "False" and _of(pod, "ContainersReady") == "True"
 
 
 def lost_nodes(pods: Sequence[kube.Pod]) -> Cause | None:
-    """Return the nodes that do not answer, or None if all nodes of these pods do."""
+    """Return the nodes that do not answer, or None if all nodes of these pods answer."""
     lost: dict[str, list[str]] = {}
     for pod in pods:
         if is_lost(pod):

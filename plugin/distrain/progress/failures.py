@@ -1,6 +1,6 @@
-"""Find the reasons why a job does not start, in its resources, pods, events and logs.
+"""Find the reasons why a job does not start, in its resources, its pods, its events and its logs.
 
-Pure functions over objects that `apiserver/cluster.py` has read. `wait.py` decides how long to wait.
+These are pure functions of objects that `apiserver/cluster.py` has read. `wait.py` decides how long the plugin waits.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from distrain.progress.waiting import causes_of, end_of
 from distrain.workload.kinds import KINDS
 from distrain.workload.manifest import WORKER, Job
 
-# Exit codes from here on mean that a signal killed the process. SIGTERM and lost nodes are not failures of the run
-# itself.
+# An exit code of this or a higher number means that a signal killed the process. SIGTERM and lost nodes do not count as
+# failures of the run itself.
 SIGNALLED = 128
 # After an event with one of these reasons, mpi-operator or training-operator ignores the job.
 REJECTED = ("ValidationError", "FailedValidation")
-# Kinds whose operator does not replace a failed worker pod.
+# For these kinds of jobs, the operator does not replace a failed worker pod.
 LEAVES_FAILED_WORKERS = {kind.name for kind in KINDS if kind.leaves_failed_workers}
 
 
 class Failure(Struct, frozen=True):
-    """Why a pod or the job does not start. `final` means that waiting cannot help."""
+    """Why a pod or the job does not start. `final` means that waiting would not help."""
 
     about: str
     words: str
@@ -39,10 +39,10 @@ class Failure(Struct, frozen=True):
 
 
 def failures(found: JobState, job: Job, s3_secret: str, earlier: AbstractSet[str] = frozenset()) -> Iterator[Failure]:
-    """Yield each reason why the job does not start; `about` identifies a reason across calls.
+    """Yield each reason why the job does not start. `about` is the same for the same reason in different calls.
 
-    `s3_secret` is the value s3.secretName. No other Secret of the pods has its own chart value. `earlier` are the
-    terminations of containers that `ends_of` found before an upgrade.
+    `s3_secret` is the value s3.secretName. No other Secret that the pods use has its own value in the chart. `earlier`
+    are those ends of containers that `ends_of` found before an upgrade.
     """
     for state in found.states:
         if failed := condition(state, "Failed"):
@@ -63,7 +63,7 @@ def failures(found: JobState, job: Job, s3_secret: str, earlier: AbstractSet[str
 
 
 def ends_of(pods: Iterable[kube.Pod]) -> frozenset[str]:
-    """Return a key for each ended container of the pods."""
+    """Return a key for each container of the pods that has ended."""
     return frozenset(_key(pod, status, end) for pod in pods for status, end in ends(pod))
 
 
@@ -72,7 +72,7 @@ def _key(pod: kube.Pod, status: kube.ContainerStatus, end: kube.Terminated) -> s
 
 
 def _own_failures(pod: kube.Pod, earlier: AbstractSet[str]) -> Iterator[Failure]:
-    """Yield each termination that the container itself explains, even if the container is restarted afterwards."""
+    """Yield each end that the container itself explains, even if the container was restarted afterwards."""
     for status, end in ends(pod):
         if end.exit_code == 0 or _key(pod, status, end) in earlier:
             continue
@@ -86,9 +86,9 @@ def _own_failures(pod: kube.Pod, earlier: AbstractSet[str]) -> Iterator[Failure]
 
 
 def _log_failures(log: Log) -> Iterator[Failure]:
-    """Yield why the program fails although it is tried again.
+    """Yield why the program fails, although it is tried again.
 
-    If it lost its connection to another pod, that pod's log has the cause.
+    If the program has lost its connection to another pod, the log of that pod shows the cause.
     """
     if (failed := retried(log)) and failed.is_own:
         yield Failure(f"{failed.pod}/start", failed.words, final=True)
@@ -97,7 +97,7 @@ def _log_failures(log: Log) -> Iterator[Failure]:
 
 
 def _failure(pod: kube.Pod) -> str:
-    """Return why a pod failed that its operator does not replace."""
+    """Return why a pod has failed that its operator does not replace."""
     if cause := cause_of(pod):
         return cause.words
     told = [end_of(status) for status in statuses(pod)]

@@ -1,4 +1,4 @@
-"""Tell from the pods and logs of a job whether it trains: by its JSON lines, or by ranks that go on running."""
+"""Tell from the pods and logs of a job whether it trains: by its JSON lines, or because its ranks keep running."""
 
 from __future__ import annotations
 
@@ -12,30 +12,32 @@ from distrain.progress.restarts import RESTART, last_line_of
 from distrain.progress.start import LAUNCHER, JobState, has_started, has_succeeded, role_of, statuses
 from distrain.workload.manifest import Job
 
-# A program without JSON lines counts as training once all its ranks have run for so many seconds.
+# A program without JSON lines counts as training when all its ranks have run for STEADY_SECONDS.
 STEADY_SECONDS = 30.0
 NO_STEP = "no step yet"
-# The launcher's line while it waits for the workers.
+# The launcher prints this line while it waits for the workers.
 WAITING = re.compile(r"^distrain-launch: \d+ s: (waiting for .*)$")
 
 
 class Steady(Struct):
-    """Remember since when the ranks have run without a restart."""
+    """Remembers since when the ranks have been running without a restart."""
 
     key: Hashable = None
     since: float = 0.0
 
     def seconds(self, key: Hashable, now: float) -> float:
-        """Return for how many seconds the key has not changed."""
+        """Return for how many seconds the key has been the same."""
         if key != self.key:
             self.key, self.since = key, now
         return now - self.since
 
 
 class Program(Struct, frozen=True):
-    """What the ranks run: the trainer, or a `command`. `ranks` is their number after a rescale, otherwise None.
+    """What the ranks run: the trainer, or the user's `command`.
 
-    Before a rescale the same pods have logged steps, so only a line with the new number counts.
+    `ranks` is the number of ranks after a rescale, otherwise None.
+
+    The same pods may have logged steps before a rescale, so only a line with the new number of ranks counts.
     """
 
     has_trainer: bool = True
@@ -43,9 +45,10 @@ class Program(Struct, frozen=True):
 
 
 def reached(found: JobState, job: Job, program: Program, steady: Steady, now: float) -> str:
-    """Return in words that the job trains, or an empty text if it does not, or not yet.
+    """Return in words that the job trains. Return an empty text if it does not train, or not yet.
 
-    The trainer always writes JSON lines. Another program, or a log that may not be read, is judged by its ranks.
+    The trainer always writes JSON lines to its log. If the program is not the trainer, or if its log may not be read,
+    its ranks are judged.
     """
     if has_succeeded(found):
         return "has succeeded already"
@@ -63,7 +66,7 @@ def reached(found: JobState, job: Job, program: Program, steady: Steady, now: fl
 
 
 def awaited(found: JobState, job: Job) -> str:
-    """Return the end of the progress line if all pods run: that the launcher waits for workers, or the first step."""
+    """Return the end of the progress line when all pods run: what is awaited is workers, or the first step."""
     if not found.logs or not has_started(found, job):
         return ""
     waits = WAITING.match(last_line(found))
@@ -71,24 +74,24 @@ def awaited(found: JobState, job: Job) -> str:
 
 
 def waits_for_workers(found: JobState) -> bool:
-    """Tell whether a launcher still waits for workers that do not answer."""
+    """Tell whether a launcher is still waiting for workers that do not answer."""
     return WAITING.match(last_line(found)) is not None
 
 
 def last_line(found: JobState) -> str:
-    """Return the last line of the first log that has one."""
+    """Return the last line of the first log that contains a line."""
     return next(filter(None, (last_line_of(log.text or "") for log in found.logs)), "")
 
 
 def _ranks_run(found: JobState) -> bool:
-    """Tell whether the launcher has started the ranks. Without a launcher, the ranks run as soon as the pods do."""
+    """Tell whether the launcher has started the ranks. Without a launcher, the ranks run as soon as their pods run."""
     launchers = [log.text for log in found.logs if role_of(log.pod) == LAUNCHER and log.text is not None]
-    # The launcher prints the command of mpirun once all workers answer.
+    # The launcher prints the command of mpirun when all workers answer.
     return all(text and not WAITING.match(last_line_of(text)) for text in launchers)
 
 
 def _starts(found: JobState) -> Hashable:
-    """Return a key that changes when a pod, a container or a program starts again."""
+    """Return a key that changes when a pod, a container or a program is started again."""
     programs = tuple(tuple(RESTART.findall(log.text or "")[-1:]) for log in found.logs)
     states = [(pod.metadata.uid, status.state) for pod in found.pods for status in statuses(pod)]
     containers = {(uid, state.running.started_at) for uid, state in states if state and state.running}

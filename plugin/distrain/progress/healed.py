@@ -1,4 +1,4 @@
-"""Leave out the faults that a run has overcome: faults before its last step do not explain its current state."""
+"""Leave out faults before the run's last step: the run has overcome them, so they do not explain its current state."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from distrain.progress.steps import seconds_of
 
 
 def healed_ends(pods: Iterable[kube.Pod], step: float) -> frozenset[str]:
-    """Return the keys of terminations after which the container ran again and the run made a step.
+    """Return the keys of those ends after which the container ran again and the run made a step.
 
     `step` is the time of the run's last step, in seconds since 1970.
     """
@@ -26,9 +26,9 @@ def healed_ends(pods: Iterable[kube.Pod], step: float) -> frozenset[str]:
 
 
 def events_since(events: Sequence[kube.Event], step: float) -> list[kube.Event]:
-    """Leave out the events before the run's last step.
+    """Leave out events from before the run's last step.
 
-    The step's time is from a node's clock, perhaps a minute ahead.
+    The time of the step comes from the clock of a node, which may be a minute ahead.
     """
     return [each for each in events if (then := _time_of(each)) is None or then >= step - AHEAD_SECONDS]
 

@@ -1,6 +1,6 @@
-"""Update the hostfile in a running launcher immediately after the number of workers has changed.
+"""Make kubelet update the hostfile in a running launcher as soon as the number of workers has changed.
 
-kubelet updates a mounted ConfigMap within one or two minutes, but immediately when the pod itself changes.
+kubelet updates a mounted ConfigMap only after one or two minutes, but immediately when the pod itself changes.
 """
 
 from __future__ import annotations
@@ -15,15 +15,16 @@ from distrain.workload.manifest import WORKER, Job
 
 REVISION = "distrain/revision"
 LAUNCHER = "launcher"
-# The operator sees the new size within this time. It writes the hostfile before it creates pods.
+# The operator reacts to a new number of workers within SECONDS_FOR_PODS. The operator writes the hostfile before it
+# creates pods.
 SECONDS_FOR_PODS = 5.0
 POLL_SECONDS = 0.25
 
 
 def refresh(cluster: Cluster, job: Job, release: str, namespace: str, revision: int) -> None:
-    """Annotate the launcher's pod with the revision once all worker pods exist, or after SECONDS_FOR_PODS.
+    """Annotate the launcher's pod with the revision when all worker pods exist, or after SECONDS_FOR_PODS.
 
-    Do nothing for a job without a launcher. Errors are ignored: the launcher then sees the new hostfile later.
+    Do nothing if the job has no launcher. Errors are ignored, because the launcher then sees the new hostfile later.
     """
     if all(role.name != LAUNCHER for role in job.roles):
         return

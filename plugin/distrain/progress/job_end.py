@@ -1,4 +1,7 @@
-"""Say why a job has failed: what its programs said comes first, then what Kubernetes did, then the job's condition."""
+"""Say why a job has failed.
+
+The messages of its programs come first, then what Kubernetes did, then the job's condition.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +13,13 @@ from distrain.progress.containers import OUT_OF_MEMORY, cannot_run, lines, out_o
 from distrain.progress.restarts import explained
 from distrain.progress.start import JobState, one_line, statuses
 
-# The Job controller's reason and training-operator's words for a job that was active for too long.
+# The Job controller's reason and training-operator's message if a job was active for longer than its deadline.
 DEADLINE = ("DeadlineExceeded", "active longer than specified deadline")
 BACKOFF = "backoff limit"
 
 
 def words_of(failed: kube.Condition, found: JobState) -> str:
-    """Return why the job failed, and the next step if it is known. `failed` is the job's condition."""
+    """Return why the job has failed, and the next step if it is known. `failed` is the job's condition."""
     message = one_line(failed.message)
     if failed.reason == DEADLINE[0] or DEADLINE[1] in message:
         # Do not use the pods' logs: their last lines only say that the programs were stopped.
@@ -28,7 +31,7 @@ def words_of(failed: kube.Condition, found: JobState) -> str:
 
 
 def _causes(found: JobState) -> Iterator[str]:
-    """Yield the known causes of the failure, the most telling cause first."""
+    """Yield the known causes of the failure. The cause that explains most comes first."""
     pods = speakers_first(found.pods)
     said = [(pod, status, end) for pod in pods for status, end in _failed(pod)]
     own = [words for _, _, end in said for words in own_lines(end)]
@@ -44,7 +47,7 @@ def _causes(found: JobState) -> Iterator[str]:
 
 
 def _failed(pod: kube.Pod) -> Iterator[tuple[kube.ContainerStatus, kube.Terminated]]:
-    """Yield the pod's containers that have failed for good."""
+    """Yield those containers of the pod that have failed for good."""
     for status in statuses(pod):
         ended = status.state and status.state.terminated
         if ended and ended.exit_code:

@@ -1,4 +1,4 @@
-"""Read the logs of the pods that report a training's steps."""
+"""Read the logs of those pods that report the steps of a training."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from distrain.kube.pod_status import ENDED
 from distrain.progress.start import SPEAKERS, Log, main_container, role_of
 from distrain.workload.manifest import WORKER
 
-# Number of log lines to read: enough for some step lines among the framework's own output.
+# The plugin reads LINES log lines: enough to find some step lines among the framework's own output.
 LINES = 500
-# Under torchrun any worker may be rank 0; only the logs of the first workers are read.
+# Under torchrun any worker may be rank 0, but only the logs of the first workers are read.
 ASKED_WORKERS = 4
-# After a failure at most so many more logs are read.
+# After a failure, the plugin reads at most MOST_READ further logs.
 MOST_READ = 16
-# The phases in which a pod's containers have started, so that they may have a log.
+# In these phases of a pod, its containers have started, so they may have a log.
 PHASES = ("Running", *ENDED)
 
 
 def speakers(pods: Sequence[kube.Pod], phases: Sequence[str] = ("Running",)) -> list[kube.Pod]:
-    """Return the pods whose logs may report steps: launcher, Chief or Master, otherwise the first workers.
+    """Return the pods whose logs may report steps: the launcher, Chief or Master, otherwise the first workers.
 
-    Only pods in these phases count, without those that Kubernetes is deleting. Workers never speak for a launcher that
-    has ended well.
+    Only pods in these phases are returned, and no pods that Kubernetes is deleting. If a launcher has ended with
+    success, no worker takes its place.
     """
     running = [pod for pod in pods if pod.status.phase in phases and pod.metadata.deletion_timestamp is None]
     roles = {role: [pod for pod in running if role_of(pod) == role] for role in (*SPEAKERS, WORKER)}
@@ -40,7 +40,10 @@ def last_speakers(pods: Sequence[kube.Pod]) -> list[kube.Pod]:
 
 
 def read(cluster: Cluster, namespace: str, pod: kube.Pod) -> Log:
-    """Return the end of the pod's log. A log that cannot be read, for example before the start, counts as empty."""
+    """Return the last lines of the pod's log.
+
+    A log that cannot be read, for example before the pod has started, counts as empty.
+    """
     return Log(pod, _text(cluster, namespace, pod.metadata.name, main_container(pod)), cluster.target.kubectl_flags)
 
 

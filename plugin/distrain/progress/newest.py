@@ -1,8 +1,8 @@
-"""Find the newest step in the logs of several pods: after a restart another pod may report the steps.
+"""Find the newest step in the logs of several pods, because after a restart another pod may report the steps.
 
-The times in a log are those of its node's clock, which may be minutes ahead or behind. So a log that has resumed
-another log's checkpoint is newer than that log, whatever the times say. If a pod's start by its node's clock is before
-its creation by the API server's clock, the node's clock is behind.
+The times in a log come from the clock of its node, which may be minutes ahead or behind. So if a log says that it has
+resumed a checkpoint of another log, it is newer than that log, whatever the times say. If the node's clock says that a
+pod started before the API server's clock says that it was created, the node's clock is behind.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from distrain import kube
 from distrain.progress.start import Log, statuses
 from distrain.progress.steps import Progress, last_line, seconds_of
 
-# A pod whose last line is so many seconds in the future has a node whose clock is ahead.
+# If a pod's last line is AHEAD_SECONDS in the future, the clock of the pod's node is ahead.
 AHEAD_SECONDS = 60
-# A node's clock that is behind by less than this counts as right: times in the status of a pod are whole seconds.
+# If a node's clock is behind by less than BEHIND_SECONDS, it counts as right: the times in a pod's status are whole
+# seconds.
 BEHIND_SECONDS = 5
 # The trainer's lines about the checkpoint that it resumes from, and about the checkpoints that it has saved.
 RESUMED = re.compile(r"^resumed from (\S+): step ", re.MULTILINE)
@@ -27,7 +28,10 @@ SAVED = re.compile(r"^checkpoint: saved (\S+) at step ", re.MULTILINE)
 
 
 def newest_log(logs: Sequence[Log], now: float = math.inf) -> tuple[int, Progress] | None:
-    """Return the newest of the logs' last JSON lines, and the log's index; `now` is in seconds since 1970."""
+    """Take the last JSON line of each log, and return the newest one with the index of its log.
+
+    `now` is in seconds since 1970.
+    """
     texts = [log.text or "" for log in logs]
     last = [
         line and later(line, seconds_behind(log.pod)) for line, log in zip(map(last_line, texts), logs, strict=True)
@@ -38,9 +42,12 @@ def newest_log(logs: Sequence[Log], now: float = math.inf) -> tuple[int, Progres
 def newest_line(
     texts: Sequence[str], lines: Sequence[Progress | None], now: float = math.inf
 ) -> tuple[int, Progress] | None:
-    """Return the newest of these lines, and its index. Each is the last JSON line of a log, whose text is in `texts`.
+    """Return the newest of these lines, and the line's index.
 
-    If only some clocks are ahead of `now`, the times are ignored, and the line with the largest step is the newest.
+    Each line is the last JSON line of a log; `texts` has the texts of the logs.
+
+    If some but not all clocks are ahead of `now`, the times are ignored, and the line with the largest step is the
+    newest.
     """
     known = [(index, line) for index, line in enumerate(lines) if line]
     found = [one for one in known if not any(_follows(texts, other, one) for other in known)] or known
@@ -51,12 +58,12 @@ def newest_line(
 
 
 def later(line: Progress, seconds: float) -> Progress:
-    """Return the line with the time of a clock that is so many seconds ahead of the pod's clock."""
+    """Return the line with the time of a clock that is `seconds` seconds ahead of the pod's clock."""
     return replace(line, unix_seconds=line.unix_seconds + seconds) if seconds and line.unix_seconds else line
 
 
 def seconds_behind(pod: kube.Pod) -> float:
-    """Return a lower bound of the seconds by which the node's clock is late; 0 if the pod gives no sign of it."""
+    """Return by how many seconds the node's clock is at least behind. Return 0 if the pod shows no such sign."""
     born = seconds_of(pod.metadata.creation_timestamp)
     states = [state for status in statuses(pod) for state in (status.state, status.last_state) if state]
     ended = [state.terminated.finished_at for state in states if state.terminated]
@@ -67,7 +74,7 @@ def seconds_behind(pod: kube.Pod) -> float:
 
 
 def _follows(texts: Sequence[str], one: tuple[int, Progress], other: tuple[int, Progress]) -> bool:
-    """Tell whether the ranks of one log have resumed a checkpoint of the other log's, and not the reverse."""
+    """Tell whether the ranks of `one` log have resumed a checkpoint of the `other` log, and not the reverse."""
     return one[0] != other[0] and _resumes(texts, one, other) and not _resumes(texts, other, one)
 
 

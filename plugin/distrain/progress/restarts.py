@@ -1,4 +1,4 @@
-"""Find in a pod's log why its program does not reach a step, although the program or the pod tries again."""
+"""Find in a pod's log why its program does not reach a step, although the program or the pod is started again."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from distrain.progress import causes
 from distrain.progress.start import Log
 from distrain.progress.steps import after_last_step
 
-# What the chart's scripts log before another start.
+# The chart's scripts log this line before they start the program again.
 RESTART = re.compile(
     r"^distrain-(?:launch|run|torchrun): starting again \(restart (\d+) of (\d+) in \S+ s\): (.*)$", re.MULTILINE
 )
 # The last line of a Python traceback. mpirun and torchrun may put a tag before each line.
 EXCEPTION = re.compile(r"^(?:\[[^\]]*\](?:<std\w+>)?: ?)?([A-Za-z_][\w.]*(?:Error|Exception)(?:: .*)?)$", re.MULTILINE)
-# The trainer's line while the storage does not answer.
+# The trainer logs this line while the storage does not answer.
 RETRYING = re.compile(r"(?:\[[^\]]*\](?:<std\w+>)?: ?)?(.*); trying again for \d+ s$")
-# What ssh prints if a worker refuses the launcher.
+# `ssh` prints this if a worker refuses the launcher's connection.
 SSH = re.compile(
     r"^.*?(?P<words>Permission denied \([^)]*\)|Host key verification failed|Could not resolve hostname [^:\s]+"
     r"|Connection (?:refused|timed out|closed by [\d.]+ port \d+))\.?\r?$",
@@ -30,7 +30,7 @@ LONGEST = 300
 
 
 class FailedStart(Struct, frozen=True):
-    """A start of the program that has failed; `is_own` tells that the cause is in this program."""
+    """A start of the program that has failed; `is_own` means that the cause is in this program itself."""
 
     pod: str
     words: str
@@ -49,13 +49,13 @@ def retried(log: Log) -> FailedStart | None:
 
 
 def explained(logs: Sequence[Log], cause: str) -> str:
-    """Return the cause, or the first log's words about it if the cause refers to the log."""
+    """Return the cause. If the cause refers to the log, return what the first log says about it."""
     log = next((each for each in logs if each.text), None)
     return _from_log(log, cause, log.text or "") if log and causes.only_code(cause) else cause
 
 
 def silent_storage(log: Log) -> str | None:
-    """Return what the trainer says of a storage that does not answer now, or None."""
+    """If the storage does not answer now, return the trainer's message about it, otherwise None."""
     retrying = RETRYING.match(last_line_of(log.text or ""))
     return f"{retrying.group(1)}; the run still tries" if retrying else None
 
@@ -65,7 +65,10 @@ def last_line_of(text: str) -> str:
 
 
 def _from_log(log: Log, cause: str, text: str) -> str:
-    """Return the last exception before the failure, or the exit code if no Python program has printed any."""
+    """Return the last exception before the failure.
+
+    Return the exit code if no Python program has printed an exception.
+    """
     if (refused := list(SSH.finditer(text))) and not EXCEPTION.search(text):
         return (
             f"ssh: a worker does not let the launcher in: {refused[-1]['words']}; "

@@ -1,6 +1,6 @@
-"""Find out from a job's resources, pods and events whether its pods run, or what they wait for.
+"""Find out from a job's resources, pods and events whether its pods are running, or what they are waiting for.
 
-Pure functions over objects that `apiserver/cluster.py` has read. `wait.py` decides how long to wait.
+These are pure functions of objects that `apiserver/cluster.py` has read. `wait.py` decides how long the plugin waits.
 """
 
 from __future__ import annotations
@@ -14,18 +14,19 @@ from distrain.workload.documents import HOOK
 from distrain.workload.kinds import KINDS
 from distrain.workload.manifest import KEYGEN, ROLE_LABEL, Job, PodRole
 
-# Roles whose logs and termination messages tell most about a job.
+# The logs and termination messages of these roles say most about a job.
 LAUNCHER = "launcher"
 SPEAKERS = (LAUNCHER, "chief", "master")
-# The longest text of an event in the progress line: kubelet's message about an image is a chain of errors.
+# The progress line shows at most LONGEST characters of an event: kubelet's message about an image is a long chain of
+# errors.
 LONGEST = 120
 
 
 class Log(Struct, frozen=True):
     """The last lines of a pod's log; `text` is None if the user may not read logs.
 
-    With `kubectl_flags`, kubectl reaches the pod's namespace. The run has made its last step before the position
-    `begin` of the text.
+    The flags in `kubectl_flags` make kubectl use the pod's namespace. The run made its last step before the position
+    `begin` in the text.
     """
 
     pod: kube.Pod
@@ -35,7 +36,7 @@ class Log(Struct, frozen=True):
 
 
 class JobState(Struct, frozen=True):
-    """The job's resources, pods, events and logs at one moment; the first of `states` is the job's main resource.
+    """The job's resources, pods, events and logs at one moment. The first one of `states` is the job's main resource.
 
     `leaving` are pods that Kubernetes is deleting.
     """
@@ -48,7 +49,7 @@ class JobState(Struct, frozen=True):
 
 
 def has_started(found: JobState, job: Job) -> bool:
-    """Tell whether all lasting pods run, or the job has already succeeded."""
+    """Tell whether all lasting pods are running, or the job has already succeeded."""
     return has_succeeded(found) or all(running(found.pods, role) >= role.replicas for role in lasting(job))
 
 
@@ -57,7 +58,7 @@ def has_succeeded(found: JobState) -> bool:
 
 
 def progress(found: JobState, job: Job) -> str:
-    """Return one line with the number of running pods and the reason why the first waiting pod waits."""
+    """Return one line with the number of running pods, and the reason why the first waiting pod is waiting."""
     line = ", ".join(_how_many(found.pods, role, role is job.main) for role in reversed(lasting(job)))
     if not found.pods:
         return f"{line}; no pod yet{last_warning(found)}"
@@ -66,34 +67,34 @@ def progress(found: JobState, job: Job) -> str:
 
 
 def lasting(job: Job) -> list[PodRole]:
-    """Return the roles whose pods exist as long as the job runs."""
+    """Return the roles whose pods exist for as long as the job runs."""
     return [role for role in job.roles if role.name != KEYGEN]
 
 
 def lacks_pods(pods: Iterable[kube.Pod], job: Job) -> bool:
-    """Tell whether a role has fewer pods than the job asks for."""
+    """Tell whether a role has fewer pods than the job wants."""
     present = [role_of(pod) for pod in pods]
     return any(present.count(role.component) < role.replicas for role in lasting(job))
 
 
 def unreplaced(pods: Sequence[kube.Pod], job: Job) -> list[kube.Pod]:
-    """Leave out a role's failed pods if as many of the role's pods run as the job asks for."""
+    """Leave out failed pods of a role if as many pods of the role are running as the job wants."""
     complete = {role.component for role in lasting(job) if running(pods, role) >= role.replicas}
     return [pod for pod in pods if pod.status.phase != "Failed" or role_of(pod) not in complete]
 
 
 def unschedulable(found: JobState) -> str | None:
-    """Return the scheduler's message for the first pod that it cannot place, or None."""
+    """Return the scheduler's message about the first pod that it cannot place, or None."""
     return next((words for pod in found.pods for words in unplaced(pod)), None)
 
 
 def own_pods(states: Sequence[kube.Workload], pods: Iterable[kube.Pod]) -> list[kube.Pod]:
-    """Leave out the pods of Helm hooks and of an earlier release, and those that Kubernetes is deleting."""
+    """Leave out pods of Helm hooks, pods of an earlier release, and pods that Kubernetes is deleting."""
     return [pod for pod in _pods_since(states, pods) if pod.metadata.deletion_timestamp is None]
 
 
 def leaving_pods(states: Sequence[kube.Workload], pods: Iterable[kube.Pod]) -> list[kube.Pod]:
-    """Return the job's own pods that Kubernetes is deleting."""
+    """Return those pods of the job that Kubernetes is deleting."""
     return [pod for pod in _pods_since(states, pods) if pod.metadata.deletion_timestamp is not None]
 
 
@@ -105,12 +106,12 @@ def _pods_since(states: Sequence[kube.Workload], pods: Iterable[kube.Pod]) -> It
 
 
 def role_of(pod: kube.Pod) -> str:
-    """Return the pod's role, or an empty string without the chart's label."""
+    """Return the pod's role, or an empty string if the pod lacks the chart's label."""
     return (pod.metadata.labels or {}).get(ROLE_LABEL, "")
 
 
 def main_container(pod: kube.Pod) -> str:
-    """Return the name of the container that runs the program: the first one."""
+    """Return the name of the container that runs the program, which is the first one."""
     return next((container.name for container in pod.spec.containers or ()), "")
 
 
@@ -120,13 +121,13 @@ def unplaced(pod: kube.Pod) -> Iterator[str]:
 
 
 def not_scheduled(pod: kube.Pod) -> list[kube.Condition]:
-    """Return the scheduler's conditions that say why the pod has no node."""
+    """Return those conditions of the scheduler that say why the pod has no node."""
     told = pod.status.conditions or ()
     return [each for each in told if each.type == "PodScheduled" and each.status == "False"]
 
 
 def is_unseen(pod: kube.Pod) -> bool:
-    """Tell whether the scheduler has not looked at the pod yet, or does not run."""
+    """Tell whether the scheduler has not looked at the pod yet, or is not running."""
     is_seen = pod.spec.node_name or pod.status.conditions or pod.status.container_statuses
     return pod.status.phase == "Pending" and not is_seen
 
@@ -135,7 +136,7 @@ def waits_for(pod: kube.Pod, events: Sequence[kube.Event]) -> Iterator[str]:
     name = pod.metadata.name
     yield from unplaced(pod)
     for event in reversed(list(events_of(pod.metadata.uid, events))):
-        # FailedScheduling events remain after the pod has been placed.
+        # FailedScheduling events still exist after the pod has been placed.
         if event.reason != "FailedScheduling":
             yield f"{name}: {shortened(one_line(event.message))}"
     for status in statuses(pod):
@@ -144,7 +145,7 @@ def waits_for(pod: kube.Pod, events: Sequence[kube.Event]) -> Iterator[str]:
 
 
 def shortened(words: str) -> str:
-    """Cut a pod's words, such as a log line with a whole command, to a length that fits a message."""
+    """Cut a text from a pod, such as a log line with a whole command, to a length that fits into a message."""
     return words if len(words) <= LONGEST else f"{words[:LONGEST]}..."
 
 
@@ -164,7 +165,7 @@ def _how_many(pods: Iterable[kube.Pod], role: PodRole, main: bool) -> str:
 
 
 def running(pods: Iterable[kube.Pod], role: PodRole) -> int:
-    """Return how many pods of a role run, or have ended well."""
+    """Return how many pods of a role are running, or have ended with success."""
     return sum(1 for pod in pods if role_of(pod) == role.component and runs(pod))
 
 
@@ -177,7 +178,7 @@ def runs(pod: kube.Pod) -> bool:
 
 
 def has_finished(pod: kube.Pod) -> bool:
-    """Tell whether all containers of the pod have ended well."""
+    """Tell whether all containers of the pod have ended with success."""
     ended = [status.state and status.state.terminated for status in pod.status.container_statuses or ()]
     return bool(ended) and all(each and each.exit_code == 0 for each in ended)
 

@@ -1,4 +1,4 @@
-"""Read a training's progress from the log of its first rank."""
+"""Read how far a training is, from the log of its first rank."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from msgspec import Struct
 
 from distrain.kube.decoders import decoder
 
-# The step line of tf_cnn_benchmarks, which the trainer writes for every framework.
+# The trainer writes the step line of tf_cnn_benchmarks for every framework.
 STEP = re.compile(r"^(\d{1,15})\timages/sec: ", re.MULTILINE)
 SAVED = re.compile(r"^(?:checkpoint: saved \S+ at|resumed from \S+:) step (\d{1,15})(?!\d)", re.MULTILINE)
 # The JSON line that accompanies each step line; see docs/training.md.
 PROGRESS = re.compile(r"^distrain-progress: (\{.*\})\r?$", re.MULTILINE)
-# Words that Python's json module writes for numbers that are not finite, although JSON has no such words; and numbers
-# too large for a float, such as 5e400.
+# Python's json module writes these words for numbers that are not finite, although JSON has no such words. The pattern
+# also matches numbers that are too large for a float, such as 5e400.
 NOT_FINITE = re.compile(
     r"(?<=[:\s])(?:NaN|-?Infinity|-?\d+(?:\.\d+)?[eE]\+?\d{3,}|-?\d{300,}(?:\.\d+)?(?:[eE]\+?\d+)?)(?=\s*[,}])"
 )
-# Larger numbers come from a program's mistake, and count as unknown.
+# A larger number must come from an error of the program, and counts as unknown.
 LARGEST = 10**15
 
 T = TypeVar("T", bound=Struct)
 
 
 class Progress(Struct, frozen=True):
-    """The part of a JSON line that the plugin reads."""
+    """Those fields of a JSON line that the plugin reads."""
 
     step: int
     steps: int | None = None
@@ -47,9 +47,9 @@ class Progress(Struct, frozen=True):
 
 
 class Training(Struct, frozen=True):
-    """A training's progress: steps done, seconds since its ranks started, and the step of its last checkpoint.
+    """How far a training is: the steps that are done, the seconds since its ranks started, and the last saved step.
 
-    A field is None if it is not known. `saved` is also None if there is no checkpoint.
+    A field is None if it is not known. `saved` is also None if no checkpoint was saved.
     """
 
     steps: int | None
@@ -63,7 +63,7 @@ class Training(Struct, frozen=True):
 
 
 def last_steps(logs: Iterable[str]) -> tuple[int | None, int | None]:
-    """Return the last step and the last saved step, from the first log that has either."""
+    """Return the last step and the last saved step from the first log that contains either."""
     for log in logs:
         made, saved = _last(STEP, log), saved_step(log)
         if made is not None or saved is not None:
@@ -72,26 +72,26 @@ def last_steps(logs: Iterable[str]) -> tuple[int | None, int | None]:
 
 
 def saved_step(log: str, last: Progress | None = None) -> int | None:
-    """Return the step of the last checkpoint that a log mentions, None if it mentions none.
+    """Return the step of the last checkpoint that a log mentions, or None if it mentions none.
 
-    `last` is the log's last JSON line, if it was parsed already.
+    `last` is the last JSON line of the log, if the line was already parsed.
     """
     saved = _last(SAVED, log)
     return _saved_by_progress(last or last_line(log)) if saved is None else saved
 
 
 def lines_of(log: str) -> list[Progress]:
-    """Return the JSON lines of a log that can be read: a program that is killed may leave half a line."""
+    """Return those JSON lines of a log that can be read. A program that is killed may write only half of a line."""
     return [line for each in PROGRESS.findall(log) if (line := _progress(each))]
 
 
 def last_line(log: str) -> Progress | None:
-    """Return the last JSON line that can be read."""
+    """Return the last JSON line of a log that can be read."""
     return next(filter(None, map(_progress, reversed(PROGRESS.findall(log)))), None)
 
 
 def sane(line: T) -> T:
-    """Return a line of a log or record without the numbers that are not finite or larger than LARGEST."""
+    """Return a line of a log or a record without numbers that are not finite or that are larger than LARGEST."""
     odd = {name: None for name in line.__struct_fields__ if is_odd(getattr(line, name))}
     return msgspec.structs.replace(line, **odd) if odd else line
 
@@ -115,7 +115,10 @@ def _progress(line: str) -> Progress | None:
 
 
 def _saved_by_progress(progress: Progress | None) -> int | None:
-    """Convert the last checkpoint's sample count in the JSON line to a step; all steps count as equally large."""
+    """Convert the sample count of the last checkpoint in the JSON line to a step.
+
+    All steps are assumed to have the same number of samples.
+    """
     if not (progress and progress.samples and progress.checkpoint_samples):
         return None
     return progress.step * progress.checkpoint_samples // progress.samples
@@ -127,13 +130,13 @@ def _last(pattern: re.Pattern[str], log: str) -> int | None:
 
 
 def seconds_since(started_at: str | None, now: datetime) -> int | None:
-    """Return the seconds since an RFC 3339 timestamp, None without a timestamp."""
+    """Return the seconds since an RFC 3339 timestamp, or None if there is no timestamp."""
     started = seconds_of(started_at)
     return None if started is None else max(0, round(now.timestamp() - started))
 
 
 def seconds_of(time: str | None) -> float | None:
-    """Return the seconds since 1970 of an RFC 3339 timestamp, None for a missing or unreadable timestamp."""
+    """Return an RFC 3339 timestamp in seconds since 1970, or None if it is missing or unreadable."""
     try:
         return datetime.fromisoformat((time or "").replace("Z", "+00:00")).timestamp()
     except (ValueError, OverflowError):
@@ -141,7 +144,7 @@ def seconds_of(time: str | None) -> float | None:
 
 
 def duration(seconds: int) -> str:
-    """Return "45 s", "12 min", "3 h 5 min" or "4 d 2 h"."""
+    """Return a text such as "45 s", "12 min", "3 h 5 min" or "4 d 2 h"."""
     if seconds < 120:
         return f"{seconds} s"
     minutes = round(seconds / 60)

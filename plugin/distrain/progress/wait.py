@@ -1,4 +1,4 @@
-"""Wait until an installed job trains, or all its pods have started, or until it is clear that this will not happen."""
+"""Wait until an installed job trains, until all its pods have started, or until it is clear that this will fail."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from distrain.progress.start import JobState, Log, has_started, lasting, own_pod
 from distrain.workload.manifest import Job
 from distrain.workload.wording import listed
 
-# The values of --wait-for: the event for which --wait waits.
+# The values of --wait-for; each one names the event for which --wait waits.
 FIRST_STEP, PODS = "first-step", "pods"
 POLL_SECONDS = 1.0
-# The limit of a wait if the user sets none.
+# --wait waits for SECONDS if the user sets no limit.
 SECONDS = 600.0
-# Seconds for which a failure may last: kubelet retries an image pull after 10 s, and a missing Secret may still be
+# A failure may last for GRACE_SECONDS: kubelet retries an image pull after 10 s, and a missing Secret may still be
 # created.
 GRACE_SECONDS = 20.0
-# Seconds for which the API server may be unreachable, for example while it restarts.
+# The API server may be unreachable for SILENCE_SECONDS, for example while it restarts.
 SILENCE_SECONDS = 30.0
 
 
 class Followed(Struct, frozen=True):
     """The job to follow, and the timeout in seconds. `s3_secret` is the value s3.secretName.
 
-    `earlier` are the ends of containers before an upgrade, see `failures.ends_of`.
+    `earlier` are the ends of containers from before an upgrade; see `failures.ends_of`.
     """
 
     job: Job
@@ -48,14 +48,14 @@ class Followed(Struct, frozen=True):
 
 
 class Patience(Struct):
-    """Remember each failure as it was first seen, and the time."""
+    """Remembers each failure as it was when it was first seen, and the time."""
 
     since: dict[str, tuple[float, Failure]] = field(default_factory=dict)
 
     def exhausted(self, found: Iterable[Failure], now: float) -> Failure | None:
-        """Return the first failure that is final or has lasted GRACE_SECONDS, otherwise None.
+        """Return the first failure that is final or has lasted for GRACE_SECONDS; return None if there is none.
 
-        A failure that is no longer found is forgotten. `now` is in seconds, from a monotonic clock.
+        A failure is forgotten if it is no longer found. `now` is in seconds, from a monotonic clock.
         """
         current = list(found)
         self.since = {failure.about: self.since.get(failure.about, (now, failure)) for failure in current}
@@ -64,16 +64,17 @@ class Patience(Struct):
             if failure.final:
                 return failure
             if now - seen >= GRACE_SECONDS:
-                # kubelet's first message about a pull names the cause, and later ones perhaps only the back-off.
+                # kubelet's first message about an image pull names the cause. Later messages may only mention the
+                # back-off.
                 return first
         return None
 
 
 def until_started(cluster: Cluster, followed: Followed, say: Callable[[str], None]) -> None:
-    """Wait until the job trains, or its pods run; raise StartError if it fails before or the timeout is over.
+    """Wait until the job trains, or until its pods run; raise StartError if it fails first, or after the timeout.
 
-    `say` receives a line whenever the progress has changed, and a last line with what was reached. Raises GoneError if
-    someone removes the job, and UnreachableError if the API server is unreachable for SILENCE_SECONDS.
+    `say` receives a line whenever the progress has changed, and at the end a line about what was reached. Raises
+    GoneError if someone deletes the job. Raises UnreachableError if the API server does not answer for SILENCE_SECONDS.
     """
     job, deadline = followed.job, time.monotonic() + followed.timeout
     patience, steady, told = Patience(), Steady(), ""
@@ -93,7 +94,10 @@ def until_started(cluster: Cluster, followed: Followed, say: Callable[[str], Non
 
 
 def _reached(found: JobState, followed: Followed, steady: Steady, now: float) -> str:
-    """Return in words what the job has reached, or an empty text if that is less than --wait-for says."""
+    """Return in words what the job has reached.
+
+    Return an empty text if the job has reached less than --wait-for demands.
+    """
     if followed.waits_for == FIRST_STEP:
         return first_step.reached(found, followed.job, followed.program, steady, now)
     return "all pods run" if has_started(found, followed.job) else ""
@@ -104,7 +108,7 @@ def _all_pods(job: Job) -> str:
 
 
 def _polled(cluster: Cluster, followed: Followed) -> Iterator[JobState]:
-    """Yield the state of the job every POLL_SECONDS; skip a poll that the API server does not answer."""
+    """Yield the state of the job every POLL_SECONDS. Skip this if the API server does not answer."""
     heard = time.monotonic()
     while True:
         try:
@@ -137,7 +141,10 @@ def _read(cluster: Cluster, followed: Followed) -> JobState:
 
 
 def _logs(cluster: Cluster, namespace: str, pods: list[kube.Pod]) -> list[Log]:
-    """Return the logs of the pods that report steps; if one of these logs reports a failure, of all running pods."""
+    """Return the logs of the pods that report steps.
+
+    If one of them reports a failure, return the logs of all running pods.
+    """
     told = [logs.read(cluster, namespace, pod) for pod in logs.speakers(pods)]
     if any(map(retried, told)):
         known = [log.pod.metadata.name for log in told]
@@ -155,7 +162,10 @@ def _states(cluster: Cluster, followed: Followed) -> Iterator[kube.Workload]:
 
 
 def _events(cluster: Cluster, namespace: str) -> list[kube.Event]:
-    """Return the warning events, or an empty list if the user may not list events, which only explain delays."""
+    """Return the warning events.
+
+    Return an empty list if the user may not list events, because they only explain delays.
+    """
     try:
         return cluster.warnings(namespace)
     except ForbiddenError:

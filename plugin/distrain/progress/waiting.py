@@ -1,4 +1,4 @@
-"""Explain why a container does not run: its image, objects that its settings name, or an exit soon after each start."""
+"""Explain why a container does not run: its image, an object that its settings name, or repeated early exits."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from distrain.workload.kinds import INIT_CONTAINERS
 
 IMAGE_REASONS = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError")
 CONFIG_REASONS = ("CreateContainerConfigError", "CreateContainerError", "RunContainerError")
-# Reasons that waiting does not remove.
+# If a container waits for one of these reasons, it will never start.
 HOPELESS_REASONS = ("InvalidImageName", "ErrImageNeverPull")
 # Kubelet's event about Secrets of imagePullSecrets that do not exist (pkg/kubelet/kubelet_pods.go).
 NO_PULL_SECRET = re.compile(r"^Unable to retrieve some image pull secrets \((?P<names>[^)]+)\)")
@@ -28,13 +28,13 @@ UNREACHABLE = re.compile(
 )
 MISSING = re.compile(r"not found|manifest unknown|name unknown", re.IGNORECASE)
 NO_KEY = re.compile(r"^couldn't find key (?P<key>\S+) in (?P<kind>Secret|ConfigMap) [^/]+/(?P<name>\S+)$")
-# The next step for a container that ends soon after each start.
+# The next step if a container ends soon after each start.
 SEE_LOG = "see its log"
 NEVER_PULLED = "ErrImageNeverPull"
 
 
 class Waiting(Struct, frozen=True):
-    """Why a container waits. `final` means that waiting cannot help."""
+    """Why a container waits. `final` means that waiting would not help."""
 
     container: str
     words: str
@@ -61,7 +61,7 @@ def causes_of(pod: kube.Pod, events: Iterable[kube.Event], s3_secret: str) -> It
 
 
 def end_of(status: kube.ContainerStatus) -> str:
-    """Return how a container ended last, in words."""
+    """Return in words how a container ended last."""
     for end in ends_of(status):
         return f"{causes.quoted(end.message or end.reason)} (exit code {end.exit_code})"
     return "no reason given"
@@ -75,7 +75,8 @@ def _named(pod: kube.Pod, status: kube.ContainerStatus) -> str:
 def _cannot_pull(status: kube.ContainerStatus, waiting: kube.Waiting, pod: kube.Pod, events: list[str]) -> str:
     message = one_line(waiting.message)
     if waiting.reason != "ErrImagePull":
-        # In the back-off kubelet no longer says why the registry refused, but its event still does.
+        # During the back-off, kubelet's message no longer says why the registry refused the image, but its event still
+        # does.
         message = next((each for each in reversed(events) if each.startswith("Failed to pull image")), message)
     why = causes.of_pull(message) or waiting.reason
     words = f"cannot pull {image_of(pod, status)}: {why}"

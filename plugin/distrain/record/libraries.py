@@ -1,4 +1,7 @@
-"""Tell whether the libraries for reports and S3 are installed: an extra, four times as large as all other libraries."""
+"""Tell whether the libraries for reports and S3 are installed.
+
+The libraries are an extra, four times as large as all other libraries.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,8 @@ from collections.abc import Sequence
 
 from distrain.errors import HelmError
 
-# The plugin's folder, which Helm names, or a wheel's folder of packages, which has no bin/setup.
+# This file exists in the plugin's folder (Helm knows where it is), but not in a folder of Python packages that was
+# installed from a wheel.
 SETUP = os.path.join(os.path.dirname(__file__), os.pardir, os.pardir, "bin", "setup")
 PLOTS = ("matplotlib", "jinja2")
 S3 = ("boto3",)
@@ -19,7 +23,7 @@ class LibraryError(HelmError):
 
 
 def require(names: Sequence[str], what: str) -> None:
-    """Raise LibraryError if a library is missing; `what` needs the libraries."""
+    """Raise LibraryError if a library is missing. `what` names the feature that needs the libraries."""
     missing = [name for name in names if importlib.util.find_spec(name) is None]
     if not missing:
         return

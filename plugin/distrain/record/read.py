@@ -1,4 +1,7 @@
-"""Read a record's lines, and skip those that cannot be read: a program that is killed may leave half a line."""
+"""Read the lines of a record.
+
+Skip lines that cannot be read: a program that is killed may write only half of a line.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +20,9 @@ from distrain.errors import DistrainError
 from distrain.kube.decoders import decoder
 from distrain.progress.steps import NOT_FINITE, is_odd, sane
 
-# The newest version of the format that this program reads.
+# This program can read the record's format up to this version.
 VERSION = 1
-# If the trainer cannot continue a record's file, it begins another file beside it, with a number in its name.
+# If the trainer cannot append to a record's file, it starts another file beside it, with a number in its name.
 NAME = re.compile(r"record(?:-([1-9]\d{0,8}))?\.jsonl")
 
 
@@ -36,10 +39,14 @@ class FirstLine(Struct, frozen=True):
 
 
 class Line(Struct, frozen=True, kw_only=True):
-    """An event of a run. A figure is None if it is unknown, or if `progress.steps.sane` drops it."""
+    """A line of the record, which describes an event of the run.
+
+    A number is None if it is unknown, or if `progress.steps.sane` drops it.
+    """
 
     event: str
-    # The line's number among the lines of its event. Numbers have gaps, because a long record keeps only some lines.
+    # Counts the lines of the record that have the same event. The numbers are not consecutive, because a long record
+    # keeps only some lines.
     number: int = 0
     unix_seconds: float | None = None
 
@@ -77,18 +84,19 @@ class Line(Struct, frozen=True, kw_only=True):
     accuracy: float | None = None
     top5_accuracy: float | None = None
 
-    # Set when a step is read: the program logged a loss that is NaN or infinite. The trainer writes null for both.
+    # This becomes true if the program logged a loss that is NaN or infinite. For NaN and for infinity the trainer
+    # writes null.
     has_odd_loss: bool = False
 
 
 class _Told(Struct, frozen=True):
-    """The loss exactly as in a line, to distinguish null from a missing loss."""
+    """The loss exactly as the line contains it, to distinguish null from a missing loss."""
 
     loss: Any = msgspec.UNSET
 
 
 class Record(Struct, frozen=True):
-    """The lines of a record in the order in which they were written, and how many could not be read."""
+    """The lines of a record in the order in which they were written, and the number of lines that could not be read."""
 
     lines: tuple[Line, ...]
     unreadable: int = 0
@@ -100,19 +108,25 @@ class Record(Struct, frozen=True):
         return next((line for line in reversed(self.lines) if line.event == event), None)
 
     def count(self, event: str) -> int:
-        """Return how many lines of an event were written, including those that are no longer kept."""
+        """Return how many lines of an event were written, including lines that the record no longer contains."""
         last = self.last(event)
         return last.number if last is not None else 0
 
 
 def newest(names: Iterable[str]) -> str | None:
-    """Return the name of the record among the names of files: of several, the one with the largest number."""
+    """Return the name of the record among these file names.
+
+    If there are several, return the one with the largest number.
+    """
     found = [(int(match[1] or 1), name) for name in names if (match := NAME.fullmatch(name))]
     return max(found)[1] if found else None
 
 
 def in_folder(folder: Path) -> Record:
-    """Read the record in a folder. Raises RecordError if there is none, or it cannot be read."""
+    """Read the record that a folder contains.
+
+    Raises RecordError if the folder contains no record, or if the record cannot be read.
+    """
     try:
         name = newest(path.name for path in folder.iterdir())
         content = (folder / name).read_bytes() if name else b""
@@ -129,9 +143,9 @@ def in_folder(folder: Path) -> Record:
 def parse(content: bytes, place: str) -> Record:
     """Parse the content of a record, which was read from `place`.
 
-    Raises RecordError if no line can be read, or the record is of a newer version.
+    Raises RecordError if no line can be read, or if the record has a newer version.
     """
-    # Editors and shells of Windows begin a file with this mark.
+    # On Windows, editors and shells write this mark at the beginning of a file.
     content = content.removeprefix(codecs.BOM_UTF8)
     texts = [text for text in content.split(b"\n") if text.strip()]
     _require_known_version(texts, place)
@@ -145,7 +159,7 @@ def parse(content: bytes, place: str) -> Record:
 def _require_known_version(texts: list[bytes], place: str) -> None:
     try:
         version = decoder(FirstLine).decode(texts[0]).version if texts else None
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):  # A truncated line does not show a version.
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):  # A truncated line does not show its version.
         return
     if isinstance(version, str) and version.isdecimal() and int(version) <= VERSION:
         raise RecordError(
@@ -159,7 +173,7 @@ def _require_known_version(texts: list[bytes], place: str) -> None:
 
 
 def _line(text: bytes) -> Line | None:
-    """Return a line, or None if it is not one. Characters that are not UTF-8 are replaced."""
+    """Parse a line of a record; return None if the text is no such line. Characters that are not UTF-8 are replaced."""
     try:
         return _sane(decoder(Line, strict=False).decode(text), text)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -184,7 +198,7 @@ def _has_odd_loss(loss: float | None, text: bytes) -> bool:
 
 
 def _numbered(lines: Iterable[Line]) -> Iterator[Line]:
-    """Number the lines of each event in increasing order, because a user's program may leave out the numbers."""
+    """Number the lines of each event in ascending order, because a user's program may write no numbers."""
     newest: dict[str, int] = {}
     for line in lines:
         number = max(line.number, newest.get(line.event, 0) + 1)

@@ -1,4 +1,4 @@
-"""Read a record from S3, with the user's own AWS environment: variables, profile, or the role of a pod."""
+"""Read a record from S3 with the AWS settings of the user: variables, a profile, or the role of a pod."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from distrain import files
 from distrain.errors import UnreachableError, ValuesError
 from distrain.record.read import RecordError, newest
 
-# Seconds. A wrong endpoint should not take minutes.
+# Seconds. With a wrong endpoint, the plugin should fail within seconds, not minutes.
 CONNECT_TIMEOUT, READ_TIMEOUT, ATTEMPTS = 5, 30, 2
-# A name in the cluster's DNS: a Service's name alone, or with its namespace and svc.
+# A name in the DNS of the cluster: the name of a Service alone, or with its namespace and `svc`.
 SERVICE = re.compile(r"(?P<name>[a-z0-9-]+)(\.(?P<namespace>[a-z0-9-]+)(?P<svc>\.svc(\..+)?)?)?")
 LOCAL_PORT = 9000
 CREDENTIALS = "set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
-# Variables that name credentials, or where boto3 gets some; and the files in which it looks for them otherwise.
+# Environment variables that contain credentials or tell boto3 where to get them, and the files that boto3 reads
+# otherwise.
 VARIABLES = (
     "AWS_ACCESS_KEY_ID",
     "AWS_PROFILE",
@@ -36,7 +37,8 @@ CONNECT = "; name another server with --endpoint"
 class Bucket(NamedTuple):
     """A location in S3.
 
-    `value` is the flag or value that names it, for messages; `namespace` is the run's, if known.
+    `value` is the flag or value that names the location, for messages. `namespace` is the namespace of the run, if
+    known.
     """
 
     uri: str
@@ -59,7 +61,7 @@ class Bucket(NamedTuple):
 def names_credentials() -> bool:
     """Tell whether the environment names AWS credentials.
 
-    Otherwise boto3 asks the metadata service of the machine's cloud.
+    If the environment names no credentials, boto3 asks the metadata service of the machine's cloud.
     """
     return any(map(os.environ.get, VARIABLES)) or any(os.path.exists(os.path.expanduser(name)) for name in FILES)
 
@@ -67,9 +69,9 @@ def names_credentials() -> bool:
 def read(bucket: Bucket) -> tuple[bytes, str]:
     """Return the content of the record at a location, and its URI.
 
-    The location is the record, or the folder that holds it.
+    The location is the record itself, or the folder that contains it.
 
-    Raises UnreachableError if S3 does not answer or refuses, RecordError if there is no record.
+    Raises UnreachableError if S3 does not answer or refuses the request, and RecordError if there is no record.
     """
     from boto3.exceptions import Boto3Error
     from botocore.exceptions import BotoCoreError, ClientError
@@ -126,7 +128,7 @@ def _client(bucket: Bucket) -> Any:
 
 
 def _newest(client: Any, bucket: Bucket) -> str | None:
-    """Return the key of the record in a folder, None if there is none."""
+    """Return the key of the record in a folder, or None if there is no record."""
     folder = f"{bucket.prefix}/" if bucket.prefix else ""
     pages = client.get_paginator("list_objects_v2").paginate(Bucket=bucket.name, Prefix=f"{folder}record")
     names = [entry["Key"].removeprefix(folder) for page in pages for entry in page.get("Contents", ())]
@@ -155,14 +157,14 @@ def _unreachable(bucket: Bucket, error: Exception) -> UnreachableError:
         step = "set AWS_CA_BUNDLE to a file with the certificate of the authority that signed it"
         return UnreachableError(f"{bucket.value}: {bucket.uri}{_at(bucket)}: its certificate is not trusted; {step}")
     if isinstance(error, known.ConnectionError | known.HTTPClientError):
-        # boto3 repeats the URL of its request, with all of the request's parameters.
+        # boto3's message repeats the URL of the request with all its parameters, so it is not shown.
         words = f"S3 does not answer ({type(error).__name__})"
         return UnreachableError(f"{bucket.value}: {bucket.uri}{_at(bucket)}: {words}{forwarding(bucket) or CONNECT}")
     return UnreachableError(f"{bucket.value}: {bucket.uri}{_at(bucket)} cannot be read: {_one_line(error)}; {CORRECT}")
 
 
 def forwarding(bucket: Bucket) -> str:
-    """Return how to reach an endpoint that is a Service of the cluster; an empty string for any other."""
+    """If an endpoint is a Service of the cluster, return how to reach it; otherwise return an empty string."""
     address = urlsplit(bucket.endpoint)
     found = SERVICE.fullmatch(address.hostname or "")
     if not found or found["name"] == "localhost":

@@ -17,16 +17,19 @@ S3 = "s3://"
 
 
 class NoPlaceError(ValuesError):
-    """The values of a release name no location for a record."""
+    """The values of a release name no location for its record."""
 
 
 def is_place(word: str) -> bool:
-    """Tell whether an argument is a folder, a file or a URI. A release's name has neither a slash nor a suffix."""
+    """Tell whether an argument is a folder, a file or a URI.
+
+    The name of a release contains no slash and no such suffix.
+    """
     return "/" in word or word.endswith(".jsonl") or word in (".", "..")
 
 
 def from_place(word: str, endpoint: str, argument: str = "RUN") -> tuple[Record, str]:
-    """Read the record at the location that an argument names; return the record and the location's full name.
+    """Read the record at the location that an argument names. Return the record, and the full name of the location.
 
     Raises RecordError, UnreachableError, and LibraryError if boto3 is not installed.
     """
@@ -57,9 +60,11 @@ def from_path(path: Path, argument: str) -> tuple[Record, str]:
 def from_release(
     name: str, namespace: str, values: Mapping[str, Any], endpoint: str, command: str
 ) -> tuple[Record, str]:
-    """Read a release's record from the location in its values; `command` reads a copy of the record in ./NAME.
+    """Read a release's record from the location in its values.
 
-    Raises NoPlaceError if the values name no location.
+    `command` is a command that reads a copy of the record in ./NAME.
+
+    Raises NoPlaceError if the values of the release name no location.
     """
     value, uri = _uri(name, values)
     place = f"{uri.rstrip('/')}/{namespace}/{name}"
@@ -69,7 +74,7 @@ def from_release(
         is_insecure, style = bool(storage.get("insecureTLS")), str(storage.get("addressingStyle") or "")
         region = str(storage.get("region") or "")
         return from_bucket(Bucket(place, server, region, is_insecure, value, namespace, style))
-    if os.path.isdir(place):  # isdir is also False if the path is too long, or if permission is missing.
+    if os.path.isdir(place):  # isdir also returns False if the path is too long or the user may not read it.
         return from_path(Path(place), value)
     raise ValuesError(
         f"{value}: {place} is a folder in the pods of {name}, on a volume; copy it to this machine, for example by "
@@ -78,7 +83,7 @@ def from_release(
 
 
 def _uri(name: str, values: Mapping[str, Any]) -> tuple[str, str]:
-    """Return the path of the value that names the location of a release's record, and the value."""
+    """Return the value that names the location of a release's record, and the path of this value."""
     sections = {path: values.get(path) for path in ("output", "checkpoint")}
     if not all(isinstance(section, Mapping) for section in sections.values()):
         raise ValuesError(f"{name}: is a release of another chart: its values have no output and no checkpoint")

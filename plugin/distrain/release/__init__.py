@@ -1,1 +1,1 @@
-"""Install, upgrade and follow releases; the only package that changes a cluster."""
+"""Install, upgrade and follow releases. No other package changes a cluster."""

@@ -1,6 +1,6 @@
-"""Compare two revisions of a release and classify each change as live, replaced or ignored.
+"""Compare two revisions of a release, and classify each change as live, replaced or ignored.
 
-Pure functions over rendered objects and values.
+These are pure functions of rendered objects and values.
 """
 
 from __future__ import annotations
@@ -24,35 +24,36 @@ Objects = dict[Resource, Object]
 
 CONTENT = "distrain/content"
 LIVE, REPLACED, IGNORED = "live", "replaced", "ignored"
-# Fields that set the number of pods. The chart leaves the size out of distrain/content only for the kinds that rescale
-# live.
+# These fields set the number of pods. The chart leaves the number of pods out of the annotation distrain/content only
+# for kinds of jobs that rescale live.
 _REPLICAS = [rf"{kind.replicas}\.\w+\.replicas" for kind in KUBEFLOW.values()]
 SIZE = re.compile(rf"spec\.({'|'.join([*_REPLICAS, *PLAIN.size])})|spec\.runPolicy\.schedulingPolicy\.min.*")
-# Fields that the operator or Kubernetes applies to a running job. All other fields are read only when the pods are
-# created.
+# The operator or Kubernetes applies a change of these fields to a running job. All other fields are read only when the
+# pods are created.
 APPLIED = {
     **{(kind, api_version): version.live for (api_version, kind), version in VERSIONS.items()},
     ("Job", "batch/v1"): PLAIN.live,
 }
 METADATA = re.compile(r"metadata\.(labels|annotations)(\..*)?")
-# The chart values that set a pod template's labels and annotations; messages name these values.
+# The chart values that set labels and annotations of a pod template; messages name these values.
 TEMPLATE_METADATA = re.compile(r"template\.metadata\.(labels|annotations)")
 VALUES = {"labels": "podLabels", "annotations": "podAnnotations"}
-# What serviceMesh sets. Earlier charts did not set the last two; an upgrade adds them for the pods made after it.
+# What serviceMesh sets. Earlier charts did not set the last two of these keys; an upgrade adds them to the pods that
+# are created after it.
 MESH = re.compile(r"(sidecar\.istio\.io/inject|istio\.io/dataplane-mode|linkerd\.io/inject)$")
 NO_MESH = ("disabled", "none")
-# Values that may be long or contain secrets, in addition to the values that redact.py knows: messages show their names,
-# never their content.
+# Messages name these values but never show their content, which may be long or contain secrets. redact.py knows further
+# such values.
 SECRETIVE = ("podSpec", *(f"{section}.podSpec" for section in sorted({*FACTS.roles.values()})))
 SHOWN = 60
-# Text that needs no quotes in YAML, if YAML does not read it as a boolean or null.
+# A text that needs no quotes in YAML, unless YAML would read it as a boolean or null.
 PLAIN_TEXT = re.compile(r"[A-Za-z][\w./-]*")
-# The chart renders these values as numbers, but --set passes a fraction as a string.
+# The chart renders these values as numbers, although --set passes a fraction as a string.
 NUMBERS = re.compile(r"trainer\.learningRate|data\.maxBadShare|(workers|launcher|servers|scheduler)\.cpu")
 
 
 class Change(Struct, frozen=True):
-    """One change: its effect (live, replaced or ignored), the object or value, and the old and new content in words."""
+    """One change: its effect (live, replaced or ignored), the object or value, and its old and new content in words."""
 
     effect: str
     what: str
@@ -60,7 +61,7 @@ class Change(Struct, frozen=True):
 
 
 def objects(manifest: str) -> Objects:
-    """Parse a manifest's objects, without Helm hooks, because Helm creates and deletes hooks during each upgrade."""
+    """Parse the objects of a manifest, without Helm hooks: Helm creates and deletes the hooks at each upgrade."""
     documents = [document for document in yaml_loader.load_all(manifest) if isinstance(document, dict)]
     found = {}
     for item in documents:
@@ -73,8 +74,9 @@ def objects(manifest: str) -> Objects:
 def of_objects(old: Objects, new: Objects, old_job: Sequence[Resource], new_job: Sequence[Resource]) -> list[Change]:
     """List the changes between two sets of objects.
 
-    `old_job` and `new_job` are the resources that create the pods, the job's main resource first. Objects named after a
-    job are created and deleted with it, and get no change of their own.
+    `old_job` and `new_job` are the resources that create the pods. The main resource of the job comes first. Objects
+    that are named after a job are created and deleted together with the job. The changes of such objects are not listed
+    separately.
     """
     changes = [change for resource in old_job for change in _of_job_object(resource, old, new, new_job)]
     stems = {name_of(old_job), name_of(new_job)}
@@ -86,21 +88,21 @@ def of_objects(old: Objects, new: Objects, old_job: Sequence[Resource], new_job:
             how = "created" if resource not in old else "deleted" if resource not in new else "changed"
             changes.append(Change(LIVE, named(resource), how))
     if any(change.effect == REPLACED for change in changes):
-        # The new job starts with the new fields.
+        # The new job starts with the new values of these fields.
         return [replace(change, effect=REPLACED) if change.effect == IGNORED else change for change in changes]
     return changes
 
 
 def name_of(job: Sequence[Resource]) -> str:
-    """Return the common prefix of the names of a job's objects."""
+    """Return the prefix that the names of all objects of a job have in common."""
     return job[0].name.removesuffix("-launcher") if job[0].kind == "Job" else job[0].name
 
 
 def _comes_with_job(resource: Resource, job: str) -> bool:
     """Tell from an object's name whether the object belongs to the job.
 
-    Only a Service or a PodGroup with exactly the job's name belongs to the job: the release's own objects may have that
-    name, too.
+    Only a Service or a PodGroup that has exactly the job's name belongs to the job, because other objects of the
+    release may have that name, too.
     """
     return resource.name.startswith(f"{job}-") or (resource.name == job and resource.kind in ("Service", "PodGroup"))
 
@@ -117,31 +119,31 @@ def _of_job_object(resource: Resource, old: Objects, new: Objects, new_job: Sequ
             yield Change(_effect(resource, path), f"{named(resource)}: {path}", _step(path, was, will_be))
         return
     part = resource.name.rpartition("-")[2]
-    # A job of kind Plain has several resources, which differ in the suffix of their names.
+    # A job of kind Plain consists of several resources, whose names differ in the suffix.
     alike = [made for made in new_job if made.name.rpartition("-")[2] == part]
     yield Change(REPLACED, named(resource), f"by {named((alike or new_job)[0])}")
 
 
 def _content(item: Object) -> str | None:
-    """Return the hash in which the chart records the fields that cannot change in a running job."""
+    """Return the hash that the chart computes from the fields that cannot change in a running job."""
     content: str | None = ((item.get("metadata") or {}).get("annotations") or {}).get(CONTENT)
     return content
 
 
 def of_values(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, str]:
-    """Return how each changed value changes ("2 -> 3"), by the value's path."""
+    """For each changed value, return by path how it changes ("2 -> 3")."""
     found = [one for one in _differences(old, new) if not _is_same_number(*one)]
     return {path: _step(path, before, after) for path, before, after in found}
 
 
 def settings(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, str | None]:
-    """Return the line that sets each changed value ("workers.replicas: 4"), by path; None if the value is removed."""
+    """For each changed value, return by path the line that sets it ("workers.replicas: 4"), or None if it is gone."""
     found = [one for one in _differences(old, new) if not _is_same_number(*one)]
     return {path: None if value is None else f"{path}: {_written(path, value)}" for path, _, value in found}
 
 
 def _written(path: str, value: Any) -> str:
-    """Return a value as in a YAML file, or "..." if it is secret or long."""
+    """Return a value in YAML, or "..." if the value is secret or long."""
     text = json.dumps(value)
     if _is_secretive(path) or redact.shown(path, value) != value or len(text) > SHOWN:
         return "..."
@@ -166,7 +168,7 @@ def is_resize(change: Change) -> bool:
 
 
 def value_of(path: str) -> str | None:
-    """Return the chart value that sets this field of the job, or None if the value is not known."""
+    """Return the path of the chart value that sets this field of the job, or None if it is not known."""
     found = TEMPLATE_METADATA.search(path)
     if found and MESH.search(path):
         return "serviceMesh"
@@ -181,9 +183,9 @@ def _effect(resource: Resource, path: str) -> str:
 
 
 def _differences(old: Any, new: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
-    """Yield path, old and new content of each difference.
+    """For each difference, yield the path, the old content and the new content.
 
-    A list is compared as a whole. A missing map equals an empty map.
+    Lists are compared as a whole. A missing map is the same as an empty map.
     """
     old, new = ({} if one is None and isinstance(other, Mapping) else one for one, other in ((old, new), (new, old)))
     if not (isinstance(old, Mapping) and isinstance(new, Mapping)):
@@ -195,7 +197,7 @@ def _differences(old: Any, new: Any, path: str = "") -> Iterator[tuple[str, Any,
 
 
 def _step(path: str, before: Any, after: Any) -> str:
-    """Return "2 -> 3", or only "changed" if the old or new content is secret, long or not a scalar."""
+    """Return "2 -> 3", or only "changed" if the old or the new content is secret, long or not a scalar."""
     shown = [_shown(path, before), _shown(path, after)]
     return "changed" if None in shown else " -> ".join(map(str, shown))
 

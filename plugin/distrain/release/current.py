@@ -1,4 +1,4 @@
-"""Read the release to change: the revision that Helm recorded, and the state of its job in the cluster."""
+"""Read the release to change: the revision that Helm has recorded, and the state of its job in the cluster."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from distrain.workload.manifest import Job, from_manifest
 class Current(Struct, frozen=True):
     """The current state of a release.
 
-    `state` is the job's main resource in the cluster, None if it does not exist. `orphans` are jobs and pods of the
-    release that still run but are not in its last revision. `owner` is set if Argo CD or Flux manages the release.
+    `state` is the main resource of the job in the cluster, or None if it does not exist. `orphans` are jobs and pods of
+    the release that still run but are not in its last revision. `owner` is set if Argo CD or Flux manages the release.
     """
 
     revision: Revision
@@ -38,7 +38,7 @@ class Current(Struct, frozen=True):
 
     @property
     def end(self) -> str | None:
-        """Return Succeeded or Failed, or None while the job has not finished."""
+        """Return `Succeeded` or `Failed`, or None while the job has not finished."""
         return end_of(self.state) if self.state else None
 
     @property
@@ -47,7 +47,10 @@ class Current(Struct, frozen=True):
 
 
 class OwnedJob(Struct, frozen=True):
-    """A running job without a Helm release: Argo CD, or Flux's kustomize-controller, applies what it has rendered."""
+    """A running job without a Helm release.
+
+    Argo CD or Flux's kustomize-controller applies the manifests that it has rendered.
+    """
 
     resource: Resource
     state: kube.Workload
@@ -55,7 +58,7 @@ class OwnedJob(Struct, frozen=True):
 
 
 def read(helm: Releases, cluster: Cluster, name: str, target: Target) -> Current | OwnedJob:
-    """Read the release; raise RefusedError if it does not exist or is unsettled."""
+    """Read the release; raise RefusedError if the release does not exist, or if its last revision is not deployed."""
     revision = helm.revision(name, target)
     if revision is None:
         return _without_release(cluster, name, target)
@@ -92,7 +95,10 @@ def refuse_unsettled(revision: Revision, name: str, target: Target, owned: Owner
 
 
 def owner_of(revision: Revision, state: kube.Workload | None = None) -> Owner | None:
-    """Return what manages the release, by the marks on the objects of its revision and on its running job."""
+    """Return the tool that manages the release.
+
+    The objects of its revision and its running job have marks of this tool.
+    """
     found = [*_ownerships_in(revision), *([ownership_of(state.metadata)] if state else [])]
     return next(filter(None, map(owner, found)), None)
 
@@ -111,16 +117,16 @@ def _owned(
     cluster: Cluster, name: str, namespace: str, jobs: Sequence[tuple[Resource, kube.Workload]]
 ) -> Iterator[OwnedJob]:
     for resource, job in jobs:
-        # Argo CD may mark its objects only with a label that the chart also sets, so look for the Application, too.
+        # Argo CD may mark its objects only with a label that the chart also sets. So look for the Application, too.
         found = owner(ownership_of(job.metadata)) or values_in_git.application_named(cluster, name, namespace)
         if found:
             yield OwnedJob(resource, job, found)
 
 
 def training(cluster: Cluster, current: Current, namespace: str, now: datetime | None = None) -> Training:
-    """Return the training's progress, from the logs of the pods that report steps.
+    """Return how far the training is, from the logs of the pods that report steps.
 
-    Logs that cannot be read count as empty. `now` defaults to the current time.
+    A log that cannot be read counts as empty. `now` defaults to the current time.
     """
     speakers = logs.speakers(current.pods)
     texts = (logs.read(cluster, namespace, pod).text or "" for pod in speakers)
@@ -131,7 +137,10 @@ def training(cluster: Cluster, current: Current, namespace: str, now: datetime |
 
 
 def _without_release(cluster: Cluster, name: str, target: Target) -> OwnedJob:
-    """Return the job of this name that Helm does not know; raise RefusedError unless Argo CD or Flux applies it."""
+    """Return the job of this name, which Helm does not know.
+
+    Raise RefusedError unless Argo CD or Flux applies the job.
+    """
     namespace = target.namespace
     jobs = _made_without_helm(cluster, name, namespace)
     for found in _owned(cluster, name, namespace, jobs):

@@ -1,8 +1,8 @@
-"""Delete the old job and wait until its pods are gone, before Helm creates a new job of the same name.
+"""Delete the old job and wait until its pods are gone. Only then does Helm create a new job of the same name.
 
-Without this module, Helm would patch the running job. But no operator updates the image of running pods, and a Job's
-pod template is immutable. A Helm hook could delete the job, but the hook needs a pod on a node that has the image. This
-module needs only the user's own rights.
+Without this module, Helm would patch the running job. But no operator updates the image of pods that are running, and
+the pod template of a Job is immutable. A Helm hook could delete the job, but such a hook needs a pod on a node that has
+the image. This module needs no rights except the user's own.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from distrain.release.changes import named
 from distrain.workload.manifest import INSTANCE_LABEL, templates_of
 from distrain.workload.wording import listed
 
-# The minimum timeout, and the seconds to add to a longer grace period of the pods.
+# `end` waits for SECONDS, or for the pods' grace period plus SECONDS_BEYOND_GRACE if that is longer.
 SECONDS = 240.0
 SECONDS_BEYOND_GRACE = 60.0
 POLL_SECONDS = 0.5
@@ -31,7 +31,7 @@ def end(
 ) -> None:
     """Delete the resources and wait until they and their pods are gone.
 
-    Raises EndError after SECONDS, or one minute after the pods' grace period if that is later.
+    Raises EndError after SECONDS, or one minute after the grace period of the pods if that is later.
 
     `say` receives a progress line from time to time.
     """
@@ -43,7 +43,7 @@ def end(
         try:
             left = _left(cluster, uids, namespace)
         except UnreachableError as error:
-            # Ignore the error: the job is already being deleted, and the API server may answer again in time.
+            # Ignore the error: the API server is already deleting the job, and may answer again in time.
             trouble = str(error)
         if not left:
             return
@@ -58,12 +58,12 @@ def end(
 
 
 def _limit(workloads: Iterable[kube.Workload | None]) -> float:
-    """Return the seconds in which the workloads must end."""
+    """Return within how many seconds the workloads must end."""
     return max([SECONDS, *(grace + SECONDS_BEYOND_GRACE for each in workloads for grace in _graces(each))])
 
 
 def _delete(cluster: Cluster, resources: Sequence[Resource], namespace: str) -> dict[Resource, str]:
-    """Delete the resources and return their uids; raise EndError if only some of them can be deleted."""
+    """Delete the resources and return their uids; raise EndError if only some of them could be deleted."""
     uids: dict[Resource, str] = {}
     for resource in resources:
         try:
@@ -78,7 +78,7 @@ def _delete(cluster: Cluster, resources: Sequence[Resource], namespace: str) -> 
 
 
 def _left(cluster: Cluster, uids: dict[Resource, str], namespace: str) -> dict[Resource, kube.Workload]:
-    """Return the resources that still exist; a new resource of the same name has another uid."""
+    """Return those resources that still exist. A new resource with the same name has another uid."""
     found = {resource: cluster.workload(resource, namespace) for resource in uids}
     return {resource: each for resource, each in found.items() if each and each.metadata.uid == uids[resource]}
 

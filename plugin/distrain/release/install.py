@@ -1,4 +1,4 @@
-"""Install a job, and remove everything again if the installation fails."""
+"""Install a job; if the installation fails, remove everything that it created."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:  # pyhelm3 is slow to import, see transaction.py
 
 
 def refuse_taken_name(helm: Releases, release: Release) -> None:
-    """Raise NameInUseError if a release of this name exists, whatever its status."""
+    """Raise NameInUseError if a release of this name exists, whatever its status is."""
     name, target = release.name, release.target
     status = helm.status(name, target)
     if status is None:
@@ -61,7 +61,7 @@ def install(
 def _require_deployed(tools: Tools, release: Release, operation: Operation) -> None:
     """Raise UnsettledError unless the release's status is "deployed".
 
-    Helm reports success even if it could not record the status at the end because the API server did not answer.
+    Helm reports success even if the API server did not answer when Helm recorded the status at the end.
     """
     name, flags = release.name, release.target.helm_flags
     try:
@@ -75,7 +75,7 @@ def _require_deployed(tools: Tools, release: Release, operation: Operation) -> N
 
 
 def _stays(tools: Tools, release: Release, operation: Operation, error: Exception) -> str:
-    """Return what is left of an installation that is not undone, and how to go on."""
+    """Return which parts of an installation remain if it is not undone, and how to continue."""
     if isinstance(error, (StartError, GoneError)):
         others = change_by_others(tools.helm, release, operation)
         may_start = f" and may still start; {remains(release)}"
@@ -89,12 +89,13 @@ def _take_back(
 ) -> list[str]:
     """Remove what this installation created, and return what was done.
 
-    A release of the same name that another user created or changed stays. `installed` tells whether Helm had finished.
+    If another user has created or changed a release of the same name, it is not removed. `installed` tells whether Helm
+    had finished the installation.
     """
     try:
         told = _uninstall(tools.helm, release, operation, installed=installed)
     except DistrainError as error:
-        # The namespace is not empty, or it is not known whether it is empty.
+        # The namespace contains objects, or the plugin could not find out whether it does.
         stays = f"{release.name}: could not be uninstalled again: {error}; {remains(release)}"
         return [stays, *([namespace.stays(made, release.target)] if made else [])]
     return [*told, *([namespace.remove(tools.cluster, made)] if made else [])]
@@ -109,7 +110,7 @@ def _uninstall(helm: Releases, release: Release, operation: Operation, *, instal
 
 
 def _mend(release: Release) -> str:
-    """Return how to mend or remove a release whose job does not start."""
+    """Return how to repair or remove a release whose job does not start."""
     name, flags = release.name, release.target.helm_flags
     return (
         f"mend it with `helm distrain upgrade {name} {flags} -f ...`, or remove it with `helm uninstall {name} {flags}`"

@@ -13,7 +13,8 @@ from distrain.apiserver.target import Target
 from distrain.errors import ForbiddenError, UnreachableError, no_namespace
 from distrain.workload import kinds
 
-# Kinds that users create in a namespace. All other objects come with the namespace or are owned by these objects.
+# Users create objects of these kinds in a namespace. Objects of all other kinds are created with the namespace, or are
+# owned by objects of these kinds.
 KINDS = (
     ("v1", "pods"),
     ("v1", "configmaps"),
@@ -34,21 +35,25 @@ KINDS = (
     ("rbac.authorization.k8s.io/v1", "roles"),
     ("rbac.authorization.k8s.io/v1", "rolebindings"),
 )
-# Kubernetes creates these in every namespace.
+# Kubernetes creates these objects in every namespace.
 GIVEN = {("serviceaccounts", "default"), ("configmaps", "kube-root-ca.crt")}
-# Annotation of a namespace that distrain has created. Its value identifies the installation.
+# distrain sets this annotation on a namespace that it has created. The annotation's value identifies the installation
+# that created the namespace.
 OPERATION = "distrain/operation"
 
 
 class MadeNamespace(Struct, frozen=True):
-    """A namespace that this program created. A later namespace of the same name has another uid."""
+    """A namespace that this program has created.
+
+    If a namespace of the same name is created later, it has another uid.
+    """
 
     name: str
     uid: str
 
 
 def refuse_missing(cluster: Cluster, name: str) -> None:
-    """Raise ValuesError if the namespace does not exist; Helm would refuse it, too, but later."""
+    """Raise ValuesError if the namespace does not exist. Helm would refuse it as well, but later."""
     try:
         is_there = cluster.has(paths.namespace(name), f"namespace {name}")
     except ForbiddenError:
@@ -72,7 +77,7 @@ def make(cluster: Cluster, name: str, operation: str) -> MadeNamespace | None:
 
 
 def remove(cluster: Cluster, made: MadeNamespace) -> str:
-    """Delete the namespace unless it holds other objects, and return what was done."""
+    """Delete the namespace unless it contains other objects. Return what was done."""
     try:
         if others := list(_others(cluster, made.name)):
             return f"namespace {made.name}: stays, as it holds {others[0]} by now"
@@ -96,5 +101,5 @@ def _others(cluster: Cluster, namespace: str) -> Iterator[str]:
 
 
 def _goes(item: kube.Named) -> bool:
-    """Tell whether an object is being deleted, or will be deleted with its owner."""
+    """Tell whether an object is being deleted, or will be deleted together with its owner."""
     return item.metadata.deletion_timestamp is not None or bool(item.metadata.owner_references)

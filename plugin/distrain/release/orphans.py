@@ -1,7 +1,7 @@
-"""Find orphans: running jobs and pods of a release that are not in its last revision.
+"""Find orphans: jobs and pods of a release that are running but are not in its last revision.
 
 Helm tracks only the objects of the last revision. If an upgrade to another job.kind fails, the last revision names a
-job that was never created, and the old job runs on.
+job that was never created, and the old job keeps running.
 """
 
 from __future__ import annotations
@@ -25,7 +25,10 @@ ENDS = {**{kind.ends.succeeded: "Succeeded" for kind in KINDS}, **{kind.ends.fai
 
 
 class Orphan(Struct, frozen=True):
-    """A running job or pod, and the release that created it. With `kubectl_flags`, kubectl reaches the namespace."""
+    """A running job or pod, and the release that created it.
+
+    The flags in `kubectl_flags` make kubectl use the namespace.
+    """
 
     release: str
     resource: Resource
@@ -48,23 +51,24 @@ class Orphan(Struct, frozen=True):
 
 
 def of_release(cluster: Cluster, name: str, namespace: str, named: Iterable[Resource]) -> list[Orphan]:
-    """Return the orphans of one release; `named` are the resources of its last revision."""
+    """Return the orphans of one release; `named` are the resources that its last revision contains."""
     return [orphan for orphan in of_all(cluster, namespace, lambda _: named) if orphan.release == name]
 
 
 def of_all(cluster: Cluster, namespace: str, named: Callable[[str], Iterable[Resource]]) -> Iterator[Orphan]:
-    """Yield the orphans of all releases of a namespace; `named` returns the resources of a release's last revision."""
+    """Yield the orphans of all releases in a namespace. `named` returns the resources of a release's last revision."""
     flags = cluster.target.kubectl_flags
     for resource, job in jobs_in(cluster, namespace):
         # Skip jobs without Helm's annotation, because another tool manages them.
         release = ownership_of(job.metadata).annotations.get(HELMS_OWN, "")
         if not release or not _is_left(job.metadata) or end_of(job):
             continue
-        # The API version is not compared: the manifest has the version that was served when it was rendered.
+        # The API version is not compared, because the manifest has the version that the cluster served when the
+        # manifest was rendered.
         if (resource.kind, resource.name) not in {(known.kind, known.name) for known in named(release)}:
             yield Orphan(release, resource, flags)
     for pod in _pods(cluster, namespace):
-        # The chart creates no pod directly, so the owner of a pod without an owner has been deleted.
+        # The chart creates no pod directly. So if a pod has no owner, its owner has been deleted.
         if _is_left(pod.metadata) and pod.status.phase not in ENDED:
             yield Orphan(instance_of(pod.metadata), Resource("v1", "Pod", pod.metadata.name), flags)
 
@@ -83,13 +87,13 @@ def jobs_in(cluster: Cluster, namespace: str) -> Iterator[tuple[Resource, kube.W
 
 
 def instance_of(metadata: kube.Metadata) -> str:
-    """Return the release named by an object's chart labels, or an empty string without them."""
+    """Return the release that an object's chart labels name, or an empty string if it has no such labels."""
     labels = metadata.labels or {}
     return labels.get(INSTANCE_LABEL, "") if labels.get(NAME_LABEL) == CHART else ""
 
 
 def end_of(job: kube.Workload) -> str | None:
-    """Return Succeeded or Failed, or None while the job has not finished."""
+    """Return `Succeeded` or `Failed`, or None while the job has not finished."""
     for condition in job.status.conditions or ():
         if condition.status == "True" and condition.type in ENDS:
             return ENDS[condition.type]
@@ -104,6 +108,6 @@ def _pods(cluster: Cluster, namespace: str) -> list[kube.Pod]:
 
 
 def _is_left(metadata: kube.Metadata) -> bool:
-    """Tell whether nothing will delete the object: no owner, no deletion under way, and no Helm hook."""
+    """Tell whether nothing will delete the object: it has no owner, is not being deleted, and is no Helm hook."""
     is_hook = HOOK in (metadata.annotations or {})
     return not (is_hook or metadata.owner_references or metadata.deletion_timestamp)

@@ -1,4 +1,4 @@
-"""Find out whether someone else has changed a release since this program did."""
+"""Find out whether someone else has changed a release since this program changed it."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ if TYPE_CHECKING:  # pyhelm3 is slow to import, see transaction.py
 
 
 def change_by_others(helm: Releases, release: Release, operation: Operation) -> str:
-    """Return in words how someone else has changed the release since this operation; "" if nobody has.
+    """Return in words how someone else has changed the release since this operation, or "" if nobody has.
 
-    Returns "", too, if Helm cannot tell.
+    Also returns "" if Helm cannot tell.
     """
     name, target = release.name, release.target
     try:

@@ -1,6 +1,6 @@
 """Find out from an object's labels and annotations whether Argo CD or Flux manages it.
 
-Both tools undo changes that are not made in git. Where the values are kept is the task of `values_in_git.py`.
+Both tools undo a change that is not made in git. `values_in_git.py` finds out where the values are kept.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from msgspec import Struct
 
 from distrain import kube
 
-# Label prefixes of Flux's helm-controller and kustomize-controller.
+# The prefixes of the labels that Flux's helm-controller and kustomize-controller set.
 HELM_RELEASE = "helm.toolkit.fluxcd.io"
 KUSTOMIZATION = "kustomize.toolkit.fluxcd.io"
-# Argo CD marks its objects with one of these. Its older default, app.kubernetes.io/instance, proves nothing, because
-# the chart sets that label itself.
+# Argo CD marks its objects with this label or with this annotation. Argo CD's older default, the label
+# app.kubernetes.io/instance, proves nothing, because the chart sets that label itself.
 ARGO_LABEL = "argocd.argoproj.io/instance"
 ARGO_ANNOTATION = "argocd.argoproj.io/tracking-id"
 # Helm sets this annotation on the objects that it creates.
@@ -31,7 +31,7 @@ class Ownership(Struct, frozen=True):
 
 
 class Owner(Struct, frozen=True):
-    """The object that manages a release; the namespace is empty if the marks do not tell it."""
+    """The object that manages a release. Its namespace is empty if the marks do not contain it."""
 
     kind: str
     name: str
@@ -43,7 +43,7 @@ class Owner(Struct, frozen=True):
 
     @property
     def words(self) -> str:
-        """Return "Flux's HelmRelease run1 in namespace team"."""
+        """Return a text such as "Flux's HelmRelease run1 in namespace team"."""
         return f"{self.tool}'s {self.kind} {self.name}" + (f" in namespace {self.namespace}" if self.namespace else "")
 
 
@@ -52,7 +52,7 @@ def ownership_of(metadata: kube.Metadata) -> Ownership:
 
 
 def owner(found: Ownership) -> Owner | None:
-    """Return the object that manages the one with these marks, or None if no such object is known."""
+    """Return the object that manages the object with these marks, or None if no such object is known."""
     return _of_flux(found.labels) or _of_argo(found)
 
 
@@ -64,7 +64,7 @@ def _of_flux(labels: Mapping[str, str]) -> Owner | None:
 
 
 def _of_argo(found: Ownership) -> Owner | None:
-    """Read APP or NAMESPACE_APP, the latter for an Application outside Argo CD's own namespace."""
+    """Parse APP or NAMESPACE_APP. The second form is used for an Application outside of Argo CD's own namespace."""
     tracking = found.annotations.get(ARGO_ANNOTATION, "").partition(":")[0]
     namespace, _, name = (tracking or found.labels.get(ARGO_LABEL, "")).rpartition("_")
     return Owner("Application", name, namespace) if name else None

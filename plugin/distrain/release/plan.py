@@ -1,6 +1,8 @@
-"""Plan an upgrade: show its effect on the running job, and refuse an upgrade without the effect that it seems to have.
+"""Plan an upgrade: show its effect on the running job.
 
-Pure functions over two revisions and the state of the job.
+Refuse an upgrade that does not have the effect it seems to have.
+
+These are pure functions of two revisions and the state of the job.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ WIDTH = 9
 
 
 class Next(Struct, frozen=True):
-    """The release after the upgrade: its manifest and job, and the user's values."""
+    """The release after the upgrade: its manifest, its job, and the values that the user gives."""
 
     manifest: str
     job: Job
@@ -34,11 +36,12 @@ class Next(Struct, frozen=True):
 
 
 class Before(Struct, frozen=True):
-    """The installed release: the number, manifest, job and values of its last revision.
+    """The installed release: the number, the manifest, the job and the values of its last revision.
 
-    `end` is the job's result, Succeeded or Failed, None if it has not finished. `is_there` tells whether the job's main
-    resource exists. With `helm_flags`, Helm reaches the release. `owner` is set if Argo CD or Flux manages the release.
-    Without a Helm release, `revision` is 0. `is_read` tells that the job was read from a cluster.
+    `end` is the job's result, `Succeeded` or `Failed`, or None if the job has not finished. `is_there` tells whether
+    the main resource of the job exists. The flags in `helm_flags` make Helm use the cluster and namespace of the
+    release. `owner` is set if Argo CD or Flux manages the release. If there is no Helm release, `revision` is 0.
+    `is_read` means that the job was read from a cluster.
     """
 
     revision: int
@@ -55,13 +58,13 @@ class Before(Struct, frozen=True):
 class Plan(Struct, frozen=True):
     """The changes of an upgrade, and their costs.
 
-    `lost` is the progress of a running job that would lose steps, otherwise None. `starts_over` is the reason why a new
-    job, or a suspended job that goes on, cannot resume from the checkpoints; it is empty if the job can resume, or if
-    its pods stay.
-    `conflicts` are the changed values with which the new job would refuse the old checkpoints. `ends` are the resources
-    to delete before Helm creates resources of the same names. `queue` is the Kueue queue in which the new job waits.
-    `by_hand` names the resources among `ends` that someone has to delete, because no hook of the chart does.
-    `was_suspended` and `is_suspended` tell whether the job is suspended before and after the upgrade.
+    If a running job would lose steps, `lost` says how far its training is, otherwise it is None. `starts_over` is the
+    reason why a job cannot resume from the checkpoints: a new job, or a suspended job that continues. `starts_over` is
+    empty if the job can resume, or if its pods stay. `conflicts` are the changed values that make the new job refuse
+    the old checkpoints. `ends` are the resources that must be deleted before Helm creates resources of the same names.
+    `queue` is the Kueue queue in which the new job waits. `by_hand` names those resources among `ends` that a person
+    has to delete, because no hook of the chart deletes them. `was_suspended` and `is_suspended` tell whether the job is
+    suspended before and after the upgrade.
     """
 
     release: str
@@ -101,17 +104,17 @@ class Plan(Struct, frozen=True):
 
     @property
     def ends_pods(self) -> bool:
-        """Tell whether the upgrade ends all pods of a job that runs."""
+        """Tell whether the upgrade ends all pods of a running job."""
         return self.suspends or (self.replaces and not self.was_suspended)
 
     @property
     def needs_room(self) -> bool:
-        """Tell whether the upgrade creates pods that have to fit."""
+        """Tell whether the upgrade creates pods that need free capacity."""
         return not self.is_suspended and (self.replaces or self.resizes or self.resumes)
 
     @property
     def keeps_pods(self) -> bool:
-        """Tell whether the running pods stay, perhaps with additional pods."""
+        """Tell whether the running pods stay; more pods may be added."""
         return not (self.replaces or self.was_suspended or self.is_suspended)
 
     @property
@@ -127,7 +130,7 @@ def plan(release: str, before: Before, after: Next) -> Plan:
     old, new = changes.objects(before.manifest), changes.objects(after.manifest)
     found = changes.of_objects(old, new, before.job.resources, after.job.resources)
     ends = [resource for resource in before.job.resources if _is_made_anew(old.get(resource), new.get(resource))]
-    # The plugin itself ends the job. Argo CD and Flux leave that to the chart's hook.
+    # The plugin itself ends the job, unless Argo CD or Flux deploys the chart: then the chart's hook ends the job.
     by_hand = [changes.named(each) for each in ends] if before.owner and not _has_replace_hook(after.values) else []
     planned = Plan(
         release=release,
@@ -142,13 +145,16 @@ def plan(release: str, before: Before, after: Next) -> Plan:
     )
     if planned.replaces:
         return _with_resume(planned, before, after.values)
-    # The pods of a suspended job end, so only what outlives the pods is left when the job goes on.
+    # The pods of a suspended job end. So when the job goes on, only what was stored outside of the pods is left.
     is_stopped = planned.suspends or planned.resumes
     return replace(planned, starts_over=resume.obstacle(before.values, after.values)) if is_stopped else planned
 
 
 def _has_replace_hook(values: dict[str, Any]) -> bool:
-    """Tell whether the chart renders the hook that ends the running job, as in templates/context/_context.tpl."""
+    """Tell whether the chart renders the hook that ends the running job.
+
+    The rule is the one in templates/context/_context.tpl.
+    """
     hook, rbac = values.get("replace") or {}, values.get("rbac") or {}
     return bool(hook.get("enabled", True) and (rbac.get("create", True) or hook.get("serviceAccountName")))
 
@@ -159,14 +165,14 @@ def _without_hook(change: Change) -> Change:
 
 def _with_resume(planned: Plan, before: Before, new: dict[str, Any]) -> Plan:
     starts_over = resume.obstacle(before.values, new)
-    # A failed job may have no checkpoint.
+    # A failed job may have saved no checkpoint.
     is_judged = not starts_over and not new.get("command") and before.end != "Failed"
     conflicts = list(resume.differences(before.values, new)) if is_judged else []
     return replace(planned, starts_over=starts_over, conflicts=conflicts)
 
 
 def refuse_traps(planned: Plan, before: Before) -> None:
-    """Raise RefusedError where Helm would report success but the job would not match the new values."""
+    """Raise RefusedError if Helm would report success although the job would not match the new values."""
     if ignored := [change for change in planned.changes if change.effect == IGNORED]:
         raise RefusedError(*_ignored(ignored, _made_anew(planned, before)))
     if planned.conflicts:
@@ -174,13 +180,16 @@ def refuse_traps(planned: Plan, before: Before) -> None:
 
 
 def refuse_ended(planned: Plan, before: Before) -> None:
-    """Raise RefusedError if the job has ended, and the upgrade would not run it again."""
+    """Raise RefusedError if the job has ended and the upgrade would not run it again."""
     if not planned.replaces and not planned.is_empty and (ended := _ended(planned, before)):
         raise RefusedError(f"{planned.release}: {ended}")
 
 
 def _ended(planned: Plan, before: Before) -> str:
-    """Say that the job has ended, and how to run it again; return an empty string if the job needs no new run."""
+    """Say that the job has ended, and how to run it again.
+
+    Return an empty string if the job does not need to run again.
+    """
     if not before.is_there:
         job = changes.named(before.job.resources[0])
         state = f"{job} is gone, by its ttlSecondsAfterFinished or by hand"
@@ -230,14 +239,14 @@ def lines(planned: Plan, before: Before, *, has_trainer: bool) -> Iterator[str]:
 
 
 def freed(planned: Plan, before: Before, resource: str) -> int:
-    """Return the number of GPUs that the running job frees when it is replaced."""
+    """Return how many GPUs the running job frees when it is replaced."""
     if not planned.replaces or planned.was_suspended or before.end or not before.is_there:
         return 0
     return sum(role.replicas * role.request.get(resource, 0) for role in before.job.roles)
 
 
 def _is_made_anew(old: Object | None, new: Object | None) -> bool:
-    """Tell whether an object must be deleted and created again because its distrain/content hash changes."""
+    """Tell whether an object must be deleted and created again, because its hash distrain/content changes."""
     before, after = (_annotations(item).get(CONTENT) for item in (old or {}, new or {}))
     return bool(before and after and before != after)
 
@@ -251,7 +260,10 @@ def _queue(job: Object) -> str:
 
 
 def _ignored(found: Sequence[Change], made_anew: str) -> Iterator[str]:
-    """Yield one message per value, or per field if the value is not known; `made_anew` is the other way."""
+    """Yield one message for each value, or for each field whose value is not known.
+
+    `made_anew` says what to do instead.
+    """
     fields = [change.what.partition(": ")[2] for change in found]
     named = {changes.value_of(path) or path: change for path, change in reversed(list(zip(fields, found, strict=True)))}
     for value, change in reversed(named.items()):
@@ -270,7 +282,7 @@ def _refused_checkpoints(planned: Plan) -> Iterator[str]:
 
 
 def deletion(planned: Plan) -> Iterator[tuple[str, str]]:
-    """Yield label and text of a plan's line about what the user has to delete because no hook does."""
+    """Yield the label and text of the plan's line about resources that the user must delete because no hook does."""
     if planned.by_hand:
         yield (
             "by hand",
@@ -282,7 +294,10 @@ def deletion(planned: Plan) -> Iterator[tuple[str, str]]:
 
 
 def suspension(planned: Plan, *, has_trainer: bool) -> Iterator[tuple[str, str]]:
-    """Yield label and text of a plan's line about the pods, if the job is suspended before or after the upgrade."""
+    """Yield the label and text of the plan's line about the pods.
+
+    There is one if the job is suspended before or after.
+    """
     if planned.suspends:
         yield "suspended", "the job's pods end, and it waits until job.suspend is false"
     elif planned.is_suspended:
@@ -292,7 +307,7 @@ def suspension(planned: Plan, *, has_trainer: bool) -> Iterator[tuple[str, str]]
 
 
 def loss(planned: Plan, before: Before, *, has_trainer: bool) -> str:
-    """Say which steps of the training are lost."""
+    """Say which steps of the training would be lost."""
     if planned.was_suspended and not before.end:
         return "nothing: a suspended job has no pods"
     if not (planned.replaces or planned.suspends):

@@ -14,12 +14,12 @@ from distrain.release.plan import Before, Plan
 from distrain.workload.manifest import Job
 from distrain.workload.suspension import is_suspended
 
-# The most lines of a list. GitHub and GitLab refuse a comment that is too long.
+# A list in the comment has at most MOST lines. GitHub and GitLab refuse a comment with too many characters.
 MOST = 40
 
 
 class Sizes(Struct, frozen=True):
-    """The GPUs that the job's pods hold before and after the change; a suspended job has no pods."""
+    """The number of GPUs that the job's pods use before and after the change. A suspended job has no pods."""
 
     resource: str
     before: int

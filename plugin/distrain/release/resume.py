@@ -7,12 +7,12 @@ from typing import Any
 
 Values = Mapping[str, Any]
 
-# The trainer resumes only from checkpoints that were saved with the same settings of these values.
+# The trainer resumes only from checkpoints that were saved with the same settings for these values.
 SUBJECT = ("framework", "strategy", "trainer.model", "trainer.optimizer", "trainer.seed")
 
 
 def obstacle(old: Values, new: Values) -> str:
-    """Return why the new job does not find the old job's checkpoints, or an empty string if it finds them."""
+    """Return why the new job does not find the checkpoints of the old job, or an empty string if it finds them."""
     uri = _at(old, "checkpoint.uri")
     if _at(new, "checkpoint.resume") == "never":
         return "checkpoint.resume is never"
@@ -26,10 +26,10 @@ def obstacle(old: Values, new: Values) -> str:
 
 
 def differences(old: Values, new: Values) -> Iterator[str]:
-    """Yield the changed values that make the old checkpoints unusable, such as "trainer.seed: 1 -> 2"."""
+    """Yield the changes of values that make the old checkpoints unusable, such as "trainer.seed: 1 -> 2"."""
     for path in SUBJECT:
         before, after = _at(old, path), _at(new, path)
-        # An older chart may lack a value.
+        # The values of an older chart may lack this value.
         if before is not None and before != after:
             yield f"{path}: {before} -> {after}"
 

@@ -1,4 +1,4 @@
-"""Change the size in a release's values, and merge values as Helm does. Pure functions."""
+"""Change the number of workers or GPUs in a release's values, and merge values as Helm does. Pure functions."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ Values = dict[str, Any]
 
 
 def with_workers(values: Values, full: Values, workers: int) -> Values:
-    """Return the values for a number of workers of unchanged size.
+    """Return the values for another number of workers; the size of each worker does not change.
 
-    `values` are the user's values, `full` the chart's defaults merged with them.
+    `values` are the user's values, and `full` are the chart's defaults merged with them.
     """
     changed = copy.deepcopy(values)
     changed["workers"] = {**(changed.get("workers") or {}), "replicas": workers}
@@ -25,8 +25,8 @@ def with_workers(values: Values, full: Values, workers: int) -> Values:
 def with_gpus(values: Values, full: Values, total: int) -> Values:
     """Return the values for a total number of GPUs.
 
-    If the total is a multiple of workers.gpus, only the number of workers changes. Otherwise workers.replicas and
-    workers.gpus are removed, so that they are derived again. Raises ValuesError if workers.gpus is 0.
+    If the total is a multiple of workers.gpus, only the number of workers is changed. Otherwise workers.replicas and
+    workers.gpus are removed, so that both are derived again. Raises ValuesError if workers.gpus is 0.
     """
     each = int(full["workers"]["gpus"])
     if each == 0:
@@ -55,7 +55,8 @@ def differing(values: Values, defaults: Values) -> Values:
 def reused(given: Values, old: Values) -> Values:
     """Merge the given values over the old values, as `helm upgrade --reuse-values` does.
 
-    A null removes the old value and restores the chart's default. In a values file, a null removes the default instead.
+    Here a null removes the old value, so that the chart's default applies again. In a values file, however, a null
+    removes the default.
     """
     merged = dict(given)
     for key, value in old.items():

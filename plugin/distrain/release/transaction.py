@@ -1,4 +1,4 @@
-"""Change a release. Helm's change is either finished or undone, even after Ctrl-C, SIGTERM or a failure."""
+"""Change a release. A change by Helm is either finished or undone, even after Ctrl-C, SIGTERM or a failure."""
 
 from __future__ import annotations
 
@@ -23,32 +23,35 @@ from distrain.errors import (
 from distrain.helm.program import Source
 from distrain.progress.wait import Followed, until_started
 
-if TYPE_CHECKING:  # pyhelm3's import takes a quarter of a second, and `check` changes nothing
+if TYPE_CHECKING:  # importing pyhelm3 takes a quarter of a second, and `check` changes nothing
     from distrain.helm.releases import Releases
 
-# Errors that undo a change, because Helm failed. With --atomic, a job that cannot start undoes the change, too.
+# If one of these errors is raised, Helm failed, and the change is undone. With --atomic, the change is also undone if
+# the job cannot start.
 FAILURES = (HelmError, NameInUseError, ValuesError)
-# Ctrl-C sends SIGINT; CI systems and `kill` send SIGTERM. In both cases the sender wants to undo the change.
+# Ctrl-C sends SIGINT; CI systems and `kill` send SIGTERM. Whoever sends one of these signals wants the change to be
+# undone.
 STOPPING = (signal.SIGINT, signal.SIGTERM)
-# The program receives SIGHUP when the terminal is closed. That is no request to stop.
+# The program receives SIGHUP when the terminal is closed. A closed terminal is no request to undo the change.
 SIGNALS = (*STOPPING, signal.SIGHUP)
 
 
 class Interrupts:
-    """Record SIGINT and SIGTERM instead of acting on them; a signal that was ignored at the start stays ignored.
+    """Records SIGINT and SIGTERM instead of acting on them; a signal that was ignored at the start remains ignored.
 
-    The first signal raises KeyboardInterrupt once, either in `check` or inside `allowed`. After `end` all signals are
-    ignored, so that the final report and the exit code stay true.
+    The first signal raises KeyboardInterrupt once, either in `check` or inside of `allowed`. After `end` all signals
+    are ignored, so that the final report and the exit code remain true.
     """
 
     def __init__(self) -> None:
         self.came = False
         self._is_allowed = False
         for number in STOPPING:
-            # nohup ignores signals for its program, and a shell does so for a background program.
+            # `nohup` starts its program with SIGHUP ignored, and a shell starts background programs with SIGINT
+            # ignored. Such a signal stays ignored.
             if signal.getsignal(number) is not signal.SIG_IGN:
                 signal.signal(number, self._note)
-        # The change goes on without the terminal. Helm's process inherits this setting.
+        # When the terminal is closed, the change continues. Helm's process inherits the ignored SIGHUP.
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
 
     def check(self) -> None:
@@ -57,14 +60,14 @@ class Interrupts:
             raise KeyboardInterrupt
 
     def end(self) -> None:
-        """Ignore SIGINT, SIGTERM and SIGHUP from now on; child processes inherit this."""
-        # At exit Python restores the default handler of every signal that is not ignored.
+        """From now on, ignore SIGINT, SIGTERM and SIGHUP; child processes inherit this."""
+        # At exit Python restores the default handler of each signal unless the signal is ignored.
         for number in SIGNALS:
             signal.signal(number, signal.SIG_IGN)
 
     @contextmanager
     def allowed(self) -> Iterator[None]:
-        """Raise KeyboardInterrupt at once when a signal is received in this block."""
+        """In this block, raise KeyboardInterrupt as soon as a signal is received."""
         self._is_allowed = True
         try:
             self.check()
@@ -81,7 +84,7 @@ class Interrupts:
 
 
 class Release(Struct, frozen=True):
-    """The release to make or change: its name, its chart and values, and its namespace."""
+    """The release to create or change: its name, its chart and values, and its namespace."""
 
     name: str
     source: Source
@@ -89,9 +92,9 @@ class Release(Struct, frozen=True):
 
 
 class Tools(Struct, frozen=True):
-    """The tools of a change: Helm, the cluster, held-back signals, and two functions that print.
+    """What a change uses: Helm, the cluster, the signals that are held back, and two functions that print.
 
-    `is_atomic` tells that a job that cannot start undoes the change.
+    `is_atomic` means that the change is undone if the job cannot start.
     """
 
     helm: Releases
@@ -103,7 +106,7 @@ class Tools(Struct, frozen=True):
 
     @property
     def undoing(self) -> tuple[type[BaseException], ...]:
-        """The exceptions that undo the change."""
+        """Return the exceptions after which the change is undone."""
         return (KeyboardInterrupt, *FAILURES, *([StartError] if self.is_atomic else []))
 
 
@@ -111,10 +114,12 @@ class Tools(Struct, frozen=True):
 def all_or_nothing(
     tools: Tools, take_back: Callable[[], list[str]], stays: Callable[[Exception], str]
 ) -> Iterator[None]:
-    """Run a change; after Ctrl-C, SIGTERM or an error that undoes it, call `take_back` and report what it returns.
+    """Run a change.
 
-    After any other error Helm's change may have worked, for example if the job cannot start, or if the API server stops
-    answering meanwhile. The change then stays, and the report contains `stays`.
+    After Ctrl-C, SIGTERM or an error that undoes the change, call `take_back` and report what it returns.
+
+    After any other error Helm's change may have succeeded, for example if the job cannot start, or if the API server
+    stops answering meanwhile. After such an error the change is not undone, and the report contains `stays`.
     """
     try:
         tools.interrupts.check()
@@ -128,7 +133,7 @@ def all_or_nothing(
         except Exception as bug:
             _add_note(bug, stays(bug))
             raise
-        # The signal may also have ended Helm's process. In that case Helm's error only results from the interruption.
+        # The signal may also have ended Helm's process. If a signal has come, Helm's error is only a result of it.
         if isinstance(error, DistrainError) and not tools.interrupts.came:
             error.messages = (*error.messages, *(told or ["nothing was changed"]))
             raise
@@ -142,7 +147,7 @@ def all_or_nothing(
 
 
 def _add_note(error: Exception, note: str) -> None:
-    """Add a note to the end of one of distrain's own errors, as `add_note` does from Python 3.11 on."""
+    """Add a note to the end of an error of distrain, as `add_note` does in Python 3.11 and later."""
     error.__notes__ = [*getattr(error, "__notes__", ()), note]
 
 
@@ -153,7 +158,7 @@ def watched(release: Release) -> str:
 
 
 def wait_for_server(cluster: Cluster) -> None:
-    """Wait up to a minute for the API server; raise UnreachableError if it does not answer."""
+    """Wait for the API server for up to a minute; raise UnreachableError if it does not answer."""
     with suppress(UnreachableError):  # after half a minute
         cluster.version()
         return
@@ -161,9 +166,9 @@ def wait_for_server(cluster: Cluster) -> None:
 
 
 def carry_out(tools: Tools, change: Callable[[], str], failure: str, followed: Followed | None) -> None:
-    """Let Helm make the change, and print its notes; with `followed`, wait until the job starts.
+    """Let Helm make the change, and print its notes; with `followed`, wait until the job has started.
 
-    If Helm fails, the error's message begins with `failure`.
+    If Helm fails, the message of the error begins with `failure`.
     """
     try:
         notes = change()

@@ -24,8 +24,8 @@ def upgrade(
 ) -> None:
     """Upgrade the release and print its notes; with `followed`, wait until the job has started.
 
-    `refresh` is called after the upgrade: a running job then goes on at its new size at once, and the wait sees it.
-    After Ctrl-C, SIGTERM or a failure of Helm, roll back to the previous revision.
+    `refresh` is called after the upgrade, so that a running job changes to its new size at once, and the wait sees
+    this. After Ctrl-C, SIGTERM or a failure of Helm, roll back to the previous revision.
     """
     ended = upgraded = False
 
@@ -62,16 +62,16 @@ def _end(tools: Tools, release: Release, planned: Plan) -> None:
 
 
 def _go_back(tools: Tools, release: Release, operation: Operation, planned: Plan, *, ended: bool) -> list[str]:
-    """Roll back to the previous revision if anything was changed, and return what was done.
+    """Roll back to the previous revision if anything was changed. Return what was done.
 
-    `ended` tells whether the old job was already deleted. In that case nothing trains until the rollback, so this
-    function waits for an API server that does not answer.
+    `ended` tells whether the old job has already been deleted. With the old job deleted, nothing trains before the
+    rollback, so this function waits for an API server that does not answer.
     """
     try:
         if ended:
             wait_for_server(tools.cluster)
         if tools.helm.has_made(release.name, operation, release.target):
-            # Objects of these names may belong to the new job now.
+            # Objects with these names may now belong to the new job.
             _end(tools, release, planned)
         elif not ended:
             return []
@@ -84,7 +84,7 @@ def _go_back(tools: Tools, release: Release, operation: Operation, planned: Plan
 
 
 def _next_step(release: Release, planned: Plan, error: Exception) -> str:
-    """Return how to mend a release whose job does not start, how to watch a late one, or how to go back."""
+    """Return how to repair a release whose job does not start, how to watch a job that is late, or how to go back."""
     mend = f"; mend it with `helm distrain upgrade {release.name} {release.target.helm_flags} -f ...`"
     step = f" and may still start; {watched(release)}" if isinstance(error, LateError) else mend
     return f"{step}, or go back to revision {planned.revision} with {_back(release, planned)}"

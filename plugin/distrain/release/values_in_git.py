@@ -1,6 +1,7 @@
-"""Find out from Argo CD's and Flux's objects where the values of a release are kept, and say what to write there.
+"""Find out from objects of Argo CD and Flux where the values of a release are kept, and say what to write there.
 
-The objects may be unreadable for the user, or be in another cluster. The message then says what is known.
+The user may not have the right to read these objects, or the objects may be in another cluster. If the objects cannot
+be read, the message says only what is known.
 """
 
 from __future__ import annotations
@@ -22,17 +23,17 @@ from distrain.workload.wording import listed
 from distrain.yaml import yaml_loader
 
 ARGO = "argoproj.io/v1alpha1"
-# The namespace of Argo CD's own installation manifests.
+# Argo CD's own installation manifests use this namespace.
 ARGO_NAMESPACE = "argocd"
 UNKNOWN = "in the git repository that holds it"
-# More lines than these are counted, not listed.
+# If there are more than MOST_LINES lines, the rest is counted and not listed.
 MOST_LINES = 5
 
 
 class ChartSource(Struct, frozen=True):
-    """The source in an Argo CD Application that provides the chart, and the source's field path.
+    """The source in an Argo CD Application that contains the chart, and the path of the source's field.
 
-    `rendered_from` completes "write LINE ..." if Argo CD does not render the chart itself.
+    If Argo CD does not render the chart itself, `rendered_from` completes the sentence "write LINE ...".
     """
 
     path: str
@@ -43,9 +44,10 @@ class ChartSource(Struct, frozen=True):
 class Place(Struct, frozen=True):
     """Where the values of a release are kept.
 
-    `owner` has the namespace, too, if it could be found. `where` completes "write LINE ...", and `rest` adds where the
-    chart comes from. `parameters` are the values that an Application sets by `where_parameters`, which win over all
-    others. `notes` are further sentences. `inline` is None unless the owner itself holds all values.
+    `owner` also has the namespace, if it could be found. `where` completes the sentence "write LINE ...", and `rest`
+    adds where the chart comes from. `parameters` are the values that an Application sets by `where_parameters`. These
+    parameters override all other values. `notes` are further sentences. `inline` is None unless the owner itself
+    contains all values.
     """
 
     owner: Owner
@@ -58,20 +60,23 @@ class Place(Struct, frozen=True):
 
 
 def refusal(name: str, place: Place, changed: Mapping[str, str | None]) -> RefusedError:
-    """Return the error that names what to change instead; `changed` are the changed values as from `settings`."""
+    """Return the error that says what to change instead.
+
+    `changed` are the changed values as `settings` returns them.
+    """
     words = f"belongs to {place.owner.words}, which would undo the change: nothing was changed"
     return RefusedError(f"{name}: {words}", *steps(name, place, changed))
 
 
 def steps(name: str, place: Place, changed: Mapping[str, str | None]) -> list[str]:
-    """Return the messages that say what to write where."""
+    """Return the messages that say what to write, and where to write it."""
     return [f"{name}: {each}" for each in _steps(place, changed)]
 
 
 def _steps(place: Place, changed: Mapping[str, str | None]) -> list[str]:
     """Return what to change and where.
 
-    A parameter of an Application overrides its values, so the parameter is changed.
+    A parameter of an Application overrides the Application's values, so the parameter must be changed.
     """
     names = {each.name for each in place.parameters}
     by_parameter = {path: line for path, line in changed.items() if path in names}
@@ -83,7 +88,7 @@ def _steps(place: Place, changed: Mapping[str, str | None]) -> list[str]:
 
 
 def _lines(changed: Mapping[str, str | None]) -> str:
-    """Return "write `a: 1` and remove `b`"."""
+    """Return a text such as "write `a: 1` and remove `b`"."""
     written = [f"`{line}`" for line in changed.values() if line is not None]
     removed = [f"`{path}`" for path, line in changed.items() if line is None]
     parts = [f"{verb} {_few(words)}" for verb, words in (("write", written), ("remove", removed)) if words]
@@ -103,7 +108,7 @@ def find(cluster: Cluster, found: Owner, namespace: str) -> Place:
 
 
 def application_named(cluster: Cluster, name: str, namespace: str) -> Owner | None:
-    """Return the Application of this name that deploys to the namespace, or None if none can be found."""
+    """Return the Application of this name that deploys to the namespace, or None if no such one can be found."""
     try:
         found = _application(cluster, Owner("Application", name), namespace)
     except DistrainError:
@@ -168,7 +173,8 @@ def _application(cluster: Cluster, found: Owner, namespace: str) -> gitops.Appli
         except NotFoundError:
             raise error from None
     named = [each for each in every if each.metadata.name == found.name]
-    # Argo CD's namespace is not known. If several Applications have this name, use the one that deploys here.
+    # The namespace in which Argo CD runs is not known. If several Applications have this name, use the one that deploys
+    # to this namespace.
     named.sort(key=lambda each: each.spec.destination.namespace != namespace)
     if not named:
         raise NotFoundError(f"{found.words}: the cluster has no such Application")
@@ -176,11 +182,11 @@ def _application(cluster: Cluster, found: Owner, namespace: str) -> gitops.Appli
 
 
 def _chart_source(application: gitops.Application) -> ChartSource:
-    """Return the source that has the chart."""
+    """Return the source that contains the chart."""
     spec, status = application.spec, application.status
     if spec.source_hydrator:
         dry = spec.source_hydrator.dry_source
-        # Argo CD before 3.3 has no field `helm` here: it reads the values from files beside the chart.
+        # Before version 3.3, Argo CD has no field `helm` here. It then reads the values from files beside the chart.
         where = "" if dry.helm else f"among the values of {_path(dry)}"
         return ChartSource("spec.sourceHydrator.drySource", dry, where)
     if not spec.sources:
@@ -191,7 +197,7 @@ def _chart_source(application: gitops.Application) -> ChartSource:
         ChartSource(f"spec.sources[{number}]", source, _rendered_from(source, kind))
         for number, (source, kind) in enumerate(zip(spec.sources, types, strict=False))
     ]
-    # Other sources only hold values files, or add plain manifests.
+    # Other sources only contain values files, or add plain manifests.
     numbered.sort(
         key=lambda each: (not each.source.helm, bool(each.rendered_from), not (each.source.path or each.source.chart))
     )
@@ -199,7 +205,7 @@ def _chart_source(application: gitops.Application) -> ChartSource:
 
 
 def _rendered_from(source: gitops.ApplicationSource, kind: str) -> str:
-    """Say where the values are if Argo CD does not render the chart itself; otherwise return an empty text."""
+    """If Argo CD does not render the chart itself, say where the values are; otherwise return an empty text."""
     return "" if source.helm or kind in ("", "Helm") else f"in the values from which {_path(source)} is rendered"
 
 
@@ -208,9 +214,9 @@ def _path(source: gitops.ApplicationSource) -> str:
 
 
 def _in_file(application: gitops.Application, source: gitops.ApplicationSource, file: str) -> str:
-    """Name the values file and its repository; return an empty text if the file belongs to the chart.
+    """Name the values file and its repository. Return an empty text if the file belongs to the chart.
 
-    A file given as $REF/FILE is in the source whose `ref` is REF.
+    If a file is written as $REF/FILE, it is in the source whose `ref` is REF.
     """
     if file.startswith("$"):
         ref, _, file = file[1:].partition("/")
@@ -218,7 +224,8 @@ def _in_file(application: gitops.Application, source: gitops.ApplicationSource, 
         return f"in {file} of {_repository(sources[0]) if sources else f'the source {ref}'}"
     if "://" in file:
         return f"in {file}"
-    # A chart in a registry has no files that a commit could change, and all runs share the chart's own values.yaml.
+    # A commit cannot change a file of a chart in a registry. All runs share the chart's own values.yaml, so it is not
+    # the file to change either.
     if not file or source.chart or posixpath.normpath(file) == "values.yaml":
         return ""
     below = file.lstrip("/") if file.startswith("/") else posixpath.normpath(posixpath.join(source.path, file))
@@ -230,7 +237,7 @@ def _repository(source: gitops.ApplicationSource) -> str:
 
 
 def _kept_by(application: gitops.Application, found: Owner) -> list[str]:
-    """Name the owner that creates the Application: the owner would undo a change of the Application."""
+    """Name the owner that creates the Application, because this owner would undo a change of the Application."""
     metadata = application.metadata
     makers = [f"{each.kind} {each.name}" for each in metadata.owner_references or ()]
     keeper = owner(
@@ -253,7 +260,7 @@ def _of_helm_release(cluster: Cluster, found: Owner) -> Place:
     chart, ref = release.spec.chart, release.spec.chart_ref
     rest = ""
     if chart:
-        # The API server writes * where the HelmRelease names no version.
+        # The API server writes `*` if the HelmRelease names no version.
         version = f" {chart.spec.version}" if chart.spec.version not in ("", "*") else ""
         source = _source(cluster, chart.spec.source_ref, found.namespace)
         rest = f"the chart is {chart.spec.chart}{version} of {source}"
@@ -264,13 +271,16 @@ def _of_helm_release(cluster: Cluster, found: Owner) -> Place:
 
 
 def _in_values_file(cluster: Cluster, release: gitops.HelmRelease, found: Owner) -> str:
-    """Name the run's values file among the chart's valuesFiles; return an empty text if other values win over it."""
+    """Name the values file of the run among the chart's valuesFiles.
+
+    Return an empty text if other values override this file.
+    """
     spec = release.spec
     if not spec.chart or not spec.chart.spec.values_files or spec.values or spec.values_from:
         return ""
     chart, ref = spec.chart.spec.chart, spec.chart.spec.source_ref
     file = posixpath.normpath(spec.chart.spec.values_files[-1])
-    # In a HelmRepository, and in the chart's folder, the files belong to the chart.
+    # Files from a HelmRepository and files in the chart's folder belong to the chart.
     if ref.kind == "HelmRepository" or file.startswith(f"{posixpath.normpath(chart)}/"):
         return ""
     return f"in {file} of {_source(cluster, ref, found.namespace)}"
@@ -281,7 +291,7 @@ def _of_kustomization(cluster: Cluster, found: Owner) -> Place:
 
 
 def _kustomized(cluster: Cluster, found: Owner) -> str:
-    """Name the folder and the repository that the Kustomization applies."""
+    """Return the folder and the repository that the Kustomization applies, in words."""
     try:
         made = _read(cluster, "kustomize.toolkit.fluxcd.io", found, gitops.Kustomization)
     except DistrainError as error:
@@ -291,7 +301,7 @@ def _kustomized(cluster: Cluster, found: Owner) -> str:
 
 
 def _source(cluster: Cluster, ref: gitops.NamedReference, namespace: str) -> str:
-    """Return "GitRepository runs in namespace flux-system (https://..., branch main)"."""
+    """Return a text such as "GitRepository runs in namespace flux-system (https://..., branch main)"."""
     named = Owner(ref.kind, ref.name, ref.namespace or namespace)
     words = f"{ref.kind} {ref.name} in namespace {named.namespace}"
     try:
@@ -323,7 +333,7 @@ def _why_unknown(found: Owner, error: DistrainError) -> str:
 
 
 def _parsed(text: str | None) -> Mapping[str, Any] | None:
-    """Return values that an Application holds as text, or None for a text that Argo CD refuses."""
+    """Return the values that an Application contains as text. Return None if Argo CD refuses the text."""
     try:
         found = yaml_loader.load(text or "") or {}
     except yaml_loader.NotYamlError:

@@ -1,4 +1,7 @@
-"""Compute the figures of a run from its record. Pure functions: nothing here reads or draws."""
+"""Compute the figures of a run, such as its rate, from its record.
+
+The functions of this module are pure: they neither read nor draw anything.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from distrain.report.timeline import Timed, TimeLine, time_line
 
 
 class Point(NamedTuple):
-    """A `step` line. A figure is None if it is unknown. `has_odd_loss` tells of a loss that is NaN or infinite."""
+    """A `step` line. A number is None if it is unknown. `has_odd_loss` means that the loss is NaN or infinite."""
 
     seconds: float | None
     step: int | None
@@ -25,7 +28,7 @@ class Point(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """An event at a moment of the run, with a description."""
+    """An event of the run: its time, and a description."""
 
     event: str
     seconds: float | None
@@ -33,10 +36,10 @@ class Mark(NamedTuple):
 
 
 class Times(Struct, frozen=True):
-    """Seconds of some steps, summed up.
+    """The seconds that some steps took together, by what they were spent on.
 
     `computing` includes the communication. `communicating` is the part of it in which a rank only waits for the
-    averages of the gradients, None if that is unknown.
+    averages of the gradients, or None if this is unknown.
     """
 
     steps: int
@@ -56,7 +59,7 @@ class Times(Struct, frozen=True):
 
     @property
     def stepping(self) -> float:
-        """Return the seconds to which rates refer: the seconds without checkpoints."""
+        """Return the number of seconds that rates are computed with: all seconds without those for checkpoints."""
         return self.waiting_for_input + self.computing
 
     @property
@@ -68,21 +71,21 @@ def _sum(one: float | None, other: float | None) -> float | None:
     return None if one is None or other is None else one + other
 
 
-# A larger batch in a record is a mistake.
+# A larger batch size in a record must be a mistake.
 MOST_SAMPLES = 10**9
 NO_TIMES = Times(0, 0.0, 0.0, 0.0, communicating=0.0)
-# Used for steps before which the record has no start.
+# Used for steps if the record contains no start before them.
 NO_START = Timed(Line(event=""), None)
 
 
 class Start(NamedTuple):
-    """A process of the run, from its start to its end or kill: its size and the kept lines of its steps."""
+    """A process of the run, from its start to its end or kill: its number of ranks, and the kept lines of its steps."""
 
     line: Line
     points: tuple[Point, ...]
     times: Times
     rate: float | None
-    # By the clock of the pod, from the first line to the last step.
+    # The time from the first line to the last step, measured by the clock of the pod.
     clocked: float = 0.0
 
     @property
@@ -92,7 +95,7 @@ class Start(NamedTuple):
 
 
 class Run(NamedTuple):
-    """A run with its figures. `label` names it in plots, `place` is where its record was."""
+    """A run with its figures. `label` is its name in plots, and `place` is the location of its record."""
 
     label: str
     place: str
@@ -107,7 +110,7 @@ class Run(NamedTuple):
 
     @property
     def ends_without_number(self) -> bool:
-        """Tell whether the last loss is NaN or infinite. Later lines without a loss do not count."""
+        """Tell whether the last loss is NaN or infinite. Later lines that contain no loss do not count."""
         told = [point for point in self.points if point.loss is not None or point.has_odd_loss]
         return bool(told) and told[-1].has_odd_loss
 
@@ -121,13 +124,13 @@ class Run(NamedTuple):
 
     @property
     def end(self) -> Line | None:
-        """Return the line of the run's end, None if the last process has written none."""
+        """Return the line about the end of the run, or None if the last process has written none."""
         turns = [line for line in self.record.lines if line.event in ("start", "end")]
         return turns[-1] if turns and turns[-1].event == "end" else None
 
     @property
     def sizes(self) -> list[int]:
-        """Return the numbers of ranks in their order, without consecutive repetitions."""
+        """Return the numbers of ranks in the order in which they occurred, without consecutive repetitions."""
         found: list[int] = []
         for start in self.starts:
             if start.ranks and found[-1:] != [start.ranks]:
@@ -154,21 +157,24 @@ class Run(NamedTuple):
 
     @property
     def batch(self) -> int | None:
-        """Return the samples of a rank's step, None if the record does not contain them."""
+        """Return how many samples a rank processes in a step, or None if the record does not contain the number."""
         line = self.last_start
         found = (line.values or {}).get("batch_size") if line else None
         return found if type(found) is int and 0 < found <= MOST_SAMPLES else None
 
     @property
     def parameter_bytes(self) -> int | None:
-        """Return K, the bytes of the trained weights; None if unknown, or if the run uses parameter servers."""
+        """Return K, the number of bytes of the trained weights.
+
+        Return None if it is unknown or the run uses parameter servers.
+        """
         line = self.last_start
         is_known = line is not None and uses_all_reduce(line) and (line.parameter_bytes or 0) > 0
         return line.parameter_bytes if line and is_known else None
 
 
 class AllReduce(NamedTuple):
-    """The traffic of all-reduce with N ranks: bytes per step and rank, by the formula, and the bandwidth for that."""
+    """The traffic of all-reduce with N ranks: bytes per step and rank, by the formula, and the bandwidth it needs."""
 
     ranks: int
     size: int
@@ -177,7 +183,7 @@ class AllReduce(NamedTuple):
 
 
 def all_reduces(run: Run) -> list[AllReduce]:
-    """Return a figure for each number of ranks of the run; an empty list if K is unknown."""
+    """Return the all-reduce traffic for each number of ranks in the run. Return an empty list if K is unknown."""
     size, times = run.parameter_bytes, run.times_by_ranks()
     found = []
     for ranks in sorted(set(run.sizes)) if size else ():
@@ -188,20 +194,23 @@ def all_reduces(run: Run) -> list[AllReduce]:
 
 
 def ideal(rates: dict[int, float], ranks: int) -> float:
-    """Return the ideal rate of so many ranks: the rate of the smallest size, scaled in proportion to the ranks."""
+    """Return the ideal rate for this number of ranks.
+
+    The rate of the smallest number of ranks is scaled in proportion.
+    """
     smallest = min(rates)
     return rates[smallest] * ranks / smallest
 
 
 def run_of(record: Record, label: str, place: str) -> Run:
-    """Return the figures of a record. Its texts are without secrets, and short."""
+    """Return the run with its figures, computed from a record. Texts in the result are short and contain no secrets."""
     record = structs.replace(record, lines=tuple(map(texts.clean, record.lines)))
     line = time_line(record.lines)
     return Run(label, place, record, line, tuple(_starts(line.lines)), tuple(_marks(line.lines)))
 
 
 def like_last(run: Run) -> Run:
-    """Return the run with only the starts that computed the same as its last start, so that rates can be compared."""
+    """Return the run with only those starts that computed the same as the last start, so that rates can be compared."""
     work = _work(run.last_start)
     return run._replace(starts=tuple(start for start in run.starts if _work(start.line) == work))
 
@@ -212,14 +221,17 @@ def _work(start: Line | None) -> tuple[str, ...]:
 
 
 def subject_of(start: Line | None) -> tuple[str, ...]:
-    """Return the settings that two starts must share, besides their strategy, so that sizes can be compared."""
+    """Return the settings, besides the strategy, that two starts must share to compare their numbers of ranks."""
     values = (start.values if start else None) or {}
     found = (start.model, start.framework) if start else (None, None)
     return tuple(str(each) for each in (*found, values.get("batch_size"), values.get("precision")))
 
 
 def _starts(lines: Iterable[Timed]) -> Iterator[Start]:
-    """Split the lines into processes. A program's record may have steps before its first start, or no start."""
+    """Split the lines of a record into the processes that wrote them.
+
+    The record of a user's program may have steps before its first start, or it may have no start.
+    """
     head, steps = NO_START, list[Timed]()
     for each in lines:
         if each.line.event == "start":
@@ -234,7 +246,7 @@ def _starts(lines: Iterable[Timed]) -> Iterator[Start]:
 
 def _start(head: Timed, steps: Sequence[Timed]) -> Start:
     points = tuple(_points(steps))
-    # The trainer writes a mean of 0 until it has made the first steps, which it does not time.
+    # The trainer does not time its first steps. Until it has made them, it writes a mean of 0.
     rates = [line.images_per_second_mean for line, _ in steps if line.images_per_second_mean]
     rate = rates[-1] if rates else _mean([point.rate for point in points if point.rate is not None])
     moments = [seconds for _, seconds in (head, *steps) if seconds is not None]
@@ -243,7 +255,10 @@ def _start(head: Timed, steps: Sequence[Timed]) -> Start:
 
 
 def _points(steps: Sequence[Timed]) -> Iterator[Point]:
-    """Return the points. A missing rate is computed from the samples since the previous line."""
+    """Return the points.
+
+    If a line has no rate, the rate is computed from the number of samples since the previous line.
+    """
     before: Timed | None = None
     for each in steps:
         line, seconds = each
@@ -259,9 +274,12 @@ def _difference(earlier: int | None, later: int | None, seconds: float) -> float
 
 
 def _times(head: Line, steps: Sequence[Line]) -> Times:
-    """Return the difference of the sums between the start and the last line, so lines between may be missing.
+    """Return by how much the sums grow from the start to the last line.
 
-    If the start's step is unknown, as in the record of a program without a start, the first line takes its place.
+    So lines between the start and the last line may be missing.
+
+    If the step of the start is unknown, as in the record of a program that writes no start, the first line takes its
+    place.
     """
     known = [line for line in steps if line.step is not None and line.step_seconds_total is not None]
     if not known:
@@ -276,15 +294,18 @@ def _times(head: Line, steps: Sequence[Line]) -> Times:
 
 
 def _since(first: Line, last: Line, name: str) -> float | None:
-    """Return the growth of a sum between two lines, None if the last line lacks the sum. At a start a sum is 0."""
+    """Return how much a sum grows between two lines, or None if the last line lacks the sum.
+
+    At a start every sum is 0.
+    """
     later = getattr(last, name)
     return None if later is None else later - (getattr(first, name) or 0.0)
 
 
 def _communicating(head: Line, first: Line, last: Line, computing: float) -> float | None:
-    """Return the seconds of the wait for the averages of the gradients, None if unknown.
+    """Return how many seconds the ranks waited for the averages of the gradients, or None if this is unknown.
 
-    On a GPU, the wait for input may overlap this wait, so the result is limited to the remaining time.
+    On a GPU, the wait for input may overlap with this wait, so the result is at most the remaining time.
     """
     if head.world_size == 1 and uses_all_reduce(head):
         return 0.0
@@ -293,7 +314,7 @@ def _communicating(head: Line, first: Line, last: Line, computing: float) -> flo
 
 
 def uses_all_reduce(start: Line) -> bool:
-    """Tell whether a start's ranks exchange gradients themselves, not through parameter servers."""
+    """Tell whether the ranks of a start exchange gradients directly, and not through parameter servers."""
     return bool((start.values or {}).get("strategy", "allreduce") == "allreduce")
 
 
@@ -301,7 +322,7 @@ def _marks(lines: Sequence[Timed]) -> Iterator[Mark]:
     before: float | None = None
     for line, seconds in lines:
         if line.event == "kill":
-            # A kill is recorded at the next start. It happened after the previous line.
+            # The record shows a kill only at the next start of the program. The kill happened after the previous line.
             yield Mark("kill", before, _join(_at(line), "no end was written"))
         elif line.event in WORDS:
             yield Mark(line.event, seconds, WORDS[line.event](line))

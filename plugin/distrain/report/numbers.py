@@ -1,4 +1,4 @@
-"""Write numbers for people, choose units, and thin out long lists."""
+"""Format numbers for people, choose units, and shorten long lists."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BYTES = (Unit("TB", 1e12), Unit("GB", 1e9), Unit("MB", 1e6), Unit("kB", 1e3), Un
 
 
 def time_unit(seconds: float) -> Unit:
-    """Return the unit in which so many seconds are at least 1, for days at least 2."""
+    """Return the unit in which this number of seconds is at least 1. Use days only if there are at least 2."""
     return next((unit for unit in TIMES if seconds >= unit.size * (2 if unit.name == "days" else 1)), TIMES[-1])
 
 
@@ -29,13 +29,13 @@ def byte_unit(number: float) -> Unit:
 
 
 def amount(number: float) -> str:
-    """Return a number of bytes with its unit."""
+    """Return a number of bytes as a text with its unit."""
     unit = byte_unit(number)
     return f"{short(number / unit.size)} {unit.name}"
 
 
 def duration(seconds: float | None) -> str:
-    """Return a duration with its unit, such as 1.5 h; an empty string if it is unknown."""
+    """Return a duration as a text with its unit, such as 1.5 h. Return an empty string if the duration is unknown."""
     if seconds is None:
         return ""
     unit = time_unit(abs(seconds))
@@ -43,19 +43,19 @@ def duration(seconds: float | None) -> str:
 
 
 def counted(number: int, name: str) -> str:
-    """Return a number with the name of what is counted, in the plural unless it is 1."""
+    """Return a number followed by the name of what is counted, which is in the plural unless the number is 1."""
     return f"{number:,} {name}{'' if number == 1 else 's'}"
 
 
 def short(number: float) -> str:
-    """Return a number with at most 4 digits; whole numbers keep all of their digits."""
+    """Return a number with at most 4 digits. A whole number keeps all of its digits."""
     if abs(number) >= 1000 and abs(number) < 1e15:
         return f"{number:,.0f}"
     return f"{number:.4g}"
 
 
 def spread(items: Sequence[T], most: int) -> list[T]:
-    """Return at most so many items, at even distances, with the first and the last one."""
+    """Return at most `most` items at even distances, including the first and the last item."""
     if len(items) <= most:
         return [*items]
     most = max(2, most)
@@ -63,7 +63,7 @@ def spread(items: Sequence[T], most: int) -> list[T]:
 
 
 def spread_by(items: Sequence[T], group: Callable[[T], str], most: int) -> list[T]:
-    """Return at most so many items of each group."""
+    """Return at most `most` items of each group."""
     groups: dict[str, list[T]] = {}
     for item in items:
         groups.setdefault(group(item), []).append(item)
@@ -71,16 +71,16 @@ def spread_by(items: Sequence[T], group: Callable[[T], str], most: int) -> list[
 
 
 def steps_to(last: int) -> list[float]:
-    """Return up to 65 numbers of ranks from 1 to `last`, for a smooth curve."""
+    """Return at most 65 numbers of ranks between 1 and `last`, for a smooth curve."""
     last = max(8, last)
     return [1 + number * (last - 1) / 64 for number in range(65)]
 
 
 def thinned(places: Sequence[Place | None], most: int) -> list[Place | None]:
-    """Return at most so many points of a line with gaps.
+    """Return at most `most` points of a line that may have gaps.
 
-    The first and the last point are kept. Of each piece between them, the points with the smallest and the largest
-    figure are kept, so that peaks stay visible.
+    The first and the last point are kept. The points between them are divided into pieces. In each piece the points
+    with the smallest and the largest value are kept, so that peaks remain visible.
     """
     known = [index for index, place in enumerate(places) if place is not None]
     if len(known) > most:
@@ -95,7 +95,8 @@ def _extremes(places: Sequence[Place | None], length: int) -> Iterator[Place | N
     gap = False
     for place in places:
         if place is None:
-            # A gap within a piece is drawn after the piece: with many restarts, most pieces have a gap.
+            # A gap within a piece of the line is drawn after the piece, because with many restarts most pieces have a
+            # gap.
             gap = True
             continue
         piece.append(place)

@@ -1,4 +1,4 @@
-"""Write the report's page: one HTML file that loads nothing."""
+"""Write the page of a report: one HTML file that loads no other files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TEMPLATE = "page.html"
 
 
 def html(runs: Sequence[Run], panels: Sequence[Panel]) -> str:
-    """Return the page of the runs. All texts of a record are escaped."""
+    """Return the HTML page about the runs. All texts from a record are escaped."""
     values = summary.values(runs)
     loader = FileSystemLoader(Path(__file__).parent)
     environment = Environment(
@@ -30,7 +30,7 @@ def html(runs: Sequence[Run], panels: Sequence[Panel]) -> str:
         facts=summary.facts(runs),
         values=values[: summary.MOST_VALUES],
         left_out_values=len(values[summary.MOST_VALUES :]),
-        # The SVG is matplotlib's, which escapes the texts in it.
+        # matplotlib made the SVG and has escaped the texts in it.
         plots=[(panel, Markup(plot.svg(panel)) if panel.is_drawn else "") for panel in panels],
         most_rows=MOST_ROWS,
         version=__version__,

@@ -1,4 +1,4 @@
-"""Say what each plot of a report shows: lines, points or bars, a sentence for screen readers, and a table."""
+"""Define what each plot of a report shows: lines, points or bars, a sentence for screen readers, and a table."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from distrain.report.figures import Mark, Point, Run, Times, all_reduces, ideal,
 from distrain.report.numbers import Unit
 from distrain.report.predicted import ASSUMED, predicted
 
-# A point of a line; None interrupts the line.
+# A point of a line in a plot; None interrupts the line.
 Place = tuple[float, float] | None
-# The most points of a plot, in the lines of all runs together, and the most rows of a table, so that a page stays below
-# 1 MB.
+# The most points of a plot (in the lines of all runs together) and the most rows of a table; with them, a page stays
+# below 1 MB.
 MOST_POINTS = 1500
 MOST_ROWS = 60
 MOST_MARKS = 120
 EVENTS = ("start", "checkpoint", "rescale", "kill", "end")
-# The parts of a step. Where the time of the communication is unknown, it is in one part with the computation.
+# A step is divided into these parts. If the communication time is unknown, computation and communication form one part.
 TOGETHER = "computation and communication"
 PREDICTED = (
     " The other sizes are predicted from the smallest one, as `helm distrain predict` does, over "
@@ -33,7 +33,10 @@ PARTS = ("input", "communication", "computation", TOGETHER, "checkpoints")
 
 
 class Series(NamedTuple):
-    """A line or, with `is_points`, points alone. `run` is the number of the run, which chooses the colour."""
+    """A line.
+
+    With `is_points` the points are drawn without a line. `run` is the index of the run, which decides the colour.
+    """
 
     label: str
     run: int
@@ -43,7 +46,10 @@ class Series(NamedTuple):
 
 
 class Bar(NamedTuple):
-    """A bar with its parts: one for each name in `Panel.parts`. None is a part that this bar does not have."""
+    """A bar with its parts: one part for each name in `Panel.parts`.
+
+    If this bar does not have a part, the part is None.
+    """
 
     label: str
     parts: tuple[float | None, ...]
@@ -54,7 +60,7 @@ class Bar(NamedTuple):
 
 
 class Table(NamedTuple):
-    """Rows for readers who do not see the plot; `left_out` is the number of rows that were left out."""
+    """Rows for readers who cannot see the plot; `left_out` is the number of rows that are not shown."""
 
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
@@ -62,7 +68,7 @@ class Table(NamedTuple):
 
 
 class Panel(NamedTuple):
-    """A plot. Without series and bars it is not drawn, and `words` say why."""
+    """A plot. If there are neither series nor bars, the plot is not drawn, and `words` say why."""
 
     name: str
     title: str
@@ -81,7 +87,7 @@ class Panel(NamedTuple):
 
 
 def panels(runs: Sequence[Run]) -> list[Panel]:
-    """Return the plots of the runs in the order of the page."""
+    """Return the plots about the runs, in the order in which the page shows them."""
     return [
         _over_time(runs, "loss", "Loss over time", "loss"),
         _over_samples(runs, "loss", "Loss over samples", "loss"),
@@ -102,7 +108,7 @@ def _over_time(runs: Sequence[Run], figure: str, title: str, up: str) -> Panel:
 
 
 def _over_samples(runs: Sequence[Run], figure: str, title: str, up: str) -> Panel:
-    """Plot over samples; over steps if a run's record has steps but no samples."""
+    """Plot over samples. Plot over steps if the record of a run has steps but no samples."""
     has_samples = not any(_has_steps_alone(run) for run in runs)
     across = "samples" if has_samples else "steps"
     if not has_samples:
@@ -146,7 +152,7 @@ def _over(runs: Sequence[Run], name: str, title: str, up: str, figure: str, acro
 
 
 def _line(run: Run, figure: str, across: Callable[[Point], float | None]) -> list[Place]:
-    """Return the line of a run, interrupted between its starts and where a figure is missing."""
+    """Return the line of a run, with breaks between its starts and where a value is missing."""
     places: list[Place] = []
     for start in run.starts:
         for point in start.points:
@@ -157,13 +163,14 @@ def _line(run: Run, figure: str, across: Callable[[Point], float | None]) -> lis
 
 
 def _accuracies(runs: Sequence[Run]) -> Iterator[Panel]:
-    """Plot the accuracies of tests between epochs over samples. Yield no plot if no run has made such tests."""
+    """Plot the accuracies over samples, for tests between epochs. Yield no plot if no run has made such a test."""
     title, up = "Accuracy over samples", "accuracy"
     series, words = [], []
     for number, run in enumerate(runs):
         tests = run.record.of("evaluation")
         for name, kind in (("accuracy", "top-1"), ("top5_accuracy", "top-5")):
-            # A start that goes on from an older checkpoint makes tests again: the last one counts.
+            # After a start from an older checkpoint the trainer repeats tests. If several tests were made after the
+            # same number of samples, use the last one.
             known = {line.samples: getattr(line, name) for line in tests if line.samples is not None}
             places = [(float(samples), each) for samples, each in sorted(known.items()) if each is not None]
             if places:
@@ -177,7 +184,7 @@ def _accuracies(runs: Sequence[Run]) -> Iterator[Panel]:
 
 
 def _trend(name: str, places: Sequence[Place], *, is_lost: bool = False) -> str:
-    """Describe a line in words; `is_lost` tells that the figure is NaN or infinite after its last number."""
+    """Describe a line in words; `is_lost` means that the value is NaN or infinite after the last number."""
     figures = [y for _, y in filter(None, places)]
     last = numbers.short(figures[-1])
     end = f"is {last} before it becomes NaN or infinite" if is_lost else f"ends at {last}"
@@ -194,13 +201,13 @@ def _table(series: Sequence[Series], across: str, up: str) -> Table:
 
 
 def limited(header: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> Table:
-    """Return a table of at most MOST_ROWS rows, at even distances, with the first and the last row."""
+    """Return a table of at most MOST_ROWS rows at even distances, including the first and the last row."""
     kept = numbers.spread(rows, MOST_ROWS)
     return Table(header, tuple(kept), len(rows) - len(kept))
 
 
 def _changes(runs: Sequence[Run], unit: Unit) -> Iterator[tuple[str, float]]:
-    """Yield the moments of kills and rescales, which explain breaks of a line."""
+    """Yield the times of kills and rescales, which explain why a line is interrupted."""
     for run in runs:
         marks = [mark for mark in run.marks if mark.event in ("kill", "rescale") and mark.seconds is not None]
         for mark in numbers.spread(marks, MOST_MARKS):
@@ -212,7 +219,7 @@ def _time_unit(runs: Sequence[Run]) -> Unit:
 
 
 def _events(runs: Sequence[Run]) -> Panel:
-    """Plot a row for each kind of event. The runs are above one another within a row."""
+    """Plot one row for each kind of event. Within a row, the runs are one above the other."""
     unit, title = _time_unit(runs), "Starts, checkpoints, rescales and kills"
     series, rows, counts = [], list[tuple[str, ...]](), []
     for number, run in enumerate(runs):
@@ -235,13 +242,16 @@ def _event(mark: Mark) -> tuple[str, str, str]:
 
 
 def count_words(run: Run) -> str:
-    """Return how often each event happened, including events whose lines the record does not keep."""
+    """Return in words how often each event happened.
+
+    The counts include events whose lines the record no longer contains.
+    """
     counted = [(run.record.count(event), event) for event in EVENTS[:-1]]
     return ", ".join(numbers.counted(number, event) for number, event in counted) + "."
 
 
 def _scaling(runs: Sequence[Run]) -> Panel:
-    """Plot the rate over the number of ranks, and the ideal of each model: a rate in proportion to the ranks."""
+    """Plot the rate over the number of ranks, and for each model the ideal rate, which is proportional to the ranks."""
     title, series, rows = "Scaling against the ideal", list[Series](), list[tuple[str, ...]]()
     runs = [like_last(run) for run in runs]
     groups: dict[tuple[str, ...], dict[int, float]] = {}
@@ -296,7 +306,7 @@ def _efficiencies(run: Run, together: dict[int, float], guessed: Mapping[int, fl
 
 
 def _step(runs: Sequence[Run]) -> Panel:
-    """Plot the parts of a mean step, a bar for each run and number of ranks."""
+    """Plot the parts of an average step. There is one bar for each run and number of ranks."""
     title = "Where the time of a step goes"
     found = [(run, ranks, times) for run in runs for ranks, times in run.times_by_ranks().items()]
     if not any(times.seconds for _, _, times in found):
@@ -322,7 +332,7 @@ def _step(runs: Sequence[Run]) -> Panel:
 
 
 def _parts(times: Times) -> dict[str, float | None]:
-    """Return the seconds of each of PARTS, None for a part that is not known separately."""
+    """Return the seconds of each part in PARTS, or None for a part whose time is not known separately."""
     waited = times.communicating
     return {
         "input": times.waiting_for_input,
@@ -334,7 +344,7 @@ def _parts(times: Times) -> dict[str, float | None]:
 
 
 def _names_of_parts(found: Iterable[Times]) -> tuple[str, ...]:
-    """Return the parts, of PARTS, that at least one of the times has."""
+    """Return those parts in PARTS that at least one of the times has."""
     known = {name for times in found for name, part in _parts(times).items() if part is not None}
     return tuple(name for name in PARTS if name in known)
 
@@ -357,13 +367,13 @@ def _words_of_communication(names: Sequence[str]) -> str:
 
 
 def _all_reduce(runs: Sequence[Run]) -> Panel:
-    """Plot 2(N-1)K/N over N, and a point for each number of ranks that ran."""
+    """Plot 2(N-1)K/N over N, and one point for each number of ranks in the runs."""
     title, rows = "All-reduce bytes per step and rank", list[tuple[str, ...]]()
     found = {number: figures for number, run in enumerate(runs) if (figures := all_reduces(run))}
     if not found:
         words = "The record has no bytes of parameters, or the run uses parameter servers instead of all-reduce."
         return Panel("all-reduce", title, words)
-    # No number of ranks sends 2K or more.
+    # Whatever the number of ranks is, a rank sends less than 2K bytes per step, where K is the size of the gradients.
     unit = numbers.byte_unit(max(2 * figures[0].size for figures in found.values()))
     most = max((each for figures in found.values() for each in figures), key=lambda each: each.ranks)
     series = []

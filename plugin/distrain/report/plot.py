@@ -1,4 +1,4 @@
-"""Draw the plots of a report with matplotlib: each as an SVG that takes its colours from the page, all as one PNG."""
+"""Draw the plots of a report with matplotlib: each as an SVG whose colours come from the page, and all as one PNG."""
 
 from __future__ import annotations
 
@@ -19,28 +19,31 @@ from matplotlib.ticker import MaxNLocator
 
 from distrain.report.panels import EVENTS, PARTS, Panel, Series
 
-# matplotlib logs its search for fonts at the first use, and problems in the user's matplotlibrc.
+# At its first use matplotlib logs its search for fonts, and it logs problems in the user's matplotlibrc.
 logging.getLogger("matplotlib").setLevel(logging.ERROR)
 
-# Inches and points. A page shows a plot at about this size: 302 points are 403 pixels.
+# Inches and points. A plot on the page has about this size: 302 points are 403 pixels.
 SIZE, FONT = (4.2, 2.9), 10
 COLUMNS, PNG_PANEL, DPI = 3, (4.4, 3.3), 100
-# For each part of a step, the index of its colour among a theme's colours of runs.
+# For each part of a step, the index of its colour in the theme's list of colours for runs.
 PART_COLOURS = (1, 3, 0, 7, 2)
 DASHES = ("-", "--", "-.", ":")
 MARKERS = {"start": ">", "checkpoint": "|", "rescale": "D", "kill": "x", "end": "s"}
-# Points get markers if a line has only so many.
+# The points of a line get markers if the line has at most MOST_MARKED points.
 MOST_MARKED = 60
-# The XML declaration and matplotlib's description of the file. Neither belongs into a page.
+# The XML declaration, and matplotlib's description of the file. A page must contain neither of these.
 HEAD, METADATA = re.compile(r"^.*?(?=<svg)", re.DOTALL), re.compile(r" *<metadata>.*?</metadata>\n", re.DOTALL)
-# matplotlib gives groups the same ids in each SVG, so ids would clash in a page. Only elements that the plot references
-# need an id.
+# matplotlib uses the same group ids in each SVG, so these ids would clash in a page with several plots. Only elements
+# to which other elements of the plot refer need an id.
 NAMES = re.compile(r'(<(?:g|svg)\b[^>]*?) id="[^"]*"')
 FONTS = re.compile(r"font: (?:\w+ )*?([\d.]+)px [^;\"]*|font-family: [^;\"]*;? ?")
 
 
 class Theme(NamedTuple):
-    """Colours. In an SVG they are placeholders for the page's variables, as matplotlib takes only real colours."""
+    """Colours.
+
+    In an SVG the colours are placeholders for the variables of the page, because matplotlib accepts only real colours.
+    """
 
     text: str
     grid: str
@@ -50,7 +53,7 @@ class Theme(NamedTuple):
     rescale: str
 
 
-# Each colour has a contrast of at least 4.5 to white.
+# Each colour has a contrast ratio of at least 4.5 to white.
 LIGHT = Theme(
     "#1c2430",
     "#d9dee5",
@@ -77,9 +80,9 @@ STYLE = {
     "axes.titlesize": FONT,
     "legend.fontsize": FONT - 1,
     "legend.frameon": False,
-    # A run's name may hold a dollar sign, with which formulas begin.
+    # A run's name may contain a dollar sign, which would start a formula.
     "text.parse_math": False,
-    # Inches between the plots of the PNG, and at the edges.
+    # The space in inches between the plots of the PNG and at its edges.
     "figure.constrained_layout.w_pad": 0.12,
     "figure.constrained_layout.h_pad": 0.12,
     "svg.fonttype": "none",
@@ -88,7 +91,7 @@ STYLE = {
 
 
 def svg(panel: Panel) -> str:
-    """Return a plot as an SVG element for a page, which names it and describes it for screen readers."""
+    """Return a plot as an SVG element for a page. The SVG has a name and a description for screen readers."""
     with _style(panel.name):
         figure = Figure(figsize=SIZE, layout="constrained")
         _draw(figure.add_subplot(), panel, PLACEHOLDERS)
@@ -103,9 +106,12 @@ def svg(panel: Panel) -> str:
 
 @contextmanager
 def _style(name: str = "") -> Iterator[None]:
-    """Set the style of the plots, whatever the user's matplotlibrc says. The same plot gives the same bytes."""
+    """Set the style of the plots, whatever the matplotlibrc of the user says.
+
+    The same plot always gives the same bytes.
+    """
     with matplotlib.rc_context(), warnings.catch_warnings():
-        # matplotlib warns of each character that its font lacks.
+        # matplotlib prints a warning for each character that its font lacks.
         warnings.simplefilter("ignore")
         matplotlib.rcdefaults()
         style: Any = {**STYLE, "svg.hashsalt": name}
@@ -114,7 +120,7 @@ def _style(name: str = "") -> Iterator[None]:
 
 
 def _described(text: str, panel: Panel) -> str:
-    """Give an SVG its role, title and description, and the width of its place in the page."""
+    """Add a role, a title and a description to an SVG, and the width of its place in the page."""
     opening = re.compile(r'<svg\b[^>]*?viewBox="([^"]*)"[^>]*>')
     named = f"{panel.name}-title {panel.name}-words"
     start = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="\\1" role="img" aria-labelledby="{named}">'
@@ -125,7 +131,7 @@ def _described(text: str, panel: Panel) -> str:
 
 
 def png(panels: Sequence[Panel], facts: Sequence[str], heading: str) -> bytes:
-    """Return all plots as one PNG, with lines of facts in the first cell."""
+    """Return all plots as one PNG. The first cell contains lines with facts."""
     with _style():
         rows = math.ceil((len(panels) + 1) / COLUMNS)
         figure = Figure(figsize=(COLUMNS * PNG_PANEL[0], rows * PNG_PANEL[1]), layout="constrained")
@@ -207,7 +213,7 @@ def _draw_line(axes: Any, series: Series, theme: Theme) -> None:
 
 
 def _has_lone(series: Series) -> bool:
-    """Tell whether a point has no neighbour, so that a line would not show it."""
+    """Tell whether a point has no neighbour. A line would not show such a point."""
     places = [None, *series.places, None]
     return any(
         place is not None and places[index] is None and places[index + 2] is None
@@ -233,9 +239,9 @@ def _draw_events(axes: Any, panel: Panel, theme: Theme) -> None:
 
 
 def _draw_bars(axes: Any, panel: Panel, theme: Theme) -> None:
-    """Draw a bar for each number of ranks.
+    """Draw one bar for each number of ranks.
 
-    A bar has the parts of a step; each part has the same colour in every report.
+    Each bar has the parts of a step, and each part has the same colour in every report.
     """
     labels = [bar.label for bar in panel.bars]
     left = [0.0] * len(panel.bars)
@@ -246,7 +252,7 @@ def _draw_bars(axes: Any, panel: Panel, theme: Theme) -> None:
         axes.barh(places, widths, left=left, height=0.55, color=colours[part], edgecolor=theme.ground, label=part)
         left = [before + width for before, width in zip(left, widths, strict=True)]
     axes.set_yticks(range(len(labels)), [_cut(label) for label in labels])
-    # The legend is below the bars, and takes this share of the height.
+    # The legend is below the bars and takes this share of the plot's height.
     share = 0.03 + 0.08 * len(panel.parts)
     axes.set_ylim(len(labels) - 0.5 + max(0.9, len(labels) * share / (1 - share)), -0.6)
     axes.grid(color=theme.grid, linewidth=0.6, axis="x")
@@ -255,7 +261,7 @@ def _draw_bars(axes: Any, panel: Panel, theme: Theme) -> None:
 
 
 def _thousands(axis: Any) -> None:
-    """Write large numbers as 20k or 3M, so that they do not run into each other."""
+    """Write large numbers as 20k or 3M, so that adjacent numbers do not overlap."""
     axis.set_major_locator(MaxNLocator(nbins=6))
     axis.set_major_formatter(lambda number, _: _tick(number))
 

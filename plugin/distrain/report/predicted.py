@@ -1,4 +1,7 @@
-"""Predict the throughput at a run's other sizes from its smallest size; a plot shows it beside the measured one."""
+"""Predict the throughput for other numbers of ranks from a run's smallest number.
+
+A plot shows it beside the measured one.
+"""
 
 from __future__ import annotations
 
@@ -12,16 +15,15 @@ from distrain.predict.network import TREE, Network, Size
 from distrain.predict.step import Constants, step_seconds
 from distrain.report.figures import Run
 
-# A record does not contain its network. This is the bandwidth that published runs reached on a common network, in
-# bits/s.
+# A record does not say how fast the network is. Published runs reached this bandwidth, in bits/s, on a common network.
 ASSUMED = REACHED * BANDWIDTH
 
 
 def predicted(run: Run, rates: Mapping[int, float]) -> dict[int, float]:
-    """Return samples/s by the number of ranks, for runs of the same work as `run` with these measured rates.
+    """Return the samples/s for each number of ranks, for runs that do the same work as `run` with these measured rates.
 
-    The dictionary is empty if the record does not contain enough figures. Each rank counts as a worker of its own, as
-    the record does not tell which of them share a node.
+    The dictionary is empty if the record does not contain enough data. Each rank counts as a worker of its own, because
+    the record does not say which ranks share a node.
     """
     batch, gradients = run.batch, run.parameter_bytes
     if len(rates) < 2 or not batch or not gradients or min(rates.values()) <= 0:

@@ -1,4 +1,4 @@
-"""Say in words and tables what a run was and how it ended."""
+"""Say in words and in tables what a run was, and how it ended."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ from distrain.report import numbers, texts
 from distrain.report.figures import Run
 from distrain.report.panels import count_words
 
-# The most rows of values. The cells of several runs are cut shorter, so that a page stays below 1 MB.
+# The table of values has at most MOST_VALUES rows. If there are several runs, their cells are cut shorter, so that a
+# page stays below 1 MB.
 MOST_VALUES = 200
 LONGEST_NAME = 100
-# Characters that fit beside a plot of the PNG.
+# At most LONGEST_LINE characters fit beside a plot of the PNG.
 LONGEST_LINE = 60
 
 
 class Row(NamedTuple):
-    """A fact, with its value for each run. `differs` tells that the values differ."""
+    """A fact about the runs, with its value for each run. `differs` means that the values are not equal."""
 
     name: str
     cells: tuple[str, ...]
@@ -38,7 +39,7 @@ def end_words(run: Run) -> str:
 
 
 def facts(runs: Sequence[Run]) -> list[Row]:
-    """Return the known facts of each run, as the rows of a table."""
+    """Return the known facts about each run as the rows of a table."""
     names = [*dict.fromkeys(name for run in runs for name, _ in _facts(run))]
     each = [dict(_facts(run)) for run in runs]
     return [Row(name, tuple(found.get(name, "") for found in each)) for name in names]
@@ -69,7 +70,7 @@ def _facts(run: Run) -> Iterator[tuple[str, str]]:
 
 
 def _last_loss(run: Run) -> str:
-    """Return the last loss; after a loss that is NaN, also the last number and its step."""
+    """Return the last loss. If a loss is NaN, also return the last number before it, and that number's step."""
     known = [(point.loss, point.step) for point in run.points if point.loss is not None]
     missing = sum(line.loss is None for line in run.record.of("step"))
     lines = f", and {numbers.counted(missing, 'line')} with none or NaN" if missing else ""
@@ -82,7 +83,7 @@ def _last_loss(run: Run) -> str:
 
 
 def _rates(rates: Mapping[int, float]) -> str:
-    """Return the mean rate; for several sizes, the mean rate of each size."""
+    """Return the mean rate. If there are several numbers of ranks, return the mean rate of each."""
     if len(rates) == 1:
         return "".join(f"{numbers.short(rate)} samples/s" for rate in rates.values())
     some = [f"{numbers.short(rate)} with {numbers.counted(ranks, 'rank')}" for ranks, rate in rates.items()]
@@ -125,7 +126,10 @@ def _utc(seconds: float | None) -> str:
 
 
 def values(runs: Sequence[Run]) -> list[Row]:
-    """Return the values of the last start of each run, without secrets. Values that differ between runs come first."""
+    """Return the values of the last start of each run, without secrets.
+
+    Values that are not the same in all runs come first.
+    """
     each = [dict(_flat((run.last_start.values if run.last_start else None) or {})) for run in runs]
     names = [*dict.fromkeys(name for found in each for name in found)]
     rows = [Row(name, tuple(found.get(name, "") for found in each)) for name in names]
@@ -150,14 +154,14 @@ def _flat(found: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str
 
 
 def in_two_lines(run: Run) -> list[str]:
-    """Return the most important facts of one of several runs, for the PNG."""
+    """Return the most important facts about one of several runs, for the PNG."""
     known = dict(_facts(run))
     figures = [f"{name} {known[name]}" for name in ("ranks", "last loss", "mean throughput") if name in known]
     return _fitted([f"{run.label}: {known['end']}", f"    {', '.join(figures)}"])
 
 
 def in_short(run: Run) -> list[str]:
-    """Return the facts of one run as short lines, for the PNG."""
+    """Return the facts about a single run as short lines, for the PNG."""
     lines = [f"{name}: {words}" for name, words in _facts(run) if name not in ("record", "clocks", "events")]
     return _fitted(lines)
 

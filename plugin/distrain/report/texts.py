@@ -1,4 +1,4 @@
-"""Make the texts of a record fit for a page: short, and without secrets."""
+"""Make the texts of a record suitable for a page: short, and without secrets."""
 
 from __future__ import annotations
 
@@ -12,13 +12,16 @@ from distrain.record.read import Line
 from distrain.redact import redact, shown
 from distrain.without_secrets import cleaned
 
-# Longer texts, such as a list of a thousand names, are cut.
+# Longer texts, such as a list of a thousand names, are cut to LONGEST characters.
 LONGEST = 300
 SPACES = re.compile(r"(\s+)")
 
 
 def clean(line: Line) -> Line:
-    """Return a line whose texts are cut, and without secrets. `of_value` handles the values of a start."""
+    """Return a line of a record with its texts cut and without secrets.
+
+    `of_value` handles the values in the line of a start.
+    """
     found = {name: getattr(line, name) for name in line.__struct_fields__}
     return structs.replace(line, **{name: text(each) for name, each in found.items() if isinstance(each, str)})
 
@@ -28,7 +31,7 @@ def text(words: str, most: int = LONGEST) -> str:
 
 
 def of_value(path: str, value: Any, most: int = LONGEST) -> str:
-    """Return the text of a value of the trainer, cut, and without secrets."""
+    """Return the text of a trainer's value, cut and without secrets."""
     found = _without_flags(shown(path, value))
     return cut(found if isinstance(found, str) else json.dumps(found), most)
 
@@ -38,7 +41,7 @@ def cut(words: str, most: int = LONGEST) -> str:
 
 
 def _without_flags(value: Any) -> Any:
-    """Hide what follows a secret-like flag, in a list of arguments and in a text."""
+    """In a list of arguments or in a text, hide what follows a flag whose name looks like a secret's."""
     if isinstance(value, dict):
         return {name: _without_flags(each) for name, each in value.items()}
     if isinstance(value, list) and all(isinstance(each, str) for each in value):
@@ -49,7 +52,7 @@ def _without_flags(value: Any) -> Any:
 
 
 def _hidden(words: str) -> str:
-    """Return a text without logins in URLs, and without what follows a secret-like flag such as --token."""
+    """Return a text without logins in URLs, and without what follows a flag such as --token."""
     parts = SPACES.split(redact(words))
     parts[::2] = cleaned(parts[::2], "args")
     return "".join(parts)

@@ -1,4 +1,4 @@
-"""Put the lines of a record on one time line, although each pod wrote its times by its own clock."""
+"""Put the lines of a record on one time line, although each pod has written its times by its own clock."""
 
 from __future__ import annotations
 
@@ -8,38 +8,39 @@ from typing import NamedTuple
 
 from distrain.record.read import Line
 
-# The first events that a new process writes. From there on, times are by the clock of the process's pod.
+# A new process first writes one of these events. From such a line on, times are measured by the clock of the new
+# process's pod.
 OF_A_NEW_PROCESS = ("kill", "rescale", "start")
-# A clock that goes back by less is corrected, and the page does not mention it.
+# If a clock goes back by fewer seconds, the times are corrected and the page does not mention it.
 WORTH_A_NOTE = 5.0
-# Times outside of the years 1970 to 5138 are mistakes.
+# A time before 1970 or after 5138 must be a mistake.
 LATEST = 1e11
 
 
 class Timed(NamedTuple):
-    """A line, and the seconds between the record's first line with a time and this one."""
+    """A line, and the seconds from the first line that has a time to this line."""
 
     line: Line
     seconds: float | None
 
 
 class TimeLine(NamedTuple):
-    """The lines in their order. No line is earlier than the one before."""
+    """The lines of a record in their order, with times. No line has an earlier time than the line before it."""
 
     lines: tuple[Timed, ...]
     notes: tuple[str, ...]
 
     @property
     def seconds(self) -> float | None:
-        """Return the seconds from the first to the last line, None if no line has a time."""
+        """Return the number of seconds from the first to the last line, or None if no line has a time."""
         return next((each.seconds for each in reversed(self.lines) if each.seconds is not None), None)
 
 
 def time_line(lines: Sequence[Line]) -> TimeLine:
-    """Compute the seconds of each line.
+    """Compute the time of each line in seconds.
 
-    The order of the lines counts. If a process's clock is behind the line before, all of its times are moved forward.
-    A clock that is ahead cannot be told from a pause.
+    The lines keep their order. If the clock of a process is behind the previous line, all times of the process are
+    moved forward. A clock that is ahead looks like a pause, so it is not corrected.
     """
     timed: list[Timed] = []
     moved: list[float] = []

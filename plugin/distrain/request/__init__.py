@@ -1,1 +1,1 @@
-"""Find the chart, values, release and cluster that a command's arguments name, and render the job."""
+"""Find the chart, the values, the release and the cluster that a command's arguments name, and render the job."""

@@ -23,7 +23,10 @@ MAY_WAIT = (Verdict.DEPENDS, Verdict.BUSY)
 
 
 class RenderedJob(NamedTuple):
-    """The job of a release, rendered for its cluster. `values` are merged with the chart's defaults."""
+    """The job of a release, which was rendered for the release's cluster.
+
+    `values` are the values merged with the chart's defaults.
+    """
 
     request: Request
     release: Release
@@ -33,7 +36,7 @@ class RenderedJob(NamedTuple):
 
     @property
     def next(self) -> Next:
-        """Return the release after an upgrade to this job."""
+        """Return the release as it is after an upgrade to this job."""
         from distrain.release.plan import Next
 
         return Next(self.manifest, self.job, self.values)
@@ -46,13 +49,13 @@ class RenderedJob(NamedTuple):
     def checks_itself(self) -> bool:
         """Tell whether the chart's preflight check is enabled.
 
-        That check would repeat the plugin's, and refuse jobs that --allow-busy admits.
+        That check would repeat the plugin's check, and it would refuse jobs that --allow-busy admits.
         """
         return bool((self.values.get("preflight") or {}).get("enabled"))
 
     @property
     def runs_hooks(self) -> bool:
-        """Tell whether Helm runs the chart's hooks at a change of the release."""
+        """Tell whether Helm runs the chart's hooks when the release is changed."""
         return not (self.checks_itself or self.request.options.no_hooks)
 
     @property
@@ -74,7 +77,7 @@ class RenderedJob(NamedTuple):
         return bool(manager(self.job))
 
     def refuse_waiting(self) -> None:
-        """Raise ValuesError if the user wants to wait for the start of this suspended job."""
+        """Raise ValuesError if the user wants to wait until this job has started, although it is suspended."""
         options = self.request.options
         flag = "--wait" if options.wait else "--wait-for" if options.wait_for else "--atomic" if options.atomic else ""
         if flag:
@@ -88,7 +91,7 @@ class RenderedJob(NamedTuple):
             raise ValuesError(f"--chart: it has no value {section}.{key}; is it distrain's chart?") from error
 
     def report(self, running: str | None = None) -> Report:
-        """Judge whether the job fits, as if the pods of the release named `running` had ended."""
+        """Judge whether the job fits. Treat the pods of the release `running` as if they had ended."""
         from distrain.check.live_cluster import check
 
         return check(self.request.cluster, self.job, self.release.target.namespace, self.gpu_resource, running)
@@ -106,7 +109,7 @@ class RenderedJob(NamedTuple):
             console.say(line)
 
     def tools(self) -> Tools:
-        """Return the tools for a change; from here on, SIGINT and SIGTERM are held back."""
+        """Return the tools for a change. From now on, SIGINT and SIGTERM are held back."""
         from distrain.release.transaction import Interrupts, Tools
 
         notes = f"`helm get notes {self.release.name} {self.release.target.helm_flags}` shows them"
@@ -118,9 +121,10 @@ class RenderedJob(NamedTuple):
         return Tools(self.request.helm.releases, self.request.cluster, Interrupts(), console.say, tell, options.atomic)
 
     def followed(self, pods: Sequence[Pod] = (), *, is_resized: bool = False) -> Followed | None:
-        """Return the job that --wait, --wait-for or --atomic follows, None without these flags.
+        """Return the job that --wait, --wait-for or --atomic follows, or None without these flags.
 
-        `pods` are the release's pods before an upgrade. `is_resized` tells that these pods go on at another size.
+        `pods` are the pods of the release before an upgrade. `is_resized` means that these pods continue with another
+        number of workers.
         """
         from distrain.progress.failures import ends_of
         from distrain.progress.first_step import Program

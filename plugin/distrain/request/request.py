@@ -1,7 +1,7 @@
-"""Find the release, chart, values, Helm and cluster that a command's arguments name, and render the job.
+"""Find the release, chart, values, Helm program and cluster that a command's arguments name, and render the job.
 
-Each command creates one Request and passes it on. A part is imported and read only once, at its first use, so a command
-never waits for an unused part.
+Each command creates one Request and passes it on. A part is imported and read only once, when it is first used. So a
+command never waits for a part that it does not use.
 """
 
 from __future__ import annotations
@@ -34,23 +34,23 @@ if TYPE_CHECKING:
     from distrain.record.read import Record
     from distrain.workload.manifest import Job
 
-# The end of the error message if a command needs the nodes and the cluster cannot be read.
+# Ends the error message if a command needs to know the nodes but cannot read the cluster.
 NO_NODES = "; or say --node-gpus N, the GPUs of a node, or --snapshot FILE"
-# The name in a rendered job whose release has no name.
+# A rendered job has this name if its release has no name.
 NAMELESS = "check"
 
 
 class Request:
-    """The things that the arguments name. The release's name is None if `check` gets no name."""
+    """What the arguments of a command name. The name of the release is None if `check` is called without a name."""
 
     def __init__(self, options: argparse.Namespace) -> None:
         self.options = options
 
     @cached_property
     def name(self) -> str | None:
-        """Return the release's name; generate one as Helm does if a flag says so.
+        """Return the name of the release. If a flag asks for it, generate a name as Helm does.
 
-        Raise ValuesError if a generated name is not a valid release name.
+        Raise ValuesError if the generated name is not valid for a release.
         """
         options = self.options
         flag, template = getattr(options, "naming", None) or ("", "")
@@ -65,7 +65,7 @@ class Request:
 
     @cached_property
     def source(self) -> Source:
-        """Return the chart and the flags for its values; raise ValuesError if there is no such chart or file."""
+        """Return the chart and the flags for its values; raise ValuesError if the chart or a file does not exist."""
         from distrain.helm import inputs
         from distrain.helm.chart import chart_folder, refuse_broken
 
@@ -81,7 +81,7 @@ class Request:
 
     @cached_property
     def cluster(self) -> Cluster:
-        """Return the cluster and, as its `target`, the namespace; no request has been sent yet."""
+        """Return the cluster, whose `target` contains the namespace. No request has been sent yet."""
         from distrain.apiserver.cluster import connect
         from distrain.apiserver.target import choose
 
@@ -97,7 +97,7 @@ class Request:
 
     @cached_property
     def snapshot(self) -> Contents | None:
-        """Return the content of the file of --snapshot, None if the flag is missing."""
+        """Return the content of the file that --snapshot names, or None without this flag."""
         path = getattr(self.options, "snapshot", None)
         if not path:
             return None
@@ -106,9 +106,9 @@ class Request:
         return read_file(path)
 
     def record(self, release: str, endpoint: str, command: str) -> tuple[Record, str] | None:
-        """Read a release's record from the location in its values; return None if Helm knows no such release.
+        """Read a release's record from the location in its values. Return None if Helm does not know the release.
 
-        `command` is the command that reads a copy of the record in a folder with the release's name.
+        `command` is a command that reads a copy of the record from a folder with the release's name.
         """
         from distrain.record import source
 
@@ -119,17 +119,18 @@ class Request:
         return source.from_release(release, target.namespace, values, endpoint, command)
 
     def reach(self) -> None:
-        """Send the first request to the cluster; raise UnreachableError if there is no answer.
+        """Send the first request to the cluster. Raise UnreachableError if the cluster does not answer.
 
-        Without this, Helm could send the first request, and the user would see Helm's error for a cluster that is down.
+        Without this, Helm might send the first request, and the user would see Helm's error about a cluster that is
+        down.
         """
         _ = self.capabilities
 
     def given(self, source: Source, template: Callable[[], Template] | None = None) -> Given:
-        """Return the input for `derive`; --node-gpus, --instance or --snapshot state the nodes.
+        """Return the input for `derive`. The flags --node-gpus, --instance and --snapshot describe the nodes.
 
-        `template` returns the later rendering with the derived values. While Helm renders the job for the nodes, Helm
-        is started for that later rendering, too.
+        `template` returns the Template of this later rendering, which uses the derived values. While Helm renders the
+        job for the nodes, another Helm process is started for a later rendering.
         """
         from distrain.derive.complete import Given
 
@@ -137,12 +138,12 @@ class Request:
         texts = tuple(text_of(path, source.stdin) for path in source.files)
         if template:
             return Given(self.helm, source, texts, self._stated_nodes(), lambda: helm.expect_text(chart, template()))
-        # A wrong file is refused even if nothing depends on the nodes.
+        # Read the snapshot here, so that a wrong file is refused even if nothing depends on the nodes.
         _ = self.snapshot
         return Given(self.helm, source, texts, self._stated_nodes())
 
     def merged_values(self, source: Source) -> dict[str, Any]:
-        """Return the values merged with the chart's defaults; raise ValuesError if the image is a placeholder."""
+        """Return the values merged with the chart's defaults; raise ValuesError if the image is still a placeholder."""
         from distrain.values.placeholder import refuse_placeholder
 
         merged = self.helm.merged_values(source)
@@ -152,11 +153,11 @@ class Request:
     def completed(
         self, source: Source, ask: Measure, template: Callable[[], Template] | None = None, *, is_final: bool = True
     ) -> Source:
-        """Return the source with all values: derive the missing values, and print notes on the split.
+        """Return the source with all values: derive missing values, and print notes on how the GPUs are split.
 
-        `ask` returns the nodes; it is called only if the GPUs must be split and the arguments do not state the nodes.
-        `template` is as in `given`. `is_final` tells that the values will be installed, not only judged. Raises
-        ValuesError if the GPUs cannot be split, or if the image is a placeholder.
+        `ask` returns the nodes. `ask` is called only if the GPUs must be split and the arguments do not describe the
+        nodes. `template` is the same as in `given`. `is_final` means that the values will be installed, and not only
+        judged. Raises ValuesError if the GPUs cannot be split, or if the image is still a placeholder.
         """
         from distrain.derive.complete import completed_source, leaves_open
 
@@ -169,9 +170,11 @@ class Request:
         return complete
 
     def cluster_nodes(self, *, running: str | None = None, hint: str = "") -> Measure:
-        """Return a function that reads the cluster's nodes, as if the pods of the release named `running` had ended.
+        """Return a function that reads the cluster's nodes.
 
-        The function raises UnreachableError, with the hint at the end of the message, if the cluster cannot be read.
+        The function treats the pods of the release `running` as if they had ended.
+
+        If the cluster cannot be read, the function raises UnreachableError, whose message ends with the hint.
         """
 
         def ask(render: Callable[[], Job], gpu_resource: str) -> Room:
@@ -191,11 +194,11 @@ class Request:
         return ask
 
     def new_job(self, *, is_release: bool, uninstalled: int = 0) -> RenderedJob:
-        """Render the job. Run the fast checks first: the values, then the cluster, then the chart's rules.
+        """Render the job. The fast checks run first: of the values, then of the cluster, then of the chart's rules.
 
-        With `is_release` the command will create a release, so its namespace must be there unless --create-namespace is
-        given, and its name must be free. `uninstalled` is the last revision of a release of this name that was
-        uninstalled with --keep-history. Without `is_release` the job is only judged.
+        With `is_release` the command will create a release. So the name of the release must be free, and its namespace
+        must exist unless --create-namespace is given. `uninstalled` is the last revision of a release of this name that
+        was uninstalled with --keep-history, otherwise 0. Without `is_release` the job is only judged.
         """
         refuse_disabled(self.helm.merged_values(self.source))
         self.reach()
@@ -209,14 +212,14 @@ class Request:
             if not uninstalled:
                 refuse_taken_name(self.helm.releases, Release(self.name or NAMELESS, self.source, self.cluster.target))
         found = self.job(self.source, is_final=is_release)
-        # A release of this name may have any revision.
+        # A release of this name may already exist, with any revision number.
         revision = uninstalled + 1 if is_release else 0
         return found._replace(job=found.job.of_release(found.release.name, revision))
 
     def job(self, source: Source, *, is_final: bool = True, running: str | None = None) -> RenderedJob:
         """Derive the missing values, and render the job for the cluster.
 
-        The nodes are judged as if the pods of the release named `running` had ended.
+        The nodes are judged as if the pods of the release `running` had ended.
         """
         from distrain.helm.record_size import with_record
         from distrain.helm.render import Template
@@ -258,7 +261,7 @@ class Request:
         return measured(nodes, over(found.pods), namespace_alone(self.options.namespace), job, gpu_resource)
 
     def _assumed_nodes(self, gpu_resource: str) -> list[Node]:
-        """Return the nodes of --assume-nodes, which only `check` has."""
+        """Return the nodes that --assume-nodes describes. Only `check` has this flag."""
         from distrain.check.assumed_nodes import assumed_nodes
 
         return assumed_nodes(getattr(self.options, "assume_nodes", ()), gpu_resource)
@@ -266,7 +269,7 @@ class Request:
 
 @contextmanager
 def before_changes() -> Iterator[None]:
-    """Add to an error of Helm that nothing was changed, for a command that would have changed the release."""
+    """If Helm fails, add to the error that nothing was changed. This is for commands that change a release."""
     try:
         yield
     except HelmError as error:
@@ -275,10 +278,13 @@ def before_changes() -> Iterator[None]:
 
 
 def import_msgspec() -> None:
-    """Import msgspec without typing_extensions, whose import takes 16 ms; msgspec needs nothing that typing lacks."""
+    """Import msgspec without typing_extensions, whose import takes 16 ms.
+
+    The module typing has all that msgspec needs.
+    """
     if "typing_extensions" in sys.modules or sys.version_info < (3, 11):
         return
-    # typeshed does not know that None makes an import fail.
+    # typeshed does not know that `None` in sys.modules makes an import fail.
     sys.modules["typing_extensions"] = None  # type: ignore[assignment]
     try:
         importlib.import_module("msgspec")
@@ -292,7 +298,7 @@ def refuse_disabled(values: dict[str, Any]) -> None:
 
 
 def text_of(path: str, stdin: bytes | None) -> str:
-    """Return the text of a values file; for the path -, the text is `stdin`."""
+    """Return the text of a values file. For the path `-`, return the text in `stdin`."""
     try:
         return ((stdin or b"") if path == "-" else Path(path).read_bytes()).decode()
     except (OSError, UnicodeDecodeError) as error:

@@ -10,19 +10,22 @@ if TYPE_CHECKING:
     from distrain.record.read import Record
     from distrain.request.request import Request
 
-# Seconds to look for the record of a release.
+# The plugin looks for the record of a release for at most SECONDS.
 SECONDS = 4.0
 
 
 class Found(NamedTuple):
-    """The record of a run, None if it was not read, and a line for the user if the record tells nothing."""
+    """The record of a run, or None if it was not read, and a message for the user if the record says nothing."""
 
     record: Record | None = None
     words: str = ""
 
 
 def named(place: str, endpoint: str) -> Found:
-    """Read the record at the location that --record names. Raises an error if it does not exist or cannot be read."""
+    """Read the record at the location that --record names.
+
+    Raises an error if the record does not exist or cannot be read.
+    """
     from distrain.record import source
     from distrain.record.read import RecordError
 
@@ -33,9 +36,10 @@ def named(place: str, endpoint: str) -> Found:
 
 
 def of_release(request: Request, release: str, endpoint: str) -> Found:
-    """Read the record from the location in the release's values; give up after some seconds.
+    """Read the record from the location in the release's values. Give up after a few seconds.
 
-    A thread reads the record. The thread is abandoned if Helm, or the server that the values name, does not answer.
+    The record is read in a separate thread. If Helm or the server that the values name does not answer, the thread is
+    abandoned.
     """
     from distrain.apiserver.pages import Ahead
     from distrain.record.source import NoPlaceError
@@ -56,7 +60,10 @@ def of_release(request: Request, release: str, endpoint: str) -> Found:
 
 
 def _without_credentials() -> str:
-    """Say that the environment names no AWS credentials: boto3 then asks the cloud's metadata service for a while."""
+    """Say that the environment has no AWS credentials.
+
+    Without credentials, boto3 asks the cloud's metadata service for a while.
+    """
     from distrain.record.s3 import CREDENTIALS, names_credentials
 
     return "" if names_credentials() else f" (your environment has no AWS credentials, which S3 needs: {CREDENTIALS})"
@@ -73,6 +80,6 @@ def _unread(words: str) -> Found:
 
 
 def _with_flag(message: str) -> str:
-    """Return the message; add the flag that names another location, unless the message names a flag already."""
+    """Return the message. Append the flag that names another location, unless the message already names a flag."""
     has_flag = " --record" in message or " --endpoint" in message
     return message if has_flag else f"{message}, or name its location with --record"

@@ -1,4 +1,4 @@
-"""Resolve the namespaces and label keys in terms of pod affinity and anti-affinity, and match pods."""
+"""Resolve the namespaces and label keys in terms of pod affinity and anti-affinity, and match pods with terms."""
 
 from __future__ import annotations
 
@@ -10,12 +10,15 @@ from distrain import kube
 from distrain.kube import selectors
 from distrain.kube.selectors import Labels
 
-# The API server sets this label on each namespace.
+# The API server sets this label on each namespace to the namespace's name.
 NAMESPACE_LABEL = "kubernetes.io/metadata.name"
 
 
 class NamespaceLabels(Struct, frozen=True):
-    """The labels of namespaces. If the labels could not be read (None), only the name's label is known."""
+    """The labels of namespaces.
+
+    If the labels could not be read (None), only the label with the namespace's name is known.
+    """
 
     known: Mapping[str, Labels] | None = None
 
@@ -28,7 +31,7 @@ UNREAD = NamespaceLabels()
 
 
 class AffinityTerm(Struct, frozen=True):
-    """A topology key, and the selector and namespaces of the pods that count in the key's domains."""
+    """A topology key, and the selector and the namespaces of the pods that count in the domains of this key."""
 
     key: str
     selector: kube.LabelSelector | None
@@ -56,9 +59,9 @@ def stated_terms(spec: kube.PodSpec) -> list[kube.PodTerm]:
 def required_terms(
     affinity: kube.PodAffinity | None, namespace: str, labels: Labels | None = None
 ) -> tuple[AffinityTerm, ...]:
-    """Return the required terms of a pod's affinity; a term without namespaces means the pod's own namespace.
+    """Return the required terms of a pod's affinity. A term that names no namespaces means the pod's own namespace.
 
-    Pass the pod's labels, unless the API server has already added them to the selectors.
+    Pass the labels of the pod, unless the API server has already added them to the selectors.
     """
     return tuple(_term(term, namespace, labels or {}) for term in (affinity and affinity.required) or ())
 

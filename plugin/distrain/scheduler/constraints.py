@@ -1,4 +1,4 @@
-"""Collect the scheduling constraints of a job's pods that concern other pods, host ports and volumes."""
+"""Collect the scheduling constraints of a job's pods that are about other pods, host ports and volumes."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from distrain.workload.manifest import Job, PodRole
 class RoleConstraints(Struct, frozen=True):
     """The constraints of one role's pods: required affinity, required anti-affinity, topology spread.
 
-    `beside` is the affinity that results if several pods share a claim. `keys` are all topology keys in use. Kubelet
-    admits a pod with a nodeName whatever its rules about other pods say; the scheduler applies the pod's anti-affinity
-    to pods that it places later.
+    `beside` is the affinity that pods have because they share a claim. `keys` are all topology keys that the
+    constraints use. If a pod has a nodeName, kubelet admits it whatever its rules about other pods say. The scheduler
+    still applies the pod's anti-affinity to pods that it places later.
     """
 
     role: PodRole
@@ -40,25 +40,25 @@ class RoleConstraints(Struct, frozen=True):
 
     @property
     def is_bound(self) -> bool:
-        """Tell whether the pods skip the scheduler, because they have a nodeName."""
+        """Tell whether the pods bypass the scheduler, because they have a nodeName."""
         return bool(self.role.spec.node_name)
 
     def meets_affinity(self, namespace: str, namespaces: NamespaceLabels, labels: Labels) -> bool:
-        """Tell whether a pod counts for this role's affinity: the pod must match every term."""
+        """Tell whether a pod counts for the affinity of this role. Such a pod must match every term."""
         return bool(self.affinity) and all(term.matches(namespace, namespaces, labels) for term in self.affinity)
 
     def is_selected(self, term: AffinityTerm, namespaces: NamespaceLabels) -> bool:
-        """Tell whether the term of another pod selects this role's pods."""
+        """Tell whether a term of another pod selects the pods of this role."""
         return term.matches(self.namespace, namespaces, self.labels)
 
 
 class JobConstraints(Struct, frozen=True):
-    """The constraints of a job's roles, by the role's name, and the data to match them.
+    """The constraints of a job's roles, by role name, and the data that is needed to match them.
 
-    `namespace` is the namespace of the release's own pods; each role has its own namespace. `exclusive_claims` are the
-    claims with access mode ReadWriteOncePod, by namespace and name. `priorities` are the lowest and the highest
-    priority of the job's pods. The scheduler places a nominated pod before the job's pods of the same or a lower
-    priority.
+    `namespace` is the namespace of the release's pods in the cluster; each role also has its own namespace.
+    `exclusive_claims` are the claims with access mode ReadWriteOncePod, by namespace and name. `priorities` are the
+    lowest and the highest priority of the job's pods. The scheduler places a nominated pod before pods of the job that
+    have the same priority or a lower one.
     """
 
     namespace: str
@@ -88,7 +88,7 @@ def constraints_of(
     attach_limits: AttachLimits | None = None,
     beside: Mapping[str, Affinity] | None = None,
 ) -> JobConstraints:
-    """Read the constraints of a job's pods; the pod specs are those that the API server would store."""
+    """Read the constraints of a job's pods. The pod specs must be as the API server would store them."""
     rules, near = volumes or {}, beside or {}
     roles = {
         role.name: _of_role(role, role.namespace or namespace, rules.get(role.name, ()), near.get(role.name))
@@ -98,7 +98,7 @@ def constraints_of(
 
 
 def unknown_labels(job: Job) -> Iterator[str]:
-    """Name the labels in the roles' constraints whose values are unknown before the job's pods exist."""
+    """Name those labels in the roles' constraints whose values are unknown until the job's pods exist."""
     varying = frozenset().union(*(role.varying for role in job.roles))
     for role in job.roles:
         rules: list[kube.PodTerm | kube.TopologySpreadConstraint] = [*stated_terms(role.spec), *_spread(role)]
@@ -130,7 +130,10 @@ def _of_role(
 
 
 def _spread(role: PodRole) -> Iterator[kube.TopologySpreadConstraint]:
-    """Yield the topology spread constraints, with the role's labels added to their selectors; skip ScheduleAnyway."""
+    """Yield the topology spread constraints, except those with `ScheduleAnyway`.
+
+    Their selectors include the role's labels.
+    """
     for spread in role.spec.topology_spread_constraints or ():
         if spread.when_unsatisfiable != "ScheduleAnyway":
             selector = selectors.with_label_keys(spread.label_selector, spread.match_label_keys, "In", role.labels)

@@ -1,6 +1,6 @@
-"""Record, per node, how the cluster's pods affect one role's affinity, anti-affinity and topology spread.
+"""Record for each node how the cluster's pods affect the affinity, anti-affinity and topology spread of a role.
 
-Pods are added one by one, and no pod is kept in memory.
+Pods are added one by one, so no pod is kept in memory.
 """
 
 from __future__ import annotations
@@ -19,15 +19,16 @@ from distrain.scheduler.constraints import JobConstraints, RoleConstraints
 
 
 class ExistingPods(Struct):
-    """Nodes with pods that match a constraint of the role, or with pods that have an anti-affinity to the role.
+    """Nodes that have pods matching a constraint of the role, or pods with an anti-affinity to the role.
 
-    `affinity` are the nodes with pods that the role's affinity selects. `anti_affinity` has, for each term of the
-    role's anti-affinity, the nodes with matching pods. `counts` has the number of matching pods per topology spread
-    constraint. The keys of `anti_affinity` and `counts` are the indexes of the terms or constraints. `repelling` are
-    domains (key and value) with pods whose anti-affinity selects the role's pods.
+    `affinity` are the nodes that have pods which the role's affinity selects. For each term of the role's
+    anti-affinity, `anti_affinity` has the nodes with matching pods. For each topology spread constraint, `counts` has
+    the number of matching pods. The keys of `anti_affinity` and `counts` are indexes of terms and constraints.
+    `repelling` are the domains (key and value) that have pods whose anti-affinity selects the role's pods.
 
-    For nominated pods: `blocked` are nodes that the role's own anti-affinity refuses, and `shunning` are nodes that the
-    nominated pod's anti-affinity refuses. `awaited` counts nominated pods that the scheduler may or may not consider.
+    For nominated pods: `blocked` are the nodes that the role's own anti-affinity refuses. `shunning` are the nodes that
+    a nominated pod's anti-affinity refuses. `awaited` is the number of nominated pods that the scheduler may or may not
+    consider.
     """
 
     affinity: set[str] = field(default_factory=set)
@@ -47,7 +48,7 @@ def add_running(
     node: kube.Node,
     anti_affinity: Iterable[AffinityTerm],
 ) -> None:
-    """Add a pod that has a node; `anti_affinity` is the pod's own."""
+    """Add a pod that has a node; `anti_affinity` is the anti-affinity of this pod."""
     name, labels, namespace = node.metadata.name, pod.labels, pod.namespace
     if role.meets_affinity(namespace, job.namespaces, labels):
         existing.affinity.add(name)
@@ -68,7 +69,7 @@ def add_nominated(
     node: kube.Node,
     anti_affinity: Iterable[AffinityTerm],
 ) -> None:
-    """Add a pod that is nominated for a node; the scheduler considers it only on that node."""
+    """Add a pod that is nominated for a node. The scheduler considers the pod only on that node."""
     labels, namespace = pod.labels, pod.namespace
     found = node.metadata.labels or {}
     existing.awaited += any(_is_counted(spread, pod, role.namespace, labels) for spread in role.spread)
@@ -77,15 +78,15 @@ def add_nominated(
         existing.blocked.add(node.metadata.name)
     if _repelling(anti_affinity, job, role, node):
         existing.shunning.add(node.metadata.name)
-        # The scheduler runs this filter only if some affinity matches the pod. This becomes true when a pod of the job
-        # with a matching anti-affinity gets a node.
+        # The scheduler runs this filter only if an affinity or anti-affinity matches the pod. Such an affinity appears
+        # when a pod of the job with a matching anti-affinity gets a node.
         existing.awaited += not (role.affinity or role.anti_affinity) and any(
             role.is_selected(term, job.namespaces) for other in job.roles.values() for term in other.anti_affinity
         )
 
 
 def _is_counted(spread: kube.TopologySpreadConstraint, pod: CountedPod, namespace: str, labels: Labels) -> bool:
-    """Tell whether a topology spread constraint counts a pod; a pod that is being deleted is not counted."""
+    """Tell whether a topology spread constraint counts a pod. A pod that is being deleted is not counted."""
     if pod.namespace != namespace or pod.is_leaving:
         return False
     return selectors.selects(spread.label_selector, labels)
@@ -94,7 +95,7 @@ def _is_counted(spread: kube.TopologySpreadConstraint, pod: CountedPod, namespac
 def _repelling(
     anti_affinity: Iterable[AffinityTerm], job: JobConstraints, role: RoleConstraints, node: kube.Node
 ) -> set[tuple[str, str]]:
-    """Return the domains from which a pod's anti-affinity keeps the role's pods."""
+    """Return the domains that the role's pods may not enter because of a pod's anti-affinity."""
     found = node.metadata.labels or {}
     return {
         (term.key, found[term.key])

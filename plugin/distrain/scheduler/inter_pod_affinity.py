@@ -1,6 +1,6 @@
-"""InterPodAffinity: apply required affinity and anti-affinity to the cluster's pods and between the job's own pods.
+"""InterPodAffinity: apply required affinity and anti-affinity to the cluster's pods, and between the job's own pods.
 
-The cluster's pods decide which nodes refuse a role. The solver applies the rules between the job's own pods.
+The pods in the cluster decide which nodes refuse a role. The solver applies the rules between the job's own pods.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from distrain.solver.problem import Affinity, AntiAffinity
 
 
 class Refused(Struct, frozen=True):
-    """The nodes that refuse a role because of the cluster's pods.
+    """The nodes that refuse a role because of pods in the cluster.
 
-    `avoided` and `repelling` are domains, by key and value; `blocked` are names of nodes.
+    `avoided` and `repelling` are domains, each with key and value. `blocked` are names of nodes.
     """
 
     role: RoleConstraints
@@ -28,7 +28,7 @@ class Refused(Struct, frozen=True):
     blocked: frozenset[str]
 
     def message(self, node: kube.Node) -> str | None:
-        """Return the scheduler's message for the node, or None when the filter accepts it."""
+        """Return the scheduler's message for the node, or None if the filter accepts the node."""
         if self.role.is_bound:
             return None
         found = node.metadata.labels or {}
@@ -55,7 +55,7 @@ def refused(existing: ExistingPods, role: RoleConstraints, nodes: Mapping[str, k
 def affinity(
     existing: ExistingPods, role: RoleConstraints, job: JobConstraints, nodes: Mapping[str, kube.Node]
 ) -> Affinity | None:
-    """Return the role's affinity to the job's pods, and the domains in which the cluster's pods already satisfy it."""
+    """Return the role's affinity to the job's pods, and the domains in which pods of the cluster already satisfy it."""
     if not role.affinity:
         return None
     keys = tuple(dict.fromkeys(term.key for term in role.affinity))
@@ -66,7 +66,7 @@ def affinity(
 
 
 def anti_affinity(role: RoleConstraints, job: JobConstraints) -> tuple[AntiAffinity, ...]:
-    """Return the anti-affinity between the role and the job's roles, also if only the other role states it."""
+    """Return the anti-affinity between this role and the job's roles, even if only the other role states it."""
     found: dict[str, set[str]] = {}
     for name, other in job.roles.items():
         if role.is_bound and other.is_bound:

@@ -22,7 +22,7 @@ def selector_matches(selector: kube.NodeSelector, node: kube.Node) -> bool:
 
 
 def _term_matches(term: kube.NodeTerm, node: kube.Node) -> bool:
-    """Tell whether every expression of the term holds; a term without expressions matches no node."""
+    """Tell whether every expression of the term is true. A term without expressions matches no node."""
     expressions, fields = term.match_expressions or [], term.match_fields or []
     if not expressions and not fields:
         return False

@@ -1,7 +1,7 @@
-"""Run the filters that need only the node and the pod, in the scheduler's order.
+"""Run the filters that look only at the node and the pod, in the scheduler's order.
 
-These are NodeUnschedulable, NodeName, TaintToleration and NodeAffinity. A pod with a nodeName skips the scheduler.
-Kubelet admits it, and applies NodeName, NodeAffinity and taints with NoExecute (Kubernetes
+These filters are NodeUnschedulable, NodeName, TaintToleration and NodeAffinity. A pod that has a nodeName bypasses the
+scheduler. Kubelet admits such a pod, and applies NodeName, NodeAffinity and taints with NoExecute (Kubernetes
 pkg/kubelet/lifecycle/predicate.go: generalFilter).
 """
 
@@ -16,7 +16,7 @@ from distrain.scheduler.taint_toleration import CONDITION_TAINTS, NO_EXECUTE, un
 
 
 def first_refusal(node: kube.Node, pod: kube.PodSpec) -> str | None:
-    """Return the message of the first filter that refuses the node, or None when all of them accept it."""
+    """Return the message of the first filter that refuses the node, or None if all filters accept it."""
     if not pod.node_name and node_unschedulable.is_refused(node, pod):
         return UNSCHEDULABLE
     if pod.node_name and pod.node_name != node.metadata.name:
@@ -27,7 +27,7 @@ def first_refusal(node: kube.Node, pod: kube.PodSpec) -> str | None:
 
 
 def recovered(node: kube.Node) -> kube.Node:
-    """Return the node without its cordon and without taints for conditions, as if it were healthy again."""
+    """Return the node without its cordon and without taints for conditions, as if it were healthy."""
     taints = [taint for taint in node.spec.taints or () if taint.key not in CONDITION_TAINTS]
     if not node.spec.unschedulable and taints == (node.spec.taints or []):
         return node

@@ -1,8 +1,9 @@
 """NodePorts: model each host port as a resource with one unit per node.
 
-Two pods on a node may not use the same protocol and port on the same address. A pod on all addresses (0.0.0.0)
-conflicts with every other pod on that port. So a pod on 0.0.0.0 requests one resource for each address that a pod of
-the job names, and one for all other addresses. The scheduler treats only 0.0.0.0 as all addresses, not `::`.
+Two pods on the same node may not use the same protocol and port on the same address. A pod that uses a port on all
+addresses (0.0.0.0) conflicts with every other pod that uses this port. So a pod on 0.0.0.0 requests one resource for
+each address that a pod of the job names, and one for all remaining addresses. The scheduler takes only 0.0.0.0 for all
+addresses, but not `::`.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ class UsedPort(Struct, frozen=True):
 
 
 def host_ports(spec: kube.PodSpec | Kind) -> frozenset[UsedPort]:
-    """Return the host ports of the pod's containers and sidecars; other init containers are ignored."""
+    """Return the host ports of the pod's containers and sidecars. Other init containers are ignored."""
     lasting = [each for each in spec.init_containers or () if each.restart_policy == "Always"]
     return frozenset(
         UsedPort(port.protocol or "TCP", port.host_port, port.host_ip or ALL)
@@ -39,7 +40,7 @@ def host_ports(spec: kube.PodSpec | Kind) -> frozenset[UsedPort]:
 
 
 class PortResources:
-    """The resources that stand for the ports of a job's roles."""
+    """The resources that stand for the host ports of a job's roles."""
 
     def __init__(self, roles: Iterable[frozenset[UsedPort]]) -> None:
         self._addresses: dict[tuple[str, int], list[str]] = {}
@@ -50,24 +51,25 @@ class PortResources:
         return {name: 1 for port in ports for name in self._names(port)}
 
     def free(self, taken: Iterable[UsedPort]) -> Units:
-        """Return the free resources of a node whose pods use these ports."""
+        """Return which of these resources a node has free, if its pods use the ports in `taken`."""
         free = {_name(*key, address) for key, addresses in self._addresses.items() for address in (*addresses, ALL)}
         held = {name for port in taken for name in self._held(port)}
         return {name: 0 if name in held else 1 for name in sorted(free)}
 
     def _names(self, port: UsedPort) -> list[str]:
-        """Return the resources that a pod of the job requests for a port."""
+        """Return the resources that a pod of the job requests for a host port."""
         key = (port.protocol, port.number)
         addresses = [*self._addresses[key], ALL] if port.address == ALL else [port.address]
         return [_name(*key, address) for address in addresses]
 
     def _held(self, port: UsedPort) -> list[str]:
-        """Return the resources that a pod of the cluster uses with this port."""
+        """Return the resources that a pod in the cluster uses with this port."""
         key = (port.protocol, port.number)
         known = self._addresses.get(key, ())
         if port.address == ALL:
             return [_name(*key, address) for address in (*known, ALL)]
-        # If no pod of the job names this address, only the job's pods on 0.0.0.0 can conflict with it.
+        # If no pod of the job names this address, the only pods that can conflict with it are the job's pods on
+        # 0.0.0.0.
         return [_name(*key, port.address if port.address in known else ALL)]
 
 

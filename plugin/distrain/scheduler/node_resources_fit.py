@@ -1,6 +1,7 @@
 """NodeResourcesFit: find the resources that a node lacks for one more pod.
 
-Host ports and attachable volumes are resources, too. The scheduler checks ports before NodeResourcesFit, volumes after.
+Host ports and attachable volumes also count as resources. The scheduler checks ports before NodeResourcesFit, and
+volumes after it.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from distrain.solver.reduce import asked
 
 
 def insufficient(node: Node, role: Role) -> list[str]:
-    """Place as many pods as fit; then return the messages of the first filter that refuses one more pod."""
+    """Place as many pods as fit. Then return the messages of the first filter that refuses one more pod."""
     held = copies(node, role)
     short = [name for name, amount in asked(role) if node.free.get(name, 0) - held * amount < amount]
     if any(name.startswith(node_ports.PREFIX) for name in short):

@@ -1,4 +1,4 @@
-"""NodeUnschedulable: a cordoned node takes only pods that tolerate the unschedulable taint."""
+"""NodeUnschedulable: a cordoned node accepts only pods that tolerate the unschedulable taint."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Sum up, pod by pod, the resources of each node that the cluster's pods use.
+"""Sum up how much of each node's resources the cluster's pods use, pod by pod.
 
-Usages can be added, so two processes can each sum up a part of the pods.
+Two usages can be added, so two processes can each sum up a part of the pods.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from distrain.scheduler.node_volume_limits import Attached, CsiVolume
 from distrain.scheduler.volume_restrictions import ClaimName, claims_of
 from distrain.workload.manifest import is_of_release
 
-# Used instead of a node's name to mean every node.
+# Used in place of a node's name to mean every node.
 EVERYWHERE = ""
 
 
 class Usage(Struct):
-    """Requests, host ports and volumes per node, exclusive claims in use, and `existing` pods per role.
+    """The requests, host ports and volumes on each node, the exclusive claims in use, and per role, `existing` pods.
 
-    `volumes` are the volumes of running pods, `reserved` the volumes of nominated pods and VolumeAttachments. `freed`,
-    the volumes of the release's own pods, do not count. The claim of a pod that has a node is in use EVERYWHERE. The
-    claim of a nominated pod is in use only on the nominated node. `between` counts nominated pods that are scheduled
-    before some of the job's pods and after others.
+    `volumes` are the volumes of running pods. `reserved` are the volumes of nominated pods and of VolumeAttachments.
+    `freed` are the volumes of the release's own pods, which do not count. The claim of a pod that has a node counts as
+    in use EVERYWHERE. The claim of a nominated pod is in use only on the node for which the pod is nominated. `between`
+    counts the nominated pods that the scheduler places before some of the job's pods and after others.
     """
 
     requests: dict[str, Units] = field(default_factory=dict)
@@ -47,18 +47,18 @@ class Usage(Struct):
     between: int = 0
 
     def of(self, role: str) -> ExistingPods:
-        """Return the existing pods that affect this role."""
+        """Return the existing pods that affect the pods of this role."""
         return self.existing.setdefault(role, ExistingPods())
 
     def attached(self, node: str) -> Attached:
-        """Return the volumes on the node."""
+        """Return the volumes that are attached to the node or reserved for it."""
         return Attached(self.volumes.get(node, set()), self.reserved.get(node, set()) - self.freed)
 
 
 class PodCounts(Struct):
-    """Numbers of pods for the report.
+    """Numbers of pods that the report shows.
 
-    `pending` pods wait for a node, and `lower` pods have a lower priority than the job's.
+    `pending` pods wait for a node. `lower` pods have a lower priority than the job.
     """
 
     pending: int = 0
@@ -66,14 +66,14 @@ class PodCounts(Struct):
 
 
 class ClusterUsage(Struct):
-    """Usage by all pods, and by the pods that stay after every other pod has ended (DaemonSet and static pods)."""
+    """The usage by all pods, and by the pods that stay after all others have ended (DaemonSet pods and static pods)."""
 
     taken: Usage = field(default_factory=Usage)
     staying: Usage = field(default_factory=Usage)
     counts: PodCounts = field(default_factory=PodCounts)
 
     def __add__(self, other: ClusterUsage) -> ClusterUsage:
-        """Return the sum of two usages, without changing either."""
+        """Return the sum of two usages; both remain unchanged."""
         total: ClusterUsage = _joined(self, other)
         return total
 
@@ -81,14 +81,14 @@ class ClusterUsage(Struct):
 def usage_of(
     nodes: Iterable[kube.Node], pods: Iterable[CountedPod], job: JobConstraints, release: str | None = None
 ) -> ClusterUsage:
-    """Sum up the usage by pods, for a job with these constraints, as if the pods of `release` had ended.
+    """Sum up the usage by pods for a job with these constraints. Treat the pods of `release` as if they had ended.
 
-    A pod that has ended uses nothing. A pending pod that is nominated for a node already uses that node, because the
-    scheduler places it first, unless its priority is lower than the job's. Other pending pods are only counted: they
-    may be placed before the job's pods. No pod is kept in memory.
+    A pod that has ended uses nothing. If a pending pod is nominated for a node, it already uses that node, because the
+    scheduler places it first. A nominated pod does not use the node if its priority is lower than the job's. All other
+    pending pods are only counted, because the scheduler may place them before the job's pods. No pod is kept in memory.
     """
     adding = _Adding(job, {node.metadata.name: node for node in nodes})
-    # Most pods of a node are of the same kind, so the common part is computed once.
+    # Most pods of a node are of the same kind, so what they have in common is computed only once.
     alike: Counter[tuple[str, Kind]] = Counter()
     for pod in pods:
         node, kind = pod.node_name, pod.kind
@@ -104,9 +104,9 @@ def usage_of(
 
 
 class _Adding:
-    """Add pods to a ClusterUsage; read from each pod only what the job's constraints need.
+    """Adds pods to a ClusterUsage. It reads from each pod only what the job's constraints need.
 
-    `reads_each_pod` tells whether pods of the same kind on the same node may differ for the job.
+    `reads_each_pod` tells whether two pods of the same kind on the same node may differ for the job.
     """
 
     def __init__(self, job: JobConstraints, nodes: Mapping[str, kube.Node]) -> None:
@@ -150,7 +150,10 @@ class _Adding:
                 )
 
     def _place(self, node: str, kind: Kind) -> str:
-        """Return the node that a pod uses: its own node, or a pending pod's nominated node; empty if it has neither."""
+        """Return the node that a pod uses: its own node, or the node for which it is nominated.
+
+        Return an empty text otherwise.
+        """
         goes_first = kind.priority >= self._job.priorities[0]
         return node or (kind.nominated_node_name if goes_first else None) or ""
 
@@ -167,7 +170,10 @@ class _Adding:
 
 
 def _is_own(pod: CountedPod, namespace: str, release: str) -> bool:
-    """Tell whether the pod belongs to the release and is not being deleted: a deleted pod still uses its node."""
+    """Tell whether the pod belongs to the release and is not being deleted.
+
+    A pod that is being deleted still uses its node.
+    """
     if pod.namespace != namespace or pod.is_leaving:
         return False
     return is_of_release(pod.labels, release)

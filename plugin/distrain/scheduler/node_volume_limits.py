@@ -1,7 +1,7 @@
-"""NodeVolumeLimits: a node can attach only a limited number of a CSI driver's volumes; its CSINode has the limit.
+"""NodeVolumeLimits: a node can attach only a limited number of volumes of a CSI driver. The limit is in its CSINode.
 
-A volume counts once per node, even if several pods on the node use it. So a claim that the job's pods share is needed
-once per node. The claims that each pod has for itself are a resource of the node, like CPU.
+A volume counts only once per node, even if several pods on the node use it. So a claim that the job's pods share needs
+one volume per node. If each pod has its own claim, these claims are treated as a resource of the node, like CPU.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from distrain.pods.counted_pod import CountedPod
 from distrain.scheduler.volume_binding import class_of
 
 PREFIX = "attachable volumes of "
-# The limit for a node whose CSINode sets none: more volumes than any job has.
+# This is the limit for a node whose CSINode sets none: more volumes than any job has.
 UNLIMITED = 10**9
-# The CSI drivers that attach volumes of Kubernetes' own former plugins, by the volume's source and by provisioner.
-# Kubernetes pkg/scheduler/framework/plugins/nodevolumelimits/utils.go: isCSIMigrationOn
+# Each former volume plugin of Kubernetes, by the volume's source and by provisioner, with the CSI driver that now
+# attaches its volumes. Kubernetes pkg/scheduler/framework/plugins/nodevolumelimits/utils.go: isCSIMigrationOn
 IN_TREE = {
     "aws_elastic_block_store": "ebs.csi.aws.com",
     "azure_disk": "disk.csi.azure.com",
@@ -34,16 +34,16 @@ MIGRATED = {
     "kubernetes.io/gce-pd": "pd.csi.storage.gke.io",
 }
 
-# The name of the CSI driver, and the name of the PersistentVolume. The scheduler uses the driver's volume handle
-# instead of the PersistentVolume's name. The counts differ only if several PersistentVolumes have the same handle.
+# The name of the CSI driver, and the name of the PersistentVolume. The scheduler counts by the driver's volume handle,
+# not by the PersistentVolume's name. The two counts differ only if several PersistentVolumes have the same handle.
 CsiVolume = tuple[str, str]
 Names = Mapping[str, set[CsiVolume]]
 
 
 class VolumeNeeds(Struct, frozen=True):
-    """The CSI volumes of one role's pods: the shared volumes, and each driver's number of volumes per single pod.
+    """The CSI volumes of one role's pods: the shared ones, and for each driver, the number of volumes of a single pod.
 
-    `existing` are the drivers of own claims that exist already, so that a node may have attached their volumes.
+    `existing` are the drivers of own claims that exist already; a node may have attached the volumes of these claims.
     """
 
     replicas: int = 0
@@ -60,9 +60,9 @@ class VolumeNeeds(Struct, frozen=True):
 
 
 class Attached(Struct, frozen=True):
-    """The volumes on one node: `used` by running pods, and `reserved` by nominated pods and VolumeAttachments.
+    """The volumes on one node: `used` by running pods, or `reserved` by nominated pods and VolumeAttachments.
 
-    Pods of the job cannot rely on sharing a `reserved` volume.
+    A pod of the job cannot rely on sharing a `reserved` volume.
     """
 
     used: Collection[CsiVolume] = ()
@@ -73,10 +73,10 @@ class Attached(Struct, frozen=True):
 
 
 class AttachLimits(Struct, frozen=True):
-    """The limits that concern a job, as driver -> node -> number of volumes, and what the job's roles need.
+    """The limits that matter for a job, as driver -> node -> number of volumes, and the volumes that its roles need.
 
-    `claims` has the CSI volumes of all claims of the cluster by namespace and name, and `attachments` those of
-    VolumeAttachments by node.
+    `claims` has the CSI volumes of all claims in the cluster, by namespace and name. `attachments` has the volumes of
+    VolumeAttachments, by node.
     """
 
     limits: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
@@ -85,12 +85,12 @@ class AttachLimits(Struct, frozen=True):
     attachments: Names = field(default_factory=dict)
 
     def volumes_of(self, pod: CountedPod) -> set[CsiVolume]:
-        """Return the pod's volumes whose drivers have limits."""
+        """Return those volumes of the pod whose drivers have limits."""
         found = {self.claims.get((pod.namespace, name)) for name in _claim_names(pod)}
         return {volume for volume in found if volume}
 
     def free(self, node: str, attached: Attached) -> Units:
-        """Return how many more volumes the node can attach, for each driver with volumes that belong to single pods."""
+        """For each driver whose volumes belong to single pods, return how many more of them the node can attach."""
         return {f"{PREFIX}{driver}": self._left(driver, node, attached) for driver in sorted(self._own_drivers())}
 
     def request(self, role: str) -> Units:
@@ -98,7 +98,7 @@ class AttachLimits(Struct, frozen=True):
         return {f"{PREFIX}{driver}": number for driver, number in own.items() if driver in self.limits}
 
     def is_exceeded(self, role: str, node: str, attached: Attached) -> bool:
-        """Tell whether the node cannot attach the volumes of even one pod of the role."""
+        """Tell whether the node cannot attach the volumes of even a single pod of the role."""
         needs = self.needs.get(role, VolumeNeeds())
         for driver in needs.drivers & set(self.limits):
             number = len(self._missing(needs, driver, attached)) + needs.own.get(driver, 0)
@@ -107,7 +107,7 @@ class AttachLimits(Struct, frozen=True):
         return False
 
     def contested(self, node: str, attached: Attached) -> Iterator[str]:
-        """Yield the drivers by whose limits the number of the job's pods on the node depends on their order."""
+        """Yield the drivers whose limits make the number of the job's pods on the node depend on the pods' order."""
         for driver, limits in self.limits.items():
             users = [needs for needs in self.needs.values() if driver in needs.drivers]
             shared = set().union(*(needs.shared_of(driver) for needs in users))
@@ -119,12 +119,15 @@ class AttachLimits(Struct, frozen=True):
     def _is_orderless(
         self, driver: str, users: Iterable[VolumeNeeds], shared: set[CsiVolume], attached: Attached
     ) -> bool:
-        """Tell whether every pod needs the same shared volumes, and the node surely has or surely lacks them."""
+        """Tell whether every pod needs the same shared volumes, and it is certain whether the node has them."""
         is_certain = not (shared - {*attached.used}) & {*attached.reserved}
         return is_certain and all(needs.shared_of(driver) == shared and driver not in needs.existing for needs in users)
 
     def _left(self, driver: str, node: str, attached: Attached, *, is_shared: bool = True) -> int:
-        """Return how many volumes the node can still attach, in addition to the shared ones if all pods use these."""
+        """Return how many more volumes the node can attach.
+
+        If all pods use the shared volumes, these are subtracted first.
+        """
         limit = self.limits[driver].get(node)
         if limit is None:
             return UNLIMITED
@@ -141,7 +144,7 @@ class AttachLimits(Struct, frozen=True):
 
 
 def limits_of(csi_nodes: Iterable[CSINode], needs: Mapping[str, VolumeNeeds]) -> dict[str, dict[str, int]]:
-    """Return the limits of the drivers that the job uses, as driver -> node -> number."""
+    """Return the limits of the drivers that the job uses, as driver -> node -> number of volumes."""
     drivers = set().union(*(each.drivers for each in needs.values()))
     found: dict[str, dict[str, int]] = {}
     for node in csi_nodes:
@@ -154,7 +157,10 @@ def limits_of(csi_nodes: Iterable[CSINode], needs: Mapping[str, VolumeNeeds]) ->
 def attachments_of(
     attachments: Iterable[VolumeAttachment], volumes: Mapping[str, PersistentVolume]
 ) -> dict[str, set[CsiVolume]]:
-    """Return the volumes of VolumeAttachments by node. The scheduler counts only volumes that state a CSI driver."""
+    """Return the volumes of the VolumeAttachments, by node.
+
+    The scheduler counts only volumes that name a CSI driver.
+    """
     found: dict[str, set[CsiVolume]] = {}
     for each in attachments:
         volume = volumes.get(each.spec.source.persistent_volume_name or "")
@@ -166,7 +172,7 @@ def attachments_of(
 def csi_volume(
     claim: PersistentVolumeClaim, volumes: Mapping[str, PersistentVolume], classes: Mapping[str, kube.StorageClass]
 ) -> CsiVolume | None:
-    """Return the CSI volume of a claim; a claim without a volume has its class's driver and its own name."""
+    """Return the CSI volume of a claim. A claim without a volume gets the driver of its class, and its own name."""
     volume = volumes.get(claim.spec.volume_name or "")
     if volume is None:
         known = classes.get(class_of(claim))

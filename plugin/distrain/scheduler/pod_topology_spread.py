@@ -1,4 +1,4 @@
-"""PodTopologySpread: apply constraints with DoNotSchedule, which count the cluster's pods and the job's own pods."""
+"""PodTopologySpread: apply constraints with `DoNotSchedule`, which count pods of the cluster and pods of the job."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from distrain.solver.problem import TopologySpread
 
 
 def refusal(node: kube.Node, role: RoleConstraints) -> str | None:
-    """Return the scheduler's message for a node without one of the topology keys, else None."""
+    """Return the scheduler's message for a node that lacks one of the topology keys, otherwise None."""
     return None if _has_keys(node, role) else NO_DOMAIN
 
 
 def spread(
     existing: ExistingPods, role: RoleConstraints, job: JobConstraints, nodes: Mapping[str, kube.Node]
 ) -> tuple[TopologySpread, ...]:
-    """Return the role's constraints for the solver.
+    """Return the topology spread constraints of the role in the form that the solver uses.
 
-    A constraint with an empty or missing selector counts no pods. It only requires its topology key on the node, so it
-    is left out here.
+    A constraint with an empty or missing selector counts no pods. Such a constraint only requires that the node has its
+    topology key, so it is left out here.
     """
     return tuple(
         _spread(constraint, existing.counts.get(number, Counter()), role, job, nodes)
@@ -58,7 +58,7 @@ def _spread(
 
 
 def _is_eligible(node: kube.Node, constraint: kube.TopologySpreadConstraint, role: RoleConstraints) -> bool:
-    """Tell whether the constraint counts the pods of the node."""
+    """Tell whether the constraint counts the pods on the node."""
     if not _has_keys(node, role):
         return False
     if constraint.node_affinity_policy != "Ignore" and not node_affinity.matches(node, role.role.spec):

@@ -1,4 +1,4 @@
-"""VolumeBinding: find the nodes where a CSI driver that reports its free storage has room for a new volume.
+"""VolumeBinding: find the nodes for which a CSI driver has room for a new volume, if it reports its free storage.
 
 Kubernetes pkg/scheduler/framework/plugins/volumebinding/binder.go, hasEnoughCapacity
 """
@@ -14,13 +14,13 @@ from distrain.kube.storage import CSIStorageCapacity
 
 
 class StorageRoom(Struct, frozen=True):
-    """The free storage that a storage class's driver reports; `is_told` is true if the driver reports any."""
+    """The free storage that the driver of a storage class reports; `is_told` is true if the driver reports any."""
 
     capacities: tuple[CSIStorageCapacity, ...] = ()
     is_told: bool = False
 
     def has(self, claim: kube.ClaimSpec, storage_class: kube.StorageClass, node: kube.Node) -> bool:
-        """Tell whether the driver can make the claim's volume for the node."""
+        """Tell whether the driver can create the claim's volume for the node."""
         asked = claim.requests.get("storage")
         if not self.is_told or asked is None:
             return True
@@ -32,6 +32,6 @@ class StorageRoom(Struct, frozen=True):
 
 
 def _largest(capacity: CSIStorageCapacity) -> int:
-    """Return the size of the largest volume that is possible, -1 if it is not known."""
+    """Return the size of the largest volume that the driver can create, or -1 if it is not known."""
     limit = capacity.capacity if capacity.maximum_volume_size is None else capacity.maximum_volume_size
     return -1 if limit is None else units("storage", limit)

@@ -1,4 +1,4 @@
-"""VolumeBinding: find the nodes that can reach the volumes of a pod's claims, bound or not yet bound."""
+"""VolumeBinding: find the nodes that can reach the volumes of a pod's claims, whether the claims are bound or not."""
 
 from __future__ import annotations
 
@@ -22,31 +22,31 @@ NO_PROVISIONER = ("", "kubernetes.io/no-provisioner")
 
 
 class BoundVolume(Struct, frozen=True):
-    """The volume that a claim is bound to."""
+    """The volume to which a claim is bound."""
 
     claim: str
     volume: PersistentVolume
 
     @property
     def is_somewhere(self) -> bool:
-        """Tell whether some nodes may not reach the volume."""
+        """Tell whether there may be nodes that cannot reach the volume."""
         return self.volume.spec.node_affinity is not None or not {*(self.volume.metadata.labels or {})}.isdisjoint(
             ZONES
         )
 
     def refusal(self, node: kube.Node) -> str | None:
-        """Return the message of VolumeBinding or VolumeZone for the node, or None when both accept it."""
+        """Return the message of VolumeBinding or VolumeZone for the node, or None if both accept the node."""
         if not _is_reached(self.volume, node):
             return NODE_CONFLICT
         return None if is_in_zone(self.volume, node) else OTHER_ZONE
 
 
 class UnboundVolume(Struct, frozen=True):
-    """A claim with WaitForFirstConsumer: it is bound to a volume when its first pod gets a node.
+    """A claim with WaitForFirstConsumer. The claim is bound to a volume when its first pod gets a node.
 
-    `candidates` are volumes that exist: the volume that is reserved for the claim, otherwise the free volumes that suit
-    it. `node` is set if the scheduler chose the node for a new volume before. With `is_per_pod`, the rule is for claims
-    of this name, one for each pod.
+    `candidates` are existing volumes: the volume that is reserved for the claim, otherwise the free volumes that suit
+    it. `node` is set if the scheduler has already chosen the node for a new volume. With `is_per_pod`, the rule is for
+    all claims of this name; each pod has one of them.
     """
 
     claim: str
@@ -60,21 +60,21 @@ class UnboundVolume(Struct, frozen=True):
 
     @property
     def is_made(self) -> bool:
-        """Tell whether the class's provisioner can make a new volume."""
+        """Tell whether the provisioner of the class can create a new volume."""
         return self.storage_class.provisioner not in NO_PROVISIONER
 
     @property
     def is_made_anywhere(self) -> bool:
-        """Tell whether the class's provisioner can make a new volume for every node."""
+        """Tell whether the provisioner of the class can create a new volume for every node."""
         return self.is_made and not self.storage_class.allowed_topologies and not self.room.is_told
 
     @property
     def is_somewhere(self) -> bool:
-        """Tell whether some nodes may not reach the volume."""
+        """Tell whether there may be nodes that cannot reach the volume."""
         return self.is_reserved or bool(self.node) or not self.is_made_anywhere
 
     def refusal(self, node: kube.Node) -> str | None:
-        """Return the scheduler's message if neither a volume that exists nor a new one is possible on the node."""
+        """If the node can have neither an existing volume nor a new one, return the scheduler's message."""
         if self.node not in ("", node.metadata.name):
             return NO_VOLUME
         if any(_is_reached(volume, node) for volume in self.candidates):
@@ -85,7 +85,10 @@ class UnboundVolume(Struct, frozen=True):
 
 
 class AnyVolume(Struct, frozen=True):
-    """The volumes of a role's pods, a different volume for each pod: a node must reach at least one of them."""
+    """The volumes of a role's pods, where each pod has a different volume.
+
+    A node must reach at least one of the volumes.
+    """
 
     volumes: tuple[BoundVolume | UnboundVolume, ...]
 
@@ -99,7 +102,7 @@ VolumeRule = BoundVolume | UnboundVolume | AnyVolume
 
 
 def refusal(node: kube.Node, rules: Iterable[VolumeRule]) -> str | None:
-    """Return the scheduler's message for a node that cannot have all of the volumes, else None."""
+    """Return the scheduler's message for a node that cannot have all of the volumes, otherwise None."""
     causes = {cause for rule in rules if (cause := rule.refusal(node))}
     return next((cause for cause in (NODE_CONFLICT, NO_VOLUME, NO_SPACE, OTHER_ZONE) if cause in causes), None)
 
@@ -118,21 +121,21 @@ def candidates(
 
 
 def class_of(item: PersistentVolumeClaim | PersistentVolume) -> str:
-    """Return the name of the storage class of a claim or a volume, empty without one."""
+    """Return the name of the storage class of a claim or a volume, or an empty string if it has none."""
     return (item.metadata.annotations or {}).get(CLASS) or item.spec.storage_class_name or ""
 
 
 def is_bound(claim: PersistentVolumeClaim) -> bool:
-    """Tell whether the claim has its volume."""
+    """Tell whether the claim is bound to its volume."""
     return bool(claim.spec.volume_name) and BOUND in (claim.metadata.annotations or {})
 
 
 def suits(volume: PersistentVolume, claim: kube.ClaimSpec) -> bool:
-    """Tell whether the claim can be bound to the free volume, ignoring the volume's location."""
+    """Tell whether the claim can be bound to the free volume, wherever the volume is."""
     spec = volume.spec
     return (
         spec.claim_ref is None
-        # A file that was written by hand may lack the status.
+        # A file that a person wrote may lack the status.
         and (volume.status.phase or "Available") == "Available"
         and _is_large_enough(volume, claim)
         and class_of(volume) == (claim.storage_class_name or "")
@@ -142,9 +145,10 @@ def suits(volume: PersistentVolume, claim: kube.ClaimSpec) -> bool:
 
 
 def is_reserved_for(volume: PersistentVolume, claim: kube.ClaimSpec, reference: ClaimReference) -> bool:
-    """Tell whether an administrator reserved the volume for the claim that `reference` names, by the claimRef.
+    """Tell whether an administrator has reserved the volume, by its claimRef, for the claim that `reference` names.
 
-    Kubernetes then ignores phase, class, access modes and selector (component-helpers/storage/volume/pv_helpers.go).
+    For a reserved volume, Kubernetes ignores phase, class, access modes and selector
+    (component-helpers/storage/volume/pv_helpers.go).
     """
     found = volume.spec.claim_ref
     if found is None or not reference.name:
@@ -154,7 +158,7 @@ def is_reserved_for(volume: PersistentVolume, claim: kube.ClaimSpec, reference: 
 
 
 def _is_large_enough(volume: PersistentVolume, claim: kube.ClaimSpec) -> bool:
-    """Tell whether the volume has the size and the mode of the claim, and is not being deleted."""
+    """Tell whether the volume has the size and the mode that the claim needs, and is not being deleted."""
     spec = volume.spec
     asked = claim.requests.get("storage", 0)
     return (
@@ -166,7 +170,7 @@ def _is_large_enough(volume: PersistentVolume, claim: kube.ClaimSpec) -> bool:
 
 
 def _is_reached(volume: PersistentVolume, node: kube.Node) -> bool:
-    """Tell whether the volume's node affinity selects the node; only the node's labels are matched."""
+    """Tell whether the volume's node affinity selects the node. Only the labels of the node are matched."""
     affinity = volume.spec.node_affinity
     if not (affinity and affinity.required):
         return True
@@ -175,7 +179,7 @@ def _is_reached(volume: PersistentVolume, node: kube.Node) -> bool:
 
 
 def _is_allowed(topologies: Sequence[kube.Topology], node: kube.Node) -> bool:
-    """Tell whether the storage class allows the node's topology; a class without topologies allows every node."""
+    """Tell whether the storage class allows the topology of the node. A class without topologies allows every node."""
     found = node.metadata.labels or {}
     return not topologies or any(
         all(found.get(each.key) in (each.values or ()) for each in topology.match_label_expressions or ())

@@ -1,11 +1,11 @@
-"""VolumeZone: compare a bound volume's zone and region labels with the node's."""
+"""VolumeZone: compare the zone and region labels of a bound volume with those of the node."""
 
 from __future__ import annotations
 
 from distrain import kube
 from distrain.kube.storage import PersistentVolume
 
-# Each zone or region label, with the label to use instead if a node lacks it.
+# For each old label of a zone or region, the label to use instead if a node lacks it.
 ZONES = {
     "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
     "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",
@@ -15,7 +15,7 @@ ZONES = {
 
 
 def is_in_zone(volume: PersistentVolume, node: kube.Node) -> bool:
-    """Tell whether the node is in the volume's zone; a node without any zone label counts as inside."""
+    """Tell whether the node is in the volume's zone. A node without zone labels counts as inside."""
     found = node.metadata.labels or {}
     if not any(key in found for key in ZONES):
         return True

@@ -1,8 +1,8 @@
 """Handle claims with WaitForFirstConsumer: the node of the first pod decides where the volume is created.
 
-A new volume may be reachable from only one domain of its class's allowed topologies. Then the other pods with the claim
-must run in the first pod's domain, as if they had an affinity to it. If each pod has a claim of its own, the pods only
-compete for volumes that exist. Every other case stays undecided.
+A new volume may be reachable only from one of the topology domains that its class allows. If so, the other pods with
+the claim must run in the domain of the first pod, as if they had an affinity to it. If each pod has its own claim, the
+pods only compete for existing volumes. In every other case the location of the volume stays undecided.
 """
 
 from __future__ import annotations
@@ -16,19 +16,20 @@ from distrain.scheduler.volume_binding import UnboundVolume, VolumeRule
 from distrain.solver.problem import Affinity
 from distrain.workload.manifest import Job, PodRole
 
-# The roles that use each unbound claim, by namespace, role and name. The role is empty for a claim that pods share.
+# For each unbound claim, by namespace, role and name: the roles that use it. The role's name is empty for a claim that
+# several pods share.
 Claims = Mapping[tuple[str, str, str], Sequence[tuple[PodRole, UnboundVolume]]]
 
 
 class SharedVolumes(Struct):
-    """The resulting affinity of each role, and the claims with a volume whose location is not determined."""
+    """The affinity that each role gets, and the claims whose volume has no determined location."""
 
     affinity: dict[str, Affinity] = field(default_factory=dict)
     undecided: list[str] = field(default_factory=list)
 
 
 def shared_volumes(job: Job, rules: Mapping[str, Sequence[VolumeRule]]) -> SharedVolumes:
-    """Decide which pods must run in the domain of the first pod that uses their claim."""
+    """Decide which pods must run in the same domain as the first pod that uses their claim."""
     found, claims = SharedVolumes(), _by_claim(job, rules)
     for key, users in claims.items():
         rule, pods = users[0][1], sum(role.replicas for role, _ in users)
@@ -57,7 +58,7 @@ def _tie(found: SharedVolumes, name: str, rule: UnboundVolume, roles: Sequence[P
 
 
 def _by_claim(job: Job, rules: Mapping[str, Sequence[VolumeRule]]) -> Claims:
-    """Return the users of each claim."""
+    """For each claim, return the roles that use it."""
     claims: dict[tuple[str, str, str], list[tuple[PodRole, UnboundVolume]]] = {}
     for role in job.roles:
         for rule in rules[role.name]:
@@ -68,7 +69,7 @@ def _by_claim(job: Job, rules: Mapping[str, Sequence[VolumeRule]]) -> Claims:
 
 
 def _is_open(rule: UnboundVolume) -> bool:
-    """Tell whether the first pod's domain does not determine where the volume is."""
+    """Tell whether the domain of the first pod does not determine where the volume is."""
     places = {msgspec.json.encode(volume.spec.node_affinity) for volume in rule.candidates}
     if not rule.is_made:
         return len(places) > 1
@@ -76,7 +77,7 @@ def _is_open(rule: UnboundVolume) -> bool:
 
 
 def _is_scarce(rule: UnboundVolume) -> bool:
-    """Tell whether a pod may need one of the volumes that exist, because a new volume is not possible on every node."""
+    """Tell whether a pod may need one of the existing volumes, because a new volume is not possible on every node."""
     return not rule.is_made_anywhere and bool(rule.candidates)
 
 

@@ -1,8 +1,9 @@
-"""Decide jobs of any size without a search, by sums over domains and over classes of equal nodes.
+"""Decide jobs of any size without a search, with sums over domains and over classes of equal nodes.
 
-For each role, assume that the pods of all other roles go to the worst possible places, even if the rules of those roles
-forbid it. So a proof is correct, but some jobs have no proof. The proofs use two facts. A domain that has opened for an
-affinity stays open. A spread constraint always admits a pod to the smallest domain while that domain has room.
+For each role, the pods of all other roles are assumed to go to the worst possible places, even if the rules of those
+roles forbid it. So each proof is correct, but for some jobs there is no proof. The proofs use the following two facts.
+Once a domain is open for an affinity, it stays open. A spread constraint always admits a pod to the domain with the
+fewest pods while that domain has room.
 """
 
 from __future__ import annotations
@@ -21,14 +22,17 @@ from distrain.solver.pareto import Vector
 
 
 class Decision(Struct, frozen=True):
-    """Whether every order places all pods (`certain`), or at least one order (`possible`); None if undecided."""
+    """Whether every scheduling order places all pods (`certain`), or at least one order does (`possible`).
+
+    A field is None if it is undecided.
+    """
 
     certain: bool | None = None
     possible: bool | None = None
 
 
 def decide(problem: Problem, budget: Budget) -> Decision:
-    """Decide as much as possible without a search; each of the four checks may use a third of the budget."""
+    """Decide as much as possible without a search. Each of the four checks may use a third of the budget."""
 
     def holds(answer: Callable[[_Bounds], bool]) -> bool:
         try:
@@ -44,10 +48,10 @@ def decide(problem: Problem, budget: Budget) -> Decision:
 
 
 class _Domain(Struct, frozen=True):
-    """A domain of a spread constraint.
+    """One domain of a spread constraint.
 
-    `before` is the number of counted pods before the job starts, `room` the number of the role's pods that fit.
-    `measured` is true if the constraint includes the domain when it looks for the smallest domain.
+    `before` is the number of counted pods before the job starts. `room` is the number of the role's pods that fit.
+    `measured` is true if the constraint includes the domain when it looks for the domain with the fewest pods.
     """
 
     before: int
@@ -56,7 +60,7 @@ class _Domain(Struct, frozen=True):
 
 
 class _Cell(Struct, frozen=True):
-    """The nodes of one domain, by class, and the number of equal domains."""
+    """The nodes of one domain, by class, and how many domains are equal to it."""
 
     kinds: Mapping[NodeClass, int]
     times: int
@@ -70,21 +74,21 @@ class _Bounds:
         self._cells = cache(self._cells_of)
 
     def certain(self) -> bool:
-        """Tell whether each role finds nodes for all its pods, whatever the other pods do."""
+        """Tell whether each role finds nodes for all of its pods, wherever the other pods are placed."""
         proven: set[int] = set()
         while more := {role for role in self._roles if role not in proven and self._finds_places(role, proven)}:
             proven |= more
         return len(proven) == len(self._roles)
 
     def impossible(self) -> bool:
-        """Tell whether some role does not fit even if all other pods are in the best places."""
+        """Tell whether the pods of some role do not fit, even if all other pods are in the best places."""
         most = packed(self._case, self._budget)
         if most is None or most < self._problem.counts[-1]:
             return True
         return any(self._room(role) < self._problem.counts[role] for role in self._roles) or self._no_domain_holds()
 
     def possible(self) -> bool:
-        """Tell whether a known placement contains all pods."""
+        """Tell whether a placement of all pods is known."""
         affinity, spread = self._one_affinity(), self._one_spread()
         if affinity:
             return any(self._holds(cell.kinds, affinity) for cell in self._cells(affinity))
@@ -93,7 +97,7 @@ class _Bounds:
         return False
 
     def may_get_stuck(self) -> bool:
-        """Tell whether a known placement leaves some pod without a node."""
+        """Tell whether a placement is known that leaves some pod without a node."""
         affinity, spread = self._one_affinity(), self._one_spread()
         if affinity:
             members = self._members(affinity)
@@ -113,7 +117,7 @@ class _Bounds:
         return self._resists(role, self._problem.kinds)
 
     def _resists(self, role: int, kinds: Mapping[NodeClass, int]) -> bool:
-        """Tell whether the other pods are too few to fill these nodes for the role."""
+        """Tell whether the other pods are too few to fill these nodes, so that the role still finds room."""
         return shutting_out(self._case, role, self._problem.case_of(kinds).slots, self._budget) is None
 
     def _affinity_resists(self, role: int, affinity: AffinityRule, proven: set[int]) -> bool:
@@ -128,12 +132,12 @@ class _Bounds:
             return False
         entered = [found for found in self._cells(affinity) if any(self._fits(found.kinds, other) for other in counted)]
         closed = [found for found in entered if not self._resists(role, found.kinds)]
-        # The role is safe if the other pods can close no open domain, or if another role's pods do not all fit in the
-        # domains that they can close.
+        # The role always fits if the other pods cannot close any open domain. It also fits if another role has more
+        # pods than fit in all domains that can be closed.
         return bool(entered) and (not closed or any(self._outnumber(other, closed) for other in others))
 
     def _outnumber(self, role: int, cells: Sequence[_Cell]) -> bool:
-        """Tell whether the role has more pods than fit in these domains."""
+        """Tell whether the role has more pods than fit into these domains."""
         room = sum(
             self._case.room(kind.slot.free, kind.slot, role) * n * cell.times
             for cell in cells
@@ -159,12 +163,12 @@ class _Bounds:
         return self._problem.values[census][domain] if domain >= 0 else NOWHERE
 
     def _domain(self, kind: NodeClass, census: int) -> int | None:
-        """Return the index of the node's shared domain, -1 without a domain, None if each domain is one node."""
+        """Return the index of the node's shared domain: -1 if it has no domain, None if each domain is one node."""
         key = self._problem.censuses[census].key
         return kind.domains[self._problem.shared.index(key)] if key in self._problem.shared else None
 
     def _cells_of(self, affinity: AffinityRule) -> list[_Cell]:
-        """Return the domains of an affinity; equal domains are one cell."""
+        """Return the domains of an affinity as cells. Equal domains form one cell."""
         cells: dict[object, dict[NodeClass, int]] = {}
         times: Counter[object] = Counter()
         for kind, number in self._problem.kinds.items():
@@ -188,7 +192,7 @@ class _Bounds:
         return any(self._case.room(kind.slot.free, kind.slot, role) for kind in cell)
 
     def _room(self, role: int) -> int:
-        """Return an upper bound for the role's pods that fit."""
+        """Return an upper bound for how many pods of the role fit."""
         rules = self._problem.rules[role]
         rooms = [self._case.room_in_all(role)]
         for census in rules.anti_affinity:
@@ -198,7 +202,7 @@ class _Bounds:
         return min(rooms)
 
     def _domains_with_room(self, role: int, census: int) -> int:
-        """Count the domains with room for one pod; add the whole room of nodes that are in no counted domain."""
+        """Count the domains that have room for one pod. For nodes in no counted domain, add their whole room."""
         found: dict[object, int] = {}
         for kind, number in self._problem.kinds.items():
             room, domain = self._case.room(kind.slot.free, kind.slot, role), self._domain(kind, census)
@@ -211,7 +215,7 @@ class _Bounds:
         return sum(found.values())
 
     def _no_domain_holds(self) -> bool:
-        """Tell whether a group of pods that must share one domain fits in no domain."""
+        """Tell whether there is a group of pods that must share one domain but fits into no domain."""
         groups = {rule for role in self._roles if (rule := self._problem.rules[role].affinity)}
         return any(
             self._closed(affinity) and not any(self._holds(cell.kinds, affinity) for cell in self._cells(affinity))
@@ -227,7 +231,7 @@ class _Bounds:
         return [role for role in self._roles if self._problem.rules[role].affinity == affinity]
 
     def _holds(self, cell: Mapping[NodeClass, int], affinity: AffinityRule) -> bool:
-        """Tell whether all pods fit, without other rules, if the pods with this affinity are in this domain."""
+        """Tell whether all pods fit if the pods with this affinity are in this domain. Other rules are ignored."""
         members = self._members(affinity)
         inside = self._problem.case_of(cell).slots
         if any(
@@ -248,7 +252,7 @@ class _Bounds:
         return most is not None and most >= self._problem.counts[-1]
 
     def _one_affinity(self) -> AffinityRule | None:
-        """Return the affinity if it is the job's only rule and the first pod may open a domain, otherwise None."""
+        """Return the affinity if it is the only rule of the job and the first pod may open a domain, otherwise None."""
         found = {rules for rules in self._problem.rules if rules != Rules()}
         stated = [each.affinity for each in found if each.affinity and each == Rules(each.affinity)]
         return stated[0] if len(found) == len(stated) == 1 and stated[0].first else None
@@ -266,7 +270,7 @@ class _Bounds:
         return all(kind.counted[rule.census] for kind in self._problem.kinds if kind.slot.admits[role])
 
     def _domains(self, role: int, census: int) -> Counter[_Domain]:
-        """Count the domains of a spread constraint; equal domains are counted together."""
+        """Count the domains of a spread constraint by their data, so that equal domains are counted together."""
         found: Counter[_Domain] = Counter()
         rooms: Counter[int] = Counter()
         for kind, number in self._problem.kinds.items():
@@ -280,10 +284,10 @@ class _Bounds:
         return found
 
     def _filled(self, domains: Mapping[_Domain, int], rule: SpreadRule, more: int = 0, loss: int = 0) -> int:
-        """Return how many pods the domains take when the smallest domain is full, as it is at the end.
+        """Return how many pods the domains hold when the smallest domain is full, which it is at the end.
 
-        `more` is added to the smallest domain's count. `loss` is the room that other pods may take from the smallest
-        domain.
+        `more` is added to the number of pods in the smallest domain. `loss` is how much room of the smallest domain
+        other pods may take.
         """
         full = [domain.before + max(0, domain.room - loss) for domain in domains if domain.measured]
         least = 0 if self._problem.censuses[rule.census].from_zero else min(full, default=0) + more
@@ -303,11 +307,11 @@ class _Bounds:
         return self._filled(self._domains(role, rule.census), rule, more=self._others_counted(role, rule))
 
     def _spread_resists(self, role: int, rule: SpreadRule) -> bool:
-        """Tell whether a spread constraint admits all of the role's pods wherever the other pods are.
+        """Tell whether a spread constraint admits all pods of the role, wherever the other pods are.
 
-        When the constraint admits no further pod, the smallest domain is full, because the constraint would admit a pod
-        there otherwise. Every other domain is also full, or `max_skew` above the smallest. The other pods reduce this
-        sum at most by their own number and by the room that they use.
+        When the constraint admits no further pod, the smallest domain is full. Otherwise the constraint would admit a
+        pod there. Every other domain is also full, or it has `max_skew` more pods than the smallest one. The other pods
+        reduce this sum by at most their own number plus the room that they use.
         """
         if not rule.own or not self._all_counted(role, rule):
             return False
@@ -317,7 +321,7 @@ class _Bounds:
         return self._filled(domains, rule, loss=loss) - loss - counted >= self._problem.counts[role]
 
     def _loss(self, role: int) -> int:
-        """Return an upper bound for the role's places that other pods use: one by one, or all on one node."""
+        """Return an upper bound for how many places of the role other pods use: one by one, or all on one node."""
         others = [other for other in self._roles if other != role]
         pods = sum(self._problem.counts[other] for other in others)
         if not pods:
@@ -331,13 +335,13 @@ class _Bounds:
         return sum(min(self._taken_by_one(role, other), most) * self._problem.counts[other] for other in others)
 
     def _requested(self, roles: Sequence[int], admits: Sequence[bool]) -> Vector:
-        """Return the total requests of all pods of the roles whose pods a node admits."""
+        """Return the sum of the requests of all pods of those roles whose pods a node admits."""
         counts = [self._problem.counts[role] * admits[role] for role in roles]
         requests = [self._problem.requests[role] for role in roles]
         return tuple(sum(map(int.__mul__, counts, amounts)) for amounts in zip(*requests, strict=True))
 
     def _taken(self, slot: Slot, role: int, request: Vector) -> int:
-        """Return how many of the role's places on this node the pods with this sum of requests would use together."""
+        """Return how many places of the role on this node the pods with this sum of requests would use together."""
         free = less(slot.free, request)
         return self._case.room(slot.free, slot, role) - max(0, self._case.room(free, slot, role))
 
@@ -348,8 +352,8 @@ class _Bounds:
     def _spread_in_turn(self, role: int, *, worst: bool) -> bool:
         """Tell whether all pods of the role are placed if at most one other pod is in the worst or best place.
 
-        The scheduler places the other pod first. In the best case it may also place that pod last, in room that is
-        still free.
+        The scheduler places the other pod first. In the best case the scheduler may also place that pod last, in room
+        that is still free.
         """
         rule, count = self._problem.rules[role].spread[0], self._problem.counts[role]
         others = [other for other in self._roles if other != role]
@@ -365,7 +369,7 @@ class _Bounds:
         return bool(sums) and (min(sums) if worst else max(sums)) >= count
 
     def _with_other(self, role: int, rule: SpreadRule, other: int, *, worst: bool) -> set[tuple[_Domain, _Domain]]:
-        """Return how the other role's pod can change a domain, as pairs of the domain before and after."""
+        """Return how the pod of the other role can change a domain, as pairs of the domain before and after."""
         census = rule.census
         rooms = {
             kind: (

@@ -1,14 +1,14 @@
-"""Limit the work of one judgement, so that it ends within seconds, with or without an answer.
+"""Limit the work of one judgement, so that it ends within seconds, whether or not it has an answer.
 
-The work is counted and not timed: the same job on the same nodes gets the same answer on a slow machine. A step takes
-less than a microsecond. The steps also limit the memory, because each stored result costs steps.
+The work is counted and not timed, so the same job on the same nodes gets the same answer on a slow machine. A step
+takes less than a microsecond. The steps limit the memory as well, because storing a result also costs steps.
 """
 
 from __future__ import annotations
 
-# The steps of one judgement.
+# One judgement may take at most BUDGET steps of computation.
 BUDGET = 10_000_000
-# More numbers are not stored at once, because they would take more than 150 MB.
+# At most MOST_STORED numbers are stored at once; more would take over 150 MB.
 MOST_STORED = 4_000_000
 
 
@@ -17,13 +17,16 @@ class ExhaustedError(Exception):
 
 
 class Budget:
-    """The steps that a computation may still take. A part of a budget also spends the steps of the whole."""
+    """The number of steps that a computation may still take.
+
+    Steps that are spent from a part are also spent from the whole budget.
+    """
 
     def __init__(self, steps: int, whole: Budget | None = None) -> None:
         self._steps, self._left, self._whole = steps, steps, whole
 
     def part(self, divisor: int) -> Budget:
-        """Return a budget for one of several computations: at most this fraction of the whole."""
+        """Return a budget for one of several computations: at most this fraction of the whole budget."""
         return Budget(self._steps // divisor, self)
 
     def spend(self, steps: int) -> None:
@@ -35,7 +38,7 @@ class Budget:
             raise ExhaustedError
 
     def store(self, results: int, numbers: int) -> None:
-        """Take the steps for computing and storing this many results, each of this many numbers."""
+        """Spend the steps for computing and storing `results` results, each of which consists of `numbers` numbers."""
         if results * (4 + numbers) > MOST_STORED:
             raise ExhaustedError
         self.spend(results * (1 + numbers // 4))

@@ -1,12 +1,12 @@
-"""Judge whether all of a job's pods fit on the nodes, given free resources and rules between pods.
+"""Judge whether all pods of a job fit on the nodes, from the free resources and the rules between pods.
 
-Pure functions over numbers. A pod runs on one node, so the functions count whole pods per node, not sums of resources
-over the cluster.
+Pure functions over numbers. A pod runs on a single node. So the functions count whole pods per node, and do not sum up
+resources over the cluster.
 
-The scheduler places one pod after the other and moves no pod afterwards. The order of the pods, and the choice among
-equal nodes, are not specified. So there are two answers: whether some placement has all pods, and whether every
-placement that the scheduler can reach has all pods. A job has few roles with many equal pods each; one role is the main
-role.
+The scheduler places one pod after another, and never moves a pod afterwards. Neither the order of the pods nor the
+choice among equal nodes is specified. So there are two answers: whether some placement contains all pods, and whether
+every placement that the scheduler can reach contains all pods. A job has a few roles, each with many equal pods. One of
+them is the main role.
 
 Both answers are exact. If the computation uses up its budget, the answer is `undecided`.
 """
@@ -27,16 +27,16 @@ from distrain.solver.node_classes import Problem, compact
 from distrain.solver.problem import Node, Role
 from distrain.solver.reduce import asked, reduced
 
-# Each of several smaller sizes is tried with this fraction of the budget.
+# If several smaller numbers of pods are tried, each try gets 1/TRIES of the budget.
 TRIES = 32
 
 
 class Judgement(Struct, frozen=True):
-    """How many main pods fit together with all other pods: in every order (`sure`), and in the best case (`most`).
+    """How many main pods fit together with all other pods: in every scheduling order (`sure`), and at best (`most`).
 
     `most` is None if the other pods alone do not fit. `undecided` means that the search ended early, so both numbers
-    may be too small. For a job with rules, `sure` and `most` are at most `count`; a number below `count` is correct but
-    may not be the largest, because only some sizes are tried.
+    may be too small. For a job with rules, `sure` and `most` are at most `count`. If one of them is below `count`, it
+    is correct but may not be the largest, because only some numbers of pods are tried.
     """
 
     count: int
@@ -62,7 +62,8 @@ def judge(nodes: Sequence[Node], roles: Sequence[Role], main: Role, budget: int 
         return _searched(problem, alike, whole)
     found = _counted(problem.case(), nodes, groups, alike, whole)
     if found.most and any(role.affinity or role.anti_affinity or role.spread for role in roles):
-        # The rules were dropped because they have no effect at this count. They could have an effect at a larger count.
+        # The rules that have no effect at the job's number of pods were dropped. The dropped rules could have an effect
+        # at a larger number of pods.
         return replace(found, most=min(found.most, main.count))
     return found
 
@@ -78,14 +79,14 @@ def _counted(case: Case, nodes: Sequence[Node], groups: Sequence[Role], alike: i
     except ExhaustedError:
         return Judgement(count - alike, 0, _less(most, alike), undecided=True)
     if surely >= count:
-        # Every scheduling order succeeds, so a placement exists even if the search has not found it.
+        # The job fits for every scheduling order, so a placement exists even if the search has not found it.
         most = max(most or 0, count)
     undecided = not complete and (most is None or most < count)
     return Judgement(count - alike, max(surely - alike, 0), _less(most, alike), undecided)
 
 
 def _searched(problem: Problem, alike: int, budget: Budget) -> Judgement:
-    """Judge a job with rules: at its own count and, if that is not sure, at smaller counts."""
+    """Judge a job with rules: with all of its pods and, if these are not sure to fit, with fewer pods."""
     count = problem.counts[-1]
     found = decide(problem, budget)
     undecided = found.possible is None or found.certain is None
@@ -98,10 +99,9 @@ def _searched(problem: Problem, alike: int, budget: Budget) -> Judgement:
 
 
 def _largest(low: int, high: int, holds: Callable[[int], bool | None]) -> int | None:
-    """Return a size in [low, high) for which `holds` is true, found by bisection; None if none was found.
+    """Search by bisection for a size in [low, high) for which `holds` is true. Return None if none was found.
 
-    With rules, a job may be possible although a smaller job is not. So the returned size is correct, but may not be the
-    largest.
+    With rules, a job may fit although a smaller job does not. So the size is correct, but a larger one may exist.
     """
     found = None
     while low < high:
@@ -116,7 +116,7 @@ def _largest(low: int, high: int, holds: Callable[[int], bool | None]) -> int | 
 def copies(node: Node, role: Role) -> int:
     """Count the role's pods that fit on the node.
 
-    Only requested resources count: a node that is over-committed on another resource still takes the pod.
+    Only requested resources count: a node whose other resources are over-committed still takes the pod.
     """
     if node.name not in role.nodes:
         return 0
@@ -124,7 +124,7 @@ def copies(node: Node, role: Role) -> int:
 
 
 def room(nodes: Iterable[Node], role: Role) -> int:
-    """Count the role's pods that fit on the nodes, ignoring other roles."""
+    """Count how many pods of the role fit on the nodes, without pods of other roles."""
     return sum(copies(node, role) for node in nodes)
 
 
@@ -134,10 +134,10 @@ def with_pod(node: Node, role: Role) -> Node:
 
 
 def beside(nodes: Sequence[Node], others: Sequence[Role], main: Role) -> tuple[list[Node], Role | None]:
-    """Place the other roles' pods greedily: each pod goes to the node where it costs the main role least.
+    """Place the pods of the other roles greedily: each pod goes to the node where the main role loses the fewest pods.
 
-    Returns the nodes with these pods, and the first role with a pod that found no node, or None. The placement is good,
-    but not always the best.
+    Returns the nodes with these pods on them, and the first role whose pod found no node, or None. The placement is
+    good, but not always the best.
     """
     left = list(nodes)
     for role in sorted(others, key=lambda role: room(nodes, role)):
@@ -172,11 +172,11 @@ def _most(
         left, unplaced = beside(nodes, others, main)
         ruled = main.anti_affinity or any(role.anti_affinity for role in others)
         found = None if unplaced or ruled else room(left, main)
-        # The main role's room without other pods is an upper bound. If the bound is below the count, it decides the
-        # answer.
+        # The room for the main role without any other pods is an upper bound. If this bound is below the number of
+        # pods, the answer is known without a search.
         return found, room(nodes, main) < main.count
 
 
 def _less(number: int | None, alike: int) -> int | None:
-    """Subtract the pods of other roles that were merged with the main role; return None if the result is negative."""
+    """Subtract the pods of other roles that were merged into the main role; return None if the result is negative."""
     return None if number is None or number < alike else number - alike

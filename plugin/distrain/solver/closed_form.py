@@ -1,11 +1,12 @@
-"""Count the pods that fit if the job has no rules between pods, so that only resources matter.
+"""Count the pods that fit if the job has no rules between its pods, so that only resources matter.
 
-Without rules, pods can be placed in any order, and a full node stays full. Both answers are sums over the nodes (see
-pareto), indexed by the number of other roles' pods on each node:
+Without rules, pods can be placed in any order, and a node that is full stays full. Both answers are sums over the nodes
+(see pareto). The sums are indexed by the number of pods of the other roles on each node:
 
-- The largest number of main pods together with all other pods: other pods leave room for a number of main pods per
-node. - The smallest number of main pods that, with the job's other pods in some placement, fill every node for some
-role. With fewer main pods, each pod finds a node, whatever pods were placed before.
+- The largest number of main pods that fit together with all other pods. The other pods on a node leave room for some
+  main pods.
+- The smallest number of main pods that fill every node for some role, with the other pods in some placement. With fewer
+  main pods, each pod finds a node, wherever the pods before it were placed.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ class Slot(Struct, frozen=True):
 
 
 class Case(Struct, frozen=True):
-    """A problem without rules. The main role is the last one in `requests` and `counts`."""
+    """A problem without rules. The main role is last in `requests` and in `counts`."""
 
     slots: Mapping[Slot, int]
     requests: Sequence[Vector]
@@ -42,7 +43,10 @@ class Case(Struct, frozen=True):
 
 
 def packed(case: Case, budget: Budget) -> int | None:
-    """Return the largest number of main pods together with all other pods; None if the other pods alone do not fit."""
+    """Return the largest number of main pods that fit together with all other pods.
+
+    Return None if not all other pods fit.
+    """
     counts = case.counts[:-1]
     if any(case.room_in_all(role) < count for role, count in enumerate(counts)):
         return None
@@ -51,7 +55,7 @@ def packed(case: Case, budget: Budget) -> int | None:
 
 
 def sure(case: Case, budget: Budget) -> int:
-    """Return the largest number of main pods for which every pod of the job finds a node in any order."""
+    """Return the largest number of main pods for which every pod of the job finds a node, in every scheduling order."""
     last, found = len(case.counts) - 1, case.counts[-1]
     for role in range(len(case.counts)):
         needed = shutting_out(case, role, case.slots, budget)
@@ -61,8 +65,8 @@ def sure(case: Case, budget: Budget) -> int:
 
 
 def shutting_out(case: Case, role: int, slots: Mapping[Slot, int], budget: Budget) -> int | None:
-    """Return the fewest main pods that, with other pods, leave no node for one more pod of the role, or None."""
-    # The pod without a node is not one of the placed pods.
+    """Return the fewest main pods that, with other pods, leave no room for one more pod of the role, or None."""
+    # The pod that finds no node is not one of the placed pods.
     limits = tuple(limit - (role == other) for other, limit in enumerate(case.counts))
     open_slots = [(slot, number) for slot, number in slots.items() if case.room(slot.free, slot, role)]
     budget.spend(len(slots))
@@ -78,19 +82,19 @@ def less(free: Vector, request: Vector, number: int = 1) -> Vector:
 
 
 def _pods_to_close(case: Case, slot: Slot, role: int, largest: Sequence[int]) -> int:
-    """Return a lower bound for the number of pods, of at most the size `largest`, that fill a node for the role."""
+    """Return a lower bound for how many pods fill a node for the role, if no pod requests more than `largest`."""
     asked = zip(slot.free, case.requests[role], largest, strict=True)
     return min((free - amount) // most_taken + 1 for free, amount, most_taken in asked if amount)
 
 
 def _placements(case: Case, slot: Slot, budget: Budget) -> Options:
-    """Return, for each number of other pods, the number of main pods that also fit on a node of this slot."""
+    """For each number of other pods, return how many main pods fit beside them on a node of this slot."""
     main = len(case.counts) - 1
     return {others: case.room(free, slot, main) for others, free in _fillings(case, slot, budget)}
 
 
 def _closings(case: Case, slot: Slot, role: int, budget: Budget) -> Options:
-    """Return, for each number of other pods, the fewest main pods that fill a node of this slot for the role."""
+    """For each number of other pods, return the fewest main pods that then fill a node of this slot for the role."""
     options: Options = {}
     main = len(case.counts) - 1
     for others, free in _fillings(case, slot, budget):
@@ -105,7 +109,7 @@ def _closings(case: Case, slot: Slot, role: int, budget: Budget) -> Options:
 
 
 def _fillings(case: Case, slot: Slot, budget: Budget) -> Iterator[tuple[Vector, Vector]]:
-    """Yield each number of other pods that fit on a node of this slot, and the remaining free amounts."""
+    """Yield each combination of other pods that fits on a node of this slot, and the free amounts that remain."""
     partial: list[tuple[Vector, Vector]] = [((), slot.free)]
     for role, count in enumerate(case.counts[:-1]):
         rooms = [min(count, case.room(free, slot, role)) for _, free in partial]

@@ -1,4 +1,4 @@
-"""Decide whether a job with rules between pods is certain to fit, can fit, or neither."""
+"""Decide whether a job with rules between its pods is certain to fit, can fit, or cannot fit."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from distrain.solver.node_classes import Problem
 from distrain.solver.pareto import Vector
 from distrain.solver.search import Search
 
-# The fractions of the budget: for the search with all pods, and for a search with the pods of some roles.
+# These fractions of the budget go to the search with all pods, and to each search with the pods of only some roles.
 ALL, PARTS = 3, 12
 
 
 def decide(problem: Problem, budget: Budget) -> Decision:
-    """Decide by bounds; search only what the bounds leave undecided."""
+    """Decide as much as possible by bounds. Search only for what the bounds leave undecided."""
     found = bounds.decide(problem, budget)
     if found.certain is not None and found.possible is not None:
         return found
@@ -47,7 +47,7 @@ def _impossible(problem: Problem, budget: Budget) -> bool:
 
 
 def _parts(problem: Problem) -> Iterator[Problem]:
-    """Yield a sub-problem per role: only the role and its helpers have pods."""
+    """For each role, yield a smaller problem in which only the role and its helpers have pods."""
     parts = {_helpers(problem, role) for role, count in enumerate(problem.counts) if count}
     for roles in sorted(parts, key=sorted):
         counts: Vector = tuple(count if role in roles else 0 for role, count in enumerate(problem.counts))

@@ -1,6 +1,6 @@
-"""Convert the scheduling problem to numbers: equal nodes form one class, and rules compare counts per domain.
+"""Convert the scheduling problem to numbers: equal nodes form one class, and rules compare the counts of domains.
 
-A topology key with a different value on each node, such as the hostname, is `own`: each domain is one node, and the
+If a topology key has a different value on each node, as the hostname has, it is `own`: each domain is one node, and the
 node's class stores the counts. All other keys are `shared`.
 """
 
@@ -19,19 +19,20 @@ from distrain.solver.pareto import Vector
 from distrain.solver.problem import Node, Role
 from distrain.solver.reduce import asked, labels
 
-# More pods than any node can run.
+# No node can run MANY pods.
 MANY = 1_000_000
-# The most different sums of requests that `_sums` computes.
+# `_sums` computes at most MANY_SUMS different sums of requests.
 MANY_SUMS = 256
-# The pod count for a node that belongs to no topology domain.
+# A node that belongs to no topology domain gets NOWHERE as its number of pods.
 NOWHERE = -MANY
 
 
 class Census(Struct, frozen=True):
-    """The pods of some roles, counted per domain of a topology key.
+    """A count of the pods of some roles in each domain of a topology key.
 
-    With `flag`, only zero or not zero matters. `eligible` are the nodes whose pods count; None means all nodes. With
-    `from_zero`, a spread constraint compares counts with 0 instead of the smallest domain's count.
+    With `flag`, it only matters whether a count is zero. `eligible` are the nodes whose pods are counted; None means
+    all nodes. With `from_zero`, a spread constraint compares counts with 0, and not with the smallest count of a
+    domain.
     """
 
     key: str
@@ -43,9 +44,9 @@ class Census(Struct, frozen=True):
 
 
 class AffinityRule(Struct, frozen=True):
-    """Required affinity: each census must count a pod in the node's domain.
+    """Required affinity: for each census, the node's domain must contain a counted pod.
 
-    With `first`, a pod may go to any node while no domain has a counted pod.
+    With `first`, a pod may go to any node as long as no domain contains a counted pod.
     """
 
     censuses: tuple[int, ...]
@@ -67,8 +68,9 @@ class Rules(Struct, frozen=True):
 class NodeClass(NamedTuple):
     """A class of nodes that are equal for the job.
 
-    `domains` has the index of the node's domain for each shared key (-1: none). For each census, `counted` tells
-    whether pods on the node count, and `values` has the count of the node's own domain before the job.
+    For each shared key, `domains` has the index of the node's domain, or -1 if the node has none. For each census,
+    `counted` tells whether pods on the node are counted. `values` has the count of the node's own domain before the job
+    starts.
     """
 
     slot: Slot
@@ -78,10 +80,12 @@ class NodeClass(NamedTuple):
 
 
 class Problem(Struct, frozen=True):
-    """The scheduling problem; the main role is the last one. `shared` has the keys, `domains` the values of each key.
+    """The scheduling problem.
 
-    For each census of a shared key, `values` has each domain's count before the job. `measured` tells whether a spread
-    constraint includes the domain when it computes the smallest count.
+    The main role is the last one. `shared` are the shared keys, and `domains` are the values of each of these keys.
+
+    For each census of a shared key, `values` has the count of each domain before the job starts. `measured` tells
+    whether a spread constraint includes the domain when it computes the smallest count.
     """
 
     kinds: Mapping[NodeClass, int]
@@ -103,7 +107,7 @@ class Problem(Struct, frozen=True):
         return replace(self, counts=(*self.counts[:-1], count))
 
     def case(self) -> Case:
-        """Return the problem without its rules."""
+        """Return the problem without its rules between pods."""
         return self.case_of(self.kinds)
 
     def case_of(self, kinds: Mapping[NodeClass, int]) -> Case:
@@ -114,7 +118,7 @@ class Problem(Struct, frozen=True):
 
 
 def compact(nodes: Sequence[Node], roles: Sequence[Role]) -> Problem:
-    """Convert nodes and roles to a Problem; `roles` come from `reduced`."""
+    """Convert nodes and roles to a Problem; `roles` must come from `reduced`."""
     return _Compaction(nodes, roles).result()
 
 
@@ -147,7 +151,7 @@ class _Compaction:
         return Problem(kinds, requests, counts, self.rules, self.censuses, self.shared, domains, values, measured)
 
     def _kinds(self, resources: Sequence[str], rounding: _Rounding) -> Counter[NodeClass]:
-        """Count the nodes of each class. The code works by column, because there may be thousands of nodes."""
+        """Count the nodes of each class. The code works on whole columns, because there may be thousands of nodes."""
         names = [node.name for node in self.nodes]
         admits = zip(*(map(role.nodes.__contains__, names) for role in self.roles), strict=True)
         domains = zip(*(self._numbered(key, names) for key in self.shared), strict=True)
@@ -233,11 +237,11 @@ class _Compaction:
         return frozenset(self.number[name] for name in names)
 
     def _exclusive(self) -> list[tuple[str, dict[int, int]]]:
-        """Model anti-affinity between pods on one node as resources with MANY units per node.
+        """Model anti-affinity between pods on the same node as a resource with MANY units per node.
 
-        If a role excludes its own pods, each of its pods requests all units. If two roles exclude each other, a role
-        with a single pod, or a role that also excludes its own pods, requests all units per pod. Each pod of the other
-        role requests one unit.
+        If pods of a role exclude each other, each of these pods requests all units. If two roles exclude each other,
+        each pod of one of them requests all units. That one is a role with a single pod, or a role whose pods also
+        exclude each other. Each pod of the other role then requests one unit.
         """
         pairs = {
             (rule.key, min(self.number[role.name], other), max(self.number[role.name], other))
@@ -265,7 +269,7 @@ class _Compaction:
 
 
 class _Rounding:
-    """Round the nodes' free amounts down to sums that the job's pods can use, so that more nodes are equal."""
+    """Rounds the free amounts of the nodes down to sums that the job's pods can use. So more nodes become equal."""
 
     def __init__(self, requests: Sequence[Vector], counts: Vector) -> None:
         *others, self._main = requests
@@ -279,7 +283,7 @@ class _Rounding:
         ]
 
     def rounded(self, columns: Sequence[Sequence[int]]) -> Iterator[Vector]:
-        """Return each node's rounded amounts, at most the sum for its main pods and all other pods."""
+        """Return the rounded amounts of each node, which are at most the sum for its main pods and all other pods."""
         known = [{amount: self._rounded(number, amount) for amount in set(col)} for number, col in enumerate(columns)]
         held = [[pairs[amount][0] for amount in column] for pairs, column in zip(known, columns, strict=True)]
         most = held[0] if len(held) == 1 else list(map(min, *held))
@@ -291,9 +295,9 @@ class _Rounding:
         return zip(*limited, strict=True)
 
     def _rounded(self, number: int, free: int) -> tuple[int, int]:
-        """Return how many main pods fit in a free amount, and the part of the amount that pods can use.
+        """Return how many main pods fit into a free amount, and which part of the amount pods can use.
 
-        An over-committed node counts as full for pods that request the resource; other pods ignore the resource.
+        An over-committed node counts as full for pods that request the resource. Other pods ignore the resource.
         """
         free, amount = max(0, free), self._main[number]
         if not amount:
@@ -303,7 +307,9 @@ class _Rounding:
 
 
 def _sums(amounts: Sequence[tuple[int, int]]) -> set[int]:
-    """Return every sum of requests that some of these pods can have; empty if there are too many sums.
+    """Return every sum that the requests of some of these pods can have.
+
+    Return an empty set if there would be too many sums.
 
     `amounts` are (request, count) pairs.
     """

@@ -1,6 +1,8 @@
-"""Store the packings that still fit on a node: each is a vector of counts per role, and a bit of an integer.
+"""Store which combinations of pods still fit on a node.
 
-Placing a pod shifts the bits. A mask removes vectors with more pods than are left to place.
+Each is a vector of counts per role, stored as one bit of an integer.
+
+When a pod is placed, the bits are shifted. A mask removes the vectors with more pods than are still to be placed.
 """
 
 from __future__ import annotations
@@ -15,12 +17,12 @@ from distrain.solver.closed_form import less
 from distrain.solver.node_classes import MANY, NodeClass, Problem
 from distrain.solver.pareto import Vector
 
-# Larger sets of vectors are not stored, because each node has a set.
+# Larger sets of vectors are not stored, because every node has its own set.
 LARGEST = 1 << 12
 
 
 class Vectors:
-    """The vectors of one problem, and cached answers about sets of vectors."""
+    """The vectors of one problem, and cached answers to questions about sets of vectors."""
 
     def __init__(self, problem: Problem, budget: Budget) -> None:
         if prod(count + 1 for count in problem.counts) > LARGEST:
@@ -33,9 +35,10 @@ class Vectors:
         self.most = cache(self._most_of)
 
     def takes(self, kind: NodeClass) -> int:
-        """Return the vectors of pods that fit together on a node of this class, as a bit set."""
+        """Return, as a bit set, the vectors of pods that fit together on a node of this class."""
         counts, slot = self._problem.counts, kind.slot
-        # For each number of the other pods, the pods of one role are a run of bits from zero to the node's room.
+        # For each combination of the other roles' counts, the possible counts of one role are a run of bits, from zero
+        # to the node's room.
         run = counts.index(max(counts))
         partial = [(0, slot.free)]
         for role, request in enumerate(self._problem.requests):
@@ -53,11 +56,11 @@ class Vectors:
         return tuple(count * (role == other) for other in range(len(self._problem.counts)))
 
     def within(self, takes: int, left: Vector, roles: Collection[int]) -> int:
-        """Return the vectors of pods that are left to place and have one of these roles."""
+        """Return those vectors that contain only pods of these roles, and no more than are left to place."""
         return takes & self.box(tuple(number if role in roles else 0 for role, number in enumerate(left)))
 
     def _boxed(self, left: Vector) -> int:
-        """Return all vectors with at most these counts."""
+        """Return all vectors whose counts are at most these counts."""
         bits = 1
         for number, stride in zip(left, self.strides, strict=True):
             for _ in range(number):
@@ -70,7 +73,7 @@ class Vectors:
         return [sum(vector) for vector in product(*(range(count + 1) for count in reversed(counts)))]
 
     def _fewest_to_close(self, takes: int, role: int, left: Vector) -> int:
-        """Return the fewest pods after which the node has no room for one more pod of the role."""
+        """Return the fewest pods that leave no room on the node for one more pod of the role."""
         if not takes >> self.strides[role] & 1:
             return 0
         one_less = self.box((*left[:role], left[role] - 1, *left[role + 1 :]))
@@ -79,7 +82,7 @@ class Vectors:
         return min((self._sizes[vector] for vector in _members(closed)), default=MANY)
 
     def _most_of(self, takes: int, role: int | None) -> int:
-        """Return the largest number of pods that fit on the node, of one role or, for None, of all roles."""
+        """Return the largest number of pods of one role that fit on the node, or of all roles if `role` is None."""
         if role is None:
             self._budget.spend(takes.bit_count())
             return max(self._sizes[vector] for vector in _members(takes))

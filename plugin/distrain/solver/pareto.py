@@ -1,8 +1,8 @@
-"""Add up, over many nodes, the numbers of pods that fit.
+"""Add up, over many nodes, the numbers of pods that fit on each node.
 
-A node can run several mixes of pods. `Options` maps the number of pods of each other role to the number of main pods on
-the same node. The options of all nodes are added. Only Pareto-optimal options are kept, and equal nodes are added by
-doubling, so thousands of nodes need few steps.
+A node can run several combinations of pods. `Options` maps the numbers of pods of the other roles on a node to the
+number of main pods on the same node. The options of all nodes are added. Only Pareto-optimal options are kept, and
+equal nodes are added by doubling. So thousands of nodes need few steps.
 """
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ Add = Callable[[Options, Options], Options]
 
 
 def most(counted: Counted, counts: Vector, budget: Budget) -> int | None:
-    """Return the largest number of main pods together with `counts` other pods; None if the other pods do not fit."""
+    """Return the largest number of main pods together with `counts` other pods.
+
+    Return None if the other pods do not fit.
+    """
 
     def add(first: Options, second: Options) -> Options:
         budget.store(len(first) * len(second), 1 + len(counts))
@@ -34,7 +37,7 @@ def most(counted: Counted, counts: Vector, budget: Budget) -> int | None:
 
 
 def fewest(counted: Counted, limits: Vector, limit: int, budget: Budget) -> int | None:
-    """Return the fewest main pods, at most `limit`, with at most `limits` pods of the other roles, or None."""
+    """Return the fewest main pods (at most `limit`) together with at most `limits` pods of the other roles, or None."""
 
     def add(first: Options, second: Options) -> Options:
         budget.store(len(first) * len(second), 1 + len(limits))
@@ -51,7 +54,7 @@ def fewest(counted: Counted, limits: Vector, limit: int, budget: Budget) -> int 
 
 
 def _added(counted: Counted, counts: Vector, add: Add) -> Options:
-    """Add the options of all nodes; nodes with equal options are added together."""
+    """Add up the options of all nodes. Nodes with equal options are added together."""
     kinds: Counter[frozenset[tuple[Vector, int]]] = Counter()
     for options, number in counted:
         kinds[frozenset(options.items())] += number
@@ -74,7 +77,10 @@ def _add_times(total: Options, options: Options, times: int, add: Add) -> Option
 
 
 def _best(options: Options, sign: int, budget: Budget) -> Options:
-    """Keep only the Pareto-optimal options: more pods are better for sign -1, fewer pods for sign 1."""
+    """Keep only the Pareto-optimal options.
+
+    With sign -1 more pods are better, and with sign 1 fewer pods are better.
+    """
     kept: list[Vector] = []
     for numbers in sorted(
         (tuple(sign * number for number in (*key, value)) for key, value in options.items()), key=sum

@@ -1,7 +1,7 @@
-"""Define the scheduling problem: pods to place on nodes, as numbers and names, without API objects.
+"""Define the scheduling problem (pods to place on nodes) with numbers and names, and without API objects.
 
-A role's rules concern the job's own pods. Other pods of the cluster have already reduced the nodes that admit the role
-and the nodes' free amounts, and are the `present` pods of the rules.
+The rules of a role are about the job's own pods. The effect of other pods in the cluster is already included: in the
+nodes that admit the role, in the nodes' free amounts, and in the `present` pods of the rules.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ from msgspec import Struct, field
 
 
 class Node(Struct, frozen=True):
-    """A node and its free resources; the resource `pods` counts its free pod slots.
+    """A node and its free resources. The resource `pods` is the number of its free pod slots.
 
-    `labels` are only those that a rule uses as a topology key. Nodes with equal values form one domain.
+    `labels` are only the labels that a rule uses as a topology key. Nodes with the same value of a label form one
+    domain.
     """
 
     name: str
@@ -25,10 +26,11 @@ class Node(Struct, frozen=True):
 class Affinity(Struct, frozen=True):
     """Required pod affinity, with one term per topology key; every term must hold.
 
-    A pod counts only if it matches every term, as the pods of `roles` do. For each key, the node's domain must have a
-    pod that counts: a pod of the job, or another pod of the cluster. `present` lists the domains of those other pods
-    per key. A node without one of the keys is refused. If no domain has a pod that counts, a pod whose own role is in
-    `roles` may go to any node with all the keys.
+    A pod counts only if it matches every term, which the pods of `roles` do. For each key, the domain of the node must
+    contain a pod that counts. The pod that counts may be a pod of the job or another pod of the cluster. `present`
+    lists, per key, the domains of the counted pods that are not the job's. A node that lacks one of the keys is
+    refused. If no domain contains a pod that counts, a pod whose own role is in `roles` may go to any node that has all
+    the keys.
     """
 
     keys: tuple[str, ...]
@@ -37,9 +39,9 @@ class Affinity(Struct, frozen=True):
 
 
 class AntiAffinity(Struct, frozen=True):
-    """Required pod anti-affinity: no pod of these roles in the node's domain.
+    """Required pod anti-affinity: the domain of the node may contain no pod of these roles.
 
-    The rule applies to both roles, even if only one role states it. The rule does not apply on a node without the key.
+    The rule applies to both roles, even if only one role states it. A node without the key is not affected by the rule.
     """
 
     key: str
@@ -49,10 +51,10 @@ class AntiAffinity(Struct, frozen=True):
 class TopologySpread(Struct, frozen=True):
     """A topology spread constraint with DoNotSchedule.
 
-    Pods of `roles` on `eligible` nodes are counted, plus the `present` pods of each domain. A pod may go to a node if
-    count + own - smallest <= `max_skew`. `count` is the count of the node's domain, and `own` is 1 if the pod's role is
-    counted. `smallest` is the smallest count over the domains of eligible nodes, or 0 with fewer than `min_domains`
-    domains. A node without the key does not admit the role.
+    The constraint counts pods of `roles` on `eligible` nodes, plus the `present` pods of each domain. A pod may go to a
+    node if count + own - smallest <= `max_skew`. `count` is the number of counted pods in the node's domain, and `own`
+    is 1 if the pod's own role is counted. `smallest` is the smallest count of all domains with eligible nodes, or 0 if
+    there are fewer than `min_domains` domains. A node without the key does not admit pods of the role.
     """
 
     key: str
@@ -64,7 +66,7 @@ class TopologySpread(Struct, frozen=True):
 
 
 class Role(Struct, frozen=True):
-    """Equal pods: their number, the request of each (including one of `pods`), and the nodes that admit them."""
+    """Equal pods: their number, the request of each (with 1 of the resource `pods`), and the nodes that admit them."""
 
     name: str
     count: int

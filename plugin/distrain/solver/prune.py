@@ -1,7 +1,8 @@
-"""Prune the search: detect states with a known outcome.
+"""Shorten the search: detect states whose outcome is known.
 
-A state is hopeless if the remaining pods would not fit even if every node that may open were open. A state is assured
-if every remaining pod will find a node. The search continues only from other states.
+A state is hopeless if the remaining pods would not fit even if every node that may still open were open. A state is
+assured if every remaining pod is certain to find a node. The search continues only from states that are neither assured
+nor hopeless.
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ class Pruning:
         self._states, self._problem, self._vectors = states, states.problem, states.vectors
 
     def end(self, state: State) -> bool | None:
-        """Return True if every continuation gets stuck, False if every one places all pods, None if not known."""
+        """Return True if every continuation gets stuck, False if every continuation places all pods, otherwise None."""
         if self._hopeless(state):
             return True
         return False if self._assured(state) else None
 
     def _hopeless(self, state: State) -> bool:
-        """Tell whether the remaining pods would not fit even if every node that may open were open."""
+        """Tell whether the remaining pods would not fit even if every node that may still open were open."""
         open_to = self._openable(state)
         places = [
             (place, self._vectors.within(place.spot.takes, state.left, roles)) for place, roles in open_to.items()
@@ -36,7 +37,7 @@ class Pruning:
         return any(self._room(state, role, places) < left for role, left in enumerate(state.left) if left)
 
     def _openable(self, state: State) -> dict[Place, list[int]]:
-        """Return, for each node, the roles that the node may admit after any number of pods has been placed."""
+        """For each node, return the roles that the node may admit after further pods have been placed."""
         places = [Place(cell, spot, number) for cell, spots in enumerate(state.cells) for spot, number in spots]
         found: dict[Place, list[int]] = {place: [] for place in places}
         opened: set[tuple[int, int, Spot | None]] = set()
@@ -81,7 +82,7 @@ class Pruning:
                 yield self._states.domain(number, place)
 
     def _room(self, state: State, role: int, places: Sequence[tuple[Place, int]]) -> int:
-        """Return an upper bound for the role's pods that still fit."""
+        """Return an upper bound for how many pods of the role still fit."""
         rules = self._problem.rules[role]
         rooms = [(place, self._vectors.most(takes, role)) for place, takes in places]
         found = sum(most * place.number for place, most in rooms)
@@ -118,7 +119,7 @@ class Pruning:
         return self._by_domain(rooms, rule.census, allowed)
 
     def _highest_least(self, state: State, number: int, places: Sequence[tuple[Place, int]]) -> int:
-        """Return the highest count that the smallest domain can reach."""
+        """Return the highest count that the domain with the fewest pods can reach."""
         census, key = self._problem.censuses[number], self._states.keys[number]
         more: Counter[int] = Counter()
         highest = [MANY]
@@ -135,7 +136,10 @@ class Pruning:
         return min(highest)
 
     def _by_domain(self, rooms: Sequence[tuple[Place, int]], census: int, allowed: Callable[[Place, int], int]) -> int:
-        """Sum up the room, limited per domain by `allowed`; nodes whose pods do not count have no limit."""
+        """Sum up the room, where `allowed` limits the room of each domain.
+
+        Nodes whose pods are not counted have no limit.
+        """
         if self._states.keys[census] is None:
             return sum(
                 (allowed(place, most) if self._states.counts(place.spot, census) else most) * place.number
@@ -153,7 +157,7 @@ class Pruning:
         return total + sum(allowed(place, most) for place, most in domains.values())
 
     def _closed_group(self, state: State, rules: Rules) -> bool:
-        """Tell whether all remaining pods that the affinity counts have the same affinity."""
+        """Tell whether all remaining pods that the affinity counts have this affinity themselves."""
         assert rules.affinity
         return all(
             self._problem.rules[role].affinity == rules.affinity
@@ -172,7 +176,7 @@ class Pruning:
         return max(found.values(), default=0)
 
     def _assured(self, state: State) -> bool:
-        """Tell whether every remaining pod finds a node, wherever the other pods go."""
+        """Tell whether every remaining pod finds a node, wherever the other pods are placed."""
         return all(
             self._kept_open(state, role, self._problem.rules[role]) for role, left in enumerate(state.left) if left
         )
@@ -196,10 +200,10 @@ class Pruning:
     def _smallest_resists(
         self, state: State, role: int, rules: Rules, census: int, nodes: Sequence[tuple[Place, int]]
     ) -> bool:
-        """As _kept_open, for each domain that may be the smallest at the end, where the spread admits the role."""
+        """Do as `_kept_open`, for each domain that may be the smallest at the end and that the spread admits."""
         if self._problem.censuses[census].from_zero:
             return False
-        # In a canonical state the smallest count is 0.
+        # In a canonical state the smallest of the counts is 0.
         limit = self._states.coming(census, state.left)
         if self._states.keys[census] is None:
             measured = {
@@ -223,7 +227,7 @@ class Pruning:
         return all(self._resists(state, role, rules, inside) for inside in domains.values())
 
     def _resists(self, state: State, role: int, rules: Rules, nodes: Sequence[tuple[Place, int]]) -> bool:
-        """Tell whether some of these nodes stay open, whatever room and anti-affinity the other remaining pods use."""
+        """Tell whether some of these nodes stay open, whatever room the other remaining pods take."""
         others = sum(state.left) - 1
         needed = sum(cost * place.number for place, cost in nodes)
         weights: list[int] = []

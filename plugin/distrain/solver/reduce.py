@@ -1,4 +1,4 @@
-"""Reduce a problem to a smaller one with the same answer: merge equal roles, and drop rules without effect."""
+"""Reduce a problem to a smaller one with the same answer: merge equal roles, and drop rules that have no effect."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from msgspec.structs import replace
 
 from distrain.solver.problem import Affinity, AntiAffinity, Node, Role, TopologySpread
 
-# Topology key -> node name -> label value, for the nodes that have the key.
+# For each topology key, a mapping of node name to label value; it contains only nodes that have the key.
 Labels = Mapping[str, Mapping[str, str]]
 Rule = TypeVar("Rule", Affinity, AntiAffinity, TopologySpread)
 
 
 def reduced(nodes: Sequence[Node], roles: Sequence[Role], main: Role) -> list[Role]:
-    """Return the roles that have pods, with equal roles merged; the main role comes last, even without pods."""
+    """Return the roles that have pods, with equal roles merged. The main role comes last, even if it has no pods."""
     present = [role for role in roles if role.count or role is main]
     mutual = _mutual(present)
     groups = _merged(mutual, present.index(main))
@@ -29,7 +29,7 @@ def asked(role: Role) -> list[tuple[str, int]]:
 
 
 def labels(nodes: Iterable[Node], roles: Iterable[Role]) -> Labels:
-    """Return the values of each topology key that a rule uses, by node."""
+    """For each topology key that a rule uses, return its value on each node."""
     keys = {key for role in roles for key in _keys(role)}
     return {key: {node.name: node.labels[key] for node in nodes if key in node.labels} for key in sorted(keys)}
 
@@ -41,7 +41,7 @@ def _keys(role: Role) -> Iterable[str]:
 
 
 def _mutual(roles: Sequence[Role]) -> list[Role]:
-    """Add each anti-affinity to both of its sides, and remove roles without pods from the rules."""
+    """Add each anti-affinity to both of the roles that it is about, and remove roles without pods from the rules."""
     names = frozenset(role.name for role in roles)
     found = []
     for role in roles:
@@ -59,7 +59,7 @@ def _mutual(roles: Sequence[Role]) -> list[Role]:
 
 
 def _merged(roles: Sequence[Role], main: int) -> list[Role]:
-    """Merge roles whose pods have equal rules and that the rules of all roles treat equally."""
+    """Merge roles whose pods have the same rules and are treated the same by the rules of all roles."""
     groups: dict[object, list[Role]] = {}
     for role in roles:
         groups.setdefault(_likeness(role, roles), []).append(role)
@@ -102,7 +102,10 @@ def _renamed(role: Role, first: Mapping[str, str]) -> Role:
 
 
 def _settled(role: Role, roles: Sequence[Role], found: Labels) -> Role:
-    """Drop rules that the job's own pods cannot affect, after removing the nodes that these rules refuse."""
+    """Remove the nodes that certain rules refuse, and then drop these rules.
+
+    The job's own pods cannot affect these rules.
+    """
     admitting = role.nodes
     for key in (*(role.affinity.keys if role.affinity else ()), *(rule.key for rule in role.spread)):
         admitting &= found[key].keys()
@@ -122,14 +125,14 @@ def _settled(role: Role, roles: Sequence[Role], found: Labels) -> Role:
 
 
 def _level(rule: TopologySpread, admitting: frozenset[str], values: Mapping[str, str]) -> bool:
-    """Tell whether all nodes are in one domain, so that its count is also the smallest count."""
+    """Tell whether all nodes are in one domain. The count of this domain is then also the smallest count."""
     domains = (values[name] for name in rule.eligible if name in values)
     first = next(domains, None)
     return rule.min_domains <= 1 and all(value == first for value in chain(domains, map(values.__getitem__, admitting)))
 
 
 def _within(rule: TopologySpread, admitting: frozenset[str], values: Mapping[str, str]) -> frozenset[str]:
-    """Return the nodes that a spread constraint admits if the constraint counts no pod of the job."""
+    """Return the nodes that a spread constraint admits, if the constraint counts no pods of the job."""
     domains = {values[name] for name in rule.eligible if name in values}
     smallest = min((rule.present.get(domain, 0) for domain in domains), default=0)
     least = 0 if len(domains) < rule.min_domains else smallest
@@ -137,7 +140,7 @@ def _within(rule: TopologySpread, admitting: frozenset[str], values: Mapping[str
 
 
 def _beside_present(affinity: Affinity, admitting: frozenset[str], found: Labels) -> frozenset[str]:
-    """Return the nodes whose domain, for every key, contains a matching pod of the cluster."""
+    """Return the nodes whose domain contains, for every key, a matching pod of the cluster."""
     for key in affinity.keys:
         present = affinity.present.get(key, frozenset())
         admitting = frozenset(name for name in admitting if found[key][name] in present) if present else frozenset()

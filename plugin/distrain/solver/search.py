@@ -19,7 +19,10 @@ class Search:
         self._facts = 1 + len(problem.censuses)
 
     def walks(self) -> set[bool]:
-        """Place the pods at random several times; return the outcomes: True for stuck, False for all placed."""
+        """Place the pods at random several times.
+
+        Return the outcomes: True if it got stuck, False if all pods were placed.
+        """
         start = self._states.start()
         found: set[bool] = set()
         for seed in range(WALKS):
@@ -29,13 +32,13 @@ class Search:
         return found
 
     def _walk(self, state: State, chance: random.Random) -> bool:
-        """Place pods at random until no further pod can be placed; return whether a pod is left over."""
+        """Place pods at random until no further pod can be placed. Return whether a pod is left over."""
         while moves := self._moves(state):
             state = self._placed(state, chance.choice(moves))
         return any(state.left)
 
     def reaches(self, *, stuck: bool) -> bool:
-        """Tell whether the scheduler can reach a stuck state (`stuck`), or a state with all pods placed."""
+        """Tell whether the scheduler can reach a stuck state (if `stuck`), or a state in which all pods are placed."""
         start = self._states.start()
         seen = {start}
         todo = [start]
@@ -52,7 +55,7 @@ class Search:
                     todo.append(following)
         return False
 
-    # Each of the next three methods visits every kind of node of the state, with its count for each rule.
+    # Each of the next three methods visits every kind of node in the state, and reads the kind's count for each rule.
     def _end(self, state: State) -> bool | None:
         self._budget.spend(self._visited(state) * (1 + sum(map(bool, state.left))))
         return self._pruning.end(state)

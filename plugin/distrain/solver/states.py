@@ -1,7 +1,9 @@
-"""Represent the states of a job while its pods are placed; states with the same continuations are equal.
+"""Represent the states of a job while its pods are placed.
 
-For a node, a state stores only the pods that still fit. For a domain, a state stores only the counts that rules of
-unplaced pods compare. Nodes with equal data are interchangeable, and so are domains.
+States from which the same continuations are possible are equal.
+
+For a node, a state stores only the pods that still fit. For a domain, a state stores only those counts that the rules
+of unplaced pods compare. Nodes with equal data are interchangeable, and so are domains.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from distrain.solver.pareto import Vector
 
 
 class Spot(NamedTuple):
-    """The relevant part of a node: vectors of pods that fit, censuses that count on the node, and its counts."""
+    """What matters about a node: the vectors of pods that fit, the censuses that count its pods, and its counts."""
 
     takes: int
     static: int
@@ -30,9 +32,9 @@ Part = TypeVar("Part", Cell, tuple[Spot, int])
 
 
 class State(NamedTuple):
-    """The pods left to place, each census's counts per shared domain, and the nodes of each cell.
+    """The pods left to place, the counts of each census per shared domain, and the nodes of each cell.
 
-    A cell contains the nodes that are in the same shared domains.
+    A cell consists of the nodes that are in the same shared domains.
     """
 
     left: Vector
@@ -41,7 +43,7 @@ class State(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Equal nodes of one cell, and their number."""
+    """Equal nodes of one cell, and the number of these nodes."""
 
     cell: int
     spot: Spot
@@ -49,7 +51,7 @@ class Place(NamedTuple):
 
 
 class Move(NamedTuple):
-    """The placement of one pod of the role on one node like `spot` in the cell."""
+    """One pod of the role is placed on a node like `spot` in the cell."""
 
     role: int
     cell: int
@@ -137,7 +139,7 @@ class States:
         return state.counts[census]
 
     def domain(self, census: int, place: Place) -> tuple[int, int, Spot | None]:
-        """Return a key for the node's domain in this census; if each domain is one node, equal nodes share a key."""
+        """Return a key for the node's domain in this census. If each domain is one node, equal nodes share a key."""
         key = self.keys[census]
         return (census, place.cell, place.spot) if key is None else (census, self._domains[place.cell][key], None)
 
@@ -153,7 +155,10 @@ class States:
         return highest + self.coming(number, state.left) > self._skew(number, state.left)
 
     def _canonical(self, left: Vector, counts: list[Vector], cells: list[Counter[Spot]]) -> State:
-        """Return the canonical form of a state: irrelevant parts are removed, interchangeable parts are sorted."""
+        """Return the canonical form of a state.
+
+        Parts that do not matter are removed, and interchangeable parts are sorted.
+        """
         box, used, total = self.vectors.box(left), list(self._used(left)), sum(left)
         least = [0] * len(used)
         for number, census in enumerate(self.problem.censuses):
@@ -177,7 +182,7 @@ class States:
         return self._ordered(State(left, tuple(shared), tuple(tuples)))
 
     def _known(self, part: Part) -> Part:
-        """Return the equal part of an earlier state, so that thousands of stored states share their memory."""
+        """Return the equal part of an earlier state, so that thousands of stored states use the same memory."""
         known: Part = self._parts.setdefault(part, part)
         return known
 
@@ -203,7 +208,10 @@ class States:
         return found
 
     def _ordered(self, state: State) -> State:
-        """Sort interchangeable domains; they can be found only if the problem has a single shared key."""
+        """Sort interchangeable domains.
+
+        Interchangeable domains can be found only if the problem has exactly one shared key.
+        """
         if not self._twins:
             return state
         counts, cells = [list(values) for values in state.counts], list(state.cells)
@@ -227,7 +235,7 @@ class States:
         return list(twins.values())
 
     def _range(self, number: int, counts: Sequence[Vector], cells: Sequence[Counter[Spot]]) -> tuple[int, int]:
-        """Return the smallest count, which a spread constraint compares with, and the highest count."""
+        """Return the smallest count, with which a spread constraint compares, and the highest count."""
         if self.keys[number] is None:
             spots = [spot for cell in cells for spot, count in cell.items() if count]
             every = [spot.values[number] for spot in spots]
@@ -248,7 +256,7 @@ class States:
         )
 
     def _used_by(self, left: Vector) -> tuple[bool, ...]:
-        """Return, for each census, whether a rule of an unplaced pod uses the census."""
+        """For each census, tell whether a rule of a pod that is not placed yet uses it."""
         used: set[int] = set()
         for count, rules in zip(left, self.problem.rules, strict=True):
             if count:

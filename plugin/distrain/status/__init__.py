@@ -1,1 +1,1 @@
-"""Describe the state of a run: its phase, its figures, what it waits for, and what to do next."""
+"""Describe the state of a run: its phase, its figures, what it is waiting for, and what to do next."""

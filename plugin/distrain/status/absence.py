@@ -1,4 +1,4 @@
-"""Say why a run has no job: it is being replaced, somebody removed it, or it was never there."""
+"""Say why a run has no job: the job is being replaced, someone deleted it, or it never existed."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from distrain.status import recorded
 from distrain.status.sources import SILENCE_SECONDS, selector_of
 from distrain.workload.documents import HOOK
 
-# Seconds for which a watched run may have no job while no hook's pod runs. Helm creates the new job some seconds after
-# the old job is gone. The API server may be silent for the same time.
+# While no pod of a hook runs, a watched run may have no job for SECONDS. Helm creates the new job some seconds after
+# the old job has been deleted. The API server may be unreachable for the same number of seconds.
 SECONDS = SILENCE_SECONDS
-# Hooks that Helm runs while it replaces a job: their pods end by activeDeadlineSeconds.
+# Helm runs these hooks while it replaces a job. Their pods end by activeDeadlineSeconds.
 REPLACING = ("pre-upgrade", "pre-rollback")
 
 
 class Found(Kube):
-    """A list of objects of any kind; null stands for an empty one."""
+    """A list of objects of any kind. If the list is null, it is empty."""
 
     items: list[kube.Named] | None = None
 
 
 class Absence:
-    """Decide at each look whether a run without a job waits for a new job, or was removed.
+    """Decides at each look whether a run without a job waits for a new job or was removed.
 
-    `tell` receives a line when the job is gone.
+    `tell` receives a message when the job is gone.
     """
 
     def __init__(self, cluster: Cluster, release: str, tell: Callable[[str], None]) -> None:
@@ -46,11 +46,11 @@ class Absence:
         return self._since is not None
 
     def end(self) -> None:
-        """Record that the run has a job."""
+        """Record that the run has a job again."""
         self._since = None
 
     def go_on(self, pods: Iterable[kube.Pod]) -> None:
-        """Record that the run has no job; raise GoneError if no job will replace the last one."""
+        """Record that the run has no job; raise GoneError if no new job will replace the last one."""
         now, is_replaced = time.monotonic(), any(map(_replaces, pods))
         if not is_replaced and self._is_removed():
             raise GoneError(f"{self._release}: the run is gone: someone removed it")
@@ -63,14 +63,17 @@ class Absence:
             raise GoneError(f"{self._release}: the run is gone: {words}")
 
     def _is_removed(self) -> bool:
-        """Tell whether the release has no ConfigMaps any more: an upgrade leaves them, `helm uninstall` does not."""
+        """Tell whether the release has no ConfigMaps any more.
+
+        An upgrade leaves them, but `helm uninstall` deletes them.
+        """
         path = paths.of_kind("v1", "ConfigMap", self._cluster.target.namespace)
         found = _list(self._cluster, path, selector_of(self._release))
         return found is not None and all(HOOK in (each.metadata.annotations or {}) for each in found)
 
 
 def is_being_replaced(cluster: Cluster, release: str) -> bool:
-    """Tell whether Helm is about to create another job: a hook's pod runs, or the release's Secret says so."""
+    """Tell whether Helm is about to create another job: a hook's pod is running, or the release's Secret shows it."""
     namespace = cluster.target.namespace
     path, pods = paths.of_kind("v1", "Pod", namespace), list[kube.Pod]()
     with contextlib.suppress(UnreachableError):
@@ -81,7 +84,7 @@ def is_being_replaced(cluster: Cluster, release: str) -> bool:
 
 
 def missing_namespace(cluster: Cluster) -> str:
-    """Say that the namespace does not exist; return an empty text if it exists, or if the user may not read it."""
+    """If the namespace does not exist, say so. Return an empty text if it exists or if the user may not read it."""
     name = cluster.target.namespace
     try:
         is_there = cluster.has(paths.namespace(name), f"namespace {name}")
@@ -91,7 +94,7 @@ def missing_namespace(cluster: Cluster) -> str:
 
 
 def absence(cluster: Cluster, release: str, find_record: Callable[[], Record | None] = lambda: None) -> str:
-    """Return why there is no run of this name, with the next step; `find_record` reads the run's record."""
+    """Return why there is no run of this name, and the next step. `find_record` reads the run's record."""
     namespace, flags = cluster.target.namespace, cluster.target.helm_flags
     if is_being_replaced(cluster, release):
         words = f"{release}: its job is gone, and an upgrade or a rollback of Helm is about to create another one"
@@ -114,13 +117,13 @@ def absence(cluster: Cluster, release: str, find_record: Callable[[], Record | N
 
 
 def _replaces(pod: kube.Pod) -> bool:
-    """Tell whether the pod has not ended and belongs to a hook with which Helm replaces a job."""
+    """Tell whether the pod is still running and belongs to a hook with which Helm replaces a job."""
     hooks = (pod.metadata.annotations or {}).get(HOOK, "")
     return pod.status.phase not in ENDED and any(each in hooks for each in REPLACING)
 
 
 def _list(cluster: Cluster, path: str, selector: str) -> list[kube.Named] | None:
-    """Return the metadata of the objects with these labels, None if the user may not list them."""
+    """Return the metadata of the objects with these labels, or None if the user may not list them."""
     query = f"{path}?{urlencode({'labelSelector': selector})}"
     try:
         return cluster.read_one(query, Found, "objects", METADATA_LIST).items or []

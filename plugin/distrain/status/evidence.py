@@ -1,4 +1,7 @@
-"""Read the events of a run, and the volume claims that its pods wait for. Only objects of the namespace are read."""
+"""Read the events about a run, and the volume claims that its pods are waiting for.
+
+Only objects in the namespace of the run are read.
+"""
 
 from __future__ import annotations
 
@@ -15,16 +18,18 @@ from distrain.status.causes.unscheduled import UNBOUND_CLAIM, Claim
 from distrain.status.holds import Tolerant
 from distrain.workload.live_job import LiveObject
 
-# The pods whose events are read: the first that wait. Events have no labels, so each pod's events need a request.
+# The plugin reads the events of at most EXPLAINED waiting pods. Events have no labels, so the plugin needs one request
+# for the events of each pod.
 EXPLAINED = 3
-# mpi-operator runs the launcher as a Job with this suffix. Only the Job's events say why the launcher has no pod.
+# mpi-operator runs the launcher as a Job whose name ends in this suffix. Only the events of this Job say why the
+# launcher has no pod.
 MPI_JOB, LAUNCHER_SUFFIX = "MPIJob", "-launcher"
 
 
 def events_of(
     cluster: Cluster, namespace: str, objects: Sequence[LiveObject], pods: Sequence[kube.Pod], unread: Tolerant
 ) -> list[kube.Event]:
-    """Return the warnings about the jobs, and about the first pods that have a node and do not run."""
+    """Return the warning events about the jobs, and about the first pods that have a node but do not run."""
     waiting = [pod.metadata.uid for pod in pods if pod.status.phase == "Pending" and not any(unplaced(pod))]
     no_uids: list[str] = []
     launchers = unread.tolerate(lambda: list(_launchers(cluster, namespace, objects, pods)), no_uids)
@@ -35,7 +40,7 @@ def events_of(
 
 
 def claims_of(cluster: Cluster, namespace: str, pods: Iterable[kube.Pod], unread: Tolerant) -> list[Claim]:
-    """Return the claims that are not bound, of the first pod that waits for its claims."""
+    """For the first pod that waits for its claims, return the claims that are not bound."""
     pod = next((pod for pod in pods if any(UNBOUND_CLAIM in words for words in unplaced(pod))), None)
     volumes = (pod.spec.volumes or ()) if pod else ()
     names = [each.persistent_volume_claim.claim_name for each in volumes if each.persistent_volume_claim]
@@ -48,7 +53,7 @@ def _unbound(cluster: Cluster, namespace: str, names: Iterable[str]) -> Iterator
         path = paths.of_kind("v1", "PersistentVolumeClaim", namespace, name)
         claim = cluster.read_optional(path, PersistentVolumeClaim, f"PersistentVolumeClaim {name}")
         if claim and not claim.spec.volume_name:
-            # Some of these events are not warnings.
+            # Some of these events have another type than Warning.
             events = _events(cluster, namespace, f"involvedObject.uid={claim.metadata.uid}")
             yield Claim(name, quoted(events[-1].message) if events else "")
 
@@ -56,7 +61,7 @@ def _unbound(cluster: Cluster, namespace: str, names: Iterable[str]) -> Iterator
 def _launchers(
     cluster: Cluster, namespace: str, objects: Sequence[LiveObject], pods: Sequence[kube.Pod]
 ) -> Iterator[str]:
-    """Yield the uid of the launcher's Job of an MPIJob without a launcher."""
+    """Yield the uid of the launcher's Job if an MPIJob has no launcher pod."""
     if any(role_of(pod) == LAUNCHER for pod in pods):
         return
     for resource, _ in objects:
@@ -68,7 +73,7 @@ def _launchers(
 
 
 def _events(cluster: Cluster, namespace: str, selector: str) -> list[kube.Event]:
-    """Return the events, the newest last."""
+    """Return the events. The newest event comes last."""
     path = paths.of_kind("v1", "Event", namespace)
     found = cluster.read_list(path, kube.Event, f"events of namespace {namespace}", fieldSelector=selector)
     return sorted(found, key=lambda event: event.last_timestamp or event.event_time or "")

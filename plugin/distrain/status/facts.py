@@ -1,4 +1,4 @@
-"""Read the facts that decide a run's phase, from the job's objects, pods and logs at one moment."""
+"""Read the facts that decide the phase of a run, from its job's objects, pods and logs at one moment."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from distrain.workload.manifest import MASTER, WORKER, Job
 from distrain.workload.suspension import is_suspended
 
 RANKS = (MASTER, WORKER)
-# mpi-operator's reason of a job that is Failed because a worker was evicted, although its launcher goes on.
+# mpi-operator gives this reason to a job that is Failed because a worker was evicted, although its launcher continues.
 EVICTED = "MPIJobEvicted"
 TRAINER = "distrain_trainer"
 
@@ -45,9 +45,9 @@ def facts_of(
     replaced: int | None = None,
     times: Sequence[TimedLog] = (),
 ) -> Facts:
-    """Return the facts of a run; `queue` and `replaced` are fields of Facts that come from other objects.
+    """Return the facts about a run. `queue` and `replaced` are fields of Facts that come from other objects.
 
-    `times` are the logs of `found` with the times of their lines; the first log has the newest step.
+    `times` are the logs of `found` with the time of each line. The first log has the newest step.
     """
     pods = [pod for pod in found.pods if role_of(pod) in {role.component for role in lasting(job)}]
     last, wanted = (times[0].last if times else None), workers_wanted(job)
@@ -66,7 +66,7 @@ def facts_of(
 
 
 def without_pods(facts: Facts, found: JobState) -> Facts:
-    """Return the facts of a run whose pods may not be read: its operator says whether it runs."""
+    """Return the facts about a run whose pods may not be read. Its operator says whether it runs."""
     is_running = condition(found.states[0], "Running") is not None
     return replace(facts, waits=not is_running, all_run=is_running, tells_steps=False)
 
@@ -85,7 +85,7 @@ def is_ready(pod: kube.Pod) -> bool:
 
 
 def waits(pod: kube.Pod) -> bool:
-    """Tell whether the pod has no node, or kubelet cannot start one of its containers."""
+    """Tell whether the pod has no node, or whether kubelet cannot start one of its containers."""
     if pod.status.phase != "Pending":
         return False
     reasons = [status.state.waiting.reason for status in statuses(pod) if status.state and status.state.waiting]
@@ -103,9 +103,9 @@ def _all_run(pods: Sequence[kube.Pod], job: Job) -> bool:
 
 
 def _end(found: JobState) -> str:
-    """Return Succeeded, Failed, or an empty text for a job that goes on.
+    """Return `Succeeded`, `Failed`, or an empty text for a job that has not ended.
 
-    The job has succeeded once its first object has.
+    The job has succeeded as soon as its first object has succeeded.
     """
     if any(condition(found.states[0], kind.ends.succeeded) for kind in KINDS):
         return "Succeeded"
@@ -118,9 +118,9 @@ def _end(found: JobState) -> str:
 
 
 def _restarts(last: Progress, logs: Sequence[TimedLog]) -> bool:
-    """Tell whether the program has ended since its last step, and starts again in the same pod.
+    """Tell whether the program has ended since its last step and is being started again in the same pod.
 
-    `last` is the step, from the first log. A line of another log counts unless it is older than the step.
+    `last` is the last step, which is in the first log. A line of another log counts, unless it is older than the step.
     """
     for number, log in enumerate(logs):
         after = after_last_step(log.text)
@@ -132,6 +132,6 @@ def _restarts(last: Progress, logs: Sequence[TimedLog]) -> bool:
 
 
 def _workers_at(last: Progress, job: Job, wanted: int) -> int:
-    """Return the number of workers at a step. A line without a number of ranks counts as a line at the wanted size."""
+    """Return the number of workers that made a step. If a line has no number of ranks, the wanted number is assumed."""
     workers, rest = divmod(last.world_size or 0, job.slots or 1)
     return workers if workers and not rest else wanted

@@ -1,7 +1,8 @@
-"""Read a run's figures from the log of its first rank: steps, speed, loss, checkpoint, restarts.
+"""Read the figures of a run from the log of its first rank: steps, speed, loss, checkpoint, restarts.
 
-Each line of such a log begins with the time at which the node's container runtime received it. The trainer's own times
-come from the same node's clock. The clock of the user's machine may differ from it, so no age is less than 0.
+Each line of such a log begins with the time at which the container runtime on the node received the line. The times
+that the trainer writes come from the same clock. The clock of the user's machine may differ from the node's clock, so
+an age is never less than 0.
 """
 
 from __future__ import annotations
@@ -21,27 +22,29 @@ from distrain.progress.restarts import RESTART
 from distrain.progress.start import statuses
 from distrain.progress.steps import PROGRESS, SAVED, Progress, lines_of, saved_step
 
-# distrain-launch's line after a change of the number of workers.
+# distrain-launch logs this line after the number of workers has changed.
 RESCALED = re.compile(r"^distrain-launch: \d+ -> \d+ workers after (?!a failure)", re.MULTILINE)
-# distrain-launch's line in the log of a launcher that replaces an earlier launcher.
+# distrain-launch logs this line if it replaces an earlier launcher.
 EARLIER = re.compile(r"^distrain-launch: an earlier launcher of this run has counted (\d{1,9}) restarts$", re.MULTILINE)
-# The first line about steps: a step of this start, a resumed checkpoint, or another start.
+# The first log line about steps: a step since this start, a checkpoint that was resumed, or another start.
 BEGINNING = re.compile(
     r"^(?:distrain-progress: |resumed from |distrain-(?:launch|run|torchrun): starting again )", re.MULTILINE
 )
 STAMP = re.compile(r"^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.\d+)?(Z|[+-]\d\d:\d\d) ?", re.MULTILINE)
-# An older step line is shown with its age: the trainer writes such lines every few seconds to minutes.
+# A step line that is older than LONG_AGO seconds is shown with its age, because the trainer writes a step line every
+# few seconds to minutes.
 LONG_AGO = 120
-# If so many further step lines should have come, a line's rate is no longer current, and the remaining time is unknown.
+# If the trainer should have written INTERVALS further step lines but has not, the rate is out of date and the remaining
+# time unknown.
 INTERVALS = 3
-# The ranks of all workers fail within so many seconds if one fails.
+# If the ranks of one worker fail, the ranks of all workers fail within TOGETHER_SECONDS.
 TOGETHER_SECONDS = 60
-# Larger numbers come from a program's mistake, and are shown as unknown.
+# A larger number must come from an error of the program, and is shown as unknown.
 MOST_SECONDS = 10 * 365 * 86400
 
 
 class Figures(Struct, frozen=True):
-    """A run's figures. None stands for what is not known, such as a loss that is not a number."""
+    """A run's figures. A field is None if it is not known, for example if the loss is not a number."""
 
     step: int | None = None
     steps: int | None = None
@@ -60,9 +63,11 @@ class Figures(Struct, frozen=True):
 
 
 class TimedLog(Struct, frozen=True):
-    """A pod's log without its times. `times` has the seconds since 1970 of each line, None without a time.
+    """The log of a pod, without the times of its lines.
 
-    `steps` are its JSON lines. They are parsed only once.
+    For each line, `times` has its time in seconds since 1970, or None if the line has no time.
+
+    `steps` are the JSON lines of the log. The times are parsed only once.
     """
 
     text: str = ""
@@ -74,18 +79,21 @@ class TimedLog(Struct, frozen=True):
         return self.steps[-1] if self.steps else None
 
     def time_at(self, position: int) -> float | None:
-        """Return the time of the line at this position of the text."""
+        """Return the time of the line at this position in the text."""
         number = self.text.count("\n", 0, position)
         return self.times[number] if number < len(self.times) else None
 
     def position_after(self, seconds: float) -> int:
-        """Return the position of the first line that is newer than this time; without times, the first position."""
+        """Return the position of the first line that is newer than this time.
+
+        If the lines have no times, return the first position.
+        """
         old = sum(1 for _ in itertools.takewhile(lambda then: then is not None and then <= seconds, self.times))
         return sum(len(line) + 1 for line in self.text.split("\n")[:old])
 
 
 def timed(text: str, behind: float = 0) -> TimedLog:
-    """Split a log that was read with times, by a clock that is so many seconds behind."""
+    """Split a log that was read with times. The clock that wrote the times is `behind` seconds late."""
     stamps = [STAMP.match(line) for line in text.split("\n")]
     times = [_seconds(*each.groups()) if each else None for each in stamps]
     plain = STAMP.sub("", text)
@@ -94,7 +102,7 @@ def timed(text: str, behind: float = 0) -> TimedLog:
 
 
 def figures(logs: Sequence[TimedLog | None], pods: Sequence[kube.Pod], now: float) -> Figures:
-    """Return the figures of the logs; the first log has the newest step. `now` is in seconds since 1970."""
+    """Return the figures that the logs contain. The first log has the newest step. `now` is in seconds since 1970."""
     counted = _counted(logs, pods)
     log = next(iter(logs), None)
     if log is None or log.last is None:
@@ -103,18 +111,21 @@ def figures(logs: Sequence[TimedLog | None], pods: Sequence[kube.Pod], now: floa
 
 
 def clock(log: TimedLog, now: float) -> float:
-    """Return the current time; a later time than `now` if the node's clock is ahead of this machine's."""
+    """Return the current time.
+
+    The result is later than `now` if the clock of the node is ahead of this machine's clock.
+    """
     times = (log.last.unix_seconds if log.last else None, *log.times[-2:])
     return max([now, *(each for each in times if each is not None)])
 
 
 def freshness(log: TimedLog) -> float:
-    """Return for how many seconds after the last step line its rate counts as the current rate."""
+    """Return for how many seconds after the last step line the rate in it counts as the current rate."""
     return max(LONG_AGO, INTERVALS * _interval(log))
 
 
 def last_time(log: TimedLog, pattern: re.Pattern[str] = PROGRESS) -> float | None:
-    """Return the time of the last line that matches, by default of the last step line."""
+    """Return the time of the last line that matches the pattern; by default, of the last step line."""
     if pattern is PROGRESS and log.last and log.last.unix_seconds:
         return log.last.unix_seconds
     found = list(pattern.finditer(log.text))
@@ -122,17 +133,17 @@ def last_time(log: TimedLog, pattern: re.Pattern[str] = PROGRESS) -> float | Non
 
 
 def last_step(logs: Sequence[TimedLog | None]) -> float | None:
-    """Return the time of the run's last step, which is in the first log."""
+    """Return the time of the last step of the run, which is in the first log."""
     log = next(iter(logs), None)
     return last_time(log) if log else None
 
 
 def _counted(logs: Sequence[TimedLog | None], pods: Sequence[kube.Pod]) -> Figures:
-    """Count the restarts and rescales.
+    """Count the restarts and rescales of the run.
 
-    They are unknown without pods, or if the log of a pod that has run is incomplete. Only the end of a long log is
-    read, so earlier restarts and rescales in the log are not seen. A log that begins with a resumed checkpoint does not
-    contain the lines of an earlier pod.
+    Restarts and rescales are unknown if there are no pods, or if the log of a pod that has run is incomplete. Only the
+    last part of a long log is read, so earlier restarts and rescales in it are not counted. If a log begins with a
+    resumed checkpoint, it does not contain the lines of an earlier pod.
     """
     may_have_logs = not pods or any(pod.status.phase in PHASES for pod in pods)
     told = [log for log in logs if log is not None and log.text.count("\n") < LINES]
@@ -140,7 +151,7 @@ def _counted(logs: Sequence[TimedLog | None], pods: Sequence[kube.Pod]) -> Figur
         return Figures()
     ended = sum(each.restart_count for pod in pods for each in statuses(pod))
     if earlier := max(map(_earlier, told), default=0):
-        # This launcher's own start is a restart, too. Rescales are only in the earlier launcher's log.
+        # The start of this launcher is a restart, too. Only the log of the earlier launcher shows rescales.
         return Figures(restarts=earlier + max(1, ended) + _restarts(told))
     if not ended and _goes_on(told):
         return Figures()
@@ -148,12 +159,15 @@ def _counted(logs: Sequence[TimedLog | None], pods: Sequence[kube.Pod]) -> Figur
 
 
 def _earlier(log: TimedLog) -> int:
-    """Return how many restarts the earlier launchers of the run have counted, 0 if the log does not tell."""
+    """Return how many restarts the earlier launchers of the run have counted, or 0 if the log does not say it."""
     return max(map(int, EARLIER.findall(log.text)), default=0)
 
 
 def _goes_on(logs: Sequence[TimedLog]) -> bool:
-    """Tell whether only an earlier pod has logged the first steps: a log begins with a resume, and none with a step."""
+    """Tell whether only an earlier pod logged the first steps.
+
+    If so, a log begins with a resume, and no log begins with a step.
+    """
     first = [found.group() for log in logs if (found := BEGINNING.search(log.text))]
     return any(line.startswith("resumed") for line in first) and not any(
         line.startswith("distrain-p") for line in first
@@ -190,13 +204,16 @@ def _age(then: float | None, now: float) -> int | None:
 
 
 def _interval(log: TimedLog) -> float:
-    """Return the seconds between the last two step lines, 0 if they are unknown."""
+    """Return the seconds between the last two step lines, or 0 if they are unknown."""
     times = [each.unix_seconds for each in log.steps[-2:]]
     return times[1] - times[0] if len(times) == 2 and times[0] and times[1] else 0
 
 
 def _restarts(logs: Sequence[TimedLog]) -> int:
-    """Count the restarts of the program. Workers whose ranks fail together log a line each."""
+    """Count how often the program was restarted.
+
+    If the ranks of several workers fail together, each worker logs a line.
+    """
     told = [
         (log.time_at(found.start()), number) for number, log in enumerate(logs) for found in RESTART.finditer(log.text)
     ]

@@ -13,15 +13,15 @@ from distrain.status.read import read_runs
 from distrain.status.run import Observed, Run
 from distrain.status.sources import SILENCE_SECONDS, Watches
 
-# Logs, events and queues are read again after a change of a job or pod, but not more often than every SOONEST seconds.
-# Without a change, they are read again after LATEST seconds.
+# After a change of a job or pod, logs, events and queues are read again, but at most once in SOONEST seconds. Without a
+# change, they are read again after LATEST seconds.
 SOONEST, LATEST = 1.0, 3.0
-# A shorter silence of the API server, in seconds, is not reported.
+# If the API server does not answer for less than WORTH_TELLING seconds, this is not reported.
 WORTH_TELLING = 2.0
 
 
 class Silence:
-    """Tell once that the API server does not answer, and once that it answers again."""
+    """Tells the user once that the API server does not answer, and once that it answers again."""
 
     def __init__(self, tell: Callable[[str], None]) -> None:
         self._tell = tell
@@ -49,9 +49,11 @@ class Silence:
 def followed(
     cluster: Cluster, source: Watches, silence: Silence, deadline: float = math.inf
 ) -> Iterator[list[Observed]]:
-    """Yield the runs after each change, until the deadline; ignore a short silence of the API server.
+    """Yield the runs after each change until the deadline.
 
-    The deadline is a time of the monotonic clock.
+    Ignore it if the API server does not answer for a short time.
+
+    The deadline is a time on the monotonic clock.
     """
     while True:
         source.changed.clear()
@@ -72,7 +74,10 @@ def followed(
 
 
 def has_reached(run: Run, goal: str) -> bool:
-    """Tell whether a run has reached the goal of --for; raise GoneError if it has ended and never will."""
+    """Tell whether a run has reached the goal of --for.
+
+    Raise GoneError if it has ended and will never reach the goal.
+    """
     word, step = run.phase.word, run.figures.step
     if goal == Word.SUCCEEDED.value:
         return word == Word.SUCCEEDED

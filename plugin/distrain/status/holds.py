@@ -1,4 +1,4 @@
-"""Read what holds a run's pods back: a queue of Kueue, or the PodGroup of a gang scheduler."""
+"""Read what holds the pods of a run back: a queue of Kueue, or the PodGroup of a gang scheduler."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ JOB_UID = "kueue.x-k8s.io/job-uid"
 VOLCANO = "scheduling.volcano.sh/v1beta1"
 COSCHEDULING = "scheduling.x-k8s.io/v1alpha1"
 READY = "Ready"
-# The `reason` of Volcano's events, and the part of their message that only counts the gang's pods.
+# The `reason` of Volcano's events, and the part of the event's message that only counts the gang's pods.
 UNSCHEDULABLE, GANG = "Unschedulable", "tasks in gang unschedulable"
-# The label that scheduler-plugins' PodGroups give to their pods.
+# The PodGroups of scheduler-plugins select their pods with this label.
 POD_GROUP = "scheduling.x-k8s.io/pod-group"
 
 T = TypeVar("T")
@@ -57,7 +57,7 @@ class PodGroup(Kube):
 
 
 class KueueWorkload(Kube):
-    """Kueue's own object for a job in a queue."""
+    """The object that Kueue itself creates for a job in a queue."""
 
     status: _Status = field(default_factory=_Status)
 
@@ -69,7 +69,7 @@ class Tolerant(Protocol):
 def read(
     cluster: Cluster, namespace: str, objects: Sequence[LiveObject], pods: Sequence[kube.Pod], unread: Tolerant
 ) -> Held:
-    """Return what holds the run back; an empty answer if nothing does."""
+    """Return what holds the run back, or an empty answer if nothing does."""
     job = live_job(objects)
     queues = [queue for _, each in objects if (queue := (each.metadata.labels or {}).get(QUEUE_LABEL))]
     if queues and is_suspended(job):
@@ -86,7 +86,7 @@ def read(
 
 
 def _of_kueue(cluster: Cluster, namespace: str, uids: Sequence[str]) -> str:
-    """Return why Kueue does not admit the first of these jobs that it holds back."""
+    """Kueue holds back some of these jobs. Return why it does not admit the first of them."""
     workloads = [workload for uid in uids for workload in _workloads(cluster, namespace, uid)]
     conditions = [each for workload in workloads for each in workload.status.conditions or ()]
     held = [each for each in conditions if each.type == "QuotaReserved" and each.status == "False"]
@@ -97,13 +97,13 @@ def _of_kueue(cluster: Cluster, namespace: str, uids: Sequence[str]) -> str:
 
 
 def _of_check(check: _Check) -> str:
-    """Return the message of an admission check. These checks come after the reservation of the quota."""
+    """Return the message of an admission check. Kueue runs these checks after it has reserved the quota."""
     words = one_line(check.message)
     return f"admission check {check.name} is {check.state or 'not begun'}{f': {words}' if words else ''}"
 
 
 def _workloads(cluster: Cluster, namespace: str, uid: str) -> list[KueueWorkload]:
-    """Return Kueue's objects for a job, in the newest version that the cluster serves."""
+    """Return Kueue's objects for a job, in the newest API version that the cluster serves."""
     for version in KUEUE:
         path, selector = paths.of_kind(version, "Workload", namespace), f"{JOB_UID}={uid}"
         with contextlib.suppress(NotFoundError):
@@ -112,18 +112,25 @@ def _workloads(cluster: Cluster, namespace: str, uid: str) -> list[KueueWorkload
 
 
 def _of_volcano(cluster: Cluster, namespace: str, name: str) -> Held:
-    """Return what Volcano says. Until a PodGroup is Inqueue, Volcano holds it back; then its pods wait for nodes."""
+    """Return what Volcano says.
+
+    Volcano holds a PodGroup back until it is Inqueue. After that the pods of the group wait for nodes.
+    """
     group = cluster.read_one(paths.of_kind(VOLCANO, "PodGroup", namespace, name), PodGroup, f"PodGroup {name}")
     conditions = [each for each in group.status.conditions or () if each.type == "Unschedulable"]
     words = one_line(conditions[-1].message) if conditions else ""
     is_queued = group.status.phase in ("", "Pending")
-    with contextlib.suppress(ForbiddenError):  # A user who may not read events gets the condition's message.
+    # If the user may not read events, the condition's message is shown instead.
+    with contextlib.suppress(ForbiddenError):
         words = (_of_plugins(cluster, namespace, group) if is_queued else "") or words
     return Held((group.spec.queue or "default") if is_queued else "", f"Volcano: {words}" if words else "")
 
 
 def _of_plugins(cluster: Cluster, namespace: str, group: PodGroup) -> str:
-    """Return why a plugin of Volcano does not let the PodGroup in: only an event says it, not the condition."""
+    """Return why a plugin of Volcano does not admit the PodGroup.
+
+    Only an event says this, not the group's condition.
+    """
     path, selector = paths.of_kind("v1", "Event", namespace), f"involvedObject.uid={group.metadata.uid}"
     events = cluster.read_list(path, kube.Event, f"events of namespace {namespace}", fieldSelector=selector)
     told = [event for event in events if event.reason == UNSCHEDULABLE and GANG not in (event.message or "")]

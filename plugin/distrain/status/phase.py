@@ -1,6 +1,8 @@
-"""Decide the phase of a run. A pure function over a few facts, which `facts.py` reads from the run's objects.
+"""Decide the phase of a run.
 
-The rules are tried one after another, and the first that holds decides. So a run has exactly one phase.
+This is a pure function of a few facts, which `facts.py` reads from the objects of the run.
+
+The rules are tried one after another, and the first rule that applies decides. So a run always has exactly one phase.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from msgspec import Struct
 
 
 class Word(str, Enum):
-    """The phases, from a run's creation to its end."""
+    """The phases of a run, from its creation to its end."""
 
     QUEUED = "Queued"
     PENDING = "Pending"
@@ -27,13 +29,14 @@ class Word(str, Enum):
 
 
 class Facts(Struct, frozen=True):
-    """The facts that decide the phase. Workers include a PyTorchJob's Master.
+    """The facts that decide the phase of a run. The numbers of workers include the Master of a PyTorchJob.
 
-    `end` is Succeeded, Failed, or empty. `queue` names the queue that holds the run back, or is empty. `wanted` is the
-    number of workers in the job's spec, `made` the number of their pods. `trained` is the number of workers at the last
-    step, None before the first step of this start. `replaced` is the number of workers of an older job that the run
-    replaces, None without one. `waits` tells that a pod is missing, has no node, or cannot be started; `all_run` that
-    every pod runs. `tells_steps` is False for a program that writes no JSON lines.
+    `end` is `Succeeded`, `Failed`, or empty. `queue` is the name of the queue that holds the run back, or it is empty.
+    `wanted` is the number of workers in the job's spec. `made` is the number of worker pods that exist. `trained` is
+    the number of workers at the last step, or None before the first step after this start. `replaced` is the number of
+    workers of an older job that the run replaces, or None if there is no such job. `waits` means that a pod is missing,
+    has no node, or cannot be started. `all_run` means that every pod is running. `tells_steps` is False if the program
+    writes no JSON lines.
     """
 
     wanted: int
@@ -49,7 +52,7 @@ class Facts(Struct, frozen=True):
 
 
 class Phase(Struct, frozen=True):
-    """The phase; `before` and `after` are the numbers of workers of a run that is Rescaling."""
+    """The phase of a run. If the phase is `Rescaling`, `before` and `after` are the run's numbers of workers."""
 
     word: Word
     before: int | None = None
@@ -60,7 +63,7 @@ class Phase(Struct, frozen=True):
 
 
 def decide(facts: Facts) -> Phase:
-    """Return the phase of a run."""
+    """Return the phase of a run that has these facts."""
     if facts.end:
         return Phase(Word(facts.end))
     if facts.queue:
@@ -75,8 +78,8 @@ def decide(facts: Facts) -> Phase:
 
 
 def _other_size(facts: Facts) -> int | None:
-    """Return the number of workers before the current rescale, None if there is no rescale."""
-    # For a program without JSON lines, only surplus pods show a rescale, and only one to a smaller size.
+    """Return the number of workers before the current rescale, or None if there is no rescale."""
+    # A program without JSON lines shows a rescale only by surplus pods, so only a rescale to fewer workers is seen.
     surplus = facts.made if facts.made > facts.wanted else None
     sizes = (facts.replaced, facts.trained, surplus)
     return next((size for size in sizes if size is not None and size != facts.wanted), None)

@@ -1,4 +1,4 @@
-"""Read more about a run that seems to make no steps: the time by kubelet's clock, and other ranks' last lines."""
+"""Read more about a run that seems to make no steps: the time by kubelet's clock, and other ranks' last log lines."""
 
 from __future__ import annotations
 
@@ -14,14 +14,16 @@ from distrain.progress.start import SPEAKERS, main_container, role_of, runs
 from distrain.status.causes.stalled import Ranks, limit_of, silence_of
 from distrain.status.figures import TimedLog, freshness, last_time, timed
 
-# Lines to read of each other rank: the last words of a library that waits, and of the program.
+# This many lines of each other rank are read: the last messages of the program, and of a library that waits.
 LINES = 20
 
 
 def time_of(cluster: Cluster, namespace: str, ranks: Ranks, now: float) -> float:
-    """Return the current time by the clock of the node whose log has the steps; `now` is by this machine's clock.
+    """Return the current time by the clock of the node whose log has the steps.
 
-    Kubelet is asked for the steps of the last seconds, which it counts by its own clock.
+    `now` is the time by this machine's clock.
+
+    Kubelet is asked for the step lines of the last seconds, which it measures by its own clock.
     """
     made = last_time(ranks.first)
     if made is None or not ranks.speakers:
@@ -34,9 +36,9 @@ def time_of(cluster: Cluster, namespace: str, ranks: Ranks, now: float) -> float
 
 
 def tails_of(cluster: Cluster, namespace: str, ranks: Ranks, now: float) -> list[tuple[kube.Pod, TimedLog]]:
-    """Return the last lines of other ranks if the run is stalled.
+    """If the run is stalled, return the last log lines of its other ranks.
 
-    A launcher's log already has the lines of all ranks.
+    The log of a launcher already contains the lines of all ranks.
     """
     is_told = any(role_of(pod) in SPEAKERS for pod in ranks.speakers)
     if is_told or not all(map(runs, ranks.pods)) or silence_of(ranks, now) is None:
@@ -48,7 +50,7 @@ def tails_of(cluster: Cluster, namespace: str, ranks: Ranks, now: float) -> list
 
 
 def _text(cluster: Cluster, namespace: str, pod: kube.Pod, lines: int, since: int = 0) -> str:
-    """Return the end of a log, an empty text if it cannot be read: then other evidence is used."""
+    """Return the last lines of a log, or an empty text if it cannot be read. Without a log, other evidence is used."""
     try:
         name, container = pod.metadata.name, main_container(pod)
         return cluster.log(namespace, name, container, lines, timestamps=True, since=since)

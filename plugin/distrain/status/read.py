@@ -1,6 +1,7 @@
-"""Read what explains a run's phase: logs, events, and the queue or gang scheduler that holds it back.
+"""Read what explains the phase of a run: logs, events, and the queue or gang scheduler that holds the run back.
 
-An ordinary user may read all of this in a namespace. A line names each kind of object that the user may not read.
+An ordinary user may read all these objects in a namespace. For each kind of object that the user may not read, the
+result has a line that names the kind.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from distrain.workload.kinds import KINDS
 from distrain.workload.live_job import LiveObject, live_job
 from distrain.workload.manifest import INSTANCE_LABEL, KEYGEN
 
-# If there are more runs, only their jobs and pods are read.
+# If there are more than EXPLAINED_RUNS runs, the plugin reads only their jobs and pods.
 EXPLAINED_RUNS = 32
 AT_ONCE = 4
 ROLES = ("-launcher", "-worker", "-keygen")
@@ -41,7 +42,7 @@ U = TypeVar("U")
 
 
 def read_runs(cluster: Cluster, source: Source) -> list[Observed]:
-    """Return the readable data of each run, by namespace and name; raise ForbiddenError if no job may be read."""
+    """Return what could be read of each run, by namespace and name. Raise ForbiddenError if no job may be read."""
     unread = Unread()
     jobs = source.jobs(unread)
     if not jobs and unread:
@@ -52,7 +53,7 @@ def read_runs(cluster: Cluster, source: Source) -> list[Observed]:
     by_run: dict[tuple[str, str], tuple[list[LiveObject], list[kube.Pod]]] = {}
     for job in jobs:
         by_run.setdefault(_run_of(job[1].metadata), ([], []))[0].append(job)
-    # A deleted Plain job may leave behind the Job that created its SSH key.
+    # When a Plain job is deleted, the Job that created its SSH key may remain.
     by_run = {key: found for key, found in by_run.items() if not all(map(is_keygen, found[0]))}
     for pod in pods:
         if run := by_run.get(_run_of(pod.metadata)):
@@ -77,7 +78,7 @@ def is_keygen(found: LiveObject) -> bool:
 
 
 def _at_once(call: Callable[[T], U], items: Sequence[T]) -> list[U]:
-    """Return the results of a function for all items; some threads share the items."""
+    """Return the results of a function for all items. Several threads share the items."""
     results: dict[int, U] = {}
     numbers = iter(range(len(items)))
 
@@ -91,7 +92,7 @@ def _at_once(call: Callable[[T], U], items: Sequence[T]) -> list[U]:
 
 
 def _plain(key: tuple[str, str], objects: list[LiveObject], pods: list[kube.Pod], unread: Unread) -> Observed:
-    """Return a run without logs, events and queues."""
+    """Return a run without its logs, events and queues."""
     present, replaced = of_present(objects)
     states = [workload for _, workload in present]
     own, leaving = own_pods(states, pods), leaving_pods(states, pods)
@@ -102,7 +103,7 @@ def _explained(cluster: Cluster, plain: Observed, unread: Unread) -> Observed:
     """Return a run with its logs, events and queues."""
     namespace = plain.namespace
     ended = has_ended_job(plain.objects)
-    # The API server waits half a minute for the log of a pod whose node does not answer.
+    # If a pod's node does not answer, the API server takes half a minute to answer a request for the pod's log.
     reached = [pod for pod in plain.pods if not is_lost(pod)]
     speakers = logs.speakers(reached, logs.PHASES) if ended else logs.last_speakers(reached)
     asked = [Ahead(_log, cluster, namespace, pod) for pod in speakers]
@@ -116,7 +117,7 @@ def _explained(cluster: Cluster, plain: Observed, unread: Unread) -> Observed:
 
 
 def _with_tails(cluster: Cluster, seen: Observed) -> Observed:
-    """Return a run with the last lines of its other ranks, if it seems to make no steps."""
+    """If a run seems to make no steps, return it with the last log lines of its other ranks."""
     job = live_job(seen.objects)
     ranks = ranks_of(seen, [log or TimedLog() for log in seen.logs], job)
     if not ranks.first.last and not tells_steps(job):
@@ -129,7 +130,7 @@ def _with_tails(cluster: Cluster, seen: Observed) -> Observed:
 def _newest_first(
     speakers: list[kube.Pod], logs: list[TimedLog | None]
 ) -> tuple[list[kube.Pod], list[TimedLog | None]]:
-    """Put the pod with the newest step first: it is the one to look at."""
+    """Put the pod with the newest step first, because users should look at this pod."""
     told = [log or TimedLog() for log in logs]
     found = newest_line([log.text for log in told], [log.last for log in told], time.time())
     first = found[0] if found else 0
@@ -138,13 +139,16 @@ def _newest_first(
 
 
 def has_ended_job(objects: Iterable[LiveObject]) -> bool:
-    """Tell whether a run's job has ended. The Job that makes the key of a Plain run ends while the run starts."""
+    """Tell whether a run's job has ended.
+
+    The Job that creates the key of a Plain run ends while the run starts, so it does not count.
+    """
     jobs = [found[1] for found in objects if not is_keygen(found)]
     return any(condition(job, word) for job in jobs for word in ENDS)
 
 
 def of_present(objects: Sequence[LiveObject]) -> tuple[list[LiveObject], list[LiveObject]]:
-    """Return the objects of the run's current job, and the objects of an old job that is being deleted."""
+    """Return the objects of the run's current job, and those of an old job that is being deleted."""
     alive = [each for each in objects if each[1].metadata.deletion_timestamp is None] or [*objects]
     newest = max(alive, key=lambda each: (each[1].metadata.creation_timestamp or "", each[0].name))
     present = [each for each in alive if _name_of(each) == _name_of(newest)]
@@ -153,19 +157,25 @@ def of_present(objects: Sequence[LiveObject]) -> tuple[list[LiveObject], list[Li
 
 
 def job_of(objects: Sequence[LiveObject]) -> str:
-    """Return the name of the job that the objects belong to."""
+    """Return the name of the job to which the objects belong."""
     return _name_of(objects[0])[1]
 
 
 def _name_of(found: LiveObject) -> tuple[str, str]:
-    """Return kind and name of the job that an object belongs to; the Jobs of a Plain job have different suffixes."""
+    """Return the kind and the name of the job to which an object belongs.
+
+    The Jobs of a Plain job have different suffixes.
+    """
     resource = found[0]
     suffix = next((role for role in ROLES if resource.kind == "Job" and resource.name.endswith(role)), "")
     return resource.kind, resource.name.removesuffix(suffix)
 
 
 def _log(cluster: Cluster, namespace: str, pod: kube.Pod) -> Any:
-    """Return the end of a pod's log, an empty text if it has none; raise an error if it cannot be read."""
+    """Return the last lines of a pod's log, or an empty text if it has no log.
+
+    Raise an error if the log cannot be read.
+    """
     try:
         return cluster.log(namespace, pod.metadata.name, main_container(pod), logs.LINES, timestamps=True)
     except (NoLogError, NotFoundError):

@@ -1,4 +1,4 @@
-"""Take a run's figures from its record, and compute its efficiency compared with a single rank."""
+"""Take the figures of a run from its record, and compute its efficiency compared to a single rank."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from distrain.progress.steps import LARGEST, duration
 from distrain.record.read import Line, Record
 from distrain.status.figures import LONG_AGO, MOST_SECONDS, Figures
 
-# The suffix of the name of a job of kind Plain.
+# The name of a job of kind Plain ends in this suffix.
 PLAIN_SUFFIX = "-plain"
-# The causes of an end in a record, in words.
+# The causes in a record's last line, each with the words that are shown.
 FINISHED, FAILED = "finished", "failed"
 ENDS = {FINISHED: "has succeeded", FAILED: "has failed", "stopped": "was stopped"}
 
 
 def figures_of(record: Record, now: float) -> Figures:
-    """Return the figures of the record's last lines; `now` is in seconds since 1970."""
+    """Return the figures in the last lines of the record; `now` is in seconds since 1970."""
     _, step = _last_step(record)
     start, saved = _last(record, "start"), _last(record, "checkpoint")
     age = _age(step, now)
@@ -38,7 +38,7 @@ def figures_of(record: Record, now: float) -> Figures:
 
 
 def counts_of(record: Record) -> dict[str, int | None]:
-    """Return how often the run was started again, and how often it was rescaled, by their names in Figures."""
+    """Return how often the run was restarted and how often it was rescaled, by the names of these fields in Figures."""
     starts, rescales = record.count("start"), record.count("rescale")
     return {
         "restarts": max(0, starts - 1) if starts <= LARGEST else None,
@@ -51,7 +51,10 @@ def _last(record: Record, event: str) -> Line:
 
 
 def _last_step(record: Record) -> tuple[Line, Line]:
-    """Return the start of the last step, and the step's line. A later start from an earlier step undoes the step."""
+    """Return the line of the last step, and before it the line of the start that made this step.
+
+    If a later start begins at an earlier step, the step no longer counts.
+    """
     start = made_by = Line(event="start")
     step = Line(event="step")
     for line in record.lines:
@@ -65,9 +68,10 @@ def _last_step(record: Record) -> tuple[Line, Line]:
 
 
 def other_job(record: Record, name: str) -> str:
-    """Return the job that wrote the record, an empty text if that may be the job of this name.
+    """Return the job that has written the record. Return an empty text if it may be the job of this name.
 
-    A start line has the job's name with the hash of the job's content at its end. The job of kind Plain has a suffix.
+    The line of a start has the job's name; the name ends in a hash of the job's content. The name of a Plain job ends
+    in a suffix.
     """
     jobs = [line.job.rpartition("-")[0] for line in record.of("start") if line.job]
     is_own = any(job.removesuffix(PLAIN_SUFFIX) == name.removesuffix(PLAIN_SUFFIX) for job in jobs)
@@ -75,7 +79,7 @@ def other_job(record: Record, name: str) -> str:
 
 
 def why_failed(record: Record) -> str:
-    """Return the reason of the run's end, an empty text if it has not failed, or has started again since."""
+    """Return why the run has ended. Return an empty text if it has not failed, or if it was started again since."""
     end = _end(record)
     return one_line(end.reason).removeprefix("distrain: ") if end and end.cause == FAILED else ""
 
@@ -86,7 +90,7 @@ def has_finished(record: Record) -> bool:
 
 
 def end_of(record: Record, now: float) -> str:
-    """Return how and when the run has ended, an empty text if it has not."""
+    """Return how and when the run has ended, or an empty text if it has not ended."""
     end = _end(record)
     if end is None or end.cause not in ENDS:
         return ""
@@ -97,16 +101,16 @@ def end_of(record: Record, now: float) -> str:
 
 
 def _end(record: Record) -> Line | None:
-    """Return the line of the run's end, None if it has not ended, or has started again since."""
+    """Return the line about the end of the run. Return None if it has not ended, or if it was started again since."""
     last = next((line for line in reversed(record.lines) if line.event in ("start", "end")), None)
     return last if last is not None and last.event == "end" else None
 
 
 def efficiency(record: Record, rate: float | None = None, size: int | None = None) -> float | None:
-    """Return the rate of so many ranks as a share of the total rate of as many single ranks.
+    """Return the rate of `size` ranks as a share of the total rate that as many single ranks would have.
 
-    Without a size, take rate and size from the record's last step. The answer is None if no single rank with the
-    record's current model and framework was ever measured.
+    Without `size`, the rate and the number of ranks come from the last step in the record. The answer is None if no
+    single rank was ever measured with the record's current model and framework.
     """
     start, step = _last_step(record)
     if size is None:
@@ -119,7 +123,7 @@ def efficiency(record: Record, rate: float | None = None, size: int | None = Non
 
 
 def _single_rates(record: Record, present: Line) -> Iterator[float]:
-    """Yield the rate, since its start, of each step of a single rank that has the current model and framework."""
+    """For each step that a single rank made with the current model and framework, yield the rate since its start."""
     start = Line(event="start")
     for line in record.lines:
         if line.event == "start":

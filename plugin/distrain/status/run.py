@@ -1,4 +1,4 @@
-"""Combine the known facts about one run at one moment into its status."""
+"""Combine what is known about one run at one moment into its status."""
 
 from __future__ import annotations
 
@@ -30,28 +30,29 @@ from distrain.workload.live_job import LiveObject, in_order, live_job
 from distrain.workload.manifest import Job
 
 RUNS = "Running"
-# Why a run is in its phase if only its job can be read.
+# This explains a run's phase if only its job may be read.
 NO_PODS = "its pods may not be read, so only the job's own conditions are known"
-# Why the run counts as Running although no step is known.
+# This explains why a run counts as Running although no step is known.
 NO_LOG = "all its pods run; its log {was_not_read}, so nobody can tell whether it makes steps"
 
 
 class Held(Struct, frozen=True):
-    """What holds a run's pods back: the queue, if the run is in one and not admitted, and a message."""
+    """What holds the pods of a run back: the queue, if the run waits in one and is not admitted, and a message."""
 
     queue: str = ""
     words: str = ""
 
 
 class Observed(Struct, frozen=True):
-    """The objects and logs that were read for a run.
+    """The objects and logs of a run that were read.
 
-    `objects` belong to its current job, `replaced` to a job that is being deleted. `logs` are the logs of the
-    `speakers`; the first log has the newest step, if any log has one. The clock of that log's node is `behind` by so
-    many seconds. `tails` are the last lines of other ranks, read if the run seems to be stalled.
+    `objects` are the objects of the run's current job, and `replaced` are those of a job that is being deleted. `logs`
+    are the logs of the `speakers`. The first log has the newest step, if any log has one. The clock of the node with
+    that log is `behind` seconds late. `tails` are the last log lines of other ranks. These tails are read only if the
+    run seems to be stalled.
 
-    `has_pods` is False if the user may not read pods, `has_logs` if no log was asked for. `leaving` are pods that
-    Kubernetes is deleting, `claims` the unbound claims of a pod without a node.
+    `has_pods` is False if the user may not read pods. `has_logs` is False if no log was asked for. `leaving` are pods
+    that Kubernetes is deleting. `claims` are the unbound claims of a pod without a node.
     """
 
     release: str
@@ -73,7 +74,7 @@ class Observed(Struct, frozen=True):
 
 
 class Group(Struct, frozen=True):
-    """The pods of one role: how many are ready, None if they may not be read, and how many the job asks for."""
+    """The pods of one role: how many are ready (None if they may not be read), and how many the job wants."""
 
     role: str
     ready: int | None
@@ -81,10 +82,10 @@ class Group(Struct, frozen=True):
 
 
 class Run(Struct, frozen=True):
-    """The status of a run. `unread` has a line for each thing that the user may not read.
+    """The status of a run. `unread` has one line for each thing that the user may not read.
 
-    `efficiency` is the speed as a share of the total speed of as many single ranks. `from_record` tells that the
-    figures come from the run's record, because the logs have none.
+    `efficiency` is the speed of the run, as a share of the total speed that as many single ranks would have.
+    `from_record` means that the figures come from the run's record, because the logs contain none.
     """
 
     name: str
@@ -114,7 +115,7 @@ class Run(Struct, frozen=True):
         return self.phase.word in (Word.SUCCEEDED, Word.FAILED)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the answer of -o json, whose names do not change."""
+        """Return the answer for `-o json`. Its field names must not change."""
         return {
             "name": self.name,
             "namespace": self.namespace,
@@ -137,7 +138,7 @@ class Run(Struct, frozen=True):
 
 
 def lacks_logs(seen: Observed, run: Run) -> bool:
-    """Tell whether the pods of a run that has ended or is suspended are gone, and with them the logs of its steps."""
+    """A run has ended or is suspended. Tell whether its pods are gone, and with them the logs of its steps."""
     is_over = run.has_ended or run.phase.word == Word.SUSPENDED
     return is_over and seen.has_pods and not seen.pods and run.figures.step is None
 
@@ -185,7 +186,7 @@ def run_of(seen: Observed, place: Place, now: float, record: Record | None = Non
 
 
 def _facts(seen: Observed, found: JobState, job: Job, logs: Sequence[TimedLog]) -> Facts:
-    """Return the facts that decide the phase, as far as pods and logs may be read."""
+    """Return the facts that decide the phase, as far as the pods and logs may be read."""
     replaced = live_job(seen.replaced).main.replicas if seen.replaced else None
     facts = facts_of(found, job, seen.held.queue, replaced, logs)
     facts = facts if seen.has_pods else without_pods(facts, found)
@@ -195,20 +196,23 @@ def _facts(seen: Observed, found: JobState, job: Job, logs: Sequence[TimedLog]) 
 def _by_logs(seen: Observed, facts: Facts, job: Job, now: float) -> Figures:
     told = figures(seen.logs, seen.pods, now - seen.behind)
     if facts.is_suspended and lacks_pods(seen.pods, job):
-        # The logs of the pods that have ended already are missing.
+        # The logs of pods that had already ended were not read.
         return replace(told, restarts=None, rescales=None)
     return told
 
 
 def _unknown(seen: Observed, job: Job, step: float | None) -> str:
-    """Say that the trainer's steps are not known; an empty text if a log was read or the program logs no steps."""
+    """Say that the steps of the trainer are unknown.
+
+    Return an empty text if a log was read or the program logs no steps.
+    """
     if not tells_steps(job) or (seen.has_logs and None not in seen.logs) or step is not None:
         return ""
     return NO_LOG.format(was_not_read="cannot be read" if seen.has_logs else "is not read in a list of so many runs")
 
 
 def _state(seen: Observed, place: Place, step: float | None) -> JobState:
-    """Return the state of the run, with only the events and other pods' lines since its last `step`."""
+    """Return the state of the run. Of events and of other pods' lines, include only those since its last `step`."""
     states = [workload for _, workload in in_order(seen.objects)]
     events = seen.events if step is None else events_since(seen.events, step)
     told = [
@@ -224,7 +228,7 @@ def ranks_of(seen: Observed, logs: Sequence[TimedLog], job: Job) -> Ranks:
 
 
 def _stall(seen: Observed, facts: Facts, logs: Sequence[TimedLog], job: Job, now: float, place: Place) -> Cause | None:
-    """Return why a run makes no steps, None if it makes steps, or if its program logs none."""
+    """Return why a run makes no steps. Return None if it makes steps, or if its program logs none."""
     if (facts.trained is None and not facts.tells_steps) or any(pod.status.phase != RUNS for pod in seen.speakers):
         return None
     ranks = ranks_of(seen, logs, job)
@@ -232,7 +236,7 @@ def _stall(seen: Observed, facts: Facts, logs: Sequence[TimedLog], job: Job, now
 
 
 def _shown(told: Figures, phase: Phase) -> Figures:
-    """Return the figures without secrets. A run that does not train has no current rate and no remaining time."""
+    """Return the figures without secrets. If a run does not train, it has no current rate and no remaining time."""
     checkpoint = None if told.checkpoint is None else redact(told.checkpoint)
     if phase.word in (Word.RUNNING, Word.RESCALING, Word.SUCCEEDED, Word.FAILED):
         return replace(told, checkpoint=checkpoint)
@@ -240,7 +244,10 @@ def _shown(told: Figures, phase: Phase) -> Figures:
 
 
 def _with_counts(told: Figures, record: Record) -> Figures:
-    """Take the restarts and rescales from the record, which is complete, unless the logs already have more."""
+    """Take the restarts and rescales from the record, which is complete.
+
+    If the logs show more, take them from the logs.
+    """
     counts = recorded.counts_of(record)
     known = {name: (number, getattr(told, name)) for name, number in counts.items()}
     most = {name: max((each for each in both if each is not None), default=None) for name, both in known.items()}
@@ -248,7 +255,7 @@ def _with_counts(told: Figures, record: Record) -> Figures:
 
 
 def _efficiency(record: Record, logs: Sequence[TimedLog], told: Figures) -> float | None:
-    """Return the efficiency of the rate that is shown, with the size that the ranks have in the same line."""
+    """Return the efficiency for the rate that is shown. The number of ranks comes from the same line as the rate."""
     last = logs[0].last if logs else None
     if last is None:
         return recorded.efficiency(record)
@@ -269,5 +276,5 @@ def _age(states: Sequence[kube.Workload], now: float) -> int | None:
     born = min(state.metadata.creation_timestamp or "" for state in states)
     try:
         return seconds_since(born, datetime.fromtimestamp(now, timezone.utc))
-    except (TypeError, ValueError):  # The time is missing, or has no time zone.
+    except (TypeError, ValueError):  # The time is missing, or it has no time zone.
         return None

@@ -1,4 +1,7 @@
-"""Read the jobs and pods with some labels: once, or kept up to date by watches. One list, or watch, per kind."""
+"""Read the jobs and pods with certain labels, either once or continuously by watches.
+
+There is one list, or one watch, for each kind of object.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ from distrain.workload.kinds import GROUPS, KUBEFLOW
 from distrain.workload.live_job import LiveObject
 from distrain.workload.manifest import CHART, INSTANCE_LABEL, NAME_LABEL
 
-# Seconds for which the API server may be silent while a run is watched, for example while it restarts.
+# While a run is watched, the API server may be unreachable for SILENCE_SECONDS, for example while it restarts.
 SILENCE_SECONDS = 60.0
 
 T = TypeVar("T")
@@ -26,10 +29,10 @@ Versions = Mapping[str, str]
 
 
 class Unread(list[str]):
-    """One line for each thing that the user may not read."""
+    """Has one line for each thing that the user may not read."""
 
     def tolerate(self, read: Callable[[], T], otherwise: T) -> T:
-        """Call `read`. Return `otherwise` if the user may not read the objects, or if there are none of this kind."""
+        """Call `read`. Return `otherwise` if the user may not read the objects, or if the cluster has no such kind."""
         try:
             return read()
         except ForbiddenError as error:
@@ -40,7 +43,7 @@ class Unread(list[str]):
 
 
 class Source(Protocol):
-    """Where the jobs and pods come from."""
+    """Where the jobs and the pods are read from."""
 
     def jobs(self, unread: Unread) -> list[LiveObject]: ...
 
@@ -48,13 +51,16 @@ class Source(Protocol):
 
 
 def selector_of(release: str | None = None, more: str | None = None) -> str:
-    """Return the label selector for the objects of one release or of all releases, with `more` labels."""
+    """Return the label selector for the objects of one release, or of all releases.
+
+    The selector includes the labels in `more`.
+    """
     terms = [f"{NAME_LABEL}={CHART}", *([f"{INSTANCE_LABEL}={release}"] if release else []), *([more] if more else [])]
     return ",".join(terms)
 
 
 class Lists:
-    """Read each list once, all at the same time."""
+    """Reads each list once, and all lists at the same time."""
 
     def __init__(self, cluster: Cluster, namespace: str, selector: str) -> None:
         def read(kind: str, version: str, item: type[Any]) -> list[Any]:
@@ -75,7 +81,7 @@ class Lists:
 
 
 class Watches:
-    """Keep each list up to date until `close`; `changed` is set at each change."""
+    """Keeps each list up to date until `close` is called; `changed` is set after each change."""
 
     def __init__(self, cluster: Cluster, namespace: str, selector: str) -> None:
         self.changed = threading.Event()
@@ -112,7 +118,7 @@ class Watches:
         return [self._pods, *self._jobs.values()]
 
     def _refuse_silence(self) -> None:
-        """Raise the error of an API server that has not answered for SILENCE_SECONDS, or never."""
+        """If the API server has not answered for SILENCE_SECONDS, or has never answered, raise the error."""
         for watch in self._all:
             seconds, error = watch.silence()
             is_silent = error and not isinstance(error, ForbiddenError | NotFoundError)
@@ -121,7 +127,7 @@ class Watches:
 
 
 def _versions(cluster: Cluster) -> Versions:
-    """Return the kinds of jobs that the cluster serves, each with one version: all versions list the same objects."""
+    """Return the kinds of jobs that the cluster serves, each with one version. All versions list the same objects."""
     apis = [api.rsplit("/", 1) for group in GROUPS for api in cluster.served(group) if api.count("/") == 2]
     return {"Job": "batch/v1", **{kind: version for version, kind in reversed(apis) if kind in KUBEFLOW}}
 
@@ -132,7 +138,7 @@ def _jobs(found: Mapping[str, list[kube.Workload]], versions: Versions) -> list[
 
 
 def _is_run(metadata: kube.Metadata) -> bool:
-    """Tell whether the object is a run's job, not a hook's, and not created by an operator."""
+    """Tell whether the object is the job of a run: not a hook's job, and not created by an operator."""
     return HOOK not in (metadata.annotations or {}) and not metadata.owner_references
 
 

@@ -1,4 +1,4 @@
-"""Write a run's status for people: one screen for one run, one line for each of several runs."""
+"""Format the status of runs for people: a screen for a single run, or one line for each of several runs."""
 
 from __future__ import annotations
 
@@ -12,16 +12,18 @@ from distrain.status.figures import LONG_AGO
 from distrain.status.run import Run
 from distrain.workload.wording import counted
 
-# The lines of a screen without the line of the shell's prompt, and the smallest width for which the text is made.
+# The number of lines on a screen without the line of the shell's prompt, and the smallest width for which the text is
+# laid out.
 LINES, NARROWEST = 23, 30
-# The width of the labels, their width on a narrow terminal, and the width below which a terminal is narrow.
+# The width of the labels, their width on a narrow terminal, and the terminal width below which a terminal counts as
+# narrow.
 LABEL, SHORT_LABEL, NARROW = 12, 10, 60
-# On a terminal a text is cut after so many lines.
+# On a terminal, a text is cut after MOST_LINES lines.
 MOST_LINES = 4
 BAR = 20
 
-# The shortest length to which a name is cut, the length up to which other columns are left out instead, and the least
-# room for the reason on its run's line.
+# A name is cut to no fewer than SHORTEST characters. Before a name gets shorter than WHOLE, other columns are left out.
+# The reason needs at least LEAST_WHY characters to be on the same line as its run.
 SHORTEST, WHOLE, LEAST_WHY = 6, 16, 20
 
 Row = tuple[str, str]
@@ -29,14 +31,14 @@ Cells = tuple[str, ...]
 
 
 def screen(run: Run, width: int | None = None) -> list[str]:
-    """Return the lines about one run. Without a width each fact has one line, for a pipe."""
+    """Return the lines that describe one run. If there is no width, as for a pipe, each fact has exactly one line."""
     rows = [(label, printable(words)) for label, words in _rows(run, width) if words]
     lines = [line for label, words in rows for line in _wrapped(label, words, width)]
     return lines if width is None else lines[:LINES]
 
 
 def line(run: Run) -> str:
-    """Return one line about a run, for each of its changes."""
+    """Return one line about a run, which is printed for each of the run's changes."""
     words = [f"{run.name}: {run.phase}", _workers(run)]
     if run.figures.step is not None:
         words += [f"step {_step(run, None)}", _speed(run)]
@@ -46,9 +48,9 @@ def line(run: Run) -> str:
 
 
 def table(runs: Sequence[Run], width: int | None = None, *, namespaces: bool) -> list[str]:
-    """Return a header and a line for each run; with `namespaces`, a line begins with the run's namespace.
+    """Return a header, and a line for each run. With `namespaces`, each line begins with the run's namespace.
 
-    On a narrow terminal the reason of a phase has a line of its own.
+    On a narrow terminal, the reason for a phase has its own line.
     """
     rows: list[Cells] = [("NAME", "KIND", "PHASE", "WORKERS", "STEP", "AGE", "WHY"), *map(_cells, runs)]
     if namespaces:
@@ -66,7 +68,7 @@ def table(runs: Sequence[Run], width: int | None = None, *, namespaces: bool) ->
 
 
 def _with_room(rows: list[Cells], width: int, names: int) -> list[Cells]:
-    """Until the other columns fit, leave out the kind and the age, and shorten the names, in the first columns."""
+    """Make room for the other columns: leave out the kind and the age, and shorten the names in the first columns."""
     for column in ("KIND", "AGE"):
         place = rows[0].index(column)
         if _size([(*(name[:WHOLE] for name in row[:names]), *row[names:]) for row in rows]) > width:
@@ -79,7 +81,7 @@ def _with_room(rows: list[Cells], width: int, names: int) -> list[Cells]:
 
 
 def _size(rows: Sequence[Cells]) -> int:
-    """Return the width of all columns but the last, which is the reason."""
+    """Return the width of all columns except the last one, which has the reason."""
     return sum(max(map(len, column)) + 2 for column in list(zip(*rows, strict=True))[:-1])
 
 
@@ -108,7 +110,7 @@ def _rows(run: Run, width: int | None) -> Iterator[Row]:
 
 
 def _large(number: int, noun: str) -> str:
-    """Return "1 restart" or "10,000 restarts"."""
+    """Return a text such as "1 restart" or "10,000 restarts"."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
@@ -143,7 +145,7 @@ def _step(run: Run, width: int | None) -> str:
 
 
 def _speed(run: Run) -> str:
-    """Return the current rate and the mean; for a run that has ended, only the mean."""
+    """Return the current rate and the mean rate. For a run that has ended, return only the mean rate."""
     now, mean = run.figures.images_per_second, run.figures.images_per_second_mean
     words = [f"{now:.1f} images/sec now"] if now is not None and not run.has_ended else []
     words += [f"{mean:.1f} images/sec on the whole"] if mean is not None else []
@@ -166,7 +168,7 @@ def _wrapped(label: str, words: str, width: int | None) -> list[str]:
     if width is None:
         return [f"{label:<{LABEL}} {words}"]
     size, width = LABEL if width >= NARROW else SHORT_LABEL, max(width, NARROWEST)
-    # In the first line, `label` is the run's name, which may be long, and `words` is the run's phase.
+    # In the first line, `label` is the run's name (which may be long), and `words` contains the run's phase.
     label = _cut(label, max(size, width - len(words) - 1))
     return textwrap.wrap(
         words,

@@ -1,8 +1,8 @@
-"""Edit values files and keep their comments: each key has the comment lines above it.
+"""Edit values files without losing their comments. The comment lines above a key belong to the key.
 
-PyYAML finds the first and last line of each key, and this module moves these lines unchanged. So quotes, indentation
-and every comment stay as the user wrote them. (ruamel.yaml attaches the comment above a key to the previous key. So a
-key that is inserted or moved would gain or lose a comment of its neighbour.)
+PyYAML finds the first and the last line of each key, and this module moves these lines unchanged. So quotes,
+indentation and every comment remain as the user wrote them. (ruamel.yaml attaches the comment above a key to the key
+before it. So a key that is inserted or moved would gain a comment of the neighbouring key, or lose its own.)
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from distrain.errors import ValuesError
 from distrain.yaml import yaml_writer
 from distrain.yaml.yaml_loader import mistake
 
-# The line breaks that PyYAML recognizes.
+# The line breaks that PyYAML recognizes in a text.
 LINE_END = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
 INDENT = 2
 ALIAS = re.compile(r"\s*:\s*\*[^\s,\]}]+")
@@ -28,11 +28,11 @@ Schema = Mapping[str, Any]
 
 
 class Entry(Struct):
-    """A key with all its lines, without the indentation of its parent: the comments above, and its own lines.
+    """A key with all of its lines, without its parent's indentation: the comments above it, and its own lines.
 
-    For a mapping of the schema in block style, `lines` has the key's line and `section` the content. `is_close` is true
-    if the key is new or was the first key. Such a key needs an empty line above if the file has empty lines between
-    keys.
+    If the value is a mapping in block style that the schema knows, `lines` has the key's line and `section` the
+    content. `is_close` is true if the key is new, or if it was the first key. Such a key needs an empty line above it
+    if the file has empty lines between its keys.
     """
 
     name: str
@@ -43,7 +43,7 @@ class Entry(Struct):
 
     @property
     def remark(self) -> str:
-        """Return the comment beside a value without the #, or an empty string if there is no comment."""
+        """Return the comment beside a value without the `#`, or an empty string if there is no comment."""
         found = None if self.section else re.search(r"\s#\s*(.*)$", self.lines[0])
         return found[1] if found else ""
 
@@ -51,7 +51,7 @@ class Entry(Struct):
 class Section(Struct):
     """The keys of a mapping.
 
-    `head` are the comments at the top about the whole file, `tail` the comments after the last key.
+    `head` are the comments at the top that are about the whole file. `tail` are the comments after the last key.
     """
 
     entries: list[Entry] = field(default_factory=list)
@@ -69,7 +69,10 @@ class Section(Struct):
         return entry.section.find(path[1:]) if entry.section else None
 
     def set(self, path: Sequence[str], value: Any, remark: str = "") -> None:
-        """Set the value at a path; comments above the key stay, and `remark` replaces the comment beside the value."""
+        """Set the value at a path.
+
+        Comments above the key remain, and `remark` replaces the comment beside the value.
+        """
         entry = self.get(path[0])
         if len(path) > 1:
             if entry is None:
@@ -87,7 +90,7 @@ class Section(Struct):
             entry.lines, entry.section = [*lines, *_comments_at_end(entry.lines)], None
 
     def remove(self, path: Sequence[str]) -> None:
-        """Remove a key; also remove the key's section if it is empty afterwards."""
+        """Remove a key. If the key's section is then empty, remove the section, too."""
         entry = self.get(path[0])
         if entry is None:
             return
@@ -97,7 +100,7 @@ class Section(Struct):
             self.entries.remove(entry)
 
     def merge(self, other: Section) -> None:
-        """Merge a later file into this file as Helm does: merge mappings, and replace all other values."""
+        """Merge a later file into this file as Helm does: mappings are merged, and all other values are replaced."""
         self.tail += other.tail
         for entry in other.entries:
             mine = self.get(entry.name)
@@ -111,7 +114,7 @@ class Section(Struct):
                 self.entries[self.entries.index(mine)] = entry
 
     def sort(self, schema: Schema) -> None:
-        """Sort the keys in the schema's order; keys that the schema does not name, such as x-*, come first."""
+        """Sort the keys in the order of the schema. Keys that the schema does not name, such as x-*, come first."""
         properties = schema.get("properties", {})
         order = list(properties)
         self.entries.sort(key=lambda entry: order.index(entry.name) if entry.name in properties else -1)
@@ -130,7 +133,7 @@ class Section(Struct):
 
 
 def parse(text: str, schema: Schema) -> Section:
-    """Parse a YAML document with a mapping at the top; raise ValuesError for any other text."""
+    """Parse a YAML document that is a mapping. Raise ValuesError for any other text."""
     lines = [line for line in LINE_END.split(text.removeprefix("\ufeff")) if not re.match(r"---\s*(#|$)", line)]
     try:
         node = yaml.compose("\n".join(lines), Loader=yaml.SafeLoader)
@@ -154,7 +157,7 @@ def holds_several_documents(text: str) -> bool:
 
 
 def text(section: Section) -> str:
-    """Return the file's text; new keys at the top get an empty line above if other keys have one."""
+    """Return the text of the file. A new key at the top level gets an empty line above it if other keys have one."""
     spaced = any("" in entry.above for entry in section.entries)
     for number, entry in enumerate(section.entries):
         if not number:
@@ -166,7 +169,7 @@ def text(section: Section) -> str:
 
 
 def opened(entry: Entry) -> Section:
-    """Return the entry's block mapping; convert it first if it is in flow style (`{a: 1}`)."""
+    """Return the entry's block mapping. If the entry is in flow style (`{a: 1}`), convert it first."""
     if entry.section is None:
         lines = [_stubs(entry), *entry.lines]
         node = _value_node(lines)
@@ -183,7 +186,7 @@ def opened(entry: Entry) -> Section:
 
 
 def _section(node: yaml.MappingNode, lines: list[str], start: int, end: int, schema: Schema) -> Section:
-    """Split the lines of a mapping, from start to end, into entries."""
+    """Split the lines of a mapping, from `start` to `end`, into entries."""
     column = node.value[0][0].start_mark.column
     section = Section(indent=column)
     firsts = [key.start_mark.line for key, _ in node.value]
@@ -203,9 +206,9 @@ def _section(node: yaml.MappingNode, lines: list[str], start: int, end: int, sch
 
 
 def _end_of_entry(lines: list[str], first: int, following: int, column: int) -> int:
-    """Return the line where the comments above the next key begin.
+    """Return the line at which the comments above the next key begin.
 
-    A comment that is indented deeper belongs to the entry above it.
+    A comment with a deeper indentation belongs to the entry above it.
     """
     end = following
     while end > first + 1:
@@ -222,16 +225,16 @@ def _is_block(node: yaml.Node | None) -> bool:
 
 
 def _unfolded(node: yaml.MappingNode, source: str) -> Section:
-    """Convert a mapping in flow style to a section with one line per key.
+    """Convert a mapping in flow style to a section that has one line for each key.
 
-    A comment inside the braces moves above the next key.
+    A comment inside the braces is moved above the next key.
     """
     section, place = Section(), node.start_mark.index
     for key, value in node.value:
         above = re.findall(r"#.*", source[place : key.start_mark.index])
         first, place = key.start_mark.index, max(key.end_mark.index, value.end_mark.index)
         if alias := ALIAS.match(source, key.end_mark.index):
-            # An alias node has the marks of its anchor's node.
+            # PyYAML gives an alias the position of the anchored node, so look for the alias in the text.
             place = alias.end()
         words = source[first:place]
         without_value = ":" if place == key.end_mark.index else ""
@@ -241,13 +244,13 @@ def _unfolded(node: yaml.MappingNode, source: str) -> Section:
 
 
 def _value_node(lines: Sequence[str]) -> yaml.Node | None:
-    """Return the node of the second key's value; the first key is that of `_stubs`."""
+    """Return the node of the second key's value. The first key comes from `_stubs`."""
     node = yaml.compose("\n".join(lines), Loader=yaml.SafeLoader)
     return node.value[1][1] if isinstance(node, yaml.MappingNode) else None
 
 
 def _stubs(entry: Entry) -> str:
-    """Return a line that defines the anchors of the entry's aliases, so that the entry alone is valid YAML."""
+    """Return a line that defines the anchors for the entry's aliases, so that the entry alone is valid YAML."""
     names = sorted(set(re.findall(r"\*([^\s,\]}]+)", "\n".join(entry.lines))))
     return "_: [" + ", ".join(f"&{name} 0" for name in names) + "]"
 
@@ -268,7 +271,10 @@ def _comments_at_end(lines: Sequence[str]) -> list[str]:
 
 
 def _split_head(above: list[str]) -> tuple[list[str], list[str]]:
-    """Split the comments at the last empty line, into comments about the whole file and about the first key."""
+    """Split the comments at the last empty line.
+
+    Those before it are about the whole file, and those after it about the first key.
+    """
     cut = max((number for number, line in enumerate(above) if not line.strip()), default=-1)
     return _trimmed(above[: cut + 1]), above[cut + 1 :]
 

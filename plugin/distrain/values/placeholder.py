@@ -1,4 +1,7 @@
-"""Define the placeholders of `init`, where it finds no image, and `import`, where it finds no program; refuse them."""
+"""Define placeholders: `init` writes one if it finds no image, and `import` if it finds no program.
+
+Refuse values with them.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +10,16 @@ from typing import Any
 
 from distrain.errors import ValuesError
 
-# No registry can have a name that ends in .invalid (RFC 2606).
+# No registry can have this name: RFC 2606 reserves names that end in .invalid.
 REGISTRY = "registry.invalid/"
-# The image for an imported source that names no image.
+# This image is used if the imported source names no image.
 IMAGE = f"{REGISTRY}image-to-fill-in"
-# The placeholder for the program's name in a command, if the imported source does not name the program.
+# This word stands for the program in a command if the imported source does not name the program.
 PROGRAM = "PROGRAM-TO-FILL-IN"
 
 
 def refuse_placeholder(values: Mapping[str, Any]) -> None:
-    """Raise ValuesError if the image or the program is a placeholder."""
+    """Raise ValuesError if the image or the program is still a placeholder."""
     command = values.get("command") or [""]
     if command[0] == PROGRAM:
         words = f"{PROGRAM} is the placeholder of `helm distrain import`; write the program that each rank has to run"

@@ -1,7 +1,7 @@
-"""Check merged values against the chart's schema, with messages in plain words.
+"""Check merged values against the chart's schema, and report mistakes in plain words.
 
-Helm checks the same schema when it renders, but its messages name JSON pointers and regular expressions, and no next
-step. All rules are in the schema: this module names no value of the chart.
+Helm checks the same schema when it renders the chart. But its messages name JSON pointers and regular expressions, and
+no next step. All rules are in the schema, so this module names no values of the chart.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from distrain.errors import ValuesError
 
 Schema = Mapping[str, Any]
 
-# The search stops at so many violations: a file of the wrong type may have 100,000, and only ten are printed.
+# The search ends after MOST_FAULTS violations of the schema: a file of the wrong type may have 100,000, and only ten
+# are printed.
 MOST_FAULTS = 1000
 TYPES = {
     "integer": "a whole number",
@@ -35,13 +36,14 @@ TYPES = {
     "array": "a list",
     "null": "null",
 }
-# The largest integer that Go and the API server can hold, and the number of characters that its text never exceeds.
+# The largest integer that Go and the API server can store, and the largest number of characters that such an integer
+# has.
 LARGEST, LONGEST_NUMBER = 2**63 - 1, 20
 NOUNS: dict[type, str] = {str: "the text ", list: "the list ", dict: "the block "}
 
 
 class Fault(Struct, frozen=True):
-    """A value that violates a rule of the schema: its path, the rule with its limit, and the schema's entry."""
+    """A value that violates a rule of the schema: its path, the rule with its limit, and the value's schema entry."""
 
     path: str
     found: Any
@@ -52,12 +54,12 @@ class Fault(Struct, frozen=True):
 
 
 def check(values: Mapping[str, Any], chart: Path) -> None:
-    """Raise ValuesError with one line per violation of the chart's schema, or if the schema itself is wrong."""
+    """Raise ValuesError with one line for each violation of the chart's schema, or if the schema itself is wrong."""
     path = chart / "values.schema.json"
     if not path.is_file():
         return
     schema = json.loads(path.read_text())
-    # Like Helm, assume draft 2020-12 for a schema that names no draft.
+    # If a schema names no draft, assume draft 2020-12, as Helm does.
     kind = validator_for(schema, default=Draft202012Validator)
     try:
         kind.check_schema(schema)
@@ -72,7 +74,7 @@ def check(values: Mapping[str, Any], chart: Path) -> None:
 
 def _fault(error: ValidationError, schema: Schema) -> Fault:
     in_name = "propertyNames" in error.absolute_schema_path
-    # A schema may also be `false`.
+    # A schema may be the word `false` instead of an object.
     own: Any = error.schema if isinstance(error.schema, dict) else {}
     entry = {**own, **_notes(error, schema)}
     return Fault(
@@ -81,13 +83,16 @@ def _fault(error: ValidationError, schema: Schema) -> Fault:
 
 
 def _without_counts(faults: list[Fault]) -> Iterator[Fault]:
-    """Yield the faults; leave out "too many keys" for a mapping with an unknown key, which is the same mistake."""
+    """Yield the faults.
+
+    "Too many keys" is left out for a mapping that has an unknown key, because it is the same mistake.
+    """
     unknown = {fault.path for fault in faults if fault.rule == "additionalProperties"}
     return (fault for fault in faults if fault.rule != "maxProperties" or fault.path not in unknown)
 
 
 def _notes(error: ValidationError, schema: Schema) -> dict[str, Any]:
-    """Return the description, examples and default beside the $ref that leads to the value's rule."""
+    """Return the description, the examples and the default that are next to the $ref to the value's rule."""
     at: Any = schema
     notes: dict[str, Any] = {}
     for part in error.absolute_schema_path:
@@ -147,7 +152,7 @@ def _wrong_type(fault: Fault) -> str:
 
 
 def _retype(fault: Fault, needed: Iterable[str]) -> str:
-    """Return the next step for a wrong type, such as a number in quotes or a fraction that --set made a string."""
+    """Return the next step for a wrong type, such as a number in quotes, or a fraction that --set has made a string."""
     found = fault.found
     if isinstance(found, str) and re.fullmatch(r"-?[0-9]+", found) and {"integer", "number"} & set(needed):
         if abs(int(found[:LONGEST_NUMBER])) > LARGEST:
@@ -169,7 +174,7 @@ def _unknown(path: str, key: str, entry: Schema, schema: Schema) -> str:
 
 
 def _namesakes(key: str, schema: Schema) -> list[str]:
-    """Return the paths of values with this key: the user may have written it in the wrong section."""
+    """Return the paths of values that have this key, because the user may have written the key in the wrong section."""
     return [path for path in _paths(schema) if path.rpartition(".")[2] == key]
 
 
@@ -188,7 +193,7 @@ def _paths(schema: Schema, prefix: str = "") -> Iterator[str]:
 
 def _hint(found: object, choices: list[Any]) -> str:
     names = ["null" if choice is None else str(choice) for choice in choices]
-    # difflib compares case-sensitively: mpijob is not similar to MPIJob.
+    # difflib distinguishes upper and lower case: to it, mpijob is not similar to MPIJob.
     same = [name for name in names if name.lower() == str(found).lower()]
     close = same or get_close_matches(str(found), names, n=1)
     *others, last = names
@@ -210,15 +215,15 @@ def _described(fault: Fault) -> str:
 
 
 def _all_forms(fault: Fault) -> str | None:
-    """Return all examples of a value that is a number or one special word."""
+    """If a value is a number or one special word, return all of its examples."""
     is_word = fault.rule == "pattern" and re.fullmatch(r"\^\w+\$", str(fault.limit))
     return " or ".join(map(_shown, fault.entry.get("examples") or [])) if is_word else None
 
 
 def _example(entry: Schema, found: str = "") -> str | None:
-    """Return the example that is most similar to `found`, otherwise the last example, otherwise the default.
+    """Return the example that is most similar to `found`. Otherwise return the last example, or else the default.
 
-    The first example is often a special case such as 0.
+    The first example is often a special case, such as 0.
     """
     examples = entry.get("examples") or [entry.get("default")]
     close = get_close_matches(found, [example for example in examples if isinstance(example, str)], n=1)

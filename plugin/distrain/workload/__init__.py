@@ -1,1 +1,1 @@
-"""Read a job from a rendered manifest: its roles, and its pods with the additions of controllers and API server."""
+"""Read a job from a rendered manifest: its roles, and its pods with what controllers and the API server add."""

@@ -1,7 +1,7 @@
-"""Add to a job's pod templates the fields that its controllers add and that the scheduler or the API server reads.
+"""Add to a job's pod templates those fields from controllers that the scheduler or the API server reads.
 
-schemas/kinds.yaml lists the additions of operators. The additions of Kubernetes come from the source of v1.34.4.
-Volumes are not here: controllers add only volumes for ConfigMaps and Secrets that they create themselves.
+schemas/kinds.yaml lists what operators add. What Kubernetes adds was read in the source of v1.34.4. Volumes are not
+added here, because controllers add only volumes for ConfigMaps and Secrets that they create themselves.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from distrain import kube
 from distrain.workload.kinds import VERSIONS, Port, Version
 
 Spec = TypeVar("Spec", bound=kube.PodSpec)
-# Identifies an object by kind and name.
+# An object is identified by its kind and name.
 ObjectName = tuple[str, str]
 
 JOB_ROLE = "training.kubeflow.org/job-role"
-# The scheduler of pods without a schedulerName if the job has a schedulingPolicy. A flag of the operator sets this
-# name.
+# If the job has a schedulingPolicy, this scheduler places the pods that have no schedulerName. The name of this
+# scheduler is set by a flag of the operator.
 GANG_SCHEDULER = "(the operator's gang scheduler)"
 
 
 class Added(Struct, frozen=True):
-    """The additions of a controller to the pods of one role; `scheduler` applies to pods without a schedulerName.
+    """What a controller adds to the pods of one role. `scheduler` applies only to pods that have no schedulerName.
 
-    `labels` override the template's. `varying` are keys of labels whose values differ between pods or are unknown
-    before the pods exist. `port` is a default port of the container with the name `container`, otherwise of the first
-    container; under hostNetwork it is a port of the node. `creates` are objects that the controller creates for the
-    pods, with the pods' owner if that is another object.
+    `labels` override the template's. `varying` are the keys of labels whose values differ between pods, or are unknown
+    before the pods exist. `port` is a default port of the container named `container`, otherwise of the first
+    container. With hostNetwork it is a port of the node. `creates` are the objects that the controller creates for the
+    pods. If the controller creates another object that owns the pods, this object is included.
     """
 
     labels: dict[str, str] = field(default_factory=dict)
@@ -43,7 +43,7 @@ class Added(Struct, frozen=True):
     creates: frozenset[ObjectName] = frozenset()
 
     def to(self, spec: Spec) -> Spec:
-        """Return the pod spec with these additions."""
+        """Return the pod spec with what the controller adds."""
         containers = list(spec.containers or ())
         if self.port and containers:
             names = [container.name for container in containers]
@@ -62,9 +62,9 @@ def _with_port(container: kube.Container, port: Port) -> kube.Container:
 
 
 class PodOwner(Struct, frozen=True):
-    """A resource whose controller creates pods, and its roles in lower case, such as launcher and worker.
+    """A resource whose controller creates pods, and the names of its roles in lower case, such as launcher and worker.
 
-    `in_gang` is true if a Kubeflow resource requests gang scheduling.
+    `in_gang` is true if a Kubeflow resource asks for gang scheduling.
     """
 
     api_version: str
@@ -75,7 +75,7 @@ class PodOwner(Struct, frozen=True):
 
 
 def added(owner: PodOwner, role: str = "") -> Added:
-    """Return the additions of the owner's controller to the pods of `role`, a role of this owner."""
+    """Return what the owner's controller adds to the pods of `role`, which is a role of this owner."""
     version = VERSIONS.get((owner.api_version, owner.kind))
     made = _by_operator(version, owner, role) if version else _by_kubernetes(owner)
     return replace(made, scheduler=GANG_SCHEDULER) if owner.in_gang else made
@@ -87,7 +87,7 @@ def _by_operator(version: Version, owner: PodOwner, role: str) -> Added:
     if role in version.masters:
         labels[JOB_ROLE] = "master"
     elif version.masters and role == "worker" and not {*version.masters} & {*owner.roles}:
-        varying.add(JOB_ROLE)  # Worker 0 replaces the missing master.
+        varying.add(JOB_ROLE)  # If the job has no master, worker 0 takes its place.
     made = Added(
         labels,
         frozenset(varying),
@@ -136,9 +136,9 @@ def _through_stateful_set(made: Added) -> Added:
     return replace(made, varying=made.varying | varying)
 
 
-# Pod fields that an operator drops if it was built with an older Kubernetes API. The keys are the minimum Kubernetes
-# versions. A dot leads into a map, or into each item of a list. `overhead` is not listed: the pod's RuntimeClass sets
-# it again.
+# An operator that was built with an older Kubernetes API drops these fields of a pod. Each key is the oldest Kubernetes
+# version whose API has the fields. In a path, a dot leads into a map, or into each item of a list. `overhead` is
+# missing here, because the pod's RuntimeClass sets it again.
 _TERMS = [
     f"affinity.{kind}.requiredDuringSchedulingIgnoredDuringExecution" for kind in ("podAffinity", "podAntiAffinity")
 ]
@@ -159,7 +159,7 @@ FIELDS_SINCE = {
 
 
 def understood(item: dict[str, Any]) -> dict[str, Any]:
-    """Return a resource without the pod fields that its operator does not know."""
+    """Return a resource without the pod fields that its operator does not know, and therefore drops."""
     version = VERSIONS.get((str(item.get("apiVersion")), str(item.get("kind"))))
     for path in _dropped(version) if version else ():
         item = _without(item, ["spec", "*", "*", "template", "spec", *path.split(".")])

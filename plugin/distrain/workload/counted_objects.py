@@ -1,4 +1,4 @@
-"""List the objects, other than pods and their owners, that a manifest creates and quotas count."""
+"""List the objects that a manifest creates and that quotas count, except for pods and their owners."""
 
 from __future__ import annotations
 
@@ -16,19 +16,21 @@ from distrain.workload.controllers import ObjectName
 from distrain.workload.created_objects import OF_CLUSTER
 from distrain.workload.documents import Item
 
-# The API versions of the kinds that operators create; the others are in Kubernetes' core group.
+# The API versions of the kinds that operators create. All other kinds are in Kubernetes' core group.
 API_VERSIONS = {"Job": "batch/v1", "StatefulSet": "apps/v1"}
-# The kind in which Helm records a release, by HELM_DRIVER. Other drivers record it elsewhere than in the cluster.
+# For each value of HELM_DRIVER, the kind of object in which Helm records a release. Helm's other drivers do not record
+# releases in the cluster.
 RECORDS = {"": "Secret", "secret": "Secret", "secrets": "Secret", "configmap": "ConfigMap", "configmaps": "ConfigMap"}
-# Quotas count the storage of a claim, too, and a quota counts itself. Neither is judged here. No quota counts
-# cluster-scoped objects.
+# Quotas do not only count claims but also their storage, and a quota also counts itself. Neither is judged here. No
+# quota counts objects without a namespace.
 NOT_COUNTED = {"PersistentVolumeClaim", "ResourceQuota", *OF_CLUSTER}
 
 
 class CountedObject(Struct, frozen=True):
-    """An object, the number of its node ports, and whether it needs a load balancer.
+    """An object that a quota counts, the number of its node ports, and whether it needs a load balancer.
 
-    `namespace` may be empty. `is_of_operator` tells that an operator creates the object, which is deleted with its job.
+    `namespace` may be empty. `is_of_operator` means that an operator creates the object. The object is deleted together
+    with its job.
     """
 
     resource: Resource
@@ -56,7 +58,7 @@ class _Service(Kube):
 
 
 def of_manifest(items: Iterable[Item], origin: str, holds_pods: Callable[[Item], bool]) -> list[CountedObject]:
-    """Return the manifest's objects that exist when the pods are created, except objects that create pods."""
+    """Return those objects of the manifest that exist when the pods are created. Leave out objects that create pods."""
     others = [item for item in items if documents.is_made_before(item) and not holds_pods(item)]
     counted = [item for item in others if item.get("kind") not in NOT_COUNTED]
     return documents.each_of([(documents.name_of(item), item) for item in counted], origin, _counted)
@@ -69,11 +71,12 @@ def of_operator(names: Iterable[ObjectName], namespace: str) -> Iterator[Counted
 
 
 def of_release(name: str, revision: int, history_max: int) -> Iterator[CountedObject]:
-    """Yield the object in which Helm records a revision of a release, unless Helm deletes an older record for it.
+    """Yield the object in which Helm records a revision of a release, unless Helm deletes an older record in exchange.
 
-    `history_max` is the number of revisions that Helm keeps, 0 for all. Revision 0 stands for an unknown next revision.
+    `history_max` is the number of revisions that Helm keeps; 0 means all. Revision 0 means that the number of the next
+    revision is unknown.
     """
-    # Helm pkg/storage/storage.go: removeLeastRecent. It never deletes the record of the deployed revision.
+    # Helm pkg/storage/storage.go: removeLeastRecent. Helm never deletes the record of the deployed revision.
     replaces = history_max > 0 and revision > max(history_max, 2)
     kind = record_kind()
     if kind and not replaces:
@@ -81,7 +84,10 @@ def of_release(name: str, revision: int, history_max: int) -> Iterator[CountedOb
 
 
 def record_kind() -> str | None:
-    """Return the kind of the object in which Helm records a revision, None if Helm records it outside the cluster."""
+    """Return the kind of object in which Helm records a revision.
+
+    Return None if Helm records it outside of the cluster.
+    """
     return RECORDS.get(os.environ.get("HELM_DRIVER", "").lower())
 
 
@@ -96,7 +102,7 @@ def _counted(item: Item) -> CountedObject:
 
 
 def _node_ports(spec: _ServiceSpec) -> int:
-    """Return the number of node ports that a Service gets."""
+    """Return how many node ports a Service gets."""
     # Kubernetes pkg/quota/v1/evaluator/core/services.go: Usage
     ports = spec.ports or []
     if spec.type == "LoadBalancer" and spec.allocate_load_balancer_node_ports is False:

@@ -1,4 +1,4 @@
-"""Collect the objects that a manifest creates beside its pods. They exist before the pods start."""
+"""Collect the objects other than pods that a manifest creates. These objects exist before the pods start."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from distrain.kube.storage import PersistentVolume, PersistentVolumeClaim
 from distrain.workload import documents
 from distrain.workload.controllers import ObjectName
 
-# Cluster-scoped kinds that manifests may contain.
+# Manifests may contain objects of these kinds, which have no namespace.
 OF_CLUSTER = frozenset(
     (
         *("APIService", "CSIDriver", "ClusterRole", "ClusterRoleBinding", "CustomResourceDefinition", "DeviceClass"),
@@ -23,7 +23,7 @@ OF_CLUSTER = frozenset(
         *("ValidatingAdmissionPolicyBinding", "ValidatingWebhookConfiguration", "VolumeAttributesClass"),
     )
 )
-# If a manifest creates objects of these kinds, `check` treats them like objects that exist in the cluster.
+# If a manifest creates objects of these kinds, `check` treats them as if they already existed in the cluster.
 STORAGE: Mapping[str, type[Any]] = {
     "PersistentVolume": PersistentVolume,
     "PersistentVolumeClaim": PersistentVolumeClaim,
@@ -36,21 +36,22 @@ Named = TypeVar("Named", PersistentVolume, PersistentVolumeClaim, kube.StorageCl
 class CreatedObjects(Struct, frozen=True):
     """The objects that a manifest or an operator creates.
 
-    `names` are namespace, kind and name. The namespace is empty for a cluster-scoped object, and before `in_namespaces`
-    for an object whose manifest names no namespace. `storage` are the claims, volumes and storage classes.
+    Each entry of `names` has the namespace, the kind and the name of an object. The namespace is empty for objects
+    without a namespace. Before `in_namespaces`, it is also empty if the manifest names none. `storage` are the claims,
+    the volumes and the storage classes.
     """
 
     names: frozenset[tuple[str, ObjectName]] = frozenset()
     storage: tuple[Any, ...] = ()
 
     def in_namespaces(self, namespace: str) -> CreatedObjects:
-        """Return the objects with a namespace for each: the object's own or, if it has none, `namespace`."""
+        """Return the objects with a namespace for each: the object's own namespace or, if it has none, `namespace`."""
         names = {(where if name[0] in OF_CLUSTER else where or namespace, name) for where, name in self.names}
         storage = tuple(_in_namespace(item, namespace) for item in self.storage)
         return CreatedObjects(frozenset(names), storage)
 
     def of(self, namespace: str) -> CreatedObjects:
-        """Return the cluster-scoped objects and the objects of this namespace."""
+        """Return the objects without a namespace, and the objects of this namespace."""
         names = {each for each in self.names if each[0] in ("", namespace)}
         storage = tuple(item for item in self.storage if item.metadata.namespace in ("", namespace))
         return CreatedObjects(frozenset(names), storage)
@@ -73,7 +74,10 @@ def key_of(item: Mapping[str, Any]) -> tuple[str, ObjectName]:
 
 
 def storage_of(items: Iterable[Mapping[str, Any]], origin: str) -> tuple[Any, ...]:
-    """Return the claims, volumes and storage classes of a manifest; raise ValuesError for another form."""
+    """Return the claims, volumes and storage classes of a manifest.
+
+    Raise ValuesError if one of them has another form.
+    """
     found = [(documents.name_of(dict(item)), item) for item in items if item.get("kind") in STORAGE]
     return tuple(documents.each_of(found, origin, _converted))
 

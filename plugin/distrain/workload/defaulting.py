@@ -1,6 +1,6 @@
-"""Set the defaults that the API server sets in a new pod, as far as the scheduler or Pod Security admission reads them.
+"""Set those defaults of the API server in a new pod that the scheduler or Pod Security admission reads.
 
-pods/pod_requests.py handles requests of containers that default to limits.
+Requests of containers that default to limits are set in pods/pod_requests.py.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def stored(spec: Spec) -> Spec:
 def _tolerations(spec: kube.PodSpec) -> Iterator[kube.TemplateToleration]:
     """Yield the tolerations for unreachable and not-ready nodes, unless the pod already tolerates these taints.
 
-    Kubernetes lets a pod wait five minutes on such a node.
+    With these tolerations, a pod may stay for five minutes on an unreachable node or one that is not ready.
     """
     for taint in LOST:
         if not any(_speaks_of(taint, toleration) for toleration in spec.tolerations or ()):

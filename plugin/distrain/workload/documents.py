@@ -1,4 +1,4 @@
-"""Read the objects of a rendered manifest, and list the mistakes of all of them at once."""
+"""Read the objects of a rendered manifest, and list the mistakes in all of them at once."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ from distrain.yaml import yaml_loader
 T = TypeVar("T")
 Item = dict[str, Any]
 
-# Kubernetes apiserver pkg/storage/names/generate.go: the most characters that a generated name takes from generateName
+# Kubernetes apiserver pkg/storage/names/generate.go: a generated name takes at most MOST_OF_PREFIX characters from
+# generateName
 MOST_OF_PREFIX = 58
 HOOK, HOOK_DELETION = "helm.sh/hook", "helm.sh/hook-delete-policy"
 DATA_KINDS = (("v1", "ConfigMap"), ("v1", "Secret"))
 
 
 class _Object(Kube):
-    """The fields that are read of objects of every kind."""
+    """The fields that are read from objects of every kind."""
 
     api_version: str = ""
     kind: str = ""
@@ -33,7 +34,7 @@ class _Object(Kube):
 
 
 class _Data(Kube):
-    """The fields of a ConfigMap or Secret other than `data`."""
+    """The fields of a ConfigMap or Secret, except for `data`."""
 
     binary_data: dict[str, str | None] | None = None
     string_data: dict[str, str | None] | None = None
@@ -44,9 +45,9 @@ class _List(Kube):
 
 
 def objects(manifest: str, origin: str) -> list[Item]:
-    """Return the objects of a manifest and of its Lists.
+    """Return the objects of a manifest, including those in its Lists.
 
-    Raises ValuesError, which names the flag `origin`, if the manifest is not YAML or an object has a wrong form.
+    Raises ValuesError, which names the flag `origin`, if the manifest is not YAML or if an object has a wrong form.
     """
     try:
         documents = yaml_loader.load_all(manifest)
@@ -59,10 +60,10 @@ def objects(manifest: str, origin: str) -> list[Item]:
 
 
 def with_names(items: Iterable[Item]) -> tuple[list[Item], list[str]]:
-    """Name the objects that have only a generateName; return all objects, and the newly named ones in words.
+    """Give names to the objects that have only a generateName. Return all objects, and the new names in words.
 
-    The API server appends five random letters and digits; none of them is 0, so it generates no name that this
-    function sets.
+    The API server appends five random letters and digits. None of these is 0, so it never generates a name that this
+    function has chosen.
     """
     named: list[Item] = []
     generated: list[str] = []
@@ -78,14 +79,14 @@ def with_names(items: Iterable[Item]) -> tuple[list[Item], list[str]]:
 
 
 def refuse_nameless(items: Iterable[Item], origin: str) -> None:
-    """Raise ValuesError for objects without a name, which no command creates."""
+    """Raise ValuesError for objects without a name, because no command can create them."""
     nameless = [name_of(item) for item in items if not (item.get("metadata") or {}).get("name")]
     if nameless:
         raise ValuesError(*(f"{origin}: {name}: metadata.name is missing; write it there" for name in nameless))
 
 
 def refuse_twice(items: Iterable[Item], origin: str) -> None:
-    """Raise ValuesError for objects that the manifest has twice: one of the two would replace or refuse the other."""
+    """Raise ValuesError for objects that the manifest contains twice, because one would replace or refuse the other."""
     named = Counter(filter(None, map(_identity, items)))
     twice = [
         f"{kind} {name}" + f" of namespace {namespace}" * bool(namespace)
@@ -97,14 +98,17 @@ def refuse_twice(items: Iterable[Item], origin: str) -> None:
 
 
 def _identity(item: Item) -> tuple[str, str, str, str] | None:
-    """Return the group, kind, namespace and name of an object, None if it has no name."""
+    """Return the group, the kind, the namespace and the name of an object, or None if the object has no name."""
     metadata, group = item.get("metadata") or {}, str(item.get("apiVersion")).rpartition("/")[0]
     name = metadata.get("name")
     return (group, str(item.get("kind")), metadata.get("namespace") or "", name) if name else None
 
 
 def each_of(named: Iterable[tuple[str, Any]], origin: str, read: Callable[[Any], T]) -> list[T]:
-    """Return the results of `read`; raise ValuesError with the mistakes of all objects, by their names."""
+    """Return the results of `read` for all objects.
+
+    Raise ValuesError with the mistakes of all objects, by their names.
+    """
     found, mistakes = [], []
     for name, item in named:
         try:
@@ -117,7 +121,7 @@ def each_of(named: Iterable[tuple[str, Any]], origin: str, read: Callable[[Any],
 
 
 def with_amounts(item: Mapping[str, Any], kind: type[T], example: str) -> T:
-    """Convert an object; raise FormError if it is of another form, or if one of its amounts is not a quantity."""
+    """Convert an object. Raise FormError if the object has another form, or if one of its amounts is not a quantity."""
     found = form.converted(item, kind)
     try:
         form.refuse_odd_amounts(found)
@@ -134,18 +138,18 @@ def name_of(item: Item) -> str:
 
 
 def hook_of(item: Item) -> str | None:
-    """Return the events of a resource that is a Helm hook, such as "pre-install,pre-upgrade", otherwise None."""
+    """If a resource is a Helm hook, return its events, such as "pre-install,pre-upgrade", otherwise None."""
     return _annotations(item).get(HOOK)
 
 
 def is_made_before(item: Item) -> bool:
-    """Tell whether an object exists when the job's pods are created: Helm deletes some hooks before that."""
+    """Tell whether an object exists when the job's pods are created. Helm deletes some hooks before that."""
     hook = hook_of(item)
     return hook is None or ("pre-install" in hook and "hook-succeeded" not in _annotations(item).get(HOOK_DELETION, ""))
 
 
 def missing(path: str, found: object, step: str) -> FormError:
-    """Return the error for a missing field; `found` is the object that lacks it, which may have a similar field."""
+    """Return the error for a missing field. `found` is the object that lacks the field; it may have a similar field."""
     names = list(found) if isinstance(found, dict) else []
     close = get_close_matches(path.rpartition(".")[2], names, n=1)
     return FormError(f"{path} is missing; " + (f"did you write {close[0]} instead?" if close else step))
@@ -178,9 +182,9 @@ def _is_list(document: Item) -> bool:
 
 
 def _item_type(document: Item) -> Item:
-    """Return apiVersion and kind for the items without them: a JobList has items of kind Job.
+    """Return the apiVersion and the kind for items that have none: a JobList contains items of kind Job.
 
-    A kind List has no item type.
+    A plain `List` does not imply a type for its items.
     """
     kind = document["kind"].removesuffix("List")
     return {"apiVersion": document.get("apiVersion"), "kind": kind} if kind else {}

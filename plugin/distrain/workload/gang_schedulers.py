@@ -1,6 +1,6 @@
-"""Tell which gang schedulers a job needs, and which API shows that a cluster has them.
+"""Tell which gang schedulers a job needs, and which API shows that the cluster has one of them.
 
-Only the APIs show it: every user may discover APIs, and a running scheduler has no object with a known name. The
+Only their APIs show this: every user may discover APIs, but a running scheduler has no object with a known name. The
 PodGroups of Volcano and scheduler-plugins are CustomResourceDefinitions that are installed with the scheduler.
 """
 
@@ -25,11 +25,11 @@ class GangScheduler(Struct, frozen=True):
 
     @property
     def definition(self) -> str:
-        """The name of the CustomResourceDefinition of its API."""
+        """Return the name of the CustomResourceDefinition that defines its API."""
         return f"{self.kind.lower()}s.{self.group}"
 
     def is_among(self, apis: Collection[str]) -> bool:
-        """Tell whether `group/version/Kind` of its API is among the served APIs."""
+        """Tell whether `group/version/Kind` of its API is among the APIs that the cluster serves."""
         parts = (api.split("/") for api in apis)
         return any(part[0] == self.group and part[-1] == self.kind for part in parts)
 
@@ -37,15 +37,15 @@ class GangScheduler(Struct, frozen=True):
 VOLCANO = GangScheduler("Volcano", "scheduling.volcano.sh", "PodGroup", "volcano")
 SCHEDULER_PLUGINS = GangScheduler("scheduler-plugins", "scheduling.x-k8s.io", "PodGroup", "scheduler-plugins-scheduler")
 KUEUE = GangScheduler("Kueue", "kueue.x-k8s.io", "LocalQueue")
-# The gang schedulers, keyed by the value gang.scheduler.
+# The gang schedulers, each by the value of gang.scheduler that selects it.
 BY_VALUE = {"volcano": VOLCANO, "scheduler-plugins": SCHEDULER_PLUGINS, "kueue": KUEUE}
 PLACING = (VOLCANO, SCHEDULER_PLUGINS)
 
 
 def needed(job: Job) -> list[tuple[GangScheduler, ...]]:
-    """Return the gang schedulers for the job's pods; the cluster must have one scheduler of each tuple.
+    """Return the gang schedulers that the job's pods need. Of each tuple, the cluster must have one scheduler.
 
-    A Kubeflow resource only asks for a gang; flags of its operator choose the scheduler.
+    A Kubeflow resource only asks for a gang; flags of the operator choose the scheduler.
     """
     names, groups = scheduler_names(job), {each.resource.api_version.partition("/")[0] for each in job.objects}
     found = [each for each in PLACING if each.scheduler in names or each.group in groups]
@@ -56,13 +56,13 @@ def needed(job: Job) -> list[tuple[GangScheduler, ...]]:
 
 
 def scheduler_names(job: Job) -> set[str]:
-    """Return the names of the schedulers that place the job's pods, without Kubernetes' own."""
+    """Return the names of the schedulers that place the job's pods, except for Kubernetes' own scheduler."""
     names = {role.spec.scheduler_name or "" for role in job.roles if role.replicas}
     return names - {"", "default-scheduler"}
 
 
 def is_in_gang(job: Job) -> bool:
-    """Tell whether a resource of the job, or a PodGroup of its manifest, asks for a gang."""
+    """Tell whether a resource of the job, or a PodGroup in its manifest, asks for a gang."""
     policies = (role.workload.spec.run_policy for role in job.roles)
     return any(policy and policy.scheduling_policy for policy in policies) or any(
         each.resource.kind == "PodGroup" for each in job.objects
@@ -70,13 +70,13 @@ def is_in_gang(job: Job) -> bool:
 
 
 def queues(job: Job) -> Iterator[tuple[str, str]]:
-    """Yield the kind of each resource that waits in a queue of Kueue, and the queue."""
+    """For each resource that waits in a queue of Kueue, yield its kind and the queue."""
     for role in job.roles:
         if role.owner and (queue := (role.workload.metadata.labels or {}).get(QUEUE_LABEL)):
             yield role.owner.kind, queue
 
 
 def read(job: Job) -> list[GangScheduler]:
-    """Return the gang schedulers and queues whose APIs matter for the job."""
+    """Return the gang schedulers and queues whose APIs make a difference for the job."""
     found = [each for choice in needed(job) for each in choice]
     return [*found, KUEUE] if any(queues(job)) else found

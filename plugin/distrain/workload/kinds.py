@@ -15,7 +15,10 @@ from distrain import kube
 
 
 class InitContainer(Struct, frozen=True):
-    """A container that an operator adds to the pods of a role; with `beside`, only if the job has that role, too."""
+    """A container that an operator adds to the pods of a role.
+
+    With `beside`, it does so only if the job also has that role.
+    """
 
     name: str
     role: str
@@ -31,7 +34,7 @@ class Port(Struct, frozen=True):
 
 
 class Install(Struct, frozen=True):
-    """The release of an operator to install."""
+    """The release of an operator that a user should install."""
 
     operator: str
     release: str
@@ -39,14 +42,14 @@ class Install(Struct, frozen=True):
 
 
 class Ends(Struct, frozen=True):
-    """The conditions of a finished job."""
+    """The conditions that show that a job has finished."""
 
     succeeded: str
     failed: str
 
 
 class Version(Struct, frozen=True, rename="camel"):
-    """One API version of a kind, with the facts of the kind and of the version's first operator."""
+    """One API version of a kind, with the facts about the kind and about the version's first operator."""
 
     kind: str
     name: str
@@ -71,7 +74,7 @@ class Version(Struct, frozen=True, rename="camel"):
 
 
 class Kind(Struct, frozen=True, rename="camel"):
-    """A kind of job. `roles` maps each role to its key in the replica specs."""
+    """A kind of job. For each role, `roles` has its key in the replica specs."""
 
     name: str
     roles: dict[str, str]
@@ -88,12 +91,15 @@ class Kind(Struct, frozen=True, rename="camel"):
 
     @property
     def resource(self) -> str:
-        """Return the name of the kind's resource in the API, as in RBAC rules."""
+        """Return the name of the kind's resource in the API, as RBAC rules use it."""
         return f"{self.name.lower()}s"
 
 
 class Facts(Struct, frozen=True):
-    """The file's content: `choices` has the kinds by strategy and framework, `roles` the values section by role."""
+    """The content of the file.
+
+    `choices` has the kinds by strategy and framework, and `roles` the section of the values by role.
+    """
 
     choices: dict[str, dict[str, list[str]]]
     roles: dict[str, str]
@@ -109,25 +115,29 @@ def _kind(facts: dict[str, Any]) -> Kind:
 
 
 def _version(kind: dict[str, Any], version: dict[str, Any]) -> dict[str, Any]:
-    """Return all facts of a version; they override facts of the kind, which override facts of its first operator."""
+    """Return all facts about a version.
+
+    Facts about a version override facts about the kind, which override facts about its first operator.
+    """
     operator = FACTS.operators[version["operators"][0]] if version["operators"] else {}
     return {**operator, **kind, **version, "kind": kind["name"]}
 
 
 KINDS = tuple(map(_kind, FACTS.kinds))
-# The kinds of the Kubeflow operators by name. Plain is not listed: it uses only kinds that Kubernetes defines.
+# The kinds of jobs of the Kubeflow operators, by name. Plain is missing, because it uses only kinds that Kubernetes
+# itself defines.
 KUBEFLOW = {kind.name: kind for kind in KINDS if kind.versions}
 [PLAIN] = (kind for kind in KINDS if not kind.versions)
 VERSIONS = {(version.api_version, kind.name): version for kind in KUBEFLOW.values() for version in kind.versions}
-# The containers that operators add, by container name.
+# The init containers that operators add to pods, by container name.
 INIT_CONTAINERS = {added.name: added for version in VERSIONS.values() if (added := version.init_container)}
 GROUPS = tuple(dict.fromkeys(kind.group for kind in KUBEFLOW.values()))
-# The label with the name of the Kueue queue in which a job waits.
+# The value of this label is the name of the Kueue queue in which a job waits.
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
-# The API groups whose served versions affect what the chart renders.
+# What the chart renders depends on the versions of these API groups that the cluster serves.
 RENDERED_GROUPS = (*GROUPS, "monitoring.coreos.com")
 
 
 def running(strategy: str) -> set[str]:
-    """Return the names of the kinds that can run a strategy with any framework."""
+    """Return the names of the kinds that can run a strategy with at least one framework."""
     return {name for names in FACTS.choices[strategy].values() for name in names}

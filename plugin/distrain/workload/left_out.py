@@ -1,6 +1,6 @@
 """Name the parts of a manifest that no check judges.
 
-They are objects that may make pods or decide about pods, and fields of pods that Kubernetes does not know.
+These are objects that may create pods or decide about pods, and fields of pods that Kubernetes does not know.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from distrain.workload.documents import Item, hook_of, name_of
 from distrain.workload.policies import is_policy
 from distrain.workload.unknown_fields import unknown_fields
 
-# Kinds that make no pods.
+# Objects of these kinds create no pods.
 WITHOUT_PODS = frozenset(
     {
         *("ConfigMap", "Secret", "Service", "Endpoints", "EndpointSlice", "Ingress", "NetworkPolicy"),
@@ -23,7 +23,7 @@ WITHOUT_PODS = frozenset(
     }
 )
 
-# The API groups of Kubernetes; the core group has no name.
+# The API groups that Kubernetes itself defines; the core group has no name.
 GROUPS = frozenset(
     {
         *("", "apps", "autoscaling", "batch", "policy", "extensions"),
@@ -37,12 +37,12 @@ GROUPS = frozenset(
 
 
 def is_custom(found: Resource) -> bool:
-    """Tell whether neither Kubernetes nor distrain knows the kind, so that its controller may create any objects."""
+    """Tell whether neither Kubernetes nor distrain knows the kind. Its controller may then create any objects."""
     return found.api_version.rpartition("/")[0] not in GROUPS and found.kind not in WITHOUT_PODS
 
 
 def left_out(items: Iterable[Item], holds_pods: Callable[[Item], bool]) -> Iterator[str]:
-    """Yield the objects and fields that are not judged. `holds_pods` tells whether an object's pods are judged."""
+    """Yield the objects and the fields that are not judged. `holds_pods` tells whether an object's pods are judged."""
     for item in items:
         name = name_of(item)
         if holds_pods(item):

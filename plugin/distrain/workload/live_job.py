@@ -1,7 +1,7 @@
-"""Read the roles of a job from its objects in the cluster.
+"""Read the roles of a job from the objects that the cluster has for it.
 
-`manifest.py` reads a job that is to be checked. Here the objects exist already, so nothing is validated, and what their
-controllers add to the pods is not computed.
+`manifest.py` reads a job that is to be checked and does not exist yet. The objects exist already, so this module
+validates nothing and does not compute what controllers add to the pods.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from distrain.workload.manifest import (
 )
 from distrain.workload.slots import slots_of
 
-# A job without roles, which no operator accepts.
+# Stands for a job without roles, which no operator accepts.
 NO_WORKERS = PodRole(WORKER, 0, kube.TemplateSpec(), {}, WORKER)
 
 LiveObject = tuple[Resource, kube.Workload]
 
 
 def live_job(objects: Sequence[LiveObject]) -> Job:
-    """Return the job of these objects, its main resource first."""
+    """Return the job to which these objects belong. Its main resource comes first."""
     found = in_order(objects)
     roles = [role for resource, workload in found for role in _roles(resource, workload)] or [NO_WORKERS]
     workers = (role for role in roles if role.component == WORKER)
@@ -43,7 +43,7 @@ def live_job(objects: Sequence[LiveObject]) -> Job:
 
 
 def in_order(objects: Sequence[LiveObject]) -> list[LiveObject]:
-    """Sort a job's objects: the job ends when the first of them ends."""
+    """Sort the objects of a job so that the job ends when the first object ends."""
     return sorted(objects, key=lambda found: follows_main(found[0]))
 
 
@@ -61,9 +61,9 @@ def _roles(resource: Resource, workload: kube.Workload) -> Iterator[PodRole]:
 
 
 def gpus_of(role: PodRole) -> int:
-    """Return the number of GPUs that a pod of this role asks for.
+    """Return how many GPUs a pod of this role requests.
 
-    Without a GPU of a known vendor, other devices such as habana.ai/gaudi are counted: their names have a slash.
+    If there is no GPU of a known vendor, count other devices such as habana.ai/gaudi: their names contain a slash.
     """
     limits = [(each.resources and each.resources.limits) or {} for each in role.spec.containers or ()]
     asked = [(name, int(amount)) for each in limits for name, amount in each.items() if _is_device(name, amount)]

@@ -1,6 +1,6 @@
-"""Read a job from a rendered manifest: the resources that own the job's pods, and the pods by role.
+"""Read a job from a rendered manifest: the resources that own the job's pods, and the pods of each role.
 
-The pods include the later additions of the operators and the API server.
+The pods include what the operators and the API server add later.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ ROLE_LABEL = "app.kubernetes.io/component"
 CHART = "distrain"
 
 KEYGEN, MASTER, WORKER = "keygen", "master", "worker"
-# Kubeflow's role names in lower case, in the order of a report; the main role comes last.
+# Kubeflow's role names in lower case, in the order of a report. The main role comes last.
 ROLES = (KEYGEN, "launcher", "chief", "scheduler", "server", "ps", "evaluator", MASTER, WORKER)
-# The attribute of kube.WorkloadSpec with the replica specs of each kind.
+# For each kind, the attribute of kube.WorkloadSpec that contains the replica specs.
 _ATTRIBUTES = {each.encode_name: each.name for each in msgspec.structs.fields(kube.WorkloadSpec)}
 REPLICAS = {kind.name: _ATTRIBUTES[kind.replicas] for kind in KUBEFLOW.values()}
 OTHERS = {("batch/v1", "Job"), ("apps/v1", "StatefulSet"), ("v1", "Pod")}
 KINDS = ", ".join([*KUBEFLOW, "Job, StatefulSet or Pod"])
-# Kinds that create pods but that distrain's commands do not support.
+# Objects of these kinds create pods, but distrain's commands do not support them.
 NOT_JUDGED = {
     *("Deployment", "ReplicaSet", "DaemonSet", "ReplicationController", "CronJob"),
     *("LeaderWorkerSet", "JobSet", "TrainJob", "RayJob", "RayCluster", "PaddleJob", "XGBoostJob"),
@@ -54,13 +54,13 @@ NOT_JUDGED = {
 
 
 class PodRole(Struct, frozen=True):
-    """Equal pods of a job, as their controller will create them.
+    """Equal pods of a job, in the form in which their controller will create them.
 
-    `component` is their label app.kubernetes.io/component. `varying` are keys of labels whose values differ between
-    pods or are unknown before the pods exist; `labels` contains no varying label. `namespace` is empty if the manifest
-    does not set it. `owner` is the resource whose controller creates the pods. `claim_templates` are the specs of the
-    claim templates of the StatefulSet `stateful_set`, by name. `first_ordinal` is the number of its first pod.
-    `workload` is the object with the pod template, and `template` the template's spec, both as in the manifest.
+    `component` is the value of their label app.kubernetes.io/component. `varying` are keys of labels whose values
+    differ between pods or are unknown before the pods exist. `labels` contains none of them. `namespace` is empty if
+    the manifest names none. `owner` is the resource whose controller creates the pods. `claim_templates` are the specs
+    of the claim templates in the StatefulSet `stateful_set`, by name. `first_ordinal` is the number of the role's first
+    pod. `workload` is the object with the pod template, and `template` the spec in it; both are as in the manifest.
     """
 
     name: str
@@ -88,7 +88,7 @@ class PodRole(Struct, frozen=True):
         }
 
     def pods(self, number: int) -> str:
-        """Return a number of pods in words: "1 launcher", "3 workers", "3 ps", "2 pods of web"."""
+        """Return a number of pods in words: "1 launcher", "3 workers", "3 ps" or "2 pods of web"."""
         if self.name not in ROLES:
             return f"{number} pod{'s' if number != 1 else ''} of {self.name}"
         return f"{number} {self.name}{'s' if number != 1 and self.name != 'ps' else ''}"
@@ -97,12 +97,12 @@ class PodRole(Struct, frozen=True):
 class Job(Struct, frozen=True):
     """A job: its resources and roles.
 
-    The job ends when the first resource ends. If `from_chart` is true, distrain's chart made the pods, so messages can
-    name the chart's values. `created` are the objects that the manifest or the operators create. `slots` is the number
-    of ranks per worker, None if the program decides it. `left_out` names unjudged objects that may make pods.
-    `policies` are the manifest's. `objects` are objects, other than pods and `resources`, that the manifest or an
-    operator creates and quotas count. `generated` names the objects whose name the API server generates. `too_large`
-    are the objects that cannot be stored.
+    The job ends when its first resource ends. If `from_chart` is true, distrain's chart has rendered the pods, so
+    messages can name the chart's values. `created` are the objects that the manifest or the operators create. `slots`
+    is the number of ranks per worker, or None if the program decides it. `left_out` names objects that are not judged
+    and may create pods. `policies` are the manifest's. `objects` are objects that the manifest or an operator creates
+    and that quotas count, except for pods and `resources`. `generated` names objects whose names the API server
+    generates. `too_large` are the objects that cannot be stored.
     """
 
     resources: tuple[Resource, ...]
@@ -123,7 +123,7 @@ class Job(Struct, frozen=True):
 
     @property
     def main(self) -> PodRole:
-        """Return the main role: the workers, otherwise the role with the most pods."""
+        """Return the main role, which is the workers, or without workers the role with the most pods."""
         workers = [role for role in self.roles if role.name == WORKER]
         return workers[0] if workers else max(reversed(self.roles), key=lambda role: role.replicas)
 
@@ -132,7 +132,7 @@ class Job(Struct, frozen=True):
         return tuple(role for role in self.roles if role is not self.main)
 
     def of_release(self, name: str, revision: int = 0, history_max: int = 0) -> Job:
-        """Return the job with the object in which Helm records this revision of the job's release."""
+        """Return the job with the object in which Helm records this revision of the release."""
         return replace(self, objects=(*self.objects, *counted_objects.of_release(name, revision, history_max)))
 
     def in_namespaces(self, namespace: str) -> Job:
@@ -143,7 +143,7 @@ class Job(Struct, frozen=True):
         return replace(self, roles=roles, policies=policies, objects=objects, created=created)
 
     def by_namespace(self) -> dict[str, Job]:
-        """Split the job by the namespaces of its roles, and of the other objects that a namespace's quotas count."""
+        """Split the job by the namespaces of its roles, and of the other objects that quotas count."""
         roles: dict[str, list[PodRole]] = {}
         for role in self.roles:
             roles.setdefault(role.namespace, []).append(role)
@@ -153,7 +153,7 @@ class Job(Struct, frozen=True):
 
     def _only(self, namespace: str, roles: Sequence[PodRole]) -> Job:
         owners = {role.owner for role in roles}
-        # Jobs of other namespaces may have the same kind and name.
+        # A job in another namespace may have the same kind and name.
         resources = tuple(each for each in dict.fromkeys(self.resources) if each in owners)
         objects = tuple(each for each in self.objects if each.namespace == namespace)
         created = self.created.of(namespace)
@@ -161,12 +161,12 @@ class Job(Struct, frozen=True):
 
     @property
     def ranks_beside(self) -> int:
-        """Return the number of ranks outside the main role: a PyTorchJob's Master counts in workers.replicas."""
+        """Return how many ranks are outside of the main role. The Master of a PyTorchJob counts in workers.replicas."""
         return sum(role.replicas for role in self.others if role.name == MASTER and self.main.name == WORKER)
 
     @property
     def ranks(self) -> int | None:
-        """Return the number of ranks, None if the program decides it."""
+        """Return the number of ranks, or None if the program decides it."""
         if self.slots is None or self.main.name != WORKER:
             return None
         return (self.main.replicas + self.ranks_beside) * self.slots
@@ -176,7 +176,7 @@ def from_manifest(manifest: str, origin: str, *, judges_all: bool = False) -> Jo
     """Read the job from rendered resources; `origin` is the flag that messages name.
 
     Helm hooks are left out, because they run before or after the job. Raises ValuesError if there is no job, if
-    Kubernetes would refuse it, or with `judges_all` if other resources make pods, too, or an object is there twice.
+    Kubernetes would refuse it, or with `judges_all` if other resources create pods, too, or an object is there twice.
     """
     items, generated = documents.with_names(documents.objects(manifest, origin))
     if judges_all:
@@ -206,22 +206,22 @@ def from_manifest(manifest: str, origin: str, *, judges_all: bool = False) -> Jo
 
 
 def prepare() -> None:
-    """Let msgspec build its converters for jobs, which takes 3 ms at the first use, while Helm renders a manifest."""
+    """Let msgspec build its converters for jobs while Helm renders a manifest: building them takes 3 ms."""
     form.converted({}, kube.Workload)
 
 
 def is_of_chart(labels: Mapping[str, str]) -> bool:
-    """Tell from a pod's labels whether a release of the chart made the pod."""
+    """Tell from the labels of a pod whether the pod belongs to a release of the chart."""
     return labels.get(NAME_LABEL) == CHART
 
 
 def is_of_release(labels: Mapping[str, str], release: str) -> bool:
-    """Tell from a pod's labels whether the chart's release made the pod."""
+    """Tell from the labels of a pod whether the pod belongs to this release of the chart."""
     return is_of_chart(labels) and labels.get(INSTANCE_LABEL) == release
 
 
 def templates_of(spec: kube.WorkloadSpec) -> list[kube.PodTemplate | None]:
-    """Return the pod templates of a Kubeflow job's roles, or the only template of another workload."""
+    """Return the pod templates of a Kubeflow job's roles, or the single template of another workload."""
     roles = [role for attribute in REPLICAS.values() for role in (getattr(spec, attribute) or {}).values()]
     return [role.template for role in roles] or [spec.template]
 
@@ -243,7 +243,7 @@ def _holds_pods(item: dict[str, Any]) -> bool:
 
 
 def _made(resource: Resource, workload: kube.Workload) -> Iterator[tuple[str, ObjectName]]:
-    """Yield the objects that the job's controller creates for its pods."""
+    """Yield the objects that the controller of the job creates for the job's pods."""
     owner, replicas = _owner(resource, workload)
     for role in replicas:
         for name in controllers.added(owner, role).creates:
@@ -251,14 +251,14 @@ def _made(resource: Resource, workload: kube.Workload) -> Iterator[tuple[str, Ob
 
 
 def _counted(found: Iterable[tuple[Resource, kube.Workload]]) -> Iterator[CountedObject]:
-    """Yield the objects that the controllers create beside the pods."""
+    """Yield the objects other than pods that the controllers create."""
     for resource, workload in found:
         names = (name for _, name in _made(resource, workload))
         yield from counted_objects.of_operator(names, workload.metadata.namespace)
 
 
 def _parsed(item: dict[str, Any]) -> tuple[Resource, kube.Workload]:
-    """Convert an object that holds pods; raise FormError if it is of another form or lacks its pods."""
+    """Convert an object that creates pods. Raise FormError if it has another form or lacks its pods."""
     item = controllers.understood(item)
     resource = Resource(item["apiVersion"], item["kind"], (item.get("metadata") or {}).get("name") or "without a name")
     if resource.kind == "Pod":
@@ -271,7 +271,7 @@ def _parsed(item: dict[str, Any]) -> tuple[Resource, kube.Workload]:
 
 
 def _refuse_without_pods(resource: Resource, workload: kube.Workload, spec: object) -> None:
-    """Raise FormError for an object that lacks its roles or its pod template, or the number of its workers."""
+    """Raise FormError if an object lacks its roles or its pod template, or the number of its workers."""
     if resource.kind == "Pod":
         return
     if resource.kind not in REPLICAS:
@@ -286,7 +286,7 @@ def _refuse_without_pods(resource: Resource, workload: kube.Workload, spec: obje
 
 
 def _refuse_roles(path: str, roles: Mapping[str, kube.ReplicaSpec]) -> None:
-    """Raise FormError if the operators of MPIJobs create no pods for a role, or none at all."""
+    """Raise FormError if the operators of MPIJobs create no pods for one of the roles, or for none of them."""
     if "Launcher" not in roles:
         raise documents.missing(f"{path}.Launcher", roles, "write the pod that starts mpirun there")
     if unknown := [key for key in roles if key not in ("Launcher", "Worker")]:
@@ -306,12 +306,12 @@ def _roles(resource: Resource, workload: kube.Workload) -> Iterator[PodRole]:
 
 
 def _owner(resource: Resource, workload: kube.Workload) -> tuple[PodOwner, dict[str, kube.ReplicaSpec]]:
-    """Return the pods' owner and the spec of each role. Kinds without roles have a single role without a name."""
+    """Return the owner of the pods and the spec of each role. A kind without roles has one role without a name."""
     spec = workload.spec
     replicas: dict[str, kube.ReplicaSpec] = {"": kube.ReplicaSpec(number_of_pods(resource.kind, spec), spec.template)}
     is_kubeflow = resource.kind in REPLICAS
     if is_kubeflow:
-        # The training-operator ignores upper and lower case in role names: defaulting_utils.go setTypeNameToCamelCase.
+        # The training-operator ignores the case of role names: defaulting_utils.go setTypeNameToCamelCase
         replicas = {key.lower(): one for key, one in (getattr(spec, REPLICAS[resource.kind]) or {}).items()}
     in_gang = bool(is_kubeflow and spec.run_policy and spec.run_policy.scheduling_policy)
     return PodOwner(resource.api_version, resource.kind, resource.name, frozenset(replicas), in_gang), replicas
@@ -334,7 +334,7 @@ def _role(name: str, replica: kube.ReplicaSpec, added: Added, namespace: str) ->
 
 
 def _with_claim_templates(role: PodRole, resource: Resource, spec: kube.WorkloadSpec) -> PodRole:
-    """Add a StatefulSet's claim templates; each replaces the pod template's volume of the same name."""
+    """Add the claim templates of a StatefulSet. Each replaces the volume of the pod template that has the same name."""
     if resource.kind != "StatefulSet":
         return role
     claims = claim_templates(resource.name, spec)
@@ -345,7 +345,7 @@ def _with_claim_templates(role: PodRole, resource: Resource, spec: kube.Workload
 
 
 def _refuse_odd_quantities(spec: kube.PodSpec) -> None:
-    """Raise ValueError for an amount that is not a quantity, even if the pod's request does not depend on it."""
+    """Raise ValueError for an amount that is not a quantity, even if the pod's request does not include it."""
     all_thousandths(spec.overhead)
     containers = (*(spec.containers or ()), *(spec.init_containers or ()))
     for resources in (spec.resources, *(container.resources for container in containers)):
@@ -357,10 +357,10 @@ def _refuse_odd_quantities(spec: kube.PodSpec) -> None:
 
 
 def number_of_pods(kind: str, spec: kube.WorkloadSpec) -> int:
-    """Return how many pods of a StatefulSet, Job or Pod run at the same time.
+    """Return how many pods of a StatefulSet, a Job or a Pod run at the same time.
 
-    A Job with fewer completions than its parallelism runs only that many. Kubernetes ignores or refuses fields of
-    another kind.
+    If a Job has fewer completions than its parallelism, only that many pods run. Fields that belong to another kind are
+    ignored or refused by Kubernetes.
     """
     wanted, most = (spec.parallelism, spec.completions) if kind == "Job" else (spec.replicas, None)
     pods = 1 if wanted is None else wanted

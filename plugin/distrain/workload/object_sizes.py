@@ -1,4 +1,7 @@
-"""Find the objects of a manifest that are larger than the API server accepts or etcd stores. All sizes are in bytes."""
+"""Find the objects in a manifest that are larger than the API server accepts or than etcd stores.
+
+All sizes are in bytes.
+"""
 
 from __future__ import annotations
 
@@ -10,25 +13,28 @@ from msgspec import Struct
 
 from distrain.workload.documents import Item, name_of
 
-# Kubernetes pkg/apis/core/types.go, MaxSecretSize: the values of a Secret or ConfigMap together.
+# Kubernetes pkg/apis/core/types.go, MaxSecretSize: the most bytes that all values of a Secret or ConfigMap have
+# together.
 MOST_DATA = 2**20
-# apimachinery pkg/api/validation/objectmeta.go, TotalAnnotationSizeLimitB: the bytes of all keys and values
+# apimachinery pkg/api/validation/objectmeta.go, TotalAnnotationSizeLimitB: the most bytes that all keys and values have
+# together
 MOST_OF_ANNOTATIONS = 2**18
 ANNOTATIONS = "metadata.annotations"
-# etcd server/embed/config.go, DefaultMaxRequestBytes: limit for the stored object, which is written in one request.
+# etcd server/embed/config.go, DefaultMaxRequestBytes: the most bytes of a stored object, which is written in one
+# request.
 MOST_STORED = 3 * 2**19
-# Kubernetes apiserver pkg/server/config.go, MaxRequestBodyBytes: limit for the JSON that Helm and kubectl send.
+# Kubernetes apiserver pkg/server/config.go, MaxRequestBodyBytes: the most bytes of the JSON that Helm and kubectl send.
 MOST_SENT = 3 * 2**20
-# A message names the smallest field that has at least this share of the object.
+# A message names the smallest field that makes up at least this share of the object's size.
 SHARE = 0.25
-# For kinds whose only data is in two fields: the field with plain text, and the field with base64.
+# These kinds have data only in two fields: the field with plain text, and the field with base64.
 DATA = {"Secret": ("stringData", "data"), "ConfigMap": ("data", "binaryData")}
 
 
 class TooLarge(Struct, frozen=True):
-    """An object over a limit.
+    """An object that exceeds a limit of its size.
 
-    `reason` quotes the refusal; `field` is the object's largest part, with `of_field` bytes.
+    `reason` quotes the refusal. `field` is the largest part of the object, and this part has `of_field` bytes.
     """
 
     name: str
@@ -40,7 +46,7 @@ class TooLarge(Struct, frozen=True):
 
 
 def too_large(items: Iterable[Item]) -> Iterator[TooLarge]:
-    """Yield the objects that cannot be stored."""
+    """Yield the objects that are too large to be stored."""
     for item in items:
         data = data_size(item)
         if data > MOST_DATA:
@@ -54,7 +60,7 @@ def too_large(items: Iterable[Item]) -> Iterator[TooLarge]:
 
 
 def annotated_too_much(items: Iterable[Item]) -> Iterator[TooLarge]:
-    """Yield the objects with more annotations than the API server accepts."""
+    """Yield the objects whose annotations are larger than the API server accepts."""
     for item in items:
         size = annotations_size((item.get("metadata") or {}).get("annotations") or {})
         if size > MOST_OF_ANNOTATIONS:
@@ -63,39 +69,46 @@ def annotated_too_much(items: Iterable[Item]) -> Iterator[TooLarge]:
 
 
 def annotations_size(annotations: Mapping[str, str]) -> int:
-    """Return the bytes of all keys and values."""
+    """Return the number of bytes of all keys and values."""
     return sum(len(str(text).encode()) for pair in annotations.items() for text in pair)
 
 
 def too_long_data(kind: str) -> str:
-    """Return the API server's words for too much data. They name the field of a Secret, but not of a ConfigMap."""
+    """Return the API server's message about too much data.
+
+    The message names the field of a Secret, but not the field of a ConfigMap.
+    """
     return too_long(kind, {"ConfigMap": "[]"}.get(kind, "data"), MOST_DATA)
 
 
 def too_long(kind: str, field: str, most: int) -> str:
-    """Return the API server's words."""
+    """Return the API server's message about a field that is too long."""
     return f"{kind} is invalid: {field}: Too long: may not be more than {most} bytes"
 
 
 def data_size(item: Item) -> int:
-    """Return the bytes of the values of a Secret or ConfigMap, 0 for another object."""
+    """Return the number of bytes of all values in a Secret or ConfigMap. Return 0 for any other object."""
     if item.get("apiVersion") != "v1" or item.get("kind") not in DATA:
         return 0
     plain, encoded = ({**(item.get(field) or {})} for field in DATA[item["kind"]])
     sizes = {key: _decoded_size(str(value or "")) for key, value in encoded.items()}
-    # A Secret's stringData replaces data of the same name.
+    # An entry of a Secret's `stringData` replaces the entry of `data` with the same key.
     return sum({**sizes, **{key: len(str(value or "").encode()) for key, value in plain.items()}}.values())
 
 
 def _decoded_size(text: str) -> int:
-    """Return the number of bytes in base64 text: 3 for 4 letters. Go skips line breaks, and = only pads the end."""
+    """Return how many bytes a base64 text encodes: 3 bytes in 4 letters.
+
+    Go skips line breaks in base64, and `=` only pads the end.
+    """
     return (len(text) - sum(text.count(each) for each in "\r\n=")) * 3 // 4
 
 
 def stored_size(item: Item) -> int:
-    """Return a lower bound for the object's bytes in etcd, without the fields that the API server adds.
+    """Return a lower bound for the object's bytes in etcd, without those fields that the API server adds.
 
-    Kubernetes stores its own kinds in protobuf, which has no names of fields, and all others as JSON.
+    Kubernetes stores objects of its own kinds in protobuf, which contains no field names. Kubernetes stores all other
+    objects as JSON.
     """
     group = str(item.get("apiVersion")).rpartition("/")[0]
     is_own = "." not in group or group.endswith(".k8s.io")
@@ -115,7 +128,7 @@ def _size_of_texts(value: Any) -> int:
 
 
 def _largest(item: Item) -> tuple[str, int]:
-    """Return the path and the bytes of the smallest field that has a SHARE of the object."""
+    """Return the path and the number of bytes of the smallest field that makes up at least SHARE of the object."""
     found: Any = item
     path, least = "", SHARE * json_size(item)
     while True:

@@ -1,6 +1,6 @@
 """Read the policies of a manifest: Namespaces, ResourceQuotas, LimitRanges and PriorityClasses.
 
-They decide about the manifest's own pods, too: Helm creates these kinds before all pods.
+The policies apply to the manifest's own pods, too, because Helm creates these kinds before all pods.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ FORMS: Mapping[tuple[str, str], type[Any]] = {
 
 
 class Policies(Struct, frozen=True):
-    """The policies of a manifest, in the order of FORMS. The namespace of an object may be empty."""
+    """The policies in a manifest, in the order of FORMS. The namespace of an object may be empty here."""
 
     namespaces: tuple[kube.Named, ...] = ()
     quotas: tuple[ResourceQuota, ...] = ()
@@ -37,7 +37,7 @@ class Policies(Struct, frozen=True):
 
     @property
     def labels(self) -> dict[str, Labels]:
-        """The labels that the manifest sets on its namespaces, by the namespaces' names."""
+        """Return the labels that the manifest sets on its namespaces, by the names of the namespaces."""
         return {each.metadata.name: each.metadata.labels or {} for each in self.namespaces}
 
     def in_namespaces(self, namespace: str) -> Policies:
@@ -53,7 +53,7 @@ class Policies(Struct, frozen=True):
 
 
 def policies_of(items: Iterable[Item], origin: str) -> Policies:
-    """Return the policies among a manifest's objects; raise ValuesError for one that is of another form."""
+    """Return the policies among the objects of a manifest; raise ValuesError if one of them has another form."""
     named = [(documents.name_of(item), item) for item in items if is_policy(item)]
     found = documents.each_of(named, origin, _parsed)
     return Policies(*(tuple(each for each in found if isinstance(each, kind)) for kind in FORMS.values()))
@@ -66,7 +66,7 @@ def is_policy(item: Item) -> bool:
 
 def _parsed(item: Item) -> Any:
     found = documents.with_amounts(item, FORMS[item["apiVersion"], item["kind"]], "2, 500m or 4Gi")
-    # The API server ignores the status of a new quota.
+    # The API server ignores the status in a request that creates a quota.
     return replace(found, status=QuotaStatus()) if isinstance(found, ResourceQuota) else found
 
 
@@ -77,5 +77,5 @@ def _in(items: Iterable[T], namespace: str) -> tuple[T, ...]:
 
 
 def _last_of(items: Iterable[T]) -> list[T]:
-    """Return the last object of each name, which replaces the others."""
+    """For each name, return the last object that has it, because it replaces the others."""
     return [*{each.metadata.name: each for each in items}.values()]

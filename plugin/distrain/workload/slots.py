@@ -1,4 +1,4 @@
-"""Read how many ranks a worker has, from the job or from the hostfile in a ConfigMap of the manifest."""
+"""Read how many ranks a worker has, either from the job or from the hostfile in a ConfigMap of the manifest."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ HOSTFILE, SLOTS = "hostfile", re.compile(r"\bslots=(\d+)")
 
 
 def slots_of(resource: Resource, workload: kube.Workload, items: Iterable[dict[str, Any]]) -> int | None:
-    """Return the number of ranks per worker that mpirun, torchrun or TensorFlow receives, None if it is not known."""
+    """Return the number of ranks per worker that mpirun, torchrun or TensorFlow gets, or None if it is not known."""
     kind = KUBEFLOW.get(resource.kind)
     match kind and kind.slots:
         case "slotsPerWorker":
@@ -28,7 +28,7 @@ def slots_of(resource: Resource, workload: kube.Workload, items: Iterable[dict[s
 
 
 def _slots_of_hosts(item: dict[str, Any]) -> int | None:
-    """Return the slots per host in a ConfigMap's hostfile, None without a hostfile or if the hosts differ."""
+    """Return the slots per host in a ConfigMap's hostfile. Return None without a hostfile, or if the hosts differ."""
     hostfile = (item.get("data") or {}).get(HOSTFILE) if item.get("kind") == "ConfigMap" else None
     slots = {int(number) for number in SLOTS.findall(str(hostfile))}
     return slots.pop() if len(slots) == 1 else None

@@ -1,4 +1,4 @@
-"""Read the claim templates of a StatefulSet, and name the claims that its controller creates."""
+"""Read the claim templates of a StatefulSet, and name the claims that the StatefulSet's controller creates."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from distrain.kube import form
 
 
 class NumberedNames(Struct, frozen=True):
-    """The names of objects such as data-web-0 and data-web-1: a prefix and consecutive numbers."""
+    """The names of objects such as data-web-0 and data-web-1, which consist of a prefix and consecutive numbers."""
 
     prefix: str = ""
     first: int = 0
@@ -24,7 +24,7 @@ class NumberedNames(Struct, frozen=True):
 
 
 def claim_templates(name: str, spec: kube.WorkloadSpec) -> dict[str, kube.ClaimSpec]:
-    """Return a StatefulSet's claim templates by name; raise ValuesError for an amount that is not a quantity."""
+    """Return the claim templates of a StatefulSet by name; raise ValuesError if an amount is not a quantity."""
     found = {each.metadata.name: each.spec for each in spec.volume_claim_templates or ()}
     for template, claim in found.items():
         try:

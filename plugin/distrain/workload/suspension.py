@@ -1,4 +1,4 @@
-"""Tell whether a job has no pods in this cluster: its manifest suspends it, or hands it to another cluster."""
+"""Tell whether a job has no pods in this cluster, because its manifest suspends it or hands it to another cluster."""
 
 from __future__ import annotations
 
@@ -9,13 +9,16 @@ from distrain.workload.manifest import Job
 def is_suspended(job: Job) -> bool:
     """Tell whether a resource of the job is suspended.
 
-    The Job that creates a Plain job's SSH key runs even while the other Jobs are suspended.
+    The Job that creates the SSH key of a Plain job runs even while the other Jobs are suspended.
     """
     return any(_is_suspended(role.workload.spec) for role in job.roles)
 
 
 def manager(job: Job) -> str:
-    """Return the name of the controller that runs the job in another cluster, such as MultiKueue, or ""."""
+    """Return the name of the controller that runs the job in another cluster, such as MultiKueue.
+
+    Return "" if there is none.
+    """
     policies = (role.workload.spec.run_policy for role in job.roles)
     names = (policy.managed_by for policy in policies if policy and policy.managed_by)
     return next((name for name in names if name.endswith("/multikueue")), "")

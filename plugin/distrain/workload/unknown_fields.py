@@ -1,6 +1,6 @@
-"""Name the fields of a manifest's pods that Kubernetes does not know.
+"""Name the fields in a manifest's pods that Kubernetes does not know.
 
-`kubectl apply` refuses them. The API server drops them when Helm or an operator sends them, so that a misspelt
+`kubectl apply` refuses them. The API server drops such fields when Helm or an operator sends them. So a misspelt
 nodeSelector has no effect.
 """
 
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from difflib import get_close_matches
 from typing import Any
 
-# Kubernetes 1.34, api/openapi-spec/swagger.json: io.k8s.api.core.v1.PodSpec and Container
+# Kubernetes 1.34, api/openapi-spec/swagger.json: the fields of io.k8s.api.core.v1.PodSpec and Container
 POD_FIELDS = frozenset({
     "activeDeadlineSeconds", "affinity", "automountServiceAccountToken", "containers", "dnsConfig", "dnsPolicy",
     "enableServiceLinks", "ephemeralContainers", "hostAliases", "hostIPC", "hostNetwork", "hostPID", "hostUsers",
@@ -29,7 +29,10 @@ CONTAINER_FIELDS = frozenset({
 
 
 def unknown_fields(name: str, item: dict[str, Any]) -> Iterator[str]:
-    """Yield the unknown fields of the pods in the object `name`, each with the field that it may stand for."""
+    """Yield the unknown fields of the pods in the object `name`.
+
+    Each comes with the field that the user may have meant.
+    """
     for owner, found, known in dict.fromkeys(_found(item)):
         close = get_close_matches(found, known, n=1)
         hint = f"; did you mean {close[0]}?" if close else ""
@@ -37,7 +40,10 @@ def unknown_fields(name: str, item: dict[str, Any]) -> Iterator[str]:
 
 
 def _found(item: Any) -> Iterator[tuple[str, str, frozenset[str]]]:
-    """Yield the unknown fields with their owners. Only a pod's spec has a list `containers`."""
+    """Yield the unknown fields, each with the object that contains it.
+
+    Only the spec of a pod has a list named `containers`.
+    """
     if isinstance(item, list):
         for each in item:
             yield from _found(each)

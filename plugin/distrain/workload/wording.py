@@ -1,4 +1,4 @@
-"""Name a job's pods and figures in messages: use the path of the chart's value, otherwise the role."""
+"""Name a job's pods and amounts in messages, by the path of the chart's value, or otherwise by the role."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from distrain.kube.quantities import text
 from distrain.workload.kinds import FACTS, KINDS
 from distrain.workload.manifest import MASTER, Job, PodRole
 
-# The section of the chart's values for each role, by the role's key in the replica specs in lower case.
+# For each role, the section of the chart's values. The keys are the roles' keys in the replica specs, in lower case.
 SECTIONS = {key.lower(): FACTS.roles[role] for kind in KINDS for role, key in kind.roles.items()}
 
 
 def listed(words: Sequence[str]) -> str:
-    """Return "a, b and c"."""
+    """Return a text such as "a, b and c"."""
     *first, last = words or [""]
     return f"{', '.join(first)} and {last}" if first else last
 
 
 def counted(number: int, noun: str) -> str:
-    """Return "1 rank" or "2 ranks"."""
+    """Return a text such as "1 rank" or "2 ranks"."""
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
@@ -32,29 +32,32 @@ def asked(role: PodRole) -> str:
 
 
 class Wording(Struct, frozen=True):
-    """Phrases about one job for messages."""
+    """The words for one job in messages."""
 
     job: Job
     gpu_resource: str
 
     def section(self, role: PodRole) -> str | None:
-        """Return the values section for the role, None if the job is not from the chart."""
+        """Return the section of the values for the role, or None if the job is not from the chart."""
         return SECTIONS.get(role.name) if self.job.from_chart else None
 
     def place(self, role: PodRole, key: str = "") -> str:
-        """Return the path of a role's value, or the role's name if no value sets it."""
+        """Return the path of the value for a role, or the name of the role if no value sets it."""
         section = self.section(role)
         return f"{section}.{key}" if section and key else section or role.name
 
     def shared_place(self, role: PodRole, key: str, of: Callable[[kube.TemplateSpec], object]) -> str:
-        """Return the path of a role's value; of a value of all pods, return the path at the top."""
+        """Return the path of the value for a role.
+
+        If the value applies to all pods, return the path at the top level.
+        """
         found = {of(each.spec) for each in self.job.roles if each.replicas}
         if self.job.from_chart and len(self.job.roles) > 1 and found == {of(role.spec)}:
             return key
         return self.place(role, key)
 
     def amount(self, role: PodRole, resource: str) -> tuple[str, str]:
-        """Return the subject of a message about a requested amount, and the name of the value to lower."""
+        """For a message about a requested amount, return its subject, and the name of the value to lower."""
         keys = {"cpu": "cpu", "memory": "memory"}
         if self.section(role) == "workers":
             keys[self.gpu_resource] = "gpus"
@@ -64,21 +67,21 @@ class Wording(Struct, frozen=True):
         return self.place(role), "the request"
 
     def size(self, role: PodRole) -> tuple[str, str]:
-        """Return the subject of a message about the number of pods, and the name of the value to lower."""
+        """For a message about the number of pods, return its subject, and the name of the value to lower."""
         if self.section(role) in ("workers", "servers"):
             path = self.place(role, "replicas")
             return path, path
         return role.name, "the number"
 
     def size_of(self, pods: int) -> int:
-        """Convert a number of main pods to the size in the values, which counts a PyTorchJob's Master as a worker."""
+        """Convert a number of main pods to the number in the values, where a PyTorchJob's Master counts as a worker."""
         return pods + (self.job.ranks_beside if self.job.from_chart else 0)
 
     def main_pods(self) -> str:
         return self.job.main.pods(self.size_of(self.job.main.replicas))
 
     def all_pods(self) -> str:
-        """Return "3 workers, 2 servers and the scheduler"."""
+        """Return a text such as "3 workers, 2 servers and the scheduler"."""
         counted = MASTER if self.job.from_chart and self.job.ranks_beside else ""
         others = [role for role in reversed(self.job.others) if role.name != counted]
         words = [f"the {role.name}" if role.replicas == 1 else role.pods(role.replicas) for role in others]

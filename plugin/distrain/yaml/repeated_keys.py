@@ -1,4 +1,4 @@
-"""Find keys that a YAML mapping has twice: Helm silently uses the last one."""
+"""Find keys that a YAML mapping contains twice. Helm would use the last one without a message."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ import yaml
 
 # libyaml's parser is ten times as fast as PyYAML's own.
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-# A mapping may merge several other mappings, each with this key.
+# A mapping may contain this key several times, because it may merge several other mappings.
 MERGE = "<<"
 
 
 class _Open:
-    """A mapping or list that has not ended yet."""
+    """A mapping or a list whose end has not been read yet."""
 
     def __init__(self, path: str, *, is_block: bool) -> None:
         self.path, self.is_block = path, is_block
         self.lines: dict[str, int] = {}
-        # The key whose value comes next; None where a key comes next.
+        # The key whose value the parser reads next, or None if it reads a key next.
         self.key: str | None = None
         self.entries = 0
 
     def next_path(self) -> str:
-        """Return the path of the value that comes next."""
+        """Return the path of the value that is read next."""
         if not self.is_block:
             return f"{self.path}[{self.entries}]"
         return f"{self.path}.{self.key}" if self.path else str(self.key)
 
     def pass_over(self) -> None:
-        """Record that a value has ended, or a key that is a list or a mapping."""
+        """Record that a value has ended, or that a key has ended which is itself a list or a mapping."""
         self.entries += 1
         self.key = "" if self.is_block and self.key is None else None
 
@@ -51,7 +51,9 @@ def _lines(first: int, second: int) -> str:
 
 
 def repeated_keys(text: str) -> Iterator[tuple[str, int, int]]:
-    """Yield path, first and second line of each key that a mapping has twice. The same key in two documents is allowed.
+    """For each key that a mapping contains twice, yield its path and the lines of both.
+
+    Two documents may contain the same key.
 
     Raises YAMLError if the text is not YAML.
     """

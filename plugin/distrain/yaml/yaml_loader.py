@@ -1,7 +1,7 @@
-"""Load YAML as kubectl and Helm read it.
+"""Load YAML in the same way as kubectl and Helm.
 
-Both use go-yaml v2 and convert the result to JSON: keys are text, `y` and `no` are booleans, dates and `12:30` are
-text, a repeated key overrides the earlier one. PyYAML differs in each of these, except for the repeated key.
+Both use go-yaml v2 and convert the result to JSON. So keys are text, `y` and `no` are booleans, dates and `12:30` are
+text, and a repeated key overrides the earlier one. PyYAML reads each of these differently, except for the repeated key.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from distrain.errors import DEEPEST
 # libyaml's parser is ten times as fast as PyYAML's own.
 _Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 BRACKETS = re.compile(r"[\[\]{}]")
-# A possible anchor. In shell scripts, & mostly follows > or another &.
+# A possible anchor. In shell scripts, an `&` usually follows `>` or another `&`.
 ANCHOR = re.compile(r"(?<![\w&>])&[\w-]")
-# A line whose indentation or dashes could nest deeper than DEEPEST.
+# The indentation or the dashes of such a line could nest values deeper than DEEPEST.
 DEEP_LINE = re.compile(rf"(?:[ \t?-]|[\w\"'.]+:[ ]){{{DEEPEST},}}")
 
 TAG = "tag:yaml.org,2002:"
@@ -34,15 +34,18 @@ NOT_FINITE = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
 
 
 class NotYamlError(ValueError):
-    """A text that is not YAML. The message names the line and repeats no text, which may contain a secret."""
+    """A text that is not YAML.
+
+    The message names the line but repeats no text, because the text may contain a secret.
+    """
 
 
 class _AliasError(yaml.YAMLError):
-    """A text whose aliases would grow without bound. The message says what to do."""
+    """If the aliases in the text were replaced, the text would become too large. The message says what to do."""
 
 
 class _Refused(yaml.constructor.ConstructorError):
-    """A node that JSON cannot hold. The message says what to write instead."""
+    """A node that JSON cannot represent. The message says what to write instead."""
 
     def __init__(self, node: yaml.Node, words: str) -> None:
         super().__init__(problem=f"line {node.start_mark.line + 1} {words}", problem_mark=node.start_mark)
@@ -73,7 +76,10 @@ class _Loader(_Base):  # type: ignore[misc]
         return f"{found:g}" if isinstance(found, float) else str(found)
 
     def _merged(self, value: yaml.Node) -> list[yaml.Node]:
-        """Return the mappings that a key `<<` merges. Of a list, the first mapping takes precedence."""
+        """Return the mappings that the key `<<` merges.
+
+        If the key merges a list, the first mapping takes precedence.
+        """
         nodes = value.value[::-1] if isinstance(value, yaml.SequenceNode) else [value]
         for node in nodes:
             if not isinstance(node, yaml.MappingNode):
@@ -81,7 +87,7 @@ class _Loader(_Base):  # type: ignore[misc]
         return list(nodes)
 
     def construct_any(self, node: yaml.Node) -> Any:
-        """Construct a node whose tag go-yaml does not know: the tag has no effect."""
+        """Construct a node whose tag is unknown to go-yaml. Such a tag has no effect."""
         if isinstance(node, yaml.MappingNode):
             return self.construct_mapping(node, deep=True)
         if isinstance(node, yaml.SequenceNode):
@@ -89,7 +95,7 @@ class _Loader(_Base):  # type: ignore[misc]
         return node.value
 
     def construct_map(self, node: yaml.Node) -> Iterator[dict[str, Any]]:
-        # Two steps, because an alias may stand inside its own anchor.
+        # Yield the mapping first and fill it afterwards, because an alias may be inside its own anchor.
         found: dict[str, Any] = {}
         yield found
         found.update(self.construct_mapping(node))
@@ -114,7 +120,7 @@ class _Loader(_Base):  # type: ignore[misc]
             raise _Refused(node, "has a !!binary that is no base64; correct it") from error
 
     def _checked(self, node: yaml.Node, value: Any) -> Any:
-        """Refuse infinity and NaN, which JSON lacks."""
+        """Refuse infinity and NaN, which do not exist in JSON."""
         if isinstance(value, float) and not math.isfinite(value):
             raise _Refused(node, "needs a finite number; write it in digits")
         return value
@@ -157,7 +163,7 @@ def load_all(text: str) -> list[Any]:
 
 
 def mistake(error: Exception) -> str:
-    """Return where a text is not YAML, and what to do."""
+    """Return at which position a text stops being YAML, and what to do."""
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
     if isinstance(error, yaml.reader.ReaderError):
         return "it is no YAML: it has a control character or is no UTF-8; save it as plain text"
@@ -172,7 +178,7 @@ def mistake(error: Exception) -> str:
 
 
 def number(text: str) -> int | float | str:
-    """Return the number that go-yaml reads in a plain scalar, otherwise the text."""
+    """Return the number that go-yaml reads in a plain scalar. If go-yaml reads no number, return the text."""
     plain = text if text.startswith(".") else text.replace("_", "")
     if INTEGER.fullmatch(plain):
         found = _integer(plain)
@@ -191,9 +197,9 @@ def _integer(plain: str) -> int:
 
 
 def _refuse_depth(text: str) -> None:
-    """Raise RecursionError for a text that is nested too deep: with libyaml, PyYAML crashes at some thousand levels.
+    """Raise RecursionError for a text that is nested too deeply. With libyaml, PyYAML crashes at some thousand levels.
 
-    A text that cannot be nested too deep is not parsed for this.
+    A text is parsed for this only if it could be nested too deeply.
     """
     depth = deepest = 0
     for bracket in BRACKETS.findall(text):
@@ -210,11 +216,11 @@ def _refuse_depth(text: str) -> None:
 
 
 def _refuse_aliases(text: str) -> None:
-    """Raise _AliasError for a document that go-yaml refuses because its aliases make it too large."""
+    """Raise _AliasError for a document that go-yaml refuses because replacing its aliases makes it too large."""
     if not ANCHOR.search(text):
         return
     sizes: dict[str | None, int] = {}
-    # Per open collection: its anchor, and the number of nodes before it.
+    # For each open collection: its anchor, and the number of nodes before it.
     opened: list[tuple[str | None, int]] = []
     nodes = repeated = 0
     for event in yaml.parse(text, Loader=_Base):
@@ -238,7 +244,10 @@ def _refuse_aliases(text: str) -> None:
 
 
 def _is_excessive(nodes: int, repeated: int) -> bool:
-    """Tell whether go-yaml refuses a document of so many nodes with its aliases replaced, `repeated` by aliases."""
+    """Tell whether go-yaml refuses a document.
+
+    The document has `nodes` nodes with its aliases replaced, `repeated` of them by aliases.
+    """
     # gopkg.in/yaml.v2 decode.go: unmarshal, allowedAliasRatio
     growth = min(max((nodes - 400_000) / 3_600_000, 0), 1)
     return repeated > 100 and nodes > 1000 and repeated / nodes > 0.99 - 0.89 * growth

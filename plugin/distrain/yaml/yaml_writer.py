@@ -1,6 +1,6 @@
-"""Write YAML that kubectl, Helm and PyYAML read alike.
+"""Write YAML that kubectl, Helm and PyYAML read in the same way.
 
-PyYAML writes the texts `y` and `1e3` without quotes, which kubectl and Helm read as true and 1000.
+PyYAML writes the texts `y` and `1e3` without quotes, but kubectl and Helm would read them as true and 1000.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ import yaml
 
 from distrain.yaml.yaml_loader import FALSE, TRUE, number
 
-# Line breaks of YAML 1.1 that no editor shows as line breaks. They are escaped, so that the text stays on one line.
+# YAML 1.1 treats these characters as line breaks, but no editor shows them as such. These characters are escaped, so
+# that the text stays on one line.
 BREAKS = re.compile("[\x85\u2028\u2029]")
 
 
@@ -28,7 +29,7 @@ _Dumper.add_representer(str, _Dumper.represent_text)
 
 
 class _BlockDumper(_Dumper):
-    """Write each text of several lines as a block, as people write scripts."""
+    """Writes each text of several lines as a block, as people write scripts."""
 
     def represent_block(self, text: str) -> yaml.ScalarNode:
         if "\n" not in text or BREAKS.search(text):
@@ -40,9 +41,9 @@ _BlockDumper.add_representer(str, _BlockDumper.represent_block)
 
 
 def dump(*documents: Any, blocks: bool = False, **options: Any) -> str:
-    """Return the documents as YAML, with PyYAML's options for their form; keys keep their order.
+    """Return the documents as YAML. `options` are PyYAML's options for their form, and the keys keep their order.
 
-    With `blocks`, a text of several lines begins on a line of its own, below its key.
+    With `blocks`, a text of several lines begins on its own line, below its key.
     """
     dumper = _BlockDumper if blocks else _Dumper
     return str(yaml.dump_all(documents, Dumper=dumper, sort_keys=False, **options))

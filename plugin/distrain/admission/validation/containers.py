@@ -16,7 +16,10 @@ PULL_POLICIES = ("Always", "IfNotPresent", "Never")
 
 
 def of_containers(path: str, spec: kube.TemplateSpec, volumes: Collection[str]) -> Iterator[str]:
-    """Validate all containers; `path` is the spec's, and `volumes` are the names of volumes that can be mounted."""
+    """Validate all containers.
+
+    `path` is the path of the pod's spec, and `volumes` are the names of volumes that can be mounted.
+    """
     containers, names = spec.containers or (), set[str]()
     if not containers:
         yield required(f"{path}.containers")
@@ -33,7 +36,7 @@ def _of_init_containers(path: str, spec: kube.TemplateSpec, names: set[str], vol
     for index, container in enumerate(spec.init_containers or ()):
         yield from _of_container(f"{path}[{index}]", container, names, volumes)
         yield from of_probes(f"{path}[{index}]", container, is_allowed=container.restart_policy == "Always")
-        # Init containers run one after another, so that each may use the same ports of the node.
+        # Init containers run one after another, so all of them may use the same ports of the node.
         for message in of_host_ports("", [container]):
             yield f"{path}[{index}]{message.removeprefix('[0]')}"
 
@@ -41,7 +44,7 @@ def _of_init_containers(path: str, spec: kube.TemplateSpec, names: set[str], vol
 def _of_container(
     path: str, container: kube.TemplateContainer, names: set[str], volumes: Collection[str]
 ) -> Iterator[str]:
-    """Validate a container, and add its name to `names`, the names of the containers before it."""
+    """Validate a container and add its name to `names`, which has the names of the preceding containers."""
     if not container.name:
         yield required(f"{path}.name")
     elif container.name in names:

@@ -1,4 +1,4 @@
-"""Validate where a pod looks names up: its DNS policy and configuration, and its lines of /etc/hosts.
+"""Validate how a pod resolves names: its DNS policy, its DNS configuration, and its lines for /etc/hosts.
 
 Kubernetes pkg/apis/core/validation/validation.go: validateDNSPolicy, validatePodDNSConfig, ValidateHostAliases
 """
@@ -68,7 +68,10 @@ def _of_ip(path: str, address: str) -> Iterator[str]:
 
 
 def _is_ip(address: str) -> bool:
-    """Tell whether Go's net.ParseIP reads an address; Kubernetes still allows leading zeros in its parts."""
+    """Tell whether Go's net.ParseIP reads an address.
+
+    Kubernetes still allows leading zeros in the parts of an address.
+    """
     if parts := IPV4.fullmatch(address):
         return all(int(part[-10:]) <= 255 and len(part) < 10 for part in parts.groups())
     try:

@@ -22,7 +22,7 @@ def invalid(path: str, value: object, detail: str) -> str:
 
 
 def too_long(path: str, size: int, most: int) -> str:
-    """Return the API server's message, and the size, which is not in that message."""
+    """Return the API server's message, and add the size, which that message does not contain."""
     return _message(path, "Too long", f"may not be more than {most} bytes, and has {size}")
 
 

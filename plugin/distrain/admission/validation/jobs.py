@@ -78,7 +78,7 @@ def _of_mode(job: kube.Workload) -> Iterator[str]:
 
 
 def _of_indexes(spec: kube.WorkloadSpec) -> Iterator[str]:
-    """Find the fields that only an Indexed Job can have."""
+    """Yield a message for each field that only an Indexed Job can have."""
     numbers = {"backoffLimitPerIndex": spec.backoff_limit_per_index, "maxFailedIndexes": spec.max_failed_indexes}
     for key, number in numbers.items():
         if number is not None:
@@ -93,7 +93,7 @@ def _of_hostname(name: str, completions: int) -> Iterator[str]:
 
 
 def _generated(job: kube.Workload) -> dict[str, str]:
-    """Return the labels that the API server adds to the template and that can be invalid."""
+    """Return those labels that the API server adds to the template and that can be invalid."""
     return {} if job.spec.manual_selector else dict.fromkeys(OF_NAME, job.metadata.name)
 
 

@@ -9,7 +9,7 @@ from distrain import kube
 from distrain.admission.validation.field_errors import invalid, required, too_long
 from distrain.workload.object_sizes import MOST_OF_ANNOTATIONS, annotations_size
 
-# Return what is wrong with a name.
+# A function that returns what is wrong with a name.
 Rule = Callable[[str], list[str]]
 
 LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
@@ -60,12 +60,12 @@ def dns_subdomain(name: str) -> list[str]:
 
 
 def relaxed_subdomain(name: str) -> list[str]:
-    """Return what is wrong with a DNS subdomain that may have underscores, such as a search domain."""
+    """Return what is wrong with a DNS subdomain that may contain underscores, such as a search domain."""
     return _subdomain(name, RELAXED_SUBDOMAIN, _OF_RELAXED)
 
 
 def qualified_name(key: str) -> list[str]:
-    """Return what is wrong with the key of a label: a name, optionally after its owner's DNS subdomain and a slash."""
+    """Return what is wrong with a label's key: a name, optionally preceded by the owner's DNS subdomain and a slash."""
     *prefixes, name = key.split("/")
     rule = _unlike(_OF_QUALIFIED, QUALIFIED, "MyName", "my.name", "123-abc")
     if len(prefixes) > 1:
@@ -96,7 +96,7 @@ def port_name(name: str) -> list[str]:
 
 
 def of_metadata(metadata: kube.TemplateMetadata, rule: Rule = dns_subdomain) -> Iterator[str]:
-    """Validate an object's metadata; `rule` is the rule for the names of its kind."""
+    """Validate an object's metadata; `rule` checks the object's name."""
     yield from _of_name(metadata, rule)
     if metadata.namespace:
         yield from of_each("metadata.namespace", metadata.namespace, dns_label)
@@ -126,7 +126,7 @@ def of_each(path: str, value: str, rule: Rule) -> Iterator[str]:
 
 def _of_name(metadata: kube.TemplateMetadata, rule: Rule) -> Iterator[str]:
     if prefix := metadata.generate_name:
-        # A hyphen may end the prefix, as the API server appends letters and digits.
+        # The prefix may end in a hyphen, because the API server appends letters and digits.
         wrong = rule(re.sub(".-$", "a", prefix))
         yield from (invalid("metadata.generateName", prefix, each) for each in wrong)
     if metadata.name:

@@ -1,4 +1,4 @@
-"""Validate a job of Kubeflow as its operator does, which creates no pods for a job that it finds invalid.
+"""Validate a Kubeflow job as its operator does. The operator creates no pods for a job that it finds invalid.
 
 mpi-operator v0.8.0 pkg/apis/kubeflow/validation; training-operator v1.8.1 pkg/webhooks, and
 pkg/apis/kubeflow.org/v1/mpi_validation.go, mxnet_validation.go
@@ -21,7 +21,7 @@ def of_job(role: PodRole) -> Iterator[str]:
     """Validate the job that a role belongs to."""
     owner, job = role.owner, role.workload
     version = VERSIONS.get((owner.api_version, owner.kind)) if owner else None
-    # An operator that creates a StatefulSet for the workers validates nothing.
+    # An operator that creates a StatefulSet for the workers does not validate its jobs.
     if version is None or not version.operators or "worker" in version.makes:
         return
     if version.container:
@@ -67,7 +67,7 @@ def _of_training_operator(version: Version, job: kube.Workload) -> Iterator[str]
 
 
 def _of_roles(kind: str, field: str, roles: Iterable[str]) -> Iterator[str]:
-    """Validate the names of the roles: upper and lower case matters to the webhook, not to the operator."""
+    """Validate the names of the roles. The webhook distinguishes upper and lower case, but the operator does not."""
     known = KUBEFLOW[kind].roles.values()
     if kind == "PyTorchJob":
         yield from (not_supported(f"{field}[{key}]", key, known) for key in roles if key not in known)

@@ -26,7 +26,7 @@ def of_spec(
 ) -> Iterator[str]:
     """Validate a spec with the API server's defaults.
 
-    `labels` are the pod's, `more_volumes` the volumes that the pod's operator adds.
+    `labels` are the labels of the pod, and `more_volumes` are the volumes that the pod's operator adds.
     """
     spec = stored(spec)
     volumes, found = of_volumes(f"{path}.volumes", spec.volumes or ())
@@ -49,6 +49,6 @@ def of_spec(
 
 
 def of_restart_policy(path: str, spec: kube.TemplateSpec) -> Iterator[str]:
-    """Find a restartPolicy that does not exist; without one, the API server sets Always."""
+    """Yield a message if the restartPolicy does not exist. If the pod sets none, the API server sets `Always`."""
     if spec.restart_policy and spec.restart_policy not in (ALWAYS, ON_FAILURE, NEVER):
         yield not_supported(f"{path}.restartPolicy", spec.restart_policy, (ALWAYS, ON_FAILURE, NEVER))

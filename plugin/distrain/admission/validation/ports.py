@@ -22,7 +22,7 @@ def of_ports(path: str, ports: Sequence[kube.Port]) -> Iterator[str]:
 
 
 def of_host_ports(path: str, containers: Sequence[kube.Container]) -> Iterator[str]:
-    """Find ports of the node that several ports of the containers use."""
+    """Yield a message for each port of the node that several ports of the containers use."""
     taken: set[str] = set()
     for container, item in enumerate(containers):
         for index, port in enumerate(item.ports or ()):
@@ -33,7 +33,7 @@ def of_host_ports(path: str, containers: Sequence[kube.Container]) -> Iterator[s
 
 
 def of_host_network(path: str, containers: Sequence[kube.Container]) -> Iterator[str]:
-    """Validate the host ports of containers in the node's network."""
+    """Validate the host ports of containers that use the node's network."""
     for container, item in enumerate(containers):
         for index, port in enumerate(item.ports or ()):
             if (port.host_port or 0) != (port.container_port or 0):

@@ -19,7 +19,7 @@ READINESS = "readinessProbe"
 def of_probes(path: str, container: kube.TemplateContainer, *, is_allowed: bool) -> Iterator[str]:
     """Validate the probes of a container.
 
-    An init container that ends before the next container starts may have no probes.
+    An init container may have no probes if it ends before the next container starts.
     """
     for key, probe in (
         ("livenessProbe", container.liveness_probe),
@@ -34,7 +34,7 @@ def of_probes(path: str, container: kube.TemplateContainer, *, is_allowed: bool)
 
 
 def _of_handlers(path: str, probe: Probe) -> Iterator[str]:
-    """Yield a message for a probe without a handler, with several handlers, or with an invalid first handler."""
+    """Yield a message for a probe without a handler, for one with several handlers, or for an invalid first handler."""
     handlers = {"exec": probe.exec, "httpGet": probe.http_get, "tcpSocket": probe.tcp_socket, "grpc": probe.grpc}
     first, *others = [key for key, handler in handlers.items() if handler is not None] or [""]
     if not first:
@@ -67,7 +67,7 @@ def _of_numbers(path: str, probe: Probe, *, is_readiness: bool) -> Iterator[str]
     ):
         if number is not None and number < 0:
             yield invalid(f"{path}.{key}", number, NOT_NEGATIVE)
-    # The API server replaces 0 by 1.
+    # The API server replaces a successThreshold of 0 by 1.
     if not is_readiness and probe.success_threshold not in (None, 0, 1):
         yield invalid(f"{path}.successThreshold", probe.success_threshold, "must be 1")
     seconds = probe.termination_grace_period_seconds

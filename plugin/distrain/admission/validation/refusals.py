@@ -15,7 +15,7 @@ from distrain.workload.manifest import REPLICAS, Job, PodRole
 from distrain.workload.wording import Wording
 
 DATA = ("Secret", "ConfigMap")
-# The volumes that the operators of MPIJobs add to the pods, and that containers can mount.
+# The operators of MPIJobs add these volumes to the pods, so containers can mount them.
 OF_OPERATORS = ("mpi-job-config", "mpi-job-kubectl", "ssh-auth")
 
 
@@ -43,7 +43,7 @@ def refusals_of_objects(job: Job) -> Iterator[Refusal]:
 
 
 def refusals_of_sizes(job: Job) -> Iterator[Refusal]:
-    """Yield a refusal for each object that is too large to be stored."""
+    """Yield a refusal for each object that is too large for the API server to store."""
     for each in job.too_large:
         parts = f" ({each.field}: {each.of_field:,})" if each.field else ""
         found = f"{each.name}: {each.size:,} bytes{parts}, but {each.most:,} is the most that can be stored."
@@ -53,14 +53,14 @@ def refusals_of_sizes(job: Job) -> Iterator[Refusal]:
 def _of_name(name: str) -> list[str]:
     """Validate the name of an object.
 
-    An object with generateName has no name; a CountedObject then has the name None.
+    An object with `generateName` has no name yet; the name of its CountedObject is None.
     """
     has_name = name not in ("", "None")
     return list(names.of_each("metadata.name", name, names.dns_subdomain)) if has_name else []
 
 
 def mistakes(role: PodRole) -> list[str]:
-    """Return the API server's complaints about the object that creates the role's pods, or about an operator's pods."""
+    """Return the API server's messages about the object that creates the role's pods, or about an operator's pod."""
     return list(dict.fromkeys(_of_pods(role)))
 
 
@@ -97,7 +97,7 @@ def _of_pod(role: PodRole) -> Iterator[str]:
 
 
 def _of_operators_pod(role: PodRole) -> Iterator[str]:
-    """Validate a pod of an operator, which sets the restartPolicy itself."""
+    """Validate a pod that an operator creates; the operator itself sets the restartPolicy."""
     yield from names.of_labels("metadata.labels", role.labels)
     yield from names.of_annotations("metadata.annotations", role.annotations)
     yield from pods.of_spec("spec", role.template, role.labels, OF_OPERATORS)

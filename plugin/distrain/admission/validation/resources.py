@@ -1,4 +1,4 @@
-"""Validate the names of resources, and amounts of huge pages (also pkg/apis/core/helper/helpers.go)."""
+"""Validate the names of resources, and the amounts of huge pages (also from pkg/apis/core/helper/helpers.go)."""
 
 from __future__ import annotations
 

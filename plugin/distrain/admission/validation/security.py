@@ -24,7 +24,7 @@ ESCALATION = "cannot set `allowPrivilegeEscalation` to false and"
 
 
 def of_security(path: str, spec: kube.TemplateSpec) -> Iterator[str]:
-    """Validate the fields about security of a pod and of its containers."""
+    """Validate those fields of a pod and of its containers that are about security."""
     if spec.host_users is False:
         yield from _of_user_namespace(path, spec)
     if spec.security_context:
@@ -59,8 +59,8 @@ def _of_container(path: str, context: ContainerSecurityContext, *, has_user_name
     if context.proc_mount == UNMASKED and not has_user_namespace:
         yield invalid(f"{path}.procMount", UNMASKED, "`hostUsers` must be false to use `Unmasked`")
     if context.allow_privilege_escalation is False:
-        # The API server's message contains the whole security context here. It is left out, because the manifest shows
-        # it.
+        # The API server's message contains the whole security context here. The security context is left out here,
+        # because the manifest shows it.
         if context.privileged:
             yield f"{path}: Invalid value: {ESCALATION} `privileged` to true"
         if "CAP_SYS_ADMIN" in ((context.capabilities and context.capabilities.add) or ()):
@@ -68,7 +68,7 @@ def _of_container(path: str, context: ContainerSecurityContext, *, has_user_name
 
 
 def _of_both(path: str, context: SecurityContext) -> Iterator[str]:
-    """Validate the fields that pods and containers both have."""
+    """Validate the fields that the security contexts of pods and of containers both have."""
     yield from _of_id(f"{path}.runAsUser", context.run_as_user)
     yield from _of_id(f"{path}.runAsGroup", context.run_as_group)
     yield from _of_profile(f"{path}.seccompProfile", context.seccomp_profile, "seccomp")
@@ -76,7 +76,7 @@ def _of_both(path: str, context: SecurityContext) -> Iterator[str]:
 
 
 def _of_id(path: str, number: int | None) -> Iterator[str]:
-    """Validate the number of a user or a group."""
+    """Validate the numeric id of a user or a group."""
     if number is not None and not 0 <= number <= LARGEST_ID:
         yield invalid(path, number, f"must be between 0 and {LARGEST_ID}, inclusive")
 

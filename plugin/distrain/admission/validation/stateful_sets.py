@@ -57,7 +57,7 @@ def _of_template(spec: kube.WorkloadSpec, template: kube.PodTemplate, pod: kube.
 
 
 def _volumes(spec: kube.WorkloadSpec, pod: kube.TemplateSpec) -> list[kube.TemplateVolume]:
-    """Return the volumes of the pods: the claim templates replace the pod template's volumes of the same names."""
+    """Return the volumes of the pods. A claim template replaces a volume of the pod template with the same name."""
     templates = dict.fromkeys(each.metadata.name for each in spec.volume_claim_templates or ())
     claims = [kube.TemplateVolume(name=name, persistent_volume_claim=Claim(name)) for name in templates]
     return [*claims, *(volume for volume in pod.volumes or () if volume.name not in templates)]

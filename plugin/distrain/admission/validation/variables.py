@@ -20,7 +20,7 @@ FIELDS = (
     *("metadata.name", "metadata.namespace", "metadata.uid", "spec.nodeName", "spec.serviceAccountName"),
     *("status.hostIP", "status.hostIPs", "status.podIP", "status.podIPs"),
 )
-# Fields that the API server knows, but that no variable can have.
+# The API server knows these fields, but an environment variable cannot refer to them.
 OTHER_FIELDS = ("metadata.annotations", "metadata.labels", "spec.restartPolicy", "spec.schedulerName", "status.phase")
 OLD_NODE_NAME = "spec.host"
 SUBSCRIPTED = re.compile(r"(?s)(.+?)\['(.*)'\]")
@@ -58,7 +58,7 @@ def _of_source(path: str, source: ValueFrom) -> Iterator[str]:
                 yield required(f"{path}.{kind}.{field}")
     known = (source.field_ref, source.resource_field_ref, source.secret_key_ref, source.config_map_key_ref)
     number = sum(each is not None for each in known)
-    # Newer API servers know a fileKeyRef.
+    # Newer API servers also accept a `fileKeyRef`.
     if not number and source.file_key_ref is None:
         yield invalid(path, "", NO_SOURCE)
     if number > 1:
@@ -81,7 +81,7 @@ def _of_field(path: str, found: FieldReference) -> Iterator[str]:
 
 
 def _of_subscripted(path: str, name: str, field: str, key: str) -> Iterator[str]:
-    """Validate a label or an annotation, such as metadata.labels['app']."""
+    """Validate the name of a label or an annotation in a field path, such as metadata.labels['app']."""
     if field not in ("metadata.annotations", "metadata.labels"):
         rule = f"error converting fieldPath: field label does not support subscript: {name}"
         yield invalid(f"{path}.fieldPath", name, rule)

@@ -1,6 +1,6 @@
-"""List the kinds of objects that a check judges, in the order in which a snapshot holds them.
+"""List the kinds of objects that a check judges, in the order in which they are in a snapshot.
 
-A kind's struct has only the fields that are judged. A snapshot holds these fields and no others.
+The struct of a kind has only the fields that a check judges. A snapshot holds these fields and no others.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from distrain.pods.pods_json import JsonPod
 
 
 class JudgedKind(Struct, frozen=True):
-    """A kind of object; `form` is its struct, and `plural` its name in the API's paths."""
+    """A kind of object. `form` is its struct, and `plural` is its name in API paths."""
 
     name: str
     plural: str
@@ -62,7 +62,7 @@ JUDGED = (
     JudgedKind("RuntimeClass", "runtimeclasses", RuntimeClass, "node.k8s.io/v1"),
     PODS,
 )
-# The annotations that are judged. A snapshot holds no other annotation.
+# The annotations that the check reads. A snapshot contains only these annotations.
 ANNOTATIONS = frozenset(
     {
         "pv.kubernetes.io/bind-completed",
@@ -76,10 +76,10 @@ ANNOTATIONS = frozenset(
 
 
 class Snapshot(Struct, rename="camel", tag_field="kind", tag="Snapshot"):
-    """What `helm distrain snapshot` has read; the last item of its file.
+    """What `helm distrain snapshot` has read. The Snapshot is the last item of its file.
 
-    `read` maps each kind that could be read to the namespaces that were read, or to no namespace if all were read.
-    `groups` are the API groups of which `capabilities` lists the served kinds.
+    `read` maps each kind that could be read to the namespaces that were read; the list is empty if all namespaces were
+    read. `groups` are the API groups whose served kinds are listed in `capabilities`.
     """
 
     api_version: str = "distrain/v1"
@@ -89,13 +89,13 @@ class Snapshot(Struct, rename="camel", tag_field="kind", tag="Snapshot"):
     capabilities: Capabilities | None = None
 
     def has(self, kind: str, namespace: str) -> bool:
-        """Tell whether the file has all objects of the kind: in the namespace, or in the cluster."""
+        """Tell whether the file contains all objects of the kind, either of the namespace or of the cluster."""
         return kind in self.read and (not self.read[kind] or namespace in self.read[kind])
 
 
 FORMS: Mapping[str, type[Any]] = {
     **{kind.name: kind.form for kind in JUDGED},
-    # In a file of kubectl, these tell what the cluster serves.
+    # In a file that kubectl wrote, these kinds show which APIs the cluster serves.
     "CustomResourceDefinition": CustomResourceDefinition,
     "Snapshot": Snapshot,
 }

@@ -1,7 +1,8 @@
-"""Read the data for a check from a file: the output of `helm distrain snapshot`, or of `kubectl get` of some kinds.
+"""Read the data for a check from a file, which `helm distrain snapshot` or `kubectl get` of some kinds has written.
 
-If a file of kubectl has no object of a kind, either the cluster has none or the user did not request the kind. So a
-kind without objects counts as not read. A file of `helm distrain snapshot` says what was read.
+If a file of kubectl has no object of a kind, either the cluster has none, or the user did not ask kubectl for this
+kind. So if the file contains no object of a kind, the kind counts as not read. A file of `helm distrain snapshot` says
+what was read.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ from distrain.workload.manifest import CHART, Job
 EXPECTED = "it takes the output of `helm distrain snapshot`, or of `kubectl get nodes,pods -A -o json`"
 GZIP = b"\x1f\x8b"
 
-# The JSON of each pod of the chart has this value of the label app.kubernetes.io/name.
+# In the JSON of each pod of the chart, the label app.kubernetes.io/name has this value.
 LABELLED = f'"{CHART}"'.encode()
 
 T = TypeVar("T")
@@ -72,7 +73,7 @@ T = TypeVar("T")
 class Contents(Struct, frozen=True):
     """The objects of a file by kind.
 
-    `chart_pods` has the pods that may belong to a release, with their whole spec. `encoded_pods` are all pods in JSON.
+    `chart_pods` are the pods that may belong to a release, with their whole specs. `encoded_pods` are all pods in JSON.
     """
 
     by_kind: dict[str, list[Any]] = field(default_factory=dict)
@@ -88,28 +89,31 @@ class Contents(Struct, frozen=True):
         return self.by_kind.get("Pod", [])
 
     def whole_pods(self, namespace: str) -> list[kube.Pod]:
-        """Return the pods of a namespace with all that the file tells about them."""
+        """Return the pods of a namespace with all fields that the file contains."""
         both = zip(self.pods, self.encoded_pods, strict=True)
         return [msgspec.json.decode(text, type=kube.Pod) for pod, text in both if pod.namespace == namespace]
 
     @property
     def snapshot(self) -> Snapshot | None:
-        """Return the file's Snapshot object, which `helm distrain snapshot` writes; None for a file of kubectl."""
+        """Return the Snapshot object, which `helm distrain snapshot` writes; None if kubectl wrote the file."""
         return next(iter(self.by_kind.get("Snapshot", ())), None)
 
     @property
     def capabilities(self) -> Capabilities | None:
-        """Return what the cluster serves, None if the file does not say it."""
+        """Return the APIs that the cluster serves, or None if the file does not contain them."""
         return self.snapshot.capabilities if self.snapshot else None
 
     def served(self, api_version: str) -> set[str] | None:
-        """Return the kinds of an operator's API version that the cluster serves, None if the file does not say it."""
+        """Return the kinds of an operator's API version that the cluster serves.
+
+        Return None if the file does not contain them.
+        """
         apis = self.served_of(api_version.partition("/")[0])
         parts = (api.rpartition("/") for api in apis or ())
         return None if apis is None else {kind for version, _, kind in parts if version == api_version}
 
     def served_of(self, group: str) -> set[str] | None:
-        """Return the served APIs of a group as `group/version/Kind`, None if the file does not say them."""
+        """Return the served APIs of a group as `group/version/Kind`, or None if the file does not contain them."""
         if self.snapshot and self.capabilities and group in self.snapshot.groups:
             return {api for api in self.capabilities.apis if api.startswith(f"{group}/")}
         definitions = self.by_kind.get("CustomResourceDefinition")
@@ -119,12 +123,15 @@ class Contents(Struct, frozen=True):
         return {api for api in served if api.startswith(f"{group}/")}
 
     def names(self, kind: str, namespace: str) -> set[str]:
-        """Return the names of the file's objects of a kind in a namespace."""
+        """Return the names of those objects of a kind that the file contains for a namespace."""
         items = self.by_kind.get(kind, ())
         return {each.metadata.name for each in items if each.metadata.namespace == namespace}
 
     def has(self, kind: str, namespace: str) -> bool:
-        """Tell whether the file has all objects of the kind, in the namespace or, if it is empty, in all namespaces."""
+        """Tell whether the file contains all objects of the kind in the namespace.
+
+        An empty namespace means all namespaces.
+        """
         return self.snapshot.has(kind, namespace) if self.snapshot else kind in self.by_kind
 
 
@@ -144,7 +151,7 @@ def examined(
     release: str | None = None,
     more: Sequence[kube.Node] = (),
 ) -> tuple[PreparedJob, ClusterState]:
-    """Return the job's dependencies and the state of the cluster; the nodes in `more` count as part of the cluster."""
+    """Return the job's dependencies and the state of the cluster, as if the nodes in `more` were in the cluster."""
     own = namespace_of(job, namespace)
     prepared = prepare(
         job,
@@ -156,7 +163,7 @@ def examined(
 
 
 def contents(cluster: bytes) -> Contents:
-    """Decode a list of objects; raise msgspec.DecodeError for any other content."""
+    """Decode a list of objects; raise msgspec.DecodeError if the content is something else."""
     found = Contents()
     for item in msgspec.json.decode(cluster, type=_List).items:
         kind = msgspec.json.decode(item, type=_Kind).kind
@@ -173,7 +180,10 @@ def contents(cluster: bytes) -> Contents:
 
 
 def read_file(path: str) -> Contents:
-    """Read a file, or stdin for "-"; raise ValuesError unless it lists objects with at least one node."""
+    """Read a file, or stdin for "-".
+
+    Raise ValuesError unless the content is a list of objects with at least one node.
+    """
     flag = f"--snapshot: {path}"
     content = b""
     try:
@@ -201,7 +211,7 @@ def _unpacked(content: bytes) -> bytes:
 
 
 def _refuse_other_snapshots(found: Contents, flag: str) -> None:
-    """Raise ValuesError if the file has two snapshots, which repeat the same pods, or a snapshot of another form."""
+    """Raise ValuesError if the file has a snapshot of another format, or two snapshots, which repeat the same pods."""
     taken = found.by_kind.get("Snapshot", ())
     if len(taken) > 1:
         raise ValuesError(f"{flag} holds {len(taken)} snapshots; name the file of one `helm distrain snapshot`")
@@ -213,7 +223,7 @@ def _refuse_other_snapshots(found: Contents, flag: str) -> None:
 def _refuse_odd_objects(found: Contents, flag: str) -> None:
     """Raise ValuesError for objects that no API server would accept; the user may have edited the file."""
     looks = [(kind, LOOKS.get(kind, form.refuse_odd_amounts), items) for kind, items in found.by_kind.items()]
-    # With --release, the whole spec of these pods is used.
+    # With --release, the command reads the whole spec of these pods.
     looks.append(("Pod", form.refuse_odd_amounts, found.chart_pods))
     mistakes = [
         f"{flag}: {kind} {item.metadata.name or 'without a name'}: {form.why(error)}; {EXPECTED}"
@@ -226,7 +236,7 @@ def _refuse_odd_objects(found: Contents, flag: str) -> None:
 
 
 def _each_once(found: Contents, flag: str) -> Contents:
-    """Return the contents with each object once: users join the outputs of several `kubectl get`, which may overlap.
+    """Return the contents without repeated objects: users join the outputs of several `kubectl get`, which may overlap.
 
     Raises ValuesError if two objects with the same name differ.
     """
@@ -252,17 +262,17 @@ def _without(items: Sequence[T], places: Container[int]) -> list[T]:
 
 
 def _look(pod: JsonPod) -> None:
-    """Decode now the parts of a pod that are usually decoded at their first use."""
+    """Decode now those parts of a pod that are otherwise decoded at their first use."""
     kind = pod.kind
     held(kind), host_ports(kind), pod.labels, pod.volumes
 
 
-# Functions that check the most frequent kinds of a snapshot without decoding every field.
+# Functions that check objects of the most frequent kinds of a snapshot without decoding every field.
 LOOKS: Mapping[str, Callable[[Any], object]] = {"Node": allocatable, "Pod": _look}
 
 
 def _dependencies(found: Contents, job: Job, namespace: str, release: str | None) -> Dependencies:
-    """Return the job's dependencies in the file."""
+    """Return the objects in the file that the job depends on."""
 
     def of(kind: str, item: type[T], *, is_in_namespace: bool = False) -> list[T] | None:
         if not found.has(kind, namespace):
@@ -307,7 +317,10 @@ def _dependencies(found: Contents, job: Job, namespace: str, release: str | None
 
 
 def _pods(found: Contents, job: Job, namespace: str) -> list[kube.Pod] | None:
-    """Return the namespace's pods for the quotas of the manifest, None if the file lacks what these quotas count."""
+    """Return the namespace's pods for the quotas in the manifest.
+
+    Return None if the file lacks what these quotas count.
+    """
     needs_whole = any(map(needs_whole_pods, job.policies.quotas_of(namespace)))
     if found.snapshot and needs_whole:
         return None
@@ -320,7 +333,7 @@ def _pods(found: Contents, job: Job, namespace: str) -> list[kube.Pod] | None:
 
 
 def _runtime_classes(found: Contents, job: Job) -> dict[str, RuntimeClass | None]:
-    """Return the RuntimeClasses of the job's pods by name, nothing if the file lacks the kind."""
+    """Return the RuntimeClasses of the job's pods by name, or an empty dict if the file lacks this kind."""
     if not found.has("RuntimeClass", ""):
         return {}
     every = {each.metadata.name: each for each in found.by_kind.get("RuntimeClass", ())}
@@ -328,7 +341,7 @@ def _runtime_classes(found: Contents, job: Job) -> dict[str, RuntimeClass | None
 
 
 def _missing(found: Contents, job: Job, namespace: str) -> Iterator[ObjectName]:
-    """Yield the objects of kinds in the file that the job needs and that the file does not hold."""
+    """If the file contains a kind, yield the objects of this kind that the job needs and that the file lacks."""
     for kind, name in references(job):
         if found.has(kind, namespace) and name not in found.names(kind, namespace):
             yield kind, name
@@ -337,7 +350,10 @@ def _missing(found: Contents, job: Job, namespace: str) -> Iterator[ObjectName]:
 def _existing(
     found: Contents, objects: Sequence[CountedObject], namespace: str, *, has_pods: bool
 ) -> Iterator[CountedObject]:
-    """Yield the objects that exist. If the file lacks a kind, a release's objects of this kind exist if its pods do."""
+    """Yield those objects that exist already.
+
+    If the file lacks a kind, the release's objects of this kind are assumed to exist if its pods exist.
+    """
     for each in objects:
         kind, name = each.resource.kind, each.resource.name
         if name in found.names(kind, namespace) if found.has(kind, namespace) else has_pods:
@@ -345,7 +361,7 @@ def _existing(
 
 
 def _unserved(found: Contents, job: Job) -> Iterator[ApiKind]:
-    """Yield the job's kinds that the cluster does not serve, as far as the file tells it."""
+    """Yield those kinds of the job that the cluster does not serve, if the file shows this."""
     for api_version, kind in served_by_operators(job):
         served = found.served(api_version)
         if served is not None and kind not in served:
@@ -353,7 +369,7 @@ def _unserved(found: Contents, job: Job) -> Iterator[ApiKind]:
 
 
 def _gang_schedulers(found: Contents, job: Job) -> Iterator[tuple[str, bool]]:
-    """Yield the API group of each gang scheduler that the job needs, and whether it is served, as far as known."""
+    """Yield the API group of each gang scheduler that the job needs, and if known, whether the cluster serves it."""
     for each in gang_schedulers.read(job):
         apis = found.served_of(each.group)
         if apis is not None:

@@ -1,4 +1,4 @@
-"""List the mistakes in a snapshot that cannot be used: the objects that an API server would never return."""
+"""List why a snapshot cannot be used: the objects in it that an API server would never return."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from distrain.kube import form
 
 
 def of_list(content: bytes, forms: Mapping[str, type[Any]]) -> list[str]:
-    """Return the mistakes of a list of objects; `forms` are the structs of the kinds that are read."""
+    """Return the mistakes in a list of objects; `forms` are the structs of the kinds that are read."""
     if line := form.json_mistake(content):
         return [line]
     found = json.loads(content)
@@ -24,7 +24,7 @@ def of_list(content: bytes, forms: Mapping[str, type[Any]]) -> list[str]:
 
 
 def error_of(look: Callable[[Any], object], item: Any) -> Exception | None:
-    """Return the error that `look` raises for an object, or None."""
+    """Return the error that `look` raises for an object, or None if it raises none."""
     try:
         look(item)
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
@@ -33,7 +33,7 @@ def error_of(look: Callable[[Any], object], item: Any) -> Exception | None:
 
 
 def again(items: Sequence[Any]) -> dict[int, int]:
-    """Map the index of each object that repeats the name of an earlier object to the earlier object's index."""
+    """If an object repeats the name of an earlier object, map its index to the index of the earlier object."""
     # Compare only the names first, because a file may have 150,000 pods.
     if len({item.metadata.name for item in items}) == len(items):
         return {}
@@ -45,7 +45,7 @@ def again(items: Sequence[Any]) -> dict[int, int]:
 
 
 def unlike(kind: str, items: Sequence[Any], places: Mapping[int, int]) -> Iterator[str]:
-    """Name each object that differs from the earlier object of its name; `places` is the result of `again`."""
+    """Name each object that differs from the earlier object with the same name; `places` is the result of `again`."""
     for place, first in places.items():
         metadata = items[place].metadata
         if _tree(items[place]) != _tree(items[first]):
@@ -53,7 +53,7 @@ def unlike(kind: str, items: Sequence[Any], places: Mapping[int, int]) -> Iterat
 
 
 def _tree(item: Any) -> Any:
-    """Return an object's fields in decoded form, so that spaces in its encoded parts make no difference."""
+    """Return an object's fields in decoded form, so that white space in its encoded parts makes no difference."""
     return msgspec.json.decode(msgspec.json.encode(item))
 
 

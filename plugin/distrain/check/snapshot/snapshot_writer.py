@@ -1,7 +1,7 @@
-"""Write all that a check judges to one file, a `List` that `check --snapshot` reads.
+"""Write everything that a check judges to one file, a `List` that `check --snapshot` can read.
 
 Items are written as they are read, so no list is kept in memory. A kind that the user may not read is left out, and the
-file says so.
+file says that it was not read.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 HEAD, SEPARATOR, TAIL = b'{"apiVersion":"v1","kind":"List","metadata":{},"items":[\n', b",\n", b"\n]}\n"
 # The API groups that are read: the groups that the chart renders, and the groups of the gang schedulers.
 GROUPS = (*RENDERED_GROUPS, *(each.group for each in BY_VALUE.values()))
-# Without these kinds nothing can be judged.
+# Without objects of these kinds the check can judge nothing.
 NEEDED = (NODES, PODS)
 
 _encode = msgspec.json.Encoder().encode
@@ -46,9 +46,11 @@ class Written(Struct):
 
 
 def write(cluster: Cluster, file: IO[bytes], namespace: str) -> Written:
-    """Write the cluster's objects. If the user may list a kind only in `namespace`, write that namespace's objects.
+    """Write the cluster's objects.
 
-    Raises ForbiddenError if the user may not list nodes or pods, ExpiredError if a list expires before its end.
+    If the user may list a kind only in `namespace`, write the objects of this namespace alone.
+
+    Raises ForbiddenError if the user may not list nodes or pods, and ExpiredError if a list expires before its end.
     """
     written = Written(Snapshot(taken=_now(), groups=list(GROUPS), capabilities=_capabilities(cluster)))
     file.write(HEAD)

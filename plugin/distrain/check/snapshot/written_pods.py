@@ -1,4 +1,4 @@
-"""Complete the pods of a hand-written file with the API server's defaults that a check needs."""
+"""Complete the pods of a file that a person wrote with those defaults of the API server that a check needs."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from distrain.pods.pods_json import JsonPod
 
 
 def stored(text: msgspec.Raw, classes: Sequence[PriorityClass]) -> JsonPod:
-    """Decode a pod; complete it if it was written by hand.
+    """Decode a pod, and add defaults if a person wrote it.
 
-    The API server sets a priority in every pod. pods/pod_requests.py handles requests that default to limits.
+    The API server sets a priority in every pod. Requests that default to limits are set in pods/pod_requests.py.
     """
     pod = msgspec.json.decode(text, type=JsonPod)
     if pod.spec.priority is not None:
@@ -29,7 +29,10 @@ def stored(text: msgspec.Raw, classes: Sequence[PriorityClass]) -> JsonPod:
 
 
 def _priority(name: object, classes: Sequence[PriorityClass]) -> int:
-    """Return the priority of the class with this name; without a name, the lowest priority of a global default."""
+    """Return the priority of the class with this name.
+
+    Without a name, return the lowest priority of the global defaults.
+    """
     if isinstance(name, str) and name in SYSTEM_PRIORITIES:
         return SYSTEM_PRIORITIES[name]
     found = (each.value for each in classes if (each.metadata.name == name if name else each.global_default))
@@ -37,7 +40,7 @@ def _priority(name: object, classes: Sequence[PriorityClass]) -> int:
 
 
 def _set_host_ports(containers: Sequence[Any]) -> None:
-    """Set the host ports of containers in the host network to the containers' ports."""
+    """If containers use the host network, set their host ports to the containers' ports."""
     for container in containers:
         for port in _list(container.get("ports")):
             if isinstance(port, dict) and not port.get("hostPort"):

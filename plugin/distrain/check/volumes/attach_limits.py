@@ -21,7 +21,10 @@ from distrain.workload.manifest import Job, PodRole
 
 
 def attach_limits(job: Job, objects: Dependencies) -> AttachLimits:
-    """Return the limits of the job's drivers, and the volumes that count; without limits, only the needs."""
+    """Return the limits of the CSI drivers that the job uses, and the volumes that count.
+
+    If there are no limits, return only what the job needs.
+    """
     needs = volume_needs(job, objects)
     limits = limits_of(objects.csi_nodes or (), needs)
     if not limits:
@@ -36,13 +39,16 @@ def attach_limits(job: Job, objects: Dependencies) -> AttachLimits:
 
 
 def volume_needs(job: Job, objects: Dependencies) -> dict[str, VolumeNeeds]:
-    """Return the CSI volumes of each role's pods."""
+    """Return the CSI volumes that the pods of each role need."""
     claims = {**manifest_claims(job, objects), **(objects.claims or {})}
     return {role.name: _of_role(role, claims, objects) for role in job.roles}
 
 
 def not_judged(job: Job, objects: Dependencies) -> Iterator[str]:
-    """Name what a snapshot or a forbidden list leaves unknown about the volumes that nodes attach."""
+    """Name what is unknown about the volumes that nodes attach.
+
+    The lists of them are not in the snapshot, or forbidden.
+    """
     needs = volume_needs(job, objects)
     if not any(each.drivers for each in needs.values()):
         return

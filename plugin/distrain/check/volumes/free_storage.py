@@ -1,4 +1,4 @@
-"""Find the storage that CSI drivers report as free for the new volumes of a job."""
+"""Find the free storage that CSI drivers report for the new volumes of a job."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ DELAYED = "WaitForFirstConsumer"
 
 
 def room_of(storage_class: kube.StorageClass, objects: Dependencies) -> StorageRoom:
-    """Return the free storage that the class's driver reports; nothing if no report exists or could be read."""
+    """Return the free storage that the class's driver reports.
+
+    The result is empty if there is no report or none could be read.
+    """
     if not _reports(storage_class, objects) or objects.capacities is None:
         return StorageRoom()
     name = storage_class.metadata.name
@@ -24,17 +27,17 @@ def room_of(storage_class: kube.StorageClass, objects: Dependencies) -> StorageR
 
 
 def makes_volumes(job: Job, objects: Dependencies) -> bool:
-    """Tell whether a provisioner makes a volume for the job once a pod has a node."""
+    """Tell whether a provisioner creates a volume for the job when a pod has got a node."""
     return any(_classes(job, objects))
 
 
 def needs_capacities(job: Job, objects: Dependencies) -> bool:
-    """Tell whether a driver that makes a volume for the job reports its free storage."""
+    """Tell whether a driver that creates a volume for the job reports its free storage."""
     return any(_reports(each, objects) for each in _classes(job, objects))
 
 
 def not_judged(job: Job, objects: Dependencies) -> Iterator[str]:
-    """Name what is unknown about the storage that drivers have left."""
+    """Name what is unknown about the free storage of drivers."""
     if makes_volumes(job, objects) and objects.csi_drivers is None:
         yield "whether CSI drivers have storage left for new volumes (CSIDrivers)"
     for driver in sorted({each.provisioner for each in _classes(job, objects) if _reports(each, objects)}):
@@ -50,7 +53,7 @@ def _reports(storage_class: kube.StorageClass, objects: Dependencies) -> bool:
 
 
 def _classes(job: Job, objects: Dependencies) -> Iterator[kube.StorageClass]:
-    """Yield the storage classes that make volumes for the job's claims once their pods have nodes."""
+    """Yield the storage classes that create volumes for the job's claims when the pods have got nodes."""
     for name in sorted(set(_class_names(job, objects))):
         found = (objects.storage_classes or {}).get(name)
         if found is not None and is_made(found) and found.volume_binding_mode == DELAYED:

@@ -28,12 +28,16 @@ from distrain.verdict import Verdict
 
 
 class Elsewhere(Struct, frozen=True):
-    """A claim of one pod whose volume some nodes may not reach; the volumes of other pods may be elsewhere."""
+    """A claim of a single pod, whose volume some nodes may not reach.
+
+    The volumes of other pods may be in other places.
+    """
 
     claim: str
 
 
-# The judgement on a claim: the volume's possible locations, a refusal of all pods, or a text about what is not judged.
+# The result for one claim: the volume's possible locations, a refusal of all pods, or a text that says what is not
+# judged.
 Judged = VolumeRule | Elsewhere | Refusal | str
 
 
@@ -53,7 +57,7 @@ def of_manifest(claim: PersistentVolumeClaim, place: str, objects: Dependencies)
 
 
 def of_each_pod(claim: OwnClaim, place: str, objects: Dependencies, namespace: str) -> Judged:
-    """Judge the claims that are created for the pods; a single pod's claim may have a reserved volume."""
+    """Judge the claims that are created for each pod. A volume may be reserved for the claim of a single pod."""
     name = f"{claim.names.prefix}{claim.names.first}" if claim.pods == 1 and claim.names.prefix else ""
     metadata = kube.Metadata(name=claim.name, namespace=namespace)
     return _new(
@@ -62,7 +66,7 @@ def of_each_pod(claim: OwnClaim, place: str, objects: Dependencies, namespace: s
 
 
 def reserved(claim: OwnClaim, namespace: str, objects: Dependencies) -> Iterable[BoundVolume]:
-    """Yield the volumes that are reserved for those claims of the pods that do not exist yet."""
+    """Some of the pods' claims do not exist yet. Yield the volumes that are reserved for these claims."""
     for volume in (objects.volumes or {}).values():
         wanted = volume.spec.claim_ref
         if wanted is None or wanted.namespace != namespace or wanted.uid or wanted.name in claim.existing:
@@ -72,7 +76,7 @@ def reserved(claim: OwnClaim, namespace: str, objects: Dependencies) -> Iterable
 
 
 def refused(reason: str, step: str) -> Refusal:
-    """Return the refusal of all pods with the claim."""
+    """Return a refusal of all pods that use the claim."""
     return Refusal(Verdict.IMPOSSIBLE, reason, step, everywhere=True)
 
 
@@ -104,7 +108,7 @@ def _unbound(claim: PersistentVolumeClaim, place: str, objects: Dependencies) ->
 def _new(
     claim: PersistentVolumeClaim, place: str, objects: Dependencies, reference: str = "", *, is_per_pod: bool = False
 ) -> Judged:
-    """Judge a claim that does not exist yet; `place` names the claim and the value that asks for it."""
+    """Judge a claim that does not exist yet. `place` names the claim and the value that asks for it."""
     name, storage_class = claim.metadata.name, class_of(claim)
     where = f"where the volume of persistent volume claim {name}, yet to be created, can be"
     if objects.storage_classes is None:
@@ -126,7 +130,7 @@ def _new(
 
 
 def _of_volume(claim: PersistentVolumeClaim, place: str, objects: Dependencies) -> Judged:
-    """Judge a new claim that names its volume."""
+    """Judge a new claim that names the volume it needs."""
     name = claim.spec.volume_name or ""
     volume = (objects.volumes or {}).get(name)
     step = "Correct the name, or create the volume"

@@ -1,4 +1,4 @@
-"""Find the claims that belong to single pods: claims of ephemeral volumes and of a StatefulSet's templates."""
+"""Find the claims that belong to a single pod: those of ephemeral volumes and of a StatefulSet's templates."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from distrain.scheduler.volume_binding import NO_PROVISIONER
 from distrain.workload.manifest import Job, PodRole
 from distrain.workload.stateful_sets import NumberedNames
 
-# The annotations of the class for claims without a class.
+# These annotations mark the default StorageClass, which claims without a class get.
 DEFAULT_CLASS = ("storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class")
 
 
 class OwnClaim(Struct, frozen=True):
-    """A volume for which each pod of the role has a claim of its own.
+    """A volume for which each pod of the role has its own claim.
 
-    `name` is the volume's name. `names` are the claims' names, as far as they are known before the pods exist.
-    `existing` are the names of the claims that an earlier StatefulSet has left.
+    `name` is the name of the volume. `names` are the names of the claims, if they are known before the pods exist.
+    `existing` are the names of claims that an earlier StatefulSet has left behind.
     """
 
     name: str
@@ -34,12 +34,12 @@ class OwnClaim(Struct, frozen=True):
 
     @property
     def missing(self) -> int:
-        """Return how many of the pods' claims are still to be created."""
+        """Return how many of the pods' claims do not exist yet."""
         return self.pods - len(self.existing)
 
 
 def own_claims(role: PodRole, objects: Dependencies) -> Iterator[OwnClaim]:
-    """Yield the claims of the role's pods."""
+    """Yield the volumes for which each pod of the role has its own claim."""
     for volume in role.spec.volumes or ():
         template = volume.ephemeral and volume.ephemeral.volume_claim_template
         if template:
@@ -51,14 +51,14 @@ def own_claims(role: PodRole, objects: Dependencies) -> Iterator[OwnClaim]:
 
 
 def manifest_claims(job: Job, objects: Dependencies) -> dict[str, PersistentVolumeClaim]:
-    """Return the claims that the manifest creates, with their storage class; leave out those that exist already."""
+    """Return the claims that the manifest creates, with their storage class. Leave out claims that exist already."""
     found = job.created.by_name(PersistentVolumeClaim)
     new = {name: claim for name, claim in found.items() if name not in (objects.claims or {})}
     return {name: replace(claim, spec=with_class(claim.spec, objects)) for name, claim in new.items()}
 
 
 def changes(job: Job, objects: Dependencies) -> ClaimChanges:
-    """Return the claims that are created for the job, and the claims that are deleted with the release's own pods."""
+    """Return the claims that are created for the job, and the claims that are deleted with the release's pods."""
     new = [NewClaims(name, claim.spec) for name, claim in sorted(manifest_claims(job, objects).items())]
     for role in job.roles:
         own = own_claims(role, objects) if role.replicas else ()
@@ -67,17 +67,20 @@ def changes(job: Job, objects: Dependencies) -> ClaimChanges:
 
 
 def is_made(storage_class: kube.StorageClass | None) -> bool:
-    """Tell whether a new volume is made for a claim of this class."""
+    """Tell whether a new volume is created for a claim of this class."""
     return storage_class is not None and storage_class.provisioner not in NO_PROVISIONER
 
 
 def with_class(spec: kube.ClaimSpec, objects: Dependencies) -> kube.ClaimSpec:
-    """Return the claim with the default storage class if it names none; without a default class, with no class."""
+    """Return the claim's spec.
+
+    If a claim names no storage class, set the default class, or none if there is no default class.
+    """
     if spec.storage_class_name is not None or objects.storage_classes is None:
         return spec
     classes = sorted(objects.storage_classes.items())
     defaults = [each for _, each in classes if _is_default(each)]
-    # Kubernetes takes the newest of several default classes.
+    # Kubernetes uses the newest of several default StorageClasses.
     newest = max(defaults, key=lambda each: each.metadata.creation_timestamp or "", default=None)
     return replace(spec, storage_class_name=newest.metadata.name if newest else "")
 

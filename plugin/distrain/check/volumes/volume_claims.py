@@ -26,8 +26,8 @@ from distrain.workload.wording import Wording
 class Claims(Struct):
     """The volumes of each role's pods, the ReadWriteOncePod claims, and refusals.
 
-    `changes` are the claims that are created or deleted with the pods. `open` are claims with a volume whose location
-    is unknown, or differs between the pods of a role.
+    `changes` are the claims that are created or deleted together with the pods. `open` are claims whose volume has no
+    known location, or has different locations for the pods of a role.
     """
 
     rules: dict[str, tuple[VolumeRule, ...]] = field(default_factory=dict)
@@ -38,7 +38,7 @@ class Claims(Struct):
     changes: ClaimChanges = ClaimChanges()
 
     def add(self, judged: Judged, rules: list[VolumeRule]) -> None:
-        """Add a rule to `rules`; add a refusal, or words about what is not judged, to this object."""
+        """Add a rule to `rules`. Add a refusal, or a text about what is not judged, to this object."""
         match judged:
             case Refusal():
                 self.refusals.append(judged)
@@ -80,7 +80,7 @@ def judge_claims(job: Job, objects: Dependencies, say: Wording) -> Claims:
 def _of_claim(
     name: str, place: str, role: PodRole, new: Mapping[str, PersistentVolumeClaim], objects: Dependencies
 ) -> Judged:
-    """Judge a claim that the pods share; `new` are the claims that the manifest creates."""
+    """Judge a claim that several pods share; `new` are the claims that the manifest creates."""
     if name in new:
         return one_claim.of_manifest(new[name], place, objects)
     if objects.claims is None:
@@ -93,7 +93,7 @@ def _of_claim(
 
 
 def _of_own(claim: OwnClaim, place: str, role: PodRole, objects: Dependencies) -> Iterator[Judged]:
-    """Judge the claims of this name that each pod of the role has for itself."""
+    """Each pod of the role has its own claim with this name. Judge these claims."""
     found = [one_claim.existing((objects.claims or {})[name], place, objects) for name in claim.existing]
     reserved = [] if role.replicas == 1 else list(one_claim.reserved(claim, role.namespace, objects))
     if claim.missing > len(reserved):
@@ -108,14 +108,14 @@ def _of_own(claim: OwnClaim, place: str, role: PodRole, objects: Dependencies) -
 
 
 def _of_one_pod(rule: BoundVolume | UnboundVolume, claim: OwnClaim, role: PodRole) -> BoundVolume | UnboundVolume:
-    """Return the rule with a claim name that is the same for all pods, unless a volume is reserved for this pod."""
+    """Return the rule with a claim name that is equal for all pods, unless a volume is reserved for this pod."""
     if isinstance(rule, BoundVolume) or (rule.is_reserved and role.replicas > 1):
         return rule
     return replace(rule, claim=claim.name, is_per_pod=True)
 
 
 def _together(claim: OwnClaim, rules: Sequence[BoundVolume | UnboundVolume], pods: int) -> Iterator[Judged]:
-    """Yield the rule of all pods. If their volumes differ, the pods may need different nodes."""
+    """Yield one rule that applies to all pods. If the volumes of the pods differ, the pods may need different nodes."""
     different = [rule for number, rule in enumerate(rules) if rule not in rules[:number]]
     if pods == 1 or (len(different) == 1 and isinstance(different[0], UnboundVolume)):
         yield from different
@@ -127,9 +127,9 @@ def _together(claim: OwnClaim, rules: Sequence[BoundVolume | UnboundVolume], pod
 
 
 def _for_all(rule: VolumeRule, users: Counter[str], undecided: list[str]) -> VolumeRule:
-    """Return the rule for all pods that share the claim.
+    """Return the rule that applies to all pods that share the claim.
 
-    Some rules bind only the first pod, whose node is not known yet.
+    Some rules apply only to the first pod, whose node is not known yet.
     """
     if not isinstance(rule, UnboundVolume) or rule.is_per_pod or users[rule.claim] < 2:
         return rule
@@ -139,7 +139,7 @@ def _for_all(rule: VolumeRule, users: Counter[str], undecided: list[str]) -> Vol
 
 
 def _where_first_pod_goes(rules: Mapping[str, tuple[VolumeRule, ...]], users: Counter[str]) -> Iterator[str]:
-    """Name shared claims with a volume that some nodes may not reach; only the volume's driver knows these nodes."""
+    """Name shared claims whose volume some nodes may not reach. Only the volume's driver knows which nodes."""
     for each in (rule for of_role in rules.values() for rule in of_role):
         if not isinstance(each, UnboundVolume) or each.is_per_pod:
             continue

@@ -1,1 +1,1 @@
-"""Name what keeps a run from going on, and the next step."""
+"""Name what prevents a run from continuing, and the next step."""

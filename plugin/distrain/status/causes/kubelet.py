@@ -1,4 +1,4 @@
-"""Explain why kubelet does not start the containers of a pod, from the events about the pod.
+"""Explain from the events about a pod why kubelet does not start its containers.
 
 The messages come from kubelet (pkg/kubelet/volumemanager, pkg/kubelet/kubelet_pods.go, pkg/volume), from the controller
 that attaches volumes, and from the container runtime.
@@ -16,9 +16,9 @@ from distrain.progress.start import events_of, shortened
 MOUNT = ("FailedMount", "FailedAttachVolume", "FailedMapVolume")
 SANDBOX = ("FailedCreatePodSandBox", "NetworkNotReady")
 VOLUME = re.compile(r'^(?:MountVolume\.\w+|AttachVolume\.\w+|Multi-Attach error)[^"]* for volume "(?P<volume>[^"]+)"')
-# Messages that name no cause: kubelet's summary after two minutes, and a delay of kubelet's caches.
+# These messages name no cause: kubelet's summary after two minutes, and a message about a delay of kubelet's caches.
 SUMMARY = re.compile(r"^Unable to (?:attach or )?mount volumes: |failed to sync \w+ cache: timed out")
-# For messages about a volume.
+# These rules are for messages about a volume.
 RULES = (
     (
         r'(?P<kind>secret|configmap) "(?P<name>[^"]+)" not found$',
@@ -49,7 +49,7 @@ RULES = (
 
 
 def cause_of(pods: Sequence[kube.Pod], events: Iterable[kube.Event]) -> Cause | None:
-    """Return why the first pod that has a node does not start, by the newest event that names a cause."""
+    """Return why the first pod that has a node does not start. The newest event that names a cause decides."""
     told = list(events)
     for pod in pods:
         if pod.status.phase == "Pending" and (cause := _of_pod(pod, list(events_of(pod.metadata.uid, told)))):

@@ -1,7 +1,7 @@
-"""Choose the next step of a run that a queue holds back, by the queue's message.
+"""Choose the next step for a run that a queue holds back, from the queue's message.
 
 Kueue's messages come from the condition QuotaReserved (pkg/controller/core/workload_controller.go and
-pkg/scheduler/flavorassigner in its sources) and from admission checks. Volcano's messages come from the events of its
+pkg/scheduler/flavorassigner in its sources) and from admission checks. Volcano's messages come from events of its
 plugins.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-# Fragments of messages, each with the next step.
+# Parts of messages, each with the next step for the user.
 ADVICE = (
     (r"LocalQueue \S+ doesn't exist", "create the LocalQueue in this namespace, or correct gang.queue"),
     (r"ClusterQueue \S+ doesn't exist", "the queue names a ClusterQueue that does not exist: ask those who run Kueue"),
@@ -38,9 +38,9 @@ NO_WORDS = f"{WAIT}; if it never says why, it does not run, or does not manage t
 
 
 def next_step(words: str, smaller: str, flags: str) -> str:
-    """Return the next step for what the queue says.
+    """Return the next step that suits the message of the queue.
 
-    `smaller` is the command that makes the run smaller, `flags` are kubectl's for the namespace.
+    `smaller` is the command that makes the run smaller. `flags` make kubectl use the namespace.
     """
     if not words:
         return NO_WORDS

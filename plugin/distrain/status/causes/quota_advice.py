@@ -1,4 +1,7 @@
-"""Say what helps a run whose pods a ResourceQuota refuses: free room, a smaller run, or a larger quota."""
+"""A ResourceQuota refuses the pods of a run.
+
+Say what helps: waiting for other pods, a smaller run, or a larger quota.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +20,9 @@ PODS = ("pods", "count/pods")
 
 
 def next_step(told: Mapping[str, str], smaller: str, pods: Sequence[kube.Pod], job: Job) -> str:
-    """Return the next step; `told` are the lists in the API server's answer, `pods` are the run's pods.
+    """Return the next step. `told` are the lists in the API server's answer, and `pods` are the run's pods.
 
-    Raises QuantityError if an amount of the answer is not a quantity.
+    Raises QuantityError if an amount in the API server's answer is not a quantity.
     """
     requested, used, limited = (_amounts(told[key]) for key in ("requested", "used", "limited"))
     exceeded = [name for name in requested if used.get(name, 0) + requested[name] > limited.get(name, 0)]
@@ -41,13 +44,13 @@ def _amounts(text: str) -> Units:
 
 
 def _least(job: Job) -> list[tuple[PodRole, int]]:
-    """Return the roles of the smallest run, and their numbers of pods: one worker, or only the Master."""
+    """Return the roles of the smallest possible run and their numbers of pods: one worker, or only the Master."""
     roles = lasting(job)
     return [(role, (0 if job.ranks_beside else 1) if role is job.main else role.replicas) for role in roles]
 
 
 def _of_pods(roles: Sequence[tuple[PodRole, int]], name: str) -> int:
-    """Return what the pods need of a quota's resource; limits count as 0, because they are not computed here."""
+    """Return how much of a quota's resource the pods need. Limits count as 0, because they are not computed here."""
     if name in PODS:
         return sum(number for _, number in roles)
     return sum(number * role.request.get(_resource(name), 0) for role, number in roles if "limits." not in name)

@@ -1,4 +1,7 @@
-"""Find the first cause of a run's phase, and what to do next. `progress` finds the causes for `install --wait`, too."""
+"""Find the first cause for the phase of a run, and what to do next.
+
+`progress` finds the causes that `install --wait` uses as well.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +48,7 @@ class Reason(Struct, frozen=True):
 
 
 class Place(Struct, frozen=True):
-    """The names and flags that the commands of a next step contain."""
+    """The names and flags that commands in a next step contain."""
 
     release: str
     helm_flags: str
@@ -61,7 +64,7 @@ class Place(Struct, frozen=True):
 
     @property
     def last_lines(self) -> str:
-        """Return the command that prints the last lines of each rank."""
+        """Return the command that prints the last log lines of each rank."""
         return f"`helm distrain logs {self.release} --all --tail 20 {self.helm_flags}`"
 
     @property
@@ -70,11 +73,11 @@ class Place(Struct, frozen=True):
 
 
 class Evidence(Struct, frozen=True):
-    """The evidence for the reason of a phase.
+    """What is known about a run, from which the reason for its phase is found.
 
-    `held` is why a queue or a gang scheduler holds the run back, if known. `claims` are not bound to a volume. `stall`
-    is why the run has made no step for a long time. `healed` are the terminations of containers before the last step,
-    see `failures.ends_of`. `now` is in seconds since 1970.
+    `held` says why a queue or a gang scheduler holds the run back, if this is known. `claims` are the claims that are
+    not bound to a volume. `stall` says why the run has made no step for a long time. `healed` are the ends of
+    containers before the last step; see `failures.ends_of`. `now` is in seconds since 1970.
     """
 
     found: JobState
@@ -92,7 +95,7 @@ def place_of(target: Target, release: str, namespace: str) -> Place:
 
 
 def reason_of(phase: Phase, evidence: Evidence, place: Place) -> Reason:
-    """Return the reason of a phase."""
+    """Return the reason for a run's phase."""
     found = evidence.found
     match phase.word:
         case Word.SUCCEEDED:
@@ -113,13 +116,16 @@ def reason_of(phase: Phase, evidence: Evidence, place: Place) -> Reason:
 
 
 def _still_run(found: JobState) -> str:
-    """Say how many pods of a suspended job still run, because the operator ends them one by one; empty if none runs."""
+    """Say how many pods of a suspended job are still running, because the operator ends them one by one.
+
+    Empty if none is.
+    """
     running = sum(pod.status.phase == "Running" for pod in (*found.pods, *found.leaving))
     return f"{running} of its pods still {'run' if running > 1 else 'runs'}" if running else ""
 
 
 def _of_live(phase: Phase, evidence: Evidence, place: Place) -> Reason:
-    """Return the reason of a run that is not held back and has not ended."""
+    """Return the reason for the phase of a run that is not held back and has not ended."""
     found, job = evidence.found, evidence.job
     if lost := ends.lost_nodes(found.pods):
         return Reason(lost.why, lost.next)
@@ -127,7 +133,7 @@ def _of_live(phase: Phase, evidence: Evidence, place: Place) -> Reason:
         return Reason(leaves.why, leaves.next)
     trains, lacks = phase.word in (Word.RUNNING, Word.RESCALING), lacks_pods(found.pods, job)
     if trains and not lacks and all(map(runs, unreplaced(found.pods, job))):
-        # Earlier terminations of containers explain nothing here: the run has made steps since.
+        # Earlier ends of containers explain nothing here, because the run has made steps since then.
         silent = [each for each in _all(evidence) if each.about.endswith(STORAGE)]
         if silent:
             return _split(silent[0], place)
@@ -154,7 +160,7 @@ def _of_rescale(phase: Phase) -> Reason:
 
 
 def _with_next(reason: Reason, found: JobState, place: Place) -> Reason:
-    """Add a next step to a reason without one: look at the log, or at the pod that does not run."""
+    """If a reason has no next step, add one: to look at the log, or at the pod that does not run."""
     if reason.next or not found.pods:
         return reason
     waiting = next((pod.metadata.name for pod in found.pods if not runs(pod)), "")
@@ -163,7 +169,7 @@ def _with_next(reason: Reason, found: JobState, place: Place) -> Reason:
 
 
 def _cause(evidence: Evidence, place: Place) -> Reason:
-    """Return the first cause that keeps a pod from running, in the order in which causes follow from each other."""
+    """Return the first cause that prevents a pod from running, in the order in which causes lead to each other."""
     found, job = evidence.found, evidence.job
     lacks = lacks_pods(found.pods, job)
     if lost := ends.lost_nodes(found.leaving):
@@ -191,7 +197,7 @@ def _cause(evidence: Evidence, place: Place) -> Reason:
 
 
 def _of_pods(evidence: Evidence, place: Place) -> Iterator[Cause]:
-    """Yield why pods do not run, as the scheduler, kubelet and the controllers that end pods say."""
+    """Yield why pods do not run. The scheduler, kubelet and the controllers that end pods say this."""
     found = evidence.found
     where = unscheduled.Place(place.kubectl_flags, place.smaller)
     ended = (ends.cause_of(pod) for pod in unreplaced(found.pods, evidence.job))
@@ -226,7 +232,7 @@ def _split(failure: Failure, place: Place) -> Reason:
 
 
 def split(words: str) -> Reason:
-    """Split a message of the form "finding; next step"."""
+    """Split a message of the form "finding; next step" into its two parts."""
     why, _, step = words.partition("; ")
     return Reason(why, step)
 

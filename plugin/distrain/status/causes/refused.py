@@ -1,8 +1,8 @@
-"""Explain why the API server refuses the pods of a job, from the events about the job.
+"""Explain from the events about a job why the API server refuses the job's pods.
 
 Controllers quote the API server's answer: the Job controller and training-operator after "Error creating: ", and
-mpi-operator after "worker pod created failed: ". The answers come from admission: ResourceQuota, LimitRanger, Pod
-Security, ServiceAccount, Priority, RuntimeClass, and webhooks.
+mpi-operator after "worker pod created failed: ". The answers come from admission plugins: ResourceQuota, LimitRanger,
+Pod Security, ServiceAccount, Priority, RuntimeClass, and webhooks.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ FORBIDDEN = re.compile(r'^pods? "(?P<pod>[^"]*)" is (?:forbidden|invalid): (?P<w
 EXCEEDED = (
     r"^exceeded quota: (?P<quota>\S+), requested: (?P<requested>.*), used: (?P<used>.*), limited: (?P<limited>.*)$"
 )
-# For the API server's answers.
+# These rules are for the API server's answers.
 RULES = (
     (
         EXCEEDED,
@@ -100,7 +100,7 @@ RULES = (
 
 
 def cause_of(events: Iterable[kube.Event], smaller: str, pods: Sequence[kube.Pod], job: Job) -> Cause | None:
-    """Return why the API server refuses pods, by the newest event that says so; None if no event does.
+    """Return why the API server refuses pods, from the newest event that says so. Return None if no event does.
 
     `smaller` is the command that makes the run smaller, and `pods` are the run's pods.
     """
@@ -122,12 +122,12 @@ def _explained(message: str, smaller: str) -> Cause | None:
 
 
 def _of_quota(told: re.Match[str], then: str, smaller: str, pods: Sequence[kube.Pod], job: Job) -> str:
-    """Return the next step for an exceeded quota, `then` if the answer has an amount that is not a quantity."""
+    """Return the next step for an exceeded quota. Return `then` if an amount in the answer is not a quantity."""
     with contextlib.suppress(QuantityError):
         return quota_advice.next_step(told.groupdict(), smaller, pods, job)
     return then
 
 
 def _section(pod: str) -> str:
-    """Return the section of the chart's values for a pod, whose name has its role."""
+    """Return the section of the chart's values for a pod. The pod's name contains its role."""
     return FACTS.roles[LAUNCHER if f"-{LAUNCHER}" in pod else WORKER]

@@ -1,6 +1,6 @@
-"""Detect that a run makes no steps although all its pods run, and find what holds its ranks up.
+"""Detect that a run makes no steps although all its pods are running, and find what its ranks are waiting for.
 
-How long a step may take depends on the run: see `limit_of`, and docs/plugin.md for users.
+How long a step may take depends on the run: see `limit_of`, and for users docs/plugin.md.
 """
 
 from __future__ import annotations
@@ -20,25 +20,29 @@ from distrain.status.facts import is_ready
 from distrain.status.figures import TimedLog, freshness, last_time
 from distrain.workload.manifest import WORKER
 
-# A shorter time without a step line, in seconds, is never a stall, unless a rank logs that it waits for the others.
+# A pause of less than LEAST seconds without a step line is a stall only if a rank logs that it waits for the others.
 LEAST = 300
-# A stall is longer than INTERVALS usual pauses between step lines, and longer than PAUSES times the longest pause.
+# Ranks count as stalled after more than INTERVALS times the usual pause between two step lines, and more than PAUSES
+# times the longest pause.
 INTERVALS, PAUSES = 5, 2
-# The limit in seconds for the first steps, which compile, and for an evaluation, a checkpoint or the end.
+# The limit of LONGEST seconds applies to the first steps (because they compile), and to an evaluation, a checkpoint or
+# the end.
 LONGEST = 1800
-# The limit before the first step if a rank waits for the others: the ranks do not compile equally fast.
+# The limit of LATE_START seconds applies before the first step if a rank waits for the others: not all ranks compile
+# equally fast.
 LATE_START = 600
-# The first step lines of a start, so many, may come late because their steps compile. They do not show the usual pause.
+# The first LINES_THAT_COMPILE step lines after a start may come late, because their steps compile. They do not show the
+# usual pause between two steps.
 LINES_THAT_COMPILE = 3
-# The first line of a start, written by the trainer or by one of the chart's scripts.
+# The first line after a start, which the trainer or one of the chart's scripts writes.
 START = re.compile(r"^(?:resumed from |Step\tImg/sec|distrain-(?:launch|torchrun|run): )", re.MULTILINE)
-# What programs log before they do something other than steps.
+# Programs log such words before they do something other than training steps.
 BUSY = re.compile(
     r"\b(?:sav|writ|checkpoint|evaluat|validat|test|upload|compil|autotun)ing\b|\b(?:evaluation|validation|compilation)\b",
     re.IGNORECASE,
 )
-# What the ranks' libraries log while ranks wait for others: c10d's ProcessGroupNCCL.cpp, Horovod's stall_inspector.cc,
-# and Gloo's unbound_buffer.cc.
+# The ranks' libraries log these messages while ranks wait for others: c10d's ProcessGroupNCCL.cpp, Horovod's
+# stall_inspector.cc, and Gloo's unbound_buffer.cc.
 HELD = (
     (
         r"\[Rank (?P<rank>\d+)\] Watchdog caught collective operation timeout: WorkNCCL\([^)]*?OpType=(?P<what>\w+)",
@@ -55,7 +59,7 @@ HELD = (
     (r"Timed out waiting (?P<time>\d+ ?ms) for \w+ operation to complete", "a rank has waited {time} for another one"),
     (r"watchdog (?:thread )?(?:got|is) stuck|Heartbeat monitor timed out", "a rank hangs, says NCCL's watchdog"),
 )  # fmt: skip
-# What the launcher's check of a worker (charts/distrain/files/distrain_workers.py) finds, and the next step.
+# What the launcher finds when it checks a worker (charts/distrain/files/distrain_workers.py), each with the next step.
 UNANSWERED = (
     (r"\(no address yet\)", "wait: a pod's name gets its address when the pod is ready; if this lasts, check the DNS"),
     (r"\(the name server does not answer\)", "check the cluster's DNS: kubectl get pods -A -l k8s-app=kube-dns"),
@@ -67,10 +71,10 @@ UNANSWERED = (
 
 
 class Ranks(Struct, frozen=True):
-    """The pods of a run and their logs; the first log has the newest step, if any log has one.
+    """The pods of a run and their logs. The first log contains the newest step, if any log contains one.
 
-    `tails` are the last lines of pods that are not among the `speakers`. `slots` is the number of ranks of each worker
-    if the ranks are counted from worker to worker, as mpirun does.
+    `tails` are the last log lines of pods that are not among the `speakers`. `slots` is the number of ranks per worker,
+    if the ranks are numbered worker by worker, as mpirun does.
     """
 
     pods: Sequence[kube.Pod]
@@ -89,7 +93,10 @@ class Ranks(Struct, frozen=True):
 
 
 def silence_of(ranks: Ranks, now: float) -> float | None:
-    """Return the seconds since the last step, or since the start of the pods, if that is a stall, otherwise None."""
+    """If the run is stalled, return the seconds since its last step, or since its pods started.
+
+    Otherwise return None.
+    """
     log = ranks.first
     since = _started(ranks) if log.last is None else last_time(log)
     if since is None:
@@ -101,9 +108,9 @@ def silence_of(ranks: Ranks, now: float) -> float | None:
 
 
 def cause_of(ranks: Ranks, now: float, logs: str) -> Cause | None:
-    """Return why no step is made, None if the run is not stalled.
+    """Return why the run makes no steps, or None if the run is not stalled.
 
-    `logs` is the command that prints the ranks' last lines.
+    `logs` is the command that prints the last log lines of the ranks.
     """
     seconds = silence_of(ranks, now)
     if seconds is None:
@@ -114,7 +121,7 @@ def cause_of(ranks: Ranks, now: float, logs: str) -> Cause | None:
 
 
 def limit_of(log: TimedLog, since: float, now: float) -> float:
-    """Return after how many seconds without a step line a run is stalled."""
+    """Return after how many seconds without a step line a run counts as stalled."""
     if log.last is None:
         return LONGEST
     pauses = [seconds for pair in pairwise(log.steps) if (seconds := _seconds(*pair)) is not None]
@@ -124,14 +131,17 @@ def limit_of(log: TimedLog, since: float, now: float) -> float:
 
 
 def _limit_of_held(log: TimedLog) -> float | None:
-    """Return the limit if a rank waits for the others; None if it may wait: one rank compiles, saves or evaluates."""
+    """Return the limit if a rank waits for the others.
+
+    Return None if it may wait, because a rank compiles, saves or evaluates.
+    """
     if log.last is None:
         return LATE_START
     return None if _is_busy(log, log.last) else freshness(log)
 
 
 def _is_busy(log: TimedLog, last: Progress) -> bool:
-    """Tell whether the ranks may do something other than steps, or make a step that compiles."""
+    """Tell whether the ranks may be busy with something other than steps, or with a step that compiles."""
     start = max((each.start() for each in START.finditer(log.text)), default=0)
     is_new = len(PROGRESS.findall(log.text, start)) < LINES_THAT_COMPILE
     is_last = last.steps is not None and last.step >= last.steps
@@ -141,7 +151,7 @@ def _is_busy(log: TimedLog, last: Progress) -> bool:
 def _evaluates(steps: Sequence[Progress]) -> bool:
     """Tell whether the next step line would be the first one after the end of an epoch.
 
-    If the log shows an earlier end of an epoch, the pauses in the log already include that pause.
+    If the log contains an earlier end of an epoch, the pauses in the log already include such a pause.
     """
     epochs = [each.epoch for each in steps if each.epoch is not None]
     if len(epochs) < 2:
@@ -152,7 +162,10 @@ def _evaluates(steps: Sequence[Progress]) -> bool:
 
 
 def _seconds(one: Progress, other: Progress) -> float | None:
-    """Return the seconds between two step lines, None if unknown or if the lines belong to different starts."""
+    """Return the seconds between two step lines.
+
+    Return None if they are unknown or the lines belong to different starts.
+    """
     if one.unix_seconds is None or other.unix_seconds is None or other.step <= one.step:
         return None
     return max(0.0, other.unix_seconds - one.unix_seconds)
@@ -169,26 +182,29 @@ def _usual(log: TimedLog) -> str:
 
 
 def _median(numbers: Sequence[float]) -> float:
-    """Return the median; of an even number of values, the larger middle one. Importing `statistics` takes long."""
+    """Return the median.
+
+    If the number of values is even, return the larger one of the two in the middle. Importing `statistics` takes long.
+    """
     return sorted(numbers)[len(numbers) // 2]
 
 
 def _started(ranks: Ranks) -> float | None:
-    """Return when the last container has started, or the program in it."""
+    """Return the time at which the last container started, or the program in it."""
     told = [last_time(log, START) for log in ranks.logs]
     born = [_born(pod) for pod in ranks.pods]
     return max((each for each in (*told, *born) if each is not None), default=None)
 
 
 def _born(pod: kube.Pod) -> float | None:
-    """Return when the last of the pod's containers has started."""
+    """Return the time at which the last of the pod's containers started."""
     running = [each.state.running.started_at for each in statuses(pod) if each.state and each.state.running]
     known = [seconds for each in running if (seconds := seconds_of(each)) is not None]
     return max(known) + seconds_behind(pod) if known else None
 
 
 def _who(ranks: Ranks, since: float, now: float) -> str:
-    """Say which pod or rank holds the others up, as far as pods and logs tell."""
+    """Say which pod or rank the others wait for, if the pods and logs show it."""
     for pod, log in ranks.read:
         if words := _held(ranks, pod, log, since):
             return words
@@ -202,7 +218,10 @@ def _who(ranks: Ranks, since: float, now: float) -> str:
 
 
 def _held(ranks: Ranks, pod: kube.Pod, log: TimedLog, since: float) -> str:
-    """Return what the pod's log says, since the last step, about ranks that wait for others; empty if nothing."""
+    """Return what the pod's log says about ranks that wait for others, since the last step.
+
+    Empty if it says nothing.
+    """
     text = after_last_step(log.text)
     for pattern, words in HELD:
         for found in reversed(list(re.finditer(pattern, text))):
@@ -214,7 +233,7 @@ def _held(ranks: Ranks, pod: kube.Pod, log: TimedLog, since: float) -> str:
 
 
 def _place_of(ranks: Ranks, rank: str | None) -> str:
-    """Return the worker of a rank, an empty text if the rank's number does not tell it."""
+    """Return the worker on which a rank runs, or an empty text if the number of the rank does not show it."""
     if not rank or not ranks.slots:
         return ""
     end = f"-{WORKER}-{int(rank) // ranks.slots}"
@@ -223,7 +242,7 @@ def _place_of(ranks: Ranks, rank: str | None) -> str:
 
 
 def _quiet(read: Sequence[tuple[kube.Pod, TimedLog]], since: float, now: float) -> str:
-    """Name the pods that have logged nothing since the last step, and the others' last line."""
+    """Name the pods that have logged nothing since the last step, and the last line of the other pods."""
     newest = [(pod, log, max((each for each in log.times if each is not None), default=None)) for pod, log in read]
     quiet = [(pod, then) for pod, _, then in newest if then is None or then <= since + 1]
     spoke = [(then, pod, log) for pod, log, then in newest if then is not None and then > since + 1]
@@ -245,5 +264,5 @@ def _first_of(pods: Sequence[kube.Pod]) -> str:
 
 
 def next_step(waits: str) -> str:
-    """Return the next step for what the launcher waits for, an empty text if nothing is known."""
+    """Return the next step for what the launcher waits for, or an empty text if none is known."""
     return next((then for fragment, then in UNANSWERED if re.search(fragment, waits)), "")

@@ -1,4 +1,4 @@
-"""Explain what does not end: a job's or pod's deletion, an init container, or a container beside the program."""
+"""Explain what does not end: the deletion of a job or pod, an init container, or a container beside the program."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from distrain.progress.start import main_container
 from distrain.progress.steps import duration, seconds_of
 from distrain.workload.wording import listed
 
-# Kubernetes' own finalizers: the object waits for what it owns, here its pods.
+# Kubernetes itself sets these finalizers. They keep an object until the objects that it owns (here its pods) are gone.
 WAITS_FOR_PODS = ("foregroundDeletion", "orphan")
-# Seconds for which a pod may be late. Its deletion's time includes its grace period.
+# A pod may end up to LATE_SECONDS late. The time of deletion already includes the grace period.
 LATE_SECONDS = 60
 INITIALIZING = "PodInitializing"
 
 
 def of_job(job: kube.Workload, kind: str, now: float, kubectl_flags: str) -> Cause | None:
-    """Return that the job is being deleted, and what delays the deletion; None if the job is not being deleted."""
+    """If the job is being deleted, say so and what delays the deletion. Return None if it is not being deleted."""
     since = seconds_of(job.metadata.deletion_timestamp)
     if since is None:
         return None
@@ -33,7 +33,7 @@ def of_job(job: kube.Workload, kind: str, now: float, kubectl_flags: str) -> Cau
 
 
 def of_pods(leaving: Sequence[kube.Pod], now: float, kubectl_flags: str) -> Cause | None:
-    """Return the first pod whose deletion is late, so that its successor cannot be created; None if there is none."""
+    """Return the first pod whose deletion is late: its successor cannot be created. Return None if there is none."""
     for pod in leaving:
         due, name = seconds_of(pod.metadata.deletion_timestamp), pod.metadata.name
         if due is not None and now - due > LATE_SECONDS:
@@ -46,7 +46,7 @@ def of_pods(leaving: Sequence[kube.Pod], now: float, kubectl_flags: str) -> Caus
 
 
 def kept_by(pods: Sequence[kube.Pod], kubectl_flags: str) -> Cause | None:
-    """Return the container that runs on although the program of its pod has ended; None if there is none."""
+    """Return the container that is still running although its pod's program has ended, or None if there is none."""
     for pod in pods:
         name, program = pod.metadata.name, main_container(pod)
         states = {each.name: each.state for each in pod.status.container_statuses or () if each.state}
@@ -66,7 +66,10 @@ def kept_by(pods: Sequence[kube.Pod], kubectl_flags: str) -> Cause | None:
 
 
 def prepared_by(pods: Sequence[kube.Pod], kubectl_flags: str) -> Cause | None:
-    """Return the init container that still runs in the first pod which waits for one; None without one."""
+    """In the first pod that waits for an init container, return the one that is still running.
+
+    Return None without one.
+    """
     for pod in pods:
         waiting = [each.state.waiting for each in pod.status.container_statuses or () if each.state]
         running = [each.name for each in pod.status.init_container_statuses or () if each.state and each.state.running]

@@ -1,4 +1,4 @@
-"""Explain the scheduler's message about a pod without a node, and say the next step.
+"""Explain the scheduler's message about a pod that has no node, and say the next step.
 
 The messages come from kube-scheduler's plugins (pkg/scheduler/framework/plugins in Kubernetes' sources), from its
 preemption (pkg/scheduler/framework/preemption), and from coscheduling in scheduler-plugins.
@@ -19,19 +19,20 @@ from distrain.progress.start import is_unseen, not_scheduled, role_of
 from distrain.workload.manifest import WORKER
 from distrain.workload.wording import counted, listed
 
-# After its reasons the scheduler says whether it could make room by ending pods of lower priority.
-# After a claim that does not exist, Kubernetes 1.34 says "not found" once more.
+# After its reasons the scheduler's message says whether ending pods of lower priority would make room. If a claim does
+# not exist, Kubernetes 1.34 appends "not found" to the message twice.
 REST = re.compile(r"\.? (?:no new claims to deallocate|preemption: ).*$|(?<=not found)\. not found$")
 INSUFFICIENT = re.compile(r"Insufficient ([\w./-]*\w)")
-# On such a node the pod would fit if other pods ended.
+# On a node with the message NO_VICTIMS, the pod would have room if other pods ended.
 NO_VICTIMS, NOT_HELPFUL = "No preemption victims found", "Preemption is not helpful"
 GATED = "SchedulingGated"
 UNBOUND_CLAIM = "unbound immediate PersistentVolumeClaims"
 GANG = ("PodGroup", "sibling pods", "podGroup")
-# What coscheduling says that a gang lacks: Go's form of quantities, such as nvidia.com/gpu:{{1 0} {<nil>} DecimalSI}.
+# coscheduling's message says what a gang lacks, with quantities in Go's form, such as nvidia.com/gpu:{{1 0} {<nil>}
+# DecimalSI}.
 GAP = re.compile(r"resource gap: map\[(?P<lacks>[^\]]*)\]")
 LACK = re.compile(r"(?P<resource>[\w./-]+):\{\{(?P<number>\d+) (?P<scale>-?\d+)\}")
-# Patterns of the scheduler's messages, each with the next step for the user.
+# Patterns for the scheduler's messages, each with the next step for the user.
 ADVICE = (
     (
         r"taints? \{node\.kubernetes\.io/(?:not-ready|unreachable)",
@@ -78,25 +79,25 @@ ADVICE = (
 
 
 class Place(Struct, frozen=True):
-    """The parts of a next step: kubectl's flags for the namespace, and the command that makes the run smaller."""
+    """The parts of a next step: flags that make kubectl use the namespace, and the command for a smaller run."""
 
     kubectl_flags: str
     smaller: str
 
 
 class Claim(Struct, frozen=True):
-    """A claim that is not bound to a volume, and the controllers' last message about it."""
+    """A claim that is not bound to a volume, and the last message of controllers about it."""
 
     name: str
     words: str
 
 
 def cause_of(pods: Sequence[kube.Pod], claims: Sequence[Claim], place: Place) -> Cause | None:
-    """Return why the first pod without a node has none, or None if every pod has a node."""
+    """Return why the first pod without a node got none, or None if every pod has a node."""
     told = [(pod, each) for pod in pods for each in not_scheduled(pod)]
     if not told:
         return _unseen(pods, place)
-    # In a gang that does not fit, most pods' messages only say that another pod of the gang was not placed.
+    # If a gang does not fit, the messages of most pods only say that another pod of the gang was not placed.
     pod, condition = next((each for each in told if not _is_of_gang(each[1])), told[0])
     if lacks := _lacks(condition.message or ""):
         return Cause(f"its pods start together or not at all, and lack {lacks}", _all_pods(place))
@@ -128,7 +129,7 @@ def _of(pod: kube.Pod, condition: kube.Condition, claims: Sequence[Claim], place
 
 
 def _lacks(message: str) -> str:
-    """Return what a gang lacks, such as "1 nvidia.com/gpu", an empty text if the message does not say so."""
+    """Return what a gang lacks, such as "1 nvidia.com/gpu", or an empty text if the message does not say it."""
     gap = GAP.search(message)
     return listed([f"{_amount(each)} {each['resource']}" for each in LACK.finditer(gap["lacks"])] if gap else [])
 
@@ -173,7 +174,7 @@ def _is_of_gang(condition: kube.Condition) -> bool:
 
 
 def _unseen(pods: Sequence[kube.Pod], place: Place) -> Cause | None:
-    """Return the scheduler that has not looked at a pod, or None if all pods were seen."""
+    """Return the scheduler that has not looked at a pod yet, or None if it has looked at all pods."""
     for pod in pods:
         if is_unseen(pod):
             scheduler = pod.spec.scheduler_name or "default-scheduler"

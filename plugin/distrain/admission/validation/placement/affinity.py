@@ -14,7 +14,7 @@ LARGEST_WEIGHT = 100
 
 
 def of_affinity(path: str, affinity: kube.TemplateAffinity, labels: Mapping[str, str]) -> Iterator[str]:
-    """Validate all terms of an affinity; `labels` are the pod's."""
+    """Validate all terms of an affinity; `labels` are the labels of the pod."""
     if affinity.node_affinity:
         yield from _of_nodes(f"{path}.nodeAffinity", affinity.node_affinity)
     if affinity.pod_affinity:

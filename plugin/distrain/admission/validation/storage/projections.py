@@ -1,4 +1,4 @@
-"""Validate how a volume projects Secrets, ConfigMaps and tokens: the keys, and the files that they become.
+"""Validate how a volume projects Secrets, ConfigMaps and tokens: their keys, and the files that hold the values.
 
 Kubernetes pkg/apis/core/validation/validation.go: validateKeyToPath, validateProjectionSources,
 ValidateLocalNonReservedPath
@@ -30,7 +30,7 @@ def of_projected(path: str, projected: Projected) -> Iterator[str]:
 
 
 def of_items(path: str, items: Sequence[KeyToPath] | None) -> Iterator[str]:
-    """Validate the keys of a Secret or ConfigMap, and their files."""
+    """Validate which keys of a Secret or ConfigMap a volume projects, and to which files."""
     for index, item in enumerate(items or ()):
         if not item.key:
             yield required(f"{path}[{index}].key")
@@ -46,7 +46,7 @@ def of_mode(path: str, mode: int | None) -> Iterator[str]:
 
 
 def _of_references(path: str, where: str, source: Projection, taken: set[str]) -> Iterator[str]:
-    """Validate the Secret and ConfigMap of a source; `taken` are the files of the sources before it."""
+    """Validate the Secret and ConfigMap of a source; `taken` are the files of the preceding sources."""
     for key, reference in (("secret", source.secret), ("configMap", source.config_map)):
         if reference is None:
             continue

@@ -1,4 +1,4 @@
-"""Validate the volumes of a pod, and where its containers mount them."""
+"""Validate the volumes of a pod, and the places at which its containers mount them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from distrain.admission.validation.storage.claims import of_claim
 from distrain.admission.validation.storage.projections import of_items, of_mode, of_projected
 
 ONE_TYPE = "may not specify more than 1 volume type"
-# The volume types that people use, in the order in which the API server validates them; others are between these.
+# The volume types that people use, in the order in which the API server validates them. The API server validates other
+# volume types between these.
 FIRST_TYPES = (
     *("emptyDir", "hostPath", "gitRepo", "secret", "nfs", "persistentVolumeClaim", "downwardAPI", "configMap"),
     *("projected", "csi", "ephemeral"),
@@ -19,7 +20,7 @@ FIRST_TYPES = (
 
 
 def of_volumes(path: str, volumes: Sequence[kube.Volume]) -> tuple[set[str], list[str]]:
-    """Return the names of the valid volumes, which containers can mount, and the mistakes of the others."""
+    """Return the names of the valid volumes, which containers can mount, and the messages about the other volumes."""
     names: set[str] = set()
     found: list[str] = []
     for index, volume in enumerate(volumes):
@@ -83,7 +84,10 @@ def _of_sources(path: str, volume: kube.TemplateVolume) -> Iterator[str]:
 
 
 def _of_types(path: str, volume: kube.Volume) -> Iterator[str]:
-    """Yield a message for a volume of several types. The API server accepts the first one in its own order."""
+    """Yield a message for a volume that has several types.
+
+    The API server accepts only the type that comes first in its own order.
+    """
     types = volume.sources if isinstance(volume, kube.TemplateVolume) else []
     first = next((each for each in FIRST_TYPES if each in types), types[0] if types else "")
     yield from (forbidden(f"{path}.{each}", ONE_TYPE) for each in types if each != first)
