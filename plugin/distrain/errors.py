@@ -148,7 +148,7 @@ def unwritten(error: Exception) -> UnwrittenError:
     """Convert an error from writing to stdout. For a closed pipe the result has no message."""
     if isinstance(error, BrokenPipeError):
         return PipeClosedError()
-    return UnwrittenError(f"stdout: cannot be written: {reason(error)}; direct it to where there is room")
+    return UnwrittenError(f"stdout: cannot be written: {reason(error)}; redirect it to a disk with free space")
 
 
 class StoppedError(DistrainError):

@@ -13,7 +13,9 @@ from distrain.request.request import Request
 
 def run(options: argparse.Namespace) -> int:
     if options.follow and options.dry_run:
-        raise ValuesError("--follow: shows the installed run, and --dry-run installs none; leave out one of them")
+        raise ValuesError(
+            "--follow: shows the run that is installed, but --dry-run installs nothing; leave out one of the two flags"
+        )
     request = Request(options)
     code = create(request)
     return _follow(request) if options.follow else code

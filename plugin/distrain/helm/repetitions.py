@@ -15,7 +15,7 @@ def repetitions(source: Source) -> list[str]:
     """Return a line per key that a values file has twice."""
     found = [(path, each) for path in dict.fromkeys(source.files) for each in _repeated_in(path, source.stdin)]
     return [
-        f"--values: {temporary.with_names(path)}: {key} is there twice, in {_lines(first, second)}; remove one of them"
+        f"--values: {temporary.with_names(path)}: {key} appears twice, in {_lines(first, second)}; remove one of them"
         for path, (key, first, second) in found
     ]
 

@@ -107,7 +107,7 @@ def json_mistake(content: bytes) -> str | None:
     except RecursionError:
         return TOO_DEEP
     except ValueError:
-        return "it has a number that is too long"
+        return "it contains a number that is too long"
     return None
 
 

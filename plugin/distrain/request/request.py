@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from distrain.workload.manifest import Job
 
 # The end of the error message if a command needs the nodes and the cluster cannot be read.
-NO_NODES = "; or say --node-gpus N, the GPUs of a node, or --snapshot FILE"
+NO_NODES = "; or add --node-gpus N, the GPUs of a node, or --snapshot FILE"
 # The name in a rendered job whose release has no name.
 NAMELESS = "check"
 

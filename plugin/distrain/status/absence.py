@@ -102,7 +102,7 @@ def absence(cluster: Cluster, release: str, find_record: Callable[[], Record | N
         words = f"{release}: there is no run of this name in namespace {namespace}"
         return f"{words}; `helm distrain status {flags}` lists the existing runs"
     if _list(cluster, paths.of_kind("v1", "ConfigMap", namespace), selector_of(release)):
-        again = f"`helm distrain upgrade {release} --reuse-values {flags}` makes the job again"
+        again = f"`helm distrain upgrade {release} --reuse-values {flags}` creates the job again"
         if (record := find_record()) and (ended := recorded.end_of(record, time.time())):
             rest = f"`helm uninstall {release} {flags}` removes the rest"
             then = rest if recorded.has_finished(record) else again

@@ -63,7 +63,7 @@ def check(values: Mapping[str, Any], chart: Path) -> None:
         kind.check_schema(schema)
         errors = [*islice(kind(schema).iter_errors(values), MOST_FAULTS)]
     except (SchemaError, Unresolvable, RecursionError, re.error) as error:
-        raise ValuesError(f"--chart: {chart} has a {path.name} that is no JSON schema; correct that file") from error
+        raise ValuesError(f"--chart: {chart} has a {path.name} that is not a JSON schema; correct that file") from error
     faults = sorted(_without_counts([_fault(error, schema) for error in errors]), key=lambda fault: fault.path)
     messages = (message for fault in faults for message in _messages(fault, schema))
     if found := dict.fromkeys(islice(messages, MOST_FAULTS)):
@@ -136,7 +136,7 @@ def _finding(fault: Fault) -> str:
         case "maxProperties":
             return f"{found} has too many keys; keep {limit} of them"
         case "uniqueItems":
-            return f"{found} has an entry twice; remove one"
+            return f"{found} contains the same entry twice; remove one"
     return f"{found} does not have the right form.{_described(fault)}"
 
 

@@ -127,8 +127,8 @@ def test_image_without_the_trainer_is_named_with_the_value_that_brings_it() -> N
     found.read([b"/usr/bin/python3: No module named distrain_trainer\n"])
 
     assert found.why_not_started(1, ["python3", "-m", "distrain_trainer"]) == (
-        "image.repository: /usr/bin/python3: No module named distrain_trainer; set trainer.delivery to chart, which "
-        "brings the trainer, or use an image that holds it"
+        "image.repository: /usr/bin/python3: No module named distrain_trainer; set trainer.delivery to "
+        "chart, which delivers the trainer, or use an image that contains the trainer"
     )
 
 
@@ -197,7 +197,7 @@ def test_exit_code_of_a_shell_that_ran_its_programs_is_a_failure(bench: Bench) -
         pytest.param(
             ["torchrun", "train.py"],
             "image.repository: the image r/tf:1 has no torchrun, which starts the ranks of a worker with several GPUs; "
-            "use an image with PyTorch, or set job.kind to another",
+            "use an image with PyTorch, or choose another job.kind",
             id="torchrun",
         ),
         pytest.param(

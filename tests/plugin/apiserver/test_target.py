@@ -154,8 +154,12 @@ def test_unknown_context_is_named_with_those_there_are(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("names", "words"),
     [
-        ((), r"KUBECONFIG: .*/config names no current context, and no other; point it to your cluster's kubeconfig"),
-        (("a", "b"), r"--kube-context: .*/config names no current context; choose one of these: a, b"),
+        (
+            (),
+            r"KUBECONFIG: .*/config has no current-context and lists no contexts; set it to your cluster's "
+            r"kubeconfig file",
+        ),
+        (("a", "b"), r"--kube-context: .*/config has no current-context; choose one of these: a, b"),
     ],
 )
 def test_missing_current_context_is_told_with_the_next_step(tmp_path: Path, names: Sequence[str], words: str) -> None:

@@ -215,7 +215,7 @@ def test_files_of_from_are_merged_in_order(run: Run, cluster: FakeApi, tmp_path:
     [
         pytest.param({"wrokers": {}}, BEFORE, "--from: wrokers: ", id="values-before-that-the-schema-refuses"),
         pytest.param(BEFORE, {"wrokers": {}}, "wrokers: ", id="values-after-that-the-schema-refuses"),
-        pytest.param(BEFORE, {"gpus": 32}, "gpus: the total is not spread over workers", id="total-to-derive"),
+        pytest.param(BEFORE, {"gpus": 32}, "gpus: the total is not divided among workers", id="total-to-derive"),
         pytest.param(BEFORE, {"job": {"enabled": False}}, "job.enabled: is false", id="job-turned-off"),
     ],
 )

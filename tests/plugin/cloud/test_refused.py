@@ -52,7 +52,7 @@ KEY = "node.kubernetes.io/instance-type"
             id="no-type",
         ),
         pytest.param(
-            WHOLE, ["--provider", "ibm"], '--provider: there is no "ibm"; it takes eks, gke, aks', id="provider"
+            WHOLE, ["--provider", "ibm"], '--provider: there is no "ibm"; choose eks, gke, aks', id="provider"
         ),
         pytest.param(
             WHOLE,

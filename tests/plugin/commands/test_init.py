@@ -168,7 +168,7 @@ def test_total_that_does_not_fit_the_nodes_is_refused(run: Run, cluster: FakeApi
     assert "gpus: 32 do not fit on the nodes, which have at most 8 GPUs each; set gpus to 16" in outcome.err
 
 
-PLACEHOLDER = "distrain: no --image: image.repository is a placeholder, which `helm distrain check` refuses"
+PLACEHOLDER = "distrain: no --image: image.repository is a placeholder that `helm distrain check` refuses"
 ASSUMED = "distrain: workers.cpu, workers.memory: 3 CPUs and 12Gi for each GPU are assumed; correct them for your nodes"
 
 
@@ -206,13 +206,13 @@ def test_cpu_and_memory_are_sized_by_the_gpus(run: Run, arguments: list[str], am
         pytest.param(
             [["docker.io/distrain/tensorflow:0.1.0", "docker.io/other/tensorflow-cuda:0.1.0"], []], [],
             {"repository": "registry.invalid/distrain/tensorflow-cuda"},
-            "no --image, and no node lists distrain/tensorflow-cuda, the trainer's image for GPUs: image.repository is "
+            "no --image, and no node has distrain/tensorflow-cuda, the trainer's image for GPUs: image.repository is "
             "a placeholder, which", id="no-cuda",
         ),
         pytest.param(
             [["docker.io/distrain/tensorflow-cuda:0.1.0"], []], ["--gpus", "0"],
             {"repository": "registry.invalid/distrain/tensorflow"},
-            "no --image, and no node lists distrain/tensorflow, the trainer's image for CPUs: ", id="no-cpu",
+            "no --image, and no node has distrain/tensorflow, the trainer's image for CPUs: ", id="no-cpu",
         ),
     ],
 )  # fmt: skip
@@ -237,7 +237,8 @@ def test_placeholder_is_refused_by_name(run: Run, cluster: FakeApi, tmp_path: Pa
     outcome = run(*command, "-f", str(file))
 
     words = (
-        "is the placeholder of `helm distrain init`; name the image in your registry (docs/images.md says how to build"
+        "is a placeholder written by `helm distrain init`; name the image in your registry (docs/images.md "
+        "says how to build"
     )
     image = "registry.invalid/distrain/tensorflow-cuda"
     assert (outcome.code, outcome.out) == (2, "")
@@ -258,7 +259,9 @@ def test_without_a_cluster_it_says_what_it_assumes(run: Run) -> None:
     assert outcome.code == 0
     first, *more = outcome.err.splitlines()
     assert first.startswith("distrain: no cluster can be read (KUBECONFIG: there is no file ")
-    assert first.endswith("nodes of 8 GPUs are assumed, and an operator for the job; --node-gpus N states the nodes")
+    assert first.endswith(
+        "nodes of 8 GPUs and an operator for the job are assumed; add --node-gpus N, the GPUs of a node"
+    )
     assert more == [PLACEHOLDER, ASSUMED]
     assert (outcome.values["workers"]["replicas"], outcome.values["workers"]["gpus"]) == (2, 8)
 
@@ -339,7 +342,7 @@ def test_file_that_is_there_is_replaced_by_force_alone(run: Run, tmp_path: Path)
 
     assert refused.code == 2
     assert (
-        refused.err == f"distrain: --output: {file} is there already; name another file, or add --force to replace it\n"
+        refused.err == f"distrain: --output: {file} already exists; name another file, or add --force to replace it\n"
     )
     assert file.read_text() == "mine: 1\n"
     assert run("init", "--node-gpus", "8", "-o", str(file), "--force").code == 0

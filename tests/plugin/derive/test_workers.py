@@ -163,7 +163,7 @@ def test_nodes_that_do_not_admit_the_workers_do_not_count(derive: Derive, snapsh
     assert "# derived: gpus 4 on whole nodes of 4\n" in chosen.out
     assert refused.code == 2
     assert refused.err.startswith(
-        "distrain: workers.gpuResource: no node that admits the workers offers nvidia.com/gpu"
+        "distrain: workers.gpuResource: no node on which the workers may run offers nvidia.com/gpu"
     )
 
 
@@ -254,7 +254,7 @@ def test_cluster_is_asked_only_where_the_nodes_decide(derive: Derive) -> None:
     assert settled.workers["replicas"] == 4
     assert (asked.code, asked.out) == (3, "")
     assert asked.err.startswith("distrain: KUBECONFIG: there is no file ")
-    assert asked.err.endswith("; or say --node-gpus N, the GPUs of a node, or --snapshot FILE\n")
+    assert asked.err.endswith("; or add --node-gpus N, the GPUs of a node, or --snapshot FILE\n")
 
 
 def test_chief_led_workers_get_the_one_gpu_that_they_use(derive: Derive) -> None:

@@ -20,9 +20,9 @@ TYPE = "apiVersion: kubeflow.org/v1\nkind: MPIJob\n"
         pytest.param(b"x" * 1572865, "has 1,572,865 bytes, and a job at most 1,572,864; keep only the job", id="long"),
         pytest.param(b"\x7fELF\0\0", "is no text (byte 4 is 0)", id="binary"),
         pytest.param(b"a: \xff", "byte 3 is no UTF-8", id="latin"),
-        pytest.param(b"a:\n\tb: 1", "line 2 is no YAML", id="tab"),
+        pytest.param(b"a:\n\tb: 1", "line 2 is not valid YAML", id="tab"),
         pytest.param(b"a:\n\tb: 1", "(line 2 is indented with a tab; YAML takes spaces)", id="tab-is-named"),
-        pytest.param(b"a: [1, 2", "no YAML; check indentation, brackets and quotes", id="cut"),
+        pytest.param(b"a: [1, 2", "not valid YAML; check indentation, brackets and quotes", id="cut"),
         pytest.param(b"{{- if .x }}\na: 1", "(it is a template; render it first, as with helm template", id="template"),
         pytest.param(b"- a", "contains no mapping of keys; name a job of the Kubeflow operators", id="list"),
         pytest.param(

@@ -195,7 +195,7 @@ def test_full_disk_is_one_line(up: Kubelet, logs: Run, tmp_path: Path, monkeypat
     assert shown.code == 5
     assert len(shown.err.splitlines()) == 1
     assert "mpijobs.json cannot be written: No space left on device" in shown.err
-    assert shown.err.endswith("; make room, or name another folder\n")
+    assert shown.err.endswith("; free disk space, or name another folder\n")
 
 
 def test_folder_that_cannot_be_made_is_told_without_a_word_of_room(up: Kubelet, logs: Run) -> None:

@@ -76,7 +76,7 @@ def test_version_in_quotes_is_said_to_be_no_number() -> None:
 
     with pytest.raises(RecordError) as raised:
         parse(content, "run1/record.jsonl")
-    words = 'run1/record.jsonl has the version "1", a text, in its first line; write the number 1'
+    words = 'run1/record.jsonl has the version "1" as text in its first line; write the number 1'
     assert raised.value.messages == (words,)
 
 

@@ -222,7 +222,7 @@ def test_job_that_is_gone_is_not_made_again(run: Run, running: Recorded) -> None
         (
             "pending-upgrade",
             3,
-            "revision 3 is pending-upgrade: another Helm is at work on it, or was killed; wait",
+            "revision 3 is pending-upgrade: another helm command is still changing it, or was killed; wait",
         ),
         ("failed", 3, "revision 3 is failed; go back with `helm rollback run1 2 --namespace team`, then try again"),
         ("failed", 1, "revision 1 is failed; go back with `helm uninstall run1 --namespace team`, then try again"),
@@ -285,7 +285,9 @@ def test_chart_of_another_version_is_warned_of(run: Run, running: Recorded) -> N
 def test_values_that_are_not_reused_are_warned_of(run: Run, running: Recorded, flags: tuple[str, ...]) -> None:
     outcome = run("upgrade", "run1", "--set", "trainer.steps=900", "--dry-run", *flags)
 
-    warning = "warning: the values that run1 was installed with are not used, as with `helm upgrade`; give them with -f"
+    warning = (
+        "warning: the values of the installed release run1 are not used, as with `helm upgrade`; give them with -f"
+    )
     assert (warning in outcome.err) is (flags == ())
 
 

@@ -72,7 +72,9 @@ def test_report_is_replaced_only_with_force(report: Report) -> None:
 
     refused, forced = report("./run1"), report("./run1", "--force")
 
-    words = "--output: distrain-report has a report; name another folder, or add --force to replace the report"
+    words = (
+        "--output: distrain-report already contains a report; name another folder, or add --force to replace the report"
+    )
     assert (refused.code, refused.err) == (2, f"distrain: {words}\n")
     assert forced.code == 0
 
@@ -305,7 +307,9 @@ def test_missing_library_is_told_with_the_command_that_installs_it(
 
     step = f"{setup} report" if kept else "pip install 'distrain[report]'"
     assert done.code == 4
-    assert done.err == f"distrain: report: needs no_such_library, which a plugin has only on request; run `{step}`\n"
+    assert done.err == (
+        f"distrain: report: needs no_such_library, which the plugin does not install by default; run `{step}`\n"
+    )
 
 
 def test_folder_that_cannot_be_written_is_told(report: Report) -> None:
@@ -372,4 +376,4 @@ def test_report_is_replaced_as_a_whole_or_not_at_all(report: Report, name: str) 
 def test_too_many_runs_are_refused(report: Report) -> None:
     done = report(*[f"./run{number}" for number in range(9)])
 
-    assert (done.code, done.err) == (2, "distrain: RUN: 9 runs are too many for one plot; name up to 8\n")
+    assert (done.code, done.err) == (2, "distrain: RUN: 9 runs are too many for one plot; name at most 8\n")

@@ -127,7 +127,7 @@ def test_missing_boto3_is_told_with_the_command_that_installs_it(
 def test_record_of_all_runs_is_refused(status: Run, flag: str) -> None:
     shown = status(flag, "x")
 
-    words = f"{flag}: belongs to one run; name it, as in `helm distrain status run1` before {flag}"
+    words = f"{flag}: is for a single run; name the run, as in `helm distrain status run1` before {flag}"
     assert (shown.code, shown.err) == (2, f"distrain: {words}\n")
 
 
@@ -177,7 +177,7 @@ def test_run_with_pods_is_not_looked_up(api: FakeApi, status: Run, monkeypatch: 
         pytest.param(
             {"cause": "failed", "reason": "distrain: data.uri: x holds nothing; correct it", "step": 7},
             "the run has failed at step 7, 2 h 0 min ago (data.uri: x holds nothing), as its record says",
-            "`helm distrain upgrade run1 --reuse-values --namespace team` makes the job again", id="failed",
+            "`helm distrain upgrade run1 --reuse-values --namespace team` creates the job again", id="failed",
         ),
     ],
 )  # fmt: skip

@@ -292,7 +292,10 @@ def test_common_slip_is_answered_with_the_next_step(value: str, found: object, w
         ({"nameOverride": "x" * 60}, "is too long; it may have 53 characters"),
         ({"workers": {"tolerations": [{}]}}, "workers.tolerations[0]: {} has too few keys; give it 1 or more"),
         ({"env": [{"name": "A", "value": "a", "valueFrom": {}}]}, "has too many keys; keep 2 of them"),
-        ({"rbac": {"kinds": ["MPIJob", "MPIJob"]}}, 'rbac.kinds: ["MPIJob", "MPIJob"] has an entry twice; remove one'),
+        (
+            {"rbac": {"kinds": ["MPIJob", "MPIJob"]}},
+            'rbac.kinds: ["MPIJob", "MPIJob"] contains the same entry twice; remove one',
+        ),
     ],
     ids=["short", "long", "few-keys", "many-keys", "twice"],
 )

@@ -27,7 +27,7 @@ distrain.validate.containers.nonRoot
 {{- if $isTold -}}
 {{- $path := include "distrain.roles.path" (dict "root" $ "section" $section "keys" (list $key "runAsNonRoot")) -}}
 {{- $why := eq $.Values.runAsUser nil | ternary (printf "podSecurity %s makes the pods' user root" $.Values.podSecurity) "runAsUser is 0, which is root" -}}
-{{- $lines = printf "distrain: %s: true, but %s; --set runAsUser=1000, or another user that the image knows, or remove it" $path $why | append $lines -}}
+{{- $lines = printf "distrain: %s: is true, but %s; --set runAsUser=1000 or another user of the image, or remove it" $path $why | append $lines -}}
 {{- end -}}
 {{- range $at, $container := include "distrain.validate.containers.all" (dict "root" $ "section" $section) | fromJson -}}
 {{- $own := $container.securityContext | default dict -}}

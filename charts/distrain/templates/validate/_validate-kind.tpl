@@ -35,7 +35,7 @@ distrain.validate.kind.served
 {{- $served := .Job.served -}}
 {{- if and (eq .Values.job.apiVersion "auto") .Job.known -}}
 {{- if and .Job.facts.runsOneVersion (gt (len $served) 1) -}}
-{{- printf "distrain: job.apiVersion: this cluster serves %s in %s and does not tell which of them its operator runs; set it to the one of the operator's image\n" $kind (join ", " $served) -}}
+{{- printf "distrain: job.apiVersion: this cluster serves %s in %s and does not tell which version its operator handles; set job.apiVersion to the version that the operator's image handles\n" $kind (join ", " $served) -}}
 {{- end -}}
 {{- if and .Job.isReal (not $served) -}}
 {{- $install := .Job.facts.install -}}

@@ -128,7 +128,7 @@ def test_ranks_that_do_not_stop_are_ended_after_the_grace_period(workers: Worker
     workers.answer(1)
     workers.list(0, 1)
 
-    follow(launcher, "the ranks did not stop within 0.5 s, and are ended")
+    follow(launcher, "the ranks did not stop within 0.5 s and are killed")
     said = follow(launcher, "1 -> 2 workers after the ranks were ended by force, ")
     assert re.search(r"ended by force, \d+ s after they were asked to stop$", said.rstrip())
     follow(launcher, "training on 4")

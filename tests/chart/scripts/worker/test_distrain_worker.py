@@ -241,7 +241,7 @@ def test_missing_key_is_reported(pod: Pod) -> None:
 
     assert (code, output) == (
         1,
-        "distrain: /nowhere/id_rsa: does not exist; the job's SSH key is mounted there\n",
+        "distrain: /nowhere/id_rsa: does not exist, but the job's SSH key should be mounted there\n",
     )
 
 

@@ -79,7 +79,7 @@ def test_07_clean_all_is_not_promised_where_the_launcher_stays(helm: Path) -> No
     """https://github.com/kubeflow/mpi-operator/issues/643"""
     message = refusal(helm, "--set", "job.cleanPodPolicy=All")
 
-    assert "job.cleanPodPolicy: All, but mpi-operator never deletes the launcher" in message
+    assert "job.cleanPodPolicy: is `All`, but mpi-operator never deletes the launcher" in message
 
 
 @pytest.mark.parametrize("kind", TRAINING_OPERATOR)

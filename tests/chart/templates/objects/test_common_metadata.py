@@ -97,7 +97,9 @@ def test_common_label_of_the_chart_or_an_operator_is_refused(helm: Path, key: st
 def test_common_annotation_of_the_chart_is_refused(helm: Path, key: str, accepted: str) -> None:
     words = refusal(helm, *set_arguments(f"commonAnnotations.{key}=mine"))
 
-    assert f"distrain: commonAnnotations: {key.replace(chr(92), '')} is an annotation of the chart; remove it" in words
+    assert (
+        f"distrain: commonAnnotations: {key.replace(chr(92), '')} is an annotation that the chart sets; remove it"
+    ) in words
     render_with(helm, (f"commonAnnotations.{accepted}=mine",))
 
 

@@ -36,7 +36,9 @@ def test_kind_without_the_field_refuses_it(helm: Path, kind: str) -> None:
 def test_field_without_a_queue_is_refused(helm: Path) -> None:
     words = refusal(helm, *set_arguments(MANAGED[0]))
 
-    assert "job.managedBy: kueue.x-k8s.io/multikueue, but gang.scheduler is none, so nobody would run the job" in words
+    assert (
+        "job.managedBy: kueue.x-k8s.io/multikueue, but gang.scheduler is none, so no controller would run the job"
+    ) in words
 
 
 def test_release_has_no_test_as_it_would_look_for_pods_in_the_wrong_cluster(

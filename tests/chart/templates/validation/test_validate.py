@@ -89,7 +89,8 @@ CASES = [
     ),
     pytest.param(
         [*VOLUME, "data.uri=/disks/digits"],
-        'data.uri: "/disks/digits" is not on a volume; mount one there with volumes and volumeMounts, or use s3://',
+        'data.uri: "/disks/digits" is not on a volume; mount a volume there with volumes and volumeMounts, '
+        "or use s3://",
         [*READ_ONLY, "data.uri=/disk/digits"],
         id="data-on-no-volume",
     ),
@@ -173,13 +174,14 @@ CASES = [
     ),
     pytest.param(
         [*VOLUME, "output.uri=/disks/results"],
-        'output.uri: "/disks/results" is not on a volume and would be lost; mount one there with volumes and',
+        'output.uri: "/disks/results" is not on a volume and would be lost; mount a volume there with volumes and',
         [*VOLUME, "output.uri=/disk/results"],
         id="output-on-no-volume",
     ),
     pytest.param(
         [*VOLUME, "checkpoint.uri=/disks/checkpoints"],
-        'checkpoint.uri: "/disks/checkpoints" is not on a volume and would be lost; mount one there with volumes and',
+        'checkpoint.uri: "/disks/checkpoints" is not on a volume and would be lost; mount a volume there '
+        "with volumes and",
         [*VOLUME, "checkpoint.uri=/disk/checkpoints"],
         id="checkpoints-on-no-volume",
     ),
@@ -191,19 +193,19 @@ CASES = [
     ),
     pytest.param(
         [*VOLUME, "volumeMounts[0].mountPath=/checkpoints"],
-        'volumeMounts[0].mountPath: "/checkpoints" is a mount of the job itself; choose another path',
+        'volumeMounts[0].mountPath: "/checkpoints" is a path that the job itself mounts; choose another path',
         [*VOLUME, "volumeMounts[0].mountPath=/checkpoints", "checkpoint.uri=/checkpoints"],
         id="mount-where-checkpoints-are",
     ),
     pytest.param(
         ["volumes[0].name=tmp"],
-        'volumes[0].name: "tmp" is a volume of the job itself; choose another name',
+        'volumes[0].name: "tmp" is the name of a volume that the job itself has; choose another name',
         ["volumes[0].name=temp"],
         id="volume-of-the-chart",
     ),
     pytest.param(
         ["volumes[0].name=ssh-auth"],
-        'volumes[0].name: "ssh-auth" is a volume of the job itself; choose another name',
+        'volumes[0].name: "ssh-auth" is the name of a volume that the job itself has; choose another name',
         ["volumes[0].name=ssh"],
         id="volume-of-the-operator",
     ),
@@ -215,13 +217,13 @@ CASES = [
     ),
     pytest.param(
         [*VOLUME, "volumeMounts[0].mountPath=/tmp/"],
-        'volumeMounts[0].mountPath: "/tmp/" is a mount of the job itself; choose another path',
+        'volumeMounts[0].mountPath: "/tmp/" is a path that the job itself mounts; choose another path',
         [*VOLUME, "volumeMounts[0].mountPath=/tmp/cache"],
         id="mount-of-the-chart",
     ),
     pytest.param(
         [*VOLUME, "volumeMounts[0].mountPath=/home/distrain/.ssh"],
-        'volumeMounts[0].mountPath: "/home/distrain/.ssh" is a mount of the job itself; choose another path',
+        'volumeMounts[0].mountPath: "/home/distrain/.ssh" is a path that the job itself mounts; choose another path',
         [*VOLUME, "volumeMounts[0].mountPath=/home/distrain"],
         id="mount-of-the-operator",
     ),
@@ -245,19 +247,19 @@ CASES = [
     ),
     pytest.param(
         ["podLabels.app\\.kubernetes\\.io/instance=mine"],
-        "podLabels: app.kubernetes.io/instance is a label of the job itself; remove it",
+        "podLabels: app.kubernetes.io/instance is a label that the job itself sets; remove it",
         ["podLabels.app\\.kubernetes\\.io/part-of=mine"],
         id="label-of-the-chart",
     ),
     pytest.param(
         ["podLabels.training\\.kubeflow\\.org/job-name=mine"],
-        "podLabels: training.kubeflow.org/job-name is a label of the job itself; remove it",
+        "podLabels: training.kubeflow.org/job-name is a label that the job itself sets; remove it",
         ["podLabels.job-name=mine"],
         id="label-of-the-operator",
     ),
     pytest.param(
         ["podAnnotations.sidecar\\.istio\\.io/inject=mine"],
-        "podAnnotations: sidecar.istio.io/inject is an annotation of the job itself; remove it",
+        "podAnnotations: sidecar.istio.io/inject is an annotation that the job itself sets; remove it",
         ["podAnnotations.sidecar\\.istio\\.io/logLevel=mine"],
         id="annotation-of-the-chart",
     ),

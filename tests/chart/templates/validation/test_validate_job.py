@@ -131,22 +131,23 @@ CASES = {
     ),
     "clean-all-of-v2beta1": (
         ("job.cleanPodPolicy=All",),
-        "job.cleanPodPolicy: All, but mpi-operator never deletes the launcher of an MPIJob v2beta1; --set",
+        "job.cleanPodPolicy: is `All`, but mpi-operator never deletes the launcher of an MPIJob v2beta1; --set",
         (V1, "job.cleanPodPolicy=All"),
     ),
     "suspended-v1alpha2": (
         ("job.apiVersion=v1alpha2", "job.suspend=true"),
-        "job.suspend: true, but an MPIJob v1alpha2 cannot be suspended; --set job.suspend=false, or helm uninstall",
+        "job.suspend: is true, but an MPIJob v1alpha2 cannot be suspended; --set job.suspend=false, or helm uninstall",
         (V1, "job.suspend=true"),
     ),
     "suspended-v1beta1": (
         (*BETA, "job.suspend=true"),
-        "job.suspend: true, but an MXJob v1beta1 cannot be suspended; --set job.suspend=false",
+        "job.suspend: is true, but an MXJob v1beta1 cannot be suspended; --set job.suspend=false",
         (*MXJOB, "job.suspend=true"),
     ),
     "suspended-without-restarts": (
         ("job.suspend=true", "job.maxRestarts=0"),
-        "job.suspend: true, but job.maxRestarts is 0, and Kubernetes counts the end of the launcher's pod as a failure",
+        "job.suspend: is true, but job.maxRestarts is 0, and Kubernetes counts the end of the launcher's "
+        "pod as a failure",
         (V1, "job.suspend=true", "job.maxRestarts=0"),
     ),
     "suspended-plain-without-restarts": (
@@ -156,7 +157,7 @@ CASES = {
     ),
     "suspended-in-a-queue": (
         (*QUEUE, "job.suspend=true"),
-        "job.suspend: true, but gang.scheduler is kueue, which itself suspends and resumes the job; --set "
+        "job.suspend: is true, but gang.scheduler is kueue, which itself suspends and resumes the job; --set "
         "job.suspend=false, and stop the LocalQueue team instead, with its field stopPolicy",
         ("gang.scheduler=volcano", "job.suspend=true"),
     ),
@@ -167,12 +168,13 @@ CASES = {
     ),
     "live-tfjob": (
         ("strategy=parameter-server", "rescale.mode=live"),
-        "rescale.mode: live, but the pods of this TFJob read the number of workers only at their start; --set",
+        "rescale.mode: is `live`, but the pods of this TFJob read the number of workers only at their start; --set",
         ("rescale.mode=live",),
     ),
     "live-master": (
         (PYTORCH, "job.elastic=false", "rescale.mode=live"),
-        "rescale.mode: live, but the pods of this PyTorchJob read the number of workers only at their start; --set "
+        "rescale.mode: is `live`, but the pods of this PyTorchJob read the number of workers only at their "
+        "start; --set "
         "rescale.mode=auto, or job.elastic=true",
         (PYTORCH, "rescale.mode=live"),
     ),
@@ -290,17 +292,18 @@ CASES = {
     ),
     "form-of-another-kind": (
         (MASTER,),
-        "job.elastic: false, but only a PyTorchJob uses it, and this job is a MPIJob; --set job.elastic=true",
+        "job.elastic: is false, but only a PyTorchJob uses it, and this job is a MPIJob; --set job.elastic=true",
         (PYTORCH, MASTER),
     ),
     "live-under-kueue": (
         (*QUEUE, "rescale.mode=live"),
-        "rescale.mode: live, but Kueue ends a job whose size changes and queues it anew; --set rescale.mode=auto",
+        "rescale.mode: is `live`, but Kueue ends a job whose size changes and queues it again; --set rescale.mode=auto",
         (*QUEUE, "rescale.mode=replace"),
     ),
     "key-that-nothing-makes": (
         (PLAIN, "rbac.create=false"),
-        "ssh.secretName: is empty but rbac.create is false, so that no ServiceAccount may fill it; name a Secret with",
+        "ssh.secretName: is empty, but with rbac.create=false no ServiceAccount may store a new SSH key; "
+        "name a Secret with",
         (PLAIN, "rbac.create=false", "ssh.secretName=keys"),
     ),
     "interface-in-two-places": (

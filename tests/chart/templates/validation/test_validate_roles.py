@@ -39,7 +39,7 @@ CASES = {
     ),
     "rdma-in-two-places": (
         "{podSecurity: privileged, network: {rdma: {resource: rdma/a}}, resources: {limits: {rdma/a: 2}}}",
-        "resources.limits.rdma/a: network.rdma sets it; remove it in one place",
+        "resources.limits.rdma/a: network.rdma sets it too; remove one of the two",
         "{podSecurity: privileged, network: {rdma: {resource: rdma/a}}, workers: {resources: {limits: {rdma/b: 2}}}}",
     ),
     "gpus-as-network-devices": (
@@ -135,7 +135,7 @@ CASES = {
     ),
     "grace-of-the-launcher": (
         "launcher: {podSpec: {terminationGracePeriodSeconds: 9}}",
-        "launcher.podSpec.terminationGracePeriodSeconds: all pods of a job get the time that the ranks need; use "
+        "launcher.podSpec.terminationGracePeriodSeconds: all pods of a job have the same grace period; use "
         "workers.podSpec",
         "podSpec: {terminationGracePeriodSeconds: 9}",
     ),
@@ -188,7 +188,7 @@ CASES = {
     ),
     "volume-of-the-clusters-user": (
         "{runAsUser: cluster, volumes: [{name: user, emptyDir: {}}]}",
-        'volumes[0].name: "user" is a volume of the job itself; choose another name',
+        'volumes[0].name: "user" is the name of a volume that the job itself has; choose another name',
         "{framework: pytorch, runAsUser: cluster, volumes: [{name: user, emptyDir: {}}]}",
     ),
     "init-container-of-the-clusters-user": (
@@ -203,27 +203,28 @@ CASES = {
     ),
     "unsafe-sysctl": (
         "{podSecurity: baseline, securityContext: {sysctls: [{name: net.core.somaxconn, value: '1'}]}}",
-        "securityContext: sysctls net.core.somaxconn is what podSecurity baseline forbids; remove it, or set a wider",
+        "securityContext: sysctls net.core.somaxconn is forbidden by podSecurity baseline; remove it, or set a wider",
         "{podSecurity: baseline, securityContext: {sysctls: [{name: net.ipv4.tcp_syncookies, value: '1'}]}}",
     ),
     "selinux-user": (
         "securityContext: {seLinuxOptions: {user: system_u}}",
-        "securityContext: seLinuxOptions.user system_u is what podSecurity restricted forbids",
+        "securityContext: seLinuxOptions.user system_u is forbidden by podSecurity restricted",
         "securityContext: {seLinuxOptions: {level: 's0:c1', type: container_t}}",
     ),
     "privileged-container": (
         "launcher: {containerSecurityContext: {privileged: true}}",
-        "launcher.containerSecurityContext: privileged is what podSecurity restricted forbids",
+        "launcher.containerSecurityContext: privileged is forbidden by podSecurity restricted",
         "{podSecurity: privileged, launcher: {containerSecurityContext: {privileged: true}}}",
     ),
     "capability-under-baseline": (
         "{podSecurity: baseline, workers: {containerSecurityContext: {capabilities: {add: [IPC_LOCK]}}}}",
-        "workers.containerSecurityContext: capabilities.add IPC_LOCK is what podSecurity baseline forbids",
+        "workers.containerSecurityContext: capabilities.add IPC_LOCK is forbidden by podSecurity baseline",
         "{podSecurity: privileged, workers: {containerSecurityContext: {capabilities: {add: [IPC_LOCK]}}}}",
     ),
     "sidecar-that-never-ends": (
         "launcher: {sidecars: [{name: a, image: b}]}",
-        "launcher.sidecars[0].restartPolicy: only a native sidecar ends with the main container; set it to Always",
+        "launcher.sidecars[0].restartPolicy: only a native sidecar ends when the main container ends; set "
+        "it to `Always`",
         "launcher: {sidecars: [{name: a, image: b, restartPolicy: Always}]}",
     ),
     "native-sidecar-of-an-old-operator": (
@@ -254,12 +255,12 @@ CASES = {
     ),
     "label-of-a-role": (
         "workers: {labels: {app.kubernetes.io/component: a}}",
-        "workers.labels: app.kubernetes.io/component is a label of the job itself; remove it",
+        "workers.labels: app.kubernetes.io/component is a label that the job itself sets; remove it",
         "workers: {labels: {component: a}}",
     ),
     "annotation-of-a-role": (
         "workers: {annotations: {scheduling.k8s.io/group-name: a}}",
-        "workers.annotations: scheduling.k8s.io/group-name is an annotation of the job itself; remove it",
+        "workers.annotations: scheduling.k8s.io/group-name is an annotation that the job itself sets; remove it",
         "workers: {annotations: {group-name: a}}",
     ),
     "volume-that-the-launcher-lacks": (
@@ -269,7 +270,7 @@ CASES = {
     ),
     "volume-of-the-job": (
         "launcher: {volumes: [{name: tmp, emptyDir: {}}]}",
-        'launcher.volumes[0].name: "tmp" is a volume of the job itself; choose another name',
+        'launcher.volumes[0].name: "tmp" is the name of a volume that the job itself has; choose another name',
         "launcher: {volumes: [{name: temp, emptyDir: {}}]}",
     ),
     "host-path-of-a-role": (

@@ -21,7 +21,7 @@ def test_two_unlike_objects_of_one_name_are_refused_by_name(check: Check, tmp_pa
 
     code, _, err = check("--snapshot", str(path))
 
-    twice = "is there twice, and the two differ; remove the older one"
+    twice = "appears twice, and the two differ; remove the older one"
     names = ("Node a", "Pod p of namespace blue")
     assert (code, err.splitlines()) == (2, [f"distrain: --snapshot: {path}: {name} {twice}" for name in names])
 
@@ -49,11 +49,11 @@ ODD_CLAIM = {"name": "v", "ephemeral": {"volumeClaimTemplate": {"spec": {"resour
     ("content", "words"),
     [
         pytest.param("no json", ": it is no JSON at line 1, column 1; it may be cut off; ", id="no-json"),
-        pytest.param('{"items": []}', " holds no node; it takes the output of", id="no-node"),
+        pytest.param('{"items": []}', " contains no node; give the output of", id="no-node"),
         pytest.param(_with_snapshots({}, {}), " holds 2 snapshots; name the file of one", id="two-snapshots"),
         pytest.param(
             _with_snapshots({"apiVersion": "distrain/v2"}),
-            " is of form distrain/v2 instead of distrain/v1; take it again",
+            " has the format distrain/v2 instead of distrain/v1; take the snapshot again",
             id="snapshot-of-another-version",
         ),
         pytest.param('{"items": ' + "[" * 100_000, ": it is nested too deep; it takes", id="deep-and-cut-off"),
