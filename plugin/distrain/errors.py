@@ -135,7 +135,7 @@ class PipeClosedError(UnwrittenError):
 def reason(error: object) -> str:
     """Return an error's cause in one line: the operating system's message if the error has one."""
     if isinstance(error, UnicodeError):
-        return "it is no UTF-8 text"
+        return "it is not UTF-8 text"
     return " ".join(str(getattr(error, "strerror", None) or error).split())
 
 

@@ -124,7 +124,7 @@ class View:
         if error := self._silence.error:
             why, _, then = error.messages[0].partition("; ")
             seen = f"{why}{f'; before that: {last}' if last else ''}"
-        return f"--timeout: {self._asked.goal} not reached in {self._asked.timeout:g} s: {seen}; {then}"
+        return f"--timeout: the run has not reached {self._asked.goal} in {self._asked.timeout:g} s: {seen}; {then}"
 
     def _changes(self) -> Iterator[list[Run]]:
         from distrain.status.absence import is_being_replaced
@@ -169,7 +169,7 @@ class View:
 
         own = job_of(seen.objects)
         if job := other_job(record, own):
-            words = f"is the record of job {job}, and {self._asked.name} is job {own}"
+            words = f"belongs to job {job}, but the job of {self._asked.name} is {own}"
             raise ValuesError(f"--record: {words}; name the record of {self._asked.name}, or leave out --record")
 
     def _any_record(self) -> Record | None:

@@ -238,7 +238,7 @@ class Connection:
             )
         longer = ", or wait longer with --request-timeout" if isinstance(error, ReadTimeoutError) else ""
         proxy = self._access.proxy and urls.without_login(urlsplit(self._access.proxy)).geturl()
-        way, advice = (f" through the proxy {proxy}", OF_PROXY) if proxy else ("", NEXT_STEP)
+        way, advice = f" through the proxy {proxy}" if proxy else "", OF_PROXY if proxy else NEXT_STEP
         return UnreachableError(f"the cluster at {server} cannot be reached{way}: {_cause(error)}; {advice}{longer}")
 
 

@@ -98,7 +98,7 @@ def _ask(release: str) -> None:
             "--yes: is missing, and without a terminal the command cannot ask you; add --yes or --dry-run"
         )
     if not console.agrees(f"upgrade {release} so?"):
-        raise StoppedError(f"{release}: not upgraded, as you wish")
+        raise StoppedError(f"{release}: not upgraded, because you did not agree")
 
 
 def _carry_out(found: RenderedJob, planned: Plan, current: Current) -> int:

@@ -204,9 +204,8 @@ def _image(wish: Wish, maker: Maker) -> FoundImage | None:
 def _tell(wish: Wish, ground: Ground, image: FoundImage | None, options: argparse.Namespace) -> None:
     """Print the values that were chosen for the user, and the nodes that were left out."""
     if image:
-        others = "" if image.nodes == image.of else "; the others have to pull it"
-        have = "has" if image.nodes == 1 else "have"
-        console.say(f"image: {image.name}, which {image.nodes} of {counted(image.of, 'node')} {have}{others}")
+        others = "" if image.nodes == image.of else "; the other nodes have to pull it"
+        console.say(f"image: {image.name}, already on {image.nodes} of {counted(image.of, 'node')}{others}")
     elif not options.image:
         name = f"{trainers_name(wish.framework, wish.gpus)}, the trainer's image for {'GPUs' if wish.gpus else 'CPUs'}"
         looked = "" if ground.is_assumed or not ground.images else f", and no node has {name}"

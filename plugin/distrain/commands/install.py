@@ -26,5 +26,7 @@ def _follow(request: Request) -> int:
     name, target = str(request.name), request.cluster.target
     code = show(request.cluster, Asked(name, target.namespace, watches=True))
     if code == StoppedError.exit_code:
-        console.say(f"{name}: goes on; `helm distrain status {name} {target.helm_flags} --watch` shows it again")
+        console.say(
+            f"{name}: the run goes on; `helm distrain status {name} {target.helm_flags} --watch` shows it again"
+        )
     return code

@@ -134,7 +134,7 @@ class Logs:
         if is_suspended(live_job(found.objects)):
             record = f"`helm distrain status {self._name} {flags}` shows what its record says"
             return f"{words}; {self._output()}, and {record}"
-        return f"{words}; add --follow to wait for one"
+        return f"{words}; add --follow to wait for a pod"
 
     def _ended(self, errors: Sequence[UnreachableError], *, has_read: bool) -> int:
         """Print what could not be read; raise the error if nothing could be read."""

@@ -84,8 +84,8 @@ def _record(request: Request, word: str, endpoint: str) -> tuple[Record, str]:
 
     if source.is_place(word):
         return source.from_place(word, endpoint)
-    if words := wrong_name(word):
-        raise ValuesError(f"RUN: {words}; write the name of a folder with a slash, as in ./{word}")
+    if mistake := wrong_name(word):
+        raise ValuesError(f"RUN: {mistake}; write the name of a folder with a slash, as in ./{word}")
     found = request.record(word, endpoint, f"helm distrain report ./{word}")
     if found is None:
         known = f"; for the folder of this name write ./{word}" if os.path.isdir(word) else ""
@@ -126,7 +126,7 @@ def _write(contents: Sequence[bytes], targets: Sequence[Path]) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except (OSError, ValueError) as error:
-        raise ValuesError(f"--output: {folder} cannot be made: {reason(error)}; name another folder") from error
+        raise ValuesError(f"--output: {folder} cannot be created: {reason(error)}; name another folder") from error
     with ExitStack() as stack:
         # Neither of the files is replaced before both are written.
         files = [stack.enter_context(replacing(target)) for target in targets]

@@ -39,7 +39,7 @@ class Folder:
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            words = f"the folder {folder} cannot be made: {reason(error)}"
+            words = f"the folder {folder} cannot be created: {reason(error)}"
             raise UnwrittenError(f"--save: {words}; {_next_step(error)}") from error
 
     def write(self, lines: Iterable[str], *names: str) -> None:
@@ -60,4 +60,4 @@ class Folder:
 
 
 def _next_step(error: OSError) -> str:
-    return "free disk space, or name another folder" if is_full(error) else "name a folder in which you may write"
+    return "free disk space, or name another folder" if is_full(error) else "name a folder that you may write to"

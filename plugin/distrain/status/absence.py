@@ -87,7 +87,8 @@ def missing_namespace(cluster: Cluster) -> str:
         is_there = cluster.has(paths.namespace(name), f"namespace {name}")
     except UnreachableError:
         return ""
-    return "" if is_there else f'--namespace: there is no namespace "{name}"; correct it, or the context\'s namespace'
+    step = "correct --namespace, or the namespace of the kubeconfig's context"
+    return "" if is_there else f'--namespace: there is no namespace "{name}"; {step}'
 
 
 def absence(cluster: Cluster, release: str, find_record: Callable[[], Record | None] = lambda: None) -> str:

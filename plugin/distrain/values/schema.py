@@ -154,7 +154,9 @@ def _retype(fault: Fault, needed: Iterable[str]) -> str:
             return ". It is too large; write a smaller number"
         return f". Write {found} without quotes, and with --set in place of --set-string"
     if isinstance(found, str) and re.fullmatch(r"-?[0-9]*\.[0-9]+", found) and "number" in needed:
-        return f". Write {found} without quotes, or as --set-json {fault.path}={found}: --set makes text of it"
+        return (
+            f". Write {found} without quotes, or as --set-json {fault.path}={found}, because --set turns it into text"
+        )
     example = _example(fault.entry)
     return f", such as {example}" if example else ""
 

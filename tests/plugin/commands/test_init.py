@@ -191,17 +191,18 @@ def test_cpu_and_memory_are_sized_by_the_gpus(run: Run, arguments: list[str], am
     [
         pytest.param(
             [["docker.io/distrain/tensorflow-cuda:0.1.0"]] * 2, [], {"repository": "distrain/tensorflow-cuda"},
-            "image: distrain/tensorflow-cuda, which 2 of 2 nodes have\n", id="ours",
+            "image: distrain/tensorflow-cuda, already on 2 of 2 nodes\n", id="ours",
         ),
         pytest.param(
             [["reg:5000/a/distrain/pytorch:2", "reg:5000/a/distrain/pytorch:1"], ["reg:5000/a/distrain/pytorch:1"]],
             ["--framework", "pytorch", "--gpus", "0"], {"repository": "reg:5000/a/distrain/pytorch", "tag": "1"},
-            "image: reg:5000/a/distrain/pytorch:1, which 2 of 2 nodes have\n", id="registry",
+            "image: reg:5000/a/distrain/pytorch:1, already on 2 of 2 nodes\n", id="registry",
         ),
         pytest.param(
             [["r.io/distrain/tensorflow-cuda:0.1.0"], ["r.io/distrain/tensorflow-cuda:9"]], [],
             {"repository": "r.io/distrain/tensorflow-cuda"},
-            "image: r.io/distrain/tensorflow-cuda, which 1 of 2 nodes has; the others have to pull it\n", id="one",
+            "image: r.io/distrain/tensorflow-cuda, already on 1 of 2 nodes; the other nodes have to pull "
+                "it\n", id="one",
         ),
         pytest.param(
             [["docker.io/distrain/tensorflow:0.1.0", "docker.io/other/tensorflow-cuda:0.1.0"], []], [],

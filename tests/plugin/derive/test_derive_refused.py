@@ -126,7 +126,7 @@ def test_mistake_is_one_line(
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        pytest.param("no json", ": it is no JSON at line 1, column 1; it may be cut off; ", id="no-json"),
+        pytest.param("no json", ": it is not valid JSON at line 1, column 1; it may be cut off; ", id="no-json"),
         pytest.param("[]", ": it has no list of items; ", id="no-list"),
         pytest.param('{"items": []}', " contains no node; give the output of", id="no-node"),
         pytest.param(

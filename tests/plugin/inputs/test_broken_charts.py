@@ -38,7 +38,7 @@ def chart(tmp_path: Path) -> Path:
         ),
         pytest.param("values.yaml", b"[1]", f": values.yaml {BLOCK}", id="values-are-a-list"),
         pytest.param("values.yaml", b"a: .nan", ": values.yaml is no YAML", id="not-a-number"),
-        pytest.param("values.yaml", b"a: \xff", ": values.yaml cannot be read: it is no UTF-8 text", id="latin"),
+        pytest.param("values.yaml", b"a: \xff", ": values.yaml cannot be read: it is not UTF-8 text", id="latin"),
         pytest.param("values.yaml", b"a: " + b"[" * 200 + b"]" * 200, ": values.yaml is no YAML", id="deep"),
         pytest.param(SCHEMA, b"{", f": {SCHEMA} is no JSON", id="no-json"),
         pytest.param(SCHEMA, b"null", f": {SCHEMA} {BLOCK}", id="null"),

@@ -65,7 +65,7 @@ def test_plain_run_whose_key_is_made_has_not_ended(api: FakeApi, logs: Run) -> N
 
     shown = logs("run1")
 
-    assert (shown.code, shown.err) == (4, "distrain: run1: no pod has started yet; add --follow to wait for one\n")
+    assert (shown.code, shown.err) == (4, "distrain: run1: no pod has started yet; add --follow to wait for a pod\n")
 
 
 @pytest.mark.parametrize("job", [[MPI], [PYTORCH], PLAIN], ids=["mpi", "pytorch", "plain"])
@@ -228,7 +228,7 @@ def test_run_without_a_started_pod_says_how_to_wait(api: FakeApi, logs: Run) -> 
     shown = logs("run1")
 
     assert (shown.code, shown.out) == (4, "")
-    assert shown.err == "distrain: run1: no pod has started yet; add --follow to wait for one\n"
+    assert shown.err == "distrain: run1: no pod has started yet; add --follow to wait for a pod\n"
 
 
 def test_run_whose_pods_are_gone_says_where_its_output_may_be(

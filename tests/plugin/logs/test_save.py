@@ -203,8 +203,8 @@ def test_folder_that_cannot_be_made_is_told_without_a_word_of_room(up: Kubelet, 
 
     assert shown.code == 5
     assert shown.err == (
-        "distrain: --save: the folder /proc/distrain/report cannot be made: No such file or directory; "
-        "name a folder in which you may write\n"
+        "distrain: --save: the folder /proc/distrain/report cannot be created: No such file or directory; "
+        "name a folder that you may write to\n"
     )
 
 

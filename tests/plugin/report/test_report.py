@@ -320,7 +320,7 @@ def test_folder_that_cannot_be_written_is_told(report: Report) -> None:
 
     assert (as_file.code, as_file.err) == (2, "distrain: --output: file is a file; name a folder\n")
     assert below_file.code == 2
-    assert "--output: file/folder cannot be made: Not a directory; name another folder" in below_file.err
+    assert "--output: file/folder cannot be created: Not a directory; name another folder" in below_file.err
 
 
 def _raising(error: OSError) -> Callable[..., bool]:

@@ -78,7 +78,7 @@ def test_record_of_another_run_is_refused(
 
     shown = status("run1", "--record", str(record))
 
-    told = f"distrain: --record: is the record of job {words}, and run1 is job run1-1234abcd; name the record of run1"
+    told = f"distrain: --record: belongs to job {words}, but the job of run1 is run1-1234abcd; name the record of run1"
     assert (shown.code, shown.err.startswith(told)) == ((2, True) if words else (0, False))
 
 

@@ -45,7 +45,9 @@ def test_namespace_that_is_not_there_is_said(api: FakeApi, status: Run, argument
 
     shown = status(*arguments)
 
-    words = '--namespace: there is no namespace "team"; correct it, or the context\'s namespace'
+    words = (
+        '--namespace: there is no namespace "team"; correct --namespace, or the namespace of the kubeconfig\'s context'
+    )
     assert (shown.code, shown.out, shown.err) == (2, "", f"distrain: {words}\n")
 
 

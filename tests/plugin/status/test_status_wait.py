@@ -160,7 +160,7 @@ def test_run_is_not_gone_while_the_pod_of_a_hook_replaces_it(
 
     words = "run1: its job is gone, and no other job has replaced it yet; give a longer --timeout"
     assert shown.code == 4
-    assert shown.err.splitlines()[-1] == f"distrain: --timeout: Succeeded not reached in 1 s: {words}"
+    assert shown.err.splitlines()[-1] == f"distrain: --timeout: the run has not reached Succeeded in 1 s: {words}"
 
 
 @pytest.mark.parametrize("hook", ["pre-upgrade,pre-rollback", "test"])
@@ -221,7 +221,7 @@ def test_wait_ends_with_the_timeout_and_says_where_the_run_stands(
 
     *changes, last = shown.err.splitlines()
     assert shown.code == 4
-    assert last.startswith("distrain: --timeout: Succeeded not reached in 0.1 s: run1: Pending, ")
+    assert last.startswith("distrain: --timeout: the run has not reached Succeeded in 0.1 s: run1: Pending, ")
     assert last.endswith("; give a longer --timeout")
     assert [line.partition(",")[0] for line in changes] == ["distrain: run1: Pending"]
 
@@ -286,7 +286,7 @@ def test_wait_ends_in_time_while_the_server_is_away_and_says_so(
     last = shown.err.splitlines()[-1]
     assert shown.code == 4
     assert last.startswith(
-        f"distrain: --timeout: step=9 not reached in 1 s: the cluster at {api.url} cannot be reached: "
+        f"distrain: --timeout: the run has not reached step=9 in 1 s: the cluster at {api.url} cannot be reached: "
     )
     assert "; before that: run1: Running, 2 of 2 workers ready; launcher runs; " in last
 

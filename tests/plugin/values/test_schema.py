@@ -139,7 +139,7 @@ def test_right_values_are_accepted(chart: Path, values: dict[str, Any]) -> None:
         pytest.param(
             _values(trainer={"rate": "0.1"}),
             'trainer.rate: found the text "0.1"; it needs a number. '
-            "Write 0.1 without quotes, or as --set-json trainer.rate=0.1: --set makes text of it",
+            "Write 0.1 without quotes, or as --set-json trainer.rate=0.1, because --set turns it into text",
             id="number-that-set-made-text-of",
         ),
         pytest.param(

@@ -14,7 +14,7 @@ Rules on the job's run policy, its size while it runs, and its gang scheduler.
 {{- $fields := concat ($facts.policy.spec | default list) ($facts.policy.runPolicy | default list) -}}
 {{- $what := printf "%s %s" .Job.kind .Job.version | trim -}}
 {{- if and (ne $job.ttlSecondsAfterFinished nil) (not (has "ttlSecondsAfterFinished" $fields)) -}}
-{{- printf "distrain: job.ttlSecondsAfterFinished: %d is set, but it would delete the whole %s, and the next helm upgrade would run it again; --set job.ttlSecondsAfterFinished=null\n" (int64 $job.ttlSecondsAfterFinished) $what -}}
+{{- printf "distrain: job.ttlSecondsAfterFinished: %d is set, but it would delete the whole %s, so the next helm upgrade would run the job again; --set job.ttlSecondsAfterFinished=null\n" (int64 $job.ttlSecondsAfterFinished) $what -}}
 {{- end -}}
 {{- if and $facts.keepsLauncher (eq $job.cleanPodPolicy "All") -}}
 {{- printf "distrain: job.cleanPodPolicy: is `All`, but mpi-operator never deletes the launcher of an %s; --set job.cleanPodPolicy=Running, and job.ttlSecondsAfterFinished for the launcher\n" $what -}}

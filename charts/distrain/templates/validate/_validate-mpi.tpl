@@ -34,7 +34,7 @@ distrain.validate.mpi.options
 {{- end -}}
 {{- range $index, $flag := .Values.mpi.flags -}}
 {{- if has $flag (list "-n" "--n" "-np" "--np" "-c" "--c") -}}
-{{- printf "distrain: mpi.flags[%d]: %s is computed from workers.replicas and workers.gpus; remove it and its number\n" $index $flag -}}
+{{- printf "distrain: mpi.flags[%d]: %s is computed from workers.replicas and workers.gpus; remove the flag and its number\n" $index $flag -}}
 {{- end -}}
 {{- if has $flag (list "-H" "-host" "--host" "-hostfile" "--hostfile" "-machinefile" "--machinefile" "-default-hostfile" "--default-hostfile" "--") -}}
 {{- printf "distrain: mpi.flags[%d]: %s is set by distrain-launch, from the operator's list of hosts; remove it\n" $index $flag -}}

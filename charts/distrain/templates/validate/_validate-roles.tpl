@@ -107,7 +107,7 @@ distrain.validate.roles.devices
 {{- $place := trimSuffix (printf "requests.%s" $name) $path | printf "%slimits" -}}
 {{- $lines = printf "distrain: %s: is %s without a limit, which Kubernetes refuses; write it under %s instead" $path $text $place | append $lines -}}
 {{- else if gt (include "distrain.text.bytes" (get $limits $name) | float64) (include "distrain.text.bytes" $request | float64) -}}
-{{- $lines = printf "distrain: %s: is %s and its limit %s, which Kubernetes refuses; remove the request" $path $text (get $limits $name | include "distrain.text.quantity") | append $lines -}}
+{{- $lines = printf "distrain: %s: is %s, but its limit is %s, and Kubernetes requires them to be equal; remove the request" $path $text (get $limits $name | include "distrain.text.quantity") | append $lines -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}

@@ -187,7 +187,7 @@ def read_file(path: str) -> Contents:
         mistakes = snapshot_mistakes.of_list(content, FORMS) or [form.why(error)]
         raise ValuesError(*(f"{flag}: {mistake}; {EXPECTED}" for mistake in mistakes)) from error
     if not found.nodes:
-        raise ValuesError(f"{flag} holds no node; {EXPECTED}")
+        raise ValuesError(f"{flag} contains no node; {EXPECTED}")
     _refuse_other_snapshots(found, flag)
     _refuse_odd_objects(found, flag)
     return _each_once(found, flag)
@@ -204,7 +204,7 @@ def _refuse_other_snapshots(found: Contents, flag: str) -> None:
     """Raise ValuesError if the file has two snapshots, which repeat the same pods, or a snapshot of another form."""
     taken = found.by_kind.get("Snapshot", ())
     if len(taken) > 1:
-        raise ValuesError(f"{flag} holds {len(taken)} snapshots; name a file with only one snapshot")
+        raise ValuesError(f"{flag} contains {len(taken)} snapshots; name a file with only one snapshot")
     if taken and taken[0].api_version != Snapshot().api_version:
         form_of = f"{taken[0].api_version} instead of {Snapshot().api_version}"
         raise ValuesError(f"{flag} has the format {form_of}; take the snapshot again with this version of distrain")

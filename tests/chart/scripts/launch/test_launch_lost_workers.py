@@ -71,7 +71,7 @@ def test_run_goes_on_smaller_and_grows_when_the_lost_worker_is_back(workers: Wor
     follow(launcher, "training on 4")
     workers.answer(1)
 
-    follow(launcher, ASKED + "1 more workers answer")
+    follow(launcher, ASKED + "1 new workers answer")
     follow(launcher, f"2 -> 3 workers {BOUNDARY}")
     follow(launcher, "training on 6")
     workers.finish(launcher)
@@ -133,7 +133,7 @@ def test_run_shrinks_past_a_lost_worker(workers: Workers) -> None:
 def test_failure_does_not_wait_for_workers_that_have_never_been_there(workers: Workers) -> None:
     launcher = workers.start(0, 1, options=(LIVE, "--max-restarts=1", "--lost-worker-timeout=60"), program=LOSING)
     workers.list(0, 1, 2)
-    follow(launcher, "waiting for 1 of 1 more workers")
+    follow(launcher, "waiting for 1 of 1 new workers")
 
     (workers.bench.folder / "lost").touch()
 

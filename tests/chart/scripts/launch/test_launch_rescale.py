@@ -14,12 +14,12 @@ def test_run_grows_once_all_new_workers_answer(workers: Workers) -> None:
     launcher = workers.start(0, 1)
 
     workers.list(0, 1, 2, 3)
-    follow(launcher, "waiting for 2 of 2 more workers, training goes on with 2: 127.0.1.3 (connection refused)")
+    follow(launcher, "waiting for 2 of 2 new workers, training goes on with 2: 127.0.1.3 (connection refused)")
     workers.answer(2)
     assert not workers.bench.told
     workers.answer(3)
 
-    follow(launcher, ASKED + "2 more workers answer")
+    follow(launcher, ASKED + "2 new workers answer")
     follow(launcher, f"2 -> 4 workers {BOUNDARY}")
     follow(launcher, "training on 8")
     assert sorted(workers.bench.told) == [f"{address(number)}: kill -HUP 1" for number in (0, 1)]
@@ -73,7 +73,7 @@ def test_second_change_before_the_first_is_done_counts(workers: Workers) -> None
     launcher = workers.start(0, 1)
 
     workers.list(0, 1, 2, 3)
-    follow(launcher, "waiting for 2 of 2 more workers")
+    follow(launcher, "waiting for 2 of 2 new workers")
     workers.answer(2)
     workers.list(0, 1, 2)
 

@@ -271,7 +271,7 @@ CASES = [
     ),
     pytest.param(
         ["mpi.flags={--tag-output,-np,8}"],
-        "mpi.flags[1]: -np is computed from workers.replicas and workers.gpus; remove it and its number",
+        "mpi.flags[1]: -np is computed from workers.replicas and workers.gpus; remove the flag and its number",
         ["mpi.flags={--tag-output}"],
         id="number-of-ranks",
     ),

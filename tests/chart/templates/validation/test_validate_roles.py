@@ -103,7 +103,8 @@ CASES = {
     ),
     "hugepages-with-another-limit": (
         "workers: {resources: {requests: {hugepages-2Mi: 1Gi}, limits: {cpu: 1, hugepages-2Mi: 2Gi}}}",
-        "workers.resources.requests.hugepages-2Mi: is 1Gi and its limit 2Gi, which Kubernetes refuses; "
+        "workers.resources.requests.hugepages-2Mi: is 1Gi, but its limit is 2Gi, and Kubernetes requires "
+        "them to be equal; "
         "remove the request",
         "workers: {resources: {requests: {hugepages-2Mi: 2Gi}, limits: {cpu: 1, hugepages-2Mi: 2048Mi}}}",
     ),

@@ -48,9 +48,9 @@ ODD_CLAIM = {"name": "v", "ephemeral": {"volumeClaimTemplate": {"spec": {"resour
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        pytest.param("no json", ": it is no JSON at line 1, column 1; it may be cut off; ", id="no-json"),
+        pytest.param("no json", ": it is not valid JSON at line 1, column 1; it may be cut off; ", id="no-json"),
         pytest.param('{"items": []}', " contains no node; give the output of", id="no-node"),
-        pytest.param(_with_snapshots({}, {}), " holds 2 snapshots; name the file of one", id="two-snapshots"),
+        pytest.param(_with_snapshots({}, {}), " contains 2 snapshots; name a file with only one", id="two-snapshots"),
         pytest.param(
             _with_snapshots({"apiVersion": "distrain/v2"}),
             " has the format distrain/v2 instead of distrain/v1; take the snapshot again",
