@@ -73,7 +73,7 @@ distrain.validate.job.suspend
 
 {{- /*
 distrain.validate.job.gang
-  Kueue ignores kinds and versions that it does not know, so such a job would start without admission. It would admit
+  Kueue ignores kinds and versions that it does not know, so such a job would start without admission. Kueue would admit
   the two Jobs of Plain separately, and one could wait forever for the other.
 */}}
 {{- define "distrain.validate.job.gang" -}}

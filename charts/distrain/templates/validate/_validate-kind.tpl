@@ -4,7 +4,7 @@ Rules on the job's kind and version.
   distrain.validate.kind.name     a kind runs the framework with the strategy, and job.kind is one of these kinds
   distrain.validate.kind.version  the kind has the version in job.apiVersion
   distrain.validate.kind.served   the cluster serves the kind, and the version to use is unambiguous
-  distrain.validate.kind.roles    no values are set for a role that the kind lacks
+  distrain.validate.kind.roles    no values are set for a role that the kind does not have
 */}}
 
 {{- define "distrain.validate.kind.name" -}}

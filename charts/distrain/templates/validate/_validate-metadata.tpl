@@ -2,7 +2,7 @@
 Rules on the labels and annotations of the release's objects, and on its ServiceAccount.
 
   distrain.validate.metadata.common   commonLabels and commonAnnotations set nothing that the chart sets
-  distrain.validate.metadata.account  the chart creates the ServiceAccount that serviceAccount.annotations is for
+  distrain.validate.metadata.account  the chart creates the ServiceAccount that gets serviceAccount.annotations
 */}}
 
 {{- /*

@@ -2,8 +2,8 @@
 Rules on the network.
 
   distrain.validate.network.policy   NetworkPolicies apply to the pods, which are not on the node's network
-  distrain.validate.network.family   the chart creates the Service that network.ipFamilyPolicy is for
-  distrain.validate.network.subnets  the kind uses MPI, and network.subnets makes no other value ineffective
+  distrain.validate.network.family   the chart itself creates the Services that get network.ipFamilyPolicy
+  distrain.validate.network.subnets  the kind uses MPI, and network.excludeInterfaces has only its default
 */}}
 
 {{- /*

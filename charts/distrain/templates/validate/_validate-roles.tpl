@@ -201,8 +201,8 @@ distrain.validate.roles.claims
 
 {{- /*
 distrain.validate.roles.security
-  ssh refuses a key that its user owns and a group may read. For root this happens with fsGroup: root owns the mounted
-  key, and fsGroup lets a group read it.
+  ssh refuses a key that its user owns and a group may read. For root, fsGroup has this effect: root owns the mounted
+  key, and fsGroup lets a group read the key.
 */}}
 {{- define "distrain.validate.roles.security" -}}
 {{- range $at, $values := .Job.given -}}

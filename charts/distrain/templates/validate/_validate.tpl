@@ -11,7 +11,7 @@ the next step.
 
 {{- define "distrain.validate.all" -}}
 {{- include "distrain.context" . -}}
-{{- /* If the user sets one of these maps to null, Helm removes it, but the templates read it. */ -}}
+{{- /* If the user sets one of these maps to null, Helm removes the map, but the templates still read it. */ -}}
 {{- range list (list "workers" "podSpec") (list "mpi" "mca") (list "mpi" "env") -}}
 {{- $group := index $.Values (first .) -}}
 {{- if not (get $group (last .)) -}}
@@ -68,7 +68,7 @@ distrain.validate.names
 
 {{- /*
 distrain.validate.enabled
-  In an umbrella chart whose dependency has this condition, Helm does not render this chart at all.
+  If the dependency in the umbrella chart has the condition `distrain.enabled`, Helm does not render this chart at all.
 */}}
 {{- define "distrain.validate.enabled" -}}
 {{- if not .Values.enabled -}}
@@ -122,8 +122,8 @@ distrain.validate.s3
 
 {{- /*
 distrain.validate.tensorboard
-  With a command, other values of the trainer are ignored. This one is refused, because the user would look for event
-  files that nobody writes.
+  With a command, other values of the trainer are ignored. trainer.tensorboard is refused, because the user would look
+  for event files that nobody writes.
 */}}
 {{- define "distrain.validate.tensorboard" -}}
 {{- if .Values.trainer.tensorboard -}}
