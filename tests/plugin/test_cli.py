@@ -110,7 +110,7 @@ def test_helm_that_fails_without_a_word_is_named(
     monkeypatch.setenv("HELM_BIN", str(silent))
 
     assert cli.run(["check"]) == 4
-    assert f"distrain: helm: {silent} does not tell its version" in capsys.readouterr().err
+    assert f"distrain: helm: {silent} did not print its version" in capsys.readouterr().err
 
 
 def test_ctrl_c_says_that_nothing_was_changed(

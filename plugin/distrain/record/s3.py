@@ -83,7 +83,7 @@ def read(bucket: Bucket) -> tuple[bytes, str]:
         client = _client(bucket)
         key = bucket.prefix if bucket.prefix.endswith(".jsonl") else _newest(client, bucket)
         if key is None:
-            raise RecordError(f"{bucket.value}: {bucket.uri} holds no record.jsonl; name the folder of a run")
+            raise RecordError(f"{bucket.value}: {bucket.uri} contains no record.jsonl; name the folder of a run")
         body = client.get_object(Bucket=bucket.name, Key=key)["Body"]
         return files.rest(body, files.MANIFEST), f"s3://{bucket.name}/{key}"
     except ClientError as error:

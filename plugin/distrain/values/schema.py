@@ -130,11 +130,11 @@ def _finding(fault: Fault) -> str:
         case "minLength":
             return f"{found} is too short; it needs {limit} or more characters"
         case "maxLength":
-            return f"{found} is too long; it may have {limit} characters"
+            return f"{found} is too long; it may have at most {limit} characters"
         case "minProperties":
             return f"{found} has too few keys; give it {limit} or more"
         case "maxProperties":
-            return f"{found} has too many keys; keep {limit} of them"
+            return f"{found} has too many keys; keep at most {limit} of them"
         case "uniqueItems":
             return f"{found} contains the same entry twice; remove one"
     return f"{found} does not have the right form.{_described(fault)}"

@@ -190,7 +190,7 @@ def test_exit_code_of_a_shell_that_ran_its_programs_is_a_failure(bench: Bench) -
     [
         pytest.param(
             ["python3 /app/train.py"],
-            'command: "python3 /app/train.py" is one word, and no program has this name; '
+            'command: "python3 /app/train.py" is one string with spaces, and no program has this name; '
             'write command: ["python3", "/app/train.py"]',
             id="one-word",
         ),

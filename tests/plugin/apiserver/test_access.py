@@ -98,7 +98,7 @@ def test_server_without_tls_is_not_called_untrusted(api: FakeApi, tmp_path: Path
         cluster_at(path).nodes()
 
     advice = "write http:// in its address, or use the port that accepts TLS"
-    assert str(refused.value) == f"the cluster at {url} cannot be reached: it answers without TLS; {advice}"
+    assert str(refused.value) == f"the cluster at {url} cannot be reached: the server answers without TLS; {advice}"
 
 
 def test_check_of_the_certificate_can_be_left_out(secure: FakeApi, tmp_path: Path) -> None:
@@ -253,9 +253,11 @@ def test_pods_renewed_token_is_used(
         pytest.param(
             {"proxy-url": "https://a:1"}, {}, "proxy-url: a proxy of https:// is not supported", id="tls-proxy"
         ),
-        pytest.param({"proxy-url": "http://a b"}, {}, "proxy-url: is no URL of a proxy", id="proxy-with-a-space"),
-        pytest.param({"proxy-url": "http://a..b"}, {}, "proxy-url: is no URL of a proxy", id="proxy-with-empty-label"),
-        pytest.param({"server": "https://a..b"}, {}, 'server "https://a..b" is no URL', id="empty-label"),
+        pytest.param({"proxy-url": "http://a b"}, {}, "proxy-url: is not the URL of a proxy", id="proxy-with-a-space"),
+        pytest.param(
+            {"proxy-url": "http://a..b"}, {}, "proxy-url: is not the URL of a proxy", id="proxy-with-empty-label"
+        ),
+        pytest.param({"server": "https://a..b"}, {}, 'server "https://a..b" is not a URL', id="empty-label"),
         pytest.param({"tls-server-name": "a..b"}, {}, "tls-server-name is not a host name", id="server-name"),
     ],
 )

@@ -70,7 +70,7 @@ def test_first_of_several_kubeconfigs_names_the_current_context(tmp_path: Path) 
 
 
 def test_missing_kubeconfig_is_unreachable(tmp_path: Path) -> None:
-    with pytest.raises(UnreachableError, match=r"KUBECONFIG: there is no file .*/nope; point it to your cluster's"):
+    with pytest.raises(UnreachableError, match=r"KUBECONFIG: there is no file .*/nope; set it to your cluster's"):
         _choose(str(tmp_path / "nope"))
 
 

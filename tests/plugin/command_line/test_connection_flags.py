@@ -122,7 +122,7 @@ def test_name_that_no_namespace_has_is_refused_at_once(
     told = capsys.readouterr().err
     named = "KUBECONFIG: contexts.context.namespace" if origin == "kubeconfig" else "--namespace"
     assert told.startswith(f"distrain: {named}: ")
-    assert told.endswith(" is no name of a namespace: use a-z, 0-9 and -, 63 characters at most\n")
+    assert told.endswith(" is not a valid namespace name: use a-z, 0-9 and -, 63 characters at most\n")
     assert told.count("\n") == 1
     assert api.requests == []
 

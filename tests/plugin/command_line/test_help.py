@@ -148,7 +148,9 @@ def test_markdown_becomes_plain_text(markdown: str, shown: str) -> None:
             id="choice",
         ),
         pytest.param(
-            ["uninstall", "run1"], 'COMMAND: there is no "uninstall"; it is Helm\'s own: helm uninstall', id="helms-own"
+            ["uninstall", "run1"],
+            'COMMAND: distrain has no command "uninstall", but Helm has it: helm uninstall',
+            id="helms-own",
         ),
         pytest.param(
             ["version"],

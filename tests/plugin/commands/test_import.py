@@ -145,7 +145,7 @@ def test_job_in_the_cluster_is_read_and_left_as_it_is(run: Run, with_job: FakeAp
     assert outcome.code == 0, outcome.err
     assert outcome.values["workers"]["replicas"] == 3
     assert "from PyTorchJob/mnist in namespace team (kubeflow.org/v1)" in outcome.out
-    assert "left out" not in outcome.err.replace("credentials are left out", "")
+    assert "left out" not in outcome.err.replace("the values contain no credentials", "")
     assert wrote_nothing(with_job)
 
 

@@ -148,7 +148,9 @@ def test_gpu_resource_and_taints_about_gpus_are_the_nodes(run: Run, cluster: Fak
     workers = outcome.values["workers"]
     assert (workers["gpuResource"], workers["replicas"], workers["gpus"]) == ("amd.com/gpu", 2, 4)
     assert workers["tolerations"] == [{"key": "amd.com/gpu", "operator": "Exists", "effect": "NoExecute"}]
-    assert "GPU nodes with the taint dedicated:NoSchedule are left out; if they are yours, add it to" in outcome.err
+    assert (
+        "GPU nodes with the taint dedicated:NoSchedule are left out; if the run may use them, add the taint to"
+    ) in outcome.err
 
 
 def test_taint_of_all_gpu_nodes_is_tolerated(run: Run, cluster: FakeApi) -> None:
@@ -208,7 +210,7 @@ def test_cpu_and_memory_are_sized_by_the_gpus(run: Run, arguments: list[str], am
             [["docker.io/distrain/tensorflow:0.1.0", "docker.io/other/tensorflow-cuda:0.1.0"], []], [],
             {"repository": "registry.invalid/distrain/tensorflow-cuda"},
             "no --image, and no node has distrain/tensorflow-cuda, the trainer's image for GPUs: image.repository is "
-            "a placeholder, which", id="no-cuda",
+            "a placeholder that", id="no-cuda",
         ),
         pytest.param(
             [["docker.io/distrain/tensorflow-cuda:0.1.0"], []], ["--gpus", "0"],
@@ -332,7 +334,10 @@ def test_data_in_a_folder_brings_its_volume(run: Run) -> None:
 def test_training_on_random_images_is_said(run: Run, data: list[str], is_said: bool) -> None:
     made = run("init", "--node-gpus", "8", *data)
 
-    assert ("distrain: no --data: the run trains on random images, to measure speed; --data URI" in made.err) == is_said
+    assert (
+        "distrain: no --data: the run trains on random images, to measure speed; to train on your own data, "
+        "add --data URI" in made.err
+    ) == is_said
 
 
 def test_file_that_is_there_is_replaced_by_force_alone(run: Run, tmp_path: Path) -> None:

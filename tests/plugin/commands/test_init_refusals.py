@@ -64,7 +64,9 @@ def helm(helm4: Path) -> Path:
             ["--gpus", "some"], '--gpus: "some" is no number of GPUs: write 8; see `distrain init --help`', id="gpus"
         ),
         pytest.param(
-            ["--chart", "/nowhere"], "--chart: /nowhere is no chart's folder or .tgz file; name the folder", id="chart"
+            ["--chart", "/nowhere"],
+            "--chart: /nowhere is neither a chart's folder nor a .tgz file; name the folder",
+            id="chart",
         ),
         pytest.param(
             ["-o", "/nowhere/x"], "--output: /nowhere/x cannot be written: No such file or directory", id="out"

@@ -270,7 +270,7 @@ def test_chart_may_be_an_archive(run: Run, tmp_path: Path, files: tuple[str, str
 @pytest.mark.parametrize(
     ("names", "words"),
     [
-        pytest.param(["distrain/values.yaml"], "holds no chart, whose folder has a Chart.yaml", id="no-chart"),
+        pytest.param(["distrain/values.yaml"], "contains no folder with a Chart.yaml", id="no-chart"),
         pytest.param(
             ["distrain/Chart.yaml", "../x"], "cannot be unpacked: ../x lies outside the archive", id="outside"
         ),

@@ -14,7 +14,7 @@ def test_number_of_workers_alone_leaves_their_size_to_the_nodes(derive: Derive) 
     asked = derive("gpus: 4\nworkers: {replicas: 4}\n")
 
     assert asked.code == 3
-    assert "or say --node-gpus N, the GPUs of a node" in asked.err
+    assert "or add --node-gpus N, the GPUs of a node" in asked.err
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_number_of_workers_alone_leaves_their_size_to_the_nodes(derive: Derive) 
         pytest.param(
             "gpus: 9\nworkers: {replicas: 4, gpus: 2}\n",
             [],
-            "gpus: 9 is not workers.replicas * workers.gpus = 4 * 2 = 8; --set gpus=8; "
+            "gpus: 9 differs from workers.replicas * workers.gpus = 4 * 2 = 8; --set gpus=8; "
             "or leave out workers.replicas and workers.gpus, which `helm distrain derive` then sets",
             id="refused-by-the-chart",
         ),

@@ -300,7 +300,7 @@ def test_pods_that_may_not_be_listed_are_said_in_a_line(api: FakeApi, up: Kubele
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        pytest.param(["-f", "-p"], "--previous: that container has ended", id="follow-and-previous"),
+        pytest.param(["-f", "-p"], "--previous: shows a container that has ended", id="follow-and-previous"),
         pytest.param(["--save", "d", "-f"], "--follow: --save always writes whole logs", id="save-and-follow"),
         pytest.param(["--tail", "-1"], "-1", id="tail"),
         pytest.param(["--since", "soon"], '"soon" is no duration', id="since"),

@@ -102,7 +102,7 @@ def test_record_without_lines_is_empty() -> None:
 
 
 def test_file_that_is_no_record_is_refused() -> None:
-    with pytest.raises(RecordError, match=r"^/tmp/x is no record: "):
+    with pytest.raises(RecordError, match=r"^/tmp/x is not a run's record: "):
         parse(b"hello\nworld\n", "/tmp/x")
 
 

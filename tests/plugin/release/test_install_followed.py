@@ -52,7 +52,7 @@ def test_ctrl_c_leaves_the_run_and_says_how_to_see_it_again(
 
     assert shown.code == 130
     again = "`helm distrain status run1 --namespace team --watch` shows it again"
-    assert shown.err.splitlines()[-1] == f"distrain: run1: goes on; {again}"
+    assert shown.err.splitlines()[-1] == f"distrain: run1: the run goes on; {again}"
 
 
 def _interrupt(_: float) -> None:

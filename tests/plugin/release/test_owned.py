@@ -211,7 +211,7 @@ def test_job_that_helm_and_argo_cd_did_not_make_is_changed_with_what_made_it(run
 
     outcome = run(*RESCALE, "--yes")
 
-    change = "change MPIJob run1 with the tool that made it"
+    change = "change MPIJob run1 with the tool that created it"
     words = f"run1: is not a Helm release in namespace team; Helm did not create it: {change}"
     assert (outcome.code, outcome.err) == (2, f"distrain: {words}\n")
 

@@ -278,7 +278,7 @@ def test_chart_of_another_version_is_warned_of(run: Run, running: Recorded) -> N
 
     outcome = run("rescale", "run1", "--workers", "3", "--dry-run")
 
-    assert outcome.err.startswith("distrain: warning: run1 is of chart 0.0.9 and gets chart 0.1.0, with all that has")
+    assert outcome.err.startswith("distrain: warning: run1 is of chart 0.0.9 and will get chart 0.1.0 with all its")
 
 
 @pytest.mark.parametrize("flags", [(), ("--reuse-values",), ("--reset-values",)])
@@ -297,7 +297,7 @@ def test_nobody_to_ask_needs_yes(run: Run, running: Recorded) -> None:
     assert (outcome.code, running.upgrades) == (2, [])
     assert outcome.out.startswith("run1: revision 3 -> 4\n")
     last = outcome.err.splitlines()[-1]
-    assert last.startswith("distrain: --yes: is missing, and without a terminal nobody can be asked")
+    assert last.startswith("distrain: --yes: is missing, and without a terminal the command cannot ask you")
 
 
 @pytest.mark.parametrize("command", [("upgrade", "run1", "--reuse-values"), ("rescale", "run1", "--workers", "2")])

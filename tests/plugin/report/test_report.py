@@ -95,7 +95,7 @@ def test_run_that_has_written_nothing_yet_is_told(report: Report) -> None:
         pytest.param(
             b'{"event": "record", "version": 9}\n{"event": "step"}\n', "has version 9 of the record's", id="newer"
         ),
-        pytest.param(b"\x00\xff" * 1000, "is no record: no line of it is a JSON object", id="binary"),
+        pytest.param(b"\x00\xff" * 1000, "is not a run's record: none of its lines is a JSON object", id="binary"),
     ],
 )
 def test_file_that_is_no_record_is_refused(report: Report, content: bytes, words: str) -> None:
@@ -176,7 +176,7 @@ def test_record_in_s3_can_be_named_itself(
 @pytest.mark.parametrize(
     ("place", "words"),
     [
-        (f"s3://{BUCKET}/nothing", f"s3://{BUCKET}/nothing holds no record.jsonl; name the folder of a run"),
+        (f"s3://{BUCKET}/nothing", f"s3://{BUCKET}/nothing contains no record.jsonl; name the folder of a run"),
         (f"s3://{BUCKET}/no.jsonl", f"there is no s3://{BUCKET}/no.jsonl at"),
         ("s3://no-such-bucket/run1", "there is no bucket no-such-bucket at"),
         ("s3:///run1", "s3:///run1 names no bucket; write s3://bucket/folder"),
@@ -253,7 +253,7 @@ def test_endpoint_in_the_cluster_is_told_how_to_forward(
         pytest.param({"replicas": 1}, "run1: is a release of another chart", id="another chart"),
         pytest.param(
             {"output": {"uri": ""}, "checkpoint": {"uri": ""}},
-            "run1: its values name neither output.uri nor checkpoint.uri",
+            "run1: its values set neither output.uri nor checkpoint.uri",
             id="no place",
         ),
         pytest.param(

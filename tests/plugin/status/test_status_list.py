@@ -101,7 +101,7 @@ def test_runs_of_all_namespaces_are_listed_with_their_namespace(api: FakeApi, st
         pytest.param(["run1", "-A"], "--all-namespaces: lists all runs", id="all-and-one"),
         pytest.param(["run1", "-l", "a=b"], "--selector: lists all runs", id="selector-and-one"),
         pytest.param(["--wait"], "--wait: waits for one run; name it", id="wait-for-all"),
-        pytest.param(["run1", "--wait", "--watch"], "--watch: goes on without a goal", id="wait-and-watch"),
+        pytest.param(["run1", "--wait", "--watch"], "--watch: never ends by itself", id="wait-and-watch"),
         pytest.param(["run1", "--for=Faild"], 'there is no "Faild"; choose Succeeded, Running or step=N', id="goal"),
         pytest.param(["run1", "--for=step=x"], 'there is no "step=x"', id="step"),
     ],

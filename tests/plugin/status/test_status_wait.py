@@ -209,7 +209,7 @@ def test_wait_for_a_step_of_a_run_that_has_ended_without_a_known_step_fails(
     shown = status("run1", "--for=step=100")
 
     assert shown.code == 4
-    assert "has succeeded, and its last step is not known" in shown.err
+    assert "the run has succeeded, but its last step is unknown" in shown.err
 
 
 def test_wait_ends_with_the_timeout_and_says_where_the_run_stands(

@@ -289,9 +289,9 @@ def test_common_slip_is_answered_with_the_next_step(value: str, found: object, w
     ("values", "words"),
     [
         ({"env": [{"name": ""}]}, 'env[0].name: "" is too short; it needs 1 or more characters'),
-        ({"nameOverride": "x" * 60}, "is too long; it may have 53 characters"),
+        ({"nameOverride": "x" * 60}, "is too long; it may have at most 53 characters"),
         ({"workers": {"tolerations": [{}]}}, "workers.tolerations[0]: {} has too few keys; give it 1 or more"),
-        ({"env": [{"name": "A", "value": "a", "valueFrom": {}}]}, "has too many keys; keep 2 of them"),
+        ({"env": [{"name": "A", "value": "a", "valueFrom": {}}]}, "has too many keys; keep at most 2 of them"),
         (
             {"rbac": {"kinds": ["MPIJob", "MPIJob"]}},
             'rbac.kinds: ["MPIJob", "MPIJob"] contains the same entry twice; remove one',

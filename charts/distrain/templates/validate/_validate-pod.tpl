@@ -17,7 +17,7 @@ Rules on the pods: the user's additions must not conflict with the chart's field
 {{- end -}}
 {{- if ne $level "privileged" -}}
 {{- with .Values.network.rdma.resource -}}
-{{- printf "distrain: network.rdma.resource: %q needs pods that may lock memory, which podSecurity %s forbids; --set podSecurity=privileged, or ask for it in workers.resources.limits if the nodes set no limit on locked memory\n" . $level -}}
+{{- printf "distrain: network.rdma.resource: %q needs pods that may lock memory, which podSecurity %s forbids; --set podSecurity=privileged, or request the resource in workers.resources.limits if the nodes set no limit on locked memory\n" . $level -}}
 {{- end -}}
 {{- end -}}
 {{- end }}

@@ -65,7 +65,7 @@ distrain.validate.roles.limits
 {{- $source = print $at "cpu" -}}
 {{- end -}}
 {{- if and (ne (toString $request) "") (lt (include "distrain.text.bytes" $limit | float64) (include "distrain.text.bytes" $request | float64)) -}}
-{{- $lines = printf "distrain: %s: %s is less than %s, %s, which Kubernetes refuses; raise it, or lower the request" $path (include "distrain.text.quantity" $limit) $source (include "distrain.text.quantity" $request) | append $lines -}}
+{{- $lines = printf "distrain: %s: %s is less than %s, %s, which Kubernetes refuses; raise the limit, or lower the request" $path (include "distrain.text.quantity" $limit) $source (include "distrain.text.quantity" $request) | append $lines -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}

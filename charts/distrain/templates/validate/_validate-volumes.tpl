@@ -44,7 +44,7 @@ distrain.validate.volumes.folders
 {{- else if $found.readOnly -}}
 {{- printf "distrain: %s: %q is on volume %q, which is mounted read-only; mount a writable volume there, or use s3://bucket/prefix\n" $path $uri $found.name -}}
 {{- else if and (has $found.type (list "emptyDir" "ephemeral")) (or (eq $path "checkpoint.uri") (not (get $.Job.roles $role).sidecars)) -}}
-{{- printf "distrain: %s: %q is on volume %q, whose kind is %s: it is gone with its pod; use a persistentVolumeClaim, or s3://bucket/prefix\n" $path $uri $found.name $found.type -}}
+{{- printf "distrain: %s: %q is on volume %q, whose kind is %s: its files are lost with the pod; use a persistentVolumeClaim, or s3://bucket/prefix\n" $path $uri $found.name $found.type -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}

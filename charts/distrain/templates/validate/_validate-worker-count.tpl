@@ -17,7 +17,7 @@ Rules on the number of workers and of their GPUs.
 {{- if and (gt $each 0) (gt $gpus 0) (eq (mod $gpus (max $each 1) | int) 0) -}}
 {{- $mend = printf "--set workers.replicas=%d or %s" (div $gpus $each) $mend -}}
 {{- end -}}
-{{- printf "distrain: gpus: %d is not workers.replicas * workers.gpus = %d * %d = %d; %s; or leave out workers.replicas and workers.gpus, which `helm distrain derive` then sets\n" $gpus $replicas $each $product $mend -}}
+{{- printf "distrain: gpus: %d differs from workers.replicas * workers.gpus = %d * %d = %d; %s; or leave out workers.replicas and workers.gpus, which `helm distrain derive` then sets\n" $gpus $replicas $each $product $mend -}}
 {{- end -}}
 {{- end -}}
 {{- end }}

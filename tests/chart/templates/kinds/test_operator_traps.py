@@ -23,7 +23,7 @@ def test_01_two_mpijob_versions_are_never_guessed(helm: Path) -> None:
 
     assert "job.apiVersion: this cluster serves MPIJob in v2beta1, v1" in refusal(helm, *both)
     queue = ("job.apiVersion=v1", "gang.scheduler=kueue", "gang.queue=team")
-    assert "kueue supports only MPIJob v2beta1" in refusal(helm, *set_arguments(*queue))
+    assert "kueue manages only MPIJob v2beta1" in refusal(helm, *set_arguments(*queue))
 
 
 @pytest.mark.parametrize("values", [(), (GANG,)], ids=["alone", "gang"])

@@ -116,8 +116,11 @@ def test_annotations_of_the_account_are_on_that_of_the_pods_alone(helm: Path, ki
 @pytest.mark.parametrize(
     ("value", "words"),
     [
-        ("serviceAccountName=mine", 'serviceAccountName "mine" is an account of yours; annotate it with kubectl'),
-        ("rbac.create=false", "rbac.create is false, which makes no account; name an account of yours in"),
+        ("serviceAccountName=mine", 'serviceAccountName "mine" is your own ServiceAccount; annotate it with kubectl'),
+        (
+            "rbac.create=false",
+            "with rbac.create=false the chart creates no ServiceAccount; name your own ServiceAccount in",
+        ),
     ],
 )
 def test_annotations_of_an_account_that_the_chart_does_not_make_are_refused(helm: Path, value: str, words: str) -> None:

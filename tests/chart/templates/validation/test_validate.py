@@ -22,20 +22,20 @@ READ_ONLY = [*VOLUME, "volumeMounts[0].readOnly=true"]
 CASES = [
     pytest.param(
         ["gpus=32", "workers.gpus=8"],
-        "gpus: 32 is not workers.replicas * workers.gpus = 2 * 8 = 16; "
+        "gpus: 32 differs from workers.replicas * workers.gpus = 2 * 8 = 16; "
         f"--set workers.replicas=4 or --set gpus=16; {DERIVE}",
         ["gpus=32", "workers.gpus=8", "workers.replicas=4"],
         id="gpus",
     ),
     pytest.param(
         ["gpus=5", "workers.gpus=2"],
-        f"gpus: 5 is not workers.replicas * workers.gpus = 2 * 2 = 4; --set gpus=4; {DERIVE}\n",
+        f"gpus: 5 differs from workers.replicas * workers.gpus = 2 * 2 = 4; --set gpus=4; {DERIVE}\n",
         ["gpus=4", "workers.gpus=2"],
         id="gpus-no-multiple",
     ),
     pytest.param(
         ["gpus=4", "workers.gpus=0"],
-        f"gpus: 4 is not workers.replicas * workers.gpus = 2 * 0 = 0; --set gpus=0; {DERIVE}\n",
+        f"gpus: 4 differs from workers.replicas * workers.gpus = 2 * 0 = 0; --set gpus=0; {DERIVE}\n",
         ["gpus=0", "workers.gpus=0"],
         id="gpus-on-the-cpu",
     ),
@@ -96,25 +96,26 @@ CASES = [
     ),
     pytest.param(
         [*VOLUME, "data.cache.folder=/disks/cache"],
-        'data.cache.folder: "/disks/cache" lies on no volume; mount one there with volumes and volumeMounts, or empty',
+        'data.cache.folder: "/disks/cache" is not on a volume; mount a volume there with volumes and '
+        "volumeMounts, or leave",
         [*MOUNT, "data.cache.folder=/disk/cache"],
         id="cache-on-no-volume",
     ),
     pytest.param(
         [*READ_ONLY, "data.cache.folder=/disk/cache"],
-        'data.cache.folder: "/disk/cache" lies on volume "disk", which is mounted read-only; mount a writable one',
+        'data.cache.folder: "/disk/cache" is on volume "disk", which is mounted read-only; mount a writable volume',
         [*VOLUME, "data.cache.folder=/disk/cache"],
         id="cache-on-a-read-only-mount",
     ),
     pytest.param(
         [*READ_ONLY, "checkpoint.uri=/disk/checkpoints"],
-        'checkpoint.uri: "/disk/checkpoints" is on volume "disk", which is mounted read-only; mount a writable one',
+        'checkpoint.uri: "/disk/checkpoints" is on volume "disk", which is mounted read-only; mount a writable volume',
         [*VOLUME, "checkpoint.uri=/disk/checkpoints"],
         id="checkpoints-on-a-read-only-mount",
     ),
     pytest.param(
         [*VOLUME, "volumes[0].persistentVolumeClaim.readOnly=true", "output.uri=/disk"],
-        'output.uri: "/disk" is on volume "disk", which is mounted read-only; mount a writable one there',
+        'output.uri: "/disk" is on volume "disk", which is mounted read-only; mount a writable volume there',
         [*VOLUME, "output.uri=/disk"],
         id="output-on-a-read-only-claim",
     ),
@@ -126,19 +127,21 @@ CASES = [
     ),
     pytest.param(
         [*MOUNT, "checkpoint.uri=/disk/checkpoints"],
-        'checkpoint.uri: "/disk/checkpoints" is on volume "disk", whose kind is emptyDir: it is gone with its pod',
+        'checkpoint.uri: "/disk/checkpoints" is on volume "disk", whose kind is emptyDir: its files are '
+        "lost with the pod",
         [*VOLUME, "checkpoint.uri=/disk/checkpoints"],
         id="checkpoints-on-a-volume-without-a-kind",
     ),
     pytest.param(
         [*MOUNT, "volumes[0].emptyDir.medium=Memory", "checkpoint.uri=/disk/checkpoints", *SIDECAR],
-        'checkpoint.uri: "/disk/checkpoints" is on volume "disk", whose kind is emptyDir: it is gone with its pod',
+        'checkpoint.uri: "/disk/checkpoints" is on volume "disk", whose kind is emptyDir: its files are '
+        "lost with the pod",
         [*VOLUME, "checkpoint.uri=/disk/checkpoints", *SIDECAR],
         id="checkpoints-on-an-empty-dir",
     ),
     pytest.param(
         [*MOUNT, "output.uri=/disk"],
-        'output.uri: "/disk" is on volume "disk", whose kind is emptyDir: it is gone with its pod',
+        'output.uri: "/disk" is on volume "disk", whose kind is emptyDir: its files are lost with the pod',
         [*MOUNT, "output.uri=/disk", *SIDECAR],
         id="output-that-nothing-carries-away",
     ),
@@ -187,7 +190,7 @@ CASES = [
     ),
     pytest.param(
         [*TFJOB, *(f"workers.{value}" for value in VOLUME), "checkpoint.uri=/disk/a"],
-        'checkpoint.uri: "/disk/a" is not on a volume of the Chief, which writes it, and would be lost; mount one',
+        'checkpoint.uri: "/disk/a" is not on a volume of the Chief, which writes it, and would be lost; mount a volume',
         [*TFJOB, *(f"launcher.{value}" for value in VOLUME), "checkpoint.uri=/disk/a"],
         id="checkpoints-on-a-volume-of-the-workers-of-a-tfjob",
     ),

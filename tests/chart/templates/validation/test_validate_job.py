@@ -74,12 +74,12 @@ CASES = {
     ),
     "below-the-range": (
         (PYTORCH, "workers.minReplicas=3"),
-        "workers.replicas: 2 is not between workers.minReplicas and workers.maxReplicas, 3 and 1000; change one",
+        "workers.replicas: 2 is not between workers.minReplicas (3) and workers.maxReplicas (1000); change one",
         (PYTORCH, "workers.minReplicas=2"),
     ),
     "above-the-range": (
         (PYTORCH, "workers.maxReplicas=1"),
-        "workers.replicas: 2 is not between workers.minReplicas and workers.maxReplicas, 1 and 1; change one",
+        "workers.replicas: 2 is not between workers.minReplicas (1) and workers.maxReplicas (1); change one",
         (PYTORCH, "workers.maxReplicas=2"),
     ),
     "launcher-of-pytorchjob": (
@@ -146,13 +146,13 @@ CASES = {
     ),
     "suspended-without-restarts": (
         ("job.suspend=true", "job.maxRestarts=0"),
-        "job.suspend: is true, but job.maxRestarts is 0, and Kubernetes counts the end of the launcher's "
-        "pod as a failure",
+        "job.suspend: is true, but job.maxRestarts is 0, so the job would fail, because Kubernetes "
+        "counts the end of the launcher's pod as a failure",
         (V1, "job.suspend=true", "job.maxRestarts=0"),
     ),
     "suspended-plain-without-restarts": (
         (PLAIN, "job.suspend=true", "job.maxRestarts=0"),
-        "so the job would fail; --set job.maxRestarts=1 or more",
+        "as a failure; --set job.maxRestarts=1 or more",
         (PLAIN, "job.suspend=true", "job.maxRestarts=1"),
     ),
     "suspended-in-a-queue": (
@@ -163,7 +163,7 @@ CASES = {
     ),
     "clean-none-of-plain": (
         (PLAIN, "job.cleanPodPolicy=None"),
-        "job.cleanPodPolicy: None, but the workers of job.kind Plain always end with the job",
+        "job.cleanPodPolicy: is `None`, but with job.kind Plain the workers always end with the job",
         ("job.cleanPodPolicy=None",),
     ),
     "live-tfjob": (
@@ -247,7 +247,7 @@ CASES = {
     ),
     "kueue-of-mpijob-v1": (
         (V1, *QUEUE),
-        "gang.scheduler: kueue supports only MPIJob v2beta1, not v1; --set gang.scheduler=none, or install",
+        "gang.scheduler: kueue manages only MPIJob v2beta1, not v1; --set gang.scheduler=none, or install",
         (PYTORCH, *QUEUE),
     ),
     "mpi-env-without-mpi": (
@@ -308,17 +308,18 @@ CASES = {
     ),
     "interface-in-two-places": (
         ("mpi.mca.btl_tcp_if_include=eth0",),
-        "mpi.mca.btl_tcp_if_include: network.interface, network.subnets and network.excludeInterfaces set it; put the",
+        "mpi.mca.btl_tcp_if_include: network.interface, network.subnets and network.excludeInterfaces set "
+        "this parameter; set",
         ("network.interface=eth0",),
     ),
     "ssh-secret-of-an-operator": (
         ("ssh.secretName=keys",),
-        'ssh.secretName: "keys" is set, but a MPIJob does not use it: an operator makes its own key',
+        'ssh.secretName: "keys" is set, but a MPIJob does not use it, because its operator creates the key',
         (PLAIN, "ssh.secretName=keys"),
     ),
     "low-port": (
         ("ssh.port=22",),
-        "ssh.port: 22 is below 1024, which only root may use, but the pods run as user 1000; take 2222, or",
+        "ssh.port: 22 is below 1024, which only root may use, but the pods run as user 1000; set ssh.port to 2222, or",
         ("ssh.port=22", "podSecurity=baseline"),
     ),
 }

@@ -19,7 +19,8 @@ VOLUME = ("volumes[0].name=disk", "volumeMounts[0].name=disk", "volumeMounts[0].
 CASES = {
     "shm-above-memory": (
         ("workers.shm=2049Mi", "workers.memory=2Gi"),
-        'workers.shm: "2049Mi" is more than workers.memory, "2Gi", in which it counts; lower workers.shm, or raise',
+        'workers.shm: "2049Mi" is more than workers.memory, "2Gi", but files in /dev/shm count as memory; '
+        "lower workers.shm, or raise",
         ("workers.shm=2048Mi", "workers.memory=2Gi"),
     ),
     "shm-above-memory-by-another-unit": (
@@ -29,13 +30,15 @@ CASES = {
     ),
     "shm-above-a-limit": (
         ("workers.shm=2049Mi", "workers.resources.limits.memory=2Gi"),
-        'workers.shm: "2049Mi" is more than workers.resources.limits.memory, "2Gi", in which it counts; lower '
+        'workers.shm: "2049Mi" is more than workers.resources.limits.memory, "2Gi", but files in /dev/shm '
+        "count as memory; lower "
         "workers.shm, or raise workers.resources.limits.memory",
         ("workers.shm=2048Mi", "workers.resources.limits.memory=2Gi"),
     ),
     "shm-above-a-limit-at-the-top": (
         ("workers.shm=2049Mi", "resources.limits.memory=2Gi"),
-        'workers.shm: "2049Mi" is more than resources.limits.memory, "2Gi", in which it counts; lower workers.shm, or',
+        'workers.shm: "2049Mi" is more than resources.limits.memory, "2Gi", but files in /dev/shm count as '
+        "memory; lower workers.shm, or",
         ("workers.shm=2049Mi", "resources.limits.memory=2Gi", "workers.memory=3Gi"),
     ),
     "root-under-restricted": (
@@ -47,7 +50,7 @@ CASES = {
     "rdma-under-baseline": (
         ("network.rdma.resource=rdma/hca", "podSecurity=baseline"),
         'network.rdma.resource: "rdma/hca" needs pods that may lock memory, which podSecurity baseline forbids; '
-        "--set podSecurity=privileged, or ask for it in workers.resources.limits if the nodes set no limit on locked",
+        "--set podSecurity=privileged, or request the resource in workers.resources.limits if the nodes",
         ("network.rdma.resource=rdma/hca", PRIVILEGED),
     ),
     "host-network-under-restricted": (
@@ -77,7 +80,8 @@ CASES = {
     ),
     "sidecar-named-like-the-worker": (
         (PYTORCH, "workers.sidecars[0].name=pytorch", "workers.sidecars[0].image=side"),
-        'workers.sidecars[0].name: "pytorch" is taken, by the job itself or by another container of yours; choose',
+        'workers.sidecars[0].name: "pytorch" is already the name of a container of the job, or of another '
+        "container of yours; choose",
         ("workers.sidecars[0].name=pytorch", "workers.sidecars[0].image=side"),
     ),
     "init-container-named-like-the-operators": (

@@ -44,7 +44,7 @@ CASES = {
     ),
     "gpus-as-network-devices": (
         "{podSecurity: privileged, network: {rdma: {resource: nvidia.com/gpu, count: 4}}}",
-        'network.rdma.resource: "nvidia.com/gpu" is workers.gpuResource, whose number is workers.gpus; name the',
+        'network.rdma.resource: "nvidia.com/gpu" is workers.gpuResource, the resource of the GPUs; name the',
         "{podSecurity: privileged, network: {rdma: {resource: nvidia.com/hca, count: 4}}}",
     ),
     "memory-without-a-unit": (
@@ -59,7 +59,8 @@ CASES = {
     ),
     "limit-below-cpu": (
         "workers: {cpu: 8, resources: {limits: {cpu: 7500m}}}",
-        "workers.resources.limits.cpu: 7500m is less than workers.cpu, 8, which Kubernetes refuses; raise it, or lower",
+        "workers.resources.limits.cpu: 7500m is less than workers.cpu, 8, which Kubernetes refuses; raise "
+        "the limit, or lower",
         "workers: {cpu: 8, resources: {limits: {cpu: 8000m}}}",
     ),
     "limit-at-the-top-below-a-request": (
@@ -69,12 +70,14 @@ CASES = {
     ),
     "limit-at-the-top-below-cpu": (
         "{resources: {limits: {cpu: 1}}, workers: {cpu: 2}}",
-        "resources.limits.cpu: 1 is less than workers.cpu, 2, which Kubernetes refuses; raise it, or lower the request",
+        "resources.limits.cpu: 1 is less than workers.cpu, 2, which Kubernetes refuses; raise the limit, "
+        "or lower the request",
         "{resources: {limits: {cpu: 1}}, workers: {cpu: 2, resources: {limits: {cpu: 2}}}}",
     ),
     "limit-and-request-at-the-top": (
         "resources: {limits: {cpu: 1}, requests: {cpu: 2}}",
-        "resources.limits.cpu: 1 is less than resources.requests.cpu, 2, which Kubernetes refuses; raise it, or lower",
+        "resources.limits.cpu: 1 is less than resources.requests.cpu, 2, which Kubernetes refuses; raise "
+        "the limit, or lower",
         "resources: {limits: {cpu: 2}, requests: {cpu: 2}}",
     ),
     "devices-at-the-top-without-a-limit": (
@@ -152,7 +155,7 @@ CASES = {
     ),
     "claims-that-the-operator-drops": (
         "{framework: pytorch, podSpec: {resourceClaims: [{name: a, resourceClaimName: b}]}}",
-        "podSpec.resourceClaims: a PyTorchJob v1 does not know them; remove them, or take MPIJob v2beta1 or "
+        "podSpec.resourceClaims: a PyTorchJob v1 has no such field; remove the claims, or use MPIJob v2beta1 or "
         "job.kind Plain",
         "podSpec: {resourceClaims: [{name: a, resourceClaimName: b}]}",
     ),
@@ -163,7 +166,7 @@ CASES = {
     ),
     "gpus-of-no-claim": (
         'workers: {gpus: 8, gpuResource: ""}',
-        "workers.gpuResource: is empty, so that workers.podSpec.resourceClaims has to ask for the 8 GPUs of a worker",
+        "workers.gpuResource: is empty, so workers.podSpec.resourceClaims has to request the 8 GPUs of a worker",
         'workers: {gpus: 8, gpuResource: "", podSpec: {resourceClaims: [{name: a, resourceClaimTemplateName: b}]}}',
     ),
     "gang-and-scheduler": (
@@ -194,17 +197,18 @@ CASES = {
     ),
     "init-container-of-the-clusters-user": (
         "{runAsUser: cluster, initContainers: [{name: distrain-user, image: a}]}",
-        'initContainers[0].name: "distrain-user" is taken, by the job itself',
+        'initContainers[0].name: "distrain-user" is already the name of a container of the job',
         "initContainers: [{name: distrain-user, image: a}]",
     ),
     "port-of-the-clusters-user": (
         "{runAsUser: cluster, ssh: {port: 22}}",
-        "ssh.port: 22 is below 1024, which only root may use, but the pods run as user cluster; take 2222",
+        "ssh.port: 22 is below 1024, which only root may use, but the pods run as user cluster; set ssh.port to 2222",
         "{runAsUser: cluster, ssh: {port: 2222}}",
     ),
     "unsafe-sysctl": (
         "{podSecurity: baseline, securityContext: {sysctls: [{name: net.core.somaxconn, value: '1'}]}}",
-        "securityContext: sysctls net.core.somaxconn is forbidden by podSecurity baseline; remove it, or set a wider",
+        "securityContext: sysctls net.core.somaxconn is forbidden by podSecurity baseline; remove it, or "
+        "set a less strict",
         "{podSecurity: baseline, securityContext: {sysctls: [{name: net.ipv4.tcp_syncookies, value: '1'}]}}",
     ),
     "selinux-user": (
@@ -230,13 +234,14 @@ CASES = {
     ),
     "native-sidecar-of-an-old-operator": (
         "{job: {apiVersion: v1alpha2}, initContainers: [{name: a, image: b, restartPolicy: Always}]}",
-        "initContainers[0].restartPolicy: the operator of MPIJob v1alpha2 drops it, and would wait for the "
-        "container's end",
+        "initContainers[0].restartPolicy: the operator of MPIJob v1alpha2 ignores this field, so the job "
+        "would wait until the container ends",
         "{job: {apiVersion: v1alpha2}, initContainers: [{name: a, image: b}]}",
     ),
     "container-of-the-top-in-another-list": (
         "{initContainers: [{name: a, image: b}], launcher: {sidecars: [{name: a, image: b, restartPolicy: Always}]}}",
-        'launcher.sidecars[0].name: "a" is taken, by the job itself or by another container of yours',
+        'launcher.sidecars[0].name: "a" is already the name of a container of the job, or of another '
+        "container of yours",
         "{initContainers: [{name: a, image: b}], launcher: {initContainers: [{name: a, image: b}]}}",
     ),
     "container-named-like-the-launcher": (
@@ -309,7 +314,9 @@ def test_native_sidecar_needs_a_cluster_that_knows_it(helm: Path, tmp_path: Path
 
     message = refusal(helm, *real, "1.28.3")
 
-    assert "workers.sidecars[0].restartPolicy: Kubernetes has native sidecars since 1.29, and this cluster" in message
+    assert (
+        "workers.sidecars[0].restartPolicy: native sidecars need Kubernetes 1.29 or newer, and this cluster"
+    ) in message
     render(helm, *real, "1.29.0")
 
 
