@@ -233,7 +233,7 @@ def test_pods_renewed_token_is_used(
         pytest.param(
             {"insecure-skip-tls-verify": True, "certificate-authority": "a"}, {}, "contradict each other", id="both"
         ),
-        pytest.param({"certificate-authority-data": "%"}, {}, "certificate-authority-data is no base64", id="base64"),
+        pytest.param({"certificate-authority-data": "%"}, {}, "certificate-authority-data is not base64", id="base64"),
         pytest.param({"certificate-authority-data": "AAAA"}, {}, "certificate-authority cannot be used", id="no-pem"),
         pytest.param(
             {},

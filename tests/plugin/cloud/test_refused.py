@@ -231,7 +231,7 @@ def test_existing_file_is_replaced_only_with_force(make: Make, tmp_path: Path) -
     (tmp_path / "prices").write_text(PRICES)
     (tmp_path / "made.yaml").write_text("old")
 
-    assert "is there already" in make(WHOLE, "-o", "made.yaml").err
+    assert "already exists" in make(WHOLE, "-o", "made.yaml").err
     assert (tmp_path / "made.yaml").read_text() == "old"
     assert make(WHOLE, "-o", "made.yaml", "--force").code == 0
     assert "ClusterConfig" in (tmp_path / "made.yaml").read_text()

@@ -266,7 +266,7 @@ def test_chief_led_workers_get_the_one_gpu_that_they_use(derive: Derive) -> None
     assert "#   learning rate     0.00125 = trainer.learningRate 0.01 x 32 / 256, as each worker's" in trainer.out
     assert (own.workers["replicas"], own.workers["gpus"]) == (1, 4)
     assert (more.code, more.out) == (2, "")
-    assert more.err.startswith("distrain: workers.gpus: 2, but the trainer uses one GPU in each worker of a TFJob; ")
+    assert more.err.startswith("distrain: workers.gpus: is 2, but the trainer uses one GPU in each worker of a TFJob; ")
     # TF_CONFIG describes one task per worker. The number of GPUs that the user's own program uses is unknown.
     assert own.out.endswith("#   world size        1 = 1 worker x 1 rank\n")
 

@@ -170,7 +170,7 @@ def test_folder_that_has_files_is_refused(up: Kubelet, logs: Run, tmp_path: Path
     shown = logs("run1", "--save", str(folder))
 
     assert shown.code == 2
-    assert f"--save: {folder} {'is a file' if is_file else 'has files'}; name a new folder" in shown.err
+    assert f"--save: {folder} {'is a file' if is_file else 'has files'}; name a new or an empty folder" in shown.err
     assert kept.read_text() == "mine"
 
 

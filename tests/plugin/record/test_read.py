@@ -121,7 +121,7 @@ def test_last_file_of_a_folder_counts(tmp_path: Path) -> None:
 
 
 def test_folder_without_a_record_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(RecordError, match=r"holds no record\.jsonl; give the run's folder"):
+    with pytest.raises(RecordError, match=r"contains no record\.jsonl; give the run's folder"):
         read.in_folder(tmp_path)
     with pytest.raises(RecordError, match=r"/none cannot be read: No such file or directory; "):
         read.in_folder(tmp_path / "none")

@@ -157,7 +157,7 @@ def test_failed_revision_of_flux_is_not_rolled_back_by_hand(run: Run, running: R
 
     first, second = outcome.err.splitlines()
     belongs = "belongs to Flux's HelmRelease run1 in namespace team"
-    assert (outcome.code, first) == (2, f"distrain: run1: revision 3 is failed, and {belongs}")
+    assert (outcome.code, first) == (2, f"distrain: run1: revision 3 is failed, and the release {belongs}")
     assert second.startswith("distrain: run1: change the values under spec.values of the HelmRelease, ")
 
 
