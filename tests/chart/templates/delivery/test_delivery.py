@@ -136,7 +136,7 @@ CASES = [
     ),
     pytest.param(
         ["trainer.delivery=chart", "image.repository=pytorch/pytorch"],
-        "image.tag: is empty, which means 0.1.0, a version of distrain; set it to a tag of pytorch/pytorch",
+        "image.tag: is empty, so the tag would be 0.1.0, a version of distrain; set it to a tag of pytorch/pytorch",
         ["trainer.delivery=chart", "image.repository=pytorch/pytorch", f"image.digest=sha256:{'0' * 64}"],
         id="own-tag",
     ),

@@ -37,7 +37,7 @@ def test_field_without_a_queue_is_refused(helm: Path) -> None:
     words = refusal(helm, *set_arguments(MANAGED[0]))
 
     assert (
-        "job.managedBy: kueue.x-k8s.io/multikueue, but gang.scheduler is none, so no controller would run the job"
+        'job.managedBy: is "kueue.x-k8s.io/multikueue", but gang.scheduler is none, so no controller would run the job'
     ) in words
 
 

@@ -109,24 +109,24 @@ CASES = {
     ),
     "gpus-that-a-tfjob-leaves-idle": (
         (*TFJOB, "workers.gpus=4", "workers.replicas=3", "gpus=12"),
-        "workers.gpus: 4, but the trainer uses one GPU in each worker of a TFJob; --set "
+        "workers.gpus: is 4, but the trainer uses one GPU in each worker of a TFJob; --set "
         "workers.gpus=1,workers.replicas=12",
         (*TFJOB, "workers.gpus=1", "workers.replicas=12", "gpus=12"),
     ),
     "gpus-that-a-large-tfjob-leaves-idle": (
         (*TFJOB, "workers.gpus=2", "workers.replicas=501"),
-        "workers.gpus: 2, but the trainer uses one GPU in each worker of a TFJob; --set "
+        "workers.gpus: is 2, but the trainer uses one GPU in each worker of a TFJob; --set "
         "workers.gpus=1,workers.replicas=1000, as 1000 workers are the most; or --set strategy=allreduce",
         (*TFJOB, "workers.gpus=4", "command={train}"),
     ),
     "time-to-live": (
         (PYTORCH, "job.ttlSecondsAfterFinished=60"),
-        "job.ttlSecondsAfterFinished: 60 is set, but it would delete the whole PyTorchJob v1, and the next helm",
+        "job.ttlSecondsAfterFinished: 60 is set, but it would delete the whole PyTorchJob v1, so the next helm",
         ("job.ttlSecondsAfterFinished=60",),
     ),
     "time-to-live-of-plain": (
         (PLAIN, "job.ttlSecondsAfterFinished=60"),
-        "job.ttlSecondsAfterFinished: 60 is set, but it would delete the whole Plain, and the next helm upgrade",
+        "job.ttlSecondsAfterFinished: 60 is set, but it would delete the whole Plain, so the next helm upgrade",
         (PLAIN,),
     ),
     "clean-all-of-v2beta1": (
