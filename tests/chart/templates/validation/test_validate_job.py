@@ -64,7 +64,7 @@ CASES = {
     ),
     "range-of-no-elastic-job": (
         ("workers.minReplicas=2",),
-        "workers.minReplicas: 2 is set, but this MPIJob is not elastic; --set workers.minReplicas=null, or take a",
+        "workers.minReplicas: 2 is set, but this MPIJob is not elastic; --set workers.minReplicas=null, or use a",
         ("workers.minReplicas=2", PYTORCH),
     ),
     "range-of-master-and-workers": (

@@ -86,12 +86,12 @@ CASES = {
     ),
     "init-container-named-like-the-operators": (
         ("workers.podSpec.initContainers[0].name=init-pytorch", INIT_IMAGE),
-        'workers.podSpec.initContainers[0].name: "init-pytorch" is taken',
+        'workers.podSpec.initContainers[0].name: "init-pytorch" is already the name',
         ("workers.podSpec.initContainers[0].name=init", INIT_IMAGE),
     ),
     "init-container-named-like-a-sidecar": (
         (*SIDE, "workers.podSpec.initContainers[0].name=side", INIT_IMAGE),
-        '.name: "side" is taken',
+        '.name: "side" is already the name',
         (*SIDE, "workers.podSpec.initContainers[0].name=init", INIT_IMAGE),
     ),
     "privileged-sidecar": (

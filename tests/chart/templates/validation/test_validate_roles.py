@@ -246,7 +246,7 @@ CASES = {
     ),
     "container-named-like-the-launcher": (
         "initContainers: [{name: launcher, image: b}]",
-        'initContainers[0].name: "launcher" is taken',
+        'initContainers[0].name: "launcher" is already the name',
         "workers: {initContainers: [{name: launcher, image: b}]}",
     ),
     "env-of-a-role-twice": (
