@@ -85,7 +85,7 @@ def test_common_metadata_replaces_a_job_only_where_kubernetes_fixes_the_labels_o
 def test_common_label_of_the_chart_or_an_operator_is_refused(helm: Path, key: str, accepted: str) -> None:
     escaped = [f"commonLabels.{word.replace('.', chr(92) + '.')}=mine" for word in (key, accepted)]
 
-    assert f"distrain: commonLabels: {key} is a label of the chart" in refusal(helm, *set_arguments(escaped[0]))
+    assert f"distrain: commonLabels: {key} is a label that the chart" in refusal(helm, *set_arguments(escaped[0]))
     assert render_with(helm, escaped[1:]).scripts["metadata"]["labels"][accepted] == "mine"
 
 
