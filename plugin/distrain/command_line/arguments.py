@@ -251,11 +251,8 @@ def release_name(name: str) -> str:
 def wrong_name(name: str) -> str:
     """Return why Helm does not allow this name for a release; an empty string if it does."""
     is_allowed = len(name) <= LONGEST_NAME and re.fullmatch(RELEASE_NAME, name)
-    return (
-        ""
-        if is_allowed
-        else (f'"{name}" is not a valid release name: use a-z, 0-9 and -, {LONGEST_NAME} characters at most')
-    )
+    words = f'"{name}" is not a valid release name: use a-z, 0-9 and -, {LONGEST_NAME} characters at most'
+    return "" if is_allowed else words
 
 
 def count(number: str, of: str = "GPUs: write 8") -> int:
