@@ -77,7 +77,7 @@ def read(bucket: Bucket) -> tuple[bytes, str]:
         raise ValuesError(f"{bucket.value}: {bucket.uri} names no bucket; write s3://bucket/folder")
     if "@" in bucket.name:
         raise ValuesError(
-            f"{bucket.value}: {bucket.uri} has a login in it; write s3://bucket/folder, and {CREDENTIALS}"
+            f"{bucket.value}: {bucket.uri} contains a login; write s3://bucket/folder, and {CREDENTIALS}"
         )
     try:
         client = _client(bucket)
@@ -168,7 +168,7 @@ def forwarding(bucket: Bucket) -> str:
     forward = f"kubectl --namespace {namespace} port-forward service/{found['name']} {LOCAL_PORT}:{port}"
     verb = "is" if found["svc"] or not found["namespace"] else "may be"
     return (
-        f"; it {verb} an address of the cluster: run `{forward}`, and add --endpoint "
+        f"; it {verb} an address inside the cluster: run `{forward}`, and add --endpoint "
         f"{address.scheme}://127.0.0.1:{LOCAL_PORT}"
     )
 
