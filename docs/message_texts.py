@@ -17,6 +17,8 @@ MOST = 20
 DEEPEST = 6
 # These functions return the items of their first argument, so the texts of the items are what counts.
 OF_ITEMS = ("fromkeys", "islice", "list", "sorted", "tuple")
+# The function of distrain.errors that returns an error's cause, mostly a text of the operating system.
+CAUSE = "reason"
 
 
 @dataclass
@@ -162,6 +164,8 @@ def _texts(node: ast.expr, scope: Scope) -> Iterable[str]:
             return _named(name, scope)
         case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name), args=[items, *_]) if name in OF_ITEMS:
             return all_texts(items, scope)
+        case ast.Call(func=ast.Name(id=name)) if name == CAUSE:
+            return [UNKNOWN]
         case ast.Call(func=ast.Attribute(value=text, attr="rstrip" | "removesuffix")):
             return _texts(text, scope)
         case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)):

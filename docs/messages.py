@@ -143,8 +143,8 @@ def _called(function: ast.expr) -> str:
 
 
 def has_words(text: str) -> bool:
-    """Return whether a text has at least two words. A text of one word only passes another message on."""
-    return len(re.findall(r"[A-Za-z]{2,}", text)) >= 2
+    """Return whether a text has at least two words and a finding. Other texts only pass on another message."""
+    return len(re.findall(r"[A-Za-z]{2,}", text)) >= 2 and not re.search(r"(^|: );", text)
 
 
 def groups() -> Iterator[tuple[str, str, list[str]]]:

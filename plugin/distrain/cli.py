@@ -60,7 +60,10 @@ def run(arguments: Sequence[str]) -> int:
         return StoppedError.exit_code
     except OSError as error:
         if NO_FOLDER in str(error):
-            console.say("TMPDIR: no folder for temporary files can be written; set TMPDIR to one; nothing was changed")
+            console.say(
+                "TMPDIR: no folder for temporary files is writable; set TMPDIR to a writable folder; nothing "
+                "was changed"
+            )
             return UnwrittenError.exit_code
         if not is_full(error):
             raise

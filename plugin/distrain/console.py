@@ -118,7 +118,7 @@ def write(data: bytes) -> None:
 def _refuse_closed() -> None:
     """Raise UnwrittenError if stdout was already closed when Python started, as with `>&-`."""
     if sys.stdout is None:
-        raise UnwrittenError("stdout: is closed; direct it to a file, or to /dev/null")
+        raise UnwrittenError("stdout: is closed; redirect it to a file or to /dev/null")
 
 
 def tell(text: str, otherwise: str) -> None:

@@ -136,7 +136,7 @@ class PipeClosedError(UnwrittenError):
 def reason(error: object) -> str:
     """Return an error's cause in one line: the operating system's message if the error has one."""
     if isinstance(error, UnicodeError):
-        return "it is no UTF-8 text"
+        return "it is not UTF-8 text"
     return " ".join(str(getattr(error, "strerror", None) or error).split())
 
 
@@ -149,7 +149,7 @@ def unwritten(error: Exception) -> UnwrittenError:
     """Convert an error from writing to stdout. For a closed pipe the result has no message."""
     if isinstance(error, BrokenPipeError):
         return PipeClosedError()
-    return UnwrittenError(f"stdout: cannot be written: {reason(error)}; direct it to where there is room")
+    return UnwrittenError(f"stdout: cannot be written: {reason(error)}; redirect it to a disk with free space")
 
 
 class StoppedError(DistrainError):

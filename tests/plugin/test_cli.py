@@ -44,7 +44,7 @@ from lab.paths import REPOSITORY
         ),
         pytest.param(
             ["install", "Run_1"],
-            'NAME: "Run_1" is no release name: use a-z, 0-9 and -, 53 characters at most; '
+            'NAME: "Run_1" is not a valid release name: use a-z, 0-9 and -, 53 characters at most; '
             "see `distrain install --help`",
             id="name",
         ),
@@ -88,7 +88,7 @@ def test_helm_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch, capsys: 
     ("printed", "words"),
     [
         pytest.param("v3.9.4", "is 3.9.4; distrain needs 3.17.0 or newer", id="too-old"),
-        pytest.param("v3.21", "does not tell its version (3.21 is not valid SemVer string)", id="no-version"),
+        pytest.param("v3.21", "did not print its version (3.21 is not valid SemVer string)", id="no-version"),
     ],
 )
 def test_helm_that_is_too_old_is_named(
@@ -110,7 +110,7 @@ def test_helm_that_fails_without_a_word_is_named(
     monkeypatch.setenv("HELM_BIN", str(silent))
 
     assert cli.run(["check"]) == 4
-    assert f"distrain: helm: {silent} does not tell its version" in capsys.readouterr().err
+    assert f"distrain: helm: {silent} did not print its version" in capsys.readouterr().err
 
 
 def test_ctrl_c_says_that_nothing_was_changed(

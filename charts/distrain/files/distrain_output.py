@@ -189,7 +189,7 @@ def hint_of(words: str) -> str:
     """Return a hint on what to do if the image has Python but not the trainer."""
     if not words.endswith("No module named distrain_trainer"):
         return ""
-    return "; set trainer.delivery to chart, which brings the trainer, or use an image that holds it"
+    return "; set trainer.delivery to chart, which delivers the trainer, or use an image that contains the trainer"
 
 
 def not_started(program: list, why: str) -> str:
@@ -199,7 +199,9 @@ def not_started(program: list, why: str) -> str:
     """
     if " " in program[0]:
         split = json.dumps(program[0].split() + program[1:])
-        return f'command: "{program[0]}" is one word, and no program has this name; write command: {split}'
+        return (
+            f'command: "{program[0]}" is one string with spaces, and no program has this name; write command: {split}'
+        )
     return f"{value_of(program)}: {program[0]}: {why}"
 
 
@@ -215,7 +217,7 @@ def no_torchrun(image: str, is_elastic: bool) -> str:
     if is_elastic:
         why, else_set = "which starts the ranks of an elastic PyTorchJob", "job.elastic to false"
         return (
-            f"image.repository: {without}, {why}; use an image with PyTorch, or set {else_set} or job.kind to another"
+            f"image.repository: {without}, {why}; use an image with PyTorch, set {else_set}, or choose another job.kind"
         )
     why = "which starts the ranks of a worker with several GPUs"
-    return f"image.repository: {without}, {why}; use an image with PyTorch, or set job.kind to another"
+    return f"image.repository: {without}, {why}; use an image with PyTorch, or choose another job.kind"

@@ -86,13 +86,13 @@ class Watch(threading.Thread):
         if awaited:
             self.report(awaited, len(hosts))
             return ""
-        return f"{len(answering)} more workers answer" if answering and is_settled else ""
+        return f"{len(answering)} new workers answer" if answering and is_settled else ""
 
     def report(self, awaited: list, count: int) -> None:
         if time.monotonic() - self.last_report >= SECONDS_BETWEEN_REPORTS:
             self.last_report = time.monotonic()
             goes_on = f"training goes on with {len(self.slots)}"
-            say(f"waiting for {len(awaited)} of {count} more workers, {goes_on}: {names(awaited)}")
+            say(f"waiting for {len(awaited)} of {count} new workers, {goes_on}: {names(awaited)}")
 
     def ask(self) -> None:
         """Make process 1 of every worker ask its ranks to stop.

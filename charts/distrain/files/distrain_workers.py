@@ -43,7 +43,7 @@ def read_hostfile(path: str) -> dict:
         slots = {host: int(setting[len("slots=") :]) for host, setting in entries}
     except OSError as error:
         raise LaunchError(
-            f"{path}: {error.strerror}; it is mounted into the launcher of an MPIJob or a Plain job"
+            f"{path}: {error.strerror}; it should be mounted into the launcher of an MPIJob or a Plain job"
         ) from None
     except ValueError:
         raise LaunchError(f"{path}: expected lines of the form `host slots=number`") from None
@@ -193,7 +193,7 @@ def ssh_arguments(folder: str, port: int) -> str:
             known_host = "distrain " + public_key.read()
         identity = readable_by_user_alone(key, own_folder)
     except OSError as error:
-        raise LaunchError(f"{error.filename}: {error.strerror}; the job's SSH key is mounted there") from None
+        raise LaunchError(f"{error.filename}: {error.strerror}; the job's SSH key should be mounted there") from None
     known_hosts = os.path.join(own_folder, "known_hosts")
     with open(known_hosts, "w", encoding="utf-8") as file:
         file.write(known_host)
@@ -215,7 +215,7 @@ def kubexec_agent(path: str) -> str:
             text = file.read()
     except OSError as error:
         raise LaunchError(
-            f"{path}: {error.strerror}; the operator mounts it into the launcher of an MPIJob v1 or v1alpha2"
+            f"{path}: {error.strerror}; the operator should mount it into the launcher of an MPIJob v1 or v1alpha2"
         ) from None
     if "/etc/hosts_of_nodes" not in text:
         return path

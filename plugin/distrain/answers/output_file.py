@@ -21,7 +21,7 @@ def refuse_existing(target: Path, *, force: bool) -> None:
     if is_folder:
         raise ValuesError(f"--output: {target} is a folder; name a file")
     if exists and not force:
-        raise ValuesError(f"--output: {target} is there already; name another file, or add --force to replace it")
+        raise ValuesError(f"--output: {target} already exists; name another file, or add --force to replace it")
 
 
 @contextmanager

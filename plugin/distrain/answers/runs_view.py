@@ -118,13 +118,14 @@ class View:
     def _too_late(self, runs: list[Run]) -> str:
         from distrain.status.text import line
 
-        seen, then = line(runs[0]) if runs else "", "give it more time"
+        last, then = line(runs[0]) if runs else "", "give a longer --timeout"
         if self._absence.lasts:
-            seen = f"{self._asked.name}: its job is gone, and no other job has replaced it yet"
+            last = f"{self._asked.name}: its job is gone, and no other job has replaced it yet"
+        seen = last
         if error := self._silence.error:
             why, _, then = error.messages[0].partition("; ")
-            seen = f"{why}{f'; before that: {seen}' if seen else ''}"
-        return f"--timeout: {self._asked.goal} not reached in {self._asked.timeout:g} s: {seen}; {then}"
+            seen = f"{why}{f'; before that: {last}' if last else ''}"
+        return f"--timeout: the run has not reached {self._asked.goal} in {self._asked.timeout:g} s: {seen}; {then}"
 
     def _changes(self) -> Iterator[list[Run]]:
         from distrain.status.absence import is_being_replaced
@@ -172,8 +173,8 @@ class View:
 
         own = job_of(seen.objects)
         if job := other_job(record, own):
-            words = f"is the record of job {job}, and {self._asked.name} is job {own}"
-            raise ValuesError(f"--record: {words}; name the record of {self._asked.name}, or leave the flag out")
+            words = f"belongs to job {job}, but the job of {self._asked.name} is {own}"
+            raise ValuesError(f"--record: {words}; name the record of {self._asked.name}, or leave out --record")
 
     def _any_record(self) -> Record | None:
         """Return the record of the run `name`: the record that --record names, otherwise the record of the release."""

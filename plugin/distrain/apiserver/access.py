@@ -85,7 +85,7 @@ def _entries(wanted: Target) -> tuple[Cluster, User]:
     for name, entries in ((context.cluster, config.clusters), (context.user, config.users)):
         if name and name not in entries:
             kind = "cluster" if entries is config.clusters else "user"
-            words = f'context {wanted.context} names {kind} "{name}", which is not there; {NAMED}'
+            words = f'context {wanted.context} names {kind} "{name}", which the kubeconfig does not contain; {NAMED}'
             raise UnreachableError(f"KUBECONFIG: {words}")
     cluster = config.clusters.get(context.cluster or "", Cluster())
     if not cluster.server and not wanted.overrides.server:
@@ -133,8 +133,8 @@ def _refuse_unusable(cluster: Cluster, user: User) -> None:
         words = f'auth-provider "{user.auth_provider.name}" is no longer part of Kubernetes; use an exec plugin'
         raise UnreachableError(f"KUBECONFIG: {words}")
     if (user.as_groups or user.as_uid or user.as_user_extra) and not user.impersonated:
-        words = "groups need a user; set --kube-as-user, or as"
-        raise UnreachableError(f"--kube-as-group, or as-groups of KUBECONFIG: {words}")
+        step = "set --kube-as-user, or `as` in KUBECONFIG"
+        raise UnreachableError(f"--kube-as-group, or as-groups of KUBECONFIG: a group needs a user; {step}")
 
 
 def _url(server: str) -> SplitResult:
@@ -143,7 +143,7 @@ def _url(server: str) -> SplitResult:
     if parts is None or parts.scheme not in ("http", "https"):
         # The text before the @ may be a password.
         shown = "server" if "@" in server else f'server "{server}"'
-        raise UnreachableError(f"KUBECONFIG: {shown} is no URL; write https://HOST:PORT")
+        raise UnreachableError(f"KUBECONFIG: {shown} is not a URL; write https://HOST:PORT")
     return parts
 
 
@@ -217,7 +217,9 @@ def _own_files(user: User) -> tuple[str | None, str | None]:
 
 def _in_file(error: Exception) -> str:
     """Return what is wrong with a certificate or key. OpenSSL's own message names only OpenSSL's functions."""
-    return "it is no PEM, or the key is another certificate's" if isinstance(error, ssl.SSLError) else reason(error)
+    if isinstance(error, ssl.SSLError):
+        return "it is not in PEM format, or the key belongs to another certificate"
+    return reason(error)
 
 
 @contextmanager

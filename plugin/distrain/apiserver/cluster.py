@@ -326,7 +326,7 @@ class Cluster:
         answer = self._write("DELETE", _path(resource, namespace), {**options, "preconditions": {"uid": uid}})
         what = f"{resource.kind} {resource.name}"
         if answer.status == 403:
-            words = f"{what} may not be deleted by you; ask for a role that allows `delete` on {resource.kind.lower()}s"
+            words = f"you may not delete {what}; ask for a role that allows `delete` on {resource.kind.lower()}s"
             raise ForbiddenError(words)
         if answer.status not in (200, 202, 404):
             raise refusal(answer, what, self.server)

@@ -238,11 +238,13 @@ class Connection:
     def _unreachable(self, error: Exception) -> UnreachableError:
         server = self._access.server
         if getattr(_innermost(error), "reason", "") in WITHOUT_TLS:
-            advice = "write http:// in its address, or the port that speaks TLS"
-            return UnreachableError(f"the cluster at {server} cannot be reached: it answers without TLS; {advice}")
+            step = "write http:// in its address, or use the port that accepts TLS"
+            return UnreachableError(
+                f"the cluster at {server} cannot be reached: the server answers without TLS; {step}"
+            )
         longer = ", or wait longer with --request-timeout" if isinstance(error, ReadTimeoutError) else ""
         proxy = self._access.proxy and urls.without_login(urlsplit(self._access.proxy)).geturl()
-        way, advice = (f" through the proxy {proxy}", OF_PROXY) if proxy else ("", NEXT_STEP)
+        way, advice = f" through the proxy {proxy}" if proxy else "", OF_PROXY if proxy else NEXT_STEP
         return UnreachableError(f"the cluster at {server} cannot be reached{way}: {_cause(error)}; {advice}{longer}")
 
 

@@ -69,9 +69,9 @@ class Credentials(Struct, frozen=True):
 def sendable(value: str, what: str) -> str:
     """Return the value if a client may send it as a header; otherwise raise CredentialsError, which hides the value."""
     if UNSENDABLE.search(value):
-        words = f"{what} holds a line break or another control character, which Helm and kubectl do not send either"
+        words = f"{what} contains a line break or another control character, which neither Helm nor kubectl would send"
         in_yaml = ": in YAML, `|` adds a line break and `>-` does not" if "KUBECONFIG" in what else ""
-        raise CredentialsError(f"{words}; take it out{in_yaml}")
+        raise CredentialsError(f"{words}; remove it{in_yaml}")
     return value
 
 
@@ -111,7 +111,7 @@ def _expiry(token: str) -> datetime:
         claims = urlsafe_b64decode(token.split(".")[1] + "===") if token else b"{}"
         return datetime.fromtimestamp(decoder(_Claims).decode(claims).exp, timezone.utc)
     except (ValueError, LookupError, OverflowError, msgspec.DecodeError) as error:
-        words = "the id-token of auth-provider oidc is no JSON Web Token; log in again"
+        words = "the id-token of auth-provider oidc is not a JSON Web Token; log in again"
         raise UnreachableError(f"KUBECONFIG: {words}") from error
 
 
@@ -122,7 +122,7 @@ def from_exec(plugin: Exec, cluster: dict[str, Any], tls: ssl.SSLContext) -> Cal
     them.
     """
     if plugin.api_version not in VERSIONS:
-        words = f'apiVersion "{plugin.api_version}" of the exec plugin is none of {" and ".join(VERSIONS)}'
+        words = f'apiVersion "{plugin.api_version}" of the exec plugin is neither {" nor ".join(VERSIONS)}'
         raise UnreachableError(f"KUBECONFIG: {words}; update the kubeconfig")
     held: list[Credentials] = []
 

@@ -146,7 +146,7 @@ def decoded(data: str, what: str) -> bytes:
     try:
         return base64.b64decode("".join(data.split()), validate=True)
     except (binascii.Error, ValueError) as error:
-        raise UnreachableError(f"KUBECONFIG: {what} is no base64; copy the kubeconfig again") from error
+        raise UnreachableError(f"KUBECONFIG: {what} is not base64; copy the kubeconfig again") from error
 
 
 def _read(path: Path) -> File:

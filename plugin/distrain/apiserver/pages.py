@@ -107,7 +107,7 @@ class Listing(Generic[Item]):
         accept = self._accept_more if token else JSON
         answer = connection.ask(path, accept=accept, hear=hear)
         if token and answer.status == 410:
-            raise ExpiredError(f"{self._what}: the list expired while it was read; try again")
+            raise ExpiredError(f"{self._what}: the API server's list expired while distrain read it; try again")
         return answer
 
     def _items(self, answer: Answer) -> Iterable[Item]:

@@ -102,7 +102,7 @@ def choose(*, kubeconfig: str | None, context: str | None, namespace: str | None
     if found is None and overrides.server and not kubeconfig and not context:
         return Target("", "", namespace or "default", overrides)
     if found is None:
-        raise UnreachableError(f"KUBECONFIG: there is no file {path}; point it to your cluster's kubeconfig")
+        raise UnreachableError(f"KUBECONFIG: there is no file {path}; set it to your cluster's kubeconfig file")
     name = context or os.environ.get("HELM_KUBECONTEXT") or found.current
     if name not in found.contexts and (name or not overrides.server):
         raise ValuesError(_no_context(path, name, sorted(found.contexts)))
@@ -112,9 +112,9 @@ def choose(*, kubeconfig: str | None, context: str | None, namespace: str | None
 
 
 def _no_context(path: str, name: str, known: list[str]) -> str:
-    found = f'{path} has no context "{name}"' if name else f"{path} names no current context"
+    found = f'{path} has no context "{name}"' if name else f"{path} has no current-context"
     if not known:
-        return f"KUBECONFIG: {found}, and no other; point it to your cluster's kubeconfig"
+        return f"KUBECONFIG: {found} and lists no contexts; set it to your cluster's kubeconfig file"
     return f"--kube-context: {found}; choose one of these: {', '.join(known)}"
 
 
@@ -130,7 +130,7 @@ def _said_namespace(namespace: str | None) -> str | None:
 def _checked(namespace: str | None, origin: str) -> str | None:
     """Return the namespace; raise ValuesError if Kubernetes does not allow this name."""
     if namespace and not NAMESPACE.fullmatch(namespace):
-        words = "is no name of a namespace: use a-z, 0-9 and -, 63 characters at most"
+        words = "is not a valid namespace name: use a-z, 0-9 and -, 63 characters at most"
         raise ValuesError(f"{origin}: {namespace!r} {words}")
     return namespace
 
@@ -153,8 +153,8 @@ def _overrides() -> Overrides:
 def _refuse_impersonation(overrides: Overrides) -> None:
     """Raise ValuesError for impersonation in a pod: Helm ignores the flag there and would install as another user."""
     if overrides.user or overrides.groups:
-        words = "Helm uses it only with a kubeconfig; unset it, or set KUBECONFIG"
-        raise ValuesError(f"HELM_KUBEASUSER: is set, but the pod has only its ServiceAccount, no kubeconfig: {words}")
+        words = "without one Helm ignores this variable; unset it, or set KUBECONFIG"
+        raise ValuesError(f"HELM_KUBEASUSER: is set, but this pod has no kubeconfig, only its ServiceAccount: {words}")
 
 
 def _only_in_cluster(path: str) -> bool:

@@ -77,7 +77,9 @@ def _received(pipe: Pipe) -> Any:
     try:
         found = pipe.recv()
     except (EOFError, OSError) as error:
-        raise UnreachableError("the process that reads every other page ended; try again") from error
+        raise UnreachableError(
+            "the process that reads half of the cluster's lists has ended; run the command again"
+        ) from error
     if isinstance(found, DistrainError):
         raise found
     return found

@@ -77,7 +77,7 @@ def _agreed(request: Request, current: Current, values: Source) -> tuple[Rendere
     planned = _priced(planned, before, report, found, current)
     text = told(request, planned, before, found.next, report)
     if options.yes and not options.dry_run:
-        console.tell(text, f"{options.name}: the plan cannot be printed; --yes agrees to it all the same")
+        console.tell(text, f"{options.name}: the plan cannot be printed; add --yes to carry it out without seeing it")
     else:
         console.answer(text)
     for message in to_do.messages if to_do else ():
@@ -101,9 +101,11 @@ def _ask(release: str) -> None:
     Raise StoppedError if the user refuses, and ValuesError if there is no terminal.
     """
     if not console.can_ask():
-        raise ValuesError("--yes: is missing, and without a terminal nobody can be asked; add it, or --dry-run")
+        raise ValuesError(
+            "--yes: is missing, and without a terminal the command cannot ask you; add --yes or --dry-run"
+        )
     if not console.agrees(f"upgrade {release} so?"):
-        raise StoppedError(f"{release}: not upgraded, as you wish")
+        raise StoppedError(f"{release}: not upgraded, because you did not agree")
 
 
 def _carry_out(found: RenderedJob, planned: Plan, current: Current) -> int:

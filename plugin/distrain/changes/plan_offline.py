@@ -52,14 +52,14 @@ def plan_offline(request: Request) -> int:
 
 def _refuse_contradictions(options: Any) -> None:
     if options.dry_run != "client":
-        raise ValuesError("--from: asks no cluster and changes nothing; add --dry-run")
+        raise ValuesError("--from: only shows a plan and does not use the cluster; add --dry-run")
     if any(getattr(options, flag) for flag in REUSING):
         words = "leave out --reuse-values and --reset-then-reuse-values"
-        raise ValuesError(f"--from: names the values before the change; {words}")
+        raise ValuesError(f"--from: already gives the values before the change; {words}")
     if not options.value_flags:
-        raise ValuesError("--from: names the values before the change; name the values after it with -f")
+        raise ValuesError("--from: gives only the values before the change; give the values after the change with -f")
     if "-" in options.values_before and ("--values", "-") in options.value_flags:
-        raise ValuesError("--from: -f reads stdin already; name a file for one of them")
+        raise ValuesError("--from: -f already reads stdin; name a file for one of the two flags")
 
 
 def _before(request: Request) -> Next:
@@ -79,7 +79,7 @@ def _rendered(request: Request, source: Source) -> Next:
     values = request.merged_values(source)
     refuse_disabled(values)
     if is_unspread(request.helm.given_values(source)):
-        words = "the total is not spread over workers, and no cluster is asked for its nodes"
+        words = "the total is not divided among workers, and this plan does not look up the GPUs per node"
         step = "write workers.replicas and workers.gpus, as `helm distrain derive` prints them"
         raise ValuesError(f"gpus: {words}; {step}")
     template = Template(request.options.name, namespace_alone(request.options.namespace), None, has_valid_values=True)

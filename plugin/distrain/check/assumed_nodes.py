@@ -21,7 +21,7 @@ AMOUNTS = ("cpu", "memory", "ephemeral-storage", "pods")
 # These default amounts are larger than any job needs. They are used for resources that the description of the nodes
 # does not name.
 ENOUGH: kube.Amounts = {"cpu": 10**9, "memory": 2**60, "ephemeral-storage": 2**60, "pods": 110}
-EXAMPLE = "write count x GPUs, such as 4x8 or 4x8:cpu=96,memory=1Ti,pool=gpu, or count x type, such as 4xp5.48xlarge"
+EXAMPLE = "write NODESxGPUS, such as 4x8 or 4x8:cpu=96,memory=1Ti,pool=gpu, or NODESxTYPE, such as 4xp5.48xlarge"
 
 
 def assumed_nodes(descriptions: Sequence[str], gpu_resource: str) -> list[kube.Node]:
@@ -33,7 +33,7 @@ def assumed_nodes(descriptions: Sequence[str], gpu_resource: str) -> list[kube.N
 def _nodes(words: str, name: str, gpu_resource: str) -> list[kube.Node]:
     found = FORM.fullmatch(words)
     if not found:
-        raise ValuesError(f"{FLAG}: {words} is no number of nodes; {EXAMPLE}")
+        raise ValuesError(f"{FLAG}: {words} does not describe nodes; {EXAMPLE}")
     allocatable: kube.Amounts = {**ENOUGH, gpu_resource: int(found["gpus"] or 0)}
     labels = {}
     if found["type"]:
@@ -44,7 +44,7 @@ def _nodes(words: str, name: str, gpu_resource: str) -> list[kube.Node]:
         if not equals:
             raise ValuesError(f"{FLAG}: {pair} in {words} has no value; {EXAMPLE}")
         if key == gpu_resource:
-            raise ValuesError(f"{FLAG}: {words}: the number before the colon says how many {key} a node has; {EXAMPLE}")
+            raise ValuesError(f"{FLAG}: {words}: the number before the colon already sets {key}; {EXAMPLE}")
         if key in AMOUNTS or key.startswith(HUGE) or _is_device(key, value):
             allocatable[key] = _amount(value, words)
         if key not in AMOUNTS and not key.startswith(HUGE):
@@ -81,7 +81,7 @@ def _label(key: str, value: str, words: str) -> str:
     from difflib import get_close_matches
 
     if close := get_close_matches(key, AMOUNTS, n=1, cutoff=0.8):
-        raise ValuesError(f"{FLAG}: {words}: {key} would be a label; did you mean {close[0]}?")
+        raise ValuesError(f"{FLAG}: {words}: {key} would be read as a node label; did you mean {close[0]}?")
     if names.qualified_name(key) or names.label_value(value):
         raise ValuesError(f"{FLAG}: {words}: no node can have the label {key}={value}; {EXAMPLE}")
     return value

@@ -23,7 +23,7 @@ def why(name: str, job: Job, state: ClusterState) -> list[str]:
     found = [pair for pair in zip(state.nodes, state.free(), strict=True) if pair[1].name == name]
     if not found:
         names = sorted(node.metadata.name for node in state.nodes)
-        raise ValuesError(f"--why: there is no node {name}; there is {listed(names[:5]) or 'none'}")
+        raise ValuesError(f"--why: there is no node {name}; existing nodes: {listed(names[:5]) or 'none'}")
     node, free = found[0]
     lines = [f"{name}: {_state(node)}"]
     for role in reversed(job.roles):

@@ -54,7 +54,7 @@ class OneManifest(argparse.Action):
 
     def __call__(self, _: argparse.ArgumentParser, options: argparse.Namespace, value: Any, flag: Any = None) -> None:
         if options.manifest is not None:
-            words = "is given twice, and takes one file; join the files, with a line --- between them"
+            words = "is given twice, but accepts only one file; join the files, with a line `---` between them"
             raise ValuesError(f"{flag}: {words}")
         options.manifest = value
 

@@ -115,8 +115,8 @@ class Parser(argparse.ArgumentParser):
             raise ValuesError(f"{first}: flags come after the command, as in `{self.prog} check {first} ...`")
         if not first.startswith("-") and first not in self.commands:
             if first in HELMS_OWN:
-                raise ValuesError(f'COMMAND: there is no "{first}"; it is Helm\'s own: helm {first}')
-            # Users may try `version`, because other programs have that command.
+                raise ValuesError(f'COMMAND: distrain has no command "{first}", but Helm has it: helm {first}')
+            # Other programs have a command `version`.
             raise _unknown_choice("COMMAND", first, [*self.commands], self.flags)
         if first in self.commands:
             arguments = [first, *self.commands[first].spelled_out(arguments[1:])]
@@ -139,7 +139,7 @@ class Parser(argparse.ArgumentParser):
             flag, has_value, value = word.partition("=")
             action = flags.get(flag)
             if action is None and (why := helm_flags.refusal(name, flag)):
-                raise ValuesError(f"{flag}: {name} refuses this flag of Helm: {why}")
+                raise ValuesError(f"{flag}: {name} does not accept this flag of Helm: {why}")
             if action and action.nargs == 0 and has_value:
                 yield from [flag] if _is_true(flag, value) else []
             else:
@@ -191,7 +191,7 @@ class Parser(argparse.ArgumentParser):
             return f"{error.argument_name}: a value is missing: {action.metavar or 'NAME'}, {action.help}"
         if error.message.startswith(EXCLUDED):
             other = error.message.removeprefix(EXCLUDED)
-            return f"{error.argument_name}: does not go with {other}; leave one of them out"
+            return f"{error.argument_name}: cannot be combined with {other}; leave out one of the two"
         return f"{error.argument_name}: {error.message}"
 
 
@@ -237,7 +237,7 @@ def _choice(name: str, choices: Sequence[str], meaning: Callable[[str], str], wo
 
 def _unknown_choice(name: str, value: str, choices: Sequence[str], more: Iterable[str] = ()) -> ValuesError:
     """Return the error for a wrong choice. The user may also have meant one of the words in `more`."""
-    words = f'{name}: there is no "{value}"; it takes {", ".join(choices)}'
+    words = f'{name}: there is no "{value}"; choose {", ".join(choices)}'
     return ValuesError(words + meant(value, [*choices, *more]))
 
 
@@ -275,7 +275,8 @@ def release_name(name: str) -> str:
 def wrong_name(name: str) -> str:
     """Return why Helm does not allow a release of this name, or an empty string if Helm allows it."""
     is_allowed = len(name) <= LONGEST_NAME and re.fullmatch(RELEASE_NAME, name)
-    return "" if is_allowed else f'"{name}" is no release name: use a-z, 0-9 and -, {LONGEST_NAME} characters at most'
+    words = f'"{name}" is not a valid release name: use a-z, 0-9 and -, {LONGEST_NAME} characters at most'
+    return "" if is_allowed else words
 
 
 def count(number: str, of: str = "GPUs: write 8") -> int:
@@ -325,7 +326,7 @@ def goal(text: str) -> str:
         return known[name.lower()]
     if name.lower() == "step" and number.isdecimal():
         return f"step={int(number)}"
-    raise argparse.ArgumentTypeError(f'there is no "{text}"; it takes Succeeded, Running or step=N, as in step=100')
+    raise argparse.ArgumentTypeError(f'there is no "{text}"; choose Succeeded, Running or step=N, as in step=100')
 
 
 def dry_run(form: str) -> str:
@@ -333,7 +334,7 @@ def dry_run(form: str) -> str:
     forms = {"client": "client", "server": "server", "none": ""}
     forms |= dict.fromkeys(TRUE, "client") | dict.fromkeys(FALSE, "")
     if form not in forms:
-        raise argparse.ArgumentTypeError(f'there is no "{form}"; it takes client, server, none')
+        raise argparse.ArgumentTypeError(f'there is no "{form}"; choose client, server, none')
     return forms[form]
 
 
@@ -372,8 +373,8 @@ def _unknown(word: str, parser: Parser) -> str:
     if word.startswith("-"):
         return f"{word.partition('=')[0]}: there is no such flag" + (meant(word.partition("=")[0], flags) or hint)
     if "--values" in flags and "=" not in word:
-        return f'"{word}": is one word too many; name a values file with -f'
-    return f'"{word}": is one word too many{hint}'
+        return f'"{word}": is an unexpected argument; name a values file with -f'
+    return f'"{word}": is an unexpected argument{hint}'
 
 
 def meant(word: str, choices: Iterable[str]) -> str:

@@ -55,9 +55,9 @@ def _refuse_wrong_name(parser: Parser, name: str | None, naming: tuple[str, str]
     """Raise ValuesError if a required name is missing, if there are two names, or if the name is a chart's."""
     argument, may_generate = parser.positionals[0], "--generate-name" in parser.flags
     if isinstance(name, Chart):
-        raise ValuesError(f'NAME: "{name}" is a chart; name the release first, then the chart')
+        raise ValuesError(f'NAME: "{name}" is a chart, not a release name; give the release name first, then the chart')
     if name and naming and name != parser.get_default("name"):
-        raise ValuesError(f'{naming[0]}: the release is named "{name}" already; leave out one of them')
+        raise ValuesError(f'{naming[0]}: the argument "{name}" already names the release; leave out one of the two')
     if not (name or naming) and (may_generate or argument.nargs is None):
         words = f"is missing: {argument.help}{', or --generate-name' if may_generate else ''}"
         raise ValuesError(f"NAME: {words}; see `{parser.prog} --help`")
@@ -68,5 +68,5 @@ def _take_chart(parser: Parser, options: argparse.Namespace) -> None:
     if chart is None:
         return
     if options.chart not in (chart, parser.get_default("chart")):
-        raise ValuesError(f'CHART: "{chart}" is named, and --chart {options.chart}, too; leave out one of them')
+        raise ValuesError(f'CHART: the argument "{chart}" and --chart {options.chart} both name a chart; leave out one')
     options.chart = chart

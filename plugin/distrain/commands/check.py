@@ -36,8 +36,10 @@ def _manifest(path: str) -> str:
 
 def _refuse_contradictions(options: argparse.Namespace) -> None:
     if options.manifest and options.value_flags:
-        raise ValuesError("--manifest: it goes without values; leave out -f and --set, or --manifest")
+        raise ValuesError("--manifest: cannot be combined with values; leave out -f and --set, or --manifest")
     if options.manifest == options.snapshot == "-":
-        raise ValuesError("--snapshot: stdin is --manifest's already; name a file for one of them")
+        raise ValuesError("--snapshot: --manifest already reads stdin; name a file for one of the two flags")
     if options.offline and not (options.snapshot or options.assume_nodes):
-        raise ValuesError("--offline: nothing says what nodes there are; add --snapshot FILE or --assume-nodes 4x8")
+        raise ValuesError(
+            "--offline: without the cluster the nodes are unknown; add --snapshot FILE or --assume-nodes 4x8"
+        )

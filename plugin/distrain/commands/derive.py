@@ -19,7 +19,9 @@ def run(options: argparse.Namespace) -> int:
     if not options.files:
         return _run(options)
     if not options.check:
-        raise ValuesError(f"FILE: {options.files[0]} is for --check; add it, or name the file with -f")
+        raise ValuesError(
+            f"FILE: {options.files[0]} can be given only with --check; add --check, or name the file with -f"
+        )
     common = _common(options)
     mistakes = [mistake for file in options.files for mistake in _mistakes(common, file)]
     if mistakes:

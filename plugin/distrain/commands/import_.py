@@ -203,7 +203,7 @@ def _tell(draft: Draft, target: Path | None, flags: str) -> None:
     for words in draft.notes:
         console.say(hidden(words))
     if lines := secret_command(draft):
-        console.say("credentials are left out; this makes the Secret that the values name:")
+        console.say("the values contain no credentials; this command creates the Secret that the values name:")
         console.say_text("\n".join(lines))
     if target:
         command = f"helm distrain check -f {shlex.quote(str(target))}{flags}"

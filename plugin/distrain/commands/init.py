@@ -137,7 +137,7 @@ def _refuse_wrong(options: argparse.Namespace, chart: Path) -> None:
         entries = {"framework": top["framework"], "strategy": top["strategy"], "kind": top["job"]["properties"]["kind"]}
         choices = {flag: entry["enum"] for flag, entry in entries.items()}
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ValuesError(f"--chart: {chart} is not distrain's chart; name the folder that holds it") from error
+        raise ValuesError(f"--chart: {chart} is not distrain's chart; name the folder of distrain's chart") from error
     for flag, known in choices.items():
         _refuse_unknown(flag, getattr(options, flag), known)
     if options.model and ":" not in options.model:
@@ -153,7 +153,7 @@ def _refuse_wrong(options: argparse.Namespace, chart: Path) -> None:
 def _refuse_unknown(flag: str, value: str | None, choices: list[str], more: str = "") -> None:
     if value is None or value in choices:
         return
-    raise ValuesError(f'--{flag}: there is no "{value}"; it takes {", ".join(choices)}{more}{meant(value, choices)}')
+    raise ValuesError(f'--{flag}: there is no "{value}"; choose {", ".join(choices)}{more}{meant(value, choices)}')
 
 
 def _wishes(options: argparse.Namespace, suggested: SuggestedNodes) -> Iterator[Wish]:
@@ -188,9 +188,9 @@ def _ground(options: argparse.Namespace) -> Ground:
         images, flags = [node.names for node in cluster.node_images()], f" {cluster.target.helm_flags}"
         return Ground(of_nodes(nodes), measure, capabilities, images, helm_flags=flags)
     except UnreachableError as error:
-        words = f"nodes of {NODE_GPUS} GPUs are assumed, and an operator for the job"
+        words = f"nodes of {NODE_GPUS} GPUs and an operator for the job are assumed"
         reason = error.messages[0].partition(";")[0]
-        console.say(f"no cluster can be read ({reason}): {words}; --node-gpus N states the nodes")
+        console.say(f"no cluster can be read ({reason}): {words}; add --node-gpus N, the GPUs of a node")
         return _usual(NODE_GPUS)
 
 
@@ -207,18 +207,19 @@ def _image(wish: Wish, maker: Maker) -> FoundImage | None:
 def _tell(wish: Wish, ground: Ground, image: FoundImage | None, options: argparse.Namespace) -> None:
     """Print the values that the plugin has chosen for the user, and the nodes that it left out."""
     if image:
-        others = "" if image.nodes == image.of else "; the others have to pull it"
-        have = "has" if image.nodes == 1 else "have"
-        console.say(f"image: {image.name}, which {image.nodes} of {counted(image.of, 'node')} {have}{others}")
+        others = "" if image.nodes == image.of else "; the other nodes have to pull it"
+        console.say(f"image: {image.name}, already on {image.nodes} of {counted(image.of, 'node')}{others}")
     elif not options.image:
         name = f"{trainers_name(wish.framework, wish.gpus)}, the trainer's image for {'GPUs' if wish.gpus else 'CPUs'}"
-        looked = "" if ground.is_assumed or not ground.images else f", and no node lists {name}"
-        console.say(f"no --image{looked}: image.repository is a placeholder, which `helm distrain check` refuses")
+        looked = "" if ground.is_assumed or not ground.images else f", and no node has {name}"
+        console.say(f"no --image{looked}: image.repository is a placeholder that `helm distrain check` refuses")
     if ground.is_assumed and wish.gpus:
         amounts = f"{GPU_CPUS} CPUs and {GPU_GIBIBYTES}Gi for each GPU"
         console.say(f"workers.cpu, workers.memory: {amounts} are assumed; correct them for your nodes")
     if not wish.data and not options.data:
-        console.say("no --data: the run trains on random images, to measure speed; --data URI names your own")
+        console.say(
+            "no --data: the run trains on random images, to measure speed; to train on your own data, add --data URI"
+        )
     chosen = [] if options.framework else [f"framework {wish.framework}"]
     chosen += [] if options.model else [f"model {wish.model}"]
     chosen += [] if options.gpus is not None else [counted(wish.gpus, "GPU")]
@@ -227,4 +228,7 @@ def _tell(wish: Wish, ground: Ground, image: FoundImage | None, options: argpars
     if chosen:
         console.say(f"chosen: {', '.join(chosen)}")
     for taint in ground.suggested.left_out if wish.gpus else ():
-        console.say(f"GPU nodes with the taint {taint} are left out; if they are yours, add it to workers.tolerations")
+        console.say(
+            f"GPU nodes with the taint {taint} are left out; if the run may use them, add the taint to "
+            "workers.tolerations"
+        )

@@ -13,7 +13,9 @@ from distrain.request.request import Request
 
 def run(options: argparse.Namespace) -> int:
     if options.follow and options.dry_run:
-        raise ValuesError("--follow: shows the installed run, and --dry-run installs none; leave out one of them")
+        raise ValuesError(
+            "--follow: shows the run that is installed, but --dry-run installs nothing; leave out one of the two flags"
+        )
     request = Request(options)
     code = create(request)
     return _follow(request) if options.follow else code
@@ -24,5 +26,7 @@ def _follow(request: Request) -> int:
     name, target = str(request.name), request.cluster.target
     code = show(request.cluster, Asked(name, target.namespace, watches=True))
     if code == StoppedError.exit_code:
-        console.say(f"{name}: goes on; `helm distrain status {name} {target.helm_flags} --watch` shows it again")
+        console.say(
+            f"{name}: the run goes on; `helm distrain status {name} {target.helm_flags} --watch` shows it again"
+        )
     return code

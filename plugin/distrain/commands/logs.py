@@ -61,7 +61,7 @@ class Logs:
         if self._options.save:
             return self._save(found)
         if found.has_ended and not started(found.pods):
-            raise GoneError(f"{self._name}: has ended, and its pods are gone with their logs; {self._output()}")
+            raise GoneError(f"{self._name}: has ended, and its pods and their logs are gone; {self._output()}")
         return self._follow(found) if self._options.follow else self._once(found)
 
     def _tell_unread(self, source: Source, unread: Unread) -> None:
@@ -88,7 +88,9 @@ class Logs:
             values = self._request.helm.releases.all_values(self._name, target)
             uri = (values.get("output") or {}).get("uri")
         return (
-            f"its output may be under output.uri: {redact(str(uri))}" if uri else "output.uri names its output, if set"
+            f"its output may be below output.uri: {redact(str(uri))}"
+            if uri
+            else "its output may be below output.uri, if that is set"
         )
 
     def _save(self, found: Look) -> int:
@@ -131,11 +133,11 @@ class Logs:
 
         words, flags = missing(found), self._cluster.target.helm_flags
         if started(found.pods):
-            return f"{words}; --all prints the other pods, and --follow waits for it"
+            return f"{words}; --all prints the other pods, and --follow waits until it starts"
         if is_suspended(live_job(found.objects)):
-            record = f"`helm distrain status {self._name} {flags}` tells what its record says"
+            record = f"`helm distrain status {self._name} {flags}` shows what its record says"
             return f"{words}; {self._output()}, and {record}"
-        return f"{words}; add --follow to wait for one"
+        return f"{words}; add --follow to wait for a pod"
 
     def _ended(self, errors: Sequence[UnreachableError], *, has_read: bool) -> int:
         """Print which logs could not be read. Raise an error if none could be read."""
@@ -178,9 +180,12 @@ class Logs:
 
 def _refuse_contradictions(options: argparse.Namespace) -> None:
     if options.follow and options.previous:
-        raise ValuesError("--previous: that container has ended, and --follow would wait for nothing; leave out one")
+        raise ValuesError(
+            "--previous: shows a container that has ended, so --follow has nothing to wait for; leave out one "
+            "of the two flags"
+        )
     if options.save:
         parts = {"--follow": options.follow, "--previous": options.previous, "--since": options.since is not None}
         parts |= {"--tail": options.tail is not None, "--timestamps": options.timestamps}
         for flag in (flag for flag, is_given in parts.items() if is_given):
-            raise ValuesError(f"{flag}: --save always writes whole logs with times; leave out one of them")
+            raise ValuesError(f"{flag}: --save always writes whole logs with times; leave out one of the two flags")

@@ -89,7 +89,7 @@ def _job(request: Request, instance: Instance | None) -> Job:
     if is_unspread(request.helm.given_values(source)):
         if instance is None:
             raise ValuesError(
-                "gpus: is not spread over workers yet; run `helm distrain derive`, or add --instance TYPE"
+                "gpus: the total is not divided among workers yet; run `helm distrain derive`, or add --instance TYPE"
             )
         nodes = instance
         source, _ = completed_source(request.given(source), lambda render, _: nodes_of(nodes, render()))

@@ -30,7 +30,7 @@ def run(options: argparse.Namespace) -> int:
     from distrain.record import libraries
 
     if len(options.runs) > MOST_RUNS:
-        raise ValuesError(f"RUN: {len(options.runs)} runs are too many for one plot; name up to {MOST_RUNS}")
+        raise ValuesError(f"RUN: {len(options.runs)} runs are too many for one plot; name at most {MOST_RUNS}")
     libraries.require(libraries.PLOTS, "report")
     folder = Path(options.output)
     targets = [folder / PAGE, folder / PICTURE]
@@ -49,7 +49,9 @@ def _refuse_existing(folder: Path, targets: Sequence[Path], *, is_forced: bool) 
     if is_file:
         raise ValuesError(f"--output: {folder} is a file; name a folder")
     if has_report and not is_forced:
-        raise ValuesError(f"--output: {folder} has a report; name another folder, or add --force to replace the report")
+        raise ValuesError(
+            f"--output: {folder} already contains a report; name another folder, or add --force to replace the report"
+        )
 
 
 def _runs(request: Request, options: argparse.Namespace) -> list[Run]:
@@ -82,8 +84,8 @@ def _record(request: Request, word: str, endpoint: str) -> tuple[Record, str]:
 
     if source.is_place(word):
         return source.from_place(word, endpoint)
-    if words := wrong_name(word):
-        raise ValuesError(f"RUN: {words}; a folder's name has a slash, as in ./{word}")
+    if mistake := wrong_name(word):
+        raise ValuesError(f"RUN: {mistake}; write the name of a folder with a slash, as in ./{word}")
     found = request.record(word, endpoint, f"helm distrain report ./{word}")
     if found is None:
         known = f"; for the folder of this name write ./{word}" if os.path.isdir(word) else ""
@@ -127,7 +129,7 @@ def _write(contents: Sequence[bytes], targets: Sequence[Path]) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except (OSError, ValueError) as error:
-        raise ValuesError(f"--output: {folder} cannot be made: {reason(error)}; name another folder") from error
+        raise ValuesError(f"--output: {folder} cannot be created: {reason(error)}; name another folder") from error
     with ExitStack() as stack:
         # Both files are written first, and only then do they replace the old files.
         files = [stack.enter_context(replacing(target)) for target in targets]

@@ -24,8 +24,8 @@ def run(options: argparse.Namespace) -> int:
         # Flux appends the commit to the chart's version, although the chart is the same.
         there = there.partition("+")[0]
     if there != here:
-        words = f"{options.name} is of chart {there} and gets chart {here}, with all that has changed in it"
-        console.say(f"warning: {words}; --chart names another folder")
+        words = f"{options.name} is of chart {there} and will get chart {here} with all its changes"
+        console.say(f"warning: {words}; to use another chart, add --chart")
     with before_changes():
         full = all_values(request, current)
     own = current.revision.values
@@ -52,5 +52,5 @@ def _size(options: argparse.Namespace, owned: OwnedJob) -> Values:
         return size
     less = options.gpus - options.gpus % each
     choice = " or ".join(str(total) for total in (less, less + each) if total)
-    words = f"{options.gpus} cannot be spread evenly into workers of {each} (workers.gpus)"
-    raise ValuesError(f"--gpus: {words}; say {choice}, or change workers.gpus in git, too")
+    words = f"{options.gpus} cannot be divided evenly into workers of {each} GPUs (workers.gpus)"
+    raise ValuesError(f"--gpus: {words}; ask for {choice}, or also change workers.gpus in git")

@@ -50,7 +50,7 @@ def _print(request: Request) -> Written:
             return written
     except OSError as error:
         words = f"TMPDIR: {tempfile.gettempdir()} cannot be written: {reason(error)}"
-        raise UnwrittenError(f"{words}; set TMPDIR to a folder with room, or name a file with -o") from error
+        raise UnwrittenError(f"{words}; set TMPDIR to a folder with free space, or name a file with -o") from error
 
 
 @contextmanager

@@ -36,13 +36,17 @@ def run(options: argparse.Namespace) -> int:
 def _refuse_contradictions(options: argparse.Namespace) -> None:
     for flag, value in (("--all-namespaces", options.all_namespaces), ("--selector", options.selector)):
         if options.name and value:
-            raise ValuesError(f'{flag}: is for all runs, and "{options.name}" names one; leave out one of them')
+            raise ValuesError(f'{flag}: lists all runs, but "{options.name}" names one run; leave out one of the two')
     for flag, value in (("--record", options.record), ("--endpoint", options.endpoint)):
         if value and not options.name:
-            raise ValuesError(f"{flag}: belongs to one run; name it, as in `helm distrain status run1` before {flag}")
+            raise ValuesError(
+                f"{flag}: is for a single run; name the run, as in `helm distrain status run1` before {flag}"
+            )
     if not options.name and (options.wait or options.wait_for):
         raise ValuesError("--wait: waits for one run; name it, as in `helm distrain status run1 --wait`")
     if options.timeout is not None and not (options.wait or options.wait_for):
-        raise ValuesError("--timeout: limits --wait, which is missing; add --wait, or leave it out")
+        raise ValuesError("--timeout: limits only --wait, which was not given; add --wait, or leave out --timeout")
     if options.watch and (options.wait or options.wait_for):
-        raise ValuesError("--watch: goes on without a goal, and --wait ends at one; leave out one of them")
+        raise ValuesError(
+            "--watch: never ends by itself, but --wait ends when the run reaches a goal; leave out one of the two flags"
+        )

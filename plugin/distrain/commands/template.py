@@ -49,12 +49,12 @@ def _manifest(helm: Helm, source: Source, template: Template, files: Sequence[st
         if not (missing := NOTHING_OF.search(str(error))):
             raise
         there = sorted(set(SOURCE.findall(helm.render(source, template).manifest)))
-        words = f"nothing of {missing[1]} would be created; name one of {', '.join(there)}"
+        words = f"the chart renders nothing from {missing[1]}; name one of {', '.join(there)}"
         raise ValuesError(f"--show-only: {words}") from error
 
 
 def _refuse(render: Callable[[], Job], gpu_resource: str) -> Room:
-    words = "the total is not spread over workers yet, and --offline asks no cluster for its nodes"
+    words = "the total is not divided among workers yet, and --offline does not look up the GPUs per node"
     raise ValuesError(f"gpus: {words}; add --node-gpus N, the GPUs of a node, or --snapshot FILE")
 
 

@@ -174,8 +174,8 @@ def _lines(given: Given, work: Work, ask: Measure | None) -> Lines | None:
     if given.measure is None and needs_nodes(work):
         if not work.gpu_resource:
             raise ValuesError(
-                "workers.gpuResource: is empty, so the nodes' GPUs are not known; "
-                "set workers.replicas and workers.gpus, or say --node-gpus N, the GPUs of a node"
+                "workers.gpuResource: is empty, so the GPUs per node are unknown; set workers.replicas and "
+                "workers.gpus, or add --node-gpus N, the GPUs of a node"
             )
         return lines_of(work, _room(given, work, ask)) if ask else None
     return lines_of(work, _room(given, work, given.measure) if given.measure else None)
@@ -199,7 +199,7 @@ def _room(given: Given, work: Work, measure: Measure) -> Room:
     room = measure(render, work.gpu_resource)
     if work.total and not room.largest:
         raise ValuesError(
-            f"workers.gpuResource: no node that admits the workers offers {work.gpu_resource}; "
+            f"workers.gpuResource: no node on which the workers may run offers {work.gpu_resource}; "
             "correct it, workers.nodeSelector or workers.tolerations, or add GPU nodes"
         )
     return room
@@ -228,14 +228,16 @@ def _settled(
             if _says(body, expected) or given.helm.given_values(given.source.with_text(body)) == expected:
                 return body
     _refuse_several_documents(given)
-    raise ValuesError("values: this YAML cannot be completed; write its sections as blocks of KEY: VALUE lines")
+    raise ValuesError(
+        "values: distrain cannot add lines to this YAML; write its sections as blocks of KEY: VALUE lines"
+    )
 
 
 def _refuse_several_documents(given: Given) -> None:
     """Raise ValuesError if a values file contains several YAML documents."""
     for path, content in zip(given.source.files, given.texts, strict=True):
         if commented_yaml.holds_several_documents(content):
-            words = "holds several YAML documents; join them into one, without the line ---"
+            words = "contains several YAML documents; join them into one, without the line `---`"
             raise ValuesError(f"--values: {temporary.with_names(path)}: {words}")
 
 
@@ -290,7 +292,7 @@ def _unspread(work: Work) -> str:
     total = work.total
     before = {path: work.before[path].value for path in (REPLICAS, GPUS) if path in work.before}
     if not before:
-        return f"gpus: {total} is not spread over workers.replicas and workers.gpus yet; {NEXT_STEP}"
+        return f"gpus: {total} is not divided into workers.replicas and workers.gpus yet; {NEXT_STEP}"
     replicas, gpus = (work.value(path, work.before) for path in (REPLICAS, GPUS))
     found = f"found {replicas} x workers.gpus {gpus} = {replicas * gpus}"
     return f"workers.replicas: {found}, expected gpus {total}; {NEXT_STEP}"

@@ -184,14 +184,20 @@ def _no_split(total: int, limits: Limits, room: Room) -> str:
     if any(splits(total, limits)):
         head = f"gpus: {total} do not fit on the nodes, which have at most {counted(room.largest, 'GPU')} each"
         return f"{head}; set gpus to {found}" if found else f"{head}; lower workers.cpu or workers.memory, or add nodes"
-    into = f"into {counted(limits.replicas, 'worker')} (workers.replicas)" if limits.replicas else ""
-    into = f"into workers of {limits.gpus} (workers.gpus)" if limits.gpus else into
-    most = f"at most {limits.most} " if limits.most < MOST_WORKERS else ""
-    into = into or f"over {most}workers of at most {limits.largest}"
-    head = f"gpus: {total} cannot be spread evenly {into}"
+    odd = f"gpus: {total} cannot be divided evenly {_among(limits)}"
     if not found:
-        return f"{head}, nor can another total; change these"
-    return f"{head}; set gpus to {found}{_without_own(total, limits)}"
+        return f"{odd}, and no other total can; change these limits"
+    return f"{odd}; set gpus to {found}{_without_own(total, limits)}"
+
+
+def _among(limits: Limits) -> str:
+    """Return the workers among which the GPUs have to be divided."""
+    if limits.gpus:
+        return f"into workers of {counted(limits.gpus, 'GPU')} (workers.gpus)"
+    if limits.replicas:
+        return f"among {counted(limits.replicas, 'worker')} (workers.replicas)"
+    most = f"at most {limits.most} " if limits.most < MOST_WORKERS else ""
+    return f"among {most}workers of at most {counted(limits.largest, 'GPU')}"
 
 
 def _without_own(total: int, limits: Limits) -> str:

@@ -22,7 +22,7 @@ def unpacked(archive: Path) -> Path:
         raise ValuesError(f"--chart: {archive} cannot be unpacked: {reason(error)}; name another file") from error
     charts = [*target.glob("*/Chart.yaml")]
     if len(charts) != 1:
-        raise ValuesError(f"--chart: {archive} holds no chart, whose folder has a Chart.yaml; name another file")
+        raise ValuesError(f"--chart: {archive} contains no folder with a Chart.yaml; name another file")
     return charts[0].parent
 
 

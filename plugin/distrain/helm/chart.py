@@ -23,7 +23,9 @@ def chart_folder(named: str) -> Path:
 
         return unpacked(chart)
     if not (chart / "Chart.yaml").is_file():
-        words = "is no chart's folder or .tgz file; name the folder that holds its Chart.yaml, or fetch it"
+        words = (
+            "is neither a chart's folder nor a .tgz file; name the folder that contains Chart.yaml, or fetch the chart"
+        )
         raise ValuesError(f"--chart: {named} {words} with `helm pull`")
     return chart
 

@@ -67,9 +67,9 @@ def _listed(value: str) -> list[str]:
     try:
         listed = next(csv.reader([value], strict=True))
     except csv.Error as error:
-        raise ValuesError(f"--values: {value} is no list of files: {error}; write a.yaml,b.yaml") from error
+        raise ValuesError(f"--values: {value} is not a list of files: {error}; write a.yaml,b.yaml") from error
     if "" in listed:
-        raise ValuesError(f"--values: {value} has a comma too many; write a.yaml,b.yaml")
+        raise ValuesError(f"--values: {value} has a comma without a file name beside it; write a.yaml,b.yaml")
     return listed
 
 

@@ -71,7 +71,7 @@ def executable() -> str:
     named = os.environ.get("HELM_BIN") or "helm"
     found = shutil.which(named)
     if found is None and os.sep in named:
-        raise HelmError(f"HELM_BIN: {named} is no program that can be run; correct or unset it")
+        raise HelmError(f"HELM_BIN: {named} is not an executable program; correct or unset HELM_BIN")
     if found is None:
         raise HelmError(f'helm: "{named}" is not on the PATH; install Helm {OLDEST} or newer, or set HELM_BIN')
     return found
@@ -94,7 +94,7 @@ def version_of(program: str) -> semver.Version:
     try:
         return semver.Version.parse(printed.strip().removeprefix("v"))
     except ValueError as error:
-        words = f"helm: {program} does not tell its version ({error}); set HELM_BIN to Helm {OLDEST} or newer"
+        words = f"helm: {program} did not print its version ({error}); set HELM_BIN to Helm {OLDEST} or newer"
         raise HelmError(words) from error
 
 
@@ -109,7 +109,7 @@ def failure(error: str) -> DistrainError:
     if missing := re.search(NO_NAMESPACE, words):
         return no_namespace(missing[1])
     if re.search(NAME_IN_USE, words):
-        return NameInUseError(f"{words}; another install or upgrade of this release was faster: try again")
+        return NameInUseError(f"{words}; another install or upgrade of this release finished first: try again")
     return HelmError(words)
 
 

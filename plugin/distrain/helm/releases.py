@@ -24,7 +24,7 @@ OPERATION = "distrain-operation"
 # no `--all`.
 ANY_STATUS = ("--deployed", "--failed", "--pending", "--superseded", "--uninstalled", "--uninstalling")
 
-NO_JSON = "its output is not that of Helm; set HELM_BIN to Helm's own program"
+NO_JSON = "its output is not what Helm prints; set HELM_BIN to the Helm program"
 
 # pyhelm3 logs each failed command as a warning, which Python would print.
 logging.getLogger("pyhelm3").addHandler(logging.NullHandler())

@@ -156,7 +156,9 @@ class _ValuesRun:
             redact.remember_in(text)
         if (message := self._message(())) is not None:
             message = message.removeprefix("level=INFO msg=")
-            return ValuesError(f"Helm fails without any values: {message}; correct its settings, such as HELM_DRIVER")
+            return ValuesError(
+                f"Helm fails even without any values: {message}; correct the settings of Helm, such as HELM_DRIVER"
+            )
         return ValuesError(*(mistakes(self._source, self._message) or [words]))
 
     def _message(self, flags: Sequence[str]) -> str | None:
@@ -259,7 +261,7 @@ class Helm:
             if refused := re.search(REFUSED_NAME, str(error)):
                 return refused[1]
             if "name-template:" in str(error):
-                words = f'"{template}" is no template that Helm can fill in; correct its braces and functions'
+                words = f'"{template}" is not a template that Helm can render; correct its braces and functions'
                 raise ValuesError(f"--name-template: {words}") from error
             raise
 

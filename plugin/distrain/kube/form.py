@@ -96,7 +96,7 @@ def why(error: Exception) -> str:
     if isinstance(error, RecursionError):
         return TOO_DEEP
     if not isinstance(error, msgspec.DecodeError):
-        return "it is no UTF-8 text" if isinstance(error, UnicodeError) else str(error)
+        return "it is not UTF-8 text" if isinstance(error, UnicodeError) else str(error)
     if not isinstance(error, msgspec.ValidationError):
         return "it is no JSON, or cut off"
     if missing := MISSING.search(str(error)):
@@ -110,13 +110,13 @@ def json_mistake(content: bytes) -> str | None:
     try:
         json.loads(content)
     except json.JSONDecodeError as error:
-        return f"it is no JSON at line {error.lineno}, column {error.colno}; it may be cut off"
+        return f"it is not valid JSON at line {error.lineno}, column {error.colno}; it may be cut off"
     except UnicodeDecodeError:
-        return "it is no UTF-8 text"
+        return "it is not UTF-8 text"
     except RecursionError:
         return TOO_DEEP
     except ValueError:
-        return "it has a number that is too long"
+        return "it contains a number that is too long"
     return None
 
 

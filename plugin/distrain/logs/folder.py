@@ -25,7 +25,7 @@ class Folder:
             raise ValuesError(f"--save: {path} cannot be read: {reason(error)}; name another folder") from error
         if has_files:
             words = "has files" if self.path.is_dir() else "is a file"
-            raise ValuesError(f"--save: {path} {words}; name a new folder, or an empty one")
+            raise ValuesError(f"--save: {path} {words}; name a new or an empty folder")
 
     @contextmanager
     def file(self, *names: str) -> Iterator[BinaryIO]:
@@ -35,14 +35,14 @@ class Folder:
             with path.open("wb") as file:
                 yield file
         except OSError as error:
-            words = f"{path} cannot be written: {reason(error)}; what was written before is kept"
+            words = f"{path} cannot be written: {reason(error)}; the files already written are kept"
             raise UnwrittenError(f"--save: {words}; {_next_step(error)}") from error
 
     def _make(self, folder: Path) -> None:
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            words = f"the folder {folder} cannot be made: {reason(error)}"
+            words = f"the folder {folder} cannot be created: {reason(error)}"
             raise UnwrittenError(f"--save: {words}; {_next_step(error)}") from error
 
     def write(self, lines: Iterable[str], *names: str) -> None:
@@ -63,4 +63,4 @@ class Folder:
 
 
 def _next_step(error: OSError) -> str:
-    return "make room, or name another folder" if is_full(error) else "name a folder in which you may write"
+    return "free disk space, or name another folder" if is_full(error) else "name a folder that you may write to"

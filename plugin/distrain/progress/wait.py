@@ -123,14 +123,14 @@ def _polled(cluster: Cluster, followed: Followed) -> Iterator[JobState]:
 
 
 def _too_late(found: JobState, followed: Followed, line: str) -> str:
-    late = f"--timeout: not started in {followed.timeout:g} s"
+    late = f"--timeout: the run has not started in {followed.timeout:g} s"
     if followed.waits_for == FIRST_STEP and has_started(found, followed.job):
         last = shortened(first_step.last_line(found)) or line
-        return f"--timeout: no step in {followed.timeout:g} s: {last}; give it more time"
+        return f"--timeout: the run made no step in {followed.timeout:g} s: {last}; give a longer --timeout"
     unplaced = unschedulable(found)
     if unplaced:
-        return f"{late}: {unplaced.removesuffix('.')}; free room, or give it more time"
-    return f"{late}: {line}; mend that, or give it more time"
+        return f"{late}: {unplaced.removesuffix('.')}; free resources for its pods, or give a longer --timeout"
+    return f"{late}: {line}; correct that, or give a longer --timeout"
 
 
 def _read(cluster: Cluster, followed: Followed) -> JobState:

@@ -29,4 +29,6 @@ def require(names: Sequence[str], what: str) -> None:
         return
     setup = os.path.realpath(SETUP)
     step = f"{setup} report" if os.path.exists(setup) else "pip install 'distrain[report]'"
-    raise LibraryError(f"{what}: needs {', '.join(missing)}, which a plugin has only on request; run `{step}`")
+    raise LibraryError(
+        f"{what}: needs {', '.join(missing)}, which the plugin does not install by default; run `{step}`"
+    )

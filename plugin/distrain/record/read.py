@@ -134,8 +134,8 @@ def in_folder(folder: Path) -> Record:
         raise RecordError(f"{error.filename} cannot be read: {error.strerror}; give the folder of a run") from None
     if name is None:
         raise RecordError(
-            f"{folder} holds no record.jsonl; give the run's folder, which is <output.uri>/<namespace>/<release>, "
-            "or checkpoint.uri in place of an output.uri that is empty"
+            f"{folder} contains no record.jsonl; give the run's folder: "
+            "<output.uri>/<namespace>/<release>, or the same below checkpoint.uri if output.uri is empty"
         )
     return parse(content, str(folder / name))
 
@@ -151,7 +151,9 @@ def parse(content: bytes, place: str) -> Record:
     _require_known_version(texts, place)
     lines = [line for line in map(_line, texts) if line is not None]
     if texts and not lines:
-        raise RecordError(f"{place} is no record: no line of it is a JSON object with an event; see docs/record.md")
+        raise RecordError(
+            f"{place} is not a run's record: none of its lines is a JSON object with an event; see docs/record.md"
+        )
     events = tuple(_numbered(line for line in lines if line.event != "record"))
     return Record(events, len(texts) - len(lines))
 
@@ -163,7 +165,7 @@ def _require_known_version(texts: list[bytes], place: str) -> None:
         return
     if isinstance(version, str) and version.isdecimal() and int(version) <= VERSION:
         raise RecordError(
-            f"{place} has the version {json.dumps(version)}, a text, in its first line; write the number {int(version)}"
+            f"{place} has the version {json.dumps(version)} as text in its first line; write the number {int(version)}"
         )
     if version is not None and (type(version) is not int or version > VERSION):
         raise RecordError(

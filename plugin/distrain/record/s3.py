@@ -80,13 +80,13 @@ def read(bucket: Bucket) -> tuple[bytes, str]:
         raise ValuesError(f"{bucket.value}: {bucket.uri} names no bucket; write s3://bucket/folder")
     if "@" in bucket.name:
         raise ValuesError(
-            f"{bucket.value}: {bucket.uri} has a login in it; write s3://bucket/folder, and {CREDENTIALS}"
+            f"{bucket.value}: {bucket.uri} contains a login; write s3://bucket/folder, and {CREDENTIALS}"
         )
     try:
         client = _client(bucket)
         key = bucket.prefix if bucket.prefix.endswith(".jsonl") else _newest(client, bucket)
         if key is None:
-            raise RecordError(f"{bucket.value}: {bucket.uri} holds no record.jsonl; name the folder of a run")
+            raise RecordError(f"{bucket.value}: {bucket.uri} contains no record.jsonl; name the folder of a run")
         body = client.get_object(Bucket=bucket.name, Key=key)["Body"]
         return files.rest(body, files.MANIFEST), f"s3://{bucket.name}/{key}"
     except ClientError as error:
@@ -140,7 +140,9 @@ def _refused(bucket: Bucket, error: Any) -> UnreachableError | RecordError:
     code = str(error.response.get("Error", {}).get("Code", ""))
     if code in ("NoSuchKey", "404", "NoSuchBucket"):
         missing = f"bucket {bucket.name}" if code == "NoSuchBucket" else bucket.uri
-        return RecordError(f"{bucket.value}: there is no {missing}{_at(bucket)}; correct it, or name an --endpoint")
+        return RecordError(
+            f"{bucket.value}: there is no {missing}{_at(bucket)}; correct it, or name another server with --endpoint"
+        )
     if code in ("AccessDenied", "403", "InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken"):
         words = "your AWS credentials may not read it; set AWS_PROFILE, or AWS_ACCESS_KEY_ID and its secret"
         return UnreachableError(f"{bucket.value}: {bucket.uri}{_at(bucket)}: {code}: {words}")
@@ -173,7 +175,10 @@ def forwarding(bucket: Bucket) -> str:
     port = address.port or (443 if address.scheme == "https" else 80)
     forward = f"kubectl --namespace {namespace} port-forward service/{found['name']} {LOCAL_PORT}:{port}"
     verb = "is" if found["svc"] or not found["namespace"] else "may be"
-    return f"; it {verb} an address of the cluster: run `{forward}`, and add --endpoint {address.scheme}://127.0.0.1:{LOCAL_PORT}"
+    return (
+        f"; it {verb} an address inside the cluster: run `{forward}`, and add --endpoint "
+        f"{address.scheme}://127.0.0.1:{LOCAL_PORT}"
+    )
 
 
 def _at(bucket: Bucket) -> str:

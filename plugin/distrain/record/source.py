@@ -36,7 +36,7 @@ def from_place(word: str, endpoint: str, argument: str = "RUN") -> tuple[Record,
     if word.startswith(S3):
         return from_bucket(Bucket(word, endpoint, value=argument))
     if "://" in word:
-        words = f"{word} is neither s3://bucket/folder nor a folder; copy the record, and name the copy"
+        words = f"{word} is neither s3://bucket/folder nor a folder; copy the record to a folder, and name that folder"
         raise ValuesError(f"{argument}: {words}")
     return from_path(Path(word), argument)
 
@@ -90,4 +90,6 @@ def _uri(name: str, values: Mapping[str, Any]) -> tuple[str, str]:
     for path, section in sections.items():
         if section and section.get("uri"):
             return f"{path}.uri", str(section["uri"])
-    raise NoPlaceError(f"{name}: its values name neither output.uri nor checkpoint.uri, so it keeps no record; set one")
+    raise NoPlaceError(
+        f"{name}: its values set neither output.uri nor checkpoint.uri, so the run keeps no record; set one of the two"
+    )

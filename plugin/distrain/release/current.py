@@ -80,7 +80,9 @@ def refuse_unsettled(revision: Revision, name: str, target: Target, owned: Owner
     if revision.status == "deployed":
         return
     if owned:
-        raise RefusedError(f"{name}: revision {revision.number} is {revision.status}, and belongs to {owned.words}")
+        raise RefusedError(
+            f"{name}: revision {revision.number} is {revision.status}, and the release belongs to {owned.words}"
+        )
     if revision.status == "uninstalled":
         again = f"`helm distrain upgrade --install {name} {target.helm_flags}`"
         raise RefusedError(f"{name}: the release is uninstalled, and only its history is kept; install it with {again}")
@@ -88,7 +90,8 @@ def refuse_unsettled(revision: Revision, name: str, target: Target, owned: Owner
     back = f"`helm rollback {name} {before} {flags}`" if before else f"`helm uninstall {name} {flags}`"
     if revision.status.startswith("pending-"):
         raise RefusedError(
-            f"{name}: revision {revision.number} is {revision.status}: another Helm is at work on it, or was killed; "
+            f"{name}: revision {revision.number} is {revision.status}: another helm command is still "
+            "changing it, or was killed; "
             f"wait for it, or go back with {back}"
         )
     raise RefusedError(f"{name}: revision {revision.number} is {revision.status}; go back with {back}, then try again")
@@ -146,8 +149,8 @@ def _without_release(cluster: Cluster, name: str, target: Target) -> OwnedJob:
     for found in _owned(cluster, name, namespace, jobs):
         return found
     for resource, _ in jobs:
-        words = f"it was not made by Helm: change {resource.kind} {resource.name} with the tool that made it"
-        raise RefusedError(f"{name}: is no Helm release in namespace {namespace}; {words}")
+        words = f"Helm did not create it: change {resource.kind} {resource.name} with the tool that created it"
+        raise RefusedError(f"{name}: is not a Helm release in namespace {namespace}; {words}")
     raise RefusedError(
         f"{name}: there is no release of this name in namespace {namespace}; `helm list {target.helm_flags}` "
         "lists the existing releases"

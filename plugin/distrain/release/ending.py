@@ -23,7 +23,7 @@ SECONDS = 240.0
 SECONDS_BEYOND_GRACE = 60.0
 POLL_SECONDS = 0.5
 SECONDS_BETWEEN_REPORTS = 10.0
-STUCK = "a pod does not end, perhaps on a node that is down"
+STUCK = "a pod does not end, perhaps because its node is down"
 
 
 def end(

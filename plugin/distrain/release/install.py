@@ -24,7 +24,7 @@ def refuse_taken_name(helm: Releases, release: Release) -> None:
         return
     change = f"change it with `helm distrain upgrade {name} {target.helm_flags}`"
     if status.word.startswith("pending-"):
-        change = "wait for it if another Helm is at work on it"
+        change = "wait if another helm command is still changing it"
     elif status.word == "uninstalled":
         change = f"install it again with `helm distrain upgrade --install {name} {target.helm_flags}`"
     raise NameInUseError(
@@ -70,7 +70,7 @@ def _require_deployed(tools: Tools, release: Release, operation: Operation) -> N
     except DistrainError as error:
         raise UnsettledError(f"{name}: Helm has installed it, but its status cannot be read: {error}") from error
     if status != "deployed":
-        settle = f"`helm rollback {name} {operation.uninstalled + 1} {flags}` settles it"
+        settle = f"`helm rollback {name} {operation.uninstalled + 1} {flags}` corrects it"
         raise UnsettledError(f"{name}: Helm has installed it, but its status is {status or 'unknown'}; {settle}")
 
 

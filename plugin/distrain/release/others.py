@@ -26,4 +26,4 @@ def change_by_others(helm: Releases, release: Release, operation: Operation) -> 
     except DistrainError:
         return ""
     history = f"`helm history {name} {target.helm_flags}` shows it"
-    return f"{name}: someone has made revision {status.revision} of it meanwhile, which stays; {history}"
+    return f"{name}: someone else has created revision {status.revision} meanwhile, so this revision stays; {history}"

@@ -268,16 +268,17 @@ def _ignored(found: Sequence[Change], made_anew: str) -> Iterator[str]:
     named = {changes.value_of(path) or path: change for path, change in reversed(list(zip(fields, found, strict=True)))}
     for value, change in reversed(named.items()):
         yield (
-            f"{value}: {change.what} would change ({change.how}), but nothing applies that to pods that run; leave it "
-            f"as it is, or {made_anew[0].lower()}{made_anew[1:]}"
+            f"{value}: {change.what} would change ({change.how}), but nothing applies the change to "
+            f"running pods; leave the value as it is, or {made_anew[0].lower()}{made_anew[1:]}"
         )
 
 
 def _refused_checkpoints(planned: Plan) -> Iterator[str]:
     for conflict in planned.conflicts:
         yield (
-            f"{conflict}: {planned.release}'s checkpoints are of another training then, and the new job would refuse "
-            "them; leave it as it is, or set checkpoint.uri to another URI, or checkpoint.resume to never"
+            f"{conflict}: {planned.release}'s checkpoints belong to another training after this change, so "
+            "the new job would refuse them; leave the value as it is, or set checkpoint.uri to another "
+            "URI, or checkpoint.resume to never"
         )
 
 

@@ -30,7 +30,9 @@ def with_gpus(values: Values, full: Values, total: int) -> Values:
     """
     each = int(full["workers"]["gpus"])
     if each == 0:
-        raise ValuesError("--gpus: the run trains on the CPU, as workers.gpus is 0; say --workers N")
+        raise ValuesError(
+            "--gpus: the run trains on CPUs, because workers.gpus is 0; give the number of workers with --workers N"
+        )
     if total % each == 0:
         return with_workers(values, full, total // each)
     changed = copy.deepcopy(values)

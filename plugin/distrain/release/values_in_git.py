@@ -319,7 +319,7 @@ def _read(cluster: Cluster, group: str, found: Owner, form: type[Any]) -> Any:
     """Read an object of Flux in the version that the cluster serves."""
     served = [api for api in cluster.served(group) if api.endswith(f"/{found.kind}")]
     if not served:
-        raise NotFoundError(f"{found.kind} of {group} is not served")
+        raise NotFoundError(f"this cluster does not serve {found.kind} of {group}")
     path = paths.of_kind(served[0].rpartition("/")[0], found.kind, found.namespace, found.name)
     return cluster.read_one(path, form, f"{found.kind} {found.name}")
 

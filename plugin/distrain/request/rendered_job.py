@@ -88,7 +88,7 @@ class RenderedJob(NamedTuple):
         try:
             return str(self.values[section][key])
         except (KeyError, TypeError) as error:
-            raise ValuesError(f"--chart: it has no value {section}.{key}; is it distrain's chart?") from error
+            raise ValuesError(f"--chart: the chart has no value {section}.{key}; is it distrain's chart?") from error
 
     def report(self, running: str | None = None) -> Report:
         """Judge whether the job fits. Treat the pods of the release `running` as if they had ended."""
@@ -103,7 +103,7 @@ class RenderedJob(NamedTuple):
         may_wait = report.verdict in MAY_WAIT
         waits = may_wait and (self.request.options.allow_busy or self.is_queued or self.is_suspended)
         if report.verdict != Verdict.FITS and not (waits or self.runs_elsewhere):
-            hint = " To install it all the same and let it wait, add --allow-busy." if may_wait else ""
+            hint = " To install the job anyway and let it wait, add --allow-busy." if may_wait else ""
             raise DoesNotFitError(f"{report.verdict}: {report.next}{hint}", report.verdict.exit_code)
         for line in summary(report, self.job):
             console.say(line)
@@ -133,7 +133,10 @@ class RenderedJob(NamedTuple):
         options = self.request.options
         if not (options.wait or options.wait_for or options.atomic):
             if options.timeout is not None:
-                console.say("--timeout: limits only the chart's hooks, as nothing waits for the job; add --wait")
+                console.say(
+                    "--timeout: limits only the chart's hooks, because without --wait nothing waits for the "
+                    "job; add --wait"
+                )
             return None
         return Followed(
             job=self.job,

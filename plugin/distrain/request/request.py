@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from distrain.workload.manifest import Job
 
 # Ends the error message if a command needs to know the nodes but cannot read the cluster.
-NO_NODES = "; or say --node-gpus N, the GPUs of a node, or --snapshot FILE"
+NO_NODES = "; or add --node-gpus N, the GPUs of a node, or --snapshot FILE"
 # A rendered job has this name if its release has no name.
 NAMELESS = "check"
 

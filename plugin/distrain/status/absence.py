@@ -90,7 +90,8 @@ def missing_namespace(cluster: Cluster) -> str:
         is_there = cluster.has(paths.namespace(name), f"namespace {name}")
     except UnreachableError:
         return ""
-    return "" if is_there else f'--namespace: there is no namespace "{name}"; correct it, or the context\'s namespace'
+    step = "correct --namespace, or the namespace of the kubeconfig's context"
+    return "" if is_there else f'--namespace: there is no namespace "{name}"; {step}'
 
 
 def absence(cluster: Cluster, release: str, find_record: Callable[[], Record | None] = lambda: None) -> str:
@@ -105,7 +106,7 @@ def absence(cluster: Cluster, release: str, find_record: Callable[[], Record | N
         words = f"{release}: there is no run of this name in namespace {namespace}"
         return f"{words}; `helm distrain status {flags}` lists the existing runs"
     if _list(cluster, paths.of_kind("v1", "ConfigMap", namespace), selector_of(release)):
-        again = f"`helm distrain upgrade {release} --reuse-values {flags}` makes the job again"
+        again = f"`helm distrain upgrade {release} --reuse-values {flags}` creates the job again"
         if (record := find_record()) and (ended := recorded.end_of(record, time.time())):
             rest = f"`helm uninstall {release} {flags}` removes the rest"
             then = rest if recorded.has_finished(record) else again

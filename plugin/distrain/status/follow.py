@@ -87,8 +87,10 @@ def has_reached(run: Run, goal: str) -> bool:
     if step is not None and step >= wanted:
         return True
     if word == Word.SUCCEEDED and step is None:
-        words = f"has succeeded, and its last step is not known, so nobody can tell whether it reached --for {goal}"
+        words = f"the run has succeeded, but its last step is unknown, and so is whether it reached --for {goal}"
         raise GoneError(f"{run.name}: {words}; name its record with --record, or wait for Succeeded")
     if word == Word.SUCCEEDED:
-        raise GoneError(f"{run.name}: has succeeded with step {step}, before --for {goal}; name a step that it reaches")
+        raise GoneError(
+            f"{run.name}: the run has succeeded at step {step}, before --for {goal}; name a step that the run reaches"
+        )
     return False

@@ -142,7 +142,7 @@ def parse(text: str, schema: Schema) -> Section:
     if node is None:
         return Section(head=_trimmed(lines))
     if not isinstance(node, yaml.MappingNode):
-        raise ValuesError("values: the file holds no keys; write it as KEY: VALUE lines")
+        raise ValuesError("values: the file contains no keys; write it as KEY: VALUE lines")
     if node.flow_style:
         return _unfolded(node, "\n".join(lines))
     section = _section(node, lines, 0, len(lines), schema)

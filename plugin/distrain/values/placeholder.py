@@ -22,10 +22,10 @@ def refuse_placeholder(values: Mapping[str, Any]) -> None:
     """Raise ValuesError if the image or the program is still a placeholder."""
     command = values.get("command") or [""]
     if command[0] == PROGRAM:
-        words = f"{PROGRAM} is the placeholder of `helm distrain import`; write the program that each rank has to run"
-        raise ValuesError(f"command[0]: {words}")
+        step = "write the program that each rank has to run"
+        raise ValuesError(f"command[0]: {PROGRAM} is a placeholder written by `helm distrain import`; {step}")
     image = str((values.get("image") or {}).get("repository") or "")
     if image.startswith(REGISTRY):
-        command = "`helm distrain import`" if image == IMAGE else "`helm distrain init`"
-        words = f"is the placeholder of {command}; name the image in your registry"
+        writer = "`helm distrain import`" if image == IMAGE else "`helm distrain init`"
+        words = f"is a placeholder written by {writer}; name the image in your registry"
         raise ValuesError(f'image.repository: "{image}" {words} (docs/images.md says how to build it)')

@@ -65,7 +65,7 @@ def check(values: Mapping[str, Any], chart: Path) -> None:
         kind.check_schema(schema)
         errors = [*islice(kind(schema).iter_errors(values), MOST_FAULTS)]
     except (SchemaError, Unresolvable, RecursionError, re.error) as error:
-        raise ValuesError(f"--chart: {chart} has a {path.name} that is no JSON schema; correct that file") from error
+        raise ValuesError(f"--chart: {chart} has a {path.name} that is not a JSON schema; correct that file") from error
     faults = sorted(_without_counts([_fault(error, schema) for error in errors]), key=lambda fault: fault.path)
     messages = (message for fault in faults for message in _messages(fault, schema))
     if found := dict.fromkeys(islice(messages, MOST_FAULTS)):
@@ -135,13 +135,13 @@ def _finding(fault: Fault) -> str:
         case "minLength":
             return f"{found} is too short; it needs {limit} or more characters"
         case "maxLength":
-            return f"{found} is too long; it may have {limit} characters"
+            return f"{found} is too long; it may have at most {limit} characters"
         case "minProperties":
             return f"{found} has too few keys; give it {limit} or more"
         case "maxProperties":
-            return f"{found} has too many keys; keep {limit} of them"
+            return f"{found} has too many keys; keep at most {limit} of them"
         case "uniqueItems":
-            return f"{found} has an entry twice; remove one"
+            return f"{found} contains the same entry twice; remove one"
     return f"{found} does not have the right form.{_described(fault)}"
 
 
@@ -159,7 +159,9 @@ def _retype(fault: Fault, needed: Iterable[str]) -> str:
             return ". It is too large; write a smaller number"
         return f". Write {found} without quotes, and with --set in place of --set-string"
     if isinstance(found, str) and re.fullmatch(r"-?[0-9]*\.[0-9]+", found) and "number" in needed:
-        return f". Write {found} without quotes, or as --set-json {fault.path}={found}: --set makes text of it"
+        return (
+            f". Write {found} without quotes, or as --set-json {fault.path}={found}, because --set turns it into text"
+        )
     example = _example(fault.entry)
     return f", such as {example}" if example else ""
 

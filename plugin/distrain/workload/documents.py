@@ -94,7 +94,7 @@ def refuse_twice(items: Iterable[Item], origin: str) -> None:
         if times > 1
     ]
     if twice:
-        raise ValuesError(*(f"{origin}: {name} is there twice; remove one, or give it another name" for name in twice))
+        raise ValuesError(*(f"{origin}: {name} appears twice; remove one, or give it another name" for name in twice))
 
 
 def _identity(item: Item) -> tuple[str, str, str, str] | None:

@@ -186,7 +186,7 @@ def from_manifest(manifest: str, origin: str, *, judges_all: bool = False) -> Jo
     named = [(documents.name_of(item), item) for item in items if _holds_pods(item)]
     found = documents.each_of(named, origin, _parsed)
     if not found:
-        raise ValuesError(f"{origin}: there is no job, which is an {KINDS}; so there is nothing to check")
+        raise ValuesError(f"{origin}: contains no {KINDS}, so there is nothing to check")
     roles = [(resource, role) for resource, workload in found for role in _roles(resource, workload)]
     resources = sorted((resource for resource, _ in found), key=follows_main)
     made = [item for item in items if documents.is_made_before(item)]
@@ -231,7 +231,7 @@ def _refuse_other_pods(items: Iterable[dict[str, Any]], origin: str) -> None:
     found = [item for item in items if item.get("kind") in NOT_JUDGED and hook_of(item) is None]
     if found:
         names = [documents.name_of(item) for item in found]
-        words = f"{', '.join(names)}: makes pods that are not judged, as those of an {KINDS} are"
+        words = f"{', '.join(names)}: creates pods, but distrain checks only the pods of an {KINDS}"
         raise ValuesError(f"{origin}: {words}; leave it out, or write its pods as a StatefulSet or a Job")
 
 

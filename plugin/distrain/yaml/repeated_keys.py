@@ -41,7 +41,7 @@ def mistakes(text: str) -> list[str]:
     Raises YAMLError if the text is not YAML.
     """
     return [
-        f"{key} is there twice, in {_lines(first, second)}; remove one of them"
+        f"{key} appears twice, in {_lines(first, second)}; remove one of them"
         for key, first, second in repeated_keys(text)
     ]
 

@@ -166,7 +166,7 @@ def mistake(error: Exception) -> str:
     """Return at which position a text stops being YAML, and what to do."""
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
     if isinstance(error, yaml.reader.ReaderError):
-        return "it is no YAML: it has a control character or is no UTF-8; save it as plain text"
+        return "it is not YAML: it contains a control character or is not UTF-8; save it as plain text"
     if isinstance(error, RecursionError):
         return f"it is nested more than {DEEPEST} levels deep; flatten it"
     if isinstance(error, _AliasError):
@@ -174,7 +174,7 @@ def mistake(error: Exception) -> str:
     if isinstance(error, _Refused):
         return str(error.problem)
     where = f"line {mark.line + 1} is" if mark else "it is"
-    return f"{where} no YAML; check indentation, brackets and quotes there"
+    return f"{where} not valid YAML; check indentation, brackets and quotes there"
 
 
 def number(text: str) -> int | float | str:

@@ -132,7 +132,7 @@ def test_what_may_pass_is_tried_again(kube: Kube, code: int) -> None:
     [
         pytest.param(
             403,
-            "rbac.create: this pod's ServiceAccount is refused (secrets is forbidden); "
+            "rbac.create: the API server refuses this pod's ServiceAccount (secrets is forbidden); "
             "give it a Role with get and patch on the Secret run1-ssh",
             id="forbidden",
         ),

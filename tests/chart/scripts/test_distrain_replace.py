@@ -227,7 +227,7 @@ def test_right_that_is_missing_for_the_second_job_is_told_with_the_first_one_del
     done = run(kube)
 
     assert (done.returncode, cluster.deleted) == (1, [LAUNCHER])
-    assert "ServiceAccount is refused (jobs is forbidden)" in done.stderr
+    assert "refuses this pod's ServiceAccount (jobs is forbidden)" in done.stderr
     assert done.stderr.endswith(NEXT_STEP)
 
 
@@ -315,6 +315,7 @@ def test_account_without_the_right_is_told_the_role(kube: Kube) -> None:
 
     assert done.returncode == 1
     assert done.stderr.startswith(
-        "distrain: replace.serviceAccountName: this pod's ServiceAccount is refused (mpijobs is forbidden); give it a "
+        "distrain: replace.serviceAccountName: the API server refuses this pod's ServiceAccount (mpijobs "
+        "is forbidden); give it a "
         "Role with get and delete on kubeflow.org/v2beta1/mpijobs/run1, "
     )

@@ -127,8 +127,8 @@ def test_image_without_the_trainer_is_named_with_the_value_that_brings_it() -> N
     found.read([b"/usr/bin/python3: No module named distrain_trainer\n"])
 
     assert found.why_not_started(1, ["python3", "-m", "distrain_trainer"]) == (
-        "image.repository: /usr/bin/python3: No module named distrain_trainer; set trainer.delivery to chart, which "
-        "brings the trainer, or use an image that holds it"
+        "image.repository: /usr/bin/python3: No module named distrain_trainer; set trainer.delivery to "
+        "chart, which delivers the trainer, or use an image that contains the trainer"
     )
 
 
@@ -190,14 +190,14 @@ def test_exit_code_of_a_shell_that_ran_its_programs_is_a_failure(bench: Bench) -
     [
         pytest.param(
             ["python3 /app/train.py"],
-            'command: "python3 /app/train.py" is one word, and no program has this name; '
+            'command: "python3 /app/train.py" is one string with spaces, and no program has this name; '
             'write command: ["python3", "/app/train.py"]',
             id="one-word",
         ),
         pytest.param(
             ["torchrun", "train.py"],
             "image.repository: the image r/tf:1 has no torchrun, which starts the ranks of a worker with several GPUs; "
-            "use an image with PyTorch, or set job.kind to another",
+            "use an image with PyTorch, or choose another job.kind",
             id="torchrun",
         ),
         pytest.param(
@@ -246,7 +246,11 @@ def test_program_that_stops_with_another_pods_starts_again_without_counting(benc
 
     os.kill(int((bench.folder / "pid").read_text()), signal.SIGTERM)
 
-    follow(process, "the program stopped without this pod having been asked to; starting again, not counted")
+    follow(
+        process,
+        "the program stopped although this pod was not asked to stop; starting again, which does not count "
+        "as a restart",
+    )
     assert process.wait(timeout=300) == 0
 
 
@@ -263,10 +267,10 @@ def test_stops_at_step_boundaries_never_count(bench: Bench) -> None:
 def test_program_that_only_stops_is_not_started_for_ever(bench: Bench, last_words: str, words: str) -> None:
     code, output = bench.run(f"echo {last_words}; exit 143", "--max-restarts=1")
 
-    assert (code, output.count("not counted"), output.count("(restart 1 of 1 in")) == (1, 1, 1), output
+    assert (code, output.count("does not count"), output.count("(restart 1 of 1 in")) == (1, 1, 1), output
     assert bench.cause == (
-        f"distrain: the program stopped{words} without this pod having been asked to, and had made no step since its "
-        "stop before (the first of 2 failures within 3600 s)"
+        f"distrain: the program stopped{words} although this pod was not asked to stop, and it had made no step "
+        "since its previous stop (the first of 2 failures within 3600 s)"
     )
 
 

@@ -151,9 +151,9 @@ def test_pods_that_do_not_fit_end_the_test_with_advice(kube: Kube) -> None:
 
     assert code == 10
     assert errors == (
-        "distrain: test.workers: no room for run1-test-worker: 0/1 nodes are available: 1 Insufficient "
-        "nvidia.com/gpu. The test needs 2 workers x 4 free nvidia.com/gpu; lower test.workers, or run helm test while "
-        "the job does not\n"
+        "distrain: test.workers: no node has room for run1-test-worker: 0/1 nodes are available: 1 Insufficient "
+        "nvidia.com/gpu. The test needs 2 workers x 4 free nvidia.com/gpu; lower test.workers, or run helm "
+        "test while the job is not running\n"
     )
     assert time.monotonic() - started > 3
 
@@ -177,7 +177,7 @@ def test_time_out_names_what_is_waited_for(kube: Kube, conditions: Object, words
 
     assert code == 1
     assert errors == (
-        f"distrain: test.timeoutSeconds: the test was not done within 3 s: waiting for {words}; "
+        f"distrain: test.timeoutSeconds: the test did not finish within 3 s: waiting for {words}; "
         "see why with kubectl describe mpijob run1-test-0a1b2c3d\n"
     )
     assert lines == [f"distrain-test: 2 s: waiting for {words}"]
@@ -187,7 +187,7 @@ def test_time_out_without_any_pod_names_the_job(kube: Kube) -> None:
     others = pod("", "Running", "run1-test-follower")
     kube.answer = Cluster([others])
 
-    assert "within 1 s: no pod of run1-test-0a1b2c3d is there yet; see" in run(kube, timeout="1")[2]
+    assert "within 1 s: job run1-test-0a1b2c3d has no pod yet; see" in run(kube, timeout="1")[2]
 
 
 def test_time_out_of_a_running_job_says_how_many_run(kube: Kube) -> None:
@@ -203,7 +203,7 @@ def test_missing_right_is_reported(kube: Kube) -> None:
 
     assert code == 1
     assert errors == (
-        "distrain: the test cannot see its pods: pods is forbidden; "
+        "distrain: the test cannot read its pods: pods is forbidden; "
         "give its ServiceAccount a Role with get and list on pods and pods/log\n"
     )
 

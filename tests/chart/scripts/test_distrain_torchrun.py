@@ -136,7 +136,7 @@ def test_image_without_torchrun_is_named_with_what_to_change() -> None:
     assert done.returncode == 2
     assert done.stderr == (
         "distrain: image.repository: the image distrain/tensorflow:0.1.0 has no torchrun, which starts the ranks of an "
-        "elastic PyTorchJob; use an image with PyTorch, or set job.elastic to false or job.kind to another\n"
+        "elastic PyTorchJob; use an image with PyTorch, set job.elastic to false, or choose another job.kind\n"
     )
 
 
@@ -170,7 +170,7 @@ def test_pod_that_alone_cannot_reach_the_storage_lets_the_others_go_on(bench: Be
     cause = "run1-worker-2: s3.secretName: http://minio:9000 refuses the keys of this Secret"
     process = bench.start(f"echo distrain: {cause}; {fails(5)}; {FOR_EVER}", "--max-restarts=9")
 
-    follow(process, f"{cause}; the others go on without this pod until it is made anew")
+    follow(process, f"{cause}; the other pods go on without this pod until it is created again")
 
     with pytest.raises(subprocess.TimeoutExpired):
         process.wait(timeout=1)

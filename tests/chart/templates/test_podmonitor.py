@@ -158,7 +158,7 @@ def test_port_of_the_workers_ssh_is_refused(helm: Path) -> None:
     words = refusal(helm, *set_arguments("trainer.metrics=true", port))
 
     assert (
-        "distrain: monitoring.port: 2222 is ssh.port too, on which the workers wait for the launcher; set one of the "
+        "distrain: monitoring.port: 2222 is also ssh.port, on which sshd listens in the workers; set one of the "
         "two to another port\n"
     ) in words
     # Neither job can have the port conflict: a PyTorchJob uses no SSH, and a user's own program serves no metrics of

@@ -61,25 +61,27 @@ def test_without_a_job_the_role_is_all(helm: Path) -> None:
     [
         pytest.param(
             ["job.enabled=false"],
-            "job.enabled: is false and rbac.aggregateToKubeflowEdit too, so there is nothing to install; set one",
+            "job.enabled: is false, and so is rbac.aggregateToKubeflowEdit, so there is nothing to install; set one",
             ["job.enabled=false", AGGREGATE, "rbac.kinds={MPIJob}"],
             id="nothing-to-install",
         ),
         pytest.param(
             [AGGREGATE, "rbac.create=false"],
-            "rbac.aggregateToKubeflowEdit: is true but rbac.create is false, which makes no roles; set rbac.create",
+            "rbac.aggregateToKubeflowEdit: is true, but with rbac.create=false the chart creates no roles; "
+            "set rbac.create",
             ["rbac.create=false"],
             id="no-roles-wanted",
         ),
         pytest.param(
             [AGGREGATE, "job.enabled=false"],
-            "rbac.kinds: is empty and job.enabled is false, so there is no kind to allow; name them",
+            "rbac.kinds: is empty and job.enabled is false, so there is no kind to grant rights for; name the kinds",
             [AGGREGATE, "job.enabled=false", "rbac.kinds={TFJob}"],
             id="no-job-to-take-the-kind-from",
         ),
         pytest.param(
             [AGGREGATE, "job.kind=Plain"],
-            "rbac.kinds: is empty and job.kind is Plain, which needs no Kubeflow kind; name those to allow",
+            "rbac.kinds: is empty and job.kind is Plain, which is not a Kubeflow kind; name the kinds to "
+            "grant rights for",
             [AGGREGATE, "job.kind=Plain", "rbac.kinds={MPIJob}"],
             id="plain-has-no-kind",
         ),

@@ -118,6 +118,6 @@ def test_new_worker_that_alone_is_refused_is_left_out_until_its_pod_is_recreated
 
     said = long_run.launcher_log()
     assert f"distrain: {name}: s3.secretName: " in said
-    assert f"going on without {name} until its pod is made anew" in said
+    assert f"going on without {name} until its pod is created again" in said
     client.kubectl("-n", long_run.name, "delete", "pod", name, "--wait=false")
     wait_for_step(long_run, ranks=3)

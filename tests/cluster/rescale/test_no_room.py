@@ -20,7 +20,7 @@ def test_run_that_grows_to_more_than_fits_goes_on_and_says_what_it_waits_for(
 
     refused = namespace.distrain("rescale", "run1", "--workers", "9", "--yes")
     upgrade(namespace, helm4, on_s3, {"workers.gpus": 1, "workers.replicas": 9})
-    waiting = "distrain-launch: waiting for 1 of 7 more workers, training goes on with 2: "
+    waiting = "distrain-launch: waiting for 1 of 7 new workers, training goes on with 2: "
     wait_until("its words", lambda: waiting in namespace.launcher_log(), seconds=GROWING, pause=1)
 
     assert refused.returncode != 0

@@ -97,8 +97,8 @@ def test_server_without_tls_is_not_called_untrusted(api: FakeApi, tmp_path: Path
     with pytest.raises(UnreachableError) as refused:
         cluster_at(path).nodes()
 
-    advice = "write http:// in its address, or the port that speaks TLS"
-    assert str(refused.value) == f"the cluster at {url} cannot be reached: it answers without TLS; {advice}"
+    advice = "write http:// in its address, or use the port that accepts TLS"
+    assert str(refused.value) == f"the cluster at {url} cannot be reached: the server answers without TLS; {advice}"
 
 
 def test_check_of_the_certificate_can_be_left_out(secure: FakeApi, tmp_path: Path) -> None:
@@ -173,8 +173,8 @@ def test_valid_id_token_is_sent(secure: FakeApi, tmp_path: Path) -> None:
         pytest.param(
             {"refresh-token": "r"}, "has expired; log in again, or renew it with `kubectl version`", id="none"
         ),
-        pytest.param({"id-token": "secret.secret.secret"}, "is no JSON Web Token; log in again", id="no-json"),
-        pytest.param({"id-token": "secret"}, "is no JSON Web Token; log in again", id="no-parts"),
+        pytest.param({"id-token": "secret.secret.secret"}, "is not a JSON Web Token; log in again", id="no-json"),
+        pytest.param({"id-token": "secret"}, "is not a JSON Web Token; log in again", id="no-parts"),
     ],
 )
 def test_id_token_that_is_of_no_use_is_refused(
@@ -233,12 +233,13 @@ def test_pods_renewed_token_is_used(
         pytest.param(
             {"insecure-skip-tls-verify": True, "certificate-authority": "a"}, {}, "contradict each other", id="both"
         ),
-        pytest.param({"certificate-authority-data": "%"}, {}, "certificate-authority-data is no base64", id="base64"),
+        pytest.param({"certificate-authority-data": "%"}, {}, "certificate-authority-data is not base64", id="base64"),
         pytest.param({"certificate-authority-data": "AAAA"}, {}, "certificate-authority cannot be used", id="no-pem"),
         pytest.param(
             {},
             {"client-certificate-data": "AAAA", "client-key-data": "AAAA"},
-            "client-certificate cannot be used: it is no PEM, or the key is another certificate's; log in again",
+            "client-certificate cannot be used: it is not in PEM format, or the key belongs to another "
+            "certificate; log in again",
             id="no-pem-of-the-client",
         ),
         pytest.param(
@@ -246,15 +247,17 @@ def test_pods_renewed_token_is_used(
         ),
         pytest.param({}, {"client-certificate": "nope"}, "nope cannot be used: No such file or directory", id="cert"),
         pytest.param({"server": ""}, {}, "context fake has no server; set clusters.cluster.server", id="no-server"),
-        pytest.param({"server": "ftp://a"}, {}, 'server "ftp://a" is no URL; write https://HOST:PORT', id="no-url"),
-        pytest.param({}, {"as-groups": ["a"]}, "groups need a user", id="groups-alone"),
+        pytest.param({"server": "ftp://a"}, {}, 'server "ftp://a" is not a URL; write https://HOST:PORT', id="no-url"),
+        pytest.param({}, {"as-groups": ["a"]}, "a group needs a user", id="groups-alone"),
         pytest.param({"proxy-url": "socks5://a:1"}, {}, "proxy-url: a proxy of socks5:// is not supported", id="socks"),
         pytest.param(
             {"proxy-url": "https://a:1"}, {}, "proxy-url: a proxy of https:// is not supported", id="tls-proxy"
         ),
-        pytest.param({"proxy-url": "http://a b"}, {}, "proxy-url: is no URL of a proxy", id="proxy-with-a-space"),
-        pytest.param({"proxy-url": "http://a..b"}, {}, "proxy-url: is no URL of a proxy", id="proxy-with-empty-label"),
-        pytest.param({"server": "https://a..b"}, {}, 'server "https://a..b" is no URL', id="empty-label"),
+        pytest.param({"proxy-url": "http://a b"}, {}, "proxy-url: is not the URL of a proxy", id="proxy-with-a-space"),
+        pytest.param(
+            {"proxy-url": "http://a..b"}, {}, "proxy-url: is not the URL of a proxy", id="proxy-with-empty-label"
+        ),
+        pytest.param({"server": "https://a..b"}, {}, 'server "https://a..b" is not a URL', id="empty-label"),
         pytest.param({"tls-server-name": "a..b"}, {}, "tls-server-name is not a host name", id="server-name"),
     ],
 )
@@ -289,7 +292,7 @@ def test_context_without_its_user_is_named(tmp_path: Path) -> None:
     path = write_kubeconfig(tmp_path, SERVER)
     path.write_text(path.read_text().replace("user: me", "user: you"))
 
-    words = '^KUBECONFIG: context fake names user "you", which is not there; correct the name'
+    words = '^KUBECONFIG: context fake names user "you", which the kubeconfig does not contain; correct the name'
     with pytest.raises(UnreachableError, match=words):
         cluster_at(path)
 

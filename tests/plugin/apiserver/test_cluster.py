@@ -167,7 +167,7 @@ def test_tls_that_fails_is_one_line(api: FakeApi, tmp_path: Path) -> None:
 
     with pytest.raises(
         UnreachableError,
-        match=r"^the cluster at https://\S* cannot be reached: it answers without TLS; write http://[^\n]*$",
+        match=r"^the cluster at https://\S* cannot be reached: the server answers without TLS; write http://[^\n]*$",
     ):
         connect(Target(str(path), "fake", "team")).nodes()
 

@@ -141,7 +141,11 @@ def test_list_that_expires_is_read_from_the_start(three_pages: FakeApi, tmp_path
 def test_list_that_expires_again_and_again_is_an_error(three_pages: FakeApi, tmp_path: Path) -> None:
     three_pages.troubles[PODS] = [200, 410] * TRIES
 
-    with pytest.raises(UnreachableError, match=r"^pods of all namespaces: the list expired while it was read; try ag"):
+    with pytest.raises(
+        UnreachableError,
+        match=r"^pods of all namespaces: the API server's list expired while distrain read it; try "
+        r"ag",
+    ):
         _cluster(three_pages, tmp_path).over_pods(_names)
 
 
@@ -301,7 +305,7 @@ def test_page_that_is_no_list_of_pods_is_reported(three_pages: FakeApi, tmp_path
     [
         pytest.param([200, 403], "ask for a role that allows `get` and `list`", id="refused"),
         pytest.param([200, *[0] * 20], "cannot be reached: Remote end closed connection", id="broken"),
-        pytest.param([200, 410] * TRIES, "the list expired while it was read", id="expired"),
+        pytest.param([200, 410] * TRIES, "the API server's list expired while distrain read it", id="expired"),
     ],
 )
 def test_failure_in_the_middle_of_a_list_is_reported(

@@ -143,7 +143,7 @@ def test_exec_plugin_gives_a_certificate(strict: FakeApi, tmp_path: Path, certif
         pytest.param(
             {"apiVersion": "v2", "status": {"token": "t"}}, {}, 'answers in "v2", not in client', id="version"
         ),
-        pytest.param("", {"apiVersion": "v0"}, 'apiVersion "v0" of the exec plugin is none of client', id="too-old"),
+        pytest.param("", {"apiVersion": "v0"}, 'apiVersion "v0" of the exec plugin is neither client', id="too-old"),
         pytest.param("", {"interactiveMode": "Always"}, "needs a terminal (interactiveMode: Always)", id="no-terminal"),
         pytest.param("", {"interactiveMode": "Never?"}, 'has interactiveMode "Never?", which is none of', id="mode"),
     ],

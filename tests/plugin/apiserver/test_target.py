@@ -70,7 +70,7 @@ def test_first_of_several_kubeconfigs_names_the_current_context(tmp_path: Path) 
 
 
 def test_missing_kubeconfig_is_unreachable(tmp_path: Path) -> None:
-    with pytest.raises(UnreachableError, match=r"KUBECONFIG: there is no file .*/nope; point it to your cluster's"):
+    with pytest.raises(UnreachableError, match=r"KUBECONFIG: there is no file .*/nope; set it to your cluster's"):
         _choose(str(tmp_path / "nope"))
 
 
@@ -154,8 +154,12 @@ def test_unknown_context_is_named_with_those_there_are(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("names", "words"),
     [
-        ((), r"KUBECONFIG: .*/config names no current context, and no other; point it to your cluster's kubeconfig"),
-        (("a", "b"), r"--kube-context: .*/config names no current context; choose one of these: a, b"),
+        (
+            (),
+            r"KUBECONFIG: .*/config has no current-context and lists no contexts; set it to your cluster's "
+            r"kubeconfig file",
+        ),
+        (("a", "b"), r"--kube-context: .*/config has no current-context; choose one of these: a, b"),
     ],
 )
 def test_missing_current_context_is_told_with_the_next_step(tmp_path: Path, names: Sequence[str], words: str) -> None:

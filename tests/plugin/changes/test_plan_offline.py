@@ -215,7 +215,7 @@ def test_files_of_from_are_merged_in_order(run: Run, cluster: FakeApi, tmp_path:
     [
         pytest.param({"wrokers": {}}, BEFORE, "--from: wrokers: ", id="values-before-that-the-schema-refuses"),
         pytest.param(BEFORE, {"wrokers": {}}, "wrokers: ", id="values-after-that-the-schema-refuses"),
-        pytest.param(BEFORE, {"gpus": 32}, "gpus: the total is not spread over workers", id="total-to-derive"),
+        pytest.param(BEFORE, {"gpus": 32}, "gpus: the total is not divided among workers", id="total-to-derive"),
         pytest.param(BEFORE, {"job": {"enabled": False}}, "job.enabled: is false", id="job-turned-off"),
     ],
 )
@@ -229,10 +229,13 @@ def test_values_that_give_no_job_are_refused(plan_of: PlanOf, before: Object, af
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["-f", "a.yaml"], "asks no cluster and changes nothing; add --dry-run"),
-        (["-f", "a.yaml", "--dry-run=server"], "asks no cluster and changes nothing; add --dry-run"),
-        (["--dry-run", "-f", "a.yaml", "--reuse-values"], "names the values before the change; leave out --reuse-"),
-        (["--dry-run"], "names the values before the change; name the values after it with -f"),
+        (["-f", "a.yaml"], "only shows a plan and does not use the cluster; add --dry-run"),
+        (["-f", "a.yaml", "--dry-run=server"], "only shows a plan and does not use the cluster; add --dry-run"),
+        (
+            ["--dry-run", "-f", "a.yaml", "--reuse-values"],
+            "already gives the values before the change; leave out --reuse-",
+        ),
+        (["--dry-run"], "gives only the values before the change; give the values after the change with -f"),
     ],
 )
 def test_from_is_refused_with_what_contradicts_it(run: Run, arguments: list[str], words: str) -> None:

@@ -81,14 +81,16 @@ def test_devices_and_huge_pages_of_assumed_nodes_are_resources() -> None:
     ("words", "found"),
     [
         pytest.param("4x8:hugepages-2Mi=many", "4x8:hugepages-2Mi=many: many is no quantity", id="huge-pages"),
-        pytest.param(f"4x8:{GPU}=4", "4x8:nvidia.com/gpu=4: the number before the colon says how many", id="gpus"),
-        pytest.param("four", "four is no number of nodes; write count x GPUs, such as 4x8", id="no-number"),
+        pytest.param(f"4x8:{GPU}=4", "4x8:nvidia.com/gpu=4: the number before the colon already sets", id="gpus"),
+        pytest.param("four", "four does not describe nodes; write NODESxGPUS, such as 4x8", id="no-number"),
         pytest.param("4x8:cpu", "cpu in 4x8:cpu has no value", id="no-value"),
         pytest.param("4x8:memory=1TB", "4x8:memory=1TB: 1TB is no quantity", id="no-quantity"),
         pytest.param("4x8:cpu=-3", "4x8:cpu=-3: a node cannot have -3", id="negative"),
         pytest.param("4x8:a b=c", "4x8:a b=c: no node can have the label a b=c", id="no-key-of-a-label"),
         pytest.param("4x8:pool=a/b", "4x8:pool=a/b: no node can have the label pool=a/b", id="no-value-of-a-label"),
-        pytest.param("4x8:cpus=96", "4x8:cpus=96: cpus would be a label; did you mean cpu?", id="misspelt-amount"),
+        pytest.param(
+            "4x8:cpus=96", "4x8:cpus=96: cpus would be read as a node label; did you mean cpu?", id="misspelt-amount"
+        ),
     ],
 )
 def test_nodes_that_cannot_be_are_refused(words: str, found: str) -> None:

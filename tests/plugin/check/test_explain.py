@@ -66,4 +66,4 @@ def test_taints_labels_ports_and_rules_of_a_node_are_shown(check: Check, tmp_pat
 def test_node_that_is_not_there_is_refused(check: Check, snapshot: Path) -> None:
     code, _, err = check("--snapshot", str(snapshot), "--why", "z")
 
-    assert (code, err) == (2, "distrain: --why: there is no node z; there is a\n")
+    assert (code, err) == (2, "distrain: --why: there is no node z; existing nodes: a\n")

@@ -162,7 +162,7 @@ def test_derive_spreads_a_total_over_nodes_of_a_type(capsys: pytest.CaptureFixtu
         pytest.param(
             ["--instance", "p5"], "--instance: the table has no p5 with GPUs; did you mean p5.48xlarge?", id="unknown"
         ),
-        pytest.param(["--instance", "g5.xlarge", "--node-gpus", "8"], "--node-gpus: does not go with", id="two"),
+        pytest.param(["--instance", "g5.xlarge", "--node-gpus", "8"], "--node-gpus: cannot be combined with", id="two"),
     ],
 )
 def test_derive_refuses_a_wrong_type(capsys: pytest.CaptureFixture[str], arguments: list[str], words: str) -> None:

@@ -52,7 +52,7 @@ KEY = "node.kubernetes.io/instance-type"
             id="no-type",
         ),
         pytest.param(
-            WHOLE, ["--provider", "ibm"], '--provider: there is no "ibm"; it takes eks, gke, aks', id="provider"
+            WHOLE, ["--provider", "ibm"], '--provider: there is no "ibm"; choose eks, gke, aks', id="provider"
         ),
         pytest.param(
             WHOLE,
@@ -235,7 +235,7 @@ def test_existing_file_is_replaced_only_with_force(make: Make, tmp_path: Path) -
     (tmp_path / "prices").write_text(PRICES)
     (tmp_path / "made.yaml").write_text("old")
 
-    assert "is there already" in make(WHOLE, "-o", "made.yaml").err
+    assert "already exists" in make(WHOLE, "-o", "made.yaml").err
     assert (tmp_path / "made.yaml").read_text() == "old"
     assert make(WHOLE, "-o", "made.yaml", "--force").code == 0
     assert "ClusterConfig" in (tmp_path / "made.yaml").read_text()

@@ -126,7 +126,7 @@ def test_name_that_no_namespace_has_is_refused_at_once(
     told = capsys.readouterr().err
     named = "KUBECONFIG: contexts.context.namespace" if origin == "kubeconfig" else "--namespace"
     assert told.startswith(f"distrain: {named}: ")
-    assert told.endswith(" is no name of a namespace: use a-z, 0-9 and -, 63 characters at most\n")
+    assert told.endswith(" is not a valid namespace name: use a-z, 0-9 and -, 63 characters at most\n")
     assert told.count("\n") == 1
     assert api.requests == []
 
@@ -141,7 +141,7 @@ def test_server_that_is_no_address_is_one_line(
 
     assert cli.run(["check", "--manifest", str(_manifest(tmp_path)), *flags]) == 3
 
-    assert capsys.readouterr().err == f'distrain: KUBECONFIG: server "{server}" is no URL; write https://HOST:PORT\n'
+    assert capsys.readouterr().err == f'distrain: KUBECONFIG: server "{server}" is not a URL; write https://HOST:PORT\n'
 
 
 def test_wait_for_a_request_ends_after_the_time_of_its_flag(
@@ -187,7 +187,7 @@ def test_token_with_a_line_break_is_refused_by_the_flags_name(
 
     code = cli.run(["check", "--manifest", str(_manifest(tmp_path)), *flags])
 
-    words = "holds a line break or another control character, which Helm and kubectl do not send either; take it out"
+    words = "contains a line break or another control character, which neither Helm nor kubectl would send; remove it"
     said = f"distrain: --kube-token: the token of this flag, or of HELM_KUBETOKEN, {words}\n"
     assert (code, capsys.readouterr().err) == (2, said)
 

@@ -22,8 +22,8 @@ FLAG = re.compile(r"^ +(?:(-\w), )?(--[\w-]+)(?: (\w+)\S*)?(?:  +.*)?$", re.MULT
 # In Helm 4, --wait may be given with a value, but is still used as a switch.
 SWITCHES = {"--wait"}
 GENERATED = ("--generate-name", "")
-NO_NAME = "is no release name: use a-z, 0-9 and -, 53 characters at most"
-NO_TEMPLATE = "is no template that Helm can fill in; correct its braces and functions"
+NO_NAME = "is not a valid release name: use a-z, 0-9 and -, 53 characters at most"
+NO_TEMPLATE = "is not a template that Helm can render; correct its braces and functions"
 
 
 @functools.cache
@@ -60,7 +60,7 @@ def test_refused_flag_of_helm_is_one_line(words: list[str], capsys: pytest.Captu
     assert cli.run(["install", *words]) == 2
 
     told = capsys.readouterr().err
-    assert told.startswith("distrain: --force: install refuses this flag of Helm: ")
+    assert told.startswith("distrain: --force: install does not accept this flag of Helm: ")
     assert told.endswith("give Helm itself the values that `helm distrain derive` prints: `helm ... -f -`\n")
 
 
@@ -100,17 +100,17 @@ def test_chart_alone_renders_without_a_name() -> None:
         pytest.param(["upgrade", "./chart"], "NAME: is missing: the release's name", id="no-name-of-an-old-release"),
         pytest.param(
             ["install", "run1", "./chart", "-g"],
-            '--generate-name: the release is named "run1" already; leave out one of them',
+            '--generate-name: the argument "run1" already names the release; leave out one of the two',
             id="two-names",
         ),
         pytest.param(
             ["install", "./chart", "run1"],
-            'NAME: "./chart" is a chart; name the release first, then the chart',
+            'NAME: "./chart" is a chart, not a release name; give the release name first, then the chart',
             id="order",
         ),
         pytest.param(
             ["install", "run1", "./chart", "--chart", "other"],
-            'CHART: "./chart" is named, and --chart other, too; leave out one of them',
+            'CHART: the argument "./chart" and --chart other both name a chart; leave out one',
             id="two-charts",
         ),
         pytest.param(
@@ -141,7 +141,7 @@ def test_chart_alone_renders_without_a_name() -> None:
         ),
         pytest.param(
             ["install", "run1", "--dry-run=sever"],
-            '--dry-run: there is no "sever"; it takes client, server, none',
+            '--dry-run: there is no "sever"; choose client, server, none',
             id="dry-run",
         ),
     ],

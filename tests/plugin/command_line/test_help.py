@@ -140,20 +140,22 @@ def test_markdown_becomes_plain_text(markdown: str, shown: str) -> None:
         pytest.param(["check", "--nope"], "--nope: there is no such flag; see `distrain check --help`", id="far"),
         pytest.param(
             ["check", "--manifest", "a.yaml", "--manifest", "b.yaml"],
-            "--manifest: is given twice, and takes one file; join the files, with a line --- between them",
+            "--manifest: is given twice, but accepts only one file; join the files, with a line `---` between them",
             id="two-manifests",
         ),
         pytest.param(
             ["check", "-o", "jsn"],
-            '-o/--output: there is no "jsn"; it takes text, json, yaml, markdown; did you mean json?',
+            '-o/--output: there is no "jsn"; choose text, json, yaml, markdown; did you mean json?',
             id="choice",
         ),
         pytest.param(
-            ["uninstall", "run1"], 'COMMAND: there is no "uninstall"; it is Helm\'s own: helm uninstall', id="helms-own"
+            ["uninstall", "run1"],
+            'COMMAND: distrain has no command "uninstall", but Helm has it: helm uninstall',
+            id="helms-own",
         ),
         pytest.param(
             ["version"],
-            'COMMAND: there is no "version"; it takes COMMANDS; did you mean --version?'.replace(
+            'COMMAND: there is no "version"; choose COMMANDS; did you mean --version?'.replace(
                 "COMMANDS", ", ".join(parser().commands)
             ),
             id="flag-as-command",
@@ -195,7 +197,7 @@ def test_markdown_becomes_plain_text(markdown: str, shown: str) -> None:
         ),
         pytest.param(
             ["install", "run1", "./chart", "more"],
-            '"more": is one word too many; name a values file with -f',
+            '"more": is an unexpected argument; name a values file with -f',
             id="word-behind-the-chart",
         ),
         pytest.param(
@@ -205,7 +207,9 @@ def test_markdown_becomes_plain_text(markdown: str, shown: str) -> None:
             id="file-without-flag",
         ),
         pytest.param(
-            ["snapshot", "team"], '"team": is one word too many; see `distrain snapshot --help`', id="word-too-many"
+            ["snapshot", "team"],
+            '"team": is an unexpected argument; see `distrain snapshot --help`',
+            id="word-too-many",
         ),
     ],
 )

@@ -201,8 +201,8 @@ def test_snapshot_from_stdin_is_read_once_for_the_split_and_for_the_verdict(
         ),
         pytest.param(
             ["--chart", "/no/such"],
-            "distrain: --chart: /no/such is no chart's folder or .tgz file; name the folder that holds its Chart.yaml, "
-            "or fetch it with `helm pull`\n",
+            "distrain: --chart: /no/such is neither a chart's folder nor a .tgz file; name the folder that "
+            "contains Chart.yaml, or fetch the chart with `helm pull`\n",
             id="no-chart",
         ),
     ],

@@ -63,7 +63,7 @@ def test_kind_whose_pods_are_not_judged_is_refused_by_name(
 
     assert outcome.code == 2
     assert outcome.err.startswith(
-        f"distrain: --manifest: {kind} web: makes pods that are not judged, as those of an MPIJ"
+        f"distrain: --manifest: {kind} web: creates pods, but distrain checks only the pods of an MPIJ"
     )
 
 
@@ -145,7 +145,7 @@ def test_object_that_is_there_twice_is_refused_by_name(
 
     name = "Secret a" if namespace else "MXJob run1-1234abcd"
     assert outcome.code == 2
-    assert f"--manifest: {name}{namespace} is there twice; remove one, or give it another name" in outcome.err
+    assert f"--manifest: {name}{namespace} appears twice; remove one, or give it another name" in outcome.err
 
 
 @pytest.mark.parametrize(
@@ -209,7 +209,7 @@ def test_pods_of_the_release_make_room_for_its_next_job(
         ),
         pytest.param(
             ["--manifest", "job.yaml", "--set", "a=b"],
-            "--manifest: it goes without values; leave out -f and --set, or --manifest",
+            "--manifest: cannot be combined with values; leave out -f and --set, or --manifest",
             id="with-values",
         ),
     ],

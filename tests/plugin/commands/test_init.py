@@ -151,7 +151,9 @@ def test_gpu_resource_and_taints_about_gpus_are_the_nodes(run: Run, cluster: Fak
     workers = outcome.values["workers"]
     assert (workers["gpuResource"], workers["replicas"], workers["gpus"]) == ("amd.com/gpu", 2, 4)
     assert workers["tolerations"] == [{"key": "amd.com/gpu", "operator": "Exists", "effect": "NoExecute"}]
-    assert "GPU nodes with the taint dedicated:NoSchedule are left out; if they are yours, add it to" in outcome.err
+    assert (
+        "GPU nodes with the taint dedicated:NoSchedule are left out; if the run may use them, add the taint to"
+    ) in outcome.err
 
 
 def test_taint_of_all_gpu_nodes_is_tolerated(run: Run, cluster: FakeApi) -> None:
@@ -171,7 +173,7 @@ def test_total_that_does_not_fit_the_nodes_is_refused(run: Run, cluster: FakeApi
     assert "gpus: 32 do not fit on the nodes, which have at most 8 GPUs each; set gpus to 16" in outcome.err
 
 
-PLACEHOLDER = "distrain: no --image: image.repository is a placeholder, which `helm distrain check` refuses"
+PLACEHOLDER = "distrain: no --image: image.repository is a placeholder that `helm distrain check` refuses"
 ASSUMED = "distrain: workers.cpu, workers.memory: 3 CPUs and 12Gi for each GPU are assumed; correct them for your nodes"
 
 
@@ -194,28 +196,29 @@ def test_cpu_and_memory_are_sized_by_the_gpus(run: Run, arguments: list[str], am
     [
         pytest.param(
             [["docker.io/distrain/tensorflow-cuda:0.1.0"]] * 2, [], {"repository": "distrain/tensorflow-cuda"},
-            "image: distrain/tensorflow-cuda, which 2 of 2 nodes have\n", id="ours",
+            "image: distrain/tensorflow-cuda, already on 2 of 2 nodes\n", id="ours",
         ),
         pytest.param(
             [["reg:5000/a/distrain/pytorch:2", "reg:5000/a/distrain/pytorch:1"], ["reg:5000/a/distrain/pytorch:1"]],
             ["--framework", "pytorch", "--gpus", "0"], {"repository": "reg:5000/a/distrain/pytorch", "tag": "1"},
-            "image: reg:5000/a/distrain/pytorch:1, which 2 of 2 nodes have\n", id="registry",
+            "image: reg:5000/a/distrain/pytorch:1, already on 2 of 2 nodes\n", id="registry",
         ),
         pytest.param(
             [["r.io/distrain/tensorflow-cuda:0.1.0"], ["r.io/distrain/tensorflow-cuda:9"]], [],
             {"repository": "r.io/distrain/tensorflow-cuda"},
-            "image: r.io/distrain/tensorflow-cuda, which 1 of 2 nodes has; the others have to pull it\n", id="one",
+            "image: r.io/distrain/tensorflow-cuda, already on 1 of 2 nodes; the other nodes have to pull "
+                "it\n", id="one",
         ),
         pytest.param(
             [["docker.io/distrain/tensorflow:0.1.0", "docker.io/other/tensorflow-cuda:0.1.0"], []], [],
             {"repository": "registry.invalid/distrain/tensorflow-cuda"},
-            "no --image, and no node lists distrain/tensorflow-cuda, the trainer's image for GPUs: image.repository is "
-            "a placeholder, which", id="no-cuda",
+            "no --image, and no node has distrain/tensorflow-cuda, the trainer's image for GPUs: image.repository is "
+            "a placeholder that", id="no-cuda",
         ),
         pytest.param(
             [["docker.io/distrain/tensorflow-cuda:0.1.0"], []], ["--gpus", "0"],
             {"repository": "registry.invalid/distrain/tensorflow"},
-            "no --image, and no node lists distrain/tensorflow, the trainer's image for CPUs: ", id="no-cpu",
+            "no --image, and no node has distrain/tensorflow, the trainer's image for CPUs: ", id="no-cpu",
         ),
     ],
 )  # fmt: skip
@@ -240,7 +243,8 @@ def test_placeholder_is_refused_by_name(run: Run, cluster: FakeApi, tmp_path: Pa
     outcome = run(*command, "-f", str(file))
 
     words = (
-        "is the placeholder of `helm distrain init`; name the image in your registry (docs/images.md says how to build"
+        "is a placeholder written by `helm distrain init`; name the image in your registry (docs/images.md "
+        "says how to build"
     )
     image = "registry.invalid/distrain/tensorflow-cuda"
     assert (outcome.code, outcome.out) == (2, "")
@@ -261,7 +265,9 @@ def test_without_a_cluster_it_says_what_it_assumes(run: Run) -> None:
     assert outcome.code == 0
     first, *more = outcome.err.splitlines()
     assert first.startswith("distrain: no cluster can be read (KUBECONFIG: there is no file ")
-    assert first.endswith("nodes of 8 GPUs are assumed, and an operator for the job; --node-gpus N states the nodes")
+    assert first.endswith(
+        "nodes of 8 GPUs and an operator for the job are assumed; add --node-gpus N, the GPUs of a node"
+    )
     assert more == [PLACEHOLDER, ASSUMED]
     assert (outcome.values["workers"]["replicas"], outcome.values["workers"]["gpus"]) == (2, 8)
 
@@ -331,7 +337,10 @@ def test_data_in_a_folder_brings_its_volume(run: Run) -> None:
 def test_training_on_random_images_is_said(run: Run, data: list[str], is_said: bool) -> None:
     made = run("init", "--node-gpus", "8", *data)
 
-    assert ("distrain: no --data: the run trains on random images, to measure speed; --data URI" in made.err) == is_said
+    assert (
+        "distrain: no --data: the run trains on random images, to measure speed; to train on your own data, "
+        "add --data URI" in made.err
+    ) == is_said
 
 
 def test_file_that_is_there_is_replaced_by_force_alone(run: Run, tmp_path: Path) -> None:
@@ -342,7 +351,7 @@ def test_file_that_is_there_is_replaced_by_force_alone(run: Run, tmp_path: Path)
 
     assert refused.code == 2
     assert (
-        refused.err == f"distrain: --output: {file} is there already; name another file, or add --force to replace it\n"
+        refused.err == f"distrain: --output: {file} already exists; name another file, or add --force to replace it\n"
     )
     assert file.read_text() == "mine: 1\n"
     assert run("init", "--node-gpus", "8", "-o", str(file), "--force").code == 0

@@ -22,12 +22,12 @@ def helm(helm4: Path) -> Path:
     [
         pytest.param(
             ["--framework", "torch"],
-            '--framework: there is no "torch"; it takes tensorflow, pytorch, mxnet; did you mean pytorch?',
+            '--framework: there is no "torch"; choose tensorflow, pytorch, mxnet; did you mean pytorch?',
             id="framework",
         ),
         pytest.param(
             ["--model", "resnet"],
-            '--model: there is no "resnet"; it takes mnist, resnet50, vgg16, or module:function, which makes one of '
+            '--model: there is no "resnet"; choose mnist, resnet50, vgg16, or module:function, which makes one of '
             "your own; did you mean resnet50?",
             id="model",
         ),
@@ -64,7 +64,9 @@ def helm(helm4: Path) -> Path:
             ["--gpus", "some"], '--gpus: "some" is no number of GPUs: write 8; see `distrain init --help`', id="gpus"
         ),
         pytest.param(
-            ["--chart", "/nowhere"], "--chart: /nowhere is no chart's folder or .tgz file; name the folder", id="chart"
+            ["--chart", "/nowhere"],
+            "--chart: /nowhere is neither a chart's folder nor a .tgz file; name the folder",
+            id="chart",
         ),
         pytest.param(
             ["-o", "/nowhere/x"], "--output: /nowhere/x cannot be written: No such file or directory", id="out"
@@ -87,7 +89,7 @@ def test_folder_with_another_schema_is_no_chart(run: Run, tmp_path: Path, schema
 
     outcome = run("init", "--node-gpus", "8", "--chart", str(tmp_path))
 
-    words = f"--chart: {tmp_path} is not distrain's chart; name the folder that holds it"
+    words = f"--chart: {tmp_path} is not distrain's chart; name the folder of distrain's chart"
     assert (outcome.code, outcome.err) == (2, f"distrain: {words}\n")
 
 

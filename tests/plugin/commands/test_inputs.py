@@ -160,7 +160,7 @@ def test_key_that_a_values_file_has_twice_is_refused_with_both_lines(
     ]
     assert (outcome.code, outcome.out) == (2, "")
     assert outcome.err.splitlines() == [
-        f"distrain: --values: {tmp_path}/twice.yaml: {key} is there twice, in {at}; remove one of them"
+        f"distrain: --values: {tmp_path}/twice.yaml: {key} appears twice, in {at}; remove one of them"
         for key, at in lines
     ]
 
@@ -180,7 +180,7 @@ def test_key_of_another_block_is_no_repetition(run: Run, tmp_path: Path, text: s
 
     outcome = run("template", "run1", "--offline", "-f", str(tmp_path / "once.yaml"))
 
-    assert "is there twice" not in outcome.err
+    assert "appears twice" not in outcome.err
     assert outcome.code == (2 if "? [" in text else 0), outcome.err
 
 
@@ -199,8 +199,12 @@ def test_mistake_in_a_pipe_is_reported_with_its_name(run: Run, tmp_path: Path) -
         pytest.param("http://127.0.0.1:1/a.yaml", "--values: http://127.0.0.1:1/a.yaml cannot be fetched: ", id="url"),
         pytest.param("none://a/b", "--values: none://a/b cannot be fetched: ", id="scheme-without-getter"),
         pytest.param('a"b,c', '--values: a"b cannot be read: No such file or directory', id="list"),
-        pytest.param("a.yaml,", "--values: a.yaml, has a comma too many; write a.yaml,b.yaml", id="comma-at-the-end"),
-        pytest.param('"a', '--values: "a is no list of files: ', id="open-quote"),
+        pytest.param(
+            "a.yaml,",
+            "--values: a.yaml, has a comma without a file name beside it; write a.yaml,b.yaml",
+            id="comma-at-the-end",
+        ),
+        pytest.param('"a', '--values: "a is not a list of files: ', id="open-quote"),
         pytest.param("/nowhere/a.yaml", "--values: /nowhere/a.yaml cannot be read: No such file", id="missing"),
     ],
 )
@@ -266,7 +270,7 @@ def test_chart_may_be_an_archive(run: Run, tmp_path: Path, files: tuple[str, str
 @pytest.mark.parametrize(
     ("names", "words"),
     [
-        pytest.param(["distrain/values.yaml"], "holds no chart, whose folder has a Chart.yaml", id="no-chart"),
+        pytest.param(["distrain/values.yaml"], "contains no folder with a Chart.yaml", id="no-chart"),
         pytest.param(
             ["distrain/Chart.yaml", "../x"], "cannot be unpacked: ../x lies outside the archive", id="outside"
         ),
@@ -307,7 +311,10 @@ def test_archive_with_a_damaged_header_is_refused(run: Run, tmp_path: Path) -> N
 def test_chart_elsewhere_is_refused_with_the_next_step(run: Run, chart: str) -> None:
     outcome = run(*TEMPLATE[:2], chart, "--offline")
 
-    words = "is no chart's folder or .tgz file; name the folder that holds its Chart.yaml, or fetch it with `helm pull`"
+    words = (
+        "is neither a chart's folder nor a .tgz file; name the folder that contains Chart.yaml, or fetch the "
+        "chart with `helm pull`"
+    )
     assert (outcome.code, outcome.err) == (2, f"distrain: --chart: {chart} {words}\n")
 
 

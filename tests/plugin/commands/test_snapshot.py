@@ -116,7 +116,7 @@ def test_existing_file_is_replaced_only_with_force(run: Run, cluster: FakeApi, f
     refused = run("snapshot", "-o", str(file))
 
     assert (refused.code, cluster.requests) == (2, [])
-    words = "is there already; name another file, or add --force to replace it"
+    words = "already exists; name another file, or add --force to replace it"
     assert refused.err == f"distrain: --output: {file} {words}\n"
     assert file.read_text() == "mine"
     assert run("snapshot", "-o", str(file), "--force").code == 0
@@ -195,7 +195,7 @@ def test_full_folder_of_temporary_files_is_named(run: Run, cluster: FakeApi, fol
     assert (refused.code, refused.out) == (5, "")
     assert refused.err.startswith("distrain: TMPDIR: ")
     assert refused.err.endswith(
-        " cannot be written: File too large; set TMPDIR to a folder with room, or name a file with -o\n"
+        " cannot be written: File too large; set TMPDIR to a folder with free space, or name a file with -o\n"
     )
 
 

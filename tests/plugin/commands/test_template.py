@@ -158,5 +158,5 @@ def test_file_of_which_nothing_is_created_is_refused_with_those_that_there_are(
     code = cli.run(["template", "--offline", "--no-hooks", "--show-only", file])
 
     files = "templates/mpijob.yaml, templates/scripts-configmap.yaml, templates/serviceaccount.yaml"
-    words = f"distrain: --show-only: nothing of {file} would be created; name one of {files}"
+    words = f"distrain: --show-only: the chart renders nothing from {file}; name one of {files}"
     assert (code, capsys.readouterr().err.splitlines()[0]) == (2, words)

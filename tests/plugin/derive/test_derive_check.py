@@ -106,7 +106,7 @@ def test_check_of_a_file_that_was_never_derived_says_so(derive: Derive) -> None:
     outcome = derive("gpus: 32\n", "--check")
 
     assert outcome.code == 2
-    assert outcome.err == f"distrain: gpus: 32 is not spread over workers.replicas and workers.gpus yet; {NEXT_STEP}\n"
+    assert outcome.err == f"distrain: gpus: 32 is not divided into workers.replicas and workers.gpus yet; {NEXT_STEP}\n"
 
 
 @pytest.mark.parametrize("path", sorted((REPOSITORY / "values").glob("*.yaml")), ids=lambda path: path.stem)

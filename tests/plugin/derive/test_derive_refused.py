@@ -14,7 +14,7 @@ def test_number_of_workers_alone_leaves_their_size_to_the_nodes(derive: Derive) 
     asked = derive("gpus: 4\nworkers: {replicas: 4}\n")
 
     assert asked.code == 3
-    assert "or say --node-gpus N, the GPUs of a node" in asked.err
+    assert "or add --node-gpus N, the GPUs of a node" in asked.err
 
 
 @pytest.mark.parametrize(
@@ -23,48 +23,53 @@ def test_number_of_workers_alone_leaves_their_size_to_the_nodes(derive: Derive) 
         pytest.param(
             "gpus: 12\nworkers: {gpus: 8}\n",
             ["--node-gpus", "8"],
-            "gpus: 12 cannot be spread evenly into workers of 8 (workers.gpus); set gpus to 8 (1 worker of 8) or 16 "
+            "gpus: 12 cannot be divided evenly into workers of 8 GPUs (workers.gpus); set gpus to 8 (1 "
+            "worker of 8) or 16 "
             "(2 workers of 8), or leave workers.gpus out",
             id="own-gpus",
         ),
         pytest.param(
             "gpus: 32\nworkers: {replicas: 3}\n",
             ["--node-gpus", "8"],
-            "gpus: 32 cannot be spread evenly into 3 workers (workers.replicas); set gpus to 24 (3 workers of 8), "
+            "gpus: 32 cannot be divided evenly among 3 workers (workers.replicas); set gpus to 24 (3 workers of 8), "
             "or leave workers.replicas out",
             id="own-replicas",
         ),
         pytest.param(
             "gpus: 16\nworkers: {gpus: 8}\n",
             ["--node-gpus", "8", "--set", "gpus=9"],
-            "gpus: 9 cannot be spread evenly into workers of 8 (workers.gpus); set gpus to 8 (1 worker of 8) or 16 "
+            "gpus: 9 cannot be divided evenly into workers of 8 GPUs (workers.gpus); set gpus to 8 (1 "
+            "worker of 8) or 16 "
             "(2 workers of 8), or leave workers.gpus out",
             id="flag-against-own-gpus",
         ),
         pytest.param(
             "gpus: 8\nworkers: {gpus: 8, maxReplicas: 2}\nframework: pytorch\n",
             ["--node-gpus", "8", "--set", "gpus=11"],
-            "gpus: 11 cannot be spread evenly into workers of 8 (workers.gpus); set gpus to 8 (1 worker of 8) or 16 "
+            "gpus: 11 cannot be divided evenly into workers of 8 GPUs (workers.gpus); set gpus to 8 (1 "
+            "worker of 8) or 16 "
             "(2 workers of 8)",
             id="own-gpus-and-no-other-way",
         ),
         pytest.param(
             "gpus: 24\nframework: pytorch\nworkers: {maxReplicas: 2}\n",
             ["--node-gpus", "8"],
-            "gpus: 24 cannot be spread evenly over at most 2 workers of at most 8; set gpus to 16 (2 workers of 8)",
+            "gpus: 24 cannot be divided evenly among at most 2 workers of at most 8 GPUs; set gpus to 16 "
+            "(2 workers of 8)",
             id="too-few-workers-allowed",
         ),
         pytest.param(
             "gpus: 1009\n",
             ["--node-gpus", "8"],
-            "gpus: 1009 cannot be spread evenly over workers of at most 8; set gpus to 1008 (126 workers of 8) or 1010 "
+            "gpus: 1009 cannot be divided evenly among workers of at most 8 GPUs; set gpus to 1008 (126 "
+            "workers of 8) or 1010 "
             "(202 workers of 5)",
             id="prime-beyond-the-most-workers",
         ),
         pytest.param(
             "gpus: 9\nworkers: {replicas: 4, gpus: 2}\n",
             [],
-            "gpus: 9 is not workers.replicas * workers.gpus = 4 * 2 = 8; --set gpus=8; "
+            "gpus: 9 differs from workers.replicas * workers.gpus = 4 * 2 = 8; --set gpus=8; "
             "or leave out workers.replicas and workers.gpus, which `helm distrain derive` then sets",
             id="refused-by-the-chart",
         ),
@@ -86,14 +91,14 @@ def test_number_of_workers_alone_leaves_their_size_to_the_nodes(derive: Derive) 
         pytest.param(
             "gpus: 8\n",
             ["--node-gpus", "8", "--snapshot", "x"],
-            "--snapshot: does not go with --node-gpus; leave one of them out; see `distrain derive --help`",
+            "--snapshot: cannot be combined with --node-gpus; leave out one of the two; see `distrain derive --help`",
             id="two-sources",
         ),
         pytest.param(
             "gpus: 8\n",
             ["--snapshot", "/no/such"],
-            "--snapshot: /no/such cannot be read: No such file or directory; it takes the output of "
-            "`helm distrain snapshot`, or of `kubectl get nodes,pods -A -o json`",
+            "--snapshot: /no/such cannot be read: No such file or directory; give the output of `helm "
+            "distrain snapshot`, or of `kubectl get nodes,pods -A -o json`",
             id="no-snapshot",
         ),
         pytest.param(
@@ -121,9 +126,9 @@ def test_mistake_is_one_line(
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        pytest.param("no json", ": it is no JSON at line 1, column 1; it may be cut off; ", id="no-json"),
+        pytest.param("no json", ": it is not valid JSON at line 1, column 1; it may be cut off; ", id="no-json"),
         pytest.param("[]", ": it has no list of items; ", id="no-list"),
-        pytest.param('{"items": []}', " holds no node; it takes the output of", id="no-node"),
+        pytest.param('{"items": []}', " contains no node; give the output of", id="no-node"),
         pytest.param(
             '{"items": [{"kind": "Node", "spec": 3}]}',
             ": Node items[0]: spec: found a whole number; it needs a mapping of keys; ",
@@ -149,7 +154,7 @@ def test_several_documents_in_a_file_are_refused_by_name(derive: Derive, run: Ru
     from_stdin = derive(several, "--node-gpus", "8")
     from_file = run("derive", "-f", str(tmp_path / "run.yaml"), "--node-gpus", "8")
 
-    words = "holds several YAML documents; join them into one, without the line ---"
+    words = "contains several YAML documents; join them into one, without the line `---`"
     assert from_stdin == Outcome(2, "", f"distrain: --values: -: {words}\n")
     assert from_file == Outcome(2, "", f"distrain: --values: {tmp_path}/run.yaml: {words}\n")
 
@@ -164,4 +169,7 @@ def test_stdin_that_would_be_read_twice_is_refused(derive: Derive, files: list[s
 def test_files_without_check_are_refused(derive: Derive) -> None:
     outcome = derive("gpus: 32\n", "a.yaml")
 
-    assert (outcome.code, outcome.err.startswith("distrain: FILE: a.yaml is for --check; add it, or name")) == (2, True)
+    assert (
+        outcome.code,
+        outcome.err.startswith("distrain: FILE: a.yaml can be given only with --check; add --check, or name"),
+    ) == (2, True)

@@ -70,5 +70,5 @@ def test_gpus_of_claims_are_not_looked_for_on_the_nodes(derive: Derive) -> None:
     stated = derive(f"gpus: 16\n{CLAIMED}}}\n", "--node-gpus", "8")
 
     assert asked.code == 2
-    assert "workers.gpuResource: is empty, so the nodes' GPUs are not known; set workers.replicas" in asked.err
+    assert "workers.gpuResource: is empty, so the GPUs per node are unknown; set workers.replicas" in asked.err
     assert (stated.workers["replicas"], stated.workers["gpus"]) == (2, 8)

@@ -164,7 +164,7 @@ def test_nodes_that_do_not_admit_the_workers_do_not_count(derive: Derive, snapsh
     assert "# derived: gpus 4 on whole nodes of 4\n" in chosen.out
     assert refused.code == 2
     assert refused.err.startswith(
-        "distrain: workers.gpuResource: no node that admits the workers offers nvidia.com/gpu"
+        "distrain: workers.gpuResource: no node on which the workers may run offers nvidia.com/gpu"
     )
 
 
@@ -256,7 +256,7 @@ def test_cluster_is_asked_only_where_the_nodes_decide(derive: Derive) -> None:
     assert settled.workers["replicas"] == 4
     assert (asked.code, asked.out) == (3, "")
     assert asked.err.startswith("distrain: KUBECONFIG: there is no file ")
-    assert asked.err.endswith("; or say --node-gpus N, the GPUs of a node, or --snapshot FILE\n")
+    assert asked.err.endswith("; or add --node-gpus N, the GPUs of a node, or --snapshot FILE\n")
 
 
 def test_chief_led_workers_get_the_one_gpu_that_they_use(derive: Derive) -> None:
@@ -268,7 +268,7 @@ def test_chief_led_workers_get_the_one_gpu_that_they_use(derive: Derive) -> None
     assert "#   learning rate     0.00125 = trainer.learningRate 0.01 x 32 / 256, as each worker's" in trainer.out
     assert (own.workers["replicas"], own.workers["gpus"]) == (1, 4)
     assert (more.code, more.out) == (2, "")
-    assert more.err.startswith("distrain: workers.gpus: 2, but the trainer uses one GPU in each worker of a TFJob; ")
+    assert more.err.startswith("distrain: workers.gpus: is 2, but the trainer uses one GPU in each worker of a TFJob; ")
     # TF_CONFIG contains one task for each worker, so the world size is 1. Nobody knows how many of its GPUs the user's
     # own program uses.
     assert own.out.endswith("#   world size        1 = 1 worker x 1 rank\n")

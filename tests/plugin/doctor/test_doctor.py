@@ -249,7 +249,7 @@ def test_missing_helm_is_a_finding(cluster: FakeApi, examine: Doctor, monkeypatc
 
     assert found.code == 11
     assert found["Helm"]["state"] == "missing"
-    assert found["Helm"]["found"].startswith("HELM_BIN: /no/such/helm is no program")
+    assert found["Helm"]["found"].startswith("HELM_BIN: /no/such/helm is not an executable program")
 
 
 @pytest.mark.parametrize(

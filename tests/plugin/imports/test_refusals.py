@@ -20,9 +20,9 @@ TYPE = "apiVersion: kubeflow.org/v1\nkind: MPIJob\n"
         pytest.param(b"x" * 1572865, "has 1,572,865 bytes, and a job at most 1,572,864; keep only the job", id="long"),
         pytest.param(b"\x7fELF\0\0", "is no text (byte 4 is 0)", id="binary"),
         pytest.param(b"a: \xff", "byte 3 is no UTF-8", id="latin"),
-        pytest.param(b"a:\n\tb: 1", "line 2 is no YAML", id="tab"),
+        pytest.param(b"a:\n\tb: 1", "line 2 is not valid YAML", id="tab"),
         pytest.param(b"a:\n\tb: 1", "(line 2 is indented with a tab; YAML takes spaces)", id="tab-is-named"),
-        pytest.param(b"a: [1, 2", "no YAML; check indentation, brackets and quotes", id="cut"),
+        pytest.param(b"a: [1, 2", "not valid YAML; check indentation, brackets and quotes", id="cut"),
         pytest.param(b"{{- if .x }}\na: 1", "(it is a template; render it first, as with helm template", id="template"),
         pytest.param(b"- a", "contains no mapping of keys; name a job of the Kubeflow operators", id="list"),
         pytest.param(
@@ -85,13 +85,13 @@ TWICE = {
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("MPIJob", "spec.slotsPerWorker is there twice, in lines 4 and 5; remove one of them"),
-        ("second document", "spec.slotsPerWorker is there twice, in lines 5 and 6; remove one of them"),
-        ("TrainJob", "spec[1].a.b is there twice, in lines 6 and 7; remove one of them"),
-        ("JSON", "spec.a is there twice, in lines 2 and 3; remove one of them"),
-        ("FfDL", "framework.name is there twice, in lines 3 and 5; remove one of them"),
-        ("horovod", "worker.number is there twice, in lines 2 and 3; remove one of them"),
-        ("ksonnet", "components.a.image is there twice, in lines 1 and 6; remove one of them"),
+        ("MPIJob", "spec.slotsPerWorker appears twice, in lines 4 and 5; remove one of them"),
+        ("second document", "spec.slotsPerWorker appears twice, in lines 5 and 6; remove one of them"),
+        ("TrainJob", "spec[1].a.b appears twice, in lines 6 and 7; remove one of them"),
+        ("JSON", "spec.a appears twice, in lines 2 and 3; remove one of them"),
+        ("FfDL", "framework.name appears twice, in lines 3 and 5; remove one of them"),
+        ("horovod", "worker.number appears twice, in lines 2 and 3; remove one of them"),
+        ("ksonnet", "components.a.image appears twice, in lines 1 and 6; remove one of them"),
     ],
 )
 def test_key_that_is_there_twice_is_refused_with_both_lines(name: str, words: str) -> None:

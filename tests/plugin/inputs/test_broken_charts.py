@@ -14,7 +14,7 @@ from tests.plugin.inputs.trial import Bench, bench, mistakes
 
 BLOCK, CORRECT = "needs a mapping of keys", "; correct that file"
 SCHEMA, TEMPLATE = "values.schema.json", "templates/mpijob.yaml"
-NO_SCHEMA = f"has a {SCHEMA} that is no JSON schema{CORRECT}"
+NO_SCHEMA = f"has a {SCHEMA} that is not a JSON schema{CORRECT}"
 FOREIGN = "has no values below job; is it distrain's chart?"
 
 
@@ -38,7 +38,7 @@ def chart(tmp_path: Path) -> Path:
         ),
         pytest.param("values.yaml", b"[1]", f": values.yaml {BLOCK}", id="values-are-a-list"),
         pytest.param("values.yaml", b"a: .nan", ": values.yaml is no YAML", id="not-a-number"),
-        pytest.param("values.yaml", b"a: \xff", ": values.yaml cannot be read: it is no UTF-8 text", id="latin"),
+        pytest.param("values.yaml", b"a: \xff", ": values.yaml cannot be read: it is not UTF-8 text", id="latin"),
         pytest.param("values.yaml", b"a: " + b"[" * 200 + b"]" * 200, ": values.yaml is no YAML", id="deep"),
         pytest.param(SCHEMA, b"{", f": {SCHEMA} is no JSON", id="no-json"),
         pytest.param(SCHEMA, b"null", f": {SCHEMA} {BLOCK}", id="null"),

@@ -175,8 +175,8 @@ def test_each_values_file_and_flag_that_helm_cannot_read_is_one_line(place: Benc
     assert answer.code == 2
     assert answer.err.splitlines() == [
         "distrain: --values: list.yaml: found a list; it needs a mapping of keys, written as KEY: VALUE lines",
-        "distrain: --values: latin.yaml cannot be read: it is no UTF-8 text; name another file",
-        "distrain: --values: cut.yaml: line 3 is no YAML; check indentation, brackets and quotes there",
+        "distrain: --values: latin.yaml cannot be read: it is not UTF-8 text; name another file",
+        "distrain: --values: cut.yaml: line 3 is not valid YAML; check indentation, brackets and quotes there",
         "distrain: --values: null.yaml: line 2 has a key that is null, a list or a mapping; write the key as text",
         "distrain: --values: aliases.yaml: it has aliases that repeat too much; write the values out",
         "distrain: --set-json: env: cannot be read; write KEY=JSON, such as workers.gpus=8",
@@ -287,7 +287,10 @@ def test_helm_that_does_not_work_is_not_blamed_on_the_values(place: Bench) -> No
 
     answer = place.in_process(given)
 
-    words = r'Helm fails without any values: "unknown driver \"nonsense\""; correct its settings, such as HELM_DRIVER'
+    words = (
+        r'Helm fails even without any values: "unknown driver \"nonsense\""; correct the settings of Helm, '
+        r"such as HELM_DRIVER"
+    )
     assert (answer.code, answer.err) == (2, f"distrain: {words}\n")
 
 

@@ -65,7 +65,7 @@ def test_plain_run_whose_key_is_made_has_not_ended(api: FakeApi, logs: Run) -> N
 
     shown = logs("run1")
 
-    assert (shown.code, shown.err) == (4, "distrain: run1: no pod has started yet; add --follow to wait for one\n")
+    assert (shown.code, shown.err) == (4, "distrain: run1: no pod has started yet; add --follow to wait for a pod\n")
 
 
 @pytest.mark.parametrize("job", [[MPI], [PYTORCH], PLAIN], ids=["mpi", "pytorch", "plain"])
@@ -78,8 +78,8 @@ def test_suspended_run_has_no_pods_but_an_output(
 
     shown = logs("run1", *flags)
 
-    output = "its output may be under output.uri: s3://b/c"
-    record = "`helm distrain status run1 --namespace team` tells what its record says"
+    output = "its output may be below output.uri: s3://b/c"
+    record = "`helm distrain status run1 --namespace team` shows what its record says"
     assert (shown.code, shown.err) == (4, f"distrain: run1: is suspended and has no pods; {output}, and {record}\n")
 
 
@@ -101,7 +101,7 @@ def test_missing_pod_is_named_while_others_run(
 
     shown = logs("run1")
 
-    rest = "--all prints the other pods, and --follow waits for it"
+    rest = "--all prints the other pods, and --follow waits until it starts"
     assert (shown.code, shown.err) == (4, f"distrain: run1: {words}; {rest}\n")
 
 
@@ -228,7 +228,7 @@ def test_run_without_a_started_pod_says_how_to_wait(api: FakeApi, logs: Run) -> 
     shown = logs("run1")
 
     assert (shown.code, shown.out) == (4, "")
-    assert shown.err == "distrain: run1: no pod has started yet; add --follow to wait for one\n"
+    assert shown.err == "distrain: run1: no pod has started yet; add --follow to wait for a pod\n"
 
 
 def test_run_whose_pods_are_gone_says_where_its_output_may_be(
@@ -241,7 +241,8 @@ def test_run_whose_pods_are_gone_says_where_its_output_may_be(
 
     assert (shown.code, shown.out) == (4, "")
     assert shown.err == (
-        "distrain: run1: has ended, and its pods are gone with their logs; output.uri names its output, if set\n"
+        "distrain: run1: has ended, and its pods and their logs are gone; its output may be below "
+        "output.uri, if that is set\n"
     )
 
 
@@ -299,7 +300,7 @@ def test_pods_that_may_not_be_listed_are_said_in_a_line(api: FakeApi, up: Kubele
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        pytest.param(["-f", "-p"], "--previous: that container has ended", id="follow-and-previous"),
+        pytest.param(["-f", "-p"], "--previous: shows a container that has ended", id="follow-and-previous"),
         pytest.param(["--save", "d", "-f"], "--follow: --save always writes whole logs", id="save-and-follow"),
         pytest.param(["--tail", "-1"], "-1", id="tail"),
         pytest.param(["--since", "soon"], '"soon" is no duration', id="since"),

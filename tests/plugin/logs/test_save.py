@@ -170,7 +170,7 @@ def test_folder_that_has_files_is_refused(up: Kubelet, logs: Run, tmp_path: Path
     shown = logs("run1", "--save", str(folder))
 
     assert shown.code == 2
-    assert f"--save: {folder} {'is a file' if is_file else 'has files'}; name a new folder" in shown.err
+    assert f"--save: {folder} {'is a file' if is_file else 'has files'}; name a new or an empty folder" in shown.err
     assert kept.read_text() == "mine"
 
 
@@ -195,7 +195,7 @@ def test_full_disk_is_one_line(up: Kubelet, logs: Run, tmp_path: Path, monkeypat
     assert shown.code == 5
     assert len(shown.err.splitlines()) == 1
     assert "mpijobs.json cannot be written: No space left on device" in shown.err
-    assert shown.err.endswith("; make room, or name another folder\n")
+    assert shown.err.endswith("; free disk space, or name another folder\n")
 
 
 def test_folder_that_cannot_be_made_is_told_without_a_word_of_room(up: Kubelet, logs: Run) -> None:
@@ -203,8 +203,8 @@ def test_folder_that_cannot_be_made_is_told_without_a_word_of_room(up: Kubelet, 
 
     assert shown.code == 5
     assert shown.err == (
-        "distrain: --save: the folder /proc/distrain/report cannot be made: No such file or directory; "
-        "name a folder in which you may write\n"
+        "distrain: --save: the folder /proc/distrain/report cannot be created: No such file or directory; "
+        "name a folder that you may write to\n"
     )
 
 

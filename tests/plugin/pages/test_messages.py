@@ -118,11 +118,13 @@ def test_quoted_words_are_those_of_a_line(words: str, lines: str) -> None:
         ("told(3)", ["one", "two"]),
         ("[f'{x}: {NEXT}' for x in y]", [f"{UNKNOWN}: mend it"]),
         ("str(error)", [UNKNOWN]),
+        ("f'a: {reason(error)}; mend it'", [f"a: {UNKNOWN}; mend it"]),
     ],
 )
 def test_texts_of_an_expression_are_found(tmp_path: Path, expression: str, expected: list[str]) -> None:
     (tmp_path / "m.py").write_text(
         "NEXT = 'mend it'\n"
+        "def reason(error):\n    return 'a cause'\n"
         "def told(n):\n    if n:\n        return 'one'\n    yield 'two'\n"
         f"def work(x):\n    words = 'is a' if x else 'is b'\n    raise Error({expression})\n"
     )

@@ -140,7 +140,7 @@ def test_login_in_the_place_of_a_record_is_hidden(predict: Predict) -> None:
 
     assert outcome.code == 2
     assert "verysecret" not in outcome.err
-    assert "has a login in it; write s3://bucket/folder" in outcome.err
+    assert "contains a login; write s3://bucket/folder" in outcome.err
 
 
 def test_price_of_nothing_is_an_amount(predict: Predict) -> None:

@@ -251,7 +251,9 @@ def test_total_of_gpus_is_spread_over_nodes_of_the_type(predict: Predict) -> Non
     spread = answer_of(predict("--rate", "128", "--instance", "p3.16xlarge", "-o", "json", values="total.yaml"))
 
     assert asked.code == 2
-    assert asked.err.startswith("distrain: gpus: is not spread over workers yet; run `helm distrain derive`")
+    assert asked.err.startswith(
+        "distrain: gpus: the total is not divided among workers yet; run `helm distrain derive`"
+    )
     assert [size["ranks"] for size in spread["sizes"] if size["exchange"] == "all-reduce"] == [8, 16, 32, 64]
 
 

@@ -151,7 +151,8 @@ def test_timeout_names_the_cause(clock: FakeClock) -> None:
         _follow(FakeCluster([unplaced]), timeout=60)
 
     assert str(refused.value) == (
-        "--timeout: not started in 60 s: run1-worker: 0/1 nodes are available; free room, or give it more time"
+        "--timeout: the run has not started in 60 s: run1-worker: 0/1 nodes are available; free resources "
+        "for its pods, or give a longer --timeout"
     )
     assert 1060 <= clock.now <= 1065
 
@@ -242,7 +243,7 @@ def test_timeout_before_the_first_step_names_the_end_of_the_log() -> None:
     with pytest.raises(StartError) as failed:
         _follow(FakeCluster(UP, launcher=["reading 9 shards\n"]), timeout=60, waits_for=FIRST_STEP)
 
-    assert str(failed.value) == "--timeout: no step in 60 s: reading 9 shards; give it more time"
+    assert str(failed.value) == "--timeout: the run made no step in 60 s: reading 9 shards; give a longer --timeout"
 
 
 def test_timeout_before_the_first_step_shortens_the_end_of_the_log() -> None:
@@ -251,7 +252,7 @@ def test_timeout_before_the_first_step_shortens_the_end_of_the_log() -> None:
     with pytest.raises(StartError) as failed:
         _follow(FakeCluster(UP, launcher=[f"{command}\n"]), timeout=60, waits_for=FIRST_STEP)
 
-    assert str(failed.value) == f"--timeout: no step in 60 s: {command[:120]}...; give it more time"
+    assert str(failed.value) == f"--timeout: the run made no step in 60 s: {command[:120]}...; give a longer --timeout"
 
 
 def test_storage_that_does_not_answer_gets_time_to_recover(clock: FakeClock) -> None:

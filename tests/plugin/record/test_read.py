@@ -76,7 +76,7 @@ def test_version_in_quotes_is_said_to_be_no_number() -> None:
 
     with pytest.raises(RecordError) as raised:
         parse(content, "run1/record.jsonl")
-    words = 'run1/record.jsonl has the version "1", a text, in its first line; write the number 1'
+    words = 'run1/record.jsonl has the version "1" as text in its first line; write the number 1'
     assert raised.value.messages == (words,)
 
 
@@ -102,7 +102,7 @@ def test_record_without_lines_is_empty() -> None:
 
 
 def test_file_that_is_no_record_is_refused() -> None:
-    with pytest.raises(RecordError, match=r"^/tmp/x is no record: "):
+    with pytest.raises(RecordError, match=r"^/tmp/x is not a run's record: "):
         parse(b"hello\nworld\n", "/tmp/x")
 
 
@@ -121,7 +121,7 @@ def test_last_file_of_a_folder_counts(tmp_path: Path) -> None:
 
 
 def test_folder_without_a_record_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(RecordError, match=r"holds no record\.jsonl; give the run's folder"):
+    with pytest.raises(RecordError, match=r"contains no record\.jsonl; give the run's folder"):
         read.in_folder(tmp_path)
     with pytest.raises(RecordError, match=r"/none cannot be read: No such file or directory; "):
         read.in_folder(tmp_path / "none")

@@ -144,7 +144,10 @@ def test_newer_revision_of_another_user_stays(error: BaseException) -> None:
     with pytest.raises((GoneError, StoppedError)) as refused:
         _upgrade(helm, start, is_atomic=True)
 
-    newer = "run1: someone has made revision 5 of it meanwhile, which stays; `helm history run1 --namespace team`"
+    newer = (
+        "run1: someone else has created revision 5 meanwhile, so this revision stays; `helm history run1 "
+        "--namespace team`"
+    )
     assert isinstance(refused.value, DistrainError)
     assert refused.value.messages[1:] == (f"{newer} shows it",)
     assert helm.rollbacks == []

@@ -57,7 +57,9 @@ def test_flags_on_the_revision_are_passed_on(run: Run, calls: Callable[[], list[
     assert "--no-hooks" in call
 
 
-WAITS_FOR_NOTHING = "distrain: --timeout: limits only the chart's hooks, as nothing waits for the job; add --wait\n"
+WAITS_FOR_NOTHING = (
+    "distrain: --timeout: limits only the chart's hooks, because without --wait nothing waits for the job; add --wait\n"
+)
 
 
 @pytest.mark.parametrize("given", [True, False])

@@ -45,8 +45,9 @@ def test_release_that_a_killed_helm_left_is_refused_with_the_way_out(run: Run, c
     assert outcome == Outcome(
         2,
         "",
-        "distrain: run1: a release of this name is pending-install in namespace team; choose another name, wait for it "
-        "if another Helm is at work on it, or remove it with `helm uninstall run1 --namespace team`\n",
+        "distrain: run1: a release of this name is pending-install in namespace team; choose another name, "
+        "wait if another helm command is still changing it, or remove it with `helm uninstall run1 "
+        "--namespace team`\n",
     )
 
 

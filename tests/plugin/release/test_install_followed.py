@@ -52,7 +52,7 @@ def test_ctrl_c_leaves_the_run_and_says_how_to_see_it_again(
 
     assert shown.code == 130
     again = "`helm distrain status run1 --namespace team --watch` shows it again"
-    assert shown.err.splitlines()[-1] == f"distrain: run1: goes on; {again}"
+    assert shown.err.splitlines()[-1] == f"distrain: run1: the run goes on; {again}"
 
 
 def _interrupt(_: float) -> None:
@@ -62,6 +62,6 @@ def _interrupt(_: float) -> None:
 def test_nothing_is_followed_that_is_not_installed(run: Run, cluster: FakeApi) -> None:
     refused = run(*INSTALL, "--dry-run")
 
-    words = "--follow: shows the installed run, and --dry-run installs none; leave out one of them"
+    words = "--follow: shows the run that is installed, but --dry-run installs nothing; leave out one of the two flags"
     assert refused == Outcome(2, "", f"distrain: {words}\n")
     assert wrote_nothing(cluster)

@@ -81,7 +81,10 @@ def test_job_that_cannot_start_is_uninstalled_again_with_atomic() -> None:
 
 
 UNINSTALLED = "run1: is no longer installed: someone uninstalled it"
-NEWER = "run1: someone has made revision 2 of it meanwhile, which stays; `helm history run1 --namespace team` shows it"
+NEWER = (
+    "run1: someone else has created revision 2 meanwhile, so this revision stays; `helm history run1 --namespace "
+    "team` shows it"
+)
 
 
 @pytest.mark.parametrize("is_atomic", [False, True])
@@ -156,7 +159,7 @@ def test_job_that_cannot_be_followed_stays(error: DistrainError) -> None:
     [
         pytest.param(
             "pending-install",
-            "its status is pending-install; `helm rollback run1 1 --namespace team` settles it",
+            "its status is pending-install; `helm rollback run1 1 --namespace team` corrects it",
             id="not-recorded",
         ),
         pytest.param(HelmError("refused"), "its status cannot be read: refused", id="unknown"),
@@ -174,7 +177,7 @@ def test_release_that_helm_could_not_record_stays_and_is_no_success(status: str 
 
 
 def test_number_of_the_revision_follows_that_of_the_uninstalled_release() -> None:
-    with pytest.raises(UnsettledError, match="; `helm rollback run1 3 --namespace team` settles it"):
+    with pytest.raises(UnsettledError, match="; `helm rollback run1 3 --namespace team` corrects it"):
         install_with(FakeHelm(status="pending-install"), operation=Operation("abc", uninstalled=2))
 
 

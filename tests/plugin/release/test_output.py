@@ -223,7 +223,7 @@ def test_answer_that_cannot_be_written_is_a_line_and_an_exit_code(program: Progr
 
     assert full.code == 5, full.err
     last = full.err.splitlines()[-1]
-    assert last == "distrain: stdout: cannot be written: No space left on device; direct it to where there is room"
+    assert last == "distrain: stdout: cannot be written: No space left on device; redirect it to a disk with free space"
     assert (unread.code, "Traceback" in full.err + unread.err, "stdout" in unread.err) == (141, False, False)
 
 
@@ -231,7 +231,7 @@ def test_answer_that_cannot_be_written_is_a_line_and_an_exit_code(program: Progr
 def test_closed_stdout_is_a_line_and_an_exit_code(program: Program) -> None:
     closed = program.run(["--version"], "closed", "read")
 
-    assert closed == Ended(5, "", "distrain: stdout: is closed; direct it to a file, or to /dev/null\n", [])
+    assert closed == Ended(5, "", "distrain: stdout: is closed; redirect it to a file or to /dev/null\n", [])
 
 
 @pytest.mark.either_helm

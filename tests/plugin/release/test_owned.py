@@ -160,7 +160,7 @@ def test_failed_revision_of_flux_is_not_rolled_back_by_hand(run: Run, running: R
 
     first, second = outcome.err.splitlines()
     belongs = "belongs to Flux's HelmRelease run1 in namespace team"
-    assert (outcome.code, first) == (2, f"distrain: run1: revision 3 is failed, and {belongs}")
+    assert (outcome.code, first) == (2, f"distrain: run1: revision 3 is failed, and the release {belongs}")
     assert second.startswith("distrain: run1: change the values under spec.values of the HelmRelease, ")
 
 
@@ -214,8 +214,8 @@ def test_job_that_helm_and_argo_cd_did_not_make_is_changed_with_what_made_it(run
 
     outcome = run(*RESCALE, "--yes")
 
-    change = "change MPIJob run1 with the tool that made it"
-    words = f"run1: is no Helm release in namespace team; it was not made by Helm: {change}"
+    change = "change MPIJob run1 with the tool that created it"
+    words = f"run1: is not a Helm release in namespace team; Helm did not create it: {change}"
     assert (outcome.code, outcome.err) == (2, f"distrain: {words}\n")
 
 
@@ -260,10 +260,18 @@ def test_total_of_gpus_becomes_workers_as_argo_cd_spreads_none(run: Run, running
     ("each", "words"),
     [
         pytest.param(
-            "2", "--gpus: 3 cannot be spread evenly into workers of 2 (workers.gpus); say 2 or 4, or", id="rest"
+            "2",
+            "--gpus: 3 cannot be divided evenly into workers of 2 GPUs (workers.gpus); ask for 2 or 4, or",
+            id="rest",
         ),
-        pytest.param("8", "--gpus: 3 cannot be spread evenly into workers of 8 (workers.gpus); say 8, or", id="less"),
-        pytest.param("0", "--gpus: the run trains on the CPU, as workers.gpus is 0; say --workers N", id="cpu"),
+        pytest.param(
+            "8", "--gpus: 3 cannot be divided evenly into workers of 8 GPUs (workers.gpus); ask for 8, or", id="less"
+        ),
+        pytest.param(
+            "0",
+            "--gpus: the run trains on CPUs, because workers.gpus is 0; give the number of workers with --workers N",
+            id="cpu",
+        ),
     ],
 )
 def test_total_that_the_present_workers_cannot_have_is_refused(

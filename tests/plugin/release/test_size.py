@@ -41,7 +41,11 @@ def test_release_at_another_size_keeps_its_other_values(resize: Resize, values: 
 
 
 def test_gpus_of_a_run_on_the_cpu_are_refused() -> None:
-    with pytest.raises(ValuesError, match=r"^--gpus: the run trains on the CPU, as workers.gpus is 0; say --workers N"):
+    with pytest.raises(
+        ValuesError,
+        match=r"^--gpus: the run trains on CPUs, because workers.gpus is 0; give the number of workers with "
+        r"--workers N",
+    ):
         with_gpus({}, {"workers": {"replicas": 2, "gpus": 0}}, 8)
 
 

@@ -222,7 +222,7 @@ def test_job_that_is_gone_is_not_made_again(run: Run, running: Recorded) -> None
         (
             "pending-upgrade",
             3,
-            "revision 3 is pending-upgrade: another Helm is at work on it, or was killed; wait",
+            "revision 3 is pending-upgrade: another helm command is still changing it, or was killed; wait",
         ),
         ("failed", 3, "revision 3 is failed; go back with `helm rollback run1 2 --namespace team`, then try again"),
         ("failed", 1, "revision 1 is failed; go back with `helm uninstall run1 --namespace team`, then try again"),
@@ -278,14 +278,16 @@ def test_chart_of_another_version_is_warned_of(run: Run, running: Recorded) -> N
 
     outcome = run("rescale", "run1", "--workers", "3", "--dry-run")
 
-    assert outcome.err.startswith("distrain: warning: run1 is of chart 0.0.9 and gets chart 0.1.0, with all that has")
+    assert outcome.err.startswith("distrain: warning: run1 is of chart 0.0.9 and will get chart 0.1.0 with all its")
 
 
 @pytest.mark.parametrize("flags", [(), ("--reuse-values",), ("--reset-values",)])
 def test_values_that_are_not_reused_are_warned_of(run: Run, running: Recorded, flags: tuple[str, ...]) -> None:
     outcome = run("upgrade", "run1", "--set", "trainer.steps=900", "--dry-run", *flags)
 
-    warning = "warning: the values that run1 was installed with are not used, as with `helm upgrade`; give them with -f"
+    warning = (
+        "warning: the values of the installed release run1 are not used, as with `helm upgrade`; give them with -f"
+    )
     assert (warning in outcome.err) is (flags == ())
 
 
@@ -295,7 +297,7 @@ def test_nobody_to_ask_needs_yes(run: Run, running: Recorded) -> None:
     assert (outcome.code, running.upgrades) == (2, [])
     assert outcome.out.startswith("run1: revision 3 -> 4\n")
     last = outcome.err.splitlines()[-1]
-    assert last.startswith("distrain: --yes: is missing, and without a terminal nobody can be asked")
+    assert last.startswith("distrain: --yes: is missing, and without a terminal the command cannot ask you")
 
 
 @pytest.mark.parametrize("command", [("upgrade", "run1", "--reuse-values"), ("rescale", "run1", "--workers", "2")])

@@ -72,7 +72,9 @@ def test_report_is_replaced_only_with_force(report: Report) -> None:
 
     refused, forced = report("./run1"), report("./run1", "--force")
 
-    words = "--output: distrain-report has a report; name another folder, or add --force to replace the report"
+    words = (
+        "--output: distrain-report already contains a report; name another folder, or add --force to replace the report"
+    )
     assert (refused.code, refused.err) == (2, f"distrain: {words}\n")
     assert forced.code == 0
 
@@ -93,7 +95,7 @@ def test_run_that_has_written_nothing_yet_is_told(report: Report) -> None:
         pytest.param(
             b'{"event": "record", "version": 9}\n{"event": "step"}\n', "has version 9 of the record's", id="newer"
         ),
-        pytest.param(b"\x00\xff" * 1000, "is no record: no line of it is a JSON object", id="binary"),
+        pytest.param(b"\x00\xff" * 1000, "is not a run's record: none of its lines is a JSON object", id="binary"),
     ],
 )
 def test_file_that_is_no_record_is_refused(report: Report, content: bytes, words: str) -> None:
@@ -185,7 +187,7 @@ def test_record_in_s3_can_be_named_itself(
 @pytest.mark.parametrize(
     ("place", "words"),
     [
-        (f"s3://{BUCKET}/nothing", f"s3://{BUCKET}/nothing holds no record.jsonl; name the folder of a run"),
+        (f"s3://{BUCKET}/nothing", f"s3://{BUCKET}/nothing contains no record.jsonl; name the folder of a run"),
         (f"s3://{BUCKET}/no.jsonl", f"there is no s3://{BUCKET}/no.jsonl at"),
         ("s3://no-such-bucket/run1", "there is no bucket no-such-bucket at"),
         ("s3:///run1", "s3:///run1 names no bucket; write s3://bucket/folder"),
@@ -249,7 +251,7 @@ def test_endpoint_in_the_cluster_is_told_how_to_forward(
     port = endpoint.rpartition(":")[2]
     assert refused.code == 3
     assert refused.err.endswith(
-        f"it is an address of the cluster: run `kubectl --namespace storage port-forward service/minio 9000:{port}`, "
+        f"it is an address inside the cluster: run `kubectl --namespace storage port-forward service/minio 9000:{port}`, "
         "and add --endpoint http://127.0.0.1:9000\n"
     )
     assert f"checkpoint.uri: s3://{BUCKET}/team/run1 at {endpoint}: S3 does not answer" in refused.err
@@ -262,7 +264,7 @@ def test_endpoint_in_the_cluster_is_told_how_to_forward(
         pytest.param({"replicas": 1}, "run1: is a release of another chart", id="another chart"),
         pytest.param(
             {"output": {"uri": ""}, "checkpoint": {"uri": ""}},
-            "run1: its values name neither output.uri nor checkpoint.uri",
+            "run1: its values set neither output.uri nor checkpoint.uri",
             id="no place",
         ),
         pytest.param(
@@ -316,7 +318,9 @@ def test_missing_library_is_told_with_the_command_that_installs_it(
 
     step = f"{setup} report" if kept else "pip install 'distrain[report]'"
     assert done.code == 4
-    assert done.err == f"distrain: report: needs no_such_library, which a plugin has only on request; run `{step}`\n"
+    assert done.err == (
+        f"distrain: report: needs no_such_library, which the plugin does not install by default; run `{step}`\n"
+    )
 
 
 def test_folder_that_cannot_be_written_is_told(report: Report) -> None:
@@ -327,7 +331,7 @@ def test_folder_that_cannot_be_written_is_told(report: Report) -> None:
 
     assert (as_file.code, as_file.err) == (2, "distrain: --output: file is a file; name a folder\n")
     assert below_file.code == 2
-    assert "--output: file/folder cannot be made: Not a directory; name another folder" in below_file.err
+    assert "--output: file/folder cannot be created: Not a directory; name another folder" in below_file.err
 
 
 def _raising(error: OSError) -> Callable[..., bool]:
@@ -383,4 +387,4 @@ def test_report_is_replaced_as_a_whole_or_not_at_all(report: Report, name: str) 
 def test_too_many_runs_are_refused(report: Report) -> None:
     done = report(*[f"./run{number}" for number in range(9)])
 
-    assert (done.code, done.err) == (2, "distrain: RUN: 9 runs are too many for one plot; name up to 8\n")
+    assert (done.code, done.err) == (2, "distrain: RUN: 9 runs are too many for one plot; name at most 8\n")

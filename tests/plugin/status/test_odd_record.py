@@ -113,4 +113,4 @@ def test_file_of_another_program_is_refused(api: FakeApi, status: Run, tmp_path:
     shown = _status(api, status, tmp_path, content)
 
     assert (shown.code, shown.out, shown.err.count("\n")) == (2, "", 1)
-    assert f"--record: {tmp_path}/record.jsonl is no record: no line of it is a JSON object" in shown.err
+    assert f"--record: {tmp_path}/record.jsonl is not a run's record: none of its lines is a JSON object" in shown.err

@@ -56,7 +56,7 @@ def test_record_in_s3_has_the_figures(api: FakeApi, status: Run, s3: Put, s3_ser
 @pytest.mark.parametrize(
     ("place", "words"),
     [
-        (f"s3://{BUCKET}/nothing", f"s3://{BUCKET}/nothing holds no record.jsonl; name the folder of a run"),
+        (f"s3://{BUCKET}/nothing", f"s3://{BUCKET}/nothing contains no record.jsonl; name the folder of a run"),
         ("s3://no-such-bucket/run1", "there is no bucket no-such-bucket at"),
         ("s3:///run1", "s3:///run1 names no bucket; write s3://bucket/folder"),
         ("https://host/run1", "https://host/run1 is neither s3://bucket/folder nor a folder"),
@@ -119,7 +119,7 @@ def test_missing_boto3_is_told_with_the_command_that_installs_it(
 
     assert (shown.code, shown.err.count("\n")) == (4, 1)
     assert shown.err.startswith(
-        f"distrain: --record: s3://{BUCKET}/team/run1: needs no_such_library, which a plugin has"
+        f"distrain: --record: s3://{BUCKET}/team/run1: needs no_such_library, which the plugin does"
     )
 
 
@@ -127,7 +127,7 @@ def test_missing_boto3_is_told_with_the_command_that_installs_it(
 def test_record_of_all_runs_is_refused(status: Run, flag: str) -> None:
     shown = status(flag, "x")
 
-    words = f"{flag}: belongs to one run; name it, as in `helm distrain status run1` before {flag}"
+    words = f"{flag}: is for a single run; name the run, as in `helm distrain status run1` before {flag}"
     assert (shown.code, shown.err) == (2, f"distrain: {words}\n")
 
 
@@ -177,7 +177,7 @@ def test_run_with_pods_is_not_looked_up(api: FakeApi, status: Run, monkeypatch: 
         pytest.param(
             {"cause": "failed", "reason": "distrain: data.uri: x holds nothing; correct it", "step": 7},
             "the run has failed at step 7, 2 h 0 min ago (data.uri: x holds nothing), as its record says",
-            "`helm distrain upgrade run1 --reuse-values --namespace team` makes the job again", id="failed",
+            "`helm distrain upgrade run1 --reuse-values --namespace team` creates the job again", id="failed",
         ),
     ],
 )  # fmt: skip

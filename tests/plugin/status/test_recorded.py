@@ -78,7 +78,7 @@ def test_record_of_another_run_is_refused(
 
     shown = status("run1", "--record", str(record))
 
-    told = f"distrain: --record: is the record of job {words}, and run1 is job run1-1234abcd; name the record of run1"
+    told = f"distrain: --record: belongs to job {words}, but the job of run1 is run1-1234abcd; name the record of run1"
     assert (shown.code, shown.err.startswith(told)) == ((2, True) if words else (0, False))
 
 
@@ -179,9 +179,9 @@ def test_folder_without_a_record_is_refused_and_so_is_one_for_all_runs(status: R
     shown = status("run1", "--record", str(record))
 
     assert shown.code == 2
-    assert "holds no record.jsonl; give the run's folder" in shown.err
+    assert "contains no record.jsonl; give the run's folder" in shown.err
 
     shown = status("--record", str(record))
 
     assert shown.code == 2
-    assert shown.err.startswith("distrain: --record: belongs to one run; name it")
+    assert shown.err.startswith("distrain: --record: is for a single run; name the run")

@@ -45,7 +45,9 @@ def test_namespace_that_is_not_there_is_said(api: FakeApi, status: Run, argument
 
     shown = status(*arguments)
 
-    words = '--namespace: there is no namespace "team"; correct it, or the context\'s namespace'
+    words = (
+        '--namespace: there is no namespace "team"; correct --namespace, or the namespace of the kubeconfig\'s context'
+    )
     assert (shown.code, shown.out, shown.err) == (2, "", f"distrain: {words}\n")
 
 
@@ -96,11 +98,11 @@ def test_runs_of_all_namespaces_are_listed_with_their_namespace(api: FakeApi, st
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        pytest.param(["run1", "-A"], "--all-namespaces: is for all runs", id="all-and-one"),
-        pytest.param(["run1", "-l", "a=b"], "--selector: is for all runs", id="selector-and-one"),
+        pytest.param(["run1", "-A"], "--all-namespaces: lists all runs", id="all-and-one"),
+        pytest.param(["run1", "-l", "a=b"], "--selector: lists all runs", id="selector-and-one"),
         pytest.param(["--wait"], "--wait: waits for one run; name it", id="wait-for-all"),
-        pytest.param(["run1", "--wait", "--watch"], "--watch: goes on without a goal", id="wait-and-watch"),
-        pytest.param(["run1", "--for=Faild"], 'there is no "Faild"; it takes Succeeded, Running or step=N', id="goal"),
+        pytest.param(["run1", "--wait", "--watch"], "--watch: never ends by itself", id="wait-and-watch"),
+        pytest.param(["run1", "--for=Faild"], 'there is no "Faild"; choose Succeeded, Running or step=N', id="goal"),
         pytest.param(["run1", "--for=step=x"], 'there is no "step=x"', id="step"),
     ],
 )

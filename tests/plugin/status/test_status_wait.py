@@ -161,9 +161,9 @@ def test_run_is_not_gone_while_the_pod_of_a_hook_replaces_it(
 
     shown = status("run1", "--wait", "--timeout", "1s")
 
-    words = "run1: its job is gone, and no other job has replaced it yet; give it more time"
+    words = "run1: its job is gone, and no other job has replaced it yet; give a longer --timeout"
     assert shown.code == 4
-    assert shown.err.splitlines()[-1] == f"distrain: --timeout: Succeeded not reached in 1 s: {words}"
+    assert shown.err.splitlines()[-1] == f"distrain: --timeout: the run has not reached Succeeded in 1 s: {words}"
 
 
 @pytest.mark.parametrize("hook", ["pre-upgrade,pre-rollback", "test"])
@@ -201,7 +201,7 @@ def test_wait_for_a_step_that_a_run_has_ended_before_fails(
     shown = status("run1", "--for=step=100")
 
     assert shown.code == 4
-    assert "has succeeded with step 50, before --for step=100" in shown.err
+    assert "the run has succeeded at step 50, before --for step=100" in shown.err
 
 
 def test_wait_for_a_step_of_a_run_that_has_ended_without_a_known_step_fails(
@@ -212,7 +212,7 @@ def test_wait_for_a_step_of_a_run_that_has_ended_without_a_known_step_fails(
     shown = status("run1", "--for=step=100")
 
     assert shown.code == 4
-    assert "has succeeded, and its last step is not known" in shown.err
+    assert "the run has succeeded, but its last step is unknown" in shown.err
 
 
 def test_wait_ends_with_the_timeout_and_says_where_the_run_stands(
@@ -224,8 +224,8 @@ def test_wait_ends_with_the_timeout_and_says_where_the_run_stands(
 
     *changes, last = shown.err.splitlines()
     assert shown.code == 4
-    assert last.startswith("distrain: --timeout: Succeeded not reached in 0.1 s: run1: Pending, ")
-    assert last.endswith("; give it more time")
+    assert last.startswith("distrain: --timeout: the run has not reached Succeeded in 0.1 s: run1: Pending, ")
+    assert last.endswith("; give a longer --timeout")
     assert [line.partition(",")[0] for line in changes] == ["distrain: run1: Pending"]
 
 
@@ -289,7 +289,7 @@ def test_wait_ends_in_time_while_the_server_is_away_and_says_so(
     last = shown.err.splitlines()[-1]
     assert shown.code == 4
     assert last.startswith(
-        f"distrain: --timeout: step=9 not reached in 1 s: the cluster at {api.url} cannot be reached: "
+        f"distrain: --timeout: the run has not reached step=9 in 1 s: the cluster at {api.url} cannot be reached: "
     )
     assert "; before that: run1: Running, 2 of 2 workers ready; launcher runs; " in last
 
@@ -319,7 +319,9 @@ def test_timeout_without_a_wait_is_refused(status: Run) -> None:
         shown = status(*words, "--timeout", "1h")
 
         assert (shown.code, shown.out) == (2, "")
-        assert shown.err == "distrain: --timeout: limits --wait, which is missing; add --wait, or leave it out\n"
+        assert shown.err == (
+            "distrain: --timeout: limits only --wait, which was not given; add --wait, or leave out --timeout\n"
+        )
 
 
 def test_wait_for_a_run_that_is_not_there_ends_at_once(status: Run) -> None:

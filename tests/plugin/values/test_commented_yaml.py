@@ -163,8 +163,10 @@ def test_any_values_survive_setting_and_sorting(
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        pytest.param("- a\n", "values: the file holds no keys; write it as KEY: VALUE lines", id="list"),
-        pytest.param("a: [\n", "values: line 2 is no YAML; check indentation, brackets and quotes there", id="broken"),
+        pytest.param("- a\n", "values: the file contains no keys; write it as KEY: VALUE lines", id="list"),
+        pytest.param(
+            "a: [\n", "values: line 2 is not valid YAML; check indentation, brackets and quotes there", id="broken"
+        ),
     ],
 )
 def test_file_that_is_no_values_file_is_refused(text: str, words: str) -> None:

@@ -139,7 +139,7 @@ def test_right_values_are_accepted(chart: Path, values: dict[str, Any]) -> None:
         pytest.param(
             _values(trainer={"rate": "0.1"}),
             'trainer.rate: found the text "0.1"; it needs a number. '
-            "Write 0.1 without quotes, or as --set-json trainer.rate=0.1: --set makes text of it",
+            "Write 0.1 without quotes, or as --set-json trainer.rate=0.1, because --set turns it into text",
             id="number-that-set-made-text-of",
         ),
         pytest.param(
@@ -289,10 +289,13 @@ def test_common_slip_is_answered_with_the_next_step(value: str, found: object, w
     ("values", "words"),
     [
         ({"env": [{"name": ""}]}, 'env[0].name: "" is too short; it needs 1 or more characters'),
-        ({"nameOverride": "x" * 60}, "is too long; it may have 53 characters"),
+        ({"nameOverride": "x" * 60}, "is too long; it may have at most 53 characters"),
         ({"workers": {"tolerations": [{}]}}, "workers.tolerations[0]: {} has too few keys; give it 1 or more"),
-        ({"env": [{"name": "A", "value": "a", "valueFrom": {}}]}, "has too many keys; keep 2 of them"),
-        ({"rbac": {"kinds": ["MPIJob", "MPIJob"]}}, 'rbac.kinds: ["MPIJob", "MPIJob"] has an entry twice; remove one'),
+        ({"env": [{"name": "A", "value": "a", "valueFrom": {}}]}, "has too many keys; keep at most 2 of them"),
+        (
+            {"rbac": {"kinds": ["MPIJob", "MPIJob"]}},
+            'rbac.kinds: ["MPIJob", "MPIJob"] contains the same entry twice; remove one',
+        ),
     ],
     ids=["short", "long", "few-keys", "many-keys", "twice"],
 )

@@ -313,12 +313,12 @@ def test_pytorchjob_may_write_its_roles_in_any_case() -> None:
     [pytest.param([], id="nothing"), pytest.param([{"apiVersion": "v1", "kind": "ConfigMap"}], id="no-job")],
 )
 def test_manifest_without_a_job_is_refused(documents: list[Object]) -> None:
-    with pytest.raises(ValuesError, match=r"^--manifest: there is no job, which is an MPIJob, .* or Pod; so there is"):
+    with pytest.raises(ValuesError, match=r"^--manifest: contains no MPIJob, .* or Pod, so there is"):
         _job(*documents)
 
 
 def test_text_that_is_no_manifest_is_one_line() -> None:
-    with pytest.raises(ValuesError, match=r"^--manifest: line 3 is no YAML; check [^\n]*$"):
+    with pytest.raises(ValuesError, match=r"^--manifest: line 3 is not valid YAML; check [^\n]*$"):
         from_manifest("a: [\nb", "--manifest")
 
 

@@ -108,7 +108,7 @@ def test_aliases_are_refused_where_helm_refuses_them(tmp_path: Path, helm4: Path
 
 
 def test_mistake_names_the_line_and_repeats_no_text() -> None:
-    with pytest.raises(NotYamlError, match=r"^line 2 is no YAML; check indentation, brackets and quotes there$"):
+    with pytest.raises(NotYamlError, match=r"^line 2 is not valid YAML; check indentation, brackets and quotes there$"):
         yaml_loader.load("a: 1\npassword: @geheim\n")
 
 

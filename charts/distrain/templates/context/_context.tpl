@@ -1,5 +1,5 @@
 {{- /*
-Facts derived from the values, computed once. Every template that renders a resource includes this one first.
+Facts derived from the values, computed once. Every template that renders a resource includes distrain.context first.
 
   distrain.context        sets .Job, beside Helm's .Values and .Release
   distrain.context.prune  removes the keys of a map that are null
@@ -43,12 +43,12 @@ Facts derived from the values, computed once. Every template that renders a reso
 
 {{- /*
 distrain.context
-  Takes the root context. All templates of one rendering share that context, so only the first call computes .Job.
+  Takes the root context. All templates of one rendering share the root context, so only the first call computes .Job.
 
   - isReal: every real cluster serves apiregistration.k8s.io, and Helm's built-in list lacks it.
   - slots: one rank per GPU; a worker without GPUs has one rank.
   - volumeRoles: a user's command may be on a volume, so all roles but the MPI launcher mount the volumes. The launcher
-    mounts none: if only one node can attach a disk, the launcher could not start on another node.
+  mounts no such volume: if only one node can attach a disk, the launcher could not start on another node.
   - metricsRoles: the chief of a TFJob has no rank, but the trainer serves the run's step and loss there.
   - checkpointRoles: only the trainer uses this emptyDir, and only if checkpoint.uri is empty.
   - hasReplaceHook: without rbac.create the chart makes no Role, so the user has to name a ServiceAccount.
@@ -84,7 +84,7 @@ distrain.context
 {{- $rankRoles = append $rankRoles $role -}}
 {{- end -}}
 {{- end -}}
-{{- /* Keep null in mpi.mca and mpi.env, where it removes a key, and in global, which is the umbrella chart's. */ -}}
+{{- /* Keep null in mpi.mca and mpi.env, where it removes a key, and in global, which the umbrella chart owns. */ -}}
 {{- $pruned := omit .Values "global" "mpi" -}}
 {{- /* Walking through all maps takes time, so do it only if there is a null. */ -}}
 {{- if toJson $pruned | contains ":null" -}}
@@ -155,7 +155,7 @@ distrain.context
   "names" (dict)
   "parts" (dict)
 ) -}}
-{{- /* Each name may use the names above it. */ -}}
+{{- /* Each name in this list may use the names before it. */ -}}
 {{- range list "short" "full" "instance" "job" "run" -}}
 {{- $_ := include (printf "distrain.names.%s" .) $ | set $.Job.names . -}}
 {{- end -}}

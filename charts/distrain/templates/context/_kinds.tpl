@@ -1,14 +1,14 @@
 {{- /*
 Facts about the kinds of job, from files/kinds.json. schemas/kinds.yaml explains them.
 
-  distrain.kinds.read    sets .Kinds to the content of the file
+  distrain.kinds.read    sets .Kinds to the content of files/kinds.json
   distrain.kinds.facts   facts of a kind in one of its versions
   distrain.kinds.having  names of the kinds and versions that have a fact, joined by "or"
 */}}
 
 {{- /*
 distrain.kinds.read
-  Takes the root context. All templates share that context, so the file is read once.
+  Takes the root context. All templates share the root context, so the file is read once.
 */}}
 {{- define "distrain.kinds.read" -}}
 {{- if not (hasKey . "Kinds") -}}

@@ -10,7 +10,7 @@ The values of each role's pods: the role's section of the values, merged over th
 
 {{- /*
 distrain.roles.section
-  Takes (dict "values" <all values> "section" <name> "into" <a map>). Adds the values to the map.
+  Takes (dict "values" <all values> "section" <name> "into" <a map>). Adds the role's values to the map `into`.
 
   - Maps are merged by key and lists by the names of their items; the role's entry replaces the top-level one. The items
     of tolerations and envFrom have no names, so the role's items follow the top-level ones. A string at the top level
@@ -73,14 +73,14 @@ distrain.roles.section
 
 {{- /*
 distrain.roles.keygen
-  Takes (dict "values" <all values> "launcher" <values of the launcher> "into" <a map>). Adds the values to the map. The
-  Job may run on the same nodes as the launcher, and fills a Secret that the launcher mounts.
+  Takes (dict "values" <all values> "launcher" <values of the launcher> "into" <a map>). Adds the role's values to the
+  map `into`. The Job may run on the same nodes as the launcher, and fills a Secret that the launcher mounts.
 */}}
 {{- define "distrain.roles.keygen" -}}
 {{- range $key := list "nodeSelector" "tolerations" "affinity" "securityContext" "priorityClassName" "runtimeClassName" -}}
 {{- $_ := get $.launcher $key | set $.into $key -}}
 {{- end -}}
-{{- /* A quota on CPU limits refuses a pod without one. */ -}}
+{{- /* A quota on CPU limits refuses a pod without a CPU limit. */ -}}
 {{- with ((.values.resources | default dict).limits | default dict).cpu -}}
 {{- $_ := dict "requests" (dict "cpu" "100m") "limits" (dict "cpu" .) | set $.into "resources" -}}
 {{- end -}}
@@ -90,7 +90,8 @@ distrain.roles.keygen
 
 {{- /*
 distrain.roles.map
-  Takes (dict "parts" <maps or null> "key" <key> "into" <a map>). Sets the key to the merged parts; null removes a key.
+  Takes (dict "parts" <maps or null> "key" <key> "into" <a map>). Sets `key` of the map `into` to the merged parts; a
+  null in a part removes a key.
 */}}
 {{- define "distrain.roles.map" -}}
 {{- $merged := dict -}}
@@ -108,8 +109,8 @@ distrain.roles.map
 
 {{- /*
 distrain.roles.named
-  Takes (dict "parts" <lists or null> "by" <the key with an item's name> "key" <key> "into" <a map>). Sets the key to
-  the items of all parts. An item replaces an earlier item with the same name.
+  Takes (dict "parts" <lists or null> "by" <the key with an item's name> "key" <key> "into" <a map>). Sets `key` of the
+  map `into` to the items of all parts. An item replaces an earlier item with the same name.
 */}}
 {{- define "distrain.roles.named" -}}
 {{- $by := .by -}}

@@ -25,8 +25,8 @@ distrain.hooks.metadata
   Takes (dict "root" <root context> "name" <name> "hook" <Helm's events> "weight" <int> "isClusterWide" <whether the
   object is in no namespace>).
 
-  The delete policy has hook-succeeded and hook-failed: after a failed check Helm deletes these objects by
-  hook-succeeded, because they themselves succeeded, and Argo CD deletes them by hook-failed.
+  The delete policy has hook-succeeded and hook-failed. If the check fails, Helm deletes these objects because of
+  hook-succeeded, as Helm created each of them successfully. Argo CD deletes them because of hook-failed.
 */}}
 {{- define "distrain.hooks.metadata" -}}
 {{- $delete := eq .hook "test" | ternary "before-hook-creation,hook-succeeded" "before-hook-creation,hook-succeeded,hook-failed" -}}
@@ -73,12 +73,12 @@ annotations:
 distrain.hooks.pod
   Takes the root context. The caller adds the affinity.
 
-  A hook's pod always meets the standard `restricted`, whatever podSecurity says, because it needs no more rights. It
-  runs on nodes where the launcher may run, with the launcher's priority. The launcher's affinity to other pods is left
-  out, because hooks also run while the job has no pods. A hook's pod also tolerates the taints that the workers
-  tolerate, because the cluster may have no other nodes. It calls the API server, so its token is mounted. Its grace
-  period is 0: it saves nothing when it is ended, and Helm 4 creates the next hook's pod before the previous one is
-  gone.
+  A hook's pod always meets the standard `restricted`, whatever podSecurity says, because it needs no more rights. A
+  hook's pod runs on nodes where the launcher may run, with the launcher's priority. The launcher's affinity to other
+  pods is left out, because hooks also run while the job has no pods. A hook's pod also tolerates the taints that the
+  workers tolerate, because the cluster may have no other nodes. A hook's pod calls the API server, so the token of its
+  ServiceAccount is mounted. The grace period of a hook's pod is 0: the pod has nothing to save when it is ended, and
+  Helm 4 creates the next hook's pod before the previous one is gone.
 */}}
 {{- define "distrain.hooks.pod" -}}
 restartPolicy: Never

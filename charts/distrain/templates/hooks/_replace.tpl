@@ -7,12 +7,12 @@ gone before Helm creates the new one.
   distrain.replace.objects  objects that the release's job may consist of, as group/version/plural/name
   distrain.replace.rules    rules of the hook's Role
 
-Both take the root context.
+Both templates take the root context.
 */}}
 
 {{- /*
 distrain.replace.objects
-  Renders a JSON list. It contains every kind, so that a change of job.kind ends the job of the old kind.
+  Renders a JSON list. The list contains every kind, so that a change of job.kind ends the job of the old kind.
 */}}
 {{- define "distrain.replace.objects" -}}
 {{- $full := .Job.names.full -}}

@@ -24,8 +24,8 @@ job.managedBy lets the job run in another cluster, so that there is no test
 distrain.test.values
   Takes (dict "root" <root context> "values" <a map>). Adds all values of the test's job to the map.
 
-  The test reads no data, so it needs no S3 Secret. Its job has a deadline, so that the GPUs become free even if Helm
-  was stopped. The test also runs while the release's job is suspended.
+  The test reads no data, so it needs no S3 Secret. The test's job has a deadline, so that the GPUs become free even if
+  Helm was stopped. The test also runs while the release's job is suspended.
 */}}
 {{- define "distrain.test.values" -}}
 {{- $given := .root.Values -}}
@@ -96,11 +96,11 @@ distrain.test.program
 
 {{- /*
 distrain.test.pack
-  Takes the documents of a Plain job. Renders all of them, with the Jobs in one List.
+  Takes the documents of a Plain job. Renders all these documents, with the Jobs in one List.
 
-  Before Helm creates the next hook, it waits until a Job that is a hook has ended. But the launcher's Job and the
-  workers' Job need each other. So one hook, a List, contains all Jobs. Each Job keeps its hook annotations, because
-  Argo CD ignores the annotations of the List.
+  If a hook is a Job, Helm waits until the Job has ended before it creates the next hook. But the launcher's Job and the
+  workers' Job have to run at the same time. So a single hook, a List, contains all Jobs. Each Job keeps its hook
+  annotations, because Argo CD ignores the annotations of the List.
 */}}
 {{- define "distrain.test.pack" -}}
 {{- $together := list -}}

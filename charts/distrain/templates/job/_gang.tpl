@@ -76,7 +76,7 @@ kueue.x-k8s.io/priority-class: {{ . | quote }}
 
 {{- /*
 distrain.gang.podLabels, distrain.gang.podAnnotations
-  Take a role. Render JSON, which may be {}. For kinds with an operator, the operator adds them.
+  Take a role. Render JSON, which may be {}. For kinds with an operator, the operator adds these labels and annotations.
 */}}
 {{- define "distrain.gang.podLabels" -}}
 {{- if eq (include "distrain.gang.member" .) "scheduler-plugins" -}}
@@ -96,7 +96,7 @@ distrain.gang.podLabels, distrain.gang.podAnnotations
 
 {{- /*
 distrain.gang.member
-  Takes a role. Empty if the role's pods belong to no PodGroup of the chart.
+  Takes a role. Renders nothing if the role's pods belong to no PodGroup of the chart.
 */}}
 {{- define "distrain.gang.member" -}}
 {{- if and .root.Job.makesPodGroup (ne .role "keygen") -}}

@@ -24,8 +24,8 @@ distrain.hash.content
 distrain.hash.fixed
   Takes the root context. The job is rendered without a name, so that its name is not hashed.
 
-  The scripts' ConfigMap is not hashed. It changes in place, so that a new version of the chart does not replace the
-  job.
+  The scripts' ConfigMap is not hashed. The ConfigMap changes in place, so that a new version of the chart does not
+  replace the job.
 */}}
 {{- define "distrain.hash.fixed" -}}
 {{- $part := .Job.isPlain | ternary "distrain.hash.fixedPlain" "distrain.hash.fixedSpec" -}}
@@ -42,9 +42,8 @@ distrain.hash.fixed
 distrain.hash.fixedSpec
   Takes (dict "root" <root context> "job" ""). Renders JSON.
 
-  Operators create a pod once and never change it. They apply new sizes and some fields of the run policy while the job
-  runs (`live` in schemas/kinds.yaml). The container's lifecycle hooks do not affect the
-  training.
+  Operators create a pod once and never change it. Operators apply new sizes and some fields of the run policy while the
+  job runs (`live` in schemas/kinds.yaml). The container's lifecycle hooks do not affect the training.
 */}}
 {{- define "distrain.hash.fixedSpec" -}}
 {{- $job := .root.Job -}}

@@ -9,8 +9,8 @@ The job's resource, and the fields that several kinds have in common.
   distrain.job.policyFields   the given fields of the run policy
   distrain.job.restartPolicy  restartPolicy of the training-operator's pods
 
-`helm test` renders a second job from its own root context, which has the key `variant: test`. For that job _names.tpl
-gives other names, and _labels.tpl adds the annotations of a hook.
+`helm test` renders a second job from its own root context, which has the key `variant: test`. For this second job
+_names.tpl gives other names, and _labels.tpl adds the annotations of a hook.
 */}}
 
 {{- /*

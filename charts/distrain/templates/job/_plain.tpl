@@ -24,7 +24,7 @@ distrain.plain.parts
 {{- /*
 distrain.plain.resource
   Takes (dict "root" <root context> "job" <the job's name>). Renders documents. The RBAC objects of the Job that makes
-  the SSH key are not among them.
+  the SSH key are not among these parts.
 */}}
 {{- define "distrain.plain.resource" -}}
 {{- range $index, $part := include "distrain.plain.parts" .root | fromJsonArray -}}

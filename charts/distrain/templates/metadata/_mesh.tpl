@@ -19,8 +19,8 @@ distrain.mesh.isMarked
   Takes (dict "root" <root context> "role" <role>).
 
   Older versions of the chart set neither the label nor the annotation. If the workers come from a Job or a StatefulSet,
-  both are rendered only if serviceMesh is set: a Job's pod template is immutable, and a StatefulSet restarts its pods
-  when its template changes.
+  the label and the annotation are rendered only if serviceMesh is set: a Job's pod template is immutable, and a
+  StatefulSet restarts its pods when its template changes.
 */}}
 {{- define "distrain.mesh.isMarked" -}}
 {{- $isHook := not (or (eq .role "keygen") (hasKey (.root.Job.facts.roles | default dict) .role)) -}}

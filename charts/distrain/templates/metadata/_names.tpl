@@ -47,9 +47,9 @@ distrain.names.full
   Takes the root context.
 
   A DNS label has at most 63 characters. 45 characters leave room for the longest pod name, <name>-plain-worker-999,
-  with the most workers that the schema allows. They also leave room for a label that a StatefulSet of workers puts on
-  its pods: <name>-worker and 11 more characters. A cut name ends with a hash, so that two releases keep different
-  names.
+  with the most workers that the schema allows. The 45 characters also leave room for a label that a StatefulSet of
+  workers puts on its pods: <name>-worker and 11 more characters. A cut name ends with a hash, so that two releases keep
+  different names.
 */}}
 {{- define "distrain.names.full" -}}
 {{- $base := include "distrain.names.base" . -}}
@@ -112,8 +112,8 @@ distrain.names.instance
 distrain.names.job
   Takes the root context.
 
-  The name of a Plain job ends with -plain. Otherwise its Service, Job and Secret would have the same names as the
-  objects that mpi-operator creates, and Helm refuses to take over objects that it did not create.
+  The name of a Plain job ends with -plain. Without this ending, its Service, Job and Secret would have the same names
+  as the objects that mpi-operator creates, and Helm refuses to take over objects that it did not create.
 */}}
 {{- define "distrain.names.job" -}}
 {{- if hasKey . "variant" -}}
@@ -125,8 +125,9 @@ distrain.names.job
 
 {{- /*
 distrain.names.identity
-  Takes (dict "root" <root context> "job" <the job's name>). The trainer identifies its job by this text: a job with
-  the same name but another content is another job. Empty without a name, because the hash is then being computed.
+  Takes (dict "root" <root context> "job" <the job's name>). The trainer identifies its job by this text: a job with the
+  same name but another content is another job. Renders nothing without a job name, because the content hash is being
+  computed then.
 */}}
 {{- define "distrain.names.identity" -}}
 {{- if .job -}}
@@ -165,8 +166,8 @@ distrain.names.scripts
 distrain.names.trainer
   Takes the root context.
 
-  The name contains the hash, so that a new trainer replaces the job. Otherwise a rank that restarts would run other
-  code than the other ranks of its job. `helm test` uses the release's ConfigMap.
+  The name contains the archive's hash, so that a new trainer replaces the job. Otherwise a rank that restarts would run
+  other code than the other ranks of its job. `helm test` uses the release's ConfigMap.
 */}}
 {{- define "distrain.names.trainer" -}}
 {{- printf "%s-trainer-%s" .Job.names.full .Job.archive -}}

@@ -65,7 +65,8 @@ egress:
 
 {{- /*
 distrain.network.callers
-  Takes (dict "root" <root context> "roles" <roles>). No DNS: these pods get the API server's address from Kubernetes.
+  Takes (dict "root" <root context> "roles" <roles>). These pods need no DNS, because Kubernetes gives them the API
+  server's address in environment variables.
 */}}
 {{- define "distrain.network.callers" -}}
 podSelector:
@@ -109,8 +110,9 @@ distrain.network.apiRoles
 
 {{- /*
 distrain.network.s3
-  Takes the root context. Empty if no value refers to S3. Without s3.secretName, the S3 client asks for credentials at
-  AWS STS, at the node's metadata service (169.254.169.254), or at the agent of EKS Pod Identity (169.254.170.23).
+  Takes the root context. Renders nothing if no value refers to S3. Without s3.secretName, the S3 client asks for
+  credentials at AWS STS, at the node's metadata service (169.254.169.254), or at the agent of EKS Pod Identity
+  (169.254.170.23).
 */}}
 {{- define "distrain.network.s3" -}}
 {{- if include "distrain.env.s3" . | fromJsonArray -}}

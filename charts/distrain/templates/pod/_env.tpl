@@ -7,14 +7,14 @@ Environment variables of the pods. distrain-worker passes a worker's variables o
   distrain.env.s3       server and credentials, for an S3 client
   distrain.env.network  network interface, for NCCL and Gloo, and NCCL's log level
 
-A role is (dict "root" <root context> "role" <role> "job" <the job's name>). All but distrain.env.all render JSON lists,
-which may be empty: Helm reads JSON several times as fast as YAML.
+A role is (dict "root" <root context> "role" <role> "job" <the job's name>). All templates except distrain.env.all
+render JSON lists, which may be empty: Helm reads JSON several times as fast as YAML.
 */}}
 
 {{- /*
 distrain.env.all
-  Takes a role. Empty if the container has no variables. The user's variables come last, so that they can refer to the
-  chart's variables as $(NAME). A role's variable replaces the top-level variable of the same name.
+  Takes a role. Renders nothing if the container has no variables. The user's variables come last, so that they can
+  refer to the chart's variables as $(NAME). A role's variable replaces the top-level variable of the same name.
 */}}
 {{- define "distrain.env.all" -}}
 {{- $env := list -}}
@@ -50,7 +50,7 @@ distrain.env.own
 {{- define "distrain.env.own" -}}
 {{- $env := include "distrain.env.s3" .root | fromJsonArray -}}
 {{- if eq .root.Job.facts.starter "torchrun" -}}
-{{- /* Makes torchrun check every second for ranks that have ended. Older versions check only every five seconds. */}}
+{{- /* Makes torchrun check every second for ended ranks. Older versions of torchrun check only every five seconds. */}}
 {{- $env = append $env (dict "name" "PET_MONITOR_INTERVAL" "value" "1") -}}
 {{- end -}}
 {{- if .root.Job.isElastic -}}

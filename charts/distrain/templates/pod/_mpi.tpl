@@ -93,7 +93,7 @@ distrain.mpi.end
 
   If one rank fails, Open MPI waits, ends the other ranks, waits again and kills them, within 2 s. The trainer does not
   need this time: its ranks save when they stop together, and its checkpoints survive a failure in the middle of a save.
-  A user's command may need the time. A value in mpi.mca wins, even null.
+  A user's command may need this time to stop. A value in mpi.mca overrides these parameters, even if it is null.
 */}}
 {{- define "distrain.mpi.end" -}}
 {{- $none := dict "odls_base_sigkill_timeout" nil -}}

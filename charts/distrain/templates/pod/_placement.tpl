@@ -7,8 +7,8 @@ Fields that decide on which nodes the pods run.
 
 A role is (dict "root" <root context> "role" <role>).
 
-For a role other than the workers, topology policy spread spreads the role's own pods, and pack places them with the
-workers.
+For a role other than the workers, the topology policy `spread` spreads the role's own pods, and `pack` places them with
+the workers.
 */}}
 
 {{- define "distrain.placement.all" -}}
@@ -46,8 +46,8 @@ topologySpreadConstraints:
 
 {{- /*
 distrain.placement.tolerations
-  The user's tolerations, then the chart's two: they limit how long a pod stays bound to a node that is not ready or
-  unreachable. The chart adds none for a taint that the user's tolerations already cover.
+  Renders the user's tolerations, then two of the chart, which limit how long a pod stays bound to a node that is not
+  ready or unreachable. The chart adds no toleration for a taint that the user's tolerations already cover.
 */}}
 {{- define "distrain.placement.tolerations" -}}
 {{- $tolerations := (get .root.Job.roles .role).tolerations | default list -}}
@@ -73,7 +73,7 @@ distrain.placement.tolerations
 
 {{- /*
 distrain.placement.affinity
-  The user's affinity, and the pod affinity term of topology policy pack.
+  Renders the user's affinity, and the pod affinity term of the topology policy `pack`.
 */}}
 {{- define "distrain.placement.affinity" -}}
 {{- $affinity := (get .root.Job.roles .role).affinity | default dict -}}

@@ -166,7 +166,8 @@ distrain.pod.inRegistry
 
 {{- /*
 distrain.pod.pullSecrets
-  Takes the root context. Empty if there are none. An entry of global.imagePullSecrets is a name, or a map with a name.
+  Takes the root context. Renders nothing if there are no such Secrets. An entry of global.imagePullSecrets is a name,
+  or a map with a name.
 */}}
 {{- define "distrain.pod.pullSecrets" -}}
 {{- $names := list -}}
@@ -183,8 +184,8 @@ imagePullSecrets:
 
 {{- /*
 distrain.pod.ports
-  Takes a role. Empty if the role has no ports. With hostNetwork a declared port is a port of the node: the scheduler
-  never places two workers with the same port on one node, even if they belong to different releases.
+  Takes a role. Renders nothing if the role has no ports. With hostNetwork a declared port is a port of the node: the
+  scheduler never places two workers with the same port on one node, even if they belong to different releases.
 */}}
 {{- define "distrain.pod.ports" -}}
 {{- $ports := list -}}
@@ -206,7 +207,7 @@ ports:
 
 {{- /*
 distrain.pod.resources
-  Takes a role. Empty if the container requests nothing.
+  Takes a role. Renders nothing if the container requests nothing.
 
   - GPUs have only a limit: Kubernetes copies the limit of an extended resource into the request, and rejects a pod in
     which the two differ.
@@ -372,9 +373,9 @@ distrain.pod.more
 {{- /*
 distrain.pod.grace, distrain.pod.ranksGrace
   Take the root context. The ranks have workers.podSpec.terminationGracePeriodSeconds to stop at a step boundary and
-  save. Every pod, also the launcher, has 15 s more: 2 s until the launcher asks the ranks, 10 s to kill mpirun, and 3 s
-  to end the pod. With the default of 40 s, `helm uninstall` ends every pod within a minute, even a pod that ignores
-  SIGTERM. 0 means at once, as in Kubernetes.
+  save. Every pod, including the launcher's, has 15 s more than the ranks: 2 s until the launcher asks the ranks, 10 s
+  to kill mpirun, and 3 s to end the pod. With the default of 40 s, `helm uninstall` ends every pod within a minute,
+  even a pod that ignores SIGTERM. A grace period of 0 ends pods at once, as in Kubernetes.
 */}}
 {{- define "distrain.pod.grace" -}}
 {{- $ranks := include "distrain.pod.ranksGrace" . | int64 -}}

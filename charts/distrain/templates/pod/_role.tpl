@@ -8,7 +8,7 @@ makes the SSH key.
 
 {{- /*
 distrain.role.request
-  Takes (dict "root" <root context> "role" <role> "of" <cpu or memory>). Empty if there is no request.
+  Takes (dict "root" <root context> "role" <role> "of" <cpu or memory>). Renders nothing if there is no request.
 
   The launcher's values do not apply to keygen. Workers without GPUs get a small default request, so that a mistyped
   workers.replicas cannot put hundreds of pods on one node. There is no default for a resource that the value

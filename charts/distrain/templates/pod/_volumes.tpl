@@ -12,7 +12,7 @@ A role is (dict "root" <root context> "role" <role> "job" <the job's name>).
 
 {{- /*
 distrain.volumes.all
-  With podSecurity restricted, pods can write only to /tmp. It holds Open MPI's session, sshd's configuration and the
+  With podSecurity restricted, pods can write only to /tmp. /tmp holds Open MPI's session, sshd's configuration and the
   frameworks' caches. The SSH Secret's keys are listed as items, so that a pod waits until all of them exist.
 */}}
 {{- define "distrain.volumes.all" -}}
@@ -122,7 +122,7 @@ distrain.volumes.all
 {{- /*
 distrain.volumes.user
   Takes a role, with "key" (volumes or volumeMounts) and "by" (the key by which items are merged). Renders a list, which
-  may be empty. Top-level volumes reach only .Job.volumeRoles.
+  may be empty. Only the roles in .Job.volumeRoles get the top-level volumes.
 */}}
 {{- define "distrain.volumes.user" -}}
 {{- $shared := has .role .root.Job.volumeRoles | ternary (get .root.Values .key) list | default list -}}
@@ -152,7 +152,7 @@ distrain.volumes.shm
 
 {{- /*
 distrain.volumes.memory
-  Takes the root context. Empty if there is no limit.
+  Takes the root context. Renders nothing if there is no limit.
 */}}
 {{- define "distrain.volumes.memory" -}}
 {{- with .Values.workers.memory | default (dig "resources" "limits" "memory" "" .Job.sections.workers) -}}

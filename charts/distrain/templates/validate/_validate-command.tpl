@@ -3,7 +3,7 @@ Rules on the user's own program.
 
   distrain.validate.command.words      the program and each argument are separate items
   distrain.validate.command.starter    the program does not start ranks itself
-  distrain.validate.command.behindEnv  the command that a leading env runs
+  distrain.validate.command.behindEnv  the command without a leading `env` and its arguments
 
 The messages do not repeat arguments, which may be secret.
 */}}
@@ -44,7 +44,8 @@ distrain.validate.command.starter
 
 {{- /*
 distrain.validate.command.behindEnv
-  Takes the command. Renders it as JSON, without a leading env and the options and NAME=VALUE arguments of env.
+  Takes the command. Renders the command as a JSON list, without a leading `env` and the options and NAME=VALUE
+  arguments of `env`.
 */}}
 {{- define "distrain.validate.command.behindEnv" -}}
 {{- $isEnv := true -}}

@@ -1,12 +1,12 @@
 {{- /*
-Rules on the containers of each role's pods. They come from the role's values and from the top level.
+Rules on the containers of each role's pods. These containers come from the role's values and from the top level.
 
   distrain.validate.containers.nonRoot  no container with runAsNonRoot has the user root
   distrain.validate.containers.mounts   the pods have the volumes that the user's containers mount
   distrain.validate.containers.all      the user's containers in a role's pods, by their paths in the values
   distrain.validate.containers.at       the list at a path in the values
 
-A top-level value reaches several roles, so each rule prints equal lines once.
+A top-level value applies to several roles, so each rule prints equal lines only once.
 */}}
 
 {{- /*
@@ -27,7 +27,7 @@ distrain.validate.containers.nonRoot
 {{- if $isTold -}}
 {{- $path := include "distrain.roles.path" (dict "root" $ "section" $section "keys" (list $key "runAsNonRoot")) -}}
 {{- $why := eq $.Values.runAsUser nil | ternary (printf "podSecurity %s makes the pods' user root" $.Values.podSecurity) "runAsUser is 0, which is root" -}}
-{{- $lines = printf "distrain: %s: true, but %s; --set runAsUser=1000, or another user that the image knows, or remove it" $path $why | append $lines -}}
+{{- $lines = printf "distrain: %s: is true, but %s; --set runAsUser=1000 or another user of the image, or remove it" $path $why | append $lines -}}
 {{- end -}}
 {{- range $at, $container := include "distrain.validate.containers.all" (dict "root" $ "section" $section) | fromJson -}}
 {{- $own := $container.securityContext | default dict -}}
@@ -99,7 +99,8 @@ distrain.validate.containers.all
 
 {{- /*
 distrain.validate.containers.at
-  Takes (dict "values" <a map> "keys" <path in the map>). Renders the list at that path as JSON.
+  Takes (dict "values" <a map> "keys" <path in the map>). Renders as JSON the list at the path `keys` of the map
+  `values`.
 */}}
 {{- define "distrain.validate.containers.at" -}}
 {{- $value := .values -}}

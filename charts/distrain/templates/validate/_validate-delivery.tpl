@@ -12,12 +12,12 @@ Rules for trainer.delivery: chart delivers the trainer into an image that does n
 {{- "distrain: trainer.delivery: is chart, but command is set, which runs instead of the trainer; set trainer.delivery to image\n" -}}
 {{- end -}}
 {{- if not $image.repository -}}
-{{- "distrain: image.repository: is empty, and trainer.delivery chart is for an image without distrain; set it to one, such as pytorch/pytorch, with its tag in image.tag\n" -}}
+{{- "distrain: image.repository: is empty, but trainer.delivery=chart needs an image with the framework; set image.repository to one, such as pytorch/pytorch, and image.tag to its tag\n" -}}
 {{- else if not (or $image.tag $image.digest) -}}
-{{- printf "distrain: image.tag: is empty, which means %s, a version of distrain; set it to a tag of %s\n" .Chart.AppVersion $image.repository -}}
+{{- printf "distrain: image.tag: is empty, so the tag would be %s, a version of distrain; set it to a tag of %s\n" .Chart.AppVersion $image.repository -}}
 {{- end -}}
 {{- if and .Values.preflight.enabled (not .Values.preflight.image) -}}
-{{- printf "distrain: preflight.image: is empty, which means the job's image, but with trainer.delivery chart that image has no distrain; set it to an image that has, or set preflight.enabled to false\n" -}}
+{{- printf "distrain: preflight.image: is empty, so preflight uses the job's image, and with trainer.delivery=chart that image does not contain distrain; set preflight.image to an image with distrain, or preflight.enabled to false\n" -}}
 {{- end -}}
 {{- end -}}
 {{- end }}

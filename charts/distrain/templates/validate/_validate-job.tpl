@@ -14,13 +14,13 @@ Rules on the job's run policy, its size while it runs, and its gang scheduler.
 {{- $fields := concat ($facts.policy.spec | default list) ($facts.policy.runPolicy | default list) -}}
 {{- $what := printf "%s %s" .Job.kind .Job.version | trim -}}
 {{- if and (ne $job.ttlSecondsAfterFinished nil) (not (has "ttlSecondsAfterFinished" $fields)) -}}
-{{- printf "distrain: job.ttlSecondsAfterFinished: %d is set, but it would delete the whole %s, and the next helm upgrade would run it again; --set job.ttlSecondsAfterFinished=null\n" (int64 $job.ttlSecondsAfterFinished) $what -}}
+{{- printf "distrain: job.ttlSecondsAfterFinished: %d is set, but it would delete the whole %s, so the next helm upgrade would run the job again; --set job.ttlSecondsAfterFinished=null\n" (int64 $job.ttlSecondsAfterFinished) $what -}}
 {{- end -}}
 {{- if and $facts.keepsLauncher (eq $job.cleanPodPolicy "All") -}}
-{{- printf "distrain: job.cleanPodPolicy: All, but mpi-operator never deletes the launcher of an %s; --set job.cleanPodPolicy=Running, and job.ttlSecondsAfterFinished for the launcher\n" $what -}}
+{{- printf "distrain: job.cleanPodPolicy: is `All`, but mpi-operator never deletes the launcher of an %s; --set job.cleanPodPolicy=Running, and job.ttlSecondsAfterFinished for the launcher\n" $what -}}
 {{- end -}}
 {{- if and .Job.isPlain (ne $job.cleanPodPolicy "Running") -}}
-{{- printf "distrain: job.cleanPodPolicy: %s, but the workers of job.kind Plain always end with the job, and nobody deletes pods; --set job.cleanPodPolicy=Running\n" $job.cleanPodPolicy -}}
+{{- printf "distrain: job.cleanPodPolicy: is `%s`, but with job.kind Plain the workers always end with the job, and nothing deletes pods; --set job.cleanPodPolicy=Running\n" $job.cleanPodPolicy -}}
 {{- end -}}
 {{- with $job.activeDeadlineSeconds -}}
 {{- $other := has "Plain" $.Job.fits | ternary ", or --set job.kind=Plain" "" -}}
@@ -42,12 +42,12 @@ distrain.validate.job.suspend
 {{- if .Values.job.suspend -}}
 {{- $policy := .Job.facts.policy -}}
 {{- if not (has "suspend" (concat ($policy.spec | default list) ($policy.runPolicy | default list))) -}}
-{{- printf "distrain: job.suspend: true, but an %s %s cannot be suspended; --set job.suspend=false, or helm uninstall the release to free its nodes\n" .Job.kind .Job.version -}}
+{{- printf "distrain: job.suspend: is true, but an %s %s cannot be suspended; --set job.suspend=false, or helm uninstall the release to free its nodes\n" .Job.kind .Job.version -}}
 {{- else if and (eq (dig "makes" "launcher" "" .Job.facts) "Job") (not .Values.job.maxRestarts) -}}
-{{- "distrain: job.suspend: true, but job.maxRestarts is 0, and Kubernetes counts the end of the launcher's pod as a failure, so the job would fail; --set job.maxRestarts=1 or more\n" -}}
+{{- "distrain: job.suspend: is true, but job.maxRestarts is 0, so the job would fail, because Kubernetes counts the end of the launcher's pod as a failure; --set job.maxRestarts=1 or more\n" -}}
 {{- end -}}
 {{- if eq .Values.gang.scheduler "kueue" -}}
-{{- printf "distrain: job.suspend: true, but gang.scheduler is kueue, which itself suspends and resumes the job; --set job.suspend=false, and stop the LocalQueue %s instead, with its field stopPolicy\n" .Values.gang.queue -}}
+{{- printf "distrain: job.suspend: is true, but gang.scheduler is kueue, which itself suspends and resumes the job; --set job.suspend=false, and stop the LocalQueue %s instead, with its field stopPolicy\n" .Values.gang.queue -}}
 {{- end -}}
 {{- end -}}
 {{- end }}
@@ -58,22 +58,22 @@ distrain.validate.job.suspend
 {{- if eq $rescale.mode "live" -}}
 {{- if .Job.isFixed -}}
 {{- $live := empty .Job.facts.isElastic | ternary "" ", or job.elastic=true" -}}
-{{- printf "distrain: rescale.mode: live, but the pods of this %s read the number of workers only at their start; --set rescale.mode=auto%s\n" $kind $live -}}
+{{- printf "distrain: rescale.mode: is `live`, but the pods of this %s read the number of workers only at their start; --set rescale.mode=auto%s\n" $kind $live -}}
 {{- else if .Job.isQueued -}}
-{{- "distrain: rescale.mode: live, but Kueue ends a job whose size changes and queues it anew; --set rescale.mode=auto\n" -}}
+{{- "distrain: rescale.mode: is `live`, but Kueue ends a job whose size changes and queues it again; --set rescale.mode=auto\n" -}}
 {{- end -}}
 {{- end -}}
 {{- if and (ne (int64 $rescale.lostWorkerTimeout) 60) (not .Job.usesMpi) -}}
 {{- printf "distrain: rescale.lostWorkerTimeout: %d is set, but a %s has no launcher that waits for lost workers; --set rescale.lostWorkerTimeout=60\n" (int64 $rescale.lostWorkerTimeout) $kind -}}
 {{- end -}}
 {{- if and (not .Values.job.elastic) (not .Job.facts.isElastic) -}}
-{{- printf "distrain: job.elastic: false, but only a PyTorchJob uses it, and this job is a %s; --set job.elastic=true\n" $kind -}}
+{{- printf "distrain: job.elastic: is false, but only a PyTorchJob uses it, and this job is a %s; --set job.elastic=true\n" $kind -}}
 {{- end -}}
 {{- end }}
 
 {{- /*
 distrain.validate.job.gang
-  Kueue ignores kinds and versions that it does not know, so such a job would start without admission. It would admit
+  Kueue ignores kinds and versions that it does not know, so such a job would start without admission. Kueue would admit
   the two Jobs of Plain separately, and one could wait forever for the other.
 */}}
 {{- define "distrain.validate.job.gang" -}}
@@ -96,11 +96,11 @@ distrain.validate.job.gang
 {{- "distrain: gang.queue: is empty, but gang.scheduler is kueue; set it to the LocalQueue in the job's namespace\n" -}}
 {{- end -}}
 {{- if .Job.isPlain -}}
-{{- "distrain: gang.scheduler: kueue admits the two Jobs of job.kind Plain separately, and each could wait for the other; --set gang.scheduler=none, or take another job.kind\n" -}}
+{{- "distrain: gang.scheduler: kueue admits the two Jobs of job.kind Plain separately, and each could wait for the other; --set gang.scheduler=none, or choose another job.kind\n" -}}
 {{- end -}}
 {{- if and $knows (not .Job.facts.isQueued) -}}
 {{- $install := .Job.facts.install -}}
-{{- printf "distrain: gang.scheduler: kueue supports only %s %s, not %s; --set gang.scheduler=none, or install %s %s\n" $kind (first .Job.known) $version $install.operator $install.release -}}
+{{- printf "distrain: gang.scheduler: kueue manages only %s %s, not %s; --set gang.scheduler=none, or install %s %s\n" $kind (first .Job.known) $version $install.operator $install.release -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
@@ -110,9 +110,9 @@ distrain.validate.job.gang
 {{- with .Values.job.managedBy -}}
 {{- if not $.Job.facts.knowsManagedBy -}}
 {{- $others := include "distrain.kinds.having" (dict "root" $ "fact" "knowsManagedBy") -}}
-{{- printf "distrain: job.managedBy: %s, but a %s has no such field; remove it, or take %s\n" . (printf "%s %s" $.Job.kind $.Job.version | trim) $others -}}
+{{- printf "distrain: job.managedBy: is %q, but a %s has no such field; remove it, or use %s\n" . (printf "%s %s" $.Job.kind $.Job.version | trim) $others -}}
 {{- else if not $.Job.isQueued -}}
-{{- printf "distrain: job.managedBy: %s, but gang.scheduler is %s, so nobody would run the job; set gang.scheduler to kueue and gang.queue to its LocalQueue, or remove job.managedBy\n" . $.Values.gang.scheduler -}}
+{{- printf "distrain: job.managedBy: is %q, but gang.scheduler is %s, so no controller would run the job; set gang.scheduler to kueue and gang.queue to its LocalQueue, or remove job.managedBy\n" . $.Values.gang.scheduler -}}
 {{- end -}}
 {{- if $.Values.preflight.enabled -}}
 {{- "distrain: preflight.enabled: is true, but job.managedBy lets the job run in another cluster, which preflight does not see; set preflight.enabled to false\n" -}}

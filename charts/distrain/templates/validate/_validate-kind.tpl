@@ -4,7 +4,7 @@ Rules on the job's kind and version.
   distrain.validate.kind.name     a kind runs the framework with the strategy, and job.kind is one of these kinds
   distrain.validate.kind.version  the kind has the version in job.apiVersion
   distrain.validate.kind.served   the cluster serves the kind, and the version to use is unambiguous
-  distrain.validate.kind.roles    no values are set for a role that the kind lacks
+  distrain.validate.kind.roles    no values are set for a role that the kind does not have
 */}}
 
 {{- define "distrain.validate.kind.name" -}}
@@ -35,7 +35,7 @@ distrain.validate.kind.served
 {{- $served := .Job.served -}}
 {{- if and (eq .Values.job.apiVersion "auto") .Job.known -}}
 {{- if and .Job.facts.runsOneVersion (gt (len $served) 1) -}}
-{{- printf "distrain: job.apiVersion: this cluster serves %s in %s and does not tell which of them its operator runs; set it to the one of the operator's image\n" $kind (join ", " $served) -}}
+{{- printf "distrain: job.apiVersion: this cluster serves %s in %s and does not tell which version its operator handles; set job.apiVersion to the version that the operator's image handles\n" $kind (join ", " $served) -}}
 {{- end -}}
 {{- if and .Job.isReal (not $served) -}}
 {{- $install := .Job.facts.install -}}

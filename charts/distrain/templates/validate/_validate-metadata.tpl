@@ -2,7 +2,7 @@
 Rules on the labels and annotations of the release's objects, and on its ServiceAccount.
 
   distrain.validate.metadata.common   commonLabels and commonAnnotations set nothing that the chart sets
-  distrain.validate.metadata.account  the chart creates the ServiceAccount that serviceAccount.annotations is for
+  distrain.validate.metadata.account  the chart creates the ServiceAccount that gets serviceAccount.annotations
 */}}
 
 {{- /*
@@ -12,12 +12,12 @@ distrain.validate.metadata.common
 {{- define "distrain.validate.metadata.common" -}}
 {{- range $key, $_ := .Values.commonLabels -}}
 {{- if or (regexMatch "^app\\.kubernetes\\.io/(component|instance|managed-by|name|version)$" $key) (regexMatch "^(batch\\.kubernetes\\.io|helm\\.sh|kueue\\.x-k8s\\.io|rbac\\.authorization\\.kubeflow\\.org|scheduling\\.x-k8s\\.io|training\\.kubeflow\\.org)/" $key) (has $key (list "controller-uid" "job-name" "sidecar.istio.io/inject")) -}}
-{{- printf "distrain: commonLabels: %s is a label of the chart or of an operator; remove it\n" $key -}}
+{{- printf "distrain: commonLabels: %s is a label that the chart or an operator sets; remove it\n" $key -}}
 {{- end -}}
 {{- end -}}
 {{- range $key, $_ := .Values.commonAnnotations -}}
 {{- if or (regexMatch "^(helm\\.sh|distrain)/" $key) (has $key (list "scheduling.k8s.io/group-name" "sidecar.istio.io/inject")) -}}
-{{- printf "distrain: commonAnnotations: %s is an annotation of the chart; remove it\n" $key -}}
+{{- printf "distrain: commonAnnotations: %s is an annotation that the chart sets; remove it\n" $key -}}
 {{- end -}}
 {{- end -}}
 {{- end }}
@@ -25,9 +25,9 @@ distrain.validate.metadata.common
 {{- define "distrain.validate.metadata.account" -}}
 {{- if (.Values.serviceAccount | default dict).annotations -}}
 {{- if .Values.serviceAccountName -}}
-{{- printf "distrain: serviceAccount.annotations: is set, but serviceAccountName %q is an account of yours; annotate it with kubectl annotate serviceaccount, and remove serviceAccount.annotations\n" .Values.serviceAccountName -}}
+{{- printf "distrain: serviceAccount.annotations: is set, but serviceAccountName %q is your own ServiceAccount; annotate it with kubectl annotate serviceaccount, and remove serviceAccount.annotations\n" .Values.serviceAccountName -}}
 {{- else if not .Values.rbac.create -}}
-{{- "distrain: serviceAccount.annotations: is set, but rbac.create is false, which makes no account; name an account of yours in serviceAccountName, and annotate that\n" -}}
+{{- "distrain: serviceAccount.annotations: is set, but with rbac.create=false the chart creates no ServiceAccount; name your own ServiceAccount in serviceAccountName, and annotate that one\n" -}}
 {{- end -}}
 {{- end -}}
 {{- end }}

@@ -34,7 +34,7 @@ distrain.validate.mpi.options
 {{- end -}}
 {{- range $index, $flag := .Values.mpi.flags -}}
 {{- if has $flag (list "-n" "--n" "-np" "--np" "-c" "--c") -}}
-{{- printf "distrain: mpi.flags[%d]: %s is computed from workers.replicas and workers.gpus; remove it and its number\n" $index $flag -}}
+{{- printf "distrain: mpi.flags[%d]: %s is computed from workers.replicas and workers.gpus; remove the flag and its number\n" $index $flag -}}
 {{- end -}}
 {{- if has $flag (list "-H" "-host" "--host" "-hostfile" "--hostfile" "-machinefile" "--machinefile" "-default-hostfile" "--default-hostfile" "--") -}}
 {{- printf "distrain: mpi.flags[%d]: %s is set by distrain-launch, from the operator's list of hosts; remove it\n" $index $flag -}}
@@ -50,14 +50,14 @@ distrain.validate.mpi.interfaces
 {{- define "distrain.validate.mpi.interfaces" -}}
 {{- $excluded := .Values.network.excludeInterfaces -}}
 {{- if and $excluded (ne (toJson $excluded) (list "lo" | toJson)) (not .Job.usesMpi) -}}
-{{- printf "distrain: network.excludeInterfaces: is set, but only MPI uses it, and a %s has no MPI; --set network.excludeInterfaces=null, or name the one to use as network.interface\n" .Job.kind -}}
+{{- printf "distrain: network.excludeInterfaces: is set, but only MPI uses it, and a %s has no MPI; --set network.excludeInterfaces=null, or name the interface to use in network.interface\n" .Job.kind -}}
 {{- end -}}
 {{- $mca := .Values.mpi.mca | default dict -}}
 {{- range $part := list "btl" "oob" -}}
 {{- range $way := list "include" "exclude" -}}
 {{- $key := printf "%s_tcp_if_%s" $part $way -}}
 {{- if ne (index $mca $key) nil -}}
-{{- printf "distrain: mpi.mca.%s: network.interface, network.subnets and network.excludeInterfaces set it; put the interface there\n" $key -}}
+{{- printf "distrain: mpi.mca.%s: network.interface, network.subnets and network.excludeInterfaces set this parameter; set one of those values instead\n" $key -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
@@ -71,10 +71,10 @@ distrain.validate.mpi.ssh
 {{- $kind := .Job.kind -}}
 {{- $ssh := .Values.ssh -}}
 {{- if and $ssh.secretName (not .Job.isPlain) -}}
-{{- printf "distrain: ssh.secretName: %q is set, but a %s does not use it: an operator makes its own key, or none is needed; --set ssh.secretName=\"\"\n" $ssh.secretName $kind -}}
+{{- printf "distrain: ssh.secretName: %q is set, but a %s does not use it, because its operator creates the key or no key is needed; --set ssh.secretName=\"\"\n" $ssh.secretName $kind -}}
 {{- end -}}
 {{- if and (not $ssh.secretName) .Job.isPlain (not .Values.rbac.create) -}}
-{{- "distrain: ssh.secretName: is empty but rbac.create is false, so that no ServiceAccount may fill it; name a Secret with id_rsa, id_rsa.pub and authorized_keys, or set rbac.create to true\n" -}}
+{{- "distrain: ssh.secretName: is empty, but with rbac.create=false no ServiceAccount may store a new SSH key; name a Secret with id_rsa, id_rsa.pub and authorized_keys, or set rbac.create to true\n" -}}
 {{- end -}}
 {{- $port := int $ssh.port -}}
 {{- if not .Job.usesSsh -}}
@@ -82,6 +82,6 @@ distrain.validate.mpi.ssh
 {{- printf "distrain: ssh.port: %d is set, but a %s starts its ranks without SSH; --set ssh.port=2222\n" $port (printf "%s %s" $kind .Job.version) -}}
 {{- end -}}
 {{- else if and (lt $port 1024) (ne .Job.user "0") -}}
-{{- printf "distrain: ssh.port: %d is below 1024, which only root may use, but the pods run as user %s; take 2222, or podSecurity baseline and runAsUser 0\n" $port (.Job.user | default "cluster") -}}
+{{- printf "distrain: ssh.port: %d is below 1024, which only root may use, but the pods run as user %s; set ssh.port to 2222, or set podSecurity=baseline and runAsUser=0\n" $port (.Job.user | default "cluster") -}}
 {{- end -}}
 {{- end }}

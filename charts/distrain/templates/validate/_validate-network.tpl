@@ -2,8 +2,8 @@
 Rules on the network.
 
   distrain.validate.network.policy   NetworkPolicies apply to the pods, which are not on the node's network
-  distrain.validate.network.family   the chart creates the Service that network.ipFamilyPolicy is for
-  distrain.validate.network.subnets  the kind uses MPI, and network.subnets makes no other value ineffective
+  distrain.validate.network.family   the chart itself creates the Services that get network.ipFamilyPolicy
+  distrain.validate.network.subnets  the kind uses MPI, and network.excludeInterfaces has only its default
 */}}
 
 {{- /*
@@ -18,17 +18,17 @@ distrain.validate.network.policy
 {{- if not (hasKey $policy "enabled") -}}
 {{- range $key, $_ := $policy -}}
 {{- if not (hasPrefix "x-" $key) -}}
-{{- printf "distrain: networkPolicy.%s: is set, but networkPolicy.enabled is not, so that there is no policy; set networkPolicy.enabled to true, or remove networkPolicy.%s\n" $key $key -}}
+{{- printf "distrain: networkPolicy.%s: is set, but networkPolicy.enabled is false, so there is no policy; set networkPolicy.enabled to true, or remove networkPolicy.%s\n" $key $key -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
 {{- if $policy.enabled -}}
 {{- if not $policy.egress -}}
 {{- if .Values.trainer.install -}}
-{{- "distrain: trainer.install: pip needs its package index, which networkPolicy.enabled shuts off; add a rule for it to networkPolicy.egress, or remove one of the two\n" -}}
+{{- "distrain: trainer.install: pip needs its package index, which networkPolicy.enabled blocks; add a rule for it to networkPolicy.egress, or give up one of the two settings\n" -}}
 {{- end -}}
 {{- if ne (.Values.serviceMesh | default "none") "none" -}}
-{{- printf "distrain: serviceMesh: %s: the proxies need the mesh's control plane, which networkPolicy.enabled shuts off; add a rule for it to networkPolicy.egress, or remove one of the two\n" .Values.serviceMesh -}}
+{{- printf "distrain: serviceMesh: %s: the proxies need the mesh's control plane, which networkPolicy.enabled blocks; add a rule for it to networkPolicy.egress, or give up one of the two settings\n" .Values.serviceMesh -}}
 {{- end -}}
 {{- end -}}
 {{- range $at, $values := .Job.given -}}
@@ -58,6 +58,6 @@ distrain.validate.network.subnets
 {{- end -}}
 {{- $excluded := $network.excludeInterfaces | default (list "lo") -}}
 {{- if and $network.subnets .Job.usesMpi (ne (toJson $excluded) (list "lo" | toJson)) -}}
-{{- "distrain: network.excludeInterfaces: is set, but MPI uses network.subnets alone; --set network.excludeInterfaces=null, or remove network.subnets\n" -}}
+{{- "distrain: network.excludeInterfaces: is set, but MPI ignores it when network.subnets is set; --set network.excludeInterfaces=null, or remove network.subnets\n" -}}
 {{- end -}}
 {{- end }}

@@ -13,11 +13,11 @@ Rules on the pods: the user's additions must not conflict with the chart's field
 {{- define "distrain.validate.pod.security" -}}
 {{- $level := .Values.podSecurity -}}
 {{- if and (eq $level "restricted") (eq .Job.user "0") -}}
-{{- "distrain: runAsUser: 0 is root, which podSecurity restricted forbids; --set podSecurity=baseline, or take another user\n" -}}
+{{- "distrain: runAsUser: 0 is root, which podSecurity restricted forbids; --set podSecurity=baseline, or choose another user\n" -}}
 {{- end -}}
 {{- if ne $level "privileged" -}}
 {{- with .Values.network.rdma.resource -}}
-{{- printf "distrain: network.rdma.resource: %q needs pods that may lock memory, which podSecurity %s forbids; --set podSecurity=privileged, or ask for it in workers.resources.limits if the nodes set no limit on locked memory\n" . $level -}}
+{{- printf "distrain: network.rdma.resource: %q needs pods that may lock memory, which podSecurity %s forbids; --set podSecurity=privileged, or request the resource in workers.resources.limits if the nodes set no limit on locked memory\n" . $level -}}
 {{- end -}}
 {{- end -}}
 {{- end }}
@@ -44,7 +44,7 @@ distrain.validate.pod.sizes
 {{- if eq $workers.memory nil -}}
 {{- $path = include "distrain.roles.path" (dict "root" . "section" "workers" "keys" (list "resources" "limits" "memory")) -}}
 {{- end -}}
-{{- printf "distrain: workers.shm: %q is more than %s, %q, in which it counts; lower workers.shm, or raise %s\n" (include "distrain.text.scalar" $workers.shm) $path (include "distrain.text.scalar" $memory) $path -}}
+{{- printf "distrain: workers.shm: %q is more than %s, %q, but files in /dev/shm count as memory; lower workers.shm, or raise %s\n" (include "distrain.text.scalar" $workers.shm) $path (include "distrain.text.scalar" $memory) $path -}}
 {{- end -}}
 {{- end }}
 
@@ -87,7 +87,7 @@ distrain.validate.pod.containers
 {{- range $index, $container := $containers -}}
 {{- $here := printf "%s%s[%d]" $at $path $index -}}
 {{- if has $container.name (concat $taken $elsewhere) -}}
-{{- printf "distrain: %s.name: %q is taken, by the job itself or by another container of yours; choose another name\n" $here $container.name -}}
+{{- printf "distrain: %s.name: %q is already the name of a container of the job, or of another container of yours; choose another name\n" $here $container.name -}}
 {{- end -}}
 {{- $taken = append $taken $container.name -}}
 {{- $isSide := and (eq $path "sidecars") (ne $section "workers") -}}
@@ -107,12 +107,12 @@ distrain.validate.pod.container
 {{- $job := .root.Job -}}
 {{- if eq (.container.restartPolicy | default "") "Always" -}}
 {{- if semverCompare "<1.28" ($job.facts.dropsFieldsSince | default "1.99") -}}
-{{- printf "distrain: %s.restartPolicy: the operator of %s %s drops it, and would wait for the container's end; remove it\n" .at $job.kind $job.version -}}
+{{- printf "distrain: %s.restartPolicy: the operator of %s %s ignores this field, so the job would wait until the container ends; remove the field\n" .at $job.kind $job.version -}}
 {{- else if and $job.isReal (semverCompare "<1.29-0" .root.Capabilities.KubeVersion.Version) -}}
-{{- printf "distrain: %s.restartPolicy: Kubernetes has native sidecars since 1.29, and this cluster is %s; remove it\n" .at .root.Capabilities.KubeVersion.Version -}}
+{{- printf "distrain: %s.restartPolicy: native sidecars need Kubernetes 1.29 or newer, and this cluster has %s; remove it\n" .at .root.Capabilities.KubeVersion.Version -}}
 {{- end -}}
 {{- else if .isSide -}}
-{{- printf "distrain: %s.restartPolicy: only a native sidecar ends with the main container; set it to Always\n" .at -}}
+{{- printf "distrain: %s.restartPolicy: only a native sidecar ends when the main container ends; set it to `Always`\n" .at -}}
 {{- end -}}
 {{- include "distrain.validate.pod.containerSecurity" . -}}
 {{- end }}
@@ -179,7 +179,7 @@ distrain.validate.pod.containerSecurity
 {{- end -}}
 {{- end -}}
 {{- if and $forbidden (ne $level "privileged") -}}
-{{- printf "distrain: %s: %s is what podSecurity %s forbids; remove it, or set a wider podSecurity\n" .at (first $forbidden) $level -}}
+{{- printf "distrain: %s: %s is forbidden by podSecurity %s; remove it, or set a less strict podSecurity\n" .at (first $forbidden) $level -}}
 {{- end -}}
 {{- end }}
 
@@ -233,12 +233,12 @@ distrain.validate.pod.env
 {{- range $key, $_ := $values.labels -}}
 {{- $operators := regexMatch "^(training\\.kubeflow\\.org|batch\\.kubernetes\\.io|scheduling\\.x-k8s\\.io)/" $key -}}
 {{- if or (hasKey $labels $key) $operators (and $.Job.isPlain (has $key (list "job-name" "controller-uid"))) -}}
-{{- printf "distrain: %s: %s is a label of the job itself; remove it\n" $names.labels $key -}}
+{{- printf "distrain: %s: %s is a label that the job itself sets; remove it\n" $names.labels $key -}}
 {{- end -}}
 {{- end -}}
 {{- range $key, $_ := $values.annotations -}}
 {{- if or (hasKey $annotations $key) (eq $key "scheduling.k8s.io/group-name") -}}
-{{- printf "distrain: %s: %s is an annotation of the job itself; remove it\n" $names.annotations $key -}}
+{{- printf "distrain: %s: %s is an annotation that the job itself sets; remove it\n" $names.annotations $key -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}

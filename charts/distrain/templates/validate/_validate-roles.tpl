@@ -14,7 +14,7 @@ Rules on the values that every role has, and on their top-level defaults.
 {{- $workers := .Values.workers -}}
 {{- $rdma := .Values.network.rdma.resource -}}
 {{- if and $rdma (eq $rdma $workers.gpuResource) -}}
-{{- printf "distrain: network.rdma.resource: %q is workers.gpuResource, whose number is workers.gpus; name the network device here\n" $rdma -}}
+{{- printf "distrain: network.rdma.resource: %q is workers.gpuResource, the resource of the GPUs; name the resource of the network devices here\n" $rdma -}}
 {{- end -}}
 {{- range $at, $values := .Job.given -}}
 {{- $section := get $.Job.paths $at -}}
@@ -35,7 +35,7 @@ Rules on the values that every role has, and on their top-level defaults.
 {{- end -}}
 {{- end -}}
 {{- if and (has $section (list "" "workers")) $rdma (eq $name $rdma) -}}
-{{- printf "distrain: %s: network.rdma sets it; remove it in one place\n" $path -}}
+{{- printf "distrain: %s: network.rdma sets it too; remove one of the two\n" $path -}}
 {{- end -}}
 {{- if and (or (has $name (list "memory" "ephemeral-storage")) (hasPrefix "hugepages-" $name)) (gt (include "distrain.text.bytes" $amount | float64) 0.0) (lt (include "distrain.text.bytes" $amount | float64) 1048576.0) -}}
 {{- $number := include "distrain.text.quantity" $amount | regexFind "^[0-9.]+" -}}
@@ -65,7 +65,7 @@ distrain.validate.roles.limits
 {{- $source = print $at "cpu" -}}
 {{- end -}}
 {{- if and (ne (toString $request) "") (lt (include "distrain.text.bytes" $limit | float64) (include "distrain.text.bytes" $request | float64)) -}}
-{{- $lines = printf "distrain: %s: %s is less than %s, %s, which Kubernetes refuses; raise it, or lower the request" $path (include "distrain.text.quantity" $limit) $source (include "distrain.text.quantity" $request) | append $lines -}}
+{{- $lines = printf "distrain: %s: %s is less than %s, %s, which Kubernetes refuses; raise the limit, or lower the request" $path (include "distrain.text.quantity" $limit) $source (include "distrain.text.quantity" $request) | append $lines -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
@@ -107,7 +107,7 @@ distrain.validate.roles.devices
 {{- $place := trimSuffix (printf "requests.%s" $name) $path | printf "%slimits" -}}
 {{- $lines = printf "distrain: %s: is %s without a limit, which Kubernetes refuses; write it under %s instead" $path $text $place | append $lines -}}
 {{- else if gt (include "distrain.text.bytes" (get $limits $name) | float64) (include "distrain.text.bytes" $request | float64) -}}
-{{- $lines = printf "distrain: %s: is %s and its limit %s, which Kubernetes refuses; remove the request" $path $text (get $limits $name | include "distrain.text.quantity") | append $lines -}}
+{{- $lines = printf "distrain: %s: is %s, but its limit is %s, and Kubernetes requires them to be equal; remove the request" $path $text (get $limits $name | include "distrain.text.quantity") | append $lines -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
@@ -151,7 +151,7 @@ distrain.validate.roles.devices
 {{- printf "distrain: %s: %s%s sets it too; remove one of the two\n" $path $at $field -}}
 {{- end -}}
 {{- if and (eq $field "terminationGracePeriodSeconds") (not (has $section (list "" "workers"))) -}}
-{{- printf "distrain: %s: all pods of a job get the time that the ranks need; use workers.podSpec.terminationGracePeriodSeconds\n" $path -}}
+{{- printf "distrain: %s: all pods of a job have the same grace period; use workers.podSpec.terminationGracePeriodSeconds\n" $path -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
@@ -166,7 +166,7 @@ distrain.validate.roles.claims
 {{- $section := get $.Job.paths $at -}}
 {{- if and ($values.podSpec | default dict).resourceClaims (not $.Job.facts.knowsClaims) -}}
 {{- $others := include "distrain.kinds.having" (dict "root" $ "fact" "knowsClaims") -}}
-{{- printf "distrain: %spodSpec.resourceClaims: a %s %s does not know them; remove them, or take %s\n" $at $.Job.kind $.Job.version $others -}}
+{{- printf "distrain: %spodSpec.resourceClaims: a %s %s has no such field; remove the claims, or use %s\n" $at $.Job.kind $.Job.version $others -}}
 {{- end -}}
 {{- with get $.Job.sections $section -}}
 {{- $names := list -}}
@@ -181,7 +181,7 @@ distrain.validate.roles.claims
 {{- end -}}
 {{- end -}}
 {{- if and (eq $section "workers") .gpus (not .gpuResource) (not $names) -}}
-{{- printf "distrain: workers.gpuResource: is empty, so that workers.podSpec.resourceClaims has to ask for the %d GPUs of a worker; add a claim there, or name the resource\n" (int64 .gpus) -}}
+{{- printf "distrain: workers.gpuResource: is empty, so workers.podSpec.resourceClaims has to request the %d GPUs of a worker; add a claim there, or set workers.gpuResource\n" (int64 .gpus) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
@@ -201,8 +201,8 @@ distrain.validate.roles.claims
 
 {{- /*
 distrain.validate.roles.security
-  ssh refuses a key that its user owns and a group may read. For root this happens with fsGroup: root owns the mounted
-  key, and fsGroup lets a group read it.
+  ssh refuses a key that its user owns and a group may read. For root, fsGroup has this effect: root owns the mounted
+  key, and fsGroup lets a group read the key.
 */}}
 {{- define "distrain.validate.roles.security" -}}
 {{- range $at, $values := .Job.given -}}

@@ -21,15 +21,15 @@ distrain.validate.volumes.folders
 {{- $values := .Values -}}
 {{- if and (hasPrefix "/" $values.data.uri) (not $values.command) -}}
 {{- if not (include "distrain.validate.volumes.mountOf" (dict "root" . "role" "worker" "folder" $values.data.uri) | fromJson) -}}
-{{- printf "distrain: data.uri: %q is not on a volume; mount one there with volumes and volumeMounts, or use s3://bucket/prefix\n" $values.data.uri -}}
+{{- printf "distrain: data.uri: %q is not on a volume; mount a volume there with volumes and volumeMounts, or use s3://bucket/prefix\n" $values.data.uri -}}
 {{- end -}}
 {{- end -}}
 {{- with ($values.data.cache | default dict).folder -}}
 {{- $found := include "distrain.validate.volumes.mountOf" (dict "root" $ "role" "worker" "folder" .) | fromJson -}}
 {{- if not (or $found $values.command) -}}
-{{- printf "distrain: data.cache.folder: %q lies on no volume; mount one there with volumes and volumeMounts, or empty it\n" . -}}
+{{- printf "distrain: data.cache.folder: %q is not on a volume; mount a volume there with volumes and volumeMounts, or leave data.cache.folder empty\n" . -}}
 {{- else if $found.readOnly -}}
-{{- printf "distrain: data.cache.folder: %q lies on volume %q, which is mounted read-only; mount a writable one there, or empty it\n" . $found.name -}}
+{{- printf "distrain: data.cache.folder: %q is on volume %q, which is mounted read-only; mount a writable volume there, or leave data.cache.folder empty\n" . $found.name -}}
 {{- end -}}
 {{- end -}}
 {{- $role := and (hasKey (.Job.facts.roles | default dict) "chief") (not $values.command) | ternary "chief" "worker" -}}
@@ -40,11 +40,11 @@ distrain.validate.volumes.folders
 {{- $folder := printf "%s/%s" $uri $.Job.names.run -}}
 {{- $found := include "distrain.validate.volumes.mountOf" (dict "root" $ "role" $role "folder" $folder) | fromJson -}}
 {{- if not $found -}}
-{{- printf "distrain: %s: %q is not on %s and would be lost; mount one there with %s, or use s3://bucket/prefix\n" $path $uri $place $how -}}
+{{- printf "distrain: %s: %q is not on %s and would be lost; mount a volume there with %s, or use s3://bucket/prefix\n" $path $uri $place $how -}}
 {{- else if $found.readOnly -}}
-{{- printf "distrain: %s: %q is on volume %q, which is mounted read-only; mount a writable one there, or use s3://bucket/prefix\n" $path $uri $found.name -}}
+{{- printf "distrain: %s: %q is on volume %q, which is mounted read-only; mount a writable volume there, or use s3://bucket/prefix\n" $path $uri $found.name -}}
 {{- else if and (has $found.type (list "emptyDir" "ephemeral")) (or (eq $path "checkpoint.uri") (not (get $.Job.roles $role).sidecars)) -}}
-{{- printf "distrain: %s: %q is on volume %q, whose kind is %s: it is gone with its pod; use a persistentVolumeClaim, or s3://bucket/prefix\n" $path $uri $found.name $found.type -}}
+{{- printf "distrain: %s: %q is on volume %q, whose kind is %s: its files are lost with the pod; use a persistentVolumeClaim, or s3://bucket/prefix\n" $path $uri $found.name $found.type -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
@@ -95,10 +95,10 @@ distrain.validate.volumes.mountOf
 {{- range $index, $volume := $values.volumes -}}
 {{- $path := printf "%svolumes[%d]" $at $index -}}
 {{- if has $volume.name $taken -}}
-{{- printf "distrain: %s.name: %q is a volume of the job itself; choose another name\n" $path $volume.name -}}
+{{- printf "distrain: %s.name: %q is the name of a volume that the job itself has; choose another name\n" $path $volume.name -}}
 {{- end -}}
 {{- if has $volume.name $seen -}}
-{{- printf "distrain: %s.name: %q is there twice; choose another name\n" $path $volume.name -}}
+{{- printf "distrain: %s.name: %q appears twice; choose another name\n" $path $volume.name -}}
 {{- end -}}
 {{- $seen = append $seen $volume.name -}}
 {{- range $type, $_ := omit $volume "name" -}}
@@ -141,10 +141,10 @@ distrain.validate.volumes.mounts
 {{- printf "distrain: %s.name: %q is not in %svolumes; add it there\n" $path $mount.name $at -}}
 {{- end -}}
 {{- if has (clean $mount.mountPath) $taken -}}
-{{- printf "distrain: %s.mountPath: %q is a mount of the job itself; choose another path\n" $path $mount.mountPath -}}
+{{- printf "distrain: %s.mountPath: %q is a path that the job itself mounts; choose another path\n" $path $mount.mountPath -}}
 {{- end -}}
 {{- if has (clean $mount.mountPath) $seen -}}
-{{- printf "distrain: %s.mountPath: %q is there twice; choose another path\n" $path $mount.mountPath -}}
+{{- printf "distrain: %s.mountPath: %q appears twice; choose another path\n" $path $mount.mountPath -}}
 {{- end -}}
 {{- $seen = append $seen (clean $mount.mountPath) -}}
 {{- end -}}

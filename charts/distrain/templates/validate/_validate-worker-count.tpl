@@ -17,7 +17,7 @@ Rules on the number of workers and of their GPUs.
 {{- if and (gt $each 0) (gt $gpus 0) (eq (mod $gpus (max $each 1) | int) 0) -}}
 {{- $mend = printf "--set workers.replicas=%d or %s" (div $gpus $each) $mend -}}
 {{- end -}}
-{{- printf "distrain: gpus: %d is not workers.replicas * workers.gpus = %d * %d = %d; %s; or leave out workers.replicas and workers.gpus, which `helm distrain derive` then sets\n" $gpus $replicas $each $product $mend -}}
+{{- printf "distrain: gpus: %d differs from workers.replicas * workers.gpus = %d * %d = %d; %s; or leave out workers.replicas and workers.gpus, which `helm distrain derive` then sets\n" $gpus $replicas $each $product $mend -}}
 {{- end -}}
 {{- end -}}
 {{- end }}
@@ -27,7 +27,7 @@ Rules on the number of workers and of their GPUs.
 {{- if and (eq .Job.kind "TFJob") (gt $gpus 1) (not .Values.command) -}}
 {{- $replicas := mul $gpus .Values.workers.replicas -}}
 {{- $more := le $replicas 1000 | ternary (printf ",workers.replicas=%d" $replicas) ",workers.replicas=1000, as 1000 workers are the most; or --set strategy=allreduce for more GPUs" -}}
-{{- printf "distrain: workers.gpus: %d, but the trainer uses one GPU in each worker of a TFJob; --set workers.gpus=1%s\n" $gpus $more -}}
+{{- printf "distrain: workers.gpus: is %d, but the trainer uses one GPU in each worker of a TFJob; --set workers.gpus=1%s\n" $gpus $more -}}
 {{- end -}}
 {{- end }}
 
@@ -37,7 +37,7 @@ Rules on the number of workers and of their GPUs.
 {{- range $key := list "minReplicas" "maxReplicas" -}}
 {{- $value := index $workers $key -}}
 {{- if and (ne $value nil) (not $elastic) -}}
-{{- printf "distrain: workers.%s: %d is set, but this %s is not elastic; --set workers.%s=null, or take a PyTorchJob with job.elastic=true\n" $key (int $value) $.Job.kind $key -}}
+{{- printf "distrain: workers.%s: %d is set, but this %s is not elastic; --set workers.%s=null, or use a PyTorchJob with job.elastic=true\n" $key (int $value) $.Job.kind $key -}}
 {{- end -}}
 {{- end -}}
 {{- if $elastic -}}
@@ -45,7 +45,7 @@ Rules on the number of workers and of their GPUs.
 {{- $min := $workers.minReplicas | default 1 | int -}}
 {{- $max := $workers.maxReplicas | default 1000 | int -}}
 {{- if or (lt $replicas $min) (gt $replicas $max) -}}
-{{- printf "distrain: workers.replicas: %d is not between workers.minReplicas and workers.maxReplicas, %d and %d; change one of them\n" $replicas $min $max -}}
+{{- printf "distrain: workers.replicas: %d is not between workers.minReplicas (%d) and workers.maxReplicas (%d); change one of the three\n" $replicas $min $max -}}
 {{- end -}}
 {{- end -}}
 {{- end }}

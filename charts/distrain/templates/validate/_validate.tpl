@@ -11,7 +11,7 @@ the next step.
 
 {{- define "distrain.validate.all" -}}
 {{- include "distrain.context" . -}}
-{{- /* If the user sets one of these maps to null, Helm removes it, but the templates read it. */ -}}
+{{- /* If the user sets one of these maps to null, Helm removes the map, but the templates still read it. */ -}}
 {{- range list (list "workers" "podSpec") (list "mpi" "mca") (list "mpi" "env") -}}
 {{- $group := index $.Values (first .) -}}
 {{- if not (get $group (last .)) -}}
@@ -62,13 +62,13 @@ distrain.validate.names
 {{- define "distrain.validate.names" -}}
 {{- $name := .Values.nameOverride | default (include "distrain.names.alias" .) -}}
 {{- if and (regexMatch "(^|-)plain$" $name) (not .Values.fullnameOverride) -}}
-{{- printf "distrain: nameOverride: names that end in %q may be those of another run of job.kind Plain; set nameOverride to another name\n" $name -}}
+{{- printf "distrain: nameOverride: a name that ends in %q can clash with the name of another run of job.kind Plain; set nameOverride to another name\n" $name -}}
 {{- end -}}
 {{- end }}
 
 {{- /*
 distrain.validate.enabled
-  In an umbrella chart whose dependency has this condition, Helm does not render this chart at all.
+  If the dependency in the umbrella chart has the condition `distrain.enabled`, Helm does not render this chart at all.
 */}}
 {{- define "distrain.validate.enabled" -}}
 {{- if not .Values.enabled -}}
@@ -83,7 +83,7 @@ distrain.validate.length
 {{- define "distrain.validate.length" -}}
 {{- $trainer := .Values.trainer -}}
 {{- if and $trainer.epochs (not .Values.data.uri) (not .Values.command) -}}
-{{- printf "distrain: trainer.epochs: %d epochs, but random data has no epochs; set data.uri, or trainer.steps instead\n" (int64 $trainer.epochs) -}}
+{{- printf "distrain: trainer.epochs: is %d, but random data has no epochs; set data.uri, or trainer.steps instead\n" (int64 $trainer.epochs) -}}
 {{- end -}}
 {{- if and $trainer.steps $trainer.epochs -}}
 {{- printf "distrain: trainer.steps: %d steps and trainer.epochs: %d epochs are both set; drop one, with --set trainer.steps=null or --set trainer.epochs=null\n" (int64 $trainer.steps) (int64 $trainer.epochs) -}}
@@ -102,7 +102,7 @@ distrain.validate.data
 {{- end -}}
 {{- $source := .Values.data.source | default $found -}}
 {{- if and (ne $source $found) (or $uri (not .Values.command)) -}}
-{{- printf "distrain: data.source: is %s, but data.uri %q is %s; correct data.uri, or set data.source to null\n" $source $uri $found -}}
+{{- printf "distrain: data.source: is `%s`, but data.uri %q means `%s`; correct data.uri, or set data.source to null\n" $source $uri $found -}}
 {{- end -}}
 {{- end }}
 
@@ -122,13 +122,13 @@ distrain.validate.s3
 
 {{- /*
 distrain.validate.tensorboard
-  With a command, other values of the trainer are ignored. This one is refused, because the user would look for event
-  files that nobody writes.
+  With a command, other values of the trainer are ignored. trainer.tensorboard is refused, because the user would look
+  for event files that nobody writes.
 */}}
 {{- define "distrain.validate.tensorboard" -}}
 {{- if .Values.trainer.tensorboard -}}
 {{- if .Values.command -}}
-{{- "distrain: trainer.tensorboard: is true, but only the trainer's own programs write event files, and command is set; write them in your program, and set trainer.tensorboard to false\n" -}}
+{{- "distrain: trainer.tensorboard: is true, but only the trainer's own programs write event files, and command is set; let your program write event files, and set trainer.tensorboard to false\n" -}}
 {{- else if not .Values.output.uri -}}
 {{- "distrain: trainer.tensorboard: is true, but output.uri, below which the event files go, is empty; set output.uri, as in s3://bucket/prefix, or set trainer.tensorboard to false\n" -}}
 {{- end -}}
@@ -138,17 +138,17 @@ distrain.validate.tensorboard
 {{- define "distrain.validate.rbac" -}}
 {{- $rbac := .Values.rbac -}}
 {{- if and (not .Values.job.enabled) (not $rbac.aggregateToKubeflowEdit) -}}
-{{- "distrain: job.enabled: is false and rbac.aggregateToKubeflowEdit too, so there is nothing to install; set one of them to true\n" -}}
+{{- "distrain: job.enabled: is false, and so is rbac.aggregateToKubeflowEdit, so there is nothing to install; set one of the two to true\n" -}}
 {{- end -}}
 {{- if $rbac.aggregateToKubeflowEdit -}}
 {{- if not $rbac.create -}}
-{{- "distrain: rbac.aggregateToKubeflowEdit: is true but rbac.create is false, which makes no roles; set rbac.create to true\n" -}}
+{{- "distrain: rbac.aggregateToKubeflowEdit: is true, but with rbac.create=false the chart creates no roles; set rbac.create to true\n" -}}
 {{- end -}}
 {{- if and (not $rbac.kinds) (not .Values.job.enabled) -}}
-{{- "distrain: rbac.kinds: is empty and job.enabled is false, so there is no kind to allow; name them, as in --set rbac.kinds={MPIJob}\n" -}}
+{{- "distrain: rbac.kinds: is empty and job.enabled is false, so there is no kind to grant rights for; name the kinds, as in --set rbac.kinds={MPIJob}\n" -}}
 {{- end -}}
 {{- if and (not $rbac.kinds) .Job.isPlain -}}
-{{- "distrain: rbac.kinds: is empty and job.kind is Plain, which needs no Kubeflow kind; name those to allow, as in --set rbac.kinds={MPIJob}, or set rbac.aggregateToKubeflowEdit to false\n" -}}
+{{- "distrain: rbac.kinds: is empty and job.kind is Plain, which is not a Kubeflow kind; name the kinds to grant rights for, as in --set rbac.kinds={MPIJob}, or set rbac.aggregateToKubeflowEdit to false\n" -}}
 {{- end -}}
 {{- end -}}
 {{- end }}
@@ -163,7 +163,7 @@ distrain.validate.tensorboard
 {{- define "distrain.validate.metrics" -}}
 {{- $port := int .Values.monitoring.port -}}
 {{- if and .Job.servesMetrics .Job.usesSsh (eq $port (int .Values.ssh.port)) -}}
-{{- printf "distrain: monitoring.port: %d is ssh.port too, on which the workers wait for the launcher; set one of the two to another port\n" $port -}}
+{{- printf "distrain: monitoring.port: %d is also ssh.port, on which sshd listens in the workers; set one of the two to another port\n" $port -}}
 {{- end -}}
 {{- end }}
 

@@ -61,7 +61,7 @@ from distrain.workload.controllers import ObjectName
 from distrain.workload.counted_objects import CountedObject
 from distrain.workload.manifest import CHART, Job
 
-EXPECTED = "it takes the output of `helm distrain snapshot`, or of `kubectl get nodes,pods -A -o json`"
+EXPECTED = "give the output of `helm distrain snapshot`, or of `kubectl get nodes,pods -A -o json`"
 GZIP = b"\x1f\x8b"
 
 # In the JSON of each pod of the chart, the label app.kubernetes.io/name has this value.
@@ -197,7 +197,7 @@ def read_file(path: str) -> Contents:
         mistakes = snapshot_mistakes.of_list(content, FORMS) or [form.why(error)]
         raise ValuesError(*(f"{flag}: {mistake}; {EXPECTED}" for mistake in mistakes)) from error
     if not found.nodes:
-        raise ValuesError(f"{flag} holds no node; {EXPECTED}")
+        raise ValuesError(f"{flag} contains no node; {EXPECTED}")
     _refuse_other_snapshots(found, flag)
     _refuse_odd_objects(found, flag)
     return _each_once(found, flag)
@@ -214,10 +214,10 @@ def _refuse_other_snapshots(found: Contents, flag: str) -> None:
     """Raise ValuesError if the file has a snapshot of another format, or two snapshots, which repeat the same pods."""
     taken = found.by_kind.get("Snapshot", ())
     if len(taken) > 1:
-        raise ValuesError(f"{flag} holds {len(taken)} snapshots; name the file of one `helm distrain snapshot`")
+        raise ValuesError(f"{flag} contains {len(taken)} snapshots; name a file with only one snapshot")
     if taken and taken[0].api_version != Snapshot().api_version:
         form_of = f"{taken[0].api_version} instead of {Snapshot().api_version}"
-        raise ValuesError(f"{flag} is of form {form_of}; take it again with this version of distrain")
+        raise ValuesError(f"{flag} has the format {form_of}; take the snapshot again with this version of distrain")
 
 
 def _refuse_odd_objects(found: Contents, flag: str) -> None:
@@ -242,7 +242,7 @@ def _each_once(found: Contents, flag: str) -> Contents:
     """
     again = {kind: snapshot_mistakes.again(items) for kind, items in found.by_kind.items() if kind != "Snapshot"}
     mistakes = [
-        f"{flag}: {name} is there twice, and the two differ; remove the older one"
+        f"{flag}: {name} appears twice, and the two differ; remove the older one"
         for kind, places in again.items()
         for name in snapshot_mistakes.unlike(kind, found.by_kind[kind], places)
     ]

@@ -59,7 +59,7 @@ def _tree(item: Any) -> Any:
 
 def _of_item(item: Any, place: str, forms: Mapping[str, type[Any]]) -> Iterator[str]:
     if not isinstance(item, dict) or not isinstance(item.get("kind", ""), str):
-        yield f"{place}: it is no object with a kind"
+        yield f"{place}: it is not an object with a kind"
         return
     wanted = forms.get(item.get("kind", ""))
     if wanted is None:

@@ -61,7 +61,10 @@ def test_mistake_that_a_rank_names_is_the_cause(pod: Pod) -> None:
         pytest.param(["./alien"], "./alien: Exec format error; it is for another kind of processor, ", id="alien"),
         pytest.param(["sh", "-c", "no-such-program"], "sh: 1: no-such-program: not found", id="in-a-shell"),
         pytest.param(
-            ["python3 train.py"], '"python3 train.py" is one word, and no program has this name', id="word", marks=FULL
+            ["python3 train.py"],
+            '"python3 train.py" is one string with spaces, and no program has this name',
+            id="word",
+            marks=FULL,
         ),
     ],
 )
@@ -247,14 +250,17 @@ def test_image_without_mpirun_is_reported_before_waiting(bench: Bench) -> None:
     ("option", "words"),
     [
         pytest.param(
-            "--hostfile=/none", "/none: No such file or directory; it is mounted into the launcher of", id="hostfile"
+            "--hostfile=/none",
+            "/none: No such file or directory; it should be mounted into the launcher of",
+            id="hostfile",
         ),
         pytest.param(
             "--ssh-folder=/none", "/none/id_rsa.pub: No such file or directory; the job's SSH key is mounted", id="key"
         ),
         pytest.param(
             "--rsh=kubexec",
-            "/etc/mpi/kubexec.sh: No such file or directory; the operator mounts it into the launcher of an MPIJob v1 ",
+            "/etc/mpi/kubexec.sh: No such file or directory; the operator should mount it into the "
+            "launcher of an MPIJob v1 ",
             id="kubexec",
         ),
     ],

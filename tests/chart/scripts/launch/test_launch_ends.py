@@ -59,7 +59,7 @@ def test_workers_that_answered_end_when_others_never_come(ending_worker: tuple[P
 
     assert code == 1
     assert cause(pod).startswith("distrain: launcher.workersTimeout: 1 of 2 workers did not answer")
-    assert re.search(r"1 of 2 workers could not be told to end: run1-worker-9\.invalid \(.*\); delete", output)
+    assert re.search(r"1 of 2 workers could not be asked to end: run1-worker-9\.invalid \(.*\); delete", output)
     assert worker.end()[0] == 3
 
 

@@ -66,12 +66,12 @@ def test_run_goes_on_smaller_and_grows_when_the_lost_worker_is_back(workers: Wor
     (workers.bench.folder / "lost").touch()
     follow(launcher, "going on with 2 of 3 workers, without 127.0.1.2 (connection refused)")
     follow(launcher, "3 -> 2 workers after a failure")
-    follow(launcher, "if 127 stays Failed or Unknown, have it made anew: kubectl delete pod 127")
+    follow(launcher, "if 127 stays Failed or Unknown, delete it so that it is created again: kubectl delete pod 127")
     follow(launcher, "2 of 3 workers answer: ")
     follow(launcher, "training on 4")
     workers.answer(1)
 
-    follow(launcher, ASKED + "1 more workers answer")
+    follow(launcher, ASKED + "1 new workers answer")
     follow(launcher, f"2 -> 3 workers {BOUNDARY}")
     follow(launcher, "training on 6")
     workers.finish(launcher)
@@ -98,7 +98,7 @@ def test_run_goes_on_without_a_new_worker_that_cannot_reach_the_storage(workers:
 
     said = follow(launcher, "3 -> 2 workers after a failure")
     said += follow(launcher, "training on 4")
-    assert f"going on without {address(2)} until its pod is made anew" in said
+    assert f"going on without {address(2)} until its pod is created again" in said
     assert REFUSED in said
     workers.list(0, 1, 2, 3)
     workers.answer(3)
@@ -133,7 +133,7 @@ def test_run_shrinks_past_a_lost_worker(workers: Workers) -> None:
 def test_failure_does_not_wait_for_workers_that_have_never_been_there(workers: Workers) -> None:
     launcher = workers.start(0, 1, options=(LIVE, "--max-restarts=1", "--lost-worker-timeout=60"), program=LOSING)
     workers.list(0, 1, 2)
-    follow(launcher, "waiting for 1 of 1 more workers")
+    follow(launcher, "waiting for 1 of 1 new workers")
 
     (workers.bench.folder / "lost").touch()
 

@@ -14,12 +14,12 @@ def test_run_grows_once_all_new_workers_answer(workers: Workers) -> None:
     launcher = workers.start(0, 1)
 
     workers.list(0, 1, 2, 3)
-    follow(launcher, "waiting for 2 of 2 more workers, training goes on with 2: 127.0.1.3 (connection refused)")
+    follow(launcher, "waiting for 2 of 2 new workers, training goes on with 2: 127.0.1.3 (connection refused)")
     workers.answer(2)
     assert not workers.bench.told
     workers.answer(3)
 
-    follow(launcher, ASKED + "2 more workers answer")
+    follow(launcher, ASKED + "2 new workers answer")
     follow(launcher, f"2 -> 4 workers {BOUNDARY}")
     follow(launcher, "training on 8")
     assert sorted(workers.bench.told) == [f"{address(number)}: kill -HUP 1" for number in (0, 1)]
@@ -73,7 +73,7 @@ def test_second_change_before_the_first_is_done_counts(workers: Workers) -> None
     launcher = workers.start(0, 1)
 
     workers.list(0, 1, 2, 3)
-    follow(launcher, "waiting for 2 of 2 more workers")
+    follow(launcher, "waiting for 2 of 2 new workers")
     workers.answer(2)
     workers.list(0, 1, 2)
 
@@ -128,7 +128,7 @@ def test_ranks_that_do_not_stop_are_ended_after_the_grace_period(workers: Worker
     workers.answer(1)
     workers.list(0, 1)
 
-    follow(launcher, "the ranks did not stop within 0.5 s, and are ended")
+    follow(launcher, "the ranks did not stop within 0.5 s and are killed")
     said = follow(launcher, "1 -> 2 workers after the ranks were ended by force, ")
     assert re.search(r"ended by force, \d+ s after they were asked to stop$", said.rstrip())
     follow(launcher, "training on 4")

@@ -148,7 +148,7 @@ def test_command_of_one_word_is_named_as_the_mistake(bench: Bench) -> None:
 
     assert (code, bench.cause) == (
         2,
-        'distrain: command: "python3 /app/train.py" is one word, and no program has this name; '
+        'distrain: command: "python3 /app/train.py" is one string with spaces, and no program has this name; '
         'write command: ["python3", "/app/train.py"]',
     )
 
@@ -164,7 +164,7 @@ def test_program_that_stops_by_itself_each_time_is_not_started_for_ever(bench: B
 
     assert code == 1, output
     assert bench.cause == (
-        "distrain: the program stopped without having been asked to (the first of 3 failures within 3600 s)"
+        "distrain: the program stopped although it was not asked to stop (the first of 3 failures within 3600 s)"
     )
 
 

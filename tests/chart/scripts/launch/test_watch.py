@@ -77,7 +77,7 @@ def test_same_workers_are_no_reason(bench: Bench) -> None:
 
 def test_new_workers_have_to_answer_twice_in_a_row(bench: Bench) -> None:
     bench.list("a", "b", "c")
-    assert [bench.look(), bench.look()] == ["", "1 more workers answer"]
+    assert [bench.look(), bench.look()] == ["", "1 new workers answer"]
 
 
 def test_worker_that_answers_only_now_and_then_is_waited_for(bench: Bench) -> None:
@@ -87,7 +87,7 @@ def test_worker_that_answers_only_now_and_then_is_waited_for(bench: Bench) -> No
         bench.way.reasons = reasons
         found.append(bench.look())
 
-    assert found == ["", "", "", "2 more workers answer"]
+    assert found == ["", "", "", "2 new workers answer"]
 
 
 def test_answers_of_other_workers_start_the_count_again(bench: Bench) -> None:
@@ -97,7 +97,7 @@ def test_answers_of_other_workers_start_the_count_again(bench: Bench) -> None:
         bench.way.reasons = reasons
         found.append(bench.look())
 
-    assert found == ["", "", "", "1 more workers answer"]
+    assert found == ["", "", "", "1 new workers answer"]
 
 
 def test_worker_that_was_given_up_is_not_waited_for(bench: Bench) -> None:
@@ -113,7 +113,7 @@ def test_waiting_is_reported_once_a_minute(bench: Bench, clock: Clock, capfd: py
         clock.now += seconds
         assert bench.look() == ""
 
-    line = "distrain-launch: waiting for 1 of 2 more workers, training goes on with 2: c (no address yet)"
+    line = "distrain-launch: waiting for 1 of 2 new workers, training goes on with 2: c (no address yet)"
     assert capfd.readouterr().err.splitlines() == [line] * 3
 
 

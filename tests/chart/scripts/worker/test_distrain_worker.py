@@ -242,7 +242,7 @@ def test_missing_key_is_reported(pod: Pod) -> None:
 
     assert (code, output) == (
         1,
-        "distrain: /nowhere/id_rsa: does not exist; the job's SSH key is mounted there\n",
+        "distrain: /nowhere/id_rsa: does not exist, but the job's SSH key should be mounted there\n",
     )
 
 
@@ -269,7 +269,9 @@ def test_user_without_a_shell_is_reported(monkeypatch: pytest.MonkeyPatch) -> No
     user = module.pwd.struct_passwd(("trainee", "x", 1000, 1000, "", "/", "/usr/sbin/nologin"))
     monkeypatch.setattr(module.pwd, "getpwuid", lambda _: user)
 
-    with pytest.raises(module.WorkerError, match="user trainee is /usr/sbin/nologin, with which sshd runs nothing"):
+    with pytest.raises(
+        module.WorkerError, match="user trainee is /usr/sbin/nologin, with which sshd cannot run a command"
+    ):
         module.check_image()
 
 

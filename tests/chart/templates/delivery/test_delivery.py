@@ -130,27 +130,28 @@ CASES = [
     ),
     pytest.param(
         ["trainer.delivery=chart"],
-        "image.repository: is empty, and trainer.delivery chart is for an image without distrain; set it to one, such "
-        "as pytorch/pytorch, with its tag in image.tag",
+        "image.repository: is empty, but trainer.delivery=chart needs an image with the framework; set "
+        "image.repository to one, such as pytorch/pytorch, and image.tag to its tag",
         STOCK,
         id="own-image",
     ),
     pytest.param(
         ["trainer.delivery=chart", "image.repository=pytorch/pytorch"],
-        "image.tag: is empty, which means 0.1.0, a version of distrain; set it to a tag of pytorch/pytorch",
+        "image.tag: is empty, so the tag would be 0.1.0, a version of distrain; set it to a tag of pytorch/pytorch",
         ["trainer.delivery=chart", "image.repository=pytorch/pytorch", f"image.digest=sha256:{'0' * 64}"],
         id="own-tag",
     ),
     pytest.param(
         [*STOCK, "preflight.enabled=true"],
-        "preflight.image: is empty, which means the job's image, but with trainer.delivery chart that image has no "
-        "distrain; set it to an image that has, or set preflight.enabled to false",
+        "preflight.image: is empty, so preflight uses the job's image, and with trainer.delivery=chart "
+        "that image does not contain distrain; set preflight.image to an image with distrain, or "
+        "preflight.enabled to false",
         [*STOCK, "preflight.enabled=true", "preflight.image=distrain/tensorflow:0.1.0"],
         id="preflight",
     ),
     pytest.param(
         [*STOCK, "volumes[0].name=trainer"],
-        'volumes[0].name: "trainer" is a volume of the job itself; choose another name',
+        'volumes[0].name: "trainer" is the name of a volume that the job itself has; choose another name',
         ["volumes[0].name=trainer"],
         id="name-of-the-volume",
     ),

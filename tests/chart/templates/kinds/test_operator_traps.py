@@ -23,7 +23,7 @@ def test_01_two_mpijob_versions_are_never_guessed(helm: Path) -> None:
 
     assert "job.apiVersion: this cluster serves MPIJob in v2beta1, v1" in refusal(helm, *both)
     queue = ("job.apiVersion=v1", "gang.scheduler=kueue", "gang.queue=team")
-    assert "kueue supports only MPIJob v2beta1" in refusal(helm, *set_arguments(*queue))
+    assert "kueue manages only MPIJob v2beta1" in refusal(helm, *set_arguments(*queue))
 
 
 @pytest.mark.parametrize("values", [(), (GANG,)], ids=["alone", "gang"])
@@ -79,7 +79,7 @@ def test_07_clean_all_is_not_promised_where_the_launcher_stays(helm: Path) -> No
     """https://github.com/kubeflow/mpi-operator/issues/643"""
     message = refusal(helm, "--set", "job.cleanPodPolicy=All")
 
-    assert "job.cleanPodPolicy: All, but mpi-operator never deletes the launcher" in message
+    assert "job.cleanPodPolicy: is `All`, but mpi-operator never deletes the launcher" in message
 
 
 @pytest.mark.parametrize("kind", TRAINING_OPERATOR)

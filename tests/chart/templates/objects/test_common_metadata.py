@@ -85,7 +85,7 @@ def test_common_metadata_replaces_a_job_only_where_kubernetes_fixes_the_labels_o
 def test_common_label_of_the_chart_or_an_operator_is_refused(helm: Path, key: str, accepted: str) -> None:
     escaped = [f"commonLabels.{word.replace('.', chr(92) + '.')}=mine" for word in (key, accepted)]
 
-    assert f"distrain: commonLabels: {key} is a label of the chart" in refusal(helm, *set_arguments(escaped[0]))
+    assert f"distrain: commonLabels: {key} is a label that the chart" in refusal(helm, *set_arguments(escaped[0]))
     assert render_with(helm, escaped[1:]).scripts["metadata"]["labels"][accepted] == "mine"
 
 
@@ -97,7 +97,9 @@ def test_common_label_of_the_chart_or_an_operator_is_refused(helm: Path, key: st
 def test_common_annotation_of_the_chart_is_refused(helm: Path, key: str, accepted: str) -> None:
     words = refusal(helm, *set_arguments(f"commonAnnotations.{key}=mine"))
 
-    assert f"distrain: commonAnnotations: {key.replace(chr(92), '')} is an annotation of the chart; remove it" in words
+    assert (
+        f"distrain: commonAnnotations: {key.replace(chr(92), '')} is an annotation that the chart sets; remove it"
+    ) in words
     render_with(helm, (f"commonAnnotations.{accepted}=mine",))
 
 
@@ -114,8 +116,11 @@ def test_annotations_of_the_account_are_on_that_of_the_pods_alone(helm: Path, ki
 @pytest.mark.parametrize(
     ("value", "words"),
     [
-        ("serviceAccountName=mine", 'serviceAccountName "mine" is an account of yours; annotate it with kubectl'),
-        ("rbac.create=false", "rbac.create is false, which makes no account; name an account of yours in"),
+        ("serviceAccountName=mine", 'serviceAccountName "mine" is your own ServiceAccount; annotate it with kubectl'),
+        (
+            "rbac.create=false",
+            "with rbac.create=false the chart creates no ServiceAccount; name your own ServiceAccount in",
+        ),
     ],
 )
 def test_annotations_of_an_account_that_the_chart_does_not_make_are_refused(helm: Path, value: str, words: str) -> None:

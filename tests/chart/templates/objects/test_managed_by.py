@@ -30,13 +30,15 @@ def test_field_is_in_the_run_policy(helm: Path, kind: str) -> None:
 def test_kind_without_the_field_refuses_it(helm: Path, kind: str) -> None:
     words = refusal(helm, *set_arguments(*KINDS[kind], MANAGED[0]))
 
-    assert "has no such field; remove it, or take MPIJob v2beta1 or job.kind PyTorchJob or job.kind TFJob" in words
+    assert "has no such field; remove it, or use MPIJob v2beta1 or job.kind PyTorchJob or job.kind TFJob" in words
 
 
 def test_field_without_a_queue_is_refused(helm: Path) -> None:
     words = refusal(helm, *set_arguments(MANAGED[0]))
 
-    assert "job.managedBy: kueue.x-k8s.io/multikueue, but gang.scheduler is none, so nobody would run the job" in words
+    assert (
+        'job.managedBy: is "kueue.x-k8s.io/multikueue", but gang.scheduler is none, so no controller would run the job'
+    ) in words
 
 
 def test_release_has_no_test_as_it_would_look_for_pods_in_the_wrong_cluster(

@@ -211,7 +211,7 @@ def test_rule_without_a_policy_is_refused(helm: Path, key: str) -> None:
 
     words = refusal(helm, *set_arguments(*assignments))
 
-    assert f"distrain: {name}: is set, but networkPolicy.enabled is not, so that there is no policy; set" in words
+    assert f"distrain: {name}: is set, but networkPolicy.enabled is false, so there is no policy; set" in words
     assert words.count("distrain: ") == 1
     # The values of a platform may contain policy rules while the values of the run set networkPolicy.enabled to false.
     assert "NetworkPolicy" not in render_with(helm, (*assignments, "networkPolicy.enabled=false")).kinds()

@@ -59,7 +59,7 @@ def test_interfaces_to_leave_out_beside_the_network_of_mpi_are_refused(helm: Pat
     words = refusal(helm, *set_arguments(*KINDS[kind], SUBNETS, excluded))
 
     assert (
-        "distrain: network.excludeInterfaces: is set, but MPI uses network.subnets alone; --set "
+        "distrain: network.excludeInterfaces: is set, but MPI ignores it when network.subnets is set; --set "
         "network.excludeInterfaces=null, or remove network.subnets" in words
     )
     render_with(helm, (*KINDS[kind], excluded))

@@ -66,11 +66,11 @@ def test_pods_without_s3_have_no_certificates(helm: Path, kind: str) -> None:
         ([SECRET, "s3.insecureTLS=true"], "s3.caBundle: is set, but s3.insecureTLS is true, which accepts any"),
         (
             [SECRET, "volumes[0].name=s3-ca", "volumes[0].emptyDir.medium="],
-            'volumes[0].name: "s3-ca" is a volume of the job itself; choose another name',
+            'volumes[0].name: "s3-ca" is the name of a volume that the job itself has; choose another name',
         ),
         (
             [SECRET, "volumes[0].name=a", "volumeMounts[0].name=a", f"volumeMounts[0].mountPath={FOLDER}"],
-            f'volumeMounts[0].mountPath: "{FOLDER}" is a mount of the job itself; choose another path',
+            f'volumeMounts[0].mountPath: "{FOLDER}" is a path that the job itself mounts; choose another path',
         ),
     ],
 )

@@ -11,22 +11,23 @@ from tests.chart.templates.validation.neighbours import assert_refused_and_neigh
 
 VOLUME = "volumes: [{name: a, emptyDir: {}}]"
 MOUNTING = "{name: x, image: i, restartPolicy: Always, volumeMounts: [{name: a, mountPath: /a}]}"
-ROOT = "podSecurity baseline makes the pods' user root; --set runAsUser=1000, or another user that the image knows"
+ROOT = "podSecurity baseline makes the pods' user root; --set runAsUser=1000 or another user of the image"
 
 CASES = {
     "root-that-must-not-be": (
         "{podSecurity: baseline, securityContext: {runAsNonRoot: true}}",
-        f"securityContext.runAsNonRoot: true, but {ROOT}",
+        f"securityContext.runAsNonRoot: is true, but {ROOT}",
         "{podSecurity: baseline, securityContext: {runAsNonRoot: true}, runAsUser: 1000}",
     ),
     "root-of-a-container": (
         "{podSecurity: privileged, runAsUser: 0, workers: {containerSecurityContext: {runAsNonRoot: true}}}",
-        "workers.containerSecurityContext.runAsNonRoot: true, but runAsUser is 0, which is root; --set runAsUser=1000",
+        "workers.containerSecurityContext.runAsNonRoot: is true, but runAsUser is 0, which is root; --set "
+        "runAsUser=1000",
         "{podSecurity: privileged, runAsUser: cluster, workers: {containerSecurityContext: {runAsNonRoot: true}}}",
     ),
     "root-of-a-role": (
         "{podSecurity: baseline, launcher: {securityContext: {runAsNonRoot: true}}}",
-        f"launcher.securityContext.runAsNonRoot: true, but {ROOT}",
+        f"launcher.securityContext.runAsNonRoot: is true, but {ROOT}",
         "{podSecurity: baseline, securityContext: {runAsNonRoot: true}, "
         "containerSecurityContext: {runAsNonRoot: false}}",
     ),

@@ -64,7 +64,7 @@ CASES = {
     ),
     "range-of-no-elastic-job": (
         ("workers.minReplicas=2",),
-        "workers.minReplicas: 2 is set, but this MPIJob is not elastic; --set workers.minReplicas=null, or take a",
+        "workers.minReplicas: 2 is set, but this MPIJob is not elastic; --set workers.minReplicas=null, or use a",
         ("workers.minReplicas=2", PYTORCH),
     ),
     "range-of-master-and-workers": (
@@ -74,12 +74,12 @@ CASES = {
     ),
     "below-the-range": (
         (PYTORCH, "workers.minReplicas=3"),
-        "workers.replicas: 2 is not between workers.minReplicas and workers.maxReplicas, 3 and 1000; change one",
+        "workers.replicas: 2 is not between workers.minReplicas (3) and workers.maxReplicas (1000); change one",
         (PYTORCH, "workers.minReplicas=2"),
     ),
     "above-the-range": (
         (PYTORCH, "workers.maxReplicas=1"),
-        "workers.replicas: 2 is not between workers.minReplicas and workers.maxReplicas, 1 and 1; change one",
+        "workers.replicas: 2 is not between workers.minReplicas (1) and workers.maxReplicas (1); change one",
         (PYTORCH, "workers.maxReplicas=2"),
     ),
     "launcher-of-pytorchjob": (
@@ -109,70 +109,72 @@ CASES = {
     ),
     "gpus-that-a-tfjob-leaves-idle": (
         (*TFJOB, "workers.gpus=4", "workers.replicas=3", "gpus=12"),
-        "workers.gpus: 4, but the trainer uses one GPU in each worker of a TFJob; --set "
+        "workers.gpus: is 4, but the trainer uses one GPU in each worker of a TFJob; --set "
         "workers.gpus=1,workers.replicas=12",
         (*TFJOB, "workers.gpus=1", "workers.replicas=12", "gpus=12"),
     ),
     "gpus-that-a-large-tfjob-leaves-idle": (
         (*TFJOB, "workers.gpus=2", "workers.replicas=501"),
-        "workers.gpus: 2, but the trainer uses one GPU in each worker of a TFJob; --set "
+        "workers.gpus: is 2, but the trainer uses one GPU in each worker of a TFJob; --set "
         "workers.gpus=1,workers.replicas=1000, as 1000 workers are the most; or --set strategy=allreduce",
         (*TFJOB, "workers.gpus=4", "command={train}"),
     ),
     "time-to-live": (
         (PYTORCH, "job.ttlSecondsAfterFinished=60"),
-        "job.ttlSecondsAfterFinished: 60 is set, but it would delete the whole PyTorchJob v1, and the next helm",
+        "job.ttlSecondsAfterFinished: 60 is set, but it would delete the whole PyTorchJob v1, so the next helm",
         ("job.ttlSecondsAfterFinished=60",),
     ),
     "time-to-live-of-plain": (
         (PLAIN, "job.ttlSecondsAfterFinished=60"),
-        "job.ttlSecondsAfterFinished: 60 is set, but it would delete the whole Plain, and the next helm upgrade",
+        "job.ttlSecondsAfterFinished: 60 is set, but it would delete the whole Plain, so the next helm upgrade",
         (PLAIN,),
     ),
     "clean-all-of-v2beta1": (
         ("job.cleanPodPolicy=All",),
-        "job.cleanPodPolicy: All, but mpi-operator never deletes the launcher of an MPIJob v2beta1; --set",
+        "job.cleanPodPolicy: is `All`, but mpi-operator never deletes the launcher of an MPIJob v2beta1; --set",
         (V1, "job.cleanPodPolicy=All"),
     ),
     "suspended-v1alpha2": (
         ("job.apiVersion=v1alpha2", "job.suspend=true"),
-        "job.suspend: true, but an MPIJob v1alpha2 cannot be suspended; --set job.suspend=false, or helm uninstall",
+        "job.suspend: is true, but an MPIJob v1alpha2 cannot be suspended; --set job.suspend=false, or helm uninstall",
         (V1, "job.suspend=true"),
     ),
     "suspended-v1beta1": (
         (*BETA, "job.suspend=true"),
-        "job.suspend: true, but an MXJob v1beta1 cannot be suspended; --set job.suspend=false",
+        "job.suspend: is true, but an MXJob v1beta1 cannot be suspended; --set job.suspend=false",
         (*MXJOB, "job.suspend=true"),
     ),
     "suspended-without-restarts": (
         ("job.suspend=true", "job.maxRestarts=0"),
-        "job.suspend: true, but job.maxRestarts is 0, and Kubernetes counts the end of the launcher's pod as a failure",
+        "job.suspend: is true, but job.maxRestarts is 0, so the job would fail, because Kubernetes "
+        "counts the end of the launcher's pod as a failure",
         (V1, "job.suspend=true", "job.maxRestarts=0"),
     ),
     "suspended-plain-without-restarts": (
         (PLAIN, "job.suspend=true", "job.maxRestarts=0"),
-        "so the job would fail; --set job.maxRestarts=1 or more",
+        "as a failure; --set job.maxRestarts=1 or more",
         (PLAIN, "job.suspend=true", "job.maxRestarts=1"),
     ),
     "suspended-in-a-queue": (
         (*QUEUE, "job.suspend=true"),
-        "job.suspend: true, but gang.scheduler is kueue, which itself suspends and resumes the job; --set "
+        "job.suspend: is true, but gang.scheduler is kueue, which itself suspends and resumes the job; --set "
         "job.suspend=false, and stop the LocalQueue team instead, with its field stopPolicy",
         ("gang.scheduler=volcano", "job.suspend=true"),
     ),
     "clean-none-of-plain": (
         (PLAIN, "job.cleanPodPolicy=None"),
-        "job.cleanPodPolicy: None, but the workers of job.kind Plain always end with the job",
+        "job.cleanPodPolicy: is `None`, but with job.kind Plain the workers always end with the job",
         ("job.cleanPodPolicy=None",),
     ),
     "live-tfjob": (
         ("strategy=parameter-server", "rescale.mode=live"),
-        "rescale.mode: live, but the pods of this TFJob read the number of workers only at their start; --set",
+        "rescale.mode: is `live`, but the pods of this TFJob read the number of workers only at their start; --set",
         ("rescale.mode=live",),
     ),
     "live-master": (
         (PYTORCH, "job.elastic=false", "rescale.mode=live"),
-        "rescale.mode: live, but the pods of this PyTorchJob read the number of workers only at their start; --set "
+        "rescale.mode: is `live`, but the pods of this PyTorchJob read the number of workers only at their "
+        "start; --set "
         "rescale.mode=auto, or job.elastic=true",
         (PYTORCH, "rescale.mode=live"),
     ),
@@ -245,7 +247,7 @@ CASES = {
     ),
     "kueue-of-mpijob-v1": (
         (V1, *QUEUE),
-        "gang.scheduler: kueue supports only MPIJob v2beta1, not v1; --set gang.scheduler=none, or install",
+        "gang.scheduler: kueue manages only MPIJob v2beta1, not v1; --set gang.scheduler=none, or install",
         (PYTORCH, *QUEUE),
     ),
     "mpi-env-without-mpi": (
@@ -290,32 +292,34 @@ CASES = {
     ),
     "form-of-another-kind": (
         (MASTER,),
-        "job.elastic: false, but only a PyTorchJob uses it, and this job is a MPIJob; --set job.elastic=true",
+        "job.elastic: is false, but only a PyTorchJob uses it, and this job is a MPIJob; --set job.elastic=true",
         (PYTORCH, MASTER),
     ),
     "live-under-kueue": (
         (*QUEUE, "rescale.mode=live"),
-        "rescale.mode: live, but Kueue ends a job whose size changes and queues it anew; --set rescale.mode=auto",
+        "rescale.mode: is `live`, but Kueue ends a job whose size changes and queues it again; --set rescale.mode=auto",
         (*QUEUE, "rescale.mode=replace"),
     ),
     "key-that-nothing-makes": (
         (PLAIN, "rbac.create=false"),
-        "ssh.secretName: is empty but rbac.create is false, so that no ServiceAccount may fill it; name a Secret with",
+        "ssh.secretName: is empty, but with rbac.create=false no ServiceAccount may store a new SSH key; "
+        "name a Secret with",
         (PLAIN, "rbac.create=false", "ssh.secretName=keys"),
     ),
     "interface-in-two-places": (
         ("mpi.mca.btl_tcp_if_include=eth0",),
-        "mpi.mca.btl_tcp_if_include: network.interface, network.subnets and network.excludeInterfaces set it; put the",
+        "mpi.mca.btl_tcp_if_include: network.interface, network.subnets and network.excludeInterfaces set "
+        "this parameter; set",
         ("network.interface=eth0",),
     ),
     "ssh-secret-of-an-operator": (
         ("ssh.secretName=keys",),
-        'ssh.secretName: "keys" is set, but a MPIJob does not use it: an operator makes its own key',
+        'ssh.secretName: "keys" is set, but a MPIJob does not use it, because its operator creates the key',
         (PLAIN, "ssh.secretName=keys"),
     ),
     "low-port": (
         ("ssh.port=22",),
-        "ssh.port: 22 is below 1024, which only root may use, but the pods run as user 1000; take 2222, or",
+        "ssh.port: 22 is below 1024, which only root may use, but the pods run as user 1000; set ssh.port to 2222, or",
         ("ssh.port=22", "podSecurity=baseline"),
     ),
 }

@@ -19,7 +19,8 @@ VOLUME = ("volumes[0].name=disk", "volumeMounts[0].name=disk", "volumeMounts[0].
 CASES = {
     "shm-above-memory": (
         ("workers.shm=2049Mi", "workers.memory=2Gi"),
-        'workers.shm: "2049Mi" is more than workers.memory, "2Gi", in which it counts; lower workers.shm, or raise',
+        'workers.shm: "2049Mi" is more than workers.memory, "2Gi", but files in /dev/shm count as memory; '
+        "lower workers.shm, or raise",
         ("workers.shm=2048Mi", "workers.memory=2Gi"),
     ),
     "shm-above-memory-by-another-unit": (
@@ -29,24 +30,27 @@ CASES = {
     ),
     "shm-above-a-limit": (
         ("workers.shm=2049Mi", "workers.resources.limits.memory=2Gi"),
-        'workers.shm: "2049Mi" is more than workers.resources.limits.memory, "2Gi", in which it counts; lower '
+        'workers.shm: "2049Mi" is more than workers.resources.limits.memory, "2Gi", but files in /dev/shm '
+        "count as memory; lower "
         "workers.shm, or raise workers.resources.limits.memory",
         ("workers.shm=2048Mi", "workers.resources.limits.memory=2Gi"),
     ),
     "shm-above-a-limit-at-the-top": (
         ("workers.shm=2049Mi", "resources.limits.memory=2Gi"),
-        'workers.shm: "2049Mi" is more than resources.limits.memory, "2Gi", in which it counts; lower workers.shm, or',
+        'workers.shm: "2049Mi" is more than resources.limits.memory, "2Gi", but files in /dev/shm count as '
+        "memory; lower workers.shm, or",
         ("workers.shm=2049Mi", "resources.limits.memory=2Gi", "workers.memory=3Gi"),
     ),
     "root-under-restricted": (
         ("runAsUser=0",),
-        "runAsUser: 0 is root, which podSecurity restricted forbids; --set podSecurity=baseline, or take another user",
+        "runAsUser: 0 is root, which podSecurity restricted forbids; --set podSecurity=baseline, or choose "
+        "another user",
         ("runAsUser=0", "podSecurity=baseline"),
     ),
     "rdma-under-baseline": (
         ("network.rdma.resource=rdma/hca", "podSecurity=baseline"),
         'network.rdma.resource: "rdma/hca" needs pods that may lock memory, which podSecurity baseline forbids; '
-        "--set podSecurity=privileged, or ask for it in workers.resources.limits if the nodes set no limit on locked",
+        "--set podSecurity=privileged, or request the resource in workers.resources.limits if the nodes",
         ("network.rdma.resource=rdma/hca", PRIVILEGED),
     ),
     "host-network-under-restricted": (
@@ -66,67 +70,68 @@ CASES = {
     ),
     "volume-twice": (
         ("volumes[0].name=a", "volumes[1].name=a"),
-        'volumes[1].name: "a" is there twice; choose another name',
+        'volumes[1].name: "a" appears twice; choose another name',
         ("volumes[0].name=a", "volumes[1].name=b"),
     ),
     "mount-twice": (
         (*VOLUME, "volumeMounts[1].name=disk", "volumeMounts[1].mountPath=/disk/"),
-        'volumeMounts[1].mountPath: "/disk/" is there twice; choose another path',
+        'volumeMounts[1].mountPath: "/disk/" appears twice; choose another path',
         (*VOLUME, "volumeMounts[1].name=disk", "volumeMounts[1].mountPath=/disk2"),
     ),
     "sidecar-named-like-the-worker": (
         (PYTORCH, "workers.sidecars[0].name=pytorch", "workers.sidecars[0].image=side"),
-        'workers.sidecars[0].name: "pytorch" is taken, by the job itself or by another container of yours; choose',
+        'workers.sidecars[0].name: "pytorch" is already the name of a container of the job, or of another '
+        "container of yours; choose",
         ("workers.sidecars[0].name=pytorch", "workers.sidecars[0].image=side"),
     ),
     "init-container-named-like-the-operators": (
         ("workers.podSpec.initContainers[0].name=init-pytorch", INIT_IMAGE),
-        'workers.podSpec.initContainers[0].name: "init-pytorch" is taken',
+        'workers.podSpec.initContainers[0].name: "init-pytorch" is already the name',
         ("workers.podSpec.initContainers[0].name=init", INIT_IMAGE),
     ),
     "init-container-named-like-a-sidecar": (
         (*SIDE, "workers.podSpec.initContainers[0].name=side", INIT_IMAGE),
-        '.name: "side" is taken',
+        '.name: "side" is already the name',
         (*SIDE, "workers.podSpec.initContainers[0].name=init", INIT_IMAGE),
     ),
     "privileged-sidecar": (
         (*SIDE, SECURITY + "privileged=true", "podSecurity=baseline"),
-        "workers.sidecars[0]: securityContext.privileged is what podSecurity baseline forbids; remove it, or set",
+        "workers.sidecars[0]: securityContext.privileged is forbidden by podSecurity baseline; remove it, or set",
         (*SIDE, SECURITY + "privileged=true", PRIVILEGED),
     ),
     "sidecar-on-a-port-of-the-node": (
         (*SIDE, "workers.sidecars[0].ports[0].hostPort=80", "workers.sidecars[0].ports[0].containerPort=80"),
-        "workers.sidecars[0]: ports.hostPort is what podSecurity restricted forbids",
+        "workers.sidecars[0]: ports.hostPort is forbidden by podSecurity restricted",
         (*SIDE, "workers.sidecars[0].ports[0].containerPort=80"),
     ),
     "sidecar-with-capabilities": (
         (*SIDE, SECURITY + "capabilities.add={CHOWN}"),
-        "workers.sidecars[0]: securityContext.capabilities.add CHOWN is what podSecurity restricted forbids",
+        "workers.sidecars[0]: securityContext.capabilities.add CHOWN is forbidden by podSecurity restricted",
         (*SIDE, SECURITY + "capabilities.add={CHOWN}", "podSecurity=baseline"),
     ),
     "sidecar-that-keeps-capabilities": (
         (*SIDE, SECURITY + "capabilities.drop={CHOWN}"),
-        "workers.sidecars[0]: securityContext.capabilities.drop without ALL is what podSecurity restricted forbids",
+        "workers.sidecars[0]: securityContext.capabilities.drop without ALL is forbidden by podSecurity restricted",
         (*SIDE, SECURITY + "capabilities.drop={ALL}"),
     ),
     "sidecar-as-root": (
         (*SIDE, SECURITY + "runAsUser=0"),
-        "workers.sidecars[0]: a securityContext that makes it root is what podSecurity restricted forbids",
+        "workers.sidecars[0]: a securityContext that makes it root is forbidden by podSecurity restricted",
         (*SIDE, SECURITY + "runAsUser=7"),
     ),
     "sidecar-that-may-be-root": (
         (*SIDE, SECURITY + "runAsNonRoot=false"),
-        "workers.sidecars[0]: a securityContext that makes it root is what podSecurity restricted forbids",
+        "workers.sidecars[0]: a securityContext that makes it root is forbidden by podSecurity restricted",
         (*SIDE, SECURITY + "runAsNonRoot=true"),
     ),
     "sidecar-that-gains-privileges": (
         (*SIDE, SECURITY + "allowPrivilegeEscalation=true"),
-        "workers.sidecars[0]: securityContext.allowPrivilegeEscalation is what podSecurity restricted forbids",
+        "workers.sidecars[0]: securityContext.allowPrivilegeEscalation is forbidden by podSecurity restricted",
         (*SIDE, SECURITY + "allowPrivilegeEscalation=true", "podSecurity=baseline"),
     ),
     "sidecar-without-seccomp": (
         (*SIDE, SECURITY + "seccompProfile.type=Unconfined", "podSecurity=baseline"),
-        "workers.sidecars[0]: securityContext.seccompProfile.type Unconfined is what podSecurity baseline forbids",
+        "workers.sidecars[0]: securityContext.seccompProfile.type Unconfined is forbidden by podSecurity baseline",
         (*SIDE, SECURITY + "seccompProfile.type=Unconfined", PRIVILEGED),
     ),
     "two-schedulers": (
@@ -151,12 +156,12 @@ CASES = {
     ),
     "label-of-a-native-job": (
         (PLAIN, "podLabels.job-name=mine"),
-        "podLabels: job-name is a label of the job itself; remove it",
+        "podLabels: job-name is a label that the job itself sets; remove it",
         ("podLabels.job-name=mine",),
     ),
     "annotation-of-a-gang": (
         ("podAnnotations.scheduling\\.k8s\\.io/group-name=mine",),
-        "podAnnotations: scheduling.k8s.io/group-name is an annotation of the job itself; remove it",
+        "podAnnotations: scheduling.k8s.io/group-name is an annotation that the job itself sets; remove it",
         ("podAnnotations.group-name=mine",),
     ),
 }

@@ -102,49 +102,53 @@ def test_run_without_a_recipe_has_no_argument_of_one(helm: Path) -> None:
     [
         pytest.param(
             f"{SERVERS}trainer: {{optimizer: lars}}",
-            "trainer.optimizer: lars needs the norm of each whole weight, and parameter servers hold parts",
+            "trainer.optimizer: lars needs the norm of each whole weight, but each parameter server holds "
+            "only a part of a weight",
             "framework: mxnet\ntrainer: {optimizer: lars}",
             id="lars-on-servers",
         ),
         pytest.param(
             f"{SERVERS}trainer: {{ema: 0.99}}",
-            "trainer.ema: 0.99 needs the weights of a step, and with parameter servers the workers are at different",
+            "trainer.ema: 0.99 needs all workers at the same step, but with parameter servers the workers "
+            "are at different",
             f"{SERVERS}trainer: {{ema: 0}}",
             id="ema-on-servers",
         ),
         pytest.param(
             f"{SERVERS}{DATA}trainer: {{evaluateEvery: 1}}",
-            "trainer.evaluateEvery: 1 needs the weights of a step",
+            "trainer.evaluateEvery: 1 needs all workers at the same step",
             f"{DATA}trainer: {{evaluateEvery: 1}}",
             id="evaluations-on-servers",
         ),
         pytest.param(
             f"{DATA}trainer: {{schedule: step}}",
-            "trainer.milestones: none, and trainer.schedule is step; set milestones, such as [30, 60, 80], with",
+            "trainer.milestones: is none, but trainer.schedule is step; set milestones, such as [30, 60, "
+            "80], only together with",
             f"{DATA}trainer: {{schedule: step, milestones: [1]}}",
             id="no-milestones",
         ),
         pytest.param(
             f"{DATA}trainer: {{milestones: [30, 60]}}",
-            "trainer.milestones: 30,60, and trainer.schedule is constant",
+            "trainer.milestones: is 30,60, but trainer.schedule is constant",
             f"{DATA}trainer: {{schedule: cosine, milestones: []}}",
             id="milestones-of-no-schedule",
         ),
         pytest.param(
             f"{DATA}trainer: {{warmup: 5, warmupEpochs: 2.5}}",
-            "trainer.warmupEpochs: 2.5 epochs, and trainer.warmup is 5 steps; set one of the two",
+            "trainer.warmupEpochs: is 2.5, but trainer.warmup is 5; set only one of the two",
             f"{DATA}trainer: {{warmup: 0, warmupEpochs: 2.5}}",
             id="two-warm-ups",
         ),
         pytest.param(
             "trainer: {warmupEpochs: 5}",
-            "trainer.warmupEpochs: is in epochs, and random numbers have none; set data.uri, or remove trainer.warmupE",
+            "trainer.warmupEpochs: counts epochs, but random data has no epochs; set data.uri, or remove "
+            "trainer.warmupE",
             "trainer: {warmup: 5}",
             id="epochs-of-random-numbers",
         ),
         pytest.param(
             "trainer: {evaluateEvery: 5}",
-            "trainer.evaluateEvery: is in epochs, and random numbers have none",
+            "trainer.evaluateEvery: counts epochs, but random data has no epochs",
             "command: [/train]\ntrainer: {evaluateEvery: 5}",
             id="a-command-ignores-them",
         ),

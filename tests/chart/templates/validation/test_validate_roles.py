@@ -39,12 +39,12 @@ CASES = {
     ),
     "rdma-in-two-places": (
         "{podSecurity: privileged, network: {rdma: {resource: rdma/a}}, resources: {limits: {rdma/a: 2}}}",
-        "resources.limits.rdma/a: network.rdma sets it; remove it in one place",
+        "resources.limits.rdma/a: network.rdma sets it too; remove one of the two",
         "{podSecurity: privileged, network: {rdma: {resource: rdma/a}}, workers: {resources: {limits: {rdma/b: 2}}}}",
     ),
     "gpus-as-network-devices": (
         "{podSecurity: privileged, network: {rdma: {resource: nvidia.com/gpu, count: 4}}}",
-        'network.rdma.resource: "nvidia.com/gpu" is workers.gpuResource, whose number is workers.gpus; name the',
+        'network.rdma.resource: "nvidia.com/gpu" is workers.gpuResource, the resource of the GPUs; name the',
         "{podSecurity: privileged, network: {rdma: {resource: nvidia.com/hca, count: 4}}}",
     ),
     "memory-without-a-unit": (
@@ -59,7 +59,8 @@ CASES = {
     ),
     "limit-below-cpu": (
         "workers: {cpu: 8, resources: {limits: {cpu: 7500m}}}",
-        "workers.resources.limits.cpu: 7500m is less than workers.cpu, 8, which Kubernetes refuses; raise it, or lower",
+        "workers.resources.limits.cpu: 7500m is less than workers.cpu, 8, which Kubernetes refuses; raise "
+        "the limit, or lower",
         "workers: {cpu: 8, resources: {limits: {cpu: 8000m}}}",
     ),
     "limit-at-the-top-below-a-request": (
@@ -69,12 +70,14 @@ CASES = {
     ),
     "limit-at-the-top-below-cpu": (
         "{resources: {limits: {cpu: 1}}, workers: {cpu: 2}}",
-        "resources.limits.cpu: 1 is less than workers.cpu, 2, which Kubernetes refuses; raise it, or lower the request",
+        "resources.limits.cpu: 1 is less than workers.cpu, 2, which Kubernetes refuses; raise the limit, "
+        "or lower the request",
         "{resources: {limits: {cpu: 1}}, workers: {cpu: 2, resources: {limits: {cpu: 2}}}}",
     ),
     "limit-and-request-at-the-top": (
         "resources: {limits: {cpu: 1}, requests: {cpu: 2}}",
-        "resources.limits.cpu: 1 is less than resources.requests.cpu, 2, which Kubernetes refuses; raise it, or lower",
+        "resources.limits.cpu: 1 is less than resources.requests.cpu, 2, which Kubernetes refuses; raise "
+        "the limit, or lower",
         "resources: {limits: {cpu: 2}, requests: {cpu: 2}}",
     ),
     "devices-at-the-top-without-a-limit": (
@@ -103,7 +106,8 @@ CASES = {
     ),
     "hugepages-with-another-limit": (
         "workers: {resources: {requests: {hugepages-2Mi: 1Gi}, limits: {cpu: 1, hugepages-2Mi: 2Gi}}}",
-        "workers.resources.requests.hugepages-2Mi: is 1Gi and its limit 2Gi, which Kubernetes refuses; "
+        "workers.resources.requests.hugepages-2Mi: is 1Gi, but its limit is 2Gi, and Kubernetes requires "
+        "them to be equal; "
         "remove the request",
         "workers: {resources: {requests: {hugepages-2Mi: 2Gi}, limits: {cpu: 1, hugepages-2Mi: 2048Mi}}}",
     ),
@@ -135,7 +139,7 @@ CASES = {
     ),
     "grace-of-the-launcher": (
         "launcher: {podSpec: {terminationGracePeriodSeconds: 9}}",
-        "launcher.podSpec.terminationGracePeriodSeconds: all pods of a job get the time that the ranks need; use "
+        "launcher.podSpec.terminationGracePeriodSeconds: all pods of a job have the same grace period; use "
         "workers.podSpec",
         "podSpec: {terminationGracePeriodSeconds: 9}",
     ),
@@ -151,7 +155,7 @@ CASES = {
     ),
     "claims-that-the-operator-drops": (
         "{framework: pytorch, podSpec: {resourceClaims: [{name: a, resourceClaimName: b}]}}",
-        "podSpec.resourceClaims: a PyTorchJob v1 does not know them; remove them, or take MPIJob v2beta1 or "
+        "podSpec.resourceClaims: a PyTorchJob v1 has no such field; remove the claims, or use MPIJob v2beta1 or "
         "job.kind Plain",
         "podSpec: {resourceClaims: [{name: a, resourceClaimName: b}]}",
     ),
@@ -162,7 +166,7 @@ CASES = {
     ),
     "gpus-of-no-claim": (
         'workers: {gpus: 8, gpuResource: ""}',
-        "workers.gpuResource: is empty, so that workers.podSpec.resourceClaims has to ask for the 8 GPUs of a worker",
+        "workers.gpuResource: is empty, so workers.podSpec.resourceClaims has to request the 8 GPUs of a worker",
         'workers: {gpus: 8, gpuResource: "", podSpec: {resourceClaims: [{name: a, resourceClaimTemplateName: b}]}}',
     ),
     "gang-and-scheduler": (
@@ -188,58 +192,61 @@ CASES = {
     ),
     "volume-of-the-clusters-user": (
         "{runAsUser: cluster, volumes: [{name: user, emptyDir: {}}]}",
-        'volumes[0].name: "user" is a volume of the job itself; choose another name',
+        'volumes[0].name: "user" is the name of a volume that the job itself has; choose another name',
         "{framework: pytorch, runAsUser: cluster, volumes: [{name: user, emptyDir: {}}]}",
     ),
     "init-container-of-the-clusters-user": (
         "{runAsUser: cluster, initContainers: [{name: distrain-user, image: a}]}",
-        'initContainers[0].name: "distrain-user" is taken, by the job itself',
+        'initContainers[0].name: "distrain-user" is already the name of a container of the job',
         "initContainers: [{name: distrain-user, image: a}]",
     ),
     "port-of-the-clusters-user": (
         "{runAsUser: cluster, ssh: {port: 22}}",
-        "ssh.port: 22 is below 1024, which only root may use, but the pods run as user cluster; take 2222",
+        "ssh.port: 22 is below 1024, which only root may use, but the pods run as user cluster; set ssh.port to 2222",
         "{runAsUser: cluster, ssh: {port: 2222}}",
     ),
     "unsafe-sysctl": (
         "{podSecurity: baseline, securityContext: {sysctls: [{name: net.core.somaxconn, value: '1'}]}}",
-        "securityContext: sysctls net.core.somaxconn is what podSecurity baseline forbids; remove it, or set a wider",
+        "securityContext: sysctls net.core.somaxconn is forbidden by podSecurity baseline; remove it, or "
+        "set a less strict",
         "{podSecurity: baseline, securityContext: {sysctls: [{name: net.ipv4.tcp_syncookies, value: '1'}]}}",
     ),
     "selinux-user": (
         "securityContext: {seLinuxOptions: {user: system_u}}",
-        "securityContext: seLinuxOptions.user system_u is what podSecurity restricted forbids",
+        "securityContext: seLinuxOptions.user system_u is forbidden by podSecurity restricted",
         "securityContext: {seLinuxOptions: {level: 's0:c1', type: container_t}}",
     ),
     "privileged-container": (
         "launcher: {containerSecurityContext: {privileged: true}}",
-        "launcher.containerSecurityContext: privileged is what podSecurity restricted forbids",
+        "launcher.containerSecurityContext: privileged is forbidden by podSecurity restricted",
         "{podSecurity: privileged, launcher: {containerSecurityContext: {privileged: true}}}",
     ),
     "capability-under-baseline": (
         "{podSecurity: baseline, workers: {containerSecurityContext: {capabilities: {add: [IPC_LOCK]}}}}",
-        "workers.containerSecurityContext: capabilities.add IPC_LOCK is what podSecurity baseline forbids",
+        "workers.containerSecurityContext: capabilities.add IPC_LOCK is forbidden by podSecurity baseline",
         "{podSecurity: privileged, workers: {containerSecurityContext: {capabilities: {add: [IPC_LOCK]}}}}",
     ),
     "sidecar-that-never-ends": (
         "launcher: {sidecars: [{name: a, image: b}]}",
-        "launcher.sidecars[0].restartPolicy: only a native sidecar ends with the main container; set it to Always",
+        "launcher.sidecars[0].restartPolicy: only a native sidecar ends when the main container ends; set "
+        "it to `Always`",
         "launcher: {sidecars: [{name: a, image: b, restartPolicy: Always}]}",
     ),
     "native-sidecar-of-an-old-operator": (
         "{job: {apiVersion: v1alpha2}, initContainers: [{name: a, image: b, restartPolicy: Always}]}",
-        "initContainers[0].restartPolicy: the operator of MPIJob v1alpha2 drops it, and would wait for the "
-        "container's end",
+        "initContainers[0].restartPolicy: the operator of MPIJob v1alpha2 ignores this field, so the job "
+        "would wait until the container ends",
         "{job: {apiVersion: v1alpha2}, initContainers: [{name: a, image: b}]}",
     ),
     "container-of-the-top-in-another-list": (
         "{initContainers: [{name: a, image: b}], launcher: {sidecars: [{name: a, image: b, restartPolicy: Always}]}}",
-        'launcher.sidecars[0].name: "a" is taken, by the job itself or by another container of yours',
+        'launcher.sidecars[0].name: "a" is already the name of a container of the job, or of another '
+        "container of yours",
         "{initContainers: [{name: a, image: b}], launcher: {initContainers: [{name: a, image: b}]}}",
     ),
     "container-named-like-the-launcher": (
         "initContainers: [{name: launcher, image: b}]",
-        'initContainers[0].name: "launcher" is taken',
+        'initContainers[0].name: "launcher" is already the name',
         "workers: {initContainers: [{name: launcher, image: b}]}",
     ),
     "env-of-a-role-twice": (
@@ -254,12 +261,12 @@ CASES = {
     ),
     "label-of-a-role": (
         "workers: {labels: {app.kubernetes.io/component: a}}",
-        "workers.labels: app.kubernetes.io/component is a label of the job itself; remove it",
+        "workers.labels: app.kubernetes.io/component is a label that the job itself sets; remove it",
         "workers: {labels: {component: a}}",
     ),
     "annotation-of-a-role": (
         "workers: {annotations: {scheduling.k8s.io/group-name: a}}",
-        "workers.annotations: scheduling.k8s.io/group-name is an annotation of the job itself; remove it",
+        "workers.annotations: scheduling.k8s.io/group-name is an annotation that the job itself sets; remove it",
         "workers: {annotations: {group-name: a}}",
     ),
     "volume-that-the-launcher-lacks": (
@@ -269,7 +276,7 @@ CASES = {
     ),
     "volume-of-the-job": (
         "launcher: {volumes: [{name: tmp, emptyDir: {}}]}",
-        'launcher.volumes[0].name: "tmp" is a volume of the job itself; choose another name',
+        'launcher.volumes[0].name: "tmp" is the name of a volume that the job itself has; choose another name',
         "launcher: {volumes: [{name: temp, emptyDir: {}}]}",
     ),
     "host-path-of-a-role": (
@@ -307,7 +314,9 @@ def test_native_sidecar_needs_a_cluster_that_knows_it(helm: Path, tmp_path: Path
 
     message = refusal(helm, *real, "1.28.3")
 
-    assert "workers.sidecars[0].restartPolicy: Kubernetes has native sidecars since 1.29, and this cluster" in message
+    assert (
+        "workers.sidecars[0].restartPolicy: native sidecars need Kubernetes 1.29 or newer, and this cluster"
+    ) in message
     render(helm, *real, "1.29.0")
 
 

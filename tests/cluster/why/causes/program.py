@@ -56,7 +56,7 @@ CASES = (
             "Failed",
             "image.repository: the image distrain/tensorflow:0.1.0 has no torchrun, which starts the ranks of an "
             "elastic PyTorchJob",
-            "use an image with PyTorch, or set job.elastic to false or job.kind to another",
+            "use an image with PyTorch, set job.elastic to false, or choose another job.kind",
         ),
         {"framework": "pytorch", "command": ["python3", "train.py"], **ONCE},
     ),

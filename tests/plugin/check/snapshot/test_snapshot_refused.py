@@ -21,7 +21,7 @@ def test_two_unlike_objects_of_one_name_are_refused_by_name(check: Check, tmp_pa
 
     code, _, err = check("--snapshot", str(path))
 
-    twice = "is there twice, and the two differ; remove the older one"
+    twice = "appears twice, and the two differ; remove the older one"
     names = ("Node a", "Pod p of namespace blue")
     assert (code, err.splitlines()) == (2, [f"distrain: --snapshot: {path}: {name} {twice}" for name in names])
 
@@ -48,16 +48,16 @@ ODD_CLAIM = {"name": "v", "ephemeral": {"volumeClaimTemplate": {"spec": {"resour
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        pytest.param("no json", ": it is no JSON at line 1, column 1; it may be cut off; ", id="no-json"),
-        pytest.param('{"items": []}', " holds no node; it takes the output of", id="no-node"),
-        pytest.param(_with_snapshots({}, {}), " holds 2 snapshots; name the file of one", id="two-snapshots"),
+        pytest.param("no json", ": it is not valid JSON at line 1, column 1; it may be cut off; ", id="no-json"),
+        pytest.param('{"items": []}', " contains no node; give the output of", id="no-node"),
+        pytest.param(_with_snapshots({}, {}), " contains 2 snapshots; name a file with only one", id="two-snapshots"),
         pytest.param(
             _with_snapshots({"apiVersion": "distrain/v2"}),
-            " is of form distrain/v2 instead of distrain/v1; take it again",
+            " has the format distrain/v2 instead of distrain/v1; take the snapshot again",
             id="snapshot-of-another-version",
         ),
-        pytest.param('{"items": ' + "[" * 100_000, ": it is nested too deep; it takes", id="deep-and-cut-off"),
-        pytest.param(_with_node(cpu=1)[:-2] + DEEP + "]}", ": it is nested too deep; it takes", id="deep"),
+        pytest.param('{"items": ' + "[" * 100_000, ": it is nested too deep; give", id="deep-and-cut-off"),
+        pytest.param(_with_node(cpu=1)[:-2] + DEEP + "]}", ": it is nested too deep; give", id="deep"),
         pytest.param(
             _with_pod(resources=5), ": Pod odd: containers[0].resources is of another type; ", id="no-resources"
         ),
@@ -93,8 +93,8 @@ def test_file_that_is_something_else_is_refused(check: Check, tmp_path: Path, co
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        pytest.param(["--offline"], "--offline: nothing says what nodes there are", id="offline-without-nodes"),
-        pytest.param(["--set", "a=b", "--snapshot", "x"], "--manifest: it goes without values", id="values"),
+        pytest.param(["--offline"], "--offline: without the cluster the nodes are unknown", id="offline-without-nodes"),
+        pytest.param(["--set", "a=b", "--snapshot", "x"], "--manifest: cannot be combined with values", id="values"),
     ],
 )
 def test_contradicting_arguments_are_refused(check: Check, arguments: list[str], words: str) -> None:
@@ -106,4 +106,4 @@ def test_contradicting_arguments_are_refused(check: Check, arguments: list[str],
 
 def test_stdin_is_read_once(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.run(["check", "--manifest", "-", "--snapshot", "-"]) == 2
-    assert "stdin is --manifest's already" in capsys.readouterr().err
+    assert "--manifest already reads stdin" in capsys.readouterr().err

@@ -25,7 +25,8 @@ POD_LABELS = "spec.mpiReplicaSpecs.Worker.template.metadata.labels.x"
         pytest.param(
             before_of(mpi_job()),
             next_of(with_field(mpi_job(), POD_LABELS, "y")),
-            rf"^podLabels: MPIJob {JOB}: {POD_LABELS} would change \(unset -> y\), but nothing applies that to pods",
+            rf"^podLabels: MPIJob {JOB}: {POD_LABELS} would change \(unset -> y\), but nothing applies the "
+            r"change to running pods",
             id="ignored-value",
         ),
         pytest.param(
@@ -157,7 +158,7 @@ def test_upgrade_whose_job_would_refuse_the_checkpoints_is_refused(path: str, va
         )
 
     refused = planned(old)
-    words = rf"^{path}: \S+ -> {value}: run1's checkpoints are of another training then"
+    words = rf"^{path}: \S+ -> {value}: run1's checkpoints belong to another training after this change"
 
     with pytest.raises(RefusedError, match=words):
         refuse_traps(refused, before)
