@@ -76,9 +76,7 @@ def read(bucket: Bucket) -> tuple[bytes, str]:
     if not bucket.name:
         raise ValuesError(f"{bucket.value}: {bucket.uri} names no bucket; write s3://bucket/folder")
     if "@" in bucket.name:
-        raise ValuesError(
-            f"{bucket.value}: {bucket.uri} contains a login; write s3://bucket/folder, and {CREDENTIALS}"
-        )
+        raise ValuesError(f"{bucket.value}: {bucket.uri} contains a login; write s3://bucket/folder, and {CREDENTIALS}")
     try:
         client = _client(bucket)
         key = bucket.prefix if bucket.prefix.endswith(".jsonl") else _newest(client, bucket)
