@@ -177,8 +177,13 @@ def make_train_step(
 
 def message_of(loss: Any, asked: int) -> Any:
     """Return this rank's message, as in distrain_trainer.loop.message."""
-    reason = mx.nd.one_hot(mx.nd.array([asked], ctx=loss.context), message.SIZE - 1, dtype="float64")
-    return mx.nd.concat(loss.astype("float64"), reason.reshape(-1), dim=0)
+    return mx.nd.concat(loss.astype("float64"), reason_on(loss.context, asked), dim=0)
+
+
+@functools.cache
+def reason_on(device: Any, asked: int) -> Any:
+    """Return a request to stop as part of a message. It is cached, because MXNet takes long to make an array."""
+    return mx.nd.one_hot(mx.nd.array([asked], ctx=device), message.SIZE - 1, dtype="float64").reshape(-1)
 
 
 def sum_of_ranks(numbers: Any) -> Any:
