@@ -39,9 +39,16 @@ class Moments:
         return cls(mean, std) if len(mean) else None
 
     def normalize(self, pixels: npt.NDArray[np.float32]) -> None:
-        """Subtract the mean and divide by the standard deviation, in place. The last axis has the channels."""
-        np.subtract(pixels, self.mean, out=pixels)
-        np.divide(pixels, self.std, out=pixels)
+        """Subtract the mean and divide by the standard deviation, in place.
+
+        `pixels` is contiguous, with the shape (..., width, channels).
+        """
+        *_, width, channels = pixels.shape
+        # Whole rows: NumPy takes six times as long for an inner loop over three channels.
+        rows = pixels.reshape(-1, width * channels)
+        mean, std = (np.tile(np.broadcast_to(each, channels), width) for each in (self.mean, self.std))
+        np.subtract(rows, mean, out=rows)
+        np.divide(rows, std, out=rows)
 
 
 @dataclass(frozen=True)
