@@ -27,3 +27,12 @@ def count_processors(cgroups: Path = CGROUPS) -> int:
         if quota > 0:
             return max(1, min(seen, quota // period))
     return seen
+
+
+def local_ranks_from_environment() -> tuple[int, int]:
+    """Return this rank's number within its pod, and the number of ranks in the pod."""
+    names = ("OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"), ("LOCAL_RANK", "LOCAL_WORLD_SIZE")
+    for rank, ranks in names:
+        if rank in os.environ and ranks in os.environ:
+            return int(os.environ[rank]), int(os.environ[ranks])
+    return 0, 1

@@ -125,6 +125,41 @@ def test_kill_of_the_process_is_told(config: Config) -> None:
     end_batches(batches)
 
 
+def decoding_processes_of(reader: int) -> list[int]:
+    return [int(pid) for pid in Path(f"/proc/{reader}/task/{reader}/children").read_text().split()]
+
+
+@pytest.mark.parametrize(("processors", "processes"), [(1, 0), (2, 2), (3, 3)])
+def test_a_process_decodes_on_each_processor(
+    config: Config, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, processors: int, processes: int
+) -> None:
+    # The reader is another process, so the number of processors is changed by its Python path.
+    (tmp_path / "sitecustomize.py").write_text(f"import os\nos.sched_getaffinity = lambda _: range({processors})\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+
+    with ended(batches_from_beside(config, load(config), rank=0, ranks=1)) as batches:
+        next(batches)
+
+        assert len(decoding_processes_of(batches.process.pid)) == processes
+
+
+def test_kill_of_a_decoding_process_is_told(config: Config, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text("import os\nos.sched_getaffinity = lambda _: range(2)\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with ended(batches_from_beside(config, load(config), rank=0, ranks=1)) as batches:
+        next(batches)
+        first, second = decoding_processes_of(batches.process.pid)
+        os.kill(first, signal.SIGKILL)
+
+        with pytest.raises(
+            LostPeerError,
+            match=r"^data\.uri: a process that decodes this rank's images was ended by signal 9; if memory was short, ",
+        ):
+            [*itertools.islice(batches, 1000)]
+    # The other one ends with the reader.
+    wait_until_ended(second)
+
+
 def test_sigterm_does_not_end_the_process(config: Config) -> None:
     with ended(batches_from_beside(config, load(config), rank=0, ranks=1)) as batches:
         next(batches)
@@ -163,6 +198,10 @@ def test_process_ends_with_the_rank(config: Config, end: str) -> None:
         elif end == "kill-group":
             os.killpg(rank.pid, signal.SIGKILL)
 
+    wait_until_ended(pid)
+
+
+def wait_until_ended(pid: int) -> None:
     deadline = time.monotonic() + 10
     while is_running(pid) and time.monotonic() < deadline:
         time.sleep(0.05)

@@ -1,8 +1,8 @@
 """Read and decode a rank's batches in a separate process, the reader.
 
 Python runs one thread at a time. In the rank's own process, reading and decoding would delay the thread that launches
-the GPU's kernels. The reader writes decoded images into shared memory, as far ahead as MEMORY allows. The reader ends
-when the rank ends, for whatever reason.
+the GPU's kernels. The reader, and the processes that decode for it, write decoded images into shared memory, as far
+ahead as MEMORY allows. They end when the rank ends, for whatever reason.
 """
 
 from __future__ import annotations
@@ -23,17 +23,21 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 
 from distrain_trainer.config import Config
+from distrain_trainer.data.decoding import DecodingProcesses
 from distrain_trainer.data.formats import Dataset
 from distrain_trainer.data.idx import Arrays
+from distrain_trainer.data.images import ImageFolder
 from distrain_trainer.data.loader import START, Batch, train_batches
 from distrain_trainer.data.position import Position
 from distrain_trainer.data.samples import Pixels
+from distrain_trainer.data.shards import Shards
 from distrain_trainer.errors import LostPeerError, TrainerError
+from distrain_trainer.processors import count_processors, local_ranks_from_environment
 
 # The reader prefetches up to MEMORY bytes of decoded images, but at least two and at most BATCHES batches.
 MEMORY, BATCHES = 256 * 1024**2, 16
@@ -56,6 +60,8 @@ class Work:
     rank: int
     ranks: int
     start: Position
+    # The number of readers in this pod, which share its processors.
+    readers: int = 1
 
     @property
     def batch_bytes(self) -> int:
@@ -71,15 +77,17 @@ class Work:
 
 
 def batches_from_beside(
-    config: Config, dataset: Dataset, *, rank: int, ranks: int, start: Position = START
+    config: Config, dataset: Dataset, *, rank: int, ranks: int, start: Position = START, devices: int = 1
 ) -> Iterator[Batch]:
     """Yield the batches of train_batches from a reader process. Synthetic data and idx files need no reader.
 
-    The iterator raises what train_batches raises, and LostPeerError if the reader ends. end_batches ends the reader.
+    `devices` is the number of ranks in this process, each of which has a reader. The iterator raises what train_batches
+    raises, and LostPeerError if the reader ends. end_batches ends the reader.
     """
     if config.is_synthetic or isinstance(dataset.train, Arrays):
         return train_batches(config, dataset, rank=rank, ranks=ranks, start=start)
-    return BatchesFromBeside(Work(config, replace(dataset, test=None), rank, ranks, start))
+    _, local_ranks = local_ranks_from_environment()
+    return BatchesFromBeside(Work(config, replace(dataset, test=None), rank, ranks, start, local_ranks * devices))
 
 
 def end_batches(batches: Iterator[Batch]) -> None:
@@ -168,8 +176,8 @@ def serve(connection_file: int, memory_file: int) -> NoReturn:
     connection = Connection(connection_file)
     try:
         work: Work = pickle.loads(connection.recv_bytes())
-        slots = work.slots_in(mmap.mmap(memory_file, 0))
-        _send_batches(work, connection, slots)
+        memory = mmap.mmap(memory_file, 0)
+        _send_batches(_decoded_by_processes(work, memory, connection_file), connection, work.slots_in(memory))
     except (EOFError, BrokenPipeError):  # The rank has ended.
         pass
     except Exception as error:
@@ -180,6 +188,15 @@ def serve(connection_file: int, memory_file: int) -> NoReturn:
             # Wait until the rank has received the error and ended.
             threading.Event().wait()
     os._exit(0)
+
+
+def _decoded_by_processes(work: Work, memory: mmap.mmap, connection_file: int) -> Work:
+    """Return the work with a decoder that uses all of this rank's processors. With one, the reader itself decodes."""
+    train, count = work.dataset.train, count_processors() // work.readers
+    if count < 2 or not isinstance(train, ImageFolder | Shards):
+        return work
+    processes: Any = DecodingProcesses(train.decoder, memory, count, others=[connection_file])
+    return replace(work, dataset=replace(work.dataset, train=replace(train, decoder=processes)))
 
 
 def _send_batches(work: Work, connection: Connection, slots: list[Pixels]) -> None:

@@ -43,6 +43,10 @@ class Decoder:
     crops: Crops = field(default_factory=Crops)
     moments: Moments | None = None
 
+    def fill(self, content: bytes, name: str, place: Pixels, *, epoch: int, sample: int) -> None:
+        """Decode an image into `place`, float32[height, width, 3]. Raises what `decode` raises."""
+        put(self.decode(content, name, epoch=epoch, sample=sample), place, self.moments)
+
     def decode(self, content: bytes, name: str, *, epoch: int, sample: int) -> npt.NDArray[np.uint8]:
         """Decode an image. Raises DamagedSampleError if it cannot be decoded, DataError if it has another size.
 
@@ -112,8 +116,7 @@ class ImageFolder:
     def _fill(self, slot: int, sample: int, epoch: int, images: Pixels, labels: Indices) -> None:
         name = self.names[sample]
         content = self.store.read(name)
-        decoded = self.decoder.decode(content, self.store.path(name), epoch=epoch, sample=sample)
-        put(decoded, images[slot], self.decoder.moments)
+        self.decoder.fill(content, self.store.path(name), images[slot], epoch=epoch, sample=sample)
         labels[slot] = self.labels[sample]
 
 

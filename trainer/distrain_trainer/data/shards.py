@@ -24,7 +24,7 @@ from distrain_trainer.data.cache import Cache, reader_of
 from distrain_trainer.data.images import SUFFIXES, Decoder
 from distrain_trainer.data.read_ahead import ReadAhead, Span
 from distrain_trainer.data.sampler import SHUFFLE_BUFFER, Indices, Part
-from distrain_trainer.data.samples import Pixels, Shape, Work, put
+from distrain_trainer.data.samples import Pixels, Shape, Work
 from distrain_trainer.errors import DataError
 from distrain_trainer.storage import Store
 from distrain_trainer.storage.raw_file import RawFile
@@ -91,8 +91,7 @@ class Shards:
             ]
 
     def _fill(self, slot: int, sample: Sample, epoch: int, number: int, images: Pixels, labels: Indices) -> None:
-        decoded = self.decoder.decode(sample.image, sample.name, epoch=epoch, sample=number)
-        put(decoded, images[slot], self.decoder.moments)
+        self.decoder.fill(sample.image, sample.name, images[slot], epoch=epoch, sample=number)
         labels[slot] = sample.label
 
     def read(self, reading: Indices) -> Iterator[tuple[int, Sample]]:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import os
 import socket
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from distrain_trainer.metrics.figures import Figures
+from distrain_trainer.processors import local_ranks_from_environment
 
 # "::" listens on all IPv6 and IPv4 addresses of the pod. "0.0.0.0" is used if the machine has no IPv6.
 ADDRESSES = ("::", "0.0.0.0")
@@ -40,15 +40,6 @@ def serve_metrics(figures: Figures, port: int | None) -> None:
         print(
             f"metrics: rank {figures.rank} does not serve them on port {port} ({reason}); training goes on", flush=True
         )
-
-
-def local_ranks_from_environment() -> tuple[int, int]:
-    """Return this rank's number within its pod, and the number of ranks in the pod."""
-    names = ("OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"), ("LOCAL_RANK", "LOCAL_WORLD_SIZE")
-    for rank, ranks in names:
-        if rank in os.environ and ranks in os.environ:
-            return int(os.environ[rank]), int(os.environ[ranks])
-    return 0, 1
 
 
 @dataclass(frozen=True, eq=False)

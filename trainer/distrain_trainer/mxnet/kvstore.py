@@ -182,7 +182,9 @@ def train(
     seed_layers = seeder(model)
     # Distributed: each rank trains on its own part of the samples.
     sources = [
-        batches_from_beside(run.config, dataset, rank=rank, ranks=worker.ranks, start=run.position)
+        batches_from_beside(
+            run.config, dataset, rank=rank, ranks=worker.ranks, start=run.position, devices=len(worker.devices)
+        )
         for rank in worker.own_ranks
     ]
     parts = [on_device(source, device) for source, device in zip(sources, worker.devices, strict=True)]
