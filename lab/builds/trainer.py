@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -20,8 +21,9 @@ from lab.paths import CACHE_DIR, REPOSITORY
 SOURCE = REPOSITORY / "trainer" / "distrain_trainer"
 IN_IMAGE = "/opt/venv/lib/python3.11/site-packages/distrain_trainer"
 COPIES = CACHE_DIR / "trainer"
-# The cache keeps this many copies of the trainer.
-KEPT = 4
+# The cache keeps this many copies of the trainer, and all that were used in the last day: tests of another working tree
+# may run meanwhile.
+KEPT, SECONDS_KEPT = 4, 24 * 3600
 
 
 def run_trainer(
@@ -60,6 +62,7 @@ def _compiled() -> Path:
         with tempfile.TemporaryDirectory(dir=COPIES) as made:
             _compile(Path(shutil.copytree(SOURCE, Path(made) / folder.name, ignore=shutil.ignore_patterns("*.pyc"))))
             _put(Path(made) / folder.name, folder)
+    os.utime(folder)  # The time of its last use.
     return folder
 
 
@@ -74,12 +77,20 @@ def _compile(folder: Path) -> None:
 
 def _put(made: Path, folder: Path) -> None:
     """Rename a copy to its final name, and remove old copies."""
+    os.utime(made)  # It has the modification time of the source.
     try:
         made.rename(folder)
     except OSError:
         if not folder.exists():  # If it exists, another process has made the same copy.
             raise
-    # The newest copies are kept. Renaming keeps the modification time of the source, so set the current time.
-    os.utime(folder)
-    for path in sorted(COPIES.iterdir(), key=lambda path: path.stat().st_mtime, reverse=True)[KEPT:]:
-        shutil.rmtree(path, ignore_errors=True)
+    for age, path in sorted((_age(path), path) for path in COPIES.iterdir())[KEPT:]:
+        if age > SECONDS_KEPT:
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def _age(path: Path) -> float:
+    """Return the seconds since a copy was last used; 0 if another process has just removed it."""
+    try:
+        return time.time() - path.stat().st_mtime
+    except FileNotFoundError:
+        return 0.0
