@@ -172,7 +172,7 @@ def test_token_of_helms_environment_that_cannot_be_sent_is_refused_without_it(
     assert cli.run(["doctor"]) == 2
 
     told = capsys.readouterr().err
-    assert told.startswith("distrain: --kube-token: the token of this flag, or of HELM_KUBETOKEN, holds ")
+    assert told.startswith("distrain: --kube-token: the token of this flag, or of HELM_KUBETOKEN, contains ")
     assert not _secrets_in(told)
     assert secure.requests == []
 
