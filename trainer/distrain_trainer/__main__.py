@@ -19,37 +19,39 @@ from distrain_trainer.models.user import find, is_users
 from distrain_trainer.packages import require
 from distrain_trainer.storage import Retry, open_store
 
-# The program for each framework and strategy. PyTorch uses DistributedDataParallel, or Horovod under mpirun.
+# The module of the training program for each framework and strategy. PyTorch uses DistributedDataParallel; under mpirun
+# it uses Horovod.
 PROGRAMS = {
     "tensorflow": {"allreduce": "tensorflow.horovod", "parameter-server": "tensorflow.parameter_server"},
     "pytorch": {"allreduce": "pytorch.ddp"},
     "pytorch under mpirun": {"allreduce": "pytorch.horovod"},
     "mxnet": {"allreduce": "mxnet.horovod", "parameter-server": "mxnet.kvstore"},
 }
-# The module that servers and schedulers run instead of a program.
+# The module that parameter servers and the scheduler run instead of the worker's program.
 SERVERS = {"mxnet.kvstore": "mxnet.server"}
 PACKAGES = {"tensorflow": "tensorflow", "pytorch": "torch", "mxnet": "mxnet"}
 
 
 def main(argv: Sequence[str]) -> None:
-    # Imports create no garbage, but the collector took a fifth of the CPU time of importing TensorFlow.
+    # Imports create no garbage. With the garbage collector enabled, it took a fifth of the CPU time of importing
+    # TensorFlow.
     gc.disable()
-    # TensorFlow's C++ code would log its CPU features and more.
+    # Do not let TensorFlow's C++ code log the CPU's features and other details.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-    # By default OpenMP's threads wait in a busy loop, which is 40 times slower on shared processors.
+    # By default, idle OpenMP threads wait in a busy loop. On shared processors this makes the training 40 times slower.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
         config = parse(argv)
         if config.deterministic or is_users(config.model):
-            # Otherwise PyTorch warns on every rank that find_unused_parameters costs time.
+            # Without this setting, PyTorch warns on every rank that find_unused_parameters costs time.
             os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
         program = program_of(config)
         require_packages(config)
         dataset = None if holds_weights_only() else read_input(config)
         require_writable_output(config)
-        # Import the framework last, because the import takes seconds. Mistakes in the values then show earlier.
+        # Import the framework last: the import takes seconds, and mistakes in the values are then reported before it.
         train = importlib.import_module(program).main
-        # Imported objects stay, so exclude them from garbage collection during the training.
+        # Imported objects are never freed, so the garbage collector need not examine them during the training.
         gc.freeze()
         gc.enable()
         train(config, dataset)

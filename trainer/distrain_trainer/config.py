@@ -193,7 +193,7 @@ def _numbers(text: str) -> tuple[float, ...]:
         raise argparse.ArgumentTypeError(f"{text!r} is no list of numbers, such as 30,60") from None
 
 
-# The parser's options for a field of each type, except text.
+# The argparse options for each type of field. Text fields need none.
 TYPES: dict[Any, dict[str, Any]] = {
     "tuple[float, ...]": {"type": _numbers},
     "int": {"type": int},

@@ -13,16 +13,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
-# Functions that end_rank calls with the exception that ends this process, after logging it. They may take a few
-# seconds.
+# When an exception ends this process, end_rank logs it and then calls these functions with it. Each function may take a
+# few seconds.
 AT_END: list[Callable[[BaseException], None]] = []
 
 TERMINATION_LOG = Path("/dev/termination-log")
 
-# If all ranks meet the same error, only rank 0 should log it: the others wait this long for SIGTERM from the launcher.
+# If all ranks have the same error, only rank 0 shall log it. The others wait this many seconds for SIGTERM from the
+# launcher.
 SECONDS_FOR_RANK_0 = 5.0
-# The same for errors of the storage, which ranks may meet at different times. If no SIGTERM arrives in this time, only
-# this rank has the error.
+# The same wait for storage errors, which ranks may have at different times. If no SIGTERM arrives within these seconds,
+# this rank is the only one with the error, and logs it.
 SECONDS_TO_BE_ALONE = 15.0
 
 
@@ -193,7 +194,7 @@ def tell_torchrun(line: str) -> None:
     with contextlib.suppress(OSError):
         extra = {"py_callstack": line, "timestamp": str(int(time.time()))}
         Path(error_file).write_text(json.dumps({"message": {"message": line, "extraInfo": extra}}))
-    # "r+" does not create the file: outside Kubernetes it does not exist.
+    # Mode "r+" does not create the file: outside Kubernetes there is no termination log.
     with contextlib.suppress(OSError), TERMINATION_LOG.open("r+") as log:
         log.write(line)
         log.truncate()

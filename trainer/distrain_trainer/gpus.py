@@ -13,9 +13,10 @@ from distrain_trainer.config import Config
 from distrain_trainer.errors import DeviceError, rank_from_environment, task_from_environment
 from distrain_trainer.log import Log
 
-# The chart sets this variable to workers.gpus in pods that request GPUs.
+# In pods that request GPUs, the chart sets this variable to the value of workers.gpus.
 ASKED = "DISTRAIN_GPUS"
-# Set in each container that has a GPU from the lab's device plugin. These GPUs do not exist.
+# The lab's device plugin sets this variable in each container that requests a GPU. The GPUs of that device plugin are
+# fakes.
 PRETENDED = "DISTRAIN_PRETENDED_GPUS"
 CUDA_ERROR_NAMES = {
     35: "the driver is older than the image's CUDA",

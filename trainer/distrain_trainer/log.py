@@ -14,7 +14,8 @@ class Log:
 
     def print(self, line: str) -> None:
         if self.speaks:
-            # Print in one write, because other threads and processes print too, and Python may run unbuffered.
+            # Print each line in a single write: other threads and processes print too, and Python's output may be
+            # unbuffered.
             print(f"{line}\n", end="", flush=True)
             self.lines.append(line)
 

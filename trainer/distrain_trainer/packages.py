@@ -6,7 +6,7 @@ import importlib.util
 
 from distrain_trainer.errors import ArgumentError
 
-# Package -> the module to import.
+# Maps a Python package to the module that is imported to check for it.
 MODULES = {
     "boto3": "boto3",
     "pillow": "PIL",

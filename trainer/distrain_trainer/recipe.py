@@ -18,7 +18,7 @@ T = TypeVar("T")
 OPTIMIZERS = ("sgd", "adam", "lars", "lamb")
 SCHEDULES = ("constant", "cosine", "step")
 RATE_SCALINGS = ("auto", "linear", "sqrt", "none")
-# The chart value that passes on arguments for which the chart has no separate value.
+# The chart value for arguments that have no chart value of their own.
 EXTRA_ARGS = "trainer.extraArgs"
 
 

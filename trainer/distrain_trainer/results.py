@@ -13,9 +13,10 @@ from distrain_trainer.log import Log
 from distrain_trainer.storage import Retry, Store, open_store
 
 RESULTS = "results.json"
-# Prefix of the names of the best model's files.
+# The names of the best model's files begin with this prefix.
 BEST = "best-"
-# The number of logged steps to keep. Each manifest contains all kept steps, and a plot needs no more.
+# The maximum number of logged steps in the history. Every manifest contains the history, and a plot needs no more
+# points.
 LOGGED_KEPT = 1000
 
 
@@ -57,7 +58,7 @@ def add(history: list[LoggedStep], step: LoggedStep) -> None:
     on the step numbers, so a resumed run keeps the same steps.
     """
     history.append(step)
-    while len(history) > 2 * LOGGED_KEPT:  # Manifests of earlier trainers hold all steps.
+    while len(history) > 2 * LOGGED_KEPT:  # Manifests of earlier trainer versions contain every logged step.
         del history[1:-1:2]
     while len(history) > LOGGED_KEPT:
         gaps = [after.step - before.step for before, after in zip(history, history[2:], strict=False)]
@@ -99,7 +100,7 @@ def write_outcome(uri: str, results: Results, log: Log, *, save: Callable[[Path]
     """
     store = _open(uri)
     names = _write_model(store, results.model_file, save)
-    # Write results.json after the model, because it names the model.
+    # results.json contains the model's name, so write the model first.
     store.write(RESULTS, results.to_json().encode())
     log.print(f"{', '.join(names)}, results.json and log.txt are in {uri}")
     store.write("log.txt", log.text().encode())
@@ -118,7 +119,7 @@ def write_best(uri: str, evaluation: Evaluation, *, model_file: str, save: Calla
 
 
 def _open(uri: str) -> Store:
-    # Writing worked at the start, so retry refusals too: the permission may come back.
+    # Writing worked at the start of the run, so also retry if the store refuses: the permission may be granted again.
     return open_store(uri, value="output.uri", retry=Retry(allowed=("write",)))
 
 
@@ -128,7 +129,7 @@ def _write_model(store: Store, name: str, save: Callable[[Path], None]) -> list[
         model = Path(folder) / name
         save(model)
         others = sorted(path for path in Path(folder).rglob("*") if path.is_file() and path != model)
-        # Write the model's own file last: if it exists, all files exist. results.json names it.
+        # Write the model's main file last: if it exists, all other files of the model exist too.
         for path in (*others, model):
             store.write(path.relative_to(folder).as_posix(), path.read_bytes())
         return sorted(path.name for path in Path(folder).iterdir())
@@ -146,5 +147,6 @@ def is_outcome_of(uri: str, run: str) -> bool:
     try:
         told = json.loads(held[0])
         return told["run"] == run and told["model_file"] in store.names(folders="")
-    except (ValueError, KeyError, TypeError):  # Written by another program, or by an earlier trainer.
+    # The file was written by another program, or by an earlier version of the trainer.
+    except (ValueError, KeyError, TypeError):
         return False

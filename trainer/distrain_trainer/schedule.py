@@ -8,7 +8,7 @@ from fractions import Fraction
 from distrain_trainer.config import Config
 
 BASE_BATCH = 256
-# What rate_scaling "auto" means for each optimizer.
+# The rule that rate_scaling "auto" selects for each optimizer.
 SCALINGS = {"sgd": "linear", "lars": "linear", "adam": "sqrt", "lamb": "sqrt"}
 
 

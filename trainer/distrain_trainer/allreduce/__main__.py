@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from distrain_trainer.allreduce.backend import Backend
 from distrain_trainer.errors import ArgumentError, TrainerError, end_rank
 
-# The module for each backend and each framework in the image.
+# The module that implements the all-reduce for each backend, by the framework that the image contains.
 BACKENDS = {
     "horovod": {"tensorflow": "horovod_tensorflow", "torch": "horovod_pytorch", "mxnet": "horovod_mxnet"},
     "torch": {"torch": "torch_distributed"},
@@ -32,7 +32,8 @@ UNITS = {"": 1, "Ki": 1024, "Mi": 1024**2, "Gi": 1024**3}
 SIZES = "1Ki,8Ki,64Ki,512Ki,4Mi,64Mi"
 HEADER = "     size     time/us  alg GB/s  bus GB/s"
 BYTES_OF_A_FLOAT = 4
-# The values are small integers. float32 represents their sums exactly up to this number, in any order of addition.
+# The summed values are small integers. float32 represents every integer up to LARGEST_EXACT exactly, so sums up to it
+# are exact in any order of addition.
 LARGEST_EXACT = 2**24
 VALUES = 1000
 
@@ -58,11 +59,12 @@ class Options:
 
 
 def main(argv: Sequence[str]) -> None:
-    # TensorFlow's C++ code would log its CPU features and more.
+    # Do not let TensorFlow's C++ code log the CPU's features and other details.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     try:
         options = parse(argv)
-        # Import the framework last, because the import takes seconds. Mistakes in the arguments then show earlier.
+        # Import the framework last: the import takes seconds, and mistakes in the arguments are then reported before
+        # it.
         backend: Backend = importlib.import_module(module_of(options.backend)).connect()
         run(options, backend)
         backend.close()
@@ -87,7 +89,7 @@ def run(options: Options, backend: Backend) -> None:
         # The first all-reduce also opens connections, so it is checked but not timed.
         require_right(backend.get(backend.all_reduce(mine)), ranks=backend.size, rank=backend.rank)
         say(backend, line(size, seconds=seconds_of_one(backend, mine, options.repeats), ranks=backend.size))
-    # A last all-reduce: if a rank has failed, the others wait here until the launcher ends them.
+    # Run one more all-reduce. If another rank has failed, this rank waits here until the launcher ends it.
     backend.all_reduce(backend.put(values(backend.rank, 1)))
     say(backend, f"all-reduce is right on {backend.size} ranks")
 

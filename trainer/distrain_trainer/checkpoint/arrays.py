@@ -13,10 +13,11 @@ import numpy.typing as npt
 from distrain_trainer.errors import ArgumentError
 
 Array = npt.NDArray[Any]
-# A state's arrays by name. Types that NumPy does not have (bfloat16) are held as unsigned integers of the same size.
+# The arrays of a training state, keyed by name. NumPy lacks the type bfloat16, so such arrays are stored as unsigned
+# integers of the same size.
 Arrays = Mapping[str, Array]
 
-# Framework's name of an element type -> its name in safetensors, and the NumPy type that holds it.
+# Maps the framework's name of an element type to its safetensors name and to the NumPy type that stores it.
 TYPES = {
     "float64": ("F64", "float64"),
     "int64": ("I64", "int64"),
@@ -35,8 +36,7 @@ TYPES = {
 }
 NAMES = {code: name for name, (code, _) in TYPES.items()}
 HELD = {code: np.dtype(held) for code, held in TYPES.values()}
-# The NumPy type of an array of bfloat16 that is passed on without its Field: a structured type with the field
-# `bfloat16`.
+# The NumPy type of a bfloat16 array when no Field comes with the array: a structured type with the field `bfloat16`.
 BFLOAT16 = np.dtype([("bfloat16", np.uint16)])
 
 

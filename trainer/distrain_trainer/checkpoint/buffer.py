@@ -23,7 +23,7 @@ class Buffer:
         """Allocate at least `size` bytes. Touch each page, unless the caller writes all pages at once."""
         with self._reserving:
             if len(self._memory) < size:
-                self._memory = np.zeros(0, dtype=np.uint8)  # Free the old memory first.
+                self._memory = np.zeros(0, dtype=np.uint8)  # Free the old memory before allocating the new memory.
                 self._memory = np.empty(size, dtype=np.uint8)
                 if touches:
                     self._memory.fill(0)
@@ -45,7 +45,7 @@ class Buffer:
         for part in parts:
             fields = part.whole_fields
             for name, place in places_in(part):
-                if name not in found:  # The other pieces of a cut array follow the first one.
+                if name not in found:  # The array begins with its first piece; its other pieces follow in the buffer.
                     found[name] = self._view(place, fields[name])
         return found
 

@@ -14,9 +14,11 @@ from distrain_trainer.errors import CheckpointError, StorageError
 from distrain_trainer.storage import Store
 
 MANIFEST = "manifest.json"
-# Only folders of such names are listed: others, for example a volume's lost+found, may not be readable.
+# List only folders with such names: the trainer may have no permission to read other folders, such as a volume's
+# lost+found.
 NAME = r"\d+-\d+"
-# The files of a checkpoint of any format, the ranks' reports, and the hidden unfinished files of FolderStore.
+# Names of files in a checkpoint's folder: those of every checkpoint format, the ranks' reports, and the hidden
+# unfinished files of FolderStore.
 OURS = re.compile(r"(manifest\.json|rank-\d+\.json|state-\d+\.safetensors|state\.(npz|params|pt))|\.[\w.-]+\.part")
 
 
@@ -62,7 +64,7 @@ def last_there(store: Store) -> tuple[int, str | None]:
         try:
             if _manifest(store, name):
                 return place(name)[0], name
-        except NewerError:  # `read` refuses this checkpoint later.
+        except NewerError:  # `read` will refuse a checkpoint of a newer format later.
             return place(name)[0], name
     return 0, None
 
@@ -99,12 +101,12 @@ def _files_of(store: Store, name: str, files: Iterable[str], tell: Tell) -> list
         is_checkpoint = _manifest_in(held[0], name) if held else ours == there
     except NewerError:
         return []
-    # The manifest first, so that a checkpoint that is deleted only partly counts as incomplete.
+    # Delete the manifest first: if not all files get deleted, the checkpoint then counts as incomplete.
     return sorted(ours, key=lambda file: not file.endswith(MANIFEST)) if is_checkpoint else []
 
 
 def _is_whole(store: Store, name: str) -> bool:
-    # Read instead of listing, as a server's listing may lag behind.
+    # Read the manifest instead of listing the files, because a server's listing may be out of date.
     return store.read_tagged(f"{name}/{MANIFEST}") is not None
 
 

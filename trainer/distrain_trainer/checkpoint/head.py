@@ -16,7 +16,7 @@ from distrain_trainer.storage import Store
 FILE = "HEAD"
 TRAINING, STOPPED, FINISHED = "training", "stopped", "finished"
 SECONDS_BETWEEN_BEATS = 10.0
-# The holder counts as gone after this long without a new heartbeat.
+# Seconds without a new heartbeat after which the holder of HEAD counts as dead.
 SECONDS_OF_SILENCE = 30.0
 RETIRED_KEPT = 64
 
@@ -112,7 +112,7 @@ class Head:
         told: dict[str, Any] = json.loads(content)
         successor = told["successor"] and Holder(told["successor"]["job"], tuple(told["successor"]["pods"]))
         lists = {"pods": tuple(told["pods"]), "retired": tuple(told["retired"])}
-        # Earlier trainers wrote no `end`.
+        # Earlier versions of the trainer wrote no `end`.
         told.setdefault("end", None)
         known = {each.name: told[each.name] for each in fields(cls)}
         head = cls(**{**known, **lists, "successor": successor, "end": End.from_json(told["end"])})

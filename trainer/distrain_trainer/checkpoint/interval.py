@@ -5,16 +5,16 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-# Mean time between failures that end a job, in days, for one GPU: 6.50 failures per 1000 node-days with 8 GPUs per
-# node, measured on cluster RSC-1 by Kokolis et al. 2024 ("Revisiting Reliability in Large-Scale Machine Learning
-# Research Clusters", arXiv:2410.21680). The plugin's derived values assume the same.
+# Mean time between failures that end a job, in days, for one GPU. Kokolis et al. 2024 measured 6.50 failures per 1000
+# node-days on the cluster RSC-1, whose nodes have 8 GPUs ("Revisiting Reliability in Large-Scale Machine Learning
+# Research Clusters", arXiv:2410.21680). The plugin uses the same number when it derives values.
 GPU_DAYS_BETWEEN_FAILURES = 8 * 1000 / 6.50
-# The first checkpoint comes early, because the cost of saving is unknown before.
+# Save the first checkpoint after this many seconds: the cost of saving is unknown until then.
 SECONDS_TO_FIRST = 60.0
-# Upper limit in seconds, for clusters whose machines fail more often than those of RSC-1.
+# Upper limit of the interval in seconds, for clusters whose machines fail more often than those of RSC-1.
 LONGEST = 1800.0
-# Lower limit in seconds. A failure also costs a restart of about a minute. More frequent checkpoints would save less
-# time than that, and each one costs bandwidth, processor time and requests to the storage.
+# Lower limit in seconds. A failure also costs a restart, which takes about a minute. Checkpoints that are more frequent
+# would save less than this minute, and each one costs bandwidth, processor time and requests to the storage.
 SHORTEST = 60.0
 
 

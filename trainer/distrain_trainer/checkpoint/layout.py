@@ -13,13 +13,15 @@ from dataclasses import asdict, dataclass, replace
 
 from distrain_trainer.checkpoint.arrays import HELD, Cut, Cuts, Field, Fields
 
-# The largest size of a part. A larger array has a part of its own. A part is written in one call.
+# The maximum size of a part, which is one file of a checkpoint. An array that is larger than this gets a part of its
+# own. A part is written to the store in one call.
 PART_BYTES = 128 * 1024**2
-# Parts begin at multiples of this in the buffer, for fast copies. Arrays are cut at multiples of it.
+# In the buffer, each part begins at a multiple of this number of bytes, which makes copies fast. Large arrays are cut
+# at multiples of this number of bytes.
 ALIGNMENT = 64
-# Smaller arrays are not cut: a rank saves the whole array or none of it.
+# An array below this size in bytes is not cut: one rank saves the whole array.
 SMALLEST_CUT = 1024**2
-# The entry of a header for named texts. Here these texts describe the cut arrays.
+# In a safetensors header, this key holds free text by name. The trainer stores the descriptions of cut arrays there.
 METADATA = "__metadata__"
 
 
@@ -79,12 +81,13 @@ def _share(
     """Return one rank's fields by file, and its cuts."""
     if ranks == 1:
         return _groups(widest_first(fields)), {}
-    # Empty arrays are not shared: they have no bytes between two edges.
+    # Empty arrays are saved by rank 0 alone: an array without bytes lies in no rank's range of bytes.
     own = {name: field for name, field in fields.items() if name in unshared or not field.size}
     shared = widest_first({name: field for name, field in fields.items() if name not in own})
     edges = _edges(shared, sum(field.size for field in own.values()), ranks)
     found, cuts = _between(shared, edges[rank], edges[rank + 1])
-    # In a file with shared arrays, rank 0's own arrays with smaller elements would misalign the shared arrays.
+    # Rank 0 writes its own arrays to separate files: in one file, those with smaller elements would misalign the shared
+    # arrays.
     groups = _groups(widest_first(own)) if own and rank == 0 else []
     return groups + (_groups(found) if found or not groups else []), cuts
 
@@ -168,7 +171,7 @@ def parse(file: str, header: bytes, size: int) -> Part:
         cuts = {name: _cut_of(texts[name]) for name in fields if name in texts}
         part = Part(file, len(header), header, fields, cuts)
         is_whole = part.size == size
-    # OverflowError: a damaged number may be infinite.
+    # OverflowError is raised if a damaged header contains an infinite number.
     except (
         KeyError,
         TypeError,
@@ -196,7 +199,7 @@ def lay_out(parts: Iterable[Part]) -> list[Part]:
     """
     placed: list[Part] = []
     end = 0
-    # The cut array whose next piece must follow, and the number of that piece's first element.
+    # The cut array whose next piece must come now, and the index of that piece's first element in the whole array.
     following: tuple[str, int] | None = None
     for part in parts:
         end = end if following else aligned(end)

@@ -27,11 +27,11 @@ from distrain_trainer.storage import Store
 
 Say = Callable[[str], None]
 SECONDS_BETWEEN_CHECKS = 1.0
-# How far the clocks of two machines may be apart: S3 itself refuses requests whose time is 15 minutes wrong.
+# The largest difference between two machines' clocks. S3 itself refuses requests whose time is 15 minutes wrong.
 SECONDS_OF_SKEW = 900.0
-# Attempts to change HEAD. More than one or two conflicts in a row mean that the store's tags are wrong.
+# Attempts to change HEAD. After more than one or two conflicts in a row, the store's tags must be wrong.
 CONFLICTS = 10
-# An ETag that matches no file: no content is known to have this MD5 sum.
+# An ETag that no file has: no known content has this MD5 sum.
 WRONG_TAG = f'"{"0" * 32}"'
 
 
@@ -40,7 +40,7 @@ class Lease:
 
     def __init__(self, store: Store, head: Head, tag: str) -> None:
         self.store, self.head = store, head
-        # None after somebody has deleted HEAD: the next change creates HEAD.
+        # None if somebody has deleted HEAD. The next change then creates HEAD again.
         self._tag: str | None = tag
         self._changing = threading.Lock()
         self._ended = threading.Event()
@@ -91,7 +91,7 @@ class Lease:
                 f"longer by generation {self.head.generation}; this job is over"
             )
             raise FencedError(self.fenced_by)
-        # The only change by another process within a generation is that another job has asked for the run.
+        # The generation is unchanged, so the only possible change is that another job has asked for the run.
         self.head, self._tag = found
 
     def beat(self) -> None:
@@ -100,7 +100,7 @@ class Lease:
 
     def _beat(self) -> None:
         while not self._ended.wait(heads.SECONDS_BETWEEN_BEATS):
-            # Ignored here: the writer reports failures of the store.
+            # Ignore these errors here: the writer reports failures of the store.
             with contextlib.suppress(StorageError, FencedError):
                 self.change()
 
@@ -183,7 +183,7 @@ def _pause(head: Head, store: Store, say: Say) -> None:
 def _write(store: Store, head: Head, tag: str | None) -> Lease | None:
     try:
         return Lease(store, head, store.write_if(heads.FILE, head.to_json(), tag))
-    except ConflictError:  # Another process was first. The caller reads what it wrote.
+    except ConflictError:  # Another process was first. The caller then reads the HEAD that the other process wrote.
         return None
 
 

@@ -22,10 +22,10 @@ class NewerError(ValueError):
     """The manifest has a format that this trainer does not know."""
 
 
-# Upper limit of the numbers in a manifest: no file is larger, and some file systems refuse larger offsets.
+# Upper limit of every number in a manifest. No file is larger than this, and some file systems refuse larger offsets.
 LARGEST = 2**43
 Shapes = Mapping[str, list[int]]
-# Prefixes of the arrays that may differ between a checkpoint and the run that loads it.
+# Arrays whose names begin with one of these prefixes may differ between a checkpoint and the run that loads it.
 NOT_COMPARED = ("scaler.", "group.", "ema.")
 
 
@@ -93,7 +93,7 @@ class Manifest:
                 files={name: FileSum(**told["files"][name]) for name in told["files"]},
                 history=[LoggedStep(**step) for step in told["history"]],
                 format=told["format"],
-                # Earlier trainers wrote no evaluations.
+                # Earlier versions of the trainer wrote no `evaluations`.
                 evaluations=[Evaluation(**each) for each in told.get("evaluations", [])],
             )
             _require_types(manifest)

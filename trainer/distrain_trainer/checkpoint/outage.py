@@ -18,7 +18,8 @@ class Outage:
         self._failure = ""
         self._step = 0
         self._since = self._said = 0.0
-        # The saving thread's current call, for example "writing /checkpoints/HEAD", and its start. None between calls.
+        # The call that the saving thread is making, for example "writing /checkpoints/HEAD", and the time when it
+        # began. None between calls.
         self._doing: tuple[str, float] | None = None
 
     def __bool__(self) -> bool:

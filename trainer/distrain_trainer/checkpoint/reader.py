@@ -18,10 +18,10 @@ from distrain_trainer.checkpoint.manifest import FileSum, Manifest, NewerError, 
 from distrain_trainer.errors import CheckpointError, MissingError
 from distrain_trainer.storage import Store
 
-# Bytes per read from the store, and the number of reads at once. boto3 uses the same for large files.
+# Bytes per read from the store, and the number of concurrent reads. boto3 uses the same numbers for large files.
 PIECE = 8 * 1024**2
 READS = 10
-# The number of bytes that are read first from a file. Most headers are shorter.
+# The number of bytes to read first from each file, to get its header. Most headers are shorter.
 FIRST_BYTES = 64 * 1024
 
 
@@ -42,7 +42,8 @@ class Trained:
     former: Callable[[bytes], Arrays]
 
 
-# Reads the files of a checkpoint into the buffer, where its parts are laid out. Raises DamagedCheckpointError.
+# A function that reads a checkpoint's files into the buffer, at the places that the parts give. Raises
+# DamagedCheckpointError.
 ReadFiles = Callable[[Checkpoint], None]
 
 
@@ -96,7 +97,7 @@ def read(store: Store, name: str, buffer: Buffer, trained: Trained, read_files: 
     try:
         manifest = Manifest.from_json(held[0])
         subject = manifest.subject
-        if manifest.format == 1:  # Format 1 numbers the arrays: their names are known only after decoding.
+        if manifest.format == 1:  # Format 1 numbers the arrays, so their names are known only after decoding.
             subject = replace(subject, shapes=trained.subject.shapes)
         _require_none(difference(subject, trained.subject), store, name)
         found = Checkpoint(name, manifest, [])
@@ -106,7 +107,7 @@ def read(store: Store, name: str, buffer: Buffer, trained: Trained, read_files: 
         else:
             found = replace(found, parts=_layout_of(store, found))
             read_files(found)
-        # Compare only after the checksums are verified, because a damaged header may name other arrays.
+        # Compare the arrays only after the checksums are verified, because a damaged header may contain wrong names.
         _require_none(state_difference(fields_of(found.parts), trained.fields, trained.later), store, name)
         return found
     except NewerError:
@@ -210,7 +211,7 @@ def _read_former(store: Store, found: Checkpoint, buffer: Buffer, former: Callab
     """Read a checkpoint of format 1, and convert its arrays to the current format."""
     [(file, told)] = found.manifest.files.items()
     path = f"{found.name}/{file}"
-    # Check the file's size before memory is reserved: the manifest may be damaged and have a wrong size.
+    # Check the file's size before allocating memory, because a damaged manifest may contain a wrong size.
     _read_into(store, path, memoryview(bytearray(1)), 0, told.size)
     content = bytearray(told.size)
     _read_into(store, path, memoryview(content), 0, told.size)

@@ -16,8 +16,8 @@ from distrain_trainer.checkpoint.manifest import FileSum
 from distrain_trainer.errors import StorageError, UnavailableError
 from distrain_trainer.storage import Store
 
-# Seconds between two checks for a report. A volume such as NFS may take half a minute to show a file of another
-# machine.
+# Seconds between two checks for a report. On a volume such as NFS, a file written on another machine may take half a
+# minute to appear.
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0
 
 
@@ -62,7 +62,7 @@ def _read(store: Store, name: str, rank: int, start: str) -> dict[str, FileSum] 
         return None
     try:
         told = json.loads(held[0])
-        # A process that died may have left a report under this name, if HEAD was deleted since.
+        # If HEAD was deleted, a process that has died may have left a report under the same name.
         return {file: FileSum(**each) for file, each in told["files"].items()} if told["start"] == start else None
     except (KeyError, TypeError, AttributeError, ValueError):
         return None

@@ -23,12 +23,13 @@ from distrain_trainer.data.position import Position
 from distrain_trainer.errors import FencedError, StorageError, UnavailableError
 from distrain_trainer.results import Evaluation, LoggedStep
 
-# Seconds between two attempts to save while the store fails. The pause doubles each time.
+# Seconds between two attempts to save while the store fails. The pause doubles after each failed attempt.
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
-# Seconds for which the last checkpoint is retried: after the grace period Kubernetes kills the pod.
+# Seconds for which the last checkpoint is retried. It cannot be longer: after the grace period, Kubernetes kills the
+# pod.
 SECONDS_FOR_LAST = 20.0
 SECONDS_BETWEEN_CHECKS = 0.1
-# Rank 0 waits for the other ranks' files as long as its own files took, plus this many seconds. Then the attempt fails.
+# Rank 0 waits for the other ranks' files this many seconds longer than its own files took. Then the attempt fails.
 SECONDS_FOR_OTHERS = 120.0
 
 
@@ -67,9 +68,10 @@ class Snapshot:
         )
 
 
-# Copies the state into the buffer, and describes it.
+# A function that copies the state into the buffer and returns its description.
 Take = Callable[[], Snapshot]
-# Takes the reason why this rank could not write its files, or "". Returns the first such reason of all ranks, or "".
+# A function that all ranks call. Its argument is the reason why this rank could not write its files, or "". It returns
+# the first nonempty reason of all ranks, or "".
 Agree = Callable[[str], str]
 
 
@@ -84,27 +86,30 @@ class Writer:
     def __init__(self, lease: Lease, buffer: Buffer, config: Config, *, ranks: int, member: Member) -> None:
         self.lease, self._buffer, self._config, self._ranks, self._member = lease, buffer, config, ranks, member
         self._given: Snapshot | None = None
-        # A snapshot in the buffer that is not yet given to the thread.
+        # A snapshot in the buffer that the thread may not write yet.
         self._held: Snapshot | None = None
         self._change = threading.Condition()
-        # Locked while the buffer is read or written. `_given` is the snapshot in the buffer.
+        # Held by the thread or the main thread while it reads or writes the buffer. `_given` describes the snapshot in
+        # the buffer that the thread shall write.
         self._using_buffer = threading.Lock()
         self._is_busy = False
         self.outage = Outage()
-        # The samples seen in the last state whose files this rank has written.
+        # Identifies the last state whose files this rank has written: the number of samples seen.
         self._written_samples = -1
-        # The samples seen in the last state whose files this rank has reported, or has tried to report.
+        # Identifies the last state whose files this rank has reported, or has tried to report: the number of samples
+        # seen.
         self._reported_samples = -1
-        # The samples seen in the state that the main thread waits for. For earlier states rank 0 does not wait for
-        # other ranks.
+        # Identifies the state that the main thread waits for: the number of samples seen. For earlier states, rank 0
+        # does not wait for the other ranks.
         self._awaited_samples = -1
-        # The samples seen in the last state that could not be saved, and the time of the failure.
+        # Identifies the last state that could not be saved (the number of samples seen), and the time of the failure.
         self._failed = (-1, 0.0)
         self._taken = self._stall = 0.0
-        # The number of seconds for which checkpoints have delayed the training so far.
+        # The number of seconds for which saving checkpoints has delayed the training so far.
         self.stalled = 0.0
         self.saved_samples = -1
-        # The samples seen in the checkpoint in HEAD. It is saved, even while older checkpoints are still being deleted.
+        # Identifies the checkpoint that HEAD names: the number of samples seen. That checkpoint counts as saved even
+        # while older checkpoints are still being deleted.
         self._samples_in_head = -1
         self.seconds_left = math.inf
         """The training's, as far as it can be told."""
@@ -140,7 +145,7 @@ class Writer:
         if not self._using_buffer.acquire(timeout=wait):
             return False
         try:
-            # If the copy fails, the buffer holds no complete state.
+            # If the copy below fails, the buffer contains no complete state.
             self._given = self._held = None
             free = time.monotonic()
             self._held, self._taken = take(), begun
@@ -157,7 +162,8 @@ class Writer:
         if self._held is None or step <= self._held.position.step:
             return
         if is_good:
-            self._taken = time.monotonic() - self._stall  # The step in between does not count as cost.
+            # The time of the step between the copy and the write is not a cost of saving.
+            self._taken = time.monotonic() - self._stall
             self._give()
         else:
             self._held = None
@@ -177,7 +183,8 @@ class Writer:
         is_taken = self._try_again(samples)
         reason = self._written_or_not(take, samples, begun, is_taken=is_taken)
         if others := agree(reason):
-            self._awaited_samples = samples + 1  # Rank 0's thread need not wait for the files.
+            # Another rank has failed, so rank 0's thread need not wait for the other ranks' files.
+            self._awaited_samples = samples + 1
             return others
         while not reason and self.saved_samples != samples:
             reason = self._why_not(samples, begun)
@@ -244,14 +251,14 @@ class Writer:
                 snapshot = self._given
                 if snapshot is None:
                     pause = 0.0
-                    with self._change:  # The main thread may have given a snapshot since.
+                    with self._change:  # The main thread may have given a snapshot in the meantime.
                         self._is_busy = self._given is not None
                     continue
                 try:
                     self._write(snapshot)
                 except FencedError:
                     return
-                except Exception as error:  # The training continues, whatever the error is.
+                except Exception as error:  # Catch every error: the training must continue.
                     pause = min(LONGEST_PAUSE, 2 * pause) if pause else FIRST_PAUSE
                     self._fail(snapshot, error)
                 else:
@@ -272,7 +279,7 @@ class Writer:
         name, store = self._name_of(snapshot), self.lease.store
         tell, member, begun = self.outage.note, self._member, time.monotonic()
         try:
-            # Check the lease first: if HEAD was deleted, another job may write checkpoints of the same names.
+            # Check the lease first: after a deletion of HEAD, another job may write checkpoints with the same names.
             self._require_lease()
             sums = files.write(store, name, snapshot.parts, self._buffer, tell)
             if member.rank:
@@ -282,12 +289,12 @@ class Writer:
                 self._note_written(snapshot)
                 self._complete(snapshot, name, sums, time.monotonic() - begun)
         except StorageError as error:
-            # A server that does not answer cannot delete files either. Files that were reported once stay: rank 0 may
-            # have read the report, although this rank was told that it was not written.
+            # A server that does not answer cannot delete files either, so do not try. Keep files that this rank has
+            # tried to report: rank 0 may have read the report even if writing it seemed to fail.
             is_reported = self._reported_samples == snapshot.position.samples
             if not isinstance(error, UnavailableError) and not is_reported:
                 files.delete_own(store, name, snapshot.parts, tell)
-                if not member.rank:  # Only rank 0 knows that no older checkpoint is being completed.
+                if not member.rank:  # Only rank 0 knows that no older checkpoint is still being completed.
                     files.delete_torn(store, before=name, tell=tell)
             raise
         finally:
@@ -337,8 +344,8 @@ class Writer:
         reason = str(error) if isinstance(error, StorageError) else f"{type(error).__name__}: {error}"
         with self._change:
             self.outage.add(snapshot.position.step, reason)
-            # A retry of the same state does not postpone the next one: if another rank has not taken this state, all
-            # retries fail.
+            # A retry of the same state leaves the time of the next snapshot unchanged: if another rank lacks this
+            # state, all retries fail.
             if self._failed[0] != snapshot.position.samples:
                 self._due = self._due_without_cost()
             self._failed = (snapshot.position.samples, time.monotonic())

@@ -18,11 +18,12 @@ from distrain_trainer.config import Config
 if TYPE_CHECKING:
     from PIL import Image
 
-# Left, upper, right and lower edge of a part of an image, in pixels.
+# The left, upper, right and lower edge of a crop, in pixels.
 Box = tuple[float, float, float, float]
 
 USUAL_RATIO = (3 / 4, 4 / 3)
-# Attempts to find a random crop within the image. After that the image's centre is used.
+# How often to try to find a random crop that lies within the image. After that many attempts, the centre of the image
+# is used.
 ATTEMPTS = 10
 
 
@@ -107,10 +108,11 @@ def is_grey(image: Image.Image) -> bool:
 
 def as_rgb(image: Image.Image) -> Image.Image:
     """Decode an image, and return it as RGB: the same object if it already is."""
-    if image.mode == "RGB":  # Pillow's convert would copy it, which takes a fifth of the whole time.
+    # Do not call Pillow's convert for RGB images: it would copy them, which takes a fifth of the whole decoding time.
+    if image.mode == "RGB":
         image.load()
         return image
-    if image.mode.startswith("I"):  # A 16-bit PNG. Pillow's convert would turn all values above 255 into white.
+    if image.mode.startswith("I"):  # A 16-bit PNG. Pillow's convert would turn all 16-bit values above 255 into white.
         from PIL import Image
 
         image = Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))

@@ -38,8 +38,9 @@ from distrain_trainer.errors import LostPeerError, TrainerError
 # The reader prefetches up to MEMORY bytes of decoded images, but at least two and at most BATCHES batches.
 MEMORY, BATCHES = 256 * 1024**2, 16
 SECONDS_TO_END = 5.0
-# Settings of glibc's malloc for the reader, in bytes. By default, malloc returns the memory of each decoded image to
-# the kernel, and the next image causes hundreds of page faults. The arenas together keep up to 32 MiB more.
+# Settings of glibc's malloc for the reader process, in bytes. By default, malloc returns the memory of each decoded
+# image to the kernel, and decoding the next image causes hundreds of page faults. With these settings, all arenas
+# together keep up to 32 MiB more.
 MALLOC = {
     "MALLOC_ARENA_MAX": "4",
     "MALLOC_MMAP_THRESHOLD_": str(32 * 1024**2),
@@ -92,7 +93,8 @@ class BatchesFromBeside:
     """An iterator over the batches of a reader process."""
 
     def __init__(self, work: Work) -> None:
-        # Not /dev/shm, which is small in containers. A memfd counts as the container's memory too.
+        # Do not use /dev/shm, which is small in containers. The memory of a memfd counts towards the container's memory
+        # limit, like other memory.
         file = os.memfd_create("batches")
         os.ftruncate(file, work.slots * work.batch_bytes)
         self._slots = work.slots_in(mmap.mmap(file, 0))
@@ -101,9 +103,9 @@ class BatchesFromBeside:
         self.process = _start(its, file)
         its.close()
         os.close(file)
-        with suppress(OSError):  # The reader has ended. The first batch raises that error.
+        with suppress(OSError):  # The reader has ended. The iterator's first batch then raises the error.
             self._connection.send_bytes(pickle.dumps(work))
-        # A thread copies the next batch during the step. NumPy copies without holding Python's lock.
+        # During a step, a thread copies the next batch. NumPy releases Python's lock (GIL) while it copies.
         self._copier = ThreadPoolExecutor(1)
         self._next = self._copier.submit(self._receive)
 

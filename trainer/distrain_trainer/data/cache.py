@@ -25,13 +25,13 @@ from distrain_trainer.storage import Store
 
 VALUE = "data.cache"
 SUFFIX, UNFINISHED = ".piece", ".part"
-# Bytes of the checksum at a piece's end.
+# Each piece ends with a checksum of this many bytes.
 CHECKSUM = 4
-# Digits of the number in the file `usage`.
+# The number in the file `usage` always has this many digits.
 DIGITS = 20
-# When the cache is full, pieces are removed until the cache uses only this share of its limit.
+# When the cache is full, pieces are removed until the cache uses only this share of its size limit.
 SHARE_LEFT = 0.9
-# An unfinished file of a killed process is removed after this many seconds.
+# An unfinished file that is older than this many seconds is removed: its process was killed.
 SECONDS_UNFINISHED = 600.0
 
 
@@ -43,7 +43,8 @@ class Cache:
     limit: int
 
 
-# The readers of this process, one per cache and store. So each fault of a volume is logged once.
+# One reader per cache and store, shared by the whole process. Because they share it, each fault of the volume is logged
+# only once.
 _readers: dict[tuple[Cache, str], CachedReader] = {}
 
 
@@ -80,12 +81,13 @@ class CachedReader:
         wanted = min(len(place), max(0, size - start))
         if wanted and self._is_read_from(self._path(name, tag, start), place[:wanted], start % self.piece):
             return size
-        # The file may have been replaced since `_stat`, so only the tag that comes with the bytes is theirs.
+        # The file may have been replaced after the call of `_stat`. Only the tag that arrives with the bytes belongs to
+        # them.
         size, tag = self.store.read_tagged_into(name, place, start=start)
         held = min(len(place), max(0, size - start))
         if tag:
             self._stats[name] = size, tag
-            # Keep only whole pieces. The last piece of a file may be shorter.
+            # Keep only whole pieces. Only the last piece of a file may be shorter than the others.
             if held and not start % self.piece and held in (self.piece, size - start):
                 self._keep(self._path(name, tag, start), place[:held])
         return size
@@ -124,14 +126,14 @@ class CachedReader:
         with self._lock, self._heeding_faults():
             if self.is_off or path.exists():
                 return
-            # Process ids would be the same in several pods.
+            # Process ids are not unique, because several pods share the volume.
             unfinished = path.with_suffix(f".{uuid.uuid4().hex}{UNFINISHED}")
             if not self._has_room(unfinished, len(body) + CHECKSUM):
                 return
             try:
                 with unfinished.open("r+b") as file:
                     file.write(b"".join([body, zlib.crc32(body).to_bytes(CHECKSUM, "big")]))
-                with self._usage():  # Otherwise another rank that counts the files may miss this one.
+                with self._usage():  # Without the lock, another rank that is counting the files might miss this one.
                     unfinished.replace(path)
             except OSError:
                 unfinished.unlink(missing_ok=True)
@@ -147,8 +149,8 @@ class CachedReader:
             if used + length > limit:
                 used = self._trim(max(0, int(limit * SHARE_LEFT) - length))
             has_room = used + length <= limit
-            # Count the file before it exists: if this process is killed, the next `_trim` corrects a number that is too
-            # large. With a number that is too small, the cache would exceed its limit.
+            # Add the file's size before creating the file. If this process is killed in between, the number is too
+            # large, and the next `_trim` corrects it. If the number were too small, the cache could exceed its limit.
             usage.set(used + length if has_room else used)
             if has_room:
                 with unfinished.open("wb") as file:

@@ -147,7 +147,8 @@ def _read_shards(config: Config, store: Store, names: Sequence[str]) -> Dataset:
         if folder is not None
     ]
     counted = [classes for _, classes in found if classes is not None]
-    # With sizes.json the labels have not been read. A label that is too large is refused when it is read.
+    # If sizes.json exists, the labels have not been read yet. A label that is too large is then refused when its sample
+    # is read.
     classes = max(counted if len(counted) == len(found) else [_known_classes(config), *counted])
     files = found[0][0]
     filled = next((file for file in files if file.samples), None)

@@ -42,7 +42,7 @@ class Arrays:
         return height, width, channels
 
     def works(self, part: Part) -> Iterator[list[Work]]:
-        # One function fills the whole batch: copying so little takes less time than a call per sample.
+        # One function fills the whole batch. The copy is so small that one call per sample would take longer.
         return ([partial(self._fill, chosen)] for chosen, _ in part.steps)
 
     def _fill(self, chosen: Indices, images: Pixels, labels: Indices) -> None:

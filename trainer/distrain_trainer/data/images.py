@@ -134,7 +134,7 @@ def look_at(content: bytes, name: str) -> tuple[Shape, bool]:
 
 
 def _open(content: bytes) -> Image.Image:
-    # Imported here, because a container image without Pillow can train on other data.
+    # Import Pillow only here: a container image without Pillow can still train on other data.
     from PIL import Image
 
     return Image.open(io.BytesIO(content), formats=("JPEG", "PNG"))

@@ -20,10 +20,10 @@ from distrain_trainer.storage import Retry, Store, open_store
 
 FILE = "data-names"
 FORMAT = 1
-# The names in one page of S3. If a data set has no more names, each rank lists it at each start. That takes one
-# request, like reading the stored list.
+# S3 returns this many names per page. For a data set with no more files than this, each rank lists the names at each
+# start. That takes one request, just like reading the stored list.
 FEW = 1000
-# Seconds that a rank waits for rank 0's list before it lists the names itself, and seconds between two checks.
+# Seconds for which a rank waits for rank 0's list before it lists the names itself, and the seconds between two checks.
 LONGEST_WAIT, SECONDS_BETWEEN = 600.0, 1.0
 
 
@@ -70,12 +70,12 @@ def _read(kept: Store, config: Config) -> Sequence[str] | None:
     try:
         head, _, names = zlib.decompress(found[0]).decode(errors="surrogateescape").partition("\n")
         return names.split("\0") if json.loads(head) == _head(config) else None
-    except (ValueError, zlib.error):  # Damaged: rank 0 writes it again.
+    except (ValueError, zlib.error):  # The stored list is damaged. Rank 0 writes it again.
         return None
 
 
 def _write(kept: Store, config: Config, names: Sequence[str]) -> None:
-    # No name has a zero byte, neither in a file system nor in S3.
+    # Neither a file system nor S3 allows a zero byte in a name.
     content = "\n".join([json.dumps(_head(config)), "\0".join(names)])
     kept.write(FILE, zlib.compress(content.encode(errors="surrogateescape"), level=1))
 

@@ -18,9 +18,9 @@ from distrain_trainer.data.sampler import Indices, Part, Segment, count_steps_le
 from distrain_trainer.data.samples import Pixels, Samples, Shape
 from distrain_trainer.errors import DamagedSampleError, DataError
 
-# More threads than a small machine has cores, because most threads wait for S3.
+# Use more threads than a small machine has cores, because most threads wait for S3.
 THREADS = 16
-# The number of samples to prefetch, rounded down to whole batches, but at least two batches.
+# The number of samples to prefetch. It is rounded down to whole batches, but at least two batches are prefetched.
 SAMPLES_AHEAD = 64
 
 
@@ -97,7 +97,8 @@ def train_batches(
     """
     samples, size = dataset.train, config.batch_size
     if config.is_synthetic:
-        # Repeat one batch of noise, as the training benchmarks do. The speed is real; the loss has no meaning.
+        # Train on the same batch of noise again and again, as training benchmarks do. The measured speed is real, but
+        # the loss has no meaning.
         everything = Part(0, np.arange(size), [(np.arange(size), size * ranks)])
         return itertools.repeat(next(_batches(samples, [everything], size, ranks, Damage(size, 0))))
 
@@ -108,7 +109,7 @@ def train_batches(
         )
 
     first = start.samples // len(samples)
-    # Compute parts lazily, because each part holds the indices of a whole epoch.
+    # Compute each rank's part of an epoch only when it is needed, because it contains the indices of all its samples.
     parts = (part(epoch, start.segments if epoch == first else ()) for epoch in itertools.count(first))
     damage = Damage(len(samples), config.max_bad_share)
     return _batches(samples, parts, size, ranks, damage, place=place, ahead=ahead)
@@ -158,7 +159,7 @@ def _batches(
 
     An exception in a thread is raised when the caller reaches its batch.
     """
-    # One thread reads sequentially, and passes the work to the others.
+    # One thread reads the samples sequentially and passes the decoding to other threads.
     reader, workers = ThreadPoolExecutor(1), ThreadPoolExecutor(THREADS)
     begun = _begin(samples, parts, batch_size, ranks, workers, place or partial(_new, batch_size, samples.shape))
     try:
@@ -167,7 +168,7 @@ def _batches(
             coming.append(reader.submit(next, begun, None))
             yield _finish(*one, damage)
     finally:
-        # Do not wait for prefetched batches that are no longer needed.
+        # Do not wait for prefetched batches that nobody needs any more.
         for pool in (reader, workers):
             pool.shutdown(wait=False, cancel_futures=True)
 
@@ -198,12 +199,14 @@ def _finish(batch: Batch, futures: list[Future[None]], damage: Damage) -> Batch:
     for slot, future in enumerate(futures):
         try:
             future.result()
-        except DamagedSampleError as error:  # Formats whose samples can be damaged have one function per slot.
+        # In formats whose samples can be damaged, there is one function per sample, so its index is the slot in the
+        # batch.
+        except DamagedSampleError as error:
             damage.count(error)
             batch.weights[slot] = 0
     good, rest = (np.flatnonzero(weighs) for weighs in (batch.weights > 0, batch.weights == 0))
     if len(good) and len(rest):
-        # Batch normalization also sees samples of weight 0, so fill their slots with real images.
+        # Batch normalization also uses samples of weight 0, so fill their slots with real images.
         batch.images[rest] = batch.images[good[np.arange(len(rest)) % len(good)]]
     elif len(rest):
         batch.images[:] = 0

@@ -12,13 +12,14 @@ from typing import Any, Protocol
 
 from distrain_trainer.storage.raw_file import RawFile
 
-# Bytes per request, and the number of requests at once. One connection to S3 is slow, and each request waits for its
-# answer.
+# Bytes per request, and the number of concurrent requests. A single connection to S3 is slow, because each request
+# waits for the previous answer.
 PIECE = 4 * 1024**2
 REQUESTS = 16
-# Bytes of all pieces that are held or requested, per rank.
+# Maximum bytes of all pieces per rank, whether they have arrived or are only requested.
 MEMORY = 256 * 1024**2
-# Bytes that are copied from a piece at once, unless a reader asks for more. A larger buffer copies more bytes twice.
+# The number of bytes that are copied from a piece at once, unless a reader asks for more. With a larger buffer, more
+# bytes would be copied twice.
 BUFFER = 4096
 
 
@@ -77,7 +78,7 @@ class OpenFile:
 
     def claim(self, buffer: bytearray) -> Piece:
         end = self.next + len(buffer) if self.size is None else min(self.size, self.limit)
-        # All pieces but the first and the last begin and end at multiples of a piece's size, like the pieces in a
+        # Except for a file's first and last piece, pieces begin and end at multiples of PIECE, like the pieces in a
         # cache.
         piece = Piece(self.next, buffer, min(len(buffer) - self.next % len(buffer), end - self.next))
         self.next += piece.length
@@ -101,17 +102,17 @@ class ReadAhead:
 
     def __init__(self, source: Source, spans: Sequence[Span]) -> None:
         self._source, self._spans = source, iter(spans)
-        # The file being read, and the following files with pieces that are held or requested.
+        # First the file that is being read, then the following files that have at least one piece requested.
         self._files: deque[OpenFile] = deque()
         lock = threading.Lock()
         self._arrived, self._claimable = threading.Condition(lock), threading.Condition(lock)
         self._is_closed = False
         self._free: list[bytearray] = []
         self._unmade = MEMORY // PIECE
-        # The exception that has ended a thread.
+        # The exception that has ended one of the threads.
         self._failure: BaseException | None = None
         for _ in range(REQUESTS):
-            # Daemon threads: the process can end while a request waits for S3.
+            # Use daemon threads, so that the process can end while a request waits for S3.
             threading.Thread(target=self._fetch_all, daemon=True).start()
 
     @contextmanager
@@ -141,7 +142,8 @@ class ReadAhead:
         """
         with self._arrived:
             while file.size is None or at < file.size:
-                # First: the thread may have ended with the reader's piece half recorded.
+                # Check this first: a thread may have ended before it completely recorded the piece that the reader
+                # needs.
                 self._require_threads()
                 if not (file.pieces and file.pieces[0].covers(at)):
                     self._make_first(file, at)
@@ -178,7 +180,8 @@ class ReadAhead:
         try:
             while (claimed := self._claim()) is not None:
                 self._fetch(*claimed)
-        except BaseException as error:  # For example MemoryError: the reader would wait for ever.
+        # An example is MemoryError. If the thread ended silently, the reader would wait for ever.
+        except BaseException as error:
             self._fail(error)
 
     def _fail(self, error: BaseException) -> None:
@@ -195,7 +198,7 @@ class ReadAhead:
         with self._arrived:
             piece.is_done, piece.error = True, error
             if error is None:
-                if file.size is None:  # Now there are more pieces to request.
+                if file.size is None:  # The file's size is now known, so the threads can request its other pieces.
                     self._claimable.notify(REQUESTS)
                 piece.length = min(piece.length, max(0, size - piece.start))
                 file.learn(size)

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-# Size of the shuffle buffer in samples. It holds compressed samples of shards. A larger buffer shuffles better.
+# Number of samples in the shuffle buffer. The samples in it are still compressed, as in the shards. The larger the
+# buffer, the better the samples are shuffled.
 SHUFFLE_BUFFER = 1000
 
 Indices = npt.NDArray[np.int64]

@@ -14,7 +14,7 @@ from distrain_trainer.data.sampler import Indices, Part
 Shape = tuple[int, int, int]
 Pixels = npt.NDArray[np.float32]
 
-# Writes one or more samples into a batch's images and labels. Called in a thread.
+# A function that writes one or more samples into the images and labels of a batch. Called in a thread.
 Work = Callable[[Pixels, Indices], None]
 
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from typing import Self
 
 SIZES = "sizes.json"
-# Bytes per read when only headers are read, and when only the first sample is read.
+# Bytes per read if only headers are read, and bytes per read if only the first sample is read.
 WALKING, LOOKING = 4096, 1024**2
 WALKERS = 16
 BLOCK = tarfile.BLOCKSIZE
@@ -114,7 +114,8 @@ class Shards:
     def _runs(self, reading: Indices) -> list[tuple[Shard, int, int, Indices]]:
         """Return the runs to read: the shard, the first sample in it, the count to read, and the numbers to yield."""
         starts = np.cumsum([0, *self.shards])
-        # side="right", as an empty shard starts at the same number as the next shard and has no samples.
+        # side="right": an empty shard and the next shard start at the same sample number, and the sample is in the next
+        # one.
         owners = np.searchsorted(starts, reading, side="right") - 1
         breaks = (np.diff(owners) != 0) | (np.diff(reading) > SHUFFLE_BUFFER)
         runs = []
@@ -131,7 +132,7 @@ def span_of(shard: Shard, first: int, count: int) -> Span:
     last = first + count
     if not shard.starts:
         return Span(shard.name, share=last / shard.samples)
-    # The header after the last sample shows that the sample is complete.
+    # Read the header that follows the last sample too: it shows that this sample is complete.
     return Span(shard.name, shard.starts[first], shard.starts[last] + BLOCK if last < shard.samples else None)
 
 
@@ -212,7 +213,7 @@ def _samples(tar: tarfile.TarFile, path: str, wanted: Set[str]) -> Iterator[Samp
         found = {}
         for member in group:
             suffix = _split(member.name)[1]
-            # Read the content before the next header, so that no block is read twice from S3.
+            # Read a member's content before the next header, so that S3 sends no block twice.
             found[suffix] = member, _content(tar, member) if suffix in wanted else b""
         picture = next((suffix for suffix in SUFFIXES if suffix in found), None)
         if picture is None or ".cls" not in found:
@@ -253,7 +254,7 @@ def _content(tar: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
         assert file is not None
         return file.read()
     assert tar.fileobj is not None
-    # extractfile would make two more file objects, which takes longer than reading from memory.
+    # tarfile's extractfile would create two file objects, which takes longer than reading the member from memory.
     tar.fileobj.seek(member.offset_data)
     content: bytes = tar.fileobj.read(member.size)
     if len(content) < member.size:
@@ -294,7 +295,8 @@ class Header(tarfile.TarInfo):
             size, checksum = (int(field.partition(b"\0")[0], 8) for field in (buf[124:136], buf[148:156]))
         except ValueError:
             return None
-        # The checksum counts its own field as spaces. Old programs mark a folder only by a trailing slash.
+        # When the checksum is computed, its own eight bytes count as spaces. Old versions of tar mark a folder only by
+        # the slash at the end of its name.
         if name.endswith("/") or checksum != sum(buf) - sum(buf[148:156]) + 8 * ord(" "):
             return None
         header = cls(f"{prefix}/{name}" if prefix else name)

@@ -22,11 +22,13 @@ from typing import NoReturn
 from distrain_trainer.errors import StoppedError
 
 GOODBYE = b"goodbye\n"
-# Sent when the run has stopped as requested. It can resume from the step after which it has stopped.
+# This line tells the other processes that the run has stopped as requested. The run can resume from the step after
+# which it has stopped.
 STOPPED = b"stopped\n"
 SECONDS_BETWEEN_TRIES = 0.5
 SECONDS_BETWEEN_LINES = 60.0
-# A lost machine does not close its connections: probe after 10 s of silence, and give up 15 s later.
+# If a machine is lost, nobody closes its connections. So TCP probes the peer after 10 s of silence, and gives up 15 s
+# later.
 KEEPALIVE = {socket.TCP_KEEPIDLE: 10, socket.TCP_KEEPINTVL: 5, socket.TCP_KEEPCNT: 3}
 
 
@@ -48,7 +50,7 @@ class AbortChannel:
     def _tell(self, word: bytes) -> None:
         self.is_over = True
         for connection in self.connections:
-            with contextlib.suppress(OSError):  # The other process has left already.
+            with contextlib.suppress(OSError):  # The other process has already closed its end.
                 connection.sendall(word)
 
 
@@ -126,7 +128,7 @@ def _read(connection: socket.socket) -> bytes:
 
 
 def _end(line: str = "", code: int = 1) -> NoReturn:
-    # os._exit, as the main thread waits inside the framework and would not see an exception.
+    # Use os._exit: the main thread waits inside the framework, where no exception can reach it.
     if line:
         print(f"distrain: {line}", file=sys.stderr, flush=True)
     os._exit(code)

@@ -14,8 +14,8 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-# Addresses for documentation (RFC 5737, RFC 3849). Nothing is sent to them: connecting a UDP socket only makes the
-# kernel choose the source address.
+# These addresses are reserved for documentation (RFC 5737, RFC 3849). No packet is sent to them: connecting a UDP
+# socket only makes the kernel choose the pod's own source address.
 ANYWHERE = ((socket.AF_INET, "192.0.2.1"), (socket.AF_INET6, "2001:db8::1"))
 TOKEN_BYTES = 16
 
@@ -48,13 +48,14 @@ class Beacon:
     def say_busy(self) -> None:
         """Send one datagram to every other rank."""
         for other in self._others:
-            with contextlib.suppress(OSError):  # A lost datagram does no harm.
+            with contextlib.suppress(OSError):  # Ignore send errors: the next datagram follows a second later.
                 self._socket.sendto(self.endpoint.token, (other.host, other.port))
 
     def _hear(self) -> None:
         known = {other.token for other in self._others}
         while True:
-            with contextlib.suppress(OSError):  # recv also raises the error of an earlier send.
+            # recv also raises an error if an earlier send on this socket has failed.
+            with contextlib.suppress(OSError):
                 if self._socket.recv(TOKEN_BYTES) in known:
                     self.last_heard = time.monotonic()
 

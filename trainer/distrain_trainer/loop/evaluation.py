@@ -46,7 +46,7 @@ class Evaluator:
     def test_between_steps(self) -> None:
         with self.run.watchdog.paused():
             self._keep(self._accuracy())
-            self.run.group.gather(None)  # Distributed: wait, because rank 0 may still write the best model.
+            self.run.group.gather(None)  # Distributed: wait for rank 0, which may still be writing the best model.
 
     def at_end(self) -> Accuracy | None:
         """Return the accuracy after the last step, None without test samples. Called after the watchdog has stopped."""
@@ -93,10 +93,10 @@ def count_right(logits: Any, labels: Any, weights: Any) -> tuple[int, int]:
     weight 0 do not count.
     """
     logits = np.where(np.isnan(logits), -np.inf, logits)
-    # A model that gives no number for a sample knows no class of it.
+    # If all logits of a sample are NaN, the model has made no choice, so the sample counts as wrong.
     counts = (weights > 0) & (logits.max(axis=1) > -np.inf)
     first = logits.argmax(axis=1) == labels
     best = min(BEST_OF, logits.shape[1])
     among = (np.argpartition(-logits, best - 1, axis=1)[:, :best] == labels[:, np.newaxis]).any(axis=1)
-    # Of equal logits argpartition may choose others than argmax.
+    # If several logits are equal, argpartition may choose others than argmax does.
     return int(first[counts].sum()), int((among | first)[counts].sum())

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 PREFIX = "distrain-progress: "
-# The remaining time is estimated from this many of the last lines.
+# The remaining time is estimated from the last LINES_OF_THROUGHPUT log lines.
 LINES_OF_THROUGHPUT = 10
 
 

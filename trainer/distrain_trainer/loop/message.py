@@ -22,5 +22,6 @@ def outcome(own: float, told: Sequence[float], ranks: int, allreduce_wait: float
     """
     total, *counts = told
     asked = max(reason for reason, count in zip(stop_flag.REASONS, counts, strict=True) if count)
-    # A step that was left out has no mean loss. A loss that is not finite makes the sum of all ranks not finite.
+    # A step that was left out has no mean loss: every rank's own loss is NaN then. In all other steps, a loss that is
+    # not finite on one rank makes the sum over all ranks not finite.
     return Outcome(total / ranks if math.isfinite(own) else own, asked, allreduce_wait)

@@ -9,11 +9,11 @@ from typing import Any
 
 from distrain_trainer.checkpoint.buffer import Buffer
 
-# Bytes that one rank sends at once. Each piece is pickled, which makes copies of it.
+# Maximum bytes that one rank sends in one collective. Sending pickles the bytes, which makes copies of them.
 CHUNK = 4 * 1024**2
-# Bytes that a rank receives at once from all ranks.
+# Maximum bytes that a rank receives from all ranks together in one collective.
 CHUNKS = 64 * 1024**2
-# The start and end offset of the bytes that a rank has in its buffer.
+# The start and end offset, in a rank's buffer, of the bytes that this rank has read.
 Span = tuple[int, int]
 
 
@@ -33,7 +33,7 @@ class ProcessGroup:
     @classmethod
     def of_horovod(cls, hvd: Any) -> ProcessGroup:
         """Return the group of all ranks. `hvd` is Horovod's module for a framework, after its init()."""
-        # Pass fixed names: Horovod's default name is the value's type, which may differ between ranks.
+        # Pass fixed names to Horovod. Its default name is the type of the value, which may differ between ranks.
         broadcast = functools.partial(hvd.broadcast_object, name="value")
         return cls(hvd.rank(), hvd.size(), broadcast, functools.partial(hvd.allgather_object, name="values"))
 

@@ -40,7 +40,7 @@ class Progress:
     speed: Speed
     samples: int
     throughput: Throughput = field(default_factory=Throughput)
-    # The seconds of all steps of this start.
+    # The sum of the seconds of all steps since this start.
     seconds: float = 0.0
 
     @classmethod
@@ -148,7 +148,7 @@ class Progress:
             self.run.log.print(f"test accuracy: {accuracy.top1:.4f}")
         top1, top5 = accuracy or (None, None)
         config, group = self.run.config, self.run.group
-        if config.output and group.rank == 0:  # Distributed: the ranks' models are equal, so rank 0 writes its own.
+        if config.output and group.rank == 0:  # Distributed: all ranks have the same model, so rank 0 writes its own.
             figures = Results(
                 framework=config.framework,
                 model=config.model,

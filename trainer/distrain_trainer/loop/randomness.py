@@ -9,7 +9,7 @@ import numpy as np
 
 from distrain_trainer.config import Config
 
-# Make Horovod reduce each tensor separately, and Open MPI always use recursive doubling, which works for any size.
+# Make Horovod reduce each tensor separately, and make Open MPI use recursive doubling for every message size.
 PINNED = {
     "HOROVOD_FUSION_THRESHOLD": "0",
     "OMPI_MCA_coll_tuned_use_dynamic_rules": "1",
@@ -22,7 +22,7 @@ def seed_step(config: Config, *, rank: int, samples: int) -> int:
 
     The step begins after `samples` samples of all ranks. The seed is below 2**31.
     """
-    # Python hashes a text with SHA-512, so the seeds of neighbouring steps and ranks have nothing in common.
+    # Python hashes the text with SHA-512, so the seeds of consecutive steps and of different ranks are unrelated.
     random.seed(f"{config.seed} {rank} {samples}")
     np.random.seed(random.getrandbits(32))
     return random.getrandbits(31)

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from distrain_trainer.loop.run import Run
 
 VALUE = "checkpoint.uri"
-# The checkpoint that was read, or None, and the span of it that each rank has in its buffer.
+# The checkpoint that was read, or None, and for each rank the range of its bytes that the rank has read into its
+# buffer.
 Loaded = tuple[Checkpoint | None, Sequence[Span]]
 
 
@@ -88,7 +89,7 @@ def _see_one_place(run: Run, store: Store, start: str) -> bool:
     run.group.gather(None)
     sees = run.group.gather(store.read_tagged(name) is not None)
     if run.group.rank == 0:
-        with contextlib.suppress(StorageError):  # The keys may lack the right to delete.
+        with contextlib.suppress(StorageError):  # The access keys may not allow the trainer to delete files.
             store.delete(name)
     return all(sees)
 
@@ -122,7 +123,7 @@ def _read_files(run: Run, store: Store, found: Checkpoint) -> None:
 
 def _spans(run: Run, found: Checkpoint) -> list[Span]:
     """Return the span of the checkpoint that each rank has in its buffer after reading."""
-    if found.manifest.format == 1 or not run.saves_together:  # Rank 0 has read it alone.
+    if found.manifest.format == 1 or not run.saves_together:  # Only rank 0 has read the checkpoint.
         return [(0, max(part.end for part in found.parts))] + [(0, 0)] * (run.group.size - 1)
     shares = reader.shares(found.parts, run.group.size)
     return [(share[0].data, share[-1].end) if share else (0, 0) for share in shares]
@@ -153,7 +154,8 @@ def _load(run: Run, found: Checkpoint, spans: Sequence[Span]) -> None:
         group.share(run.buffer, spans)
     if group.shares_state or group.rank == 0:
         run.state.load(run.buffer.arrays(found.parts))
-    if run.saves_together or group.rank:  # This rank saves less than it loads, or nothing.
+    # This rank saves less than it loads, or saves nothing, so it frees the larger buffer.
+    if run.saves_together or group.rank:
         run.buffer.release()
     run.position, run.history = found.manifest.position, found.manifest.history
     run.evaluations = found.manifest.evaluations

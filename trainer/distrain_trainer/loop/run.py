@@ -28,7 +28,7 @@ from distrain_trainer.metrics import Figures
 from distrain_trainer.record import EventFiles, Record
 from distrain_trainer.results import Evaluation, LoggedStep
 
-# Seconds for which marking the run as finished is retried if the store fails.
+# If the store fails when the run is marked as finished, retry for this many seconds.
 SECONDS_TO_FINISH = 60.0
 
 
@@ -54,16 +54,15 @@ class Run:
     writer: Writer | None = None
     buffer: Buffer = field(default_factory=Buffer)
     saves_together: bool = False
-    # The number of steps that had begun when all ranks took their last snapshots.
+    # The number of steps that had begun when the ranks took their last snapshots together.
     taken_step: int = 0
-    # The number of steps of the whole run, and the number of steps made before this start.
+    # The total number of steps of the run, and the number of steps that earlier starts have made.
     steps: int = 0
     resumed_step: int = 0
     resumed_from: str | None = None
-    # The time after the first step of this start. That step also compiles, so it is not timed.
+    # The time at the end of this start's first step. The first step also compiles, so it is not timed.
     begun: float | None = None
-    # The number of consecutive steps, up to the last step, that were left out because the loss or a gradient was not
-    # finite.
+    # The number of steps since the last good step. They were left out because the loss or a gradient was not finite.
     bad_steps: int = 0
     record: Record = field(default_factory=Record)
     metrics: Figures = field(default_factory=Figures)
@@ -243,8 +242,8 @@ class Run:
             if self.group.rank:
                 return ""
             saving.tell(self, writer)
-            # Record the stop before the lease is released. Otherwise the next holder would assume that this process was
-            # killed.
+            # Record the stop before the lease is released, because otherwise the next holder would assume that this
+            # process was killed.
             self._record_stop(asked)
             writer.lease.end(STOPPED, max_age=self.config.checkpoint_max_age)
         except (FencedError, StorageError, TimeoutError) as error:

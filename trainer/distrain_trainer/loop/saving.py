@@ -28,10 +28,13 @@ def end_step(run: Run, writer: Writer, step: int, *, asked: int, may_save: bool)
         prepare(run)
     writer.seconds_left = _seconds_left(run, run.begun)
     tell(run, writer)
-    # The held snapshot may have the weights from before this step. This step's loss shows whether they are good.
+    # The weights in the held snapshot may be those from before this step. The loss of this step shows whether those
+    # weights are good.
     writer.settle(step, is_good=not run.bad_steps)
     if may_save and _takes_now(run, step, asked):
-        run.state.wait()  # Otherwise the copy would wait, and the step's time would count as checkpoint cost.
+        # Without this wait, the copy itself would wait for the step, and the step's time would count as a cost of the
+        # checkpoint.
+        run.state.wait()
         writer.save(partial(snapshot, run), holds=True)
 
 
@@ -39,7 +42,7 @@ def _takes_now(run: Run, step: int, asked: int) -> bool:
     """Return whether to take a snapshot. If the ranks save together, the result is the same on all ranks."""
     if not run.saves_together:
         return run.is_due
-    # A step that began before the last snapshot may still carry the request for that snapshot.
+    # A step that began before the last snapshot may still contain the request that led to that snapshot.
     if asked != stop_flag.SAVE or step <= run.taken_step or run.bad_steps:
         return False
     run.taken_step = run.position.step

@@ -66,9 +66,9 @@ def make_steps(
         started = time.perf_counter()
         batch = run.watchdog.next(batches)
         samples, epoch_samples = run.position.samples, run.subject.epoch_samples
-        # Distributed: the learning rate grows with the number of ranks, as the global batch does.
+        # Distributed: the global batch grows with the number of ranks, and the learning rate with it.
         rate = learning_rate(config, step=step, ranks=ranks, samples=samples, epoch_samples=epoch_samples)
-        # Distributed: dropout differs between ranks.
+        # Distributed: another seed, so other dropout, on each rank.
         seed = seed_step(config, rank=rank, samples=samples)
         outcome = make_step(batch, rate=rate, seed=seed, asked=run.asked)
         begun.add(batch, outcome, started)
@@ -95,7 +95,8 @@ class BegunSteps:
         """Wait for the outcomes of all steps but the last `leave`. Raises DivergedError, and StoppedError."""
         while len(self.steps) > leave:
             asked = self._end_first()
-            while asked > stop_flag.BUSY and self.steps:  # All ranks stop after the last step that has begun.
+            # If a rank asks to stop, all ranks stop after the last step that they have begun.
+            while asked > stop_flag.BUSY and self.steps:
                 asked = max(asked, self._end_first())
             self.run.end_step(self.progress.speed.steps, asked=asked)
 
@@ -104,7 +105,7 @@ class BegunSteps:
         batch, outcome, started = self.steps.popleft()
         loss, asked, allreduce_wait = outcome()
         end = time.perf_counter()
-        # If a step began before the previous step ended, its time counts from the previous step's end.
+        # If this step began before the previous step ended, count its time from the end of the previous step.
         seconds, self.last_end = end - max(started, self.last_end), end
         self.run.metrics.made_step(
             samples=batch.samples,

@@ -18,25 +18,26 @@ from distrain_trainer.storage.retry import is_waited_for
 
 T = TypeVar("T")
 
-# A step may take TIMES_THE_MEDIAN times the median, or LEAST_SECONDS if that is longer: slow reads and checkpoints make
-# single steps longer.
+# A step's time limit is TIMES_THE_MEDIAN times the median time of a step, but at least LEAST_SECONDS, because slow
+# reads and checkpoints make some steps longer.
 LEAST_SECONDS = 30.0
 TIMES_THE_MEDIAN = 10
-# The median is taken over this many of the last steps.
+# The median is taken over the last REMEMBERED steps.
 REMEMBERED = 100
 SECONDS_BETWEEN = 1.0
-# The limit for the first steps, and for any step that compiles or waits for input. The first steps compile, and later
-# steps with new shapes do too.
+# The time limit for the first STEPS_THAT_COMPILE steps, and for any step that compiles or waits for input. The first
+# steps always compile; a later step compiles if its input has a new shape.
 LONGEST_SECONDS = 1800.0
 STEPS_THAT_COMPILE = 3
-# The very first step may take longer: TensorFlow's kernels are compiled for half an hour or more on a GPU for which
-# they were not built.
+# The time limit for the very first step: on a GPU for which TensorFlow's kernels were not built, compiling them takes
+# half an hour or more.
 FIRST_STEP_SECONDS = 3600.0
-# A rank that has waited this long for its input tells the others.
+# After waiting this many seconds for its input, a rank tells the others.
 SECONDS_OF_INPUT = 3.0
-# Another rank counts as busy for this long after its last datagram. Datagrams come each second; a few may be lost.
+# Another rank counts as busy until this many seconds after its last datagram. A busy rank sends a datagram every
+# second, and some datagrams may be lost.
 SECONDS_HEARD = 5.0
-# Source files of the frameworks' compilers. A thread with one of them on its stack is compiling.
+# Source files of the frameworks' compilers. If one of these files is on a thread's stack, the thread is compiling.
 COMPILERS = (
     "torch/_dynamo/convert_frame.py",
     "torch/_inductor/compile_fx.py",
@@ -121,7 +122,7 @@ class Watchdog:
     def exceeded(self, now: float) -> float | None:
         """Return the limit in seconds that the current step has exceeded, or None. Called each second."""
         if now - self._looked > 5 * SECONDS_BETWEEN:
-            # This process was suspended: restart the time limits.
+            # This process was suspended for a while, so the time limits start again.
             self._last = self._excused = now
         self._looked = now
         if self._is_busy(now):

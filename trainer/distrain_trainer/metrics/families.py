@@ -28,7 +28,7 @@ class Described(NamedTuple):
 
 PREFIX = "distrain_"
 INFO = Described("run", "What this run trains.")
-# Metrics of the run. Only rank 0 serves them.
+# Metrics of the run. Only rank 0 serves these metrics.
 GAUGES = (
     Described("world_size", "Ranks that train."),
     Described("step", "Steps in the history of the weights. After a kill it goes back to the last checkpoint."),
@@ -45,7 +45,7 @@ COUNTERS = (
     Described("checkpoint_stall_seconds", "Time for which checkpoints have held the training up.", "seconds"),
 )
 CHECKPOINT_WRITE = Described("checkpoint_write_seconds", "Time from the copy of a state to its checkpoint.", "seconds")
-# Metrics of each rank, with the label `rank`. They begin at 0 in each process.
+# Metrics that each rank has, with the label `rank`. The counters start at 0 in each process.
 COUNTERS_OF_RANKS = (
     Described("trained_samples", "Samples that the rank has trained on, those of steps lost in a kill included."),
     Described("input_wait_seconds", "Time for which the rank has waited for its next batch.", "seconds"),

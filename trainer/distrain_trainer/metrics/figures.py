@@ -6,7 +6,7 @@ import bisect
 import json
 from dataclasses import dataclass, field
 
-# Upper limits of the buckets of step times, in seconds.
+# Upper limits of the histogram buckets for step times, in seconds.
 BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 25.0, 50.0, 100.0)
 
 
@@ -21,11 +21,11 @@ class Figures:
     rank: int = 0
     # The labels of distrain_run_info.
     info: dict[str, str] = field(default_factory=dict)
-    # Figures by the names of the metrics in families.py.
+    # The figures, keyed by the names of the metrics in families.py.
     of_run: dict[str, float] = field(default_factory=dict)
     of_rank: dict[str, float] = field(default_factory=dict)
-    # The number of steps in each bucket. A step counts only in the smallest bucket that it fits in. The last bucket has
-    # no upper limit.
+    # The number of steps in each bucket of the histogram. Each step is counted only in the smallest bucket whose limit
+    # it does not exceed. The last bucket has no upper limit.
     steps_per_bucket: list[int] = field(default_factory=lambda: [0] * (len(BUCKETS) + 1))
 
     def set(self, **figures: float | None) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-# Height, width and channels of an image, or the number of features.
+# Either the height, width and channels of an image, or the number of features.
 Shape = tuple[int, ...]
 
 
@@ -112,23 +112,24 @@ class Model:
 
     name: str
     title: str
-    # Height, width and channels of synthetic images, and their classes.
+    # The shape of synthetic images (height, width, channels), and the number of their classes.
     shape: tuple[int, int, int]
     classes: int
-    # The smallest height and width. None: images must have `shape`.
+    # The smallest allowed height and width of an image. None means that images must have exactly `shape`.
     smallest: int | None = None
     layers: tuple[Layer, ...] = ()
-    # In PyTorch, initialize the weights after He et al. 2015. Keras and MXNet initialize all models after Glorot.
+    # Whether PyTorch initializes the weights as in He et al. 2015. Keras and MXNet initialize the weights of all models
+    # as in Glorot and Bengio 2010.
     is_initialized_after_he: bool = False
-    # In Keras and Gluon, this function of keras.applications or of Gluon's model zoo builds the model instead of
-    # `layers`. It determines the names of the weights in checkpoints and saved models.
+    # If set, Keras and Gluon build the model with this function of keras.applications or of Gluon's model zoo, and not
+    # from `layers`. The function determines the names of the weights in checkpoints and saved models.
     keras: str = ""
     gluon: str = ""
-    # The number of trainable parameters in each framework, for `shape` and `classes`.
+    # The number of trainable parameters that the model has in each framework, if the data has `shape` and `classes`.
     parameters: Mapping[str, int] = field(default_factory=dict)
     data_set: DataSet | None = None
     training: Training
-    # Images per second of one NVIDIA P100 in fp32 at batch size 64. Source: tf_cnn_benchmarks, May 2017, DGX-1,
-    # synthetic data (tensorflow.org/performance/benchmarks). On a faster GPU, communication takes a larger share of a
-    # step.
+    # Images per second on one NVIDIA P100 in fp32 with batch size 64. Source: tf_cnn_benchmarks, May 2017, DGX-1,
+    # synthetic data (tensorflow.org/performance/benchmarks). The faster the GPU, the larger is the share of
+    # communication in a step.
     p100_images_per_second: float | None = None

@@ -37,7 +37,7 @@ MODEL = Model(
     gluon="resnet50_v1",
     parameters={"tensorflow": 25_583_592, "pytorch": 25_557_032, "mxnet": 25_575_912},
     data_set=DataSet("ImageNet", 1_281_167),
-    # From Goyal et al. 2017. The learning rate is for a batch of 256.
+    # The recipe of Goyal et al. 2017. This learning rate is for a global batch of 256.
     training=Training(batch_size=64, learning_rate=0.1, epochs=90, warmup=500, precision="fp16"),
     p100_images_per_second=219.0,
 )

@@ -22,7 +22,8 @@ from typing import Any
 from distrain_trainer.errors import ArgumentError
 from distrain_trainer.models.description import Model, Shape, Training
 
-# The description that is assumed for a user's model: the size of synthetic images, and first values for the training.
+# A user's model has no description, so this one is assumed: the size of synthetic images, and default values for the
+# training.
 MODEL = Model(
     name="module:function",
     title="your own",
@@ -41,7 +42,7 @@ def is_users(name: str) -> bool:
 def find(name: str) -> Callable[[Shape, int], Any]:
     """Import and return the function module:function. Raises ArgumentError if it cannot be imported or called."""
     module_name, _, function_name = name.partition(":")
-    if os.getcwd() not in sys.path:  # Only `python3 -m` adds it.
+    if os.getcwd() not in sys.path:  # Add the working directory to the path: only `python3 -m` does that by itself.
         sys.path.insert(0, os.getcwd())
     module = _import(name, module_name)
     function = getattr(module, function_name, None)
@@ -121,7 +122,8 @@ def _file_of(name: str, module_name: str) -> str | None:
         spec = importlib.util.find_spec(module_name)
     except ModuleNotFoundError as error:
         if not module_name.startswith(f"{error.name}."):
-            return None  # The module's package fails to import. Importing it again gives the reason.
+            # The package that contains the module fails to import. Importing it again raises the error with the reason.
+            return None
         spec = None
     except Exception:
         return None
@@ -136,7 +138,7 @@ def _file_of(name: str, module_name: str) -> str | None:
 def _require_signature(name: str, function: Callable[..., Any]) -> None:
     try:
         signature = inspect.signature(function)
-    except ValueError:  # A function written in C may have no signature.
+    except ValueError:  # Functions written in C may have no signature that Python can read.
         return
     try:
         signature.bind((1, 1, 1), 1)

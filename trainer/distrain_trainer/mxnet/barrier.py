@@ -19,7 +19,7 @@ class Barrier:
         self._seen = collectives.read_flag()
         self._step: int | None = None
         self._asked = 0
-        private.barrier(store)  # Distributed: all workers read the flag before any worker raises it.
+        private.barrier(store)  # Distributed: every worker reads the flag before any worker raises it.
 
     def made_step(self, step: int, samples: int) -> None:
         """Count a step. If any worker is due to save or was asked to stop, all stop after the furthest worker's step.
@@ -33,11 +33,11 @@ class Barrier:
         is_at_barrier = step == self._step
         if is_at_barrier:
             mx.nd.waitall()
-            private.barrier(self._store)  # Distributed: the servers now hold every worker's step.
+            private.barrier(self._store)  # Distributed: by now the servers have applied every worker's step.
         asked = self._asked if is_at_barrier and step < self._run.steps else 0
         self._run.made_step(samples, asked=asked, may_save=is_at_barrier and step < self._run.steps)
         if is_at_barrier and step < self._run.steps:
-            private.barrier(self._store)  # Distributed: worker 0 has copied the state by now.
+            private.barrier(self._store)  # Distributed: by now worker 0 has copied the state.
             self._step = None
 
     def _agree_on_step(self, step: int) -> None:

@@ -20,8 +20,8 @@ def build(name: str, *, shape: Shape, classes: int, devices: Sequence[Any] = ())
     Raises ArgumentError when a user's function returns no model, or a model that does not fit the data.
     """
     model = _users(name, shape, classes) if user.is_users(name) else _included(MODELS[name], classes)
-    # Gluon infers the layers' sizes from the images' shape. A forward pass would do so too, but it leaves the weights
-    # in a memory layout of oneDNN, which neither Horovod nor a parameter server can send.
+    # Gluon infers the layers' sizes from the images' shape. A forward pass would infer them too, but it leaves the
+    # weights in a memory layout of oneDNN, which neither Horovod nor a parameter server can send.
     height, width, channels = shape
     model.infer_shape(mx.nd.zeros((1, channels, height, width)))
     model.initialize(mx.init.Xavier(), ctx=list(devices) or [mx.cpu()])

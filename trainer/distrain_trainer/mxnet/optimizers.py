@@ -49,7 +49,7 @@ class AdamW(mx.optimizer.Adam):  # type: ignore[misc]
         self.wd = 0.0
         super().update(index, weight, grad, state)
         self.wd = wd
-        # The learning rate follows from the count of updates, which the line above has raised.
+        # The learning rate depends on the number of updates, which the line above has increased.
         weight -= self._get_lr(index) * decay * before
 
 

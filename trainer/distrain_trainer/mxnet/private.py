@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from mxnet.base import _LIB, check_call
 
-# The attributes of the loss scaler (fp16) that change during the training. Only loss_scale has a public name.
+# The attributes of the fp16 loss scaler that change during the training. Only `loss_scale` is public.
 SCALES = ("loss_scale", "next_loss_scale", "unskipped")
 
 

@@ -52,9 +52,9 @@ class Keys:
         return [weight + self._stride * (number + 1) for number in range(self.states)]
 
 
-# The number of arrays that an optimizer keeps for each weight.
+# The number of state arrays that the optimizer keeps for each weight.
 STATES = {"sgd": 1, "adam": 2, "adamw": 2, "lars": 1, "lamb": 2}
-# Used before the weights are on the servers: every pushed array is added up.
+# In use before the weights are on the servers: the server adds up everything that is pushed.
 NOTHING_BUT_SUMS = Keys(weights=0, states=0, servers=1)
 
 
@@ -86,8 +86,7 @@ class ServerOptimizer(mx.optimizer.Optimizer):  # type: ignore[misc]
             config,
             rescale_grad=1 / (ranks * loss_scale),
             lr_scheduler=schedule,
-            # With a schedule this rate is unused, but MXNet prints a warning if it differs from the schedule's base
-            # rate.
+            # With a schedule this rate is not used, but MXNet warns if it differs from the schedule's base rate.
             learning_rate=schedule.base_lr,
             begin_num_update=count.start.step * pushes,
         )
@@ -108,7 +107,7 @@ class ServerOptimizer(mx.optimizer.Optimizer):  # type: ignore[misc]
         elif are_finite([grad]):
             self.inner.update_multi_precision(index, weight, grad, state)
         else:
-            # The step is left out: count the update, and change no weight.
+            # This step is left out: count the update, but do not change the weight.
             count_update(self.inner, index)
 
 

@@ -59,7 +59,7 @@ class GluonState:
         updater, optimizer = private.updater_of(self._trainer), self._trainer.optimizer
         for name, key in self._keys.items():
             parameter = self._parameters[name]
-            # A run that has left out every step so far has no optimizer state yet.
+            # If every step so far was left out, the optimizer has no state yet.
             if parameter.grad_req != "null" and f"optimizer.{name}.0" in arrays:
                 updater.states[key] = optimizer.create_state_multi_precision(key, parameter.data())
                 updater.states_synced[key] = True
@@ -67,9 +67,9 @@ class GluonState:
             array[:] = to_mxnet(arrays[name])
         if self._ema is not None and (averages := subset(arrays, "ema.")):
             self._ema.load({name: to_mxnet(average) for name, average in averages.items()})
-        # Adam and the learning rate schedule depend on the count of updates.
+        # Restore the number of updates: Adam and the learning rate schedule depend on it.
         optimizer.begin_num_update = optimizer.num_update = int(arrays["updates"])
-        if self._scaler:  # Only checkpoints of fp16 runs have a loss scaler.
+        if self._scaler:  # Only the checkpoints of fp16 runs contain a loss scaler.
             private.set_scales(self._scaler, {name: each.item() for name, each in subset(arrays, "scaler.").items()})
 
     def former(self, content: bytes) -> Arrays:
@@ -149,7 +149,7 @@ def read_former(content: bytes, weights: Mapping[int, str], keys: Mapping[int, s
         elif kind == "model":
             name = path.replace("-", ".")
         found[name] = array.asnumpy()
-    if "updates" in found:  # Today it is a number. Format 1 held it in an array.
+    if "updates" in found:  # In format 1, this number was stored in an array.
         found["updates"] = found["updates"].reshape(())
     return found
 
@@ -186,7 +186,7 @@ class ServersState:
         mx.nd.waitall()
 
     def unshared(self) -> tuple[str, ...]:
-        return ()  # Worker 0 saves all arrays.
+        return ()  # Worker 0 saves all arrays, so no other worker needs a copy.
 
     def copy(self, into: Arrays, cuts: Cuts) -> None:
         """Copy the worker's own parameters, and pull the other arrays from the servers, one after the other."""

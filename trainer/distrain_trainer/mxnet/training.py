@@ -20,9 +20,9 @@ from distrain_trainer.models.description import Shape
 from distrain_trainer.mxnet.ema import Ema
 from distrain_trainer.mxnet.models import to_model
 
-# The name of the file with the weights.
+# The name of the saved weights' file.
 MODEL = "model.params"
-# Operators that draw no random numbers. A graph with any other operator is seeded before each step.
+# These operators draw no random numbers. A model with any other operator is seeded before each step.
 WITHOUT_RANDOMNESS = {
     *("null", "Activation", "BatchNorm", "Concat", "Convolution", "Flatten", "FullyConnected", "LayerNorm", "Pooling"),
     *("Reshape", "_copy", "_mul_scalar", "_plus_scalar", "elemwise_add", "elemwise_mul", "transpose"),
@@ -71,7 +71,7 @@ class Loss(mx.gluon.HybridBlock):  # type: ignore[misc]  # mxnet is not installe
         self.model = model
         self._label_smoothing = label_smoothing
         self._cross_entropy = mx.gluon.loss.SoftmaxCrossEntropyLoss()
-        # All batches have one shape, so MXNet can queue the whole graph at once.
+        # All batches have the same shape, so MXNet can queue the whole graph at once.
         self.hybridize(static_alloc=True, static_shape=True)
 
     def hybrid_forward(self, operators: Any, images: Any, labels: Any, weights: Any) -> Any:
@@ -125,7 +125,8 @@ def saver(model: Any, shape: Shape, device: Any, ema: Ema | None = None) -> Call
         height, width, channels = shape
         with ema.applied() if ema is not None else contextlib.nullcontext():
             model.save_parameters(str(path))
-            model(mx.nd.zeros((1, channels, height, width), ctx=device))  # A run without a step has no graph yet.
+            # If the run has made no step, there is no graph yet.
+            model(mx.nd.zeros((1, channels, height, width), ctx=device))
             model.export(str(path.with_suffix("")))
 
     return save

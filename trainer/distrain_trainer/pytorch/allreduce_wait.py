@@ -54,7 +54,8 @@ class AllReduceWait:
         for number, hook in enumerate(self._hooks):
             if number != self._last:
                 hook.remove()
-        # The gradients come in the same order in each step, so one hook is enough after the first step.
+        # In each step the gradients are computed in the same order. So after the first step, the hook of the last
+        # parameter is enough.
         self._hooks = []
         if begun is None:
             return lambda: None

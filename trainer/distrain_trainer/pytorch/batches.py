@@ -12,7 +12,7 @@ import torch
 
 from distrain_trainer.data import Batch
 
-# The number of batches that are copied to the GPU in advance.
+# The number of batches to copy to the GPU in advance.
 AHEAD = 2
 
 

@@ -41,7 +41,7 @@ from distrain_trainer.pytorch.training import (
     take_from_rank_0,
 )
 
-# Types that gloo and NCCL cannot broadcast.
+# Element types that neither gloo nor NCCL can broadcast.
 UNKNOWN_TYPES = (torch.int16, torch.uint16, torch.uint32, torch.uint64)
 
 
@@ -57,8 +57,8 @@ def lost_ranks_named() -> Iterator[None]:
         finding = str(error).splitlines()[0]
         if not isinstance(error, dist.DistError) and "gloo" not in finding:
             raise
-        # Without torchrun, end at once: waiting would keep the old TCPStore open, and restarted ranks would connect to
-        # it.
+        # Without torchrun, end immediately: while this rank waits, the old TCPStore stays open, and restarted ranks
+        # would connect to it.
         if "TORCHELASTIC_RUN_ID" in os.environ:
             termination_requested_within(SECONDS_FOR_RANK_0)
         raise LostPeerError(f"the ranks have lost each other ({finding}); the one that ended first says why") from None
@@ -84,8 +84,8 @@ def main(config: Config, dataset: Dataset) -> None:
     require_asked_gpus(config)
     if config.deterministic:
         make_deterministic()
-    join()  # Distributed: the processes that torchrun or the operator started; each has a rank, 0 to size - 1.
-    log = Log(speaks=dist.get_rank() == 0)  # Distributed: only rank 0 logs.
+    join()  # Distributed: connect the ranks (0 to size - 1) that torchrun or the operator started.
+    log = Log(speaks=dist.get_rank() == 0)  # Distributed: only rank 0 prints the log.
     computer = choose_computer(config, log)
 
     model = computer.build(config, dataset, rank=dist.get_rank())
@@ -98,9 +98,9 @@ def main(config: Config, dataset: Dataset) -> None:
     progress = train(dataset, setup, evaluator)
     run.save_end()
     accuracy = evaluator.at_end()
-    run.heed_stop()  # Distributed: all ranks stop if any was asked to.
+    run.heed_stop()  # Distributed: all ranks stop if one was asked to stop.
     progress.finish(accuracy, model=MODEL, save=setup.save)
-    dist.barrier()  # Distributed: wait, so that no rank exits with success before rank 0 has written the model.
+    dist.barrier()  # Distributed: wait here: no rank may exit with 0 before rank 0 has written the model.
     dist.destroy_process_group()  # Distributed
 
 
@@ -109,7 +109,7 @@ def join() -> None:
     backend = "nccl" if torch.cuda.is_available() else "gloo"
     with stdout_silenced():
         if "WORLD_SIZE" in os.environ:
-            dist.init_process_group(backend)  # Distributed: reads RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT.
+            dist.init_process_group(backend)  # Distributed: it reads RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT.
         else:
             dist.init_process_group(backend, store=dist.HashStore(), rank=0, world_size=1)
 
@@ -144,7 +144,7 @@ def stdout_silenced() -> Iterator[None]:
 
 
 def choose_computer(config: Config, log: Log) -> Computer:
-    # Distributed: without torchrun there is one rank per pod.
+    # Distributed: without torchrun, each pod has one rank.
     local_rank, local_ranks = int(os.environ.get("LOCAL_RANK", "0")), int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
     layout = torch.channels_last
     return Computer.choose(config, log, local_rank=local_rank, local_ranks=local_ranks, layout_on_gpu=layout)
@@ -154,18 +154,20 @@ def train(dataset: Dataset, setup: Setup, evaluator: Evaluator) -> Progress:
     """Train the model in place. Raises DivergedError after too many bad steps, StoppedError on a request to stop."""
     config, model = evaluator.run.config, setup.model
     share_buffers_and_uncommon_weights(model)  # Distributed
-    # Distributed: DistributedDataParallel broadcasts rank 0's weights. After the first step it rebuilds its gradient
-    # buckets in the order in which gradients arrived, which changes how sums are rounded. With find_unused_parameters
-    # it keeps the buckets, so a resumed run computes the same bits. Without find_unused_parameters, it waits for the
-    # gradient of every parameter, but a user's forward pass may leave out some parameters. A user's forward pass may
-    # also need rank 0's buffers. The buffers of distrain's own models only matter in the evaluation.
+    # Distributed: DistributedDataParallel broadcasts rank 0's weights. After the first step, DistributedDataParallel
+    # rebuilds its gradient buckets in the order in which the gradients arrived, which changes how sums are rounded.
+    # With find_unused_parameters it keeps the first buckets, so a resumed run computes exactly the same numbers.
+    # Without find_unused_parameters it waits for the gradient of every parameter, but a user's forward pass may not use
+    # some of them. A user's forward pass may depend on buffers, so these must be rank 0's too. In distrain's own
+    # models, buffers matter only in the evaluation.
     is_of_user = is_users(config.model)
     finds_unused = config.deterministic or is_of_user
     replicate = functools.partial(
         DistributedDataParallel,
         model,
         find_unused_parameters=finds_unused,
-        static_graph=not finds_unused and not config.compile,  # torch.compile splits the graph by gradient buckets.
+        # torch.compile splits the graph at the edges of the gradient buckets.
+        static_graph=not finds_unused and not config.compile,
         broadcast_buffers=is_of_user,
         gradient_as_bucket_view=True,
     )
@@ -187,7 +189,7 @@ def forward_of_one(model: Any, replicate: Callable[[], Any]) -> Callable[[Any], 
     def passes() -> Iterator[Any]:
         replica = replicate()
         yield replica
-        del replica  # Kept until here, as the first backward pass needs it too.
+        del replica  # Keep the replica until here, because the first backward pass needs it too.
         yield from itertools.repeat(model)
 
     pass_of_step = passes()
@@ -206,7 +208,7 @@ def share_buffers_and_uncommon_weights(model: Any) -> None:
         for name, tensor in tensors.items()
         if tensor.dtype in UNKNOWN_TYPES or without_repeats(tensor) is not tensor
     }
-    # PyTorch has no public way to name what DistributedDataParallel should ignore.
+    # PyTorch has no public function to tell DistributedDataParallel which parameters to ignore.
     DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(model, list(uncommon))  # Distributed
     take_from_rank_0({**buffers, **uncommon}, broadcast)
 
@@ -218,7 +220,8 @@ def broadcast(tensors: dict[str, Any]) -> None:
 
 def evaluate(dataset: Dataset, setup: Setup, config: Config) -> tuple[float, float]:
     """Return the numbers of test samples whose label is the model's first choice, and among its first five choices."""
-    # Distributed: each rank has its own batch normalization statistics. Test with rank 0's, which are saved.
+    # Distributed: each rank has its own batch normalization statistics, but only rank 0's are saved. So all ranks test
+    # with rank 0's statistics.
     take_from_rank_0(dict(setup.model.named_buffers()), broadcast)
     # Distributed: each rank tests on its own part of the samples.
     batches = evaluation_batches(config, dataset, rank=dist.get_rank(), ranks=dist.get_world_size())
@@ -237,7 +240,7 @@ def sum_beside(numbers: Any) -> Callable[[], Any]:
     begun = dist.all_reduce(numbers, async_op=True)  # Distributed
 
     def total() -> Any:
-        begun.wait()  # On a GPU, later work in the queue waits, but this process does not.
+        begun.wait()  # On a GPU, wait() makes the GPU's later work wait for the sum, but not this process.
         return numbers
 
     return total

@@ -119,7 +119,8 @@ class Lamb(Layerwise):
 
     def _updated(self, parameter: Any, state: dict[str, Any], group: dict[str, Any]) -> Iterator[tuple[Any, Any]]:
         if not state:
-            # Count on the device, which decides whether a step is left out. PyTorch would load a "step" to the CPU.
+            # Count the steps on the device, because the device decides whether a step is left out. The name must not be
+            # "step": PyTorch loads a state of that name to the CPU.
             state["updates"] = torch.zeros((), dtype=parameter.dtype, device=parameter.device)
             state["exp_avg"], state["exp_avg_sq"] = torch.zeros_like(parameter), torch.zeros_like(parameter)
         gradient, step = parameter.grad, state["updates"] + 1

@@ -14,7 +14,7 @@ from distrain_trainer.errors import ArgumentError
 from distrain_trainer.pytorch.ema import Ema
 from distrain_trainer.pytorch.optimizers import Lamb
 
-# The settings of a parameter group that are not loaded from a checkpoint, because the user may have changed them.
+# Settings of a parameter group that are not loaded from a checkpoint, because the user may have changed their values.
 OF_VALUES = ("weight_decay", "decoupled_weight_decay")
 
 
@@ -71,7 +71,7 @@ class TorchState:
         model = self._model.state_dict()
         given = subset(arrays, "model.")
         loaded = {name: to_tensor(given[name], model[name].dtype) for name in given}
-        # Copy: a module may keep the tensor passed to its set_extra_state, and the arrays' memory is reused.
+        # Copy the tensor: a module may keep what its set_extra_state receives, and the memory of the arrays is reused.
         loaded |= {name: tensor.clone() for name, tensor in loaded.items() if name.endswith("_extra_state")}
         self._model.load_state_dict(loaded)
         self._optimizer.load_state_dict(self._optimizer_state(arrays))
@@ -117,11 +117,12 @@ def flat(
     found: dict[str, Any] = {f"model.{name}": tensor for name, tensor in model.items()}
     by_number = dict(enumerate(names))
     for number, kept in optimizer["state"].items():
-        # A checkpoint of format 1 may have more parameters than this model. The check of shapes refuses it.
+        # A checkpoint of format 1 may come from a model with more parameters. The comparison of shapes refuses it
+        # later.
         name = by_number.get(number, number)
         found |= {f"optimizer.{name}.{slot}": value for slot, value in kept.items()}
     for number, group in enumerate(optimizer["param_groups"]):
-        # Leave out `fused`, which earlier checkpoints do not contain.
+        # Leave out `fused`, which checkpoints of earlier versions do not contain.
         found |= {f"group.{number}.{key}": value for key, value in group.items() if key not in ("params", "fused")}
     found |= {f"scaler.{key}": value for key, value in scaler.items()}
     return {name: of_number(value) for name, value in found.items() if value is not None}

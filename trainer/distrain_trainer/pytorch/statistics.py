@@ -6,9 +6,9 @@ from typing import Any
 
 import torch
 
-# The types that select_all supports. The buffers of batch normalization have these types.
+# The element types that select_all supports. Buffers of batch normalization have one of these types.
 SELECTABLE = (torch.float32, torch.float64, torch.int64)
-# A module and the name of one of its buffers.
+# A module, and the name of one of its buffers.
 Place = tuple[Any, str]
 
 
@@ -65,7 +65,7 @@ class Statistics:
             self.restore()
 
     def _buffers(self) -> dict[Place, Any]:
-        # Not model.named_buffers(), which takes longer than copying the buffers on a GPU.
+        # Do not use model.named_buffers(): it takes longer than the copies of the buffers on a GPU.
         return {
             (module, name): buffer
             for module in self._modules

@@ -35,7 +35,7 @@ from distrain_trainer.pytorch.optimizers import begin_momentum
 from distrain_trainer.pytorch.state import to_array
 from distrain_trainer.pytorch.statistics import Statistics, without_repeats
 
-# The name of the file with the weights.
+# The name of the saved weights' file.
 MODEL = "model.pt"
 PRECISIONS = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
 
@@ -70,15 +70,15 @@ class Computer:
             choose_threads(local_ranks)
             return cls(torch.device("cpu"), torch.float32, label_smoothing=config.label_smoothing)
         require_gpu_of_rank(local_rank, local_ranks=local_ranks, visible=gpus)
-        torch.cuda.set_device(local_rank)  # Distributed: each rank of a machine takes a GPU of its own.
+        torch.cuda.set_device(local_rank)  # Distributed: each rank on a machine uses a different GPU.
         choose_kernels(config)
-        # A user's model may use view(), which the channels-last layout does not allow.
+        # A user's model may call view(), which fails on tensors in the channels-last layout.
         layout = torch.contiguous_format if is_users(config.model) else layout_on_gpu
         return cls(torch.device("cuda", local_rank), PRECISIONS[config.precision], layout, config.label_smoothing)
 
     def build(self, config: Config, dataset: Dataset, *, rank: int) -> Any:
         """Return the untrained model."""
-        torch.manual_seed(config.seed + rank)  # Distributed: dropout then differs between ranks.
+        torch.manual_seed(config.seed + rank)  # Distributed: a different seed on each rank gives different dropout.
         seed_python(config.seed + rank)
         model = models.build(config.model, shape=dataset.shape, classes=dataset.classes)
         model = model.to(self.device, memory_format=self.layout)
@@ -107,7 +107,7 @@ class Computer:
     def upload(self, batches: Iterator[Batch]) -> Iterator[TensorBatch]:
         """Copy batches to the device. To a GPU, copy the next batch while it computes a step."""
         if isinstance(batches, repeat):
-            # Synthetic data is one batch again and again: it stays on the device.
+            # Synthetic data repeats a single batch, so keep that batch on the device.
             return repeat(TensorBatch.of(next(batches)).to(self.device))
         return upload_ahead(batches, self.device) if self.device.type == "cuda" else map(TensorBatch.of, batches)
 
@@ -147,7 +147,8 @@ class Computer:
 
 def require_asked_gpus(config: Config) -> None:
     """Raise DeviceError if PyTorch sees fewer GPUs than the pod requests, or has no C compiler to compile for them."""
-    # The CPU images contain PyPI's PyTorch without CUDA libraries such as this one. It still reports a CUDA version.
+    # The CPU images contain PyTorch from PyPI, but without its CUDA libraries, such as this one. Even so, this PyTorch
+    # reports a CUDA version.
     kernels = Path(torch.__file__).parent / "lib" / "libtorch_cuda_linalg.so"
     is_for_gpus = torch.version.hip is not None or (torch.version.cuda is not None and kernels.exists())
     gpus = torch.cuda.device_count()
@@ -169,8 +170,8 @@ def compile_forward(model: Any) -> None:
     """Compile the model's forward and backward pass in place, so that the names in checkpoints do not change."""
     forward = model.forward
 
-    # torch.compile skips functions of PyTorch itself, such as nn.Sequential's, but not functions that this function
-    # calls.
+    # torch.compile does not compile functions of PyTorch itself, such as the forward pass of nn.Sequential. But it
+    # compiles functions that this function calls.
     def whole(images: Any) -> Any:
         return forward(images)
 
@@ -215,7 +216,8 @@ def make_step_if_finite(optimizer: Any) -> Any:
     parameters = [each for group in optimizer.param_groups for each in group["params"]]
     gradients, device = [each.grad for each in parameters if each.grad is not None], parameters[0].device
     found_inf, one = torch.zeros((), device=device), torch.ones((), device=device)
-    # torch.amp.GradScaler also calls this function, and sets found_inf for fused optimizers. It multiplies by one.
+    # torch.amp.GradScaler calls this private function too, and sets `found_inf` on fused optimizers in the same way. It
+    # multiplies by one.
     torch._amp_foreach_non_finite_check_and_unscale_(gradients, found_inf, one)
     optimizer.found_inf = found_inf
     optimizer.step()
@@ -285,9 +287,9 @@ def run_steps(
         clear_gradients(optimizer)
         statistics.keep()
         loss = computer.loss(forward, batch)
-        # Distributed: while the gradients are averaged. A single rank has nothing to add up.
+        # Distributed: sum the ranks' messages while the gradients are averaged. A single rank needs no sum.
         told = of_ranks.sum(message_of(loss.detach(), asked)) if of_ranks.ranks > 1 else None
-        scaler.scale(loss).backward()  # Distributed: the gradients are averaged over the ranks meanwhile.
+        scaler.scale(loss).backward()  # Distributed: meanwhile the gradients are averaged over the ranks.
         if wait is not None and not of_ranks.averages_in_backward:
             wait.begin()
         with of_ranks.averaged(optimizer):
@@ -317,7 +319,7 @@ def message_of(loss: Any, asked: int) -> Any:
     """Return this rank's message, as in distrain_trainer.loop.message."""
     numbers = torch.zeros(message.SIZE, dtype=torch.float64, device=loss.device)
     numbers[0] = loss
-    numbers[1 + asked].fill_(1)  # Assigning 1 would wait for the GPU.
+    numbers[1 + asked].fill_(1)  # Use fill_: assigning 1 would wait for the GPU.
     return numbers
 
 

@@ -54,7 +54,8 @@ class BackgroundWriter(ABC):
 
     def _pause(self) -> None:
         with self._change:
-            if self._is_closed:  # The last write has failed. Retry it soon: the process waits only some seconds.
+            # The last write has failed. Retry it soon: the process waits only some seconds before it ends.
+            if self._is_closed:
                 self._change.wait(1)
             else:
                 self._change.wait_for(lambda: self._is_closed, SECONDS_BETWEEN_WRITES)
@@ -65,7 +66,7 @@ class BackgroundWriter(ABC):
             self._write()
         except FencedError:
             self._is_fenced = True
-        except Exception as error:  # The training goes on, whatever the error is.
+        except Exception as error:  # Catch every error: the training must continue.
             reason = str(error) if isinstance(error, StorageError) else f"{type(error).__name__}: {error}"
             if not self._is_failing and time.monotonic() - self._warned > SECONDS_BETWEEN_WARNINGS:
                 self._say(f"{self._subject}: not written ({reason}); training goes on, and tries again")

@@ -7,9 +7,10 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-# The version of the file format. The first event of a file contains it.
+# The version of the file format, which is written in the first event of a file.
 FILE_VERSION = "brain.Event:2"
-# After this many kept steps, keep later steps half as often. So a million steps give at most 10,000 events.
+# Each time this many steps have been kept, double the distance between kept steps. With this rule, a million steps give
+# at most 10,000 events.
 KEPT_BETWEEN_HALVINGS = 1000
 OF_A_STEP = ("loss", "images_per_second", "checkpoint_stall_seconds_total")
 OF_A_TEST = ("accuracy", "top5_accuracy")
@@ -33,7 +34,8 @@ class Events:
     def __init__(self) -> None:
         self._world_size: float | None = None
         self._last_time = 0.0
-        # The number of step lines so far, and the number kept since the last halving. One in `_interval` lines is kept.
+        # The number of step lines so far, and the number of lines kept since the interval last doubled. One step line
+        # in `_interval` is kept.
         self._seen = self._kept = 0
         self._interval = 1
         self._skipped: Event | None = None
@@ -42,7 +44,7 @@ class Events:
         """Return the events for a line of the record. `line` is the line's kind: start, step, end or another one."""
         if line == "start":
             self._world_size = figures.get("world_size")
-            # TensorBoard keeps the steps up to the checkpoint.
+            # At a start, TensorBoard keeps the earlier events up to the resumed checkpoint's step.
             return [self._event(figures["step"] + 1, {}, is_start=True)]
         if line == "step":
             return self._thinned(self._step(figures))
@@ -97,7 +99,8 @@ def encoded(events: Iterable[Event]) -> bytes:
 
 
 def _message(event: Event) -> Any:
-    # Imported here, because only runs with event files need these modules. The thread that trains does not import them.
+    # Import these modules only here: only runs with event files need them. The thread that writes the files imports
+    # them, not the thread that trains.
     from tensorboardX.proto.event_pb2 import Event as Message
     from tensorboardX.proto.event_pb2 import SessionLog
     from tensorboardX.proto.summary_pb2 import Summary

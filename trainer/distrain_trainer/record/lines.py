@@ -9,12 +9,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 VERSION = 1
-# The largest size of a record in bytes.
+# Maximum size of a record in bytes.
 LIMIT = 1_000_000
-# The number of lines that are kept of an event.
+# For each event, the maximum number of its lines that are kept.
 KEPT = {"step": 2000, "checkpoint": 500}
 KEPT_OF_OTHERS = 200
-# Texts are cut to this many characters, so that no line is long.
+# Longer texts are cut to this number of characters, to keep lines short.
 LONGEST_TEXT = 500
 
 Line = dict[str, Any]
@@ -111,7 +111,7 @@ def read(content: bytes) -> tuple[list[Line], str]:
             try:
                 found.append(_parsed(text))
             except ValueError:
-                if number < len(texts):  # If the last text is not empty, its line is incomplete.
+                if number < len(texts):  # If the text after the last newline is not empty, the last line is incomplete.
                     raise UnreadableError(f"line {number} is no JSON object with an event") from None
     version = found[0].get("version", VERSION) if found else VERSION
     if type(version) is not int or version > VERSION:

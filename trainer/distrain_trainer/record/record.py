@@ -18,14 +18,15 @@ from distrain_trainer.record.lines import Line, UnreadableError
 from distrain_trainer.storage import Retry, Store, open_store
 
 FILE, LATER_FILE = "record.jsonl", "record-{}.jsonl"
-# Attempts to write in a row. A retry follows only after a write by another process.
+# How often to try to write the file before giving up. An attempt is repeated only if another process has changed the
+# file.
 ATTEMPTS = 5
-# Seconds to wait for the last write. After a failure the other ranks wait only a little longer for rank 0 to end first
-# (SECONDS_FOR_RANK_0).
+# Seconds to wait until the last lines are written. After a failure, the other ranks wait only a little longer than this
+# for rank 0 to end first (SECONDS_FOR_RANK_0).
 SECONDS_FOR_LAST, SECONDS_FOR_FINISHED = 3.0, 30.0
-# If more lines than this wait for the storage, they are thinned: an outage may last for days.
+# If more lines than this wait for the storage, remove some of them: an outage may last for days.
 MOST_LINES = 10_000
-# A run ends with one of the causes FINISHED, STOPPED and FAILED.
+# How a run can end: FINISHED, STOPPED or FAILED.
 FAILED = "failed"
 
 
@@ -47,14 +48,15 @@ class Record(BackgroundWriter):
         super().__init__("record", say)
         self._uri, self._value, self._lease, self._event_files = uri, value, lease, event_files
         self._writer = uuid.uuid4().hex
-        # The record's file, once it is chosen. The tag is None if the file does not exist.
+        # The name of the record's file, once it is chosen. The file's tag is None if the file does not exist.
         self._store: Store | None = None
         self._name = FILE
         self._tag: str | None = None
-        # The lines in the file, and this process's lines that are not in the file yet.
+        # The lines that are in the file, and the lines of this process that are not in the file yet.
         self._held: list[Line] = []
         self._new: list[Line] = []
-        # For each event, the number of this process's newest line, and the number of its newest line in the file.
+        # For each event, the number of this process's newest line, and the number of its newest line that is in the
+        # file.
         self._added: dict[str, int] = {}
         self._written: dict[str, int] = {}
         if uri:
@@ -136,7 +138,7 @@ class Record(BackgroundWriter):
                 self._read_again(store)
                 continue
             with self._change:
-                # Lines may have been added and thinned meanwhile.
+                # While the file was written, the main thread may have added lines or removed some.
                 written = {id(line) for line in new}
                 self._held, self._new = kept, [line for line in self._new if id(line) not in written]
                 self._written.update(lines.newest_numbers(new))
@@ -186,7 +188,8 @@ class Record(BackgroundWriter):
     def _read_again(self, store: Store) -> None:
         """Read what another process has written. Raises FencedError if that process has taken over the run."""
         found = store.read_tagged(self._name)
-        if found is None:  # Somebody has deleted the file. This process knows what was in it.
+        # Somebody has deleted the file. This process still knows the file's lines, and writes them again.
+        if found is None:
             self._tag = None
             return
         try:

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-# After this many connections in a row without any new byte, the server counts as unavailable.
+# If this many connections in a row end without a new byte, the server counts as unavailable.
 FAILURES = 3
 SECONDS_BETWEEN = 1.0
-# Bytes per read. If a connection breaks, the bytes of the unfinished read are lost, so each failure in a row makes
-# reads smaller.
+# Bytes per read. If a connection breaks, the bytes of the unfinished read are lost. So each failure in a row makes the
+# next reads smaller.
 PIECE = 1024**2
 
 
@@ -68,11 +68,12 @@ class Body:
             self._begin_again()
             return
         tag = answer.get("ETag", "")
-        if self.held and tag != self.tag:  # The object has changed, and the server ignores If-Match.
+        # The object has changed, but the server ignores If-Match and sends the new content.
+        if self.held and tag != self.tag:
             self._begin_again()
             return
         self.tag = tag
-        # A server that ignores Range sends the whole object.
+        # A server that ignores the header Range sends the whole object.
         is_all = bool(asked) and answer["ResponseMetadata"]["HTTPStatusCode"] != 206
         skipped = self._start + self.held if is_all else 0
         if self._size is None:
@@ -86,7 +87,7 @@ class Body:
                 self._keep(some[skipped:left])
                 skipped = max(0, skipped - len(some))
             if self._size is None:
-                # The response had no Content-Length, and the body has ended.
+                # The response had no Content-Length; its size is known now that it has ended.
                 self._size = self.held
                 self.object_size = streamed if is_all or not asked else None
 
@@ -94,7 +95,7 @@ class Body:
         if self._place is None:
             self.content += some
         else:
-            # A response without a length may hold more than was asked for.
+            # If the response gives no length, it may contain more bytes than requested.
             some = some[: len(self._place) - self.held]
             self._place[self.held : self.held + len(some)] = some
         self.held += len(some)

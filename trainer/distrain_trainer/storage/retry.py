@@ -27,20 +27,21 @@ from distrain_trainer.errors import (
 
 T = TypeVar("T")
 
-# Long enough to survive an outage of five minutes. After this time the call fails.
+# Seconds for which a call is retried, enough for an outage of five minutes. After that the call fails.
 SECONDS_TO_WAIT = 600.0
 SECONDS_BETWEEN_LINES = 60.0
-# Seconds between two attempts. The pause doubles each time, and is random so that ranks do not retry all at once.
+# Seconds between two attempts. The pause doubles after each attempt. A random factor prevents that all ranks retry at
+# the same time.
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 15.0
-# A generator separate from the random numbers of the training.
+# Use a separate generator, so that retries do not change the random numbers of the training.
 _chance = random.Random()
-# Thread id -> the time when the thread's current call began.
+# Maps a thread's id to the time when its current call began.
 _calling: dict[int, float] = {}
-# A call that takes longer than this counts as waiting for the store.
+# A call that takes more seconds than this counts as waiting for the store.
 SECONDS_OF_A_CALL = 10.0
-# id of each Retry whose last call failed as unavailable -> the time of the failure. A failure counts for
-# SECONDS_IN_VAIN, or until the next successful call, because the writer of checkpoints may pause for a minute before it
-# retries.
+# Maps the id of each Retry whose last call failed as unavailable to the time of that failure. The process counts as
+# waiting for the store until the next successful call, but at most SECONDS_IN_VAIN after the failure: the writer of
+# checkpoints may pause for a minute before it retries.
 _in_vain: dict[int, float] = {}
 SECONDS_IN_VAIN = 120.0
 
@@ -122,7 +123,7 @@ class Retry:
             pause = min(LONGEST_PAUSE, 2 * pause)
 
     def _may_pass(self, verb: str, error: StorageError) -> bool:
-        # After the main thread has ended, nothing needs the result: only prefetching threads still run.
+        # After the main thread has ended, only prefetching threads run, and nobody needs their results.
         if isinstance(error, MissingError) or not threading.main_thread().is_alive():
             return False
         return isinstance(error, UnavailableError) or verb in self._allowed
@@ -130,7 +131,8 @@ class Retry:
     def _tell(self, line: str, failing_since: float) -> None:
         with self._lock:
             self._out_since = failing_since if self._out_since is None else self._out_since
-            # In the first minute only rank 0 logs, because all ranks may wait for the end of the same outage.
+            # During the first minute of an outage only rank 0 logs, because all ranks may be waiting for the same
+            # outage to end.
             spoken = self._last_line if rank_from_environment() == 0 else max(failing_since, self._last_line)
             if time.monotonic() - spoken >= SECONDS_BETWEEN_LINES:
                 self._last_line, self._is_told = time.monotonic(), True

@@ -10,18 +10,21 @@ if TYPE_CHECKING:
     from distrain_trainer.storage.s3 import S3Store
 
 KEYS = "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
-# S3's error codes, and versitygw's code for an unknown access key.
+# S3's error codes for wrong access keys. The last one is versitygw's code for an unknown access key.
 WRONG_KEYS = ("InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "InvalidToken", "XAdminUserNotFound")
 WRONG_REGION = ("PermanentRedirect", "AuthorizationHeaderMalformed", "IllegalLocationConstraintException", "301")
-# Error codes of temporary failures, whatever the HTTP status.
+# These error codes mean a temporary failure, whatever the HTTP status is.
 BUSY = ("SlowDown", "RequestTimeout", "RequestTimeTooSkewed", "OperationAborted", "Throttling", "ThrottlingException")
 BUSY_STATUS = (408, 425, 429)
-# The server does not support the method, a header or the HTTP version. A retry would get the same response.
+# The server does not support the method, a header or the HTTP version. Retrying such a request would give the same
+# response.
 FINAL_STATUS = (501, 505)
-# Words in a TLS error that mean a broken connection to the server or a proxy, and not an untrusted certificate.
+# If a TLS error contains one of these words, the connection to the server or a proxy has broken; the certificate is not
+# the cause.
 CUT_OFF = ("EOF", "timed out", "reset", "closed")
 
-# OpenSSL's errors for an answer without TLS. The error depends on OpenSSL's version.
+# OpenSSL reports one of these errors if the server answers without TLS. Which one it is depends on the version of
+# OpenSSL.
 WITHOUT_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "PACKET_LENGTH_TOO_LONG", "UNKNOWN_PROTOCOL")
 
 

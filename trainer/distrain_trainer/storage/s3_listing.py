@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 # Folders listed at once.
 LISTERS = 16
-# Folders that hold a folder per class.
+# Folders that contain one folder per class.
 PARTS = ("train/", "val/", "test/")
 
 
@@ -27,8 +27,8 @@ def pages(store: S3Store, prefix: str) -> Iterator[list[str]]:
     while is_more:
         page, by_token = store.ask("list", partial(_page, store, prefix, last, token))
         keys = [entry["Key"] for entry in page.get("Contents", [])]
-        # With a token, the server decides the order of the keys. With StartAfter, all keys must be larger than the last
-        # one.
+        # With a token, the server decides the order of the keys, so they are not compared. With StartAfter, every key
+        # must be larger than the last key of the previous page.
         if last and (last in keys if by_token else any(key <= last for key in keys)):
             raise repeats(store)
         yield keys
@@ -47,7 +47,7 @@ def all_keys(store: S3Store, prefix: str) -> list[str]:
         return _keys_by_folder(store, prefix)
     except UnavailableError:
         raise
-    except StorageError:  # Not every server supports Delimiter.
+    except StorageError:  # Not every server supports the parameter Delimiter.
         return [*chain.from_iterable(pages(store, prefix))]
 
 
@@ -90,7 +90,7 @@ def _page(store: S3Store, prefix: str, last: str, token: str) -> tuple[Any, bool
         try:
             return ask(ContinuationToken=token), True
         except ClientError as error:
-            # A token may expire during an outage. Continue with StartAfter then.
+            # The continuation token may have expired during an outage. Continue with StartAfter then.
             if error.response["ResponseMetadata"]["HTTPStatusCode"] != 400:
                 raise
     return ask(**({"StartAfter": last} if last else {})), False
@@ -104,7 +104,7 @@ def keep_keys_alone(response_dict: dict[str, Any], customized_response_dict: dic
     """
     try:
         page = ElementTree.fromstring(response_dict["body"])
-    except ElementTree.ParseError:  # botocore then reports the error.
+    except ElementTree.ParseError:  # Leave an invalid response unchanged: botocore then reports the error.
         return
     namespace = page.tag.removesuffix("ListBucketResult")
     entries = page.findall(f"{namespace}Contents")

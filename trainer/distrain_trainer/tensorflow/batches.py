@@ -35,7 +35,7 @@ class TensorBatch:
 def as_tensors(batches: Iterator[Batch], *, has_gpu: bool) -> Iterator[TensorBatch]:
     """Yield the batches as tensors."""
     if isinstance(batches, repeat):
-        # Synthetic data is one batch again and again: it stays on the device.
+        # Synthetic data repeats a single batch, so keep that batch on the device.
         return repeat(TensorBatch.of(next(batches)))
     tensors = map(TensorBatch.of, batches)
     return copied_ahead(tensors) if has_gpu else tensors

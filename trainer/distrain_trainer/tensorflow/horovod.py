@@ -54,8 +54,8 @@ def main(config: Config, dataset: Dataset) -> None:
     if config.deterministic:
         make_deterministic()
         pin_all_reduce()  # Distributed
-    hvd.init()  # Distributed: joins the processes that mpirun started; each has a rank, 0 to size - 1.
-    log = Log(speaks=hvd.rank() == 0)  # Distributed: only rank 0 logs.
+    hvd.init()  # Distributed: connect the processes that mpirun started; each has a rank from 0 to size - 1.
+    log = Log(speaks=hvd.rank() == 0)  # Distributed: only rank 0 prints the log.
     choose_device(local_rank=hvd.local_rank(), local_size=hvd.local_size())
     choose_precision(config)
     tell_precision(config, log, has_gpu=has_gpu())
@@ -64,7 +64,7 @@ def main(config: Config, dataset: Dataset) -> None:
     ema = Ema(config, model)
     # Distributed: rank 0 acquires the run's checkpoints, and all ranks resume from the newest one.
     run = Run.begin(config, dataset, KerasState(model, optimizer, ema), ProcessGroup.of_horovod(hvd), log)
-    if not run.position.samples:  # Otherwise all ranks have loaded the same checkpoint.
+    if not run.position.samples:  # If the run resumes, all ranks have loaded the state from the same checkpoint.
         share_start(model, optimizer)
 
     def save(path: Path) -> None:
@@ -75,9 +75,9 @@ def main(config: Config, dataset: Dataset) -> None:
     progress = train(dataset, model, optimizer, evaluator, ema)
     run.save_end()
     accuracy = evaluator.at_end()
-    run.heed_stop()  # Distributed: all ranks stop if any was asked to.
+    run.heed_stop()  # Distributed: all ranks stop if one was asked to stop.
     progress.finish(accuracy, model=MODEL, save=save)
-    # Distributed: wait, so that no rank exits with success before rank 0 has written the model.
+    # Distributed: wait here: no rank may exit with 0 before rank 0 has written the model.
     hvd.allreduce(tf.zeros([]), name="end")
 
 
@@ -106,7 +106,8 @@ def train(dataset: Dataset, model: Any, optimizer: Any, evaluator: Evaluator, em
     ema.begin()
 
     def make_step(batch: TensorBatch, *, rate: float, seed: int, asked: int) -> Callable[[], Outcome]:
-        numbers = tf.constant([rate, seed, asked], tf.float64)  # One tensor, as each one takes time.
+        # Pass all numbers in one tensor, because creating each tensor takes time.
+        numbers = tf.constant([rate, seed, asked], tf.float64)
         loss, told, wait = train_step(batch.images, batch.labels, batch.weights, numbers)
 
         def outcome() -> Outcome:
@@ -147,11 +148,12 @@ def make_train_step(
     averages, None unless `measures_wait`. The loss is NaN if the step was left out, unless an fp16 loss scale above 1
     is the cause.
     """
-    # AutoGraph would convert all of Horovod. That takes three seconds at each start, and is not needed.
+    # Without this decorator, AutoGraph would convert all of Horovod, which is not needed and takes three seconds at
+    # each start.
     allreduce = tf.autograph.experimental.do_not_convert(hvd.allreduce)
     is_scaled = isinstance(optimizer, tf.keras.mixed_precision.LossScaleOptimizer)
     seed_layers = tf.autograph.experimental.do_not_convert(seeder(model))
-    counted = model.non_trainable_variables  # For example batch normalization statistics.
+    counted = model.non_trainable_variables  # These are, for example, batch normalization statistics.
 
     def train_step(images: Any, labels: Any, weights: Any, numbers: Any) -> Any:
         rate, seed, asked = tf.unstack(numbers)
@@ -161,22 +163,24 @@ def make_train_step(
         wait = AllReduceWait()
         with wait.tape() if measures_wait else tf.GradientTape() as tape:
             loss = loss_of(forward, images, labels, weights, label_smoothing=config.label_smoothing)
-            # fp16 cannot represent small gradients, so the loss is scaled up and the gradients are scaled back.
+            # fp16 cannot represent small gradients, so the loss is multiplied by a scale, and the gradients are divided
+            # by it.
             target = optimizer.get_scaled_loss(loss) if is_scaled else loss
         told = None
         if hvd.size() > 1:
-            # Distributed: while the gradients are averaged.
+            # Distributed: sum the ranks' messages while the gradients are averaged.
             told = allreduce(message_of(loss, tf.cast(asked, tf.int32)), op=hvd.Sum, name="told")
-            tape = hvd.DistributedGradientTape(tape)  # Distributed: averages the gradients over the ranks.
+            tape = hvd.DistributedGradientTape(tape)  # Distributed: average the gradients over the ranks.
         gradients = tf.autograph.experimental.do_not_convert(tape.gradient)(target, model.trainable_variables)
         seconds = tf.autograph.experimental.do_not_convert(wait.end)(gradients) if measures_wait else None
         gradients = optimizer.get_unscaled_gradients(gradients) if is_scaled else gradients
-        # Distributed: the averages are equal on all ranks, so all ranks leave the step out, or none does.
+        # Distributed: all ranks have the same averages, so either all ranks leave the step out or none.
         is_told = is_left_out = tf.logical_not(are_finite(gradients))
         gradients = with_decay(config, gradients, model.trainable_variables)
         pairs = list(zip(gradients, model.trainable_variables, strict=True))
         if is_scaled:
-            # The optimizer itself leaves the step out and lowers the scale. With a scale above 1 this is not an error.
+            # The optimizer itself leaves the step out and lowers the loss scale. If the loss scale is above 1, this is
+            # not an error.
             is_told = tf.logical_and(is_left_out, optimizer.loss_scale <= 1)
             optimizer.apply_gradients(pairs)
         else:

@@ -60,7 +60,7 @@ class Lars(tf.keras.optimizers.Optimizer):  # type: ignore[misc]
 
     def build(self, var_list: Any) -> None:
         super().build(var_list)
-        if self.momenta:  # Keras builds an optimizer again in each step.
+        if self.momenta:  # Keras calls `build` again in each step, so do nothing if the variables exist.
             return
         self.momenta = [self.add_variable_from_reference(each, "momentum") for each in var_list]
 
@@ -96,7 +96,7 @@ class Lamb(tf.keras.optimizers.Optimizer):  # type: ignore[misc]
 
     def build(self, var_list: Any) -> None:
         super().build(var_list)
-        if self.means:  # Keras builds an optimizer again in each step.
+        if self.means:  # Keras calls `build` again in each step, so do nothing if the variables exist.
             return
         self.means = [self.add_variable_from_reference(each, "m") for each in var_list]
         self.squares = [self.add_variable_from_reference(each, "v") for each in var_list]

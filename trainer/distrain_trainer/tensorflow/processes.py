@@ -21,14 +21,14 @@ from distrain_trainer.loop.abort import AbortChannel
 from distrain_trainer.loop.rendezvous import wait_until_listening
 
 TASKS = ("chief", "worker", "ps")
-# The tasks that each task waits for at its start.
+# For each task, the tasks whose servers it waits for when it starts.
 AWAITED = {"chief": ("worker", "ps"), "worker": ("chief", "ps"), "ps": ("chief",)}
-# The tasks that each task's session reaches. A session starts when all of them have started.
+# For each task, the tasks to which its session connects. A session starts only when all of these tasks have started.
 REACHED = {"chief": ("chief", "worker", "ps"), "worker": ("chief", "ps"), "ps": ()}
-# The chief's last message to each process, and the exception that ends the process.
+# Maps the chief's last message to the exception with which the other processes end.
 LAST_WORDS: dict[str, type[Exception]] = {"end": FinishedError, "stop": StoppedError}
-# A session raises LOST when another process has ended. The abort channel then ends this process within
-# SECONDS_TO_BE_ENDED, even if the other process's machine is gone.
+# If another process has ended, a session raises one of the errors LOST. Within SECONDS_TO_BE_ENDED the abort channel
+# then ends this process, even if the other process's whole machine is lost.
 SECONDS_TO_BE_ENDED = 30.0
 LOST = (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.CancelledError)
 
@@ -114,8 +114,8 @@ class Member:
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
-        # The TensorFlow server carries messages and weights, and must not use the GPU. The model runs outside this
-        # server.
+        # The TensorFlow server only transports messages and weights, so it must not use the GPU. The model itself runs
+        # outside this server.
         self._config = tf.compat.v1.ConfigProto(device_count={"GPU": 0}, device_filters=cluster.reached())
         self._server = tf.distribute.Server(cluster.addresses, cluster.task, cluster.index, config=self._config)
         self._abort_channel = cluster.join()
@@ -148,14 +148,17 @@ class Member:
                 given = tf.compat.v1.placeholder(tf.float32, [])
             answers = [self._answer(device, given) for device in self.cluster.reached()]
         self.graph.finalize()
-        # Wait here, because after a refused connection gRPC backs off, and TensorFlow logs pages of warnings.
+        # Wait until the process listens: after a refused connection, gRPC waits longer and longer before it retries,
+        # and TensorFlow logs pages of warnings.
         wait_until_listening(self.cluster.awaited())
         while True:
             self._session = tf.compat.v1.Session(self._server.target, graph=self.graph, config=self._config)
             try:
                 self._session.run(answers, {given: 0.0})
                 return
-            except LOST:  # A process that is starting may refuse. If it has ended, the abort channel ends this one.
+            # A process that is still starting may refuse the connection, so try again. If that process has ended, the
+            # abort channel ends this process.
+            except LOST:
                 self._session.close()
                 time.sleep(1)
 
@@ -171,7 +174,7 @@ class Member:
 
     @staticmethod
     def _answer(device: str, given: Any) -> Any:
-        # The other process fetches `given` from this one, which opens the connection in the other direction.
+        # The other process fetches `given` from this process, which opens a connection in the opposite direction too.
         with tf.device(f"{device}/device:CPU:0"):
             return given + 1
 
@@ -224,6 +227,6 @@ class Member:
         """By the chief: leave the abort channel, and send the last word to every other process."""
         self._abort_channel.leave()
         for queue in self._words.values():
-            # A process may end before it has acknowledged the word.
+            # A process may end before it has confirmed that it received the word.
             with contextlib.suppress(tf.errors.OpError):
                 self._session.run(queue.put, {queue.content: word})

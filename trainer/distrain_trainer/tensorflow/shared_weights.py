@@ -32,7 +32,7 @@ class SharedWeights:
     def __init__(self, config: Config, model: Any, member: Member) -> None:
         self._member = member
         self._trained = list(model.trainable_variables)
-        # For example batch normalization statistics.
+        # These are, for example, batch normalization statistics.
         self._counted = list(model.non_trainable_variables)
         with member.graph.as_default():
             self._make(config)
@@ -51,14 +51,15 @@ class SharedWeights:
         pairs = list(zip(self._given, self._shared, strict=True))
         trained, counted = pairs[: len(self._trained)], pairs[len(self._trained) :]
         optimizer = _optimizer(config, self._rate)
-        # Decoupled weight decay (Loshchilov and Hutter 2019, arXiv:1711.05101). SGD's weight decay is in the gradients.
+        # These optimizers decouple the weight decay (Loshchilov and Hutter 2019, arXiv:1711.05101). For SGD, the worker
+        # adds the weight decay to the gradients.
         decay = config.weight_decay if config.optimizer == "adam" else 0.0
         shrinks = [
             shared.assign_sub(self._rate * decay * shared, use_locking=True, read_value=False)
             for _, shared in trained
             if decay and decays(shared)
         ]
-        # Each variable's update is one op on its server, so updates of different workers do not interleave.
+        # Each variable is updated by a single op on its server, so the updates of two workers to a variable never mix.
         with tf.control_dependencies(shrinks):
             self._update = optimizer.apply_gradients(trained)
         self._count = [_count(shared, given) for given, shared in counted]
@@ -109,7 +110,7 @@ class SharedWeights:
         """Do nothing: the chief makes no steps."""
 
     def unshared(self) -> tuple[str, ...]:
-        return ()  # The servers hold the only copy.
+        return ()  # There is nothing to share: only the servers have these arrays.
 
     def copy(self, into: Arrays, cuts: Cuts) -> None:
         """By the chief, while no worker pushes: fetch the weights and the optimizer's variables, one by one."""

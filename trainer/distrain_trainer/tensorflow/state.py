@@ -14,7 +14,7 @@ from distrain_trainer.checkpoint.arrays import Arrays, Cuts, Field, Fields, elem
 from distrain_trainer.tensorflow.ema import Ema
 from distrain_trainer.tensorflow.private import loss_scale_of, to_host
 
-# The names of the loss scaler's variables in checkpoint format 1 -> their names today.
+# Maps the names of the loss scaler's variables in checkpoint format 1 to their current names.
 FORMER_SCALE = {"scale": "scaler.scale", "scale-steps": "scaler.scale-steps"}
 
 
@@ -29,7 +29,7 @@ class KerasState:
         numbered = {f"model-{number}": variable for number, variable in enumerate(model.variables)}
         numbered |= {f"optimizer-{number}": variable for number, variable in enumerate(optimizer.variables)}
         if isinstance(optimizer, tf.keras.mixed_precision.LossScaleOptimizer):
-            # LossScaleOptimizer.variables lists only the inner optimizer's variables.
+            # LossScaleOptimizer.variables contains only the variables of the optimizer that it wraps.
             scale = {"scale": loss_scale_of(optimizer), "scale-steps": optimizer.dynamic_counter}
             self._variables |= {f"scaler.{name}": variable for name, variable in scale.items()}
         if ema is not None:
@@ -39,10 +39,10 @@ class KerasState:
 
     def fields(self) -> Fields:
         fields = {name: field_of(name, variable) for name, variable in self._variables.items()}
-        return fields | model_fields(self._model)  # A step may have added variables to the model.
+        return fields | model_fields(self._model)  # A step may have added variables to the model, so list them again.
 
     def later_fields(self) -> Fields:
-        return {}  # `build` has already created the optimizer's variables.
+        return {}  # The optimizer's method `build` has already created its variables.
 
     def trained_bytes(self) -> int:
         return bytes_of(self._model.trainable_variables)
@@ -61,17 +61,17 @@ class KerasState:
 
     def load(self, arrays: Arrays) -> None:
         for name, array in arrays.items():
-            # A checkpoint may have a loss scale or moving averages that this run does not need. All its other arrays
-            # exist in this run: any other difference was refused before.
+            # A checkpoint may contain a loss scale or moving averages that this run does not use. This run has all
+            # other arrays of the checkpoint: any other difference was refused before.
             if name in self._variables:
                 variable = self._variables[name]
-                # Copy, as a variable may keep the memory of the given array.
+                # Copy the array, because a variable may keep using the memory of the array that it is given.
                 variable.assign(to_variable(array.copy(), variable.dtype.base_dtype))
         if self._ema is not None:
             self._ema.is_loaded = any(name.startswith("ema.") for name in arrays)
 
     def former(self, content: bytes) -> Arrays:
-        # Format 1 did not hold the learning rate, which each step sets.
+        # Format 1 did not contain the learning rate. Nothing is lost, because each step sets it.
         rate = {name: to_host(variable) for name, variable in self._rate.items()}
         return {**rate, **read_former(content, self._former)}
 

@@ -16,7 +16,8 @@ from distrain_trainer.loop import evaluation
 from distrain_trainer.models.description import Shape
 from distrain_trainer.tensorflow.private import generators_of
 
-# The name of the model's file, and of the folder in TensorFlow's own format, which TensorFlow Serving reads.
+# The name of the saved model's file, and of the folder in TensorFlow's own format (SavedModel), which TensorFlow
+# Serving reads.
 MODEL, SAVED_MODEL = "model.keras", "saved_model"
 MIXED_PRECISION = {"fp16": "mixed_float16", "bf16": "mixed_bfloat16"}
 
@@ -32,7 +33,7 @@ def choose_device(*, local_rank: int, local_size: int) -> None:
     if not gpus:
         return
     require_gpu_of_rank(local_rank, local_ranks=local_size, visible=len(gpus))
-    gpu = gpus[local_rank]  # Distributed: each rank of a machine takes a GPU of its own.
+    gpu = gpus[local_rank]  # Distributed: each rank on a machine uses a different GPU.
     tf.config.set_visible_devices(gpu, "GPU")
     tf.config.experimental.set_memory_growth(gpu, True)
 
@@ -56,7 +57,7 @@ def make_deterministic() -> None:
 
 def seed(config: Config, *, rank: int) -> None:
     """Seed the weight initialization, and make layers use generators that `seeder` can seed again."""
-    tf.keras.utils.set_random_seed(config.seed + rank)  # Distributed: dropout then differs between ranks.
+    tf.keras.utils.set_random_seed(config.seed + rank)  # Distributed: another seed, so other dropout, on each rank.
     tf.keras.backend.experimental.enable_tf_random_generator()
     tf.random.set_global_generator(tf.random.Generator.from_seed(config.seed + rank))
 
@@ -67,7 +68,8 @@ def seeder(model: Any) -> Callable[[Any], None]:
 
     def seed_layers(seed: Any) -> None:
         for number, generator in enumerate(generators):
-            # Include the number: otherwise two equal layers would have equal dropout.
+            # Include the layer's index in the seed: otherwise two layers with the same settings would draw the same
+            # dropout.
             generator.reset(tf.stack([0, number, tf.cast(seed, tf.int64)]))
 
     return seed_layers
@@ -110,7 +112,8 @@ def predictor(model: Any) -> Callable[[Any], Any]:
 
 
 def logits_of(model: Any, images: Any) -> Any:
-    return tf.cast(model(images, training=False), tf.float32)  # Mixed precision computes in half precision.
+    # With mixed precision, the model's output is in half precision.
+    return tf.cast(model(images, training=False), tf.float32)
 
 
 def count_right(config: Config, dataset: Dataset, model: Any, *, rank: int, ranks: int) -> tuple[int, int]:
